@@ -20,7 +20,7 @@ use hookonce_runtime::port::Queue as _;
 use serde_json::json;
 
 use crate::support::counting::count;
-use crate::support::harness::{TestQueue, TestStore};
+use crate::support::faults::{TestQueue, TestStore};
 use crate::support::logs::Logs;
 use crate::support::routes::MemoryRoutes;
 use crate::support::{Harness, Script, hang_until};

@@ -255,6 +255,7 @@ async fn events_wait_for_a_table_that_does_not_exist() {
     harness.work().await;
     let waiting = harness.tables().await.record("#doc-1").clone();
     assert_eq!((waiting.status, waiting.attempts), (Status::Pending, 0));
+    assert_eq!(waiting.last_error.as_deref(), Some("TABLE_UNAVAILABLE"), "a person can see why it waits");
     let key = [("name", ScalarAttributeType::S)];
     harness.stack = harness.stack.clone().with_table("documents", &key).await;
     harness.settle().await;

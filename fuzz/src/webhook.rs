@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::{ClaimId, EndpointId, RecordKey};
-use hookonce_protocol::message::Message;
+use hookonce_protocol::message::{Lane, Message};
 use hookonce_protocol::place::{ItemRef, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
@@ -89,7 +89,7 @@ impl Queue for Counting {
         unreachable!("the webhook function sends one hint")
     }
 
-    async fn hide(&self, _receipt_handle: &str, _length: Millis) -> Result<(), Unavailable> {
+    async fn hide(&self, _lane: Lane, _receipt_handle: &str, _length: Millis) -> Result<(), Unavailable> {
         unreachable!("the webhook function receives nothing")
     }
 }

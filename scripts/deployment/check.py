@@ -45,18 +45,21 @@ def tables(stack):
         yield logical, "point-in-time recovery", recovery, "ENABLED"
 
 
+SOURCES_OF_DEAD_LETTERS = ("HintQueue", "SlowQueue", "EffectsQueue")
+
+
 def queues(stack):
     found = {name: attributes(stack, name) for name in stack.resources("AWS::SQS::Queue")}
     redrive = {"deadLetterTargetArn": found["DeadLetterQueue"]["QueueArn"], "maxReceiveCount": 100}
-    for logical in ("HintQueue", "EffectsQueue"):
+    for logical in SOURCES_OF_DEAD_LETTERS:
         yield logical, "redrive", json.loads(found[logical].get("RedrivePolicy", "null")), redrive
     yield "DeadLetterQueue", "redrive", found["DeadLetterQueue"].get("RedrivePolicy"), None
-    sources = {"redrivePermission": "byQueue", "sourceQueueArns": [found[name]["QueueArn"] for name in ("HintQueue", "EffectsQueue")]}
+    sources = {"redrivePermission": "byQueue", "sourceQueueArns": [found[name]["QueueArn"] for name in SOURCES_OF_DEAD_LETTERS]}
     # The mock's queues do not keep it, so this reads the translation.
     yield "DeadLetterQueue", "sources", stack.properties("DeadLetterQueue").get("RedriveAllowPolicy"), sources
     roles = {name: role_arn(stack, name) for name in stack.resources("AWS::IAM::Role")}
     of = lambda *names: [roles[f"{name}Role"] for name in names]
-    users = {"HintQueue": of("Webhook", "Worker", "Relay"), "DeadLetterQueue": of("Relay"),
+    users = {"HintQueue": of("Webhook", "Worker", "Relay"), "SlowQueue": of("Worker"), "DeadLetterQueue": of("Relay"),
              "EffectsQueue": of("Worker", "Relay", "Dispatcher")}
     yield "the stack", "queues", sorted(found), sorted(users)
     for logical, found in found.items():
@@ -142,6 +145,7 @@ def event_sources(stack):
     found = {mapping["EventSourceArn"]: mapping for mapping in client("lambda").list_event_source_mappings()["EventSourceMappings"]}
     concurrency = int(ANSWERS["WorkerConcurrencyMax"])
     expected = {"HintQueue": ("WorkerFunction", concurrency), "DeadLetterQueue": ("RelayFunction", 2),
+                "SlowQueue": ("WorkerFunction", int(ANSWERS["SlowConcurrencyMax"])),
                 "EffectsQueue": ("DispatcherFunction", int(ANSWERS["DispatcherConcurrencyMax"]))}
     yield "the stack", "event sources", len(found), len(expected)
     for queue, (function, concurrency) in expected.items():

@@ -131,7 +131,7 @@ ROWS = {
     "--protocol email": Row('"SubscriptionArn"', so=lambda stack: subscriptions("Protocol", "email")),
     "aws sns subscribe": Row('"SubscriptionArn"', so=lambda stack: subscriptions("FilterPolicyScope", "MessageBody")),
     # The first queue may have the message that AWS would have refused.
-    "for name in QueueUrl EffectsQueueUrl DeadLetterQueueUrl": Row((3 * EMPTY)[1:]),
+    "for name in QueueUrl SlowQueueUrl EffectsQueueUrl DeadLetterQueueUrl": Row((4 * EMPTY)[1:]),
     "aws sqs get-queue-attributes --queue-url URL": Row(so=policy),
     "--attributes Policy=": Row(so=lambda stack: not policy(stack)),
     "aws sqs set-queue-attributes": Row(so=lambda stack: json.loads(policy(stack))["Statement"]),

@@ -34,6 +34,7 @@ ANSWERS = {
     "ClientAddressHeader": "x-client-address",
     "OperatorArn": f"arn:aws:iam::{ACCOUNT}:role/operator",
     "WorkerConcurrencyMax": "3",
+    "SlowConcurrencyMax": "5",
     "DispatcherConcurrencyMax": "4",
 }
 

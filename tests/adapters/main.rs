@@ -5,6 +5,7 @@
 
 mod account;
 mod clients;
+mod failed_calls;
 mod fixtures;
 mod hand_overs;
 mod handlers;
@@ -19,7 +20,6 @@ mod routes;
 mod scripted;
 mod sdk;
 mod signed;
-mod told;
 mod writes;
 
 use futures::future::join_all;

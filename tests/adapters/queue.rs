@@ -2,7 +2,7 @@
 
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::message::Message;
+use hookonce_protocol::message::{Lane, Message};
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::SqsQueue;
 use hookonce_runtime::port::Queue as _;
@@ -80,8 +80,9 @@ async fn a_message_is_hidden_only_if_the_answer_says_so() {
         case.expected = Ok(());
     }
     cases.push(Case::new("hidden", (200, "{}"), Ok(()), 1));
-    let hide =
-        async |server: &ScriptedServer, total| queue_at(server, total).hide("receipt", Millis::seconds(900)).await;
+    let hide = async |server: &ScriptedServer, total| {
+        queue_at(server, total).hide(Lane::Events, "receipt", Millis::seconds(900)).await
+    };
     means(hide, cases, Err(Unavailable)).await;
 }
 

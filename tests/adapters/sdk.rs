@@ -10,6 +10,7 @@ use futures::future::join_all;
 use hookonce_protocol::call::Written;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::message::Lane;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, SqsQueue, SsmEndpoints};
@@ -175,7 +176,7 @@ async fn the_pauses_before_retries_are_short() {
     let (write, shop) = (claim_write(&a_record("in#shop#evt_1")), EndpointId::parse("shop").unwrap());
     for _ in 0..CALLS {
         assert_eq!(store.write(&write).await, Written::Unavailable);
-        queue.hide("receipt", Millis(0)).await.unwrap_err();
+        queue.hide(Lane::Events, "receipt", Millis(0)).await.unwrap_err();
         parameters.fetch(&shop, &[]).await.unwrap_err();
     }
     for Pauses(lengths) in pauses {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hookonce_local::tables::QueueRef;
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::{ClaimId, RecordKey, RecordKind};
-use hookonce_protocol::message::Message;
+use hookonce_protocol::message::{Lane, Message};
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::port::Queue;
 
@@ -17,6 +17,7 @@ async fn sqs_queue_keeps_the_contract(dynamodb_url: &str, sqs_url: &str) {
     let queue = stack.queue();
     what_is_sent_is_received(&stack, &queue).await;
     hints_of_effects_go_to_their_own_queue(&stack, &queue).await;
+    hints_of_slow_handlers_have_their_own_queue(&stack, &queue).await;
     a_hidden_message_is_not_received_until_it_is_shown(&stack, &queue).await;
     a_quiet_endpoint_waits_for_a_noisy_one(&stack, &queue).await;
 }
@@ -79,14 +80,25 @@ async fn hints_of_effects_go_to_their_own_queue(stack: &TestStack, queue: &impl 
     assert_eq!(drain_of(stack, &stack.resources.effects_queue).await, effects);
 }
 
+async fn hints_of_slow_handlers_have_their_own_queue(stack: &TestStack, queue: &impl Queue) {
+    let Message::Ref { pk } = hint("slow") else { unreachable!() };
+    queue.send(&Message::Slow { pk }).await.unwrap();
+    assert!(stack.receive(&stack.resources.queue).await.is_empty());
+    let received = stack.receive(&stack.resources.slow_queue).await;
+    let receipt = received[0].receipt_handle().unwrap();
+    queue.hide(Lane::SlowEvents, receipt, Millis::seconds(900)).await.unwrap();
+    queue.hide(Lane::SlowEvents, receipt, Millis(0)).await.unwrap();
+    assert_eq!(drain_of(stack, &stack.resources.slow_queue).await.len(), 1);
+}
+
 async fn a_hidden_message_is_not_received_until_it_is_shown(stack: &TestStack, queue: &impl Queue) {
     queue.send(&hint("hidden")).await.unwrap();
     let first = stack.receive(&stack.resources.queue).await;
     let receipt = first[0].receipt_handle().unwrap();
-    queue.hide(receipt, Millis::seconds(900)).await.unwrap();
+    queue.hide(Lane::Events, receipt, Millis::seconds(900)).await.unwrap();
     assert!(stack.receive(&stack.resources.queue).await.is_empty());
     assert_eq!(stack.messages().await, 1, "hidden, not gone");
-    queue.hide(receipt, Millis(0)).await.unwrap();
+    queue.hide(Lane::Events, receipt, Millis(0)).await.unwrap();
     let again = stack.receive(&stack.resources.queue).await;
     assert_eq!(again.len(), 1);
     stack.delete(&[&again[0]]).await;

@@ -12,16 +12,10 @@ use serde_json::{Value, json};
 
 use super::fault_plan::{CALL_DESTINATION, Call, FaultPlan, Role, RoleInjector};
 use super::functions::{DESTINATIONS, ROUTES};
-use super::scenarios::Scenario;
+use super::scenarios::{AT_MOST_ONCE, CLASSES, KEYED, Scenario};
 use crate::effects::keyed;
 use crate::support::Fault;
 use crate::support::wire::{HttpMessage, Proxy, ScriptedServer};
-
-/// The destinations, each named after its class. An endpoint of the same name forwards to it.
-pub(crate) const KEYED: &str = "keyed";
-pub(crate) const AT_MOST_ONCE: &str = "at_most_once";
-pub(crate) const AT_LEAST_ONCE: &str = "at_least_once";
-pub(crate) const CLASSES: [&str; 3] = [KEYED, AT_MOST_ONCE, AT_LEAST_ONCE];
 
 /// How long callees remember keys.
 const WINDOW_HOURS: u32 = 24;

@@ -38,6 +38,7 @@ use serde_json::{Value, from_value, json};
 
 use super::fault_plan::{FaultPlan, Role, RoleInjector};
 use crate::support::endpoints::MemoryMaterials;
+use crate::support::stack::queues;
 use crate::support::wire::Proxy;
 
 /// The webhook's timeouts. The deployed ones are short because a provider waits. A busy machine may be slower than
@@ -181,12 +182,9 @@ fn adapters(role: Role, place: &Place) -> (DynamoStore, SqsQueue) {
     let sqs = aws_sdk_sqs::Client::from_conf(config);
     let resources = &place.resources;
     let store = DynamoStore::new(dynamodb, &resources.inbox_table, &resources.domain_table);
-    let effects_url = &resources.effects_queue.url;
     let queue = match role {
-        Role::Dispatcher => SqsQueue::new(sqs, effects_url),
-        Role::Webhook | Role::Copy | Role::Worker | Role::Relay => {
-            SqsQueue::new(sqs, &resources.queue.url).with_effects(effects_url)
-        }
+        Role::Dispatcher => SqsQueue::new(sqs, &resources.effects_queue.url),
+        Role::Webhook | Role::Copy | Role::Worker | Role::Relay => queues(sqs, resources),
     };
     (store, queue)
 }

@@ -29,10 +29,11 @@ use hookonce_protocol::write::Table;
 use serde_json::json;
 use tempfile::TempDir;
 
-use self::callee::{AT_MOST_ONCE, CLASSES, Callee};
+use self::callee::Callee;
 use self::cluster::Cluster;
 use self::fault_plan::{CALL_DESTINATION, Call, FaultPlan, Role};
 use self::functions::Functions;
+use self::scenarios::{AT_MOST_ONCE, CLASSES};
 use self::scenarios::{ENQUEUING, ENQUEUING_BATCHES, Scenario};
 use crate::support::Fault;
 use crate::support::delivery::secret;

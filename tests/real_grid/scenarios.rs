@@ -1,10 +1,15 @@
 //! The scenarios that faults are injected into.
 
-use super::callee::{AT_LEAST_ONCE, AT_MOST_ONCE, KEYED};
 use super::cluster::{BATCHES_MAX, Cluster};
 use super::fault_plan::{CALL_DESTINATION, Role};
 use crate::support::Delivery;
 use crate::support::samples::{charge_refunded, invoice_paid, messaged, paid, whatsapp_message, whatsapp_of};
+
+/// The destinations, each named after its class. An endpoint of the same name forwards to it.
+pub(crate) const KEYED: &str = "keyed";
+pub(crate) const AT_MOST_ONCE: &str = "at_most_once";
+pub(crate) const AT_LEAST_ONCE: &str = "at_least_once";
+pub(crate) const CLASSES: [&str; 3] = [KEYED, AT_MOST_ONCE, AT_LEAST_ONCE];
 
 /// The endpoints of Stripe and WhatsApp enqueue while the store is down; all others reject.
 pub(crate) const ENQUEUING: &str = "enqueuing";

@@ -12,7 +12,7 @@ use hookonce_providers::Catalog;
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::process::WorkerParts;
-use hookonce_runtime::remote::{CallBudget, Calls};
+use hookonce_runtime::remote::{CallBudget, Calls, REMEMBERED};
 use hookonce_runtime::rest::{FAILURES_MAX, REST_MIN};
 use hookonce_runtime::route::{Offered, RouteSet, Routing};
 use serde_json::json;
@@ -44,6 +44,11 @@ fn worker(handlers: &FakeHandlers) -> Worker {
 }
 
 async fn planned_by(parts: &Worker, now: EpochMs, until: Duration) -> (Planned, u16) {
+    planned_from(false, parts, now, until).await
+}
+
+/// The same for a message that moves to the slow queue if its handler is slow.
+async fn planned_from(slow_move: bool, parts: &Worker, now: EpochMs, until: Duration) -> (Planned, u16) {
     let route = json!({ "name": "n", "consumer": "c", "handler": {"lambda": "count"} });
     let set = json!({ "version": 1, "otherwise": "dead", "routes": [route] }).to_string();
     let set = RouteSet::parse(&set, Offered { handlers: &[], urls: false }).unwrap();
@@ -52,7 +57,7 @@ async fn planned_by(parts: &Worker, now: EpochMs, until: Duration) -> (Planned, 
     record.body = Some(hookonce_runtime::body::compress(br#"{"type":"count.once","fact":"a"}"#).unwrap());
     let budget = CallBudget::until(Instant::now() + until);
     let moment = || Moment { now, entropy: 0 };
-    let calls = Calls { budget: &budget, request_id: &|| "r".to_owned(), moment: &moment };
+    let calls = Calls { slow_move, budget: &budget, request_id: &|| "r".to_owned(), moment: &moment };
     let planned = parts.plan(&record, &Routing::Set(set.into()), calls).await;
     (planned, budget.made())
 }
@@ -109,4 +114,28 @@ async fn a_throttled_call_does_not_hide_that_a_handler_hangs() {
         assert_eq!(planned_by(&parts, EpochMs(0), long).await.1, 1);
     }
     assert_eq!(planned_by(&parts, EpochMs(0), long).await, (Planned::Unavailable, 0));
+}
+
+/// One that always answers just in time never rests. Its events would hold every run of the worker.
+#[tokio::test(start_paused = true)]
+async fn the_event_of_a_slow_handler_moves_without_a_call_and_is_tried_again_after_a_while() {
+    let takes = Arc::new(AtomicU32::new(4));
+    let seconds = Arc::clone(&takes);
+    let handlers = FakeHandlers::new(move |request| {
+        let takes = Duration::from_secs(seconds.load(Ordering::SeqCst).into());
+        Reaction::Slow(takes, count_at_once(request))
+    });
+    let (parts, long, now) = (worker(&handlers), Duration::from_mins(1), EpochMs(0));
+    let began = Instant::now();
+    for called in [true, true, true, false, false] {
+        let planned = planned_from(true, &parts, now, long).await;
+        assert_eq!((planned.0 == Planned::HandlerSlow, planned.1), (!called, u16::from(called)));
+    }
+    assert_eq!(began.elapsed(), Duration::from_secs(12), "nobody waits for it any more");
+    assert!(matches!(planned_by(&parts, now, long).await, (Planned::Plan(_), 1)), "from the slow queue it is called");
+    let later = EpochMs(REMEMBERED.0);
+    assert_eq!(planned_from(true, &parts, EpochMs(later.0 - 1), long).await, (Planned::HandlerSlow, 0));
+    takes.store(0, Ordering::SeqCst);
+    assert!(matches!(planned_from(true, &parts, later, long).await, (Planned::Plan(_), 1)));
+    assert!(matches!(planned_from(true, &parts, later, long).await, (Planned::Plan(_), 1)));
 }

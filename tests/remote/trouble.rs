@@ -250,6 +250,50 @@ async fn a_slow_handler_holds_up_no_other_record() {
     assert_eq!(harness.tables().await.record("#msg_slow").attempts, 0);
 }
 
+/// A batch ends with its slowest message, so the events of a slow handler would hold every run of the worker.
+#[tokio::test]
+async fn the_events_of_a_slow_handler_hold_no_batch_once_a_process_knows_it() {
+    const TAKES: Duration = Duration::from_millis(1_600);
+    let (harness, handlers) = harness(|request| match request["event"]["type"].as_str() {
+        Some("count.slow") => Reaction::Slow(TAKES, count_at_once(request)),
+        _ => Reaction::Answers(count_at_once(request)),
+    })
+    .await;
+    let worker = harness.worker(&Script::none());
+    let (queue, slow_queue) = (&harness.stack.resources.queue, &harness.stack.resources.slow_queue);
+    let send = async |batch: &str| {
+        for number in 0..9 {
+            let id = format!("{batch}{number}");
+            harness.deliver(&counted(&format!("msg_{id}"), "count.slow", &id)).await;
+        }
+        harness.deliver(&counted(&format!("msg_{batch}"), "local.quick", batch)).await;
+    };
+    send("a").await;
+    assert!(harness.work_on(&worker, queue, &Script::none()).await);
+    assert_eq!(handlers.requests().len(), 10, "nobody knows it yet");
+
+    send("b").await;
+    assert!(harness.work_on(&worker, queue, &Script::none()).await);
+    let tables = harness.tables().await;
+    assert_eq!(handlers.requests().len(), 11, "only the quick one was called");
+    assert_eq!(tables.record("#msg_b").outcome, Some(Outcome::Applied));
+    assert_eq!((tables.record("#msg_b0").status, harness.metric("event_moved")), (Status::Pending, 9));
+    assert!(!harness.work_on(&worker, queue, &Script::none()).await, "acknowledged");
+
+    // Most of them are lost on the way. The relay sends those to the queue again, and they move once more.
+    let lost = harness.batch_of(slow_queue).await.unwrap().0;
+    harness.stack.delete_from(&slow_queue.url, &lost.iter().skip(1).collect::<Vec<_>>()).await;
+    harness.clock.advance(Millis::minutes(10));
+    harness.relay().await;
+    harness.redeliver().await;
+    for lane in [queue, slow_queue] {
+        while harness.work_on(&worker, lane, &Script::none()).await {}
+    }
+    let facts = |batch: &str| (0..9).map(|at| format!("{batch}{at}")).chain([batch.to_owned()]).collect::<Vec<_>>();
+    let facts: Vec<_> = ["a", "b"].iter().flat_map(|batch| facts(batch)).map(|fact| counted_fact(&fact)).collect();
+    assert_eq!(harness.tables().await.verdict(&facts), Verdict::applied(facts.len()));
+}
+
 /// Counts in two rounds, under a condition that does not hold.
 fn count_overtaken(request: &Value) -> Value {
     let mut answer = count_in_two_rounds(request);

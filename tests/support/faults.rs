@@ -10,13 +10,14 @@ use std::sync::{Arc, Mutex};
 use hookonce_proof::fault::Fault;
 use hookonce_protocol::call::{CancellationReason, Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::message::Message;
+use hookonce_protocol::message::{Lane, Message};
 use hookonce_protocol::place::{ItemRef, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::worker::VISIBILITY_MAX;
 use hookonce_protocol::write::{Action, Write};
+use hookonce_runtime::aws::{DynamoStore, SqsQueue};
 use hookonce_runtime::port::{Queue, Store};
 use tokio::sync::{Notify, watch};
 
@@ -220,6 +221,7 @@ impl Script {
             | Fault::HandlerFails
             | Fault::HandlerFailsForGood
             | Fault::HandlerAway
+            | Fault::HandlerSlow
             | Fault::DestinationAway
             | Fault::NoTurn
             | Fault::CalleeBusy
@@ -250,6 +252,10 @@ fn first_alone<T>(mut read: Vec<Result<T, Unavailable>>) -> Vec<Result<T, Unavai
     read.iter_mut().skip(1).for_each(|later| *later = Err(Unavailable));
     read
 }
+
+/// The deployed adapters, amid faults.
+pub(crate) type TestStore = Faulty<DynamoStore>;
+pub(crate) type TestQueue = Faulty<SqsQueue>;
 
 /// A store or a queue behind a script.
 #[derive(Debug)]
@@ -336,8 +342,8 @@ impl<Q: Queue> Queue for Faulty<Q> {
 
     /// Hides it for long, whatever the length: the queue's clock does not stand still, and the test decides when the
     /// message comes back.
-    async fn hide(&self, receipt_handle: &str, _length: Millis) -> Result<(), Unavailable> {
-        let call = || self.inner.hide(receipt_handle, VISIBILITY_MAX);
+    async fn hide(&self, lane: Lane, receipt_handle: &str, _length: Millis) -> Result<(), Unavailable> {
+        let call = || self.inner.hide(lane, receipt_handle, VISIBILITY_MAX);
         self.script.carry(Operation::Hide, Err(Unavailable), call).await
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use aws_sdk_sqs::types::Message;
 use hookonce_dispatcher::DispatcherFunction;
 use hookonce_local::event_source::{BatchResult, sqs_event};
-use hookonce_local::tables::{QueueRef, StackResources};
+use hookonce_local::tables::QueueRef;
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::relay::Budget;
@@ -15,7 +15,7 @@ use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::{Table, Write};
 use hookonce_providers::Catalog;
 use hookonce_relay::RelayFunction;
-use hookonce_runtime::aws::{DynamoStore, SqsQueue};
+use hookonce_runtime::aws::SqsQueue;
 use hookonce_runtime::batch::{Batch, BatchResponse};
 use hookonce_runtime::config::EdgeConfig;
 use hookonce_runtime::destination::{Caller, Destinations};
@@ -39,17 +39,15 @@ use super::clock::Clock;
 use super::delivery::{Delivery, secret};
 use super::destinations::{Callee, MemoryDestinations};
 use super::endpoints::{MemoryEndpoints, MemoryMaterials};
-use super::faults::{Faulty, Script};
+use super::faults::{Faulty, Script, TestQueue, TestStore};
 use super::history::RecordHistory;
 use super::iam::{Iam, Used};
 use super::remote::FakeHandlers;
 use super::routes::MemoryRoutes;
-use super::stack::{RECEIVE_MAX, TestStack};
+use super::stack::{RECEIVE_MAX, TestStack, queues};
 use super::tables::Tables;
 use super::webhook::{Answer, Webhook};
 
-pub(crate) type TestStore = Faulty<DynamoStore>;
-pub(crate) type TestQueue = Faulty<SqsQueue>;
 pub(crate) type Worker = WorkerFunction<TestStore, TestQueue, Clock>;
 pub(crate) type Dispatcher = DispatcherFunction<TestStore, TestQueue, Clock, MemoryDestinations>;
 pub(crate) type Relay = RelayFunction<TestStore, TestQueue, Clock>;
@@ -152,8 +150,7 @@ impl Harness {
     }
 
     pub(crate) fn queue(&self, function: &'static str, script: &Script) -> TestQueue {
-        let StackResources { queue, effects_queue, .. } = &self.stack.resources;
-        Faulty::new(SqsQueue::new(self.sqs(function), &queue.url).with_effects(&effects_queue.url), script)
+        Faulty::new(queues(self.sqs(function), &self.stack.resources), script)
     }
 
     fn iam(&self, function: &'static str) -> Iam {
@@ -266,7 +263,7 @@ impl Harness {
         self.batch_of(&self.stack.resources.queue).await
     }
 
-    async fn batch_of(&self, queue: &QueueRef) -> Option<(Vec<Message>, Batch)> {
+    pub(crate) async fn batch_of(&self, queue: &QueueRef) -> Option<(Vec<Message>, Batch)> {
         let messages = self.stack.receive(queue).await;
         if messages.is_empty() {
             return None;
@@ -295,10 +292,14 @@ impl Harness {
 
     /// Works on one batch with a function that meets faults. Says whether there was one.
     pub(crate) async fn work_under(&self, script: &Script) -> bool {
-        let Some((messages, batch)) = self.batch().await else { return false };
-        let worker = self.worker(script);
+        self.work_on(&self.worker(script), &self.stack.resources.queue, script).await
+    }
+
+    /// Works on one batch of a queue with this function. Says whether there was one.
+    pub(crate) async fn work_on(&self, worker: &Worker, queue: &QueueRef, script: &Script) -> bool {
+        let Some((messages, batch)) = self.batch_of(queue).await else { return false };
         let response = script.run(Box::pin(worker.handle(batch, self.deadline()))).await;
-        self.conclude(messages, response).await;
+        self.conclude_of(queue, messages, response).await;
         true
     }
 

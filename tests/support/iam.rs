@@ -21,7 +21,7 @@ use aws_sdk_sqs::operation::send_message_batch::SendMessageBatchInput;
 use aws_smithy_runtime_api::client::interceptors::context::Input;
 use hookonce_local::tables::StackResources;
 
-use crate::template::policies::{Allowed, roles};
+use super::roles::{Allowed, roles};
 
 static ROLES: LazyLock<BTreeMap<String, Allowed>> = LazyLock::new(roles);
 
@@ -70,6 +70,7 @@ impl Iam {
     fn queue(&self, url: Option<&str>) -> String {
         match url {
             Some(url) if url == self.resources.queue.url => "HintQueue.Arn".to_owned(),
+            Some(url) if url == self.resources.slow_queue.url => "SlowQueue.Arn".to_owned(),
             Some(url) if url == self.resources.effects_queue.url => "EffectsQueue.Arn".to_owned(),
             _ => panic!("{} uses a queue that nothing sends it to", self.function),
         }

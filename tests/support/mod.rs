@@ -22,6 +22,7 @@ pub(crate) mod logs;
 pub(crate) mod orders;
 pub(crate) mod receiver;
 pub(crate) mod remote;
+pub(crate) mod roles;
 pub(crate) mod routes;
 pub(crate) mod samples;
 #[path = "../adapters/scripted.rs"]
@@ -29,6 +30,7 @@ pub(crate) mod samples;
 pub(crate) mod scripted;
 pub(crate) mod stack;
 pub(crate) mod tables;
+pub(crate) mod template;
 pub(crate) mod webhook;
 pub(crate) mod wire;
 

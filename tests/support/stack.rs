@@ -136,7 +136,7 @@ impl TestStack {
     }
 
     pub(crate) fn queue(&self) -> SqsQueue {
-        SqsQueue::new(self.sqs.clone(), &self.resources.queue.url).with_effects(&self.resources.effects_queue.url)
+        queues(self.sqs.clone(), &self.resources)
     }
 
     /// The stack with a further table, whose key has these attributes.
@@ -241,4 +241,10 @@ impl TestStack {
     pub(crate) async fn messages_of(&self, queue: &QueueRef) -> u64 {
         queue.messages(&self.sqs).await.unwrap().unwrap()
     }
+}
+
+/// The queues of a stack, for all that do not only dispatch.
+pub(crate) fn queues(sqs: aws_sdk_sqs::Client, resources: &StackResources) -> SqsQueue {
+    let StackResources { queue, slow_queue, effects_queue, .. } = resources;
+    SqsQueue::new(sqs, &queue.url).with_slow(&slow_queue.url).with_effects(&effects_queue.url)
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::clock::Clock;
 use super::endpoints::{MemoryEndpoints, MemoryMaterials};
-use super::harness::{TestQueue, TestStore};
+use super::faults::{TestQueue, TestStore};
 
 type Function = WebhookFunction<TestStore, TestQueue, MemoryEndpoints, MemoryMaterials, Clock>;
 

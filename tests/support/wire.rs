@@ -159,6 +159,7 @@ async fn connection(stream: TcpStream, target: String, injector: &impl Injector,
                 | Fault::HandlerFails
                 | Fault::HandlerFailsForGood
                 | Fault::HandlerAway
+                | Fault::HandlerSlow
                 | Fault::DestinationAway
                 | Fault::NoTurn
                 | Fault::CalleeBusy

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::document::Template;
 use super::metrics::counted;
-use super::{changed, none, only, template};
+use super::{changed, none, only};
+use crate::support::template::{Template, template};
 
 fn document(name: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)).unwrap()
@@ -53,7 +53,7 @@ fn the_first_deployment_knows_every_function_and_every_queue() {
         ["no", "one", "two", "three", "four", "five"][template().resources("AWS::Serverless::Function").len()]
     );
     assert!(page.contains(&built), "{built}");
-    let outputs = ["QueueUrl", "EffectsQueueUrl", "DeadLetterQueueUrl"];
+    let outputs = ["QueueUrl", "SlowQueueUrl", "EffectsQueueUrl", "DeadLetterQueueUrl"];
     assert_eq!(outputs.len(), template().resources("AWS::SQS::Queue").len());
     assert!(page.contains(&format!("for name in {}; do", outputs.join(" "))));
     let planted =

@@ -11,8 +11,8 @@ use hookonce_runtime::config::{
 use hookonce_runtime::deadline::{FIRST_REQUEST_MIN, PATIENCE_MAX};
 use serde_json::Value;
 
-use super::document::Template;
-use super::{changed, none, only, property_of, template};
+use super::{changed, none, only, property_of};
+use crate::support::template::{Template, template};
 use crate::tidy::tokens;
 
 /// API Gateway gives an integration up after 30 s at the latest.
@@ -83,7 +83,7 @@ fn drifted(template: &Template) -> Vec<String> {
     let environment = environment(template, "WorkerFunction");
     let passed = |name: &str| environment.get(name).and_then(|text| text.parse::<i64>().ok());
     let [(_, gateway)] = template.events("WebhookFunction", "HttpApi").try_into().unwrap();
-    let [(_, hints)] = template.events("WorkerFunction", "SQS").try_into().unwrap();
+    let [(_, hints), (_, slow_hints)] = template.events("WorkerFunction", "SQS").try_into().unwrap();
     let done = |path: &Value| path.as_i64();
     let webhook = done(&template.property("WebhookFunction", &["Timeout"]));
     let window = Some(Timing::standard().batching_window.as_seconds());
@@ -97,6 +97,11 @@ fn drifted(template: &Template) -> Vec<String> {
         (
             "the queue's visibility timeout",
             done(&template.property("HintQueue", &["VisibilityTimeout"])),
+            passed("HOOKONCE_VISIBILITY_SECONDS"),
+        ),
+        (
+            "the visibility timeout of the slow queue",
+            done(&template.property("SlowQueue", &["VisibilityTimeout"])),
             passed("HOOKONCE_VISIBILITY_SECONDS"),
         ),
         (
@@ -120,6 +125,7 @@ fn drifted(template: &Template) -> Vec<String> {
             passed("HOOKONCE_DEAD_LETTER_RETENTION_SECONDS"),
         ),
         ("the batching window", done(&hints["MaximumBatchingWindowInSeconds"]), window),
+        ("that of the slow queue", done(&slow_hints["MaximumBatchingWindowInSeconds"]), window),
     ]
     .into_iter()
     .filter(|(_, done, passed)| done.is_none() || done != passed)

@@ -7,8 +7,8 @@ use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 use serde_json::{Value, json};
 
-use super::document::Template;
-use super::{changed, none, only, template};
+use super::{changed, none, only};
+use crate::support::template::{Template, template};
 
 /// Every event source mapping of a queue.
 fn mappings(template: &Template) -> Vec<String> {
@@ -33,8 +33,8 @@ fn mappings(template: &Template) -> Vec<String> {
             require(visibility >= 6 * timeout + window, "visibility below six timeouts and the batching window");
         }
     }
-    if count != 3 {
-        findings.push(format!("{count} mappings, of both queues of hints and of the dead letters"));
+    if count != 4 {
+        findings.push(format!("{count} mappings, of the three queues of hints and of the dead letters"));
     }
     findings
 }
@@ -43,7 +43,7 @@ fn mappings(template: &Template) -> Vec<String> {
 fn surroundings(template: &Template) -> Vec<String> {
     let schedule = template.events("RelayFunction", "Schedule");
     let rates: Vec<_> = schedule.iter().map(|(_, schedule)| schedule["Schedule"].clone()).collect();
-    let redrives = ["HintQueue", "EffectsQueue"].map(|queue| template.property(queue, &["RedrivePolicy"]));
+    let redrives = ["HintQueue", "SlowQueue", "EffectsQueue"].map(|queue| template.property(queue, &["RedrivePolicy"]));
     let receives = |redrive: &Value| redrive["maxReceiveCount"].as_i64().unwrap_or(0);
     let receives_min = redrives.iter().map(receives).min().unwrap_or(0);
     let routes = template.events("WebhookFunction", "HttpApi");
@@ -151,6 +151,7 @@ fn outputs_name_what_people_need() {
         ("DomainTable", "DomainTable"),
         ("QueueUrl", "HintQueue"),
         ("DeadLetterQueueUrl", "DeadLetterQueue"),
+        ("SlowQueueUrl", "SlowQueue"),
         ("EffectsQueueUrl", "EffectsQueue"),
         ("EndpointsPrefix", "/hookonce/AWS::StackName/endpoints/"),
         ("WebhookUrl", "PublicUrl/webhooks/"),
@@ -178,6 +179,7 @@ fn a_parameter_names_what_the_commands_need() {
             "inbox_table": "InboxTable",
             "domain_table": "DomainTable",
             "queue_url": "HintQueue",
+            "slow_queue_url": "SlowQueue",
             "effects_queue_url": "EffectsQueue",
             "webhook_url": template.at(&["Outputs", "WebhookUrl", "Value"]),
             "endpoint_key": "EndpointKeyArn",

@@ -6,8 +6,8 @@ use std::path::Path;
 use hookonce_runtime::telemetry::METRICS;
 use serde_json::Value;
 
-use super::document::Template;
-use super::{changed, none, only, template};
+use super::{changed, none, only};
+use crate::support::template::{Template, template};
 
 /// Namespace and name of each metric that the template watches.
 fn watched(template: &Template) -> BTreeSet<(String, String)> {

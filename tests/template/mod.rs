@@ -5,27 +5,15 @@
 //! something.
 
 mod alarms;
-mod document;
 mod documentation;
 mod environment;
 mod events;
 pub(crate) mod metrics;
-pub(crate) mod policies;
+mod policies;
 mod queues;
 mod tables;
 
-use std::path::Path;
-
-use document::Template;
-
-fn text() -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../template.yaml")).unwrap()
-}
-
-/// The template as it is.
-fn template() -> Template {
-    Template::parse(&text())
-}
+use crate::support::template::{Template, template, text};
 
 /// The default value of a parameter that is a number.
 pub(crate) fn default_of(parameter: &str) -> i64 {

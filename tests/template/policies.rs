@@ -1,24 +1,24 @@
 //! Each function may do exactly what its adapters call.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use hookonce_protocol::key::DomainKey;
+use hookonce_protocol::key::{DomainKey, RecordKey};
+use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::{Check, DomainWrite, Event, Plan, Snapshot};
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::handler::{Handler, HandlerError};
+use hookonce_runtime::port::Queue as _;
 use hookonce_worker::handlers;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::document::Template;
-use super::{changed, none, only, template};
+use super::{changed, none, only};
 use crate::effects::{applied, keyed};
 use crate::support::counting::{Counting, count, counted};
+use crate::support::roles::{Allowed, allowed, list, texts};
 use crate::support::samples::whatsapp;
+use crate::support::template::{Template, template};
 use crate::support::{Harness, Script};
-
-/// Actions by resource.
-pub(crate) type Allowed = BTreeMap<String, BTreeSet<String>>;
 
 const PARAMETERS: &str =
     "arn:AWS::Partition:ssm:AWS::Region:AWS::AccountId:parameter/hookonce/AWS::StackName/endpoints/*";
@@ -31,48 +31,17 @@ const ROUTES: &str = "arn:AWS::Partition:ssm:AWS::Region:AWS::AccountId:paramete
 const ROUTE_PARTS: &str =
     "arn:AWS::Partition:ssm:AWS::Region:AWS::AccountId:parameter/hookonce/AWS::StackName/routes-*";
 
-/// What each function's role allows, by the function's name in the template.
-pub(crate) fn roles() -> BTreeMap<String, Allowed> {
-    let template = template();
-    let functions = template.resources("AWS::Serverless::Function");
-    functions.into_iter().map(|function| (function.to_owned(), allowed(&template, function))).collect()
-}
-
-/// What the role of a function allows.
-fn allowed(template: &Template, function: &str) -> Allowed {
-    let role = template.property(function, &["Role"]);
-    let role = role.as_str().and_then(|role| role.strip_suffix(".Arn")).unwrap_or_default();
-    let mut allowed = Allowed::new();
-    for policy in list(&template.property(role, &["Policies"])) {
-        for statement in list(&policy["PolicyDocument"]["Statement"]) {
-            assert_eq!(statement["Effect"], "Allow", "a role of a function only allows");
-            for resource in texts(&statement["Resource"]) {
-                allowed.entry(resource).or_default().extend(texts(&statement["Action"]));
-            }
-        }
-    }
-    allowed
-}
-
-fn list(value: &Value) -> Vec<Value> {
-    value.as_array().cloned().unwrap_or_default()
-}
-
-/// One text or a list of them.
-fn texts(value: &Value) -> Vec<String> {
-    let many = list(value);
-    let all = if many.is_empty() { vec![value.clone()] } else { many };
-    all.iter().map(|text| text.as_str().expect("text").to_owned()).collect()
-}
-
 /// What no test calls: Lambda itself, the start of a process, and sources that the tests replace.
-const ELSEWHERE: [(&str, &str); 19] = [
+const ELSEWHERE: [(&str, &str); 22] = [
     // Before the first invocation, `main` reads an item and an attribute of the queue to open the connections.
     ("HintQueue.Arn", "sqs:GetQueueAttributes"),
     ("InboxTable.Arn", "dynamodb:GetItem"),
     // The event source mapping uses the rights of the function that it invokes.
     ("HintQueue.Arn", "sqs:ReceiveMessage"),
     ("HintQueue.Arn", "sqs:DeleteMessage"),
+    ("SlowQueue.Arn", "sqs:ReceiveMessage"),
+    ("SlowQueue.Arn", "sqs:DeleteMessage"),
+    ("SlowQueue.Arn", "sqs:GetQueueAttributes"),
     ("EffectsQueue.Arn", "sqs:ReceiveMessage"),
     ("EffectsQueue.Arn", "sqs:DeleteMessage"),
     ("EffectsQueue.Arn", "sqs:GetQueueAttributes"),
@@ -158,6 +127,13 @@ async fn a_bit_of_everything() -> Harness {
     harness.lose_effects().await;
     harness.clock.advance(Millis::hours(1));
     harness.relay().await;
+    // A slow handler: its event moves, fails and is hidden there.
+    harness.deliver(&counted("msg_11", "count.later", "eleven")).await;
+    harness.lose_hints().await;
+    let moved = Message::Slow { pk: RecordKey::parse("in#standard_webhooks#msg_11").unwrap() };
+    harness.queue("WorkerFunction", &Script::none()).send(&moved).await.unwrap();
+    let slow_queue = &harness.stack.resources.slow_queue;
+    assert!(harness.work_on(&harness.worker(&Script::none()), slow_queue, &Script::none()).await);
     // A hint and a payload that were received too often.
     harness.deliver(&counted("msg_5", "count.later", "five")).await;
     let (messages, _) = harness.batch().await.unwrap();

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::document::Template;
-use super::{changed, none, only, template};
+use super::{changed, none, only};
+use crate::support::template::{Template, template};
 
 /// What SQS allows in one policy
 /// (docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-policies.html).
@@ -14,8 +14,9 @@ const ACTIONS_MAX: usize = 7;
 const BYTES_MAX: usize = 8_192;
 
 /// Each queue with the roles that use it. The condition `HasOperator` holds here, and its parameter is empty.
-const USERS: [(&str, &[&str]); 3] = [
+const USERS: [(&str, &[&str]); 4] = [
     ("HintQueue", &["WebhookRole.Arn", "WorkerRole.Arn", "RelayRole.Arn", ""]),
+    ("SlowQueue", &["WorkerRole.Arn", ""]),
     ("DeadLetterQueue", &["RelayRole.Arn", ""]),
     ("EffectsQueue", &["WorkerRole.Arn", "RelayRole.Arn", "DispatcherRole.Arn", ""]),
 ];

@@ -5,8 +5,8 @@ use hookonce_protocol::record::attribute;
 use hookonce_runtime::aws::{DUE_INDEX, JOURNAL_INDEX};
 use serde_json::{Value, json};
 
-use super::document::Template;
-use super::{changed, none, only, template};
+use super::{changed, none, only};
+use crate::support::template::{Template, template};
 
 fn key(hash: &str, range: Option<&str>) -> Value {
     let part = |name: &str, kind| json!({"AttributeName": name, "KeyType": kind});

@@ -31,7 +31,7 @@ struct Use {
 pub(super) fn circles(files: &Files, folders: &[&str]) -> Vec<String> {
     let mut crates: BTreeMap<&str, Crate> = BTreeMap::new();
     for (path, text) in rust(files).filter(|(path, _)| folders.iter().any(|folder| path.starts_with(folder))) {
-        let Some((root, inside)) = path.split_once("/src/") else { continue };
+        let Some((root, inside)) = place(path) else { continue };
         let has_library = files.contains_key(&format!("{root}/src/lib.rs"));
         let module = module(inside, has_library);
         let one = crates.entry(root).or_default();
@@ -43,11 +43,20 @@ pub(super) fn circles(files: &Files, folders: &[&str]) -> Vec<String> {
     crates.values().flat_map(Crate::circles).collect()
 }
 
+/// Test targets whose files stand beside their manifest.
+const TEST_TARGETS: [&str; 2] = ["tests/adapters", "tests"];
+
+/// The crate of a file, and the file's path there.
+fn place(path: &str) -> Option<(&str, &str)> {
+    let of_target = |root: &str| path.strip_prefix(root)?.strip_prefix('/').map(|inside| (&path[..root.len()], inside));
+    path.split_once("/src/").or_else(|| TEST_TARGETS.iter().find_map(|root| of_target(root)))
+}
+
 /// The path of the module that a file holds. A binary beside a library is its own crate.
 fn module(inside: &str, has_library: bool) -> Path {
     let path = inside.trim_end_matches(".rs");
     let path = path.strip_suffix("/mod").unwrap_or(path);
-    let is_root = path == "lib" || (path == "main" && !has_library);
+    let is_root = path == "lib" || path == "all" || (path == "main" && !has_library);
     if is_root { Path::new() } else { path.split('/').map(str::to_owned).collect() }
 }
 

@@ -19,6 +19,7 @@ export const RESERVED: ReadonlySet<string> = new Set([
   "PROVIDER_UNKNOWN",
   "REFUSED",
   "STALE",
+  "TABLE_UNAVAILABLE",
   "UNKNOWN_OUTCOME",
   "UNROUTED",
   "WRITE_INVALID",

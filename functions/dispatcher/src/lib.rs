@@ -49,7 +49,9 @@ fn metric(settled: &Settled) -> Option<&'static str> {
     match settled {
         // Its signal counts it.
         Settled::Ack(Done::Settled(_)) => None,
-        Settled::Ack(Done::Elsewhere | Done::Absent | Done::Dead | Done::Deferred) => Some("message_acknowledged"),
+        Settled::Ack(Done::Elsewhere | Done::Absent | Done::Dead | Done::Deferred | Done::Moved) => {
+            Some("message_acknowledged")
+        }
         Settled::Retry(_) => Some("effect_retried"),
     }
 }

@@ -33,12 +33,14 @@ const ROUTES_MAX: Millis = Millis::seconds(2);
 /// # Errors
 /// When the environment lacks something, or values in it contradict each other.
 pub async fn run(handlers: Handlers) -> Result<(), Error> {
-    let WorkerConfig { common, effects_queue_url, routes, tables } = WorkerConfig::read(&environment())?;
+    let WorkerConfig { common, slow_queue_url, effects_queue_url, routes, tables } =
+        WorkerConfig::read(&environment())?;
     log_as_json(common.log);
     let sdk = shared_config().await;
     let store = DynamoStore::new(dynamodb_client(&sdk, CALL_MAX), common.inbox_table, common.domain_table)
         .with_tables(tables.clone());
-    let queue = SqsQueue::new(sqs_client(&sdk, CALL_MAX), common.queue_url).with_effects(effects_queue_url);
+    let queue = SqsQueue::new(sqs_client(&sdk, CALL_MAX), common.queue_url);
+    let queue = queue.with_slow(slow_queue_url).with_effects(effects_queue_url);
     store.warm_up().await;
     let routes = match routes {
         RouteLocation::None => Routes::none(),

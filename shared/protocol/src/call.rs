@@ -233,6 +233,10 @@ pub enum Planned {
     Unavailable,
     /// The handler is away: it cannot be reached, or takes no calls for now.
     HandlerAway,
+    /// A user table that the handler uses is missing, or cannot be read.
+    TableAway,
+    /// The handler is slow. It is asked once the event has moved to the queue of slow handlers.
+    HandlerSlow,
 }
 
 /// A plan, with its consumer and fact.
@@ -261,13 +265,13 @@ pub struct Failure {
 
 impl Failure {
     /// A failure that another attempt can resolve.
-    pub fn retryable(code: &str) -> Self {
-        Self { code: code.to_owned(), retryable: true }
+    pub fn retryable(code: impl Into<String>) -> Self {
+        Self { code: code.into(), retryable: true }
     }
 
     /// A failure that no attempt can resolve.
-    pub fn permanent(code: &str) -> Self {
-        Self { code: code.to_owned(), retryable: false }
+    pub fn permanent(code: impl Into<String>) -> Self {
+        Self { code: code.into(), retryable: false }
     }
 }
 

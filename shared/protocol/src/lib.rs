@@ -2,7 +2,8 @@
 //!
 //! **The record is the truth, the queue message is only a hint.** Acknowledging a delivery means that a durable record
 //! with its payload exists. Every change of a record is one conditional write, and its condition is the state that it
-//! starts from. Only two senders send hints: the winner of the claim, once, and the relay.
+//! starts from. Hints are sent by the winner of a claim or a commit, once, and by the relay; a worker that moves one to the
+//! queue of slow handlers sends it anew.
 //!
 //! Architecture Invariant: nothing in this crate waits, reads a clock, draws a random number or knows a network type. A
 //! machine takes `(state, reply)` and returns the next state and one [`Call`](call::Call). The driver in
@@ -14,6 +15,7 @@
 //! | [`time`], [`timing`] | units, the protocol's durations and the inequalities between them |
 //! | [`key`], [`item`], [`write`](mod@write), [`claim`], [`record`], [`message`] | what is claimed, stored and sent, and the language of conditions |
 //! | [`purpose`] | what each write is for |
+//! | [`code`] | the codes of failures |
 //! | [`place`], [`plan`], [`check`] | what a handler names, sees and returns: items, event, snapshot, plan; and what is refused of it |
 //! | [`effect`], [`destination`] | what a plan sends out of the account, where to, and what is promised there |
 //! | [`call`] | the calls a machine can ask for, and their replies |
@@ -24,6 +26,7 @@
 pub mod call;
 pub mod check;
 pub mod claim;
+pub mod code;
 pub mod dead_letter;
 pub mod destination;
 pub mod dispatcher;

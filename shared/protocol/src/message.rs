@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::claim::Claim;
-use crate::key::RecordKey;
+use crate::key::{RecordKey, RecordKind};
 
 /// The version that this code writes. It acts on no other.
 pub const MESSAGE_VERSION: i64 = 1;
@@ -17,8 +17,24 @@ pub enum Message {
         /// The record.
         pk: RecordKey,
     },
+    /// The same for an event whose handler is slow. It has a queue of its own, so that it delays no other event.
+    Slow {
+        /// The record.
+        pk: RecordKey,
+    },
     /// The only copy of a delivery that was acknowledged while the store was down.
     Full(Box<Claim>),
+}
+
+/// A queue of hints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lane {
+    /// Deliveries, envelopes and events, for the worker.
+    Events,
+    /// Those of slow handlers, for the worker.
+    SlowEvents,
+    /// Effects, for the dispatcher.
+    Effects,
 }
 
 /// Why a message must not be acted on.
@@ -73,7 +89,7 @@ impl Message {
     /// Whether the message only names a record, which is durable without it.
     pub fn is_hint(&self) -> bool {
         match self {
-            Self::Ref { .. } => true,
+            Self::Ref { .. } | Self::Slow { .. } => true,
             Self::Full(_) => false,
         }
     }
@@ -81,8 +97,19 @@ impl Message {
     /// The record that the message is about.
     pub fn record_key(&self) -> &RecordKey {
         match self {
-            Self::Ref { pk } => pk,
+            Self::Ref { pk } | Self::Slow { pk } => pk,
             Self::Full(claim) => &claim.pk,
+        }
+    }
+
+    /// The queue that the message belongs in.
+    pub fn lane(&self) -> Lane {
+        match self.record_key().kind() {
+            RecordKind::Effect => Lane::Effects,
+            RecordKind::Delivery | RecordKind::Event | RecordKind::Envelope => match self {
+                Self::Slow { .. } => Lane::SlowEvents,
+                Self::Ref { .. } | Self::Full(_) => Lane::Events,
+            },
         }
     }
 }

@@ -52,6 +52,7 @@ pub const VARIABLES: &[&str] = &[
     "HOOKONCE_RESEND_INTERVAL_MAX_SECONDS",
     "HOOKONCE_ROUTES",
     "HOOKONCE_SEND_TIMEOUT_MS",
+    "HOOKONCE_SLOW_QUEUE_URL",
     "HOOKONCE_TABLES",
     "HOOKONCE_VISIBILITY_SECONDS",
     "HOOKONCE_WEBHOOK_TIMEOUT_MS",
@@ -143,6 +144,8 @@ pub struct WebhookConfig {
 pub struct WorkerConfig {
     /// What all functions read.
     pub common: Common,
+    /// The URL of the queue of slow handlers.
+    pub slow_queue_url: String,
     /// The URL of the effects queue.
     pub effects_queue_url: String,
     /// Where the route set is.
@@ -210,12 +213,13 @@ impl WorkerConfig {
 
     fn take(reader: &mut Reader<'_>) -> Self {
         let common = reader.common();
+        let slow_queue_url = reader.required("HOOKONCE_SLOW_QUEUE_URL");
         let effects_queue_url = reader.required("HOOKONCE_EFFECTS_QUEUE_URL");
         let routes = reader.optional("HOOKONCE_ROUTES");
         let routes = routes.map_or(RouteLocation::None, |text| reader.route_location(&text));
         let tables = reader.optional("HOOKONCE_TABLES");
         let tables = tables.map_or_else(OwnTables::new, |text| reader.own_tables(&text, &common));
-        Self { common, effects_queue_url, routes, tables }
+        Self { common, slow_queue_url, effects_queue_url, routes, tables }
     }
 }
 
@@ -229,8 +233,7 @@ impl RelayConfig {
     }
 
     fn take(reader: &mut Reader<'_>) -> Self {
-        let common = reader.common();
-        let effects_queue_url = reader.required("HOOKONCE_EFFECTS_QUEUE_URL");
+        let (common, effects_queue_url) = (reader.common(), reader.required("HOOKONCE_EFFECTS_QUEUE_URL"));
         let standard = Budget::standard();
         let mut unsigned = |name, default: u64, max| {
             let default = i64::try_from(default).unwrap_or(i64::MAX);
@@ -448,6 +451,7 @@ mod tests {
             ("HOOKONCE_DOMAIN_TABLE", "domain"),
             ("HOOKONCE_QUEUE_URL", "http://127.0.0.1:1/queue"),
             ("HOOKONCE_EFFECTS_QUEUE_URL", "http://127.0.0.1:1/effects"),
+            ("HOOKONCE_SLOW_QUEUE_URL", "http://127.0.0.1:1/slow"),
             ("HOOKONCE_ENDPOINTS", "ssm:/hookonce/test/endpoints/"),
             ("HOOKONCE_DESTINATIONS", "file:destinations"),
             ("PATH", "/bin"),

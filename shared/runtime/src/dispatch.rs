@@ -6,7 +6,7 @@ use hookonce_protocol::call::{Call, Reply, Signal, Unavailable};
 use hookonce_protocol::destination::{Called, Delivery, Terms};
 use hookonce_protocol::dispatcher::Dispatcher;
 use hookonce_protocol::effect::DestinationId;
-use hookonce_protocol::message::Message;
+use hookonce_protocol::message::{Lane, Message};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{DISPATCHER_MARGIN, Timing};
 use tokio::time::{Instant, timeout_at};
@@ -57,7 +57,7 @@ impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> DispatcherParts<S, Q,
                 let first = Dispatcher::start(message, received.receives, pass, self.timing, moment);
                 let carrier = OneEffect { parts: self, calls_until, destination: OnceLock::new() };
                 let driven = drive_and_tell(first, &carrier, &self.ambient, tell).await;
-                hide(&self.queue, received, &driven.output).await;
+                hide(&self.queue, Lane::Effects, received, &driven.output).await;
                 driven
             };
             isolated(work, until)

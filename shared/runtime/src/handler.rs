@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use hookonce_protocol::call::Failure;
+use hookonce_protocol::code::Code;
 use hookonce_protocol::effect::{DestinationId, EffectError};
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::{ItemRef, TableAlias};
@@ -97,7 +98,7 @@ impl From<HandlerError> for Failure {
 /// An effect that cannot be built is as wrong as one that the worker refuses.
 impl From<EffectError> for HandlerError {
     fn from(_: EffectError) -> Self {
-        Self::permanent("PLAN_REFUSED")
+        Self::permanent(Code::PlanRefused.as_str())
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::{EndpointId, RecordKey};
-use hookonce_protocol::message::Message;
+use hookonce_protocol::message::{Lane, Message};
 use hookonce_protocol::place::{ItemRef, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
@@ -72,7 +72,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<u64, Unavailable>> + Send;
 }
 
-/// The queue that carries hints.
+/// The queues that carry hints.
 pub trait Queue: Send + Sync + 'static {
     /// Sends one message.
     ///
@@ -83,11 +83,16 @@ pub trait Queue: Send + Sync + 'static {
     /// Sends messages independently of each other, in as few calls as possible.
     fn send_each(&self, messages: &[Message]) -> impl Future<Output = Vec<Result<(), Unavailable>>> + Send;
 
-    /// Hides a received message for this long.
+    /// Hides a message that was received from a queue for this long.
     ///
     /// # Errors
     /// [`Unavailable`] when the queue did not confirm it; the message then returns after its visibility timeout.
-    fn hide(&self, receipt_handle: &str, length: Millis) -> impl Future<Output = Result<(), Unavailable>> + Send;
+    fn hide(
+        &self,
+        lane: Lane,
+        receipt_handle: &str,
+        length: Millis,
+    ) -> impl Future<Output = Result<(), Unavailable>> + Send;
 }
 
 /// The most texts of the index that one read brings along. Parameter Store reads ten parameters in one request, and the
@@ -177,7 +182,12 @@ impl<Q: Queue> Queue for Arc<Q> {
         (**self).send_each(messages)
     }
 
-    fn hide(&self, receipt_handle: &str, length: Millis) -> impl Future<Output = Result<(), Unavailable>> + Send {
-        (**self).hide(receipt_handle, length)
+    fn hide(
+        &self,
+        lane: Lane,
+        receipt_handle: &str,
+        length: Millis,
+    ) -> impl Future<Output = Result<(), Unavailable>> + Send {
+        (**self).hide(lane, receipt_handle, length)
     }
 }

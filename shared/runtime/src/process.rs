@@ -9,8 +9,9 @@ use error_reporter::Report;
 use futures::FutureExt as _;
 use hookonce_protocol::call::{Call, ChildEvent, Failure, Machine as _, Next, Planned, Reply, Signal, Split, Written};
 use hookonce_protocol::check::Scope;
+use hookonce_protocol::code::Code;
 use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
-use hookonce_protocol::message::Message;
+use hookonce_protocol::message::{Lane, Message};
 use hookonce_protocol::plan::{EVENT_VERSION, Event, Plan};
 use hookonce_protocol::record::Record;
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -167,12 +168,12 @@ pub(crate) async fn isolated(work: impl Future<Output = Driven<Settled>>, until:
     }
 }
 
-/// Hides a message that stays in the queue until it may be received again.
-pub(crate) async fn hide(queue: &impl Queue, received: &Received, settled: &Settled) {
+/// Hides a message that stays in its queue until it may be received again.
+pub(crate) async fn hide(queue: &impl Queue, lane: Lane, received: &Received, settled: &Settled) {
     if let Settled::Retry(length) = settled {
         let length = Millis(length.0.clamp(0, TRANSIENT_VISIBILITY_MAX.0));
         // Best effort: if it fails, the message returns after the queue's visibility timeout.
-        if let Err(error) = queue.hide(&received.receipt_handle, length).await {
+        if let Err(error) = queue.hide(lane, &received.receipt_handle, length).await {
             tracing::warn!(error = %Report::new(&error), "changing a message's visibility timeout failed");
         }
     }
@@ -196,8 +197,11 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
             return messages.iter().map(|_| Processed::OutOfTime).collect();
         };
         let room = &Semaphore::new(EVENTS_KIB_MAX as usize);
+        // All come from one queue, so that of one that can be read is that of those that cannot.
+        let lane_of_batch = decoded.iter().flatten().next().map_or(Lane::Events, Message::lane);
         let work = messages.iter().zip(decoded).map(|(received, message)| {
             let moment = self.ambient.moment();
+            let lane = message.as_ref().map_or(lane_of_batch, Message::lane);
             let mut first = Worker::start(message, received.receives, self.timing, moment);
             let prefetched = match &first.next {
                 Next::Call(_, Call::Read(key)) => records.remove(key),
@@ -212,10 +216,10 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                 }
                 let budget = CallBudget::until(calls_until);
                 let (first_seen, held) = (OnceLock::new(), Mutex::new(None));
-                let carrier = OneMessage { parts: self, routing, budget: &budget, first_seen, room, held };
+                let carrier = OneMessage { parts: self, routing, lane, budget: &budget, first_seen, room, held };
                 let mut driven = drive_and_tell(first, &carrier, &self.ambient, tell).await;
                 driven.signals.extend(std::iter::repeat_n(Signal::HandlerCalled, budget.made().into()));
-                hide(&self.queue, received, &driven.output).await;
+                hide(&self.queue, lane, received, &driven.output).await;
                 if let (Settled::Ack(Done::Settled(_)), Some(note)) = (&driven.output, carrier.first_seen.get())
                     && self.came_with_another(note).await
                 {
@@ -234,7 +238,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
         messages: &[Result<Message, E>],
     ) -> BTreeMap<RecordKey, hookonce_protocol::record::Found> {
         let hint = |message: &Result<Message, E>| match message {
-            Ok(Message::Ref { pk }) => Some(pk.clone()),
+            Ok(Message::Ref { pk } | Message::Slow { pk }) => Some(pk.clone()),
             Ok(Message::Full(_)) | Err(_) => None,
         };
         let mut keys: Vec<_> = messages.iter().filter_map(hint).collect();
@@ -314,7 +318,8 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
     /// event at a time and would leave the others out.
     fn read(&self, record: &Record) -> Result<Contained, Failure> {
         let endpoint = EndpointId::parse(record.key.parts().0).ok();
-        let (endpoint, tenant) = endpoint.zip(record.owner()).ok_or_else(|| Failure::permanent("BODY_UNREADABLE"))?;
+        let (endpoint, tenant) =
+            endpoint.zip(record.owner()).ok_or_else(|| Failure::permanent(Code::BodyUnreadable))?;
         let mut parts = self.parts(record)?;
         let is_claimed = |part: &EventPart| {
             let key = part.key.record_key(&endpoint);
@@ -346,10 +351,11 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
     }
 
     fn parts(&self, record: &Record) -> Result<Vec<EventPart>, Failure> {
-        let Some(stored) = &record.body else { return Err(Failure::permanent("BODY_MISSING")) };
-        let raw = body::decompress(stored).map_err(|_| Failure::permanent("BODY_UNREADABLE"))?;
+        let Some(stored) = &record.body else { return Err(Failure::permanent(Code::BodyMissing)) };
+        let raw = body::decompress(stored).map_err(|_| Failure::permanent(Code::BodyUnreadable))?;
         // Retryable: a later deployment may put the provider back into the catalog.
-        let provider = self.catalog.provider(&record.provider).ok_or_else(|| Failure::retryable("PROVIDER_UNKNOWN"))?;
+        let provider =
+            self.catalog.provider(&record.provider).ok_or_else(|| Failure::retryable(Code::ProviderUnknown))?;
         Ok(provider.split(&raw, &record.headers))
     }
 
@@ -371,9 +377,10 @@ struct Contained {
 
 fn children(envelope: &Record, parts: Vec<EventPart>) -> Result<Vec<ChildEvent>, Failure> {
     let bytes_max = child_bytes_max(envelope);
-    let endpoint = EndpointId::parse(envelope.key.parts().0).map_err(|_| Failure::permanent("ENVELOPE_UNREADABLE"))?;
+    let endpoint =
+        EndpointId::parse(envelope.key.parts().0).map_err(|_| Failure::permanent(Code::EnvelopeUnreadable))?;
     let child = |part: EventPart| {
-        let body = body::compress(&part.body).map_err(|_| Failure::retryable("BODY_NOT_COMPRESSED"))?;
+        let body = body::compress(&part.body).map_err(|_| Failure::retryable(Code::BodyNotCompressed))?;
         let fits = body.len() + part.event_type.len() <= bytes_max;
         let key = part.key.record_key(&endpoint);
         Ok(ChildEvent { key, event_type: part.event_type, body, sha256: part.sha256, fits })
@@ -392,6 +399,8 @@ fn kib_of(events: &[ChildEvent]) -> u32 {
 struct OneMessage<'a, S, Q, A> {
     parts: &'a WorkerParts<S, Q, A>,
     routing: &'a Routing,
+    /// The queue that the message came from.
+    lane: Lane,
     budget: &'a CallBudget,
     /// The note to write once the record is settled. Only for deliveries, and only if the provider does not sign its
     /// ids.
@@ -434,7 +443,8 @@ impl<'a, S: Store, Q: Queue, A: Ambient> OneMessage<'a, S, Q, A> {
     async fn plan(&self, record: &Record) -> Planned {
         let request_id = || self.parts.ambient.claim_id().0;
         let moment = || self.parts.ambient.moment();
-        let calls = || Calls { budget: self.budget, request_id: &request_id, moment: &moment };
+        let slow_move = self.lane != Lane::SlowEvents;
+        let calls = || Calls { slow_move, budget: self.budget, request_id: &request_id, moment: &moment };
         let planned = self.parts.plan(record, self.routing, calls()).await;
         let Planned::Several { others, .. } = &planned else { return planned };
         let kib = kib_of(others);
@@ -478,6 +488,6 @@ fn guarded<T, E: Into<Failure>>(code: impl FnOnce() -> Result<T, E>) -> Result<T
     match std::panic::catch_unwind(AssertUnwindSafe(code)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(error.into()),
-        Err(_) => Err(Failure::retryable("HANDLER_PANICKED")),
+        Err(_) => Err(Failure::retryable(Code::HandlerPanicked)),
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_protocol::call::{Failure, HandlerPlan, Planned, Unavailable};
 use hookonce_protocol::check::Scope;
+use hookonce_protocol::code::Code;
 use hookonce_protocol::effect::{DestinationId, Effect, EffectDraft, EffectName, Method, Payload};
 use hookonce_protocol::item::size_bytes;
 use hookonce_protocol::key::Tenant;
@@ -37,7 +38,7 @@ pub(crate) async fn read<S: Store>(
     let mut scope =
         Scope { shown: reads.iter().cloned().collect(), tables: BTreeMap::new(), destinations: BTreeSet::new() };
     let named = reads.iter().filter_map(|item| item.table).collect();
-    describe(store, &mut scope, named, allowed).await.map_err(|_| Planned::Unavailable)?;
+    describe(store, &mut scope, named, allowed).await.map_err(|_| Planned::TableAway)?;
     if let Err(fault) = asked(reads, &event.tenant, &scope) {
         tracing::warn!(record.key = %event.record, fault, "what the handler asked for is refused");
         return Err(asked_too_much());
@@ -51,7 +52,9 @@ pub(crate) async fn read<S: Store>(
 async fn read_in_parts<S: Store>(store: &S, event: &Event, reads: &[ItemRef]) -> Result<Snapshot, Planned> {
     let (mut snapshot, mut bytes) = (Snapshot::default(), 0);
     for part in reads.chunks(READS_AT_ONCE) {
-        let read = store.read_items(part).await.map_err(|_| Planned::Unavailable)?;
+        let of_user = part.iter().any(|item| item.table.is_some());
+        let read = store.read_items(part).await;
+        let read = read.map_err(|_| if of_user { Planned::TableAway } else { Planned::Unavailable })?;
         bytes += read.items().filter_map(|(_, item)| item).map(size_bytes).sum::<usize>();
         if bytes > SNAPSHOT_BYTES_MAX {
             tracing::warn!(record.key = %event.record, bytes, "the items that the handler asked for are too large together");
@@ -64,7 +67,7 @@ async fn read_in_parts<S: Store>(store: &S, event: &Event, reads: &[ItemRef]) ->
 
 /// The failure of a handler that asks for what it may not have.
 pub(crate) fn asked_too_much() -> Planned {
-    Planned::Failed(Failure::permanent("HANDLER_ASKED_TOO_MUCH"))
+    Planned::Failed(Failure::permanent(Code::HandlerAskedTooMuch))
 }
 
 /// A plan with its mandate, by a handler that has seen this.
@@ -78,7 +81,7 @@ pub(crate) async fn complete<S: Store>(
     let Mandate { consumer, domain_key, reach } = mandate;
     let named = plan.writes.iter().map(|write| write.table).chain(plan.checks.iter().map(|check| check.table));
     let Ok(()) = describe(store, &mut scope, named.flatten().collect(), reach.tables.as_deref()).await else {
-        return Planned::Unavailable;
+        return Planned::TableAway;
     };
     match drafts(std::mem::take(&mut plan.effects), event, &reach.forward) {
         Ok(effects) => {
@@ -119,9 +122,9 @@ fn drafts(effects: Vec<Effect>, event: &Event, forward: &[DestinationId]) -> Res
 fn stored(payload: &[u8]) -> Result<(Vec<u8>, [u8; 32]), Failure> {
     if payload.len() as u64 > BODY_BYTES_MAX {
         tracing::warn!("the payload of an effect has more than {BODY_BYTES_MAX} bytes");
-        return Err(Failure::permanent("PLAN_REFUSED"));
+        return Err(Failure::permanent(Code::PlanRefused));
     }
-    let body = body::compress(payload).map_err(|_| Failure::retryable("BODY_NOT_COMPRESSED"))?;
+    let body = body::compress(payload).map_err(|_| Failure::retryable(Code::BodyNotCompressed))?;
     Ok((body, Sha256::digest(payload).into()))
 }
 

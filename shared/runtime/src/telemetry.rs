@@ -35,6 +35,7 @@ pub const METRICS: &[&str] = &[
     "event_applied",
     "event_duplicate",
     "event_ignored",
+    "event_moved",
     "event_retried",
     "effect_retried",
     "envelope_fanned_out",

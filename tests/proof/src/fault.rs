@@ -9,7 +9,7 @@
 //! | `Conflict` | yes | yes | | yes | |
 //! | `CrashDuring` | yes | yes | | | |
 //! | `Partial` | yes | | | yes | |
-//! | `Stale`, `HandlerFails`, `HandlerFailsForGood`, `HandlerAway` | yes | | | | |
+//! | `Stale`, `HandlerFails`, `HandlerFailsForGood`, `HandlerAway`, `HandlerSlow` | yes | | | | |
 //! | `DestinationAway`, `NoTurn`, `CalleeBusy`, `CalleeRefuses`, `AmbiguousDone`, `AmbiguousNotDone` | yes | | | | |
 //! | `LateAtRest`, `NoReply`, `FalseSuccess` | | | | | yes |
 //!
@@ -47,6 +47,8 @@ pub enum Fault {
     HandlerFailsForGood,
     /// The handler cannot be reached, or takes no calls for now.
     HandlerAway,
+    /// The handler is slow, and the event moves.
+    HandlerSlow,
     /// The document of the destination is away, or has a fault.
     DestinationAway,
     /// Nobody calls, because the calls of others take all the time.

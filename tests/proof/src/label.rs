@@ -109,6 +109,7 @@ pub fn called(called: &Called) -> &'static str {
 pub fn kind(message: &Message) -> &'static str {
     match message {
         Message::Ref { .. } => "send hint",
+        Message::Slow { .. } => "send slow hint",
         Message::Full(_) => "send payload",
     }
 }
@@ -154,6 +155,8 @@ pub fn labels(role: Role, call: &Call, reply: &Reply) -> Vec<String> {
                 Planned::Failed(_) => "failed for good",
                 Planned::Unavailable => "unavailable",
                 Planned::HandlerAway => "handler away",
+                Planned::TableAway => "table away",
+                Planned::HandlerSlow => "handler slow",
             },
         ),
         (Call::Split(_), Reply::Split(split)) => {

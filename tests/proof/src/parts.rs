@@ -28,11 +28,6 @@ pub struct Ended {
     pub figures: Value,
 }
 
-/// Where the shortest counterexample of each mutant is kept.
-pub fn traces() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("traces")
-}
-
 /// The file of the model's transitions, one label per line. The simulator must see them, too.
 fn labels_file() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("transitions.txt")
@@ -206,8 +201,8 @@ fn hunt(mutant: &Mutant) -> Hunted {
 /// A trace: the scenario, the rule that breaks, and the steps, one a line.
 fn keep(mutant: &Mutant, scenario: &str, counterexample: &Counterexample) {
     let text = format!("{scenario}\n{}\n{}\n", counterexample.rule, counterexample.steps.join("\n"));
-    std::fs::create_dir_all(traces()).expect("the folder of traces can be made");
-    std::fs::write(traces().join(format!("{}.txt", mutant.name)), text).expect("a trace can be written");
+    std::fs::create_dir_all(table::traces()).expect("the folder of traces can be made");
+    std::fs::write(table::traces().join(format!("{}.txt", mutant.name)), text).expect("a trace can be written");
 }
 
 /// The most sends for each record.

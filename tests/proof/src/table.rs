@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use crate::mutant;
-use crate::parts::traces;
 
 const BEGIN: &str = "<!-- mutants: begin -->\n";
 const END: &str = "<!-- mutants: end -->\n";
@@ -11,6 +10,11 @@ const END: &str = "<!-- mutants: end -->\n";
 /// The document that holds the table.
 pub fn document() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reliability.md")
+}
+
+/// Where the shortest counterexample of each mutant is kept.
+pub fn traces() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("traces")
 }
 
 /// One row for each mutant: what is taken out, and what the model answers.

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use hookonce_proof::grid;
 use hookonce_proof::label::Role;
 use hookonce_proof::mutant::{self, Mutant, Mutation};
-use hookonce_proof::parts::{first_broken, scenario_named, traces};
+use hookonce_proof::parts::{first_broken, scenario_named};
 use hookonce_proof::search::{explore, replay};
 use hookonce_proof::sim::config::Config;
 use hookonce_proof::sim::rng::Rng;
@@ -43,8 +43,8 @@ fn the_protocol_holds_for_operators_and_dead_letters() {
 
 /// One trace: its scenario, the rule that breaks, its steps.
 fn trace(name: &str) -> (String, String, Vec<String>) {
-    let text =
-        std::fs::read_to_string(traces().join(format!("{name}.txt"))).unwrap_or_else(|_| panic!("no trace {name}"));
+    let text = std::fs::read_to_string(table::traces().join(format!("{name}.txt")))
+        .unwrap_or_else(|_| panic!("no trace {name}"));
     let mut lines = text.lines().map(str::to_owned);
     (lines.next().unwrap(), lines.next().unwrap(), lines.collect())
 }
@@ -114,7 +114,7 @@ fn every_condition_of_every_write_has_its_mutant() {
 #[test]
 fn every_trace_belongs_to_a_mutant() {
     let names: Vec<String> = mutant::all().iter().map(|mutant| format!("{}.txt", mutant.name)).collect();
-    for file in std::fs::read_dir(traces()).unwrap() {
+    for file in std::fs::read_dir(table::traces()).unwrap() {
         let file = file.unwrap().file_name().into_string().unwrap();
         assert!(names.contains(&file), "no mutant for the trace {file}");
     }

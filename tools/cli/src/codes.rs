@@ -1,57 +1,34 @@
 //! The codes of failures that have a page. A handler may fail with a code of its own, which has none.
 
-/// The codes of records that have a page in docs/errors.
-const WITH_A_PAGE: [&str; 36] = [
+use hookonce_protocol::code::Code;
+use hookonce_protocol::record::DeadReason;
+
+/// The codes of the sample handlers and of the packages in `clients`. They have pages, too.
+const OF_HANDLERS: [&str; 7] = [
     "AMOUNT_NEGATIVE",
-    "ATTEMPTS_EXHAUSTED",
-    "BODY_MISSING",
-    "BODY_NOT_COMPRESSED",
-    "BODY_UNREADABLE",
-    "CALL_UNCLEAR",
     "CHARGE_UNREADABLE",
-    "CONDITION_FAILED",
-    "DEAD_LETTER",
-    "DESTINATION_UNAVAILABLE",
-    "ENVELOPE_UNREADABLE",
-    "EVENT_HAS_RECORD",
-    "EVENT_TOO_LARGE",
-    "EVENT_UNREADABLE",
-    "FACT_MISSING",
-    "HANDLER_ANSWER_MALFORMED",
-    "HANDLER_ASKED_TOO_MUCH",
-    "HANDLER_CRASHED",
-    "HANDLER_FACT_CHANGED",
-    "HANDLER_PANICKED",
-    "HANDLER_TIMED_OUT",
-    "HANDLER_UNAVAILABLE",
-    "ID_COLLISION",
     "INVOICE_UNREADABLE",
     "MESSAGE_UNREADABLE",
-    "PERMANENT",
-    "PLAN_REFUSED",
-    "PROVIDER_UNKNOWN",
     "PUSH_UNREADABLE",
-    "REFUSED",
     "REQUEST_VERSION_UNKNOWN",
-    "STALE",
     "TIMESTAMP_UNREADABLE",
-    "UNKNOWN_OUTCOME",
-    "UNROUTED",
-    "WRITE_INVALID",
 ];
 
 /// The page of a code, if it has one.
 pub(crate) fn page(code: &str) -> Option<String> {
-    WITH_A_PAGE.contains(&code).then(|| format!("docs/errors/{code}.md"))
+    let of_hookonce = Code::parse(code).is_some() || DeadReason::parse(code).is_some();
+    (of_hookonce || OF_HANDLERS.contains(&code)).then(|| format!("docs/errors/{code}.md"))
 }
 
 /// Where to read more about a code, or that nobody but the handler knows.
-pub(crate) fn more(code: &str) -> String {
+pub(crate) fn describe(code: &str) -> String {
     page(code).map_or_else(|| "the code is its handler's own".to_owned(), |page| format!("{page} says more"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -59,10 +36,11 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors");
         let names = std::fs::read_dir(folder).unwrap().map(|page| page.unwrap().file_name().into_string().unwrap());
         let of_records = names.filter(|name| name.starts_with(|c: char| c.is_ascii_uppercase()));
-        let mut pages: Vec<_> = of_records.map(|name| format!("docs/errors/{name}")).collect();
-        pages.sort();
-        assert_eq!(WITH_A_PAGE.map(|code| page(code).unwrap()).as_slice(), pages);
-        assert_eq!(more("STALE"), "docs/errors/STALE.md says more");
-        assert_eq!(more("OUT_OF_STOCK"), "the code is its handler's own");
+        let pages: BTreeSet<_> = of_records.map(|name| format!("docs/errors/{name}")).collect();
+        let of_hookonce = Code::ALL.iter().map(|code| code.as_str());
+        let of_records = of_hookonce.chain(DeadReason::ALL.iter().map(|reason| reason.as_str())).chain(OF_HANDLERS);
+        assert_eq!(of_records.map(|code| page(code).unwrap()).collect::<BTreeSet<_>>(), pages);
+        assert_eq!(describe("STALE"), "docs/errors/STALE.md says more");
+        assert_eq!(describe("OUT_OF_STOCK"), "the code is its handler's own");
     }
 }

@@ -68,14 +68,15 @@ async fn code(config: &SdkConfig, role: &'static str, name: &str) -> Result<Code
     Ok(Code { role, changed_at: text("LastModified").and_then(moment), sha256 })
 }
 
-/// Whether an event source of a function is on, or about to be.
+/// Whether every event source of a function is on, or about to be.
 async fn is_on(config: &SdkConfig, name: &str) -> Result<bool, Failure> {
     let action = "lambda:ListEventSourceMappings";
     let found = get(config, action, &format!("event-source-mappings/?FunctionName={name}")).await?;
     let found = found.ok_or_else(|| refused(action, None, &format!("there is no function {name}")))?;
     let state = |mapping: &Value| mapping.get("State").and_then(Value::as_str).map(str::to_owned);
     let is_off = |mapping: &Value| matches!(state(mapping).as_deref(), Some("Disabled" | "Disabling" | "Deleting"));
-    Ok(list(&found, "EventSourceMappings").any(|mapping| !is_off(mapping)))
+    let mut mappings = list(&found, "EventSourceMappings").peekable();
+    Ok(mappings.peek().is_some() && !mappings.any(is_off))
 }
 
 /// Whether there is a function of this name or ARN, with its version or alias.

@@ -43,7 +43,7 @@ impl OrderResult {
     }
 
     /// Its word for people.
-    pub(crate) fn told(self, operation: Operation) -> &'static str {
+    pub(crate) fn describe(self, operation: Operation) -> &'static str {
         match self {
             Self::DoneBefore if operation == Operation::Redact => "already redacted",
             Self::DoneBefore => "done before",

@@ -418,7 +418,7 @@ impl Run<'_> {
             if result == OrderResult::Would {
                 self.order.operation.as_str()
             } else {
-                result.told(self.order.operation)
+                result.describe(self.order.operation)
             },
             record.state_word(),
             endpoint,

@@ -25,6 +25,8 @@ pub(crate) struct Outputs {
     pub(crate) domain_table: String,
     /// The queue of hints.
     pub(crate) queue_url: String,
+    /// The queue of hints of events whose handler is slow.
+    pub(crate) slow_queue_url: String,
     /// The queue of hints of effects.
     pub(crate) effects_queue_url: String,
     /// The address for providers, up to the endpoint's id.

@@ -90,7 +90,7 @@ impl Rehearsal {
         let budget =
             CallBudget::until(Instant::now() + duration(HANDLER_CALL_MAX) * (u32::from(HANDLER_CALLS_MAX) + 1));
         let request_id = || System.claim_id().0;
-        let calls = Calls { budget: &budget, request_id: &request_id, moment: &|| System.moment() };
+        let calls = Calls { slow_move: false, budget: &budget, request_id: &request_id, moment: &|| System.moment() };
         self.parts.plan(record, &self.routing, calls).await
     }
 

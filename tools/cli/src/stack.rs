@@ -236,6 +236,7 @@ pub(crate) struct Stack {
 #[derive(Debug)]
 struct Pollers {
     hints: EventSource,
+    slow_hints: EventSource,
     effects: EventSource,
     dead_letters: EventSource,
     schedule: Schedule,
@@ -373,7 +374,7 @@ impl Pollers {
     ) -> Result<Self, StackError> {
         let sqs = clients::sqs(&place.sqs_url);
         let relay = Arc::new(relay);
-        let worker = WatchedWorker(worker, config.feed.clone());
+        let worker = Arc::new(WatchedWorker(worker, config.feed.clone()));
         let dispatcher = WatchedWorker(dispatcher, config.feed.clone());
         let timeout = duration(config.timing.worker_timeout);
         let source = |queue: &QueueRef| EventSourceConfig {
@@ -386,8 +387,11 @@ impl Pollers {
             long_poll: Duration::from_secs(5),
             function_timeout: timeout,
         };
-        let StackResources { queue, effects_queue, dead_letter_queue, .. } = &place.resources;
-        let hints = EventSource::start(sqs.clone(), worker, source(queue)).map_err(StackError::EventSource)?;
+        let StackResources { queue, slow_queue, effects_queue, dead_letter_queue, .. } = &place.resources;
+        let hints =
+            EventSource::start(sqs.clone(), Arc::clone(&worker), source(queue)).map_err(StackError::EventSource)?;
+        let slow_hints =
+            EventSource::start(sqs.clone(), worker, source(slow_queue)).map_err(StackError::EventSource)?;
         let effects =
             EventSource::start(sqs.clone(), dispatcher, source(effects_queue)).map_err(StackError::EventSource)?;
         let burying = WatchedWorker(Arc::clone(&relay), config.feed.clone());
@@ -395,11 +399,12 @@ impl Pollers {
             EventSource::start(sqs, burying, source(dead_letter_queue)).map_err(StackError::EventSource)?;
         let clock = ScheduleConfig { rule: "relay".to_owned(), period: RELAY_PERIOD, function_timeout: timeout };
         let schedule = Schedule::start(relay, clock, ambient());
-        Ok(Self { hints, effects, dead_letters, schedule })
+        Ok(Self { hints, slow_hints, effects, dead_letters, schedule })
     }
 
     async fn stop(self) {
-        tokio::join!(self.hints.stop(), self.effects.stop(), self.dead_letters.stop(), self.schedule.stop());
+        let hints = async { tokio::join!(self.hints.stop(), self.slow_hints.stop()) };
+        tokio::join!(hints, self.effects.stop(), self.dead_letters.stop(), self.schedule.stop());
     }
 }
 
@@ -425,8 +430,9 @@ impl Parts<'_> {
     }
 
     fn queue(&self, calls: &CallCounts, total: Millis) -> SqsQueue {
-        let StackResources { queue, effects_queue, .. } = &self.place.resources;
-        SqsQueue::new(self.sqs(calls, total), &queue.url).with_effects(&effects_queue.url)
+        let StackResources { queue, slow_queue, effects_queue, .. } = &self.place.resources;
+        let queue = SqsQueue::new(self.sqs(calls, total), &queue.url);
+        queue.with_slow(&slow_queue.url).with_effects(&effects_queue.url)
     }
 
     fn telemetry(&self, function: &'static str) -> Telemetry {

@@ -98,6 +98,8 @@ pub(crate) struct RunningStack {
     pub(crate) sqs_url: String,
     /// The queue of hints.
     pub(crate) queue_url: String,
+    /// The queue of hints of events whose handler is slow.
+    pub(crate) slow_queue_url: String,
     /// The queue of hints of effects.
     pub(crate) effects_queue_url: String,
     /// The inbox table.
@@ -222,8 +224,10 @@ pub(crate) struct OpenStack {
 /// The queues of a stack.
 #[derive(Debug)]
 pub(crate) struct QueueUrls {
-    /// The queue of hints. It names its dead-letter queue, which both have.
+    /// The queue of hints. It names its dead-letter queue, which all have.
     pub(crate) hints: String,
+    /// The queue of hints of events whose handler is slow. `None` where only the queue of hints is named.
+    pub(crate) slow: Option<String>,
     /// The queue of hints of effects. `None` where only the queue of hints is named.
     pub(crate) effects: Option<String>,
 }
@@ -380,7 +384,11 @@ impl Target {
             return self.deployed_queues().await;
         }
         let running = self.folder.running()?;
-        let urls = QueueUrls { hints: running.queue_url, effects: Some(running.effects_queue_url) };
+        let urls = QueueUrls {
+            hints: running.queue_url,
+            slow: Some(running.slow_queue_url),
+            effects: Some(running.effects_queue_url),
+        };
         Ok((clients::sqs(&running.sqs_url), urls))
     }
 
@@ -388,10 +396,14 @@ impl Target {
     async fn deployed_queues(&self) -> Result<(aws_sdk_sqs::Client, QueueUrls), Failure> {
         let config = signed_in().await?;
         let urls = match (&self.stack, &self.queue_url) {
-            (_, Some(url)) => QueueUrls { hints: url.clone(), effects: None },
+            (_, Some(url)) => QueueUrls { hints: url.clone(), slow: None, effects: None },
             (Some(stack), None) => {
                 let outputs = Outputs::of(&config, stack).await?;
-                QueueUrls { hints: outputs.queue_url, effects: Some(outputs.effects_queue_url) }
+                QueueUrls {
+                    hints: outputs.queue_url,
+                    slow: Some(outputs.slow_queue_url),
+                    effects: Some(outputs.effects_queue_url),
+                }
             }
             (None, None) => {
                 return Err(Failure::usage(

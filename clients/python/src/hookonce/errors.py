@@ -30,6 +30,7 @@ RESERVED = frozenset(
         "PROVIDER_UNKNOWN",
         "REFUSED",
         "STALE",
+        "TABLE_UNAVAILABLE",
         "UNKNOWN_OUTCOME",
         "UNROUTED",
         "WRITE_INVALID",

@@ -2,6 +2,7 @@
 
 use super::{Dispatcher, DispatcherStep, Effect, Ending, NextCall, State};
 use crate::call::{Call, Signal};
+use crate::code::Code;
 use crate::destination::Class;
 use crate::purpose::Purpose;
 use crate::record::{DeadReason, Outcome, Status, attribute, counted, equals, remove, set};
@@ -9,12 +10,6 @@ use crate::time::Millis;
 use crate::timing::{Moment, Timing};
 use crate::worker::{Done, Settled, VISIBILITY_MAX, death};
 use crate::write::{Action, Change, Condition, Table, Write};
-
-/// The code of an effect that its callee did not do: it cannot be reached, or takes no calls for now.
-const DESTINATION_UNAVAILABLE: &str = "DESTINATION_UNAVAILABLE";
-
-/// The code of an effect whose last call has an unknown result.
-const CALL_UNCLEAR: &str = "CALL_UNCLEAR";
 
 /// The longest pause of an effect that its callee did not do, unless the callee asks for a longer one.
 const DESTINATION_PAUSE_MAX: Millis = Millis::hours(1);
@@ -82,7 +77,7 @@ impl Dispatcher {
         let fitting = if first { Some(wait) } else { self.fitting(&effect, terms.class, wait, asked, moment) };
         let Some(wait) = fitting else { return self.die(effect, DeadReason::UnknownOutcome, moment) };
         let mut changes = self.due_again(wait, moment);
-        changes.push(set(attribute::LAST_ERROR, DESTINATION_UNAVAILABLE));
+        changes.push(set(attribute::LAST_ERROR, Code::DestinationUnavailable.as_str()));
         changes.push(set(attribute::NOT_DONE, effect.part.not_done + 1));
         if first {
             changes.extend([remove(attribute::FIRST_CALL_AT), remove(attribute::CALLEE)]);
@@ -101,7 +96,7 @@ impl Dispatcher {
             return self.die(effect, DeadReason::UnknownOutcome, moment);
         };
         let mut changes = self.due_again(wait, moment);
-        changes.extend(effect.record.failed_again(CALL_UNCLEAR, moment.now));
+        changes.extend(effect.record.failed_again(Code::CallUnclear.as_str(), moment.now));
         let condition = effect.unchanged();
         self.end(effect, Purpose::FailEffect, changes, condition, waiting(wait), Signal::EffectWaits)
     }

@@ -149,7 +149,7 @@ impl Dispatcher {
         let machine = Self { timing, receives, pass, state: State::Reading };
         match message {
             Ok(Message::Ref { pk }) if pk.kind() == RecordKind::Effect => Step::call(machine, Call::Read(pk)),
-            Ok(Message::Ref { .. }) => misrouted(),
+            Ok(Message::Ref { .. } | Message::Slow { .. }) => misrouted(),
             // It is the only copy of a delivery. It goes to the dead-letter queue, where it is claimed.
             Ok(Message::Full(_)) => Step::done(Settled::Retry(VISIBILITY_MAX)).signal(Signal::HintMisrouted),
             Err(MessageError::UnknownVersion) => machine.transient(0, moment).signal(Signal::UnknownVersion),

@@ -2,6 +2,7 @@
 
 use super::{Done, Settled, State, Worker, WorkerStep, died};
 use crate::call::{Call, Failure, Signal, Step, Written};
+use crate::code::Code;
 use crate::purpose::Purpose;
 use crate::record::{DeadReason, Due, Found, Record, Status, attribute, equals, remove, set};
 use crate::time::Millis;
@@ -16,17 +17,11 @@ pub const VISIBILITY_MAX: Millis = Millis::seconds(900);
 /// its receipt.
 pub const TRANSIENT_VISIBILITY_MAX: Millis = Millis::hours(11);
 
+/// What a record may wait for without a counted attempt.
+const WAITED_FOR: [Code; 3] = [Code::HandlerUnavailable, Code::TableUnavailable, Code::ConditionFailed];
+
 /// The longest pause before a handler that is away is called again for a record.
 const HANDLER_PAUSE_MAX: Millis = Millis::hours(1);
-
-/// The code of a record whose handler is away.
-pub(super) const HANDLER_UNAVAILABLE: &str = "HANDLER_UNAVAILABLE";
-
-/// The code of a record whose plan had a condition that did not hold.
-pub(super) const CONDITION_FAILED: &str = "CONDITION_FAILED";
-
-/// The code of a record of which the store can never carry out a write.
-const WRITE_INVALID: &str = "WRITE_INVALID";
 
 impl Worker {
     /// Backs off without counting, because the event is not to blame. The exponent also grows with the receives, up to
@@ -45,12 +40,12 @@ impl Worker {
         Step::done(Settled::Retry(moment.uniform(Millis(bound))))
     }
 
-    /// Lets the record wait, without counting, for a handler that is away or for items that others change. The pause grows
+    /// Lets the record wait, without counting, for a handler or a table that is away, or for items that others change. The pause grows
     /// with the time that it has waited. After [`Timing::handler_away_max`] it counts: nothing waits for ever.
     ///
     /// For a short pause the message itself comes back. For a longer one the relay sends it then, within its budget: hidden
     /// messages would fill the queue, and hold up events of other handlers.
-    pub(super) fn postpone(self, record: Box<Record>, code: &str, moment: Moment) -> WorkerStep {
+    pub(super) fn postpone(self, record: Box<Record>, code: Code, moment: Moment) -> WorkerStep {
         let since = record.handler_away_since.unwrap_or(moment.now);
         let away = Millis(moment.now.0.saturating_sub(since.0));
         if away > self.timing.handler_away_max {
@@ -62,7 +57,7 @@ impl Worker {
         let changes = vec![
             set(attribute::DUE_AT, due_at.0),
             set(attribute::HANDLER_AWAY_SINCE, since.0),
-            set(attribute::LAST_ERROR, code),
+            set(attribute::LAST_ERROR, code.as_str()),
         ];
         // The due time that was read: a write that comes late must not undo what the relay or another copy has set since.
         let seen = record.due.as_ref().map(|due| equals(attribute::DUE_AT, due.at.0));
@@ -86,7 +81,7 @@ impl Worker {
         };
         let wait = moment.uniform(self.timing.backoff_bound(record.attempts));
         let mut changes = record.failed_again(&failure.code, moment.now);
-        if ![HANDLER_UNAVAILABLE, CONDITION_FAILED].contains(&failure.code.as_str()) {
+        if !WAITED_FOR.map(Code::as_str).contains(&failure.code.as_str()) {
             changes.push(remove(attribute::HANDLER_AWAY_SINCE));
         }
         if let Some(reason) = reason {
@@ -102,7 +97,7 @@ impl Worker {
 
     /// Makes a record DEAD when the store can never carry out its write.
     pub(super) fn invalid(self, record: Box<Record>, moment: Moment) -> WorkerStep {
-        self.fail(record, &Failure::permanent(WRITE_INVALID), moment).signal(Signal::WriteInvalid)
+        self.fail(record, &Failure::permanent(Code::WriteInvalid), moment).signal(Signal::WriteInvalid)
     }
 
     /// Makes a record DEAD whose effect may already have been applied and forgotten.

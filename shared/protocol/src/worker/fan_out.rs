@@ -3,6 +3,7 @@
 
 use super::{State, Worker, WorkerStep};
 use crate::call::{Call, ChildEvent, Failure, Planned, Signal, Split, Written};
+use crate::code::Code;
 use crate::ingress::{creation, quarantined};
 use crate::key::{ClaimId, RecordKey};
 use crate::message::Message;
@@ -146,8 +147,8 @@ impl Worker {
     fn hint(self, fan_out: FanOut, fresh: Vec<RecordKey>, moment: Moment) -> WorkerStep {
         let code = match fan_out.left_out {
             Some(LeftOut::Invalid) => return self.invalid(fan_out.record, moment),
-            Some(LeftOut::TooLarge) => Some("EVENT_TOO_LARGE"),
-            Some(LeftOut::HasRecord) => Some("EVENT_HAS_RECORD"),
+            Some(LeftOut::TooLarge) => Some(Code::EventTooLarge),
+            Some(LeftOut::HasRecord) => Some(Code::EventHasRecord),
             None => None,
         };
         if let Some(code) = code {

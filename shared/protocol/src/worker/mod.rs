@@ -8,7 +8,8 @@
 //!   │                 │        ├─ handler's own condition ─▶ read and plan again, a few times
 //!   │                 │        ├─ conflict, throttling ─▶ wait, commit again, a few times
 //!   │                 │        └─ unknown ─▶ read: PROCESSED by this claim ─▶ hint the effects ─▶ ack
-//!   │                 ├─ handler away, or its calls used up by conditions that failed ─▶ wait, uncounted for a day
+//!   │                 ├─ handler slow ─▶ hint in the queue of slow handlers ─▶ ack
+//!   │                 ├─ handler or table away, or calls used up by conditions that failed ─▶ wait, uncounted for a day
 //!   │                 └─ failed ─▶ count it, back off with full jitter; DEAD at the limit
 //!   ├─ an envelope ─▶ split ─▶ create each child ─▶ hint the fresh ones ─▶ close the envelope
 //!   │  (likewise a single event that today's catalog reads as several; if one has the record's own key, it is planned and
@@ -28,6 +29,7 @@ use crate::call::{
     Written,
 };
 use crate::claim::Claim;
+use crate::code::Code;
 use crate::ingress::{creation, has_other_body, quarantined};
 use crate::key::{RecordKey, RecordKind};
 use crate::message::{Message, MessageError};
@@ -40,7 +42,6 @@ use crate::write::Write;
 
 pub use commit::Cancellation;
 pub use commit::HOPS;
-use failure::{CONDITION_FAILED, HANDLER_UNAVAILABLE};
 pub use failure::{TRANSIENT_VISIBILITY_MAX, VISIBILITY_MAX};
 pub(crate) use failure::{death, still_mine};
 use fan_out::{FanOut, Own};
@@ -50,9 +51,6 @@ pub const REPLANS_MAX: u8 = 3;
 
 /// How often one message may retry a cancelled commit.
 pub const RECOMMITS_MAX: u8 = 3;
-
-/// The code of a plan that the store can never commit.
-const PLAN_REFUSED: &str = "PLAN_REFUSED";
 
 /// What to do with the message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -76,6 +74,8 @@ pub enum Done {
     Dead,
     /// The record is due later; the relay will send it then.
     Deferred,
+    /// Another message for the record waits in the queue of slow handlers.
+    Moved,
 }
 
 /// The machine for one message.
@@ -92,6 +92,7 @@ enum State {
     Claiming { record: Box<Record>, stale: bool },
     KeepingOther { old: Box<Record> },
     Planning { record: Box<Record>, replans: u8 },
+    Moving { record: Box<Record> },
     Committing { attempt: Box<Attempt> },
     Pausing { attempt: Box<Attempt> },
     Confirming { record: Box<Record> },
@@ -125,7 +126,9 @@ impl Worker {
     pub fn start(message: Result<Message, MessageError>, receives: i64, timing: Timing, moment: Moment) -> WorkerStep {
         let worker = |state| Self { timing, receives, state };
         match message {
-            Ok(Message::Ref { pk }) => Step::call(worker(State::Reading { replans: 0 }), Call::Read(pk)),
+            Ok(Message::Ref { pk } | Message::Slow { pk }) => {
+                Step::call(worker(State::Reading { replans: 0 }), Call::Read(pk))
+            }
             Ok(Message::Full(claim)) => worker(State::Reading { replans: 0 }).claim(&claim, moment),
             Err(MessageError::UnknownVersion) => {
                 worker(State::Reading { replans: 0 }).hold(moment).signal(Signal::UnknownVersion)
@@ -223,19 +226,24 @@ impl Worker {
             }
             Planned::Failed(failure) => self.fail(record, &failure, moment).signal(Signal::HandlerFailed),
             // A handler in another language may use up its calls before its plans are used up.
-            Planned::Unavailable if replans > 0 => self.postpone(record, CONDITION_FAILED, moment),
+            Planned::Unavailable if replans > 0 => self.postpone(record, Code::ConditionFailed, moment),
             Planned::Unavailable => self.transient(record.attempts, moment),
-            Planned::HandlerAway => self.postpone(record, HANDLER_UNAVAILABLE, moment).signal(Signal::HandlerAway),
+            Planned::HandlerAway => self.postpone(record, Code::HandlerUnavailable, moment).signal(Signal::HandlerAway),
+            Planned::TableAway => self.postpone(record, Code::TableUnavailable, moment),
+            Planned::HandlerSlow => {
+                let call = Call::Send(Message::Slow { pk: record.key.clone() });
+                self.call(State::Moving { record }, call)
+            }
         }
     }
 
     fn commit(self, record: Box<Record>, plan: HandlerPlan, replans: u8, moment: Moment) -> WorkerStep {
         let Some(tenant) = record.owner() else {
-            return self.fail(record, &Failure::permanent(PLAN_REFUSED), moment).signal(Signal::HandlerFailed);
+            return self.fail(record, &Failure::permanent(Code::PlanRefused), moment).signal(Signal::HandlerFailed);
         };
         if let Err(error) = plan.plan.check_with(&plan.effects, &tenant, &plan.scope) {
             let refused = Signal::PlanRefused { key: record.key.clone(), error };
-            return self.fail(record, &Failure::permanent(PLAN_REFUSED), moment).signal(refused);
+            return self.fail(record, &Failure::permanent(Code::PlanRefused), moment).signal(refused);
         }
         let when_condition_fails = plan.plan.when_condition_fails;
         let key = |name: &str| RecordKey::effect(&record.key, &record.claim_id, record.generation, name);
@@ -254,7 +262,7 @@ impl Worker {
         match committed {
             Committed::Applied => self.applied(attempt.effects),
             Committed::Cancelled(reasons) => self.cancelled(&reasons, attempt, moment),
-            Committed::Invalid => self.fail(attempt.record, &Failure::permanent(PLAN_REFUSED), moment),
+            Committed::Invalid => self.fail(attempt.record, &Failure::permanent(Code::PlanRefused), moment),
             Committed::Unavailable => self.confirm(attempt.record),
         }
     }
@@ -279,13 +287,13 @@ impl Worker {
             Cancellation::Elsewhere => Step::done(Settled::Ack(Done::Elsewhere)),
             Cancellation::EffectExists => self.confirm(attempt.record),
             Cancellation::DuplicateFact => self.mark(attempt.record, Outcome::Duplicate, moment),
-            Cancellation::Invalid => self.fail(attempt.record, &Failure::permanent(PLAN_REFUSED), moment),
+            Cancellation::Invalid => self.fail(attempt.record, &Failure::permanent(Code::PlanRefused), moment),
             Cancellation::Overtaken => match attempt.when_condition_fails {
                 WhenConditionFails::Permanent => {
-                    self.fail(attempt.record, &Failure::permanent(CONDITION_FAILED), moment)
+                    self.fail(attempt.record, &Failure::permanent(Code::ConditionFailed), moment)
                 }
                 WhenConditionFails::Retry if attempt.replans >= REPLANS_MAX => {
-                    self.fail(attempt.record, &Failure::retryable(CONDITION_FAILED), moment)
+                    self.fail(attempt.record, &Failure::retryable(Code::ConditionFailed), moment)
                 }
                 WhenConditionFails::Retry => {
                     let call = Call::Read(attempt.record.key.clone());
@@ -365,6 +373,10 @@ impl Machine for Worker {
             State::Claiming { record, stale } => self.claimed(reply.written(), record, stale, moment),
             State::KeepingOther { old } => self.kept_other(&reply.written(), old, moment),
             State::Planning { record, replans } => self.planned(reply.planned(), record, replans, moment),
+            State::Moving { record } => match reply.sent() {
+                Ok(()) => Step::done(Settled::Ack(Done::Moved)),
+                Err(_) => self.transient(record.attempts, moment),
+            },
             State::Committing { attempt } => self.committed(reply.committed(), attempt, moment),
             State::Pausing { attempt } => self.send_commit(attempt),
             State::Confirming { record } => match reply.read() {

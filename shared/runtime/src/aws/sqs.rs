@@ -1,4 +1,4 @@
-//! The queue on SQS.
+//! The queues on SQS.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use error_reporter::Report;
 use futures::stream::{self, StreamExt as _};
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::{ENDPOINT_BYTES_MAX, RecordKind};
-use hookonce_protocol::message::Message;
+use hookonce_protocol::message::{Lane, Message};
 use hookonce_protocol::time::Millis;
 
 use crate::port::Queue;
@@ -20,11 +20,13 @@ const BATCH_MAX: usize = 10;
 /// a thousand events.
 const BATCHES_IN_FLIGHT_MAX: usize = 10;
 
-/// The queue of hints, and perhaps that of effects, by URL.
+/// The queue of hints, and perhaps those of slow handlers and of effects, by URL.
 #[derive(Debug, Clone)]
 pub struct SqsQueue {
     client: Client,
     url: String,
+    /// Where hints of events go whose handler is slow.
+    slow_url: Option<String>,
     /// Where hints of effects go.
     effects_url: Option<String>,
 }
@@ -32,7 +34,7 @@ pub struct SqsQueue {
 impl SqsQueue {
     /// Creates the queue from its URL.
     pub fn new(client: Client, url: impl Into<String>) -> Self {
-        Self { client, url: url.into(), effects_url: None }
+        Self { client, url: url.into(), slow_url: None, effects_url: None }
     }
 
     /// Sends hints of effects to this queue, where the dispatcher finds them.
@@ -41,12 +43,19 @@ impl SqsQueue {
         Self { effects_url: Some(url.into()), ..self }
     }
 
-    /// The queue that a message goes to.
-    fn url_of(&self, message: &Message) -> &str {
-        match message.record_key().kind() {
-            RecordKind::Effect => self.effects_url.as_deref().unwrap_or(&self.url),
-            RecordKind::Delivery | RecordKind::Event | RecordKind::Envelope => &self.url,
-        }
+    /// Sends hints of events whose handler is slow to this queue.
+    #[must_use]
+    pub fn with_slow(self, url: impl Into<String>) -> Self {
+        Self { slow_url: Some(url.into()), ..self }
+    }
+
+    fn url_of(&self, lane: Lane) -> &str {
+        let url = match lane {
+            Lane::Events => None,
+            Lane::SlowEvents => self.slow_url.as_deref(),
+            Lane::Effects => self.effects_url.as_deref(),
+        };
+        url.unwrap_or(&self.url)
     }
 
     /// The client, for tools that do more than the protocol does.
@@ -108,7 +117,7 @@ const _: () = assert!(ENDPOINT_BYTES_MAX <= GROUP_BYTES_MAX);
 
 impl Queue for SqsQueue {
     async fn send(&self, message: &Message) -> Result<(), Unavailable> {
-        let send = self.client.send_message().queue_url(self.url_of(message)).message_body(message.encode());
+        let send = self.client.send_message().queue_url(self.url_of(message.lane())).message_body(message.encode());
         let send = send.message_group_id(group(message));
         send.send().await.map(|_| ()).map_err(|error| {
             tracing::warn!(operation = "SendMessage", error = %Report::new(&error), "SQS call failed");
@@ -119,7 +128,7 @@ impl Queue for SqsQueue {
     async fn send_each(&self, messages: &[Message]) -> Vec<Result<(), Unavailable>> {
         let mut by_queue = BTreeMap::<&str, Vec<(usize, &Message)>>::new();
         for (place, message) in messages.iter().enumerate() {
-            by_queue.entry(self.url_of(message)).or_default().push((place, message));
+            by_queue.entry(self.url_of(message.lane())).or_default().push((place, message));
         }
         let batches = by_queue
             .iter()
@@ -130,11 +139,11 @@ impl Queue for SqsQueue {
         (0..messages.len()).map(|place| if confirmed.contains(&place) { Ok(()) } else { Err(Unavailable) }).collect()
     }
 
-    async fn hide(&self, receipt_handle: &str, length: Millis) -> Result<(), Unavailable> {
+    async fn hide(&self, lane: Lane, receipt_handle: &str, length: Millis) -> Result<(), Unavailable> {
         let hide = self
             .client
             .change_message_visibility()
-            .queue_url(&self.url)
+            .queue_url(self.url_of(lane))
             .receipt_handle(receipt_handle)
             .visibility_timeout(i32::try_from(length.as_seconds()).unwrap_or(i32::MAX));
         hide.send().await.map(|_| ()).map_err(|error| {

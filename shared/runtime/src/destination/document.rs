@@ -171,11 +171,11 @@ pub enum DestinationError {
         column: usize,
     },
     /// These fields are wrong.
-    #[error("{}", told(.0))]
+    #[error("{}", joined(.0))]
     Faults(Vec<DestinationFault>),
 }
 
-fn told(faults: &[DestinationFault]) -> String {
+fn joined(faults: &[DestinationFault]) -> String {
     let told: Vec<_> = faults.iter().map(|DestinationFault { field, reason }| format!("{field}: {reason}")).collect();
     told.join("; ")
 }

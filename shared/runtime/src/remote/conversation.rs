@@ -5,10 +5,12 @@ use std::time::Duration;
 use error_reporter::Report;
 use hookonce_protocol::call::{Failure, Planned};
 use hookonce_protocol::check::Scope;
+use hookonce_protocol::code::Code;
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{Event, Plan};
+use hookonce_protocol::time::Millis;
 use tokio::time::{Instant, timeout};
 
 use super::wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, ShownItem};
@@ -41,6 +43,9 @@ struct Conversation<'a> {
 
 impl Conversation<'_> {
     async fn hold<S: Store>(&self, store: &S) -> Result<Planned, Planned> {
+        if self.calls.slow_move && self.handlers.is_slow(&self.handling.target, (self.calls.moment)().now) {
+            return Ok(Planned::HandlerSlow);
+        }
         let (fact, reads) = match self.ask(&[]).await? {
             HandlerAnswer::Reads { fact, reads } => (fact, reads),
             HandlerAnswer::Plan { fact, plan } => {
@@ -61,7 +66,7 @@ impl Conversation<'_> {
             HandlerAnswer::Plan { fact: again, .. } if again != fact => {
                 tracing::warn!(record.key = %self.event.record, handler = %self.handling.target,
                     "the handler named another fact in its second answer");
-                Err(Planned::Failed(Failure::retryable("HANDLER_FACT_CHANGED")))
+                Err(Planned::Failed(Failure::retryable(Code::HandlerFactChanged)))
             }
             HandlerAnswer::Plan { fact, plan } => self.planned(store, scope, fact, plan).await,
             HandlerAnswer::Ignore => Ok(Planned::NoHandler),
@@ -89,7 +94,7 @@ impl Conversation<'_> {
             return Err(self.malformed(&MalformedAnswer::new("fact", "is missing, and the route names no fact")));
         };
         if !domain_key.is_named() {
-            return Err(Planned::Failed(Failure::permanent("FACT_MISSING")));
+            return Err(Planned::Failed(Failure::permanent(Code::FactMissing)));
         }
         let RemoteHandling { consumer, reach, .. } = self.handling.clone();
         let mandate = Mandate { consumer, domain_key, reach };
@@ -114,14 +119,13 @@ impl Conversation<'_> {
         }
         let began = Instant::now();
         let called = timeout(call_max(), caller.call(handler, bytes)).await;
-        let held = began.elapsed() >= HELD_MIN;
+        let (length, moment) = (began.elapsed(), (self.calls.moment)());
+        self.handlers.took(target, Millis(i64::try_from(length.as_millis()).unwrap_or(i64::MAX)), moment.now);
         match &called {
-            Err(_) | Ok(Err(CallError::Crashed(_))) if held => {
-                turn.learn(false, (self.calls.moment)());
-            }
+            Err(_) | Ok(Err(CallError::Crashed(_))) if length >= HELD_MIN => turn.learn(false, moment),
             // Calls that still hang may use up its concurrency, so it says nothing about them.
             Ok(Err(CallError::Away(_))) => {}
-            _ => turn.learn(true, (self.calls.moment)()),
+            _ => turn.learn(true, moment),
         }
         match called {
             Ok(Ok(answer)) => HandlerAnswer::parse(&answer, &request).map_err(|why| self.malformed(&why)),
@@ -133,11 +137,11 @@ impl Conversation<'_> {
             Ok(Err(error @ CallError::Crashed(_))) => {
                 let error = Report::new(&error);
                 tracing::warn!(record.key = %record, handler = %target, %error, "the handler crashed or refused the call");
-                Err(Planned::Failed(Failure::retryable("HANDLER_CRASHED")))
+                Err(Planned::Failed(Failure::retryable(Code::HandlerCrashed)))
             }
             Err(_) => {
                 tracing::warn!(record.key = %record, handler = %target, "the handler did not answer in time");
-                Err(Planned::Failed(Failure::retryable("HANDLER_TIMED_OUT")))
+                Err(Planned::Failed(Failure::retryable(Code::HandlerTimedOut)))
             }
         }
     }
@@ -146,6 +150,6 @@ impl Conversation<'_> {
         let MalformedAnswer { field, why } = why;
         tracing::warn!(record.key = %self.event.record, handler = %self.handling.target, field, why,
             "the handler's answer is refused");
-        Planned::Failed(Failure::retryable("HANDLER_ANSWER_MALFORMED"))
+        Planned::Failed(Failure::retryable(Code::HandlerAnswerMalformed))
     }
 }

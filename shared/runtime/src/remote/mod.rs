@@ -9,6 +9,7 @@
 //! ```
 
 mod conversation;
+mod pace;
 mod wire;
 
 use std::collections::HashMap;
@@ -20,13 +21,15 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use hookonce_protocol::key::DomainKey;
-use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{HANDLER_CALL_MAX, HANDLER_CALLS_MAX, Moment};
 use tokio::time::Instant;
 
 pub(crate) use conversation::plan;
+pub use pace::{REMEMBERED, SLOW_MIN};
 pub use wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, ShownItem};
 
+use self::pace::Pace;
 use crate::drive::duration;
 use crate::handler::Reach;
 use crate::rest::Health;
@@ -139,8 +142,8 @@ pub trait CallHandler: Send + Sync + fmt::Debug + 'static {
 }
 
 /// The handlers in other languages that a worker can call. One that times out several times in a row rests: nobody calls
-/// it, and its events wait, without an attempt. Otherwise each batch with one of its events would hold a worker for seconds, and so the
-/// events of every other handler.
+/// it, and its events wait, without an attempt. One that is slow is called for messages from the queue of slow handlers only.
+/// Otherwise each batch with one of its events would hold a worker for seconds, and so the events of every other handler.
 #[derive(Debug, Default)]
 pub struct RemoteHandlers {
     lambda: Option<Box<dyn CallHandler>>,
@@ -152,6 +155,7 @@ pub struct RemoteHandlers {
 #[derive(Debug, Default)]
 struct Known {
     health: Health,
+    pace: Pace,
     /// Whether a call is under way that finds out whether it is back.
     is_probed: bool,
 }
@@ -190,6 +194,16 @@ impl RemoteHandlers {
     /// None: each counts as away.
     pub fn none() -> Self {
         Self::default()
+    }
+
+    /// Remembers how long a call of a handler took.
+    pub fn took(&self, target: &RemoteTarget, length: Millis, now: EpochMs) {
+        self.of(target, |known| known.pace.took(length, now));
+    }
+
+    /// Whether a call of the handler takes long.
+    fn is_slow(&self, target: &RemoteTarget, now: EpochMs) -> bool {
+        self.of(target, |known| known.pace.is_slow(now))
     }
 
     /// Lets a call of a handler be made, unless the handler rests. After its rest, one call at a time finds out whether it is
@@ -254,6 +268,8 @@ fn call_max() -> Duration {
 
 /// What the calls of one message share.
 pub struct Calls<'a> {
+    /// Whether the event of a slow handler moves to the queue of slow handlers, instead of a call.
+    pub slow_move: bool,
     /// How many there may be.
     pub budget: &'a CallBudget,
     /// Makes an id for a request.
@@ -264,7 +280,8 @@ pub struct Calls<'a> {
 
 impl fmt::Debug for Calls<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Calls").field("budget", self.budget).finish_non_exhaustive()
+        let mut calls = formatter.debug_struct("Calls");
+        calls.field("slow_move", &self.slow_move).field("budget", self.budget).finish_non_exhaustive()
     }
 }
 

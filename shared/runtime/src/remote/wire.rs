@@ -4,11 +4,13 @@
 use std::io;
 
 use hookonce_protocol::call::Failure;
+use hookonce_protocol::code::Code;
 use hookonce_protocol::effect::Effect;
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{Check, DomainWrite, Event, Plan, WhenConditionFails};
+use hookonce_protocol::record::DeadReason;
 use serde::{Deserialize, Serialize};
 
 use super::REQUEST_BYTES_MAX;
@@ -20,36 +22,10 @@ const VERSION: u32 = 1;
 /// The longest code of a handler's own, in bytes.
 const CODE_BYTES_MAX: usize = 64;
 
-/// Codes that hookonce itself gives. A handler that used one would mislead whoever reads it.
-const RESERVED: [&str; 22] = [
-    "ATTEMPTS_EXHAUSTED",
-    "BODY_MISSING",
-    "BODY_NOT_COMPRESSED",
-    "BODY_UNREADABLE",
-    "CALL_UNCLEAR",
-    "CONDITION_FAILED",
-    "DEAD_LETTER",
-    "DESTINATION_UNAVAILABLE",
-    "ENVELOPE_UNREADABLE",
-    "EVENT_HAS_RECORD",
-    "EVENT_TOO_LARGE",
-    "EVENT_UNREADABLE",
-    "FACT_MISSING",
-    "ID_COLLISION",
-    "PERMANENT",
-    "PLAN_REFUSED",
-    "PROVIDER_UNKNOWN",
-    "REFUSED",
-    "STALE",
-    "UNKNOWN_OUTCOME",
-    "UNROUTED",
-    "WRITE_INVALID",
-];
-
 /// The code of a handler that does not know the version of a request. The packages in `clients` answer with it.
 const VERSION_UNKNOWN: &str = "REQUEST_VERSION_UNKNOWN";
 
-/// What the codes of hookonce about handlers begin with.
+/// What the codes of hookonce about handlers begin with, also those of later releases.
 const RESERVED_PREFIX: &str = "HANDLER_";
 
 /// An item that a handler asked for.
@@ -248,7 +224,8 @@ fn failure(ErrorFields { code, retryable }: ErrorFields) -> Result<Failure, Malf
     if !(1..=CODE_BYTES_MAX).contains(&code.len()) || !code.bytes().all(plain) {
         return Err(MalformedAnswer::new("error.code", "must have 1 to 64 of the characters A-Z, 0-9 and _"));
     }
-    if RESERVED.contains(&code.as_str()) || code.starts_with(RESERVED_PREFIX) {
+    // A handler that used one would mislead whoever reads it.
+    if Code::parse(&code).is_some() || DeadReason::parse(&code).is_some() || code.starts_with(RESERVED_PREFIX) {
         return Err(MalformedAnswer::new("error.code", "is a code of hookonce itself"));
     }
     Ok(Failure { code, retryable })
@@ -326,7 +303,9 @@ mod tests {
     #[test]
     fn the_reserved_codes_are_those_of_the_cases() {
         let cases: Value = serde_json::from_str(include_str!("../../../../tests/cases/codes.json")).unwrap();
-        assert_eq!(cases["reserved"], serde_json::json!(RESERVED));
+        let codes = Code::ALL.iter().map(|code| code.as_str()).filter(|code| !code.starts_with(RESERVED_PREFIX));
+        let reserved: BTreeSet<_> = codes.chain(DeadReason::ALL.iter().map(|reason| reason.as_str())).collect();
+        assert_eq!(cases["reserved"], serde_json::json!(reserved));
         assert_eq!(cases["reserved_prefix"], RESERVED_PREFIX);
         for code in cases["own"].as_array().unwrap() {
             let fields = ErrorFields { code: code.as_str().unwrap().to_owned(), retryable: false };

@@ -14,6 +14,7 @@ mod value_index;
 
 use std::sync::Arc;
 
+use hookonce_protocol::code::Code;
 use hookonce_protocol::key::{DomainKey, hex};
 use hookonce_protocol::plan::Event;
 use hookonce_providers::{Catalog, Provider};
@@ -27,15 +28,6 @@ pub use fault::{RouteFault, RouteSetError};
 pub use set::{Decision, Fit, Handling, Offered, ROUTES_MAX, RouteSet, SET_BYTES_MAX, Taker};
 pub use source::{Asked, Current, Fetched, RouteFetchError, RouteFile, RouteSource, Routes};
 pub use stored::{PARTS_MAX, Packed, PackedError, RoutePointer, pack};
-
-/// A route asks about the body, which is no JSON.
-const EVENT_UNREADABLE: &str = "EVENT_UNREADABLE";
-
-/// No route takes the event, and the set says that such events die.
-const UNROUTED: &str = "UNROUTED";
-
-/// The event lacks what names its fact.
-const FACT_MISSING: &str = "FACT_MISSING";
 
 /// What decides where an event goes.
 #[derive(Debug, Clone)]
@@ -74,8 +66,8 @@ pub fn assign<'a>(
     let decision = set.map_or(Decision::Otherwise(Otherwise::Builtin), |set| set.decide(event));
     let recognised = match decision {
         Decision::Ignore | Decision::Otherwise(Otherwise::Ignore) => return Ok(Assigned::Nobody),
-        Decision::Otherwise(Otherwise::Dead) => return Err(HandlerError::permanent(UNROUTED)),
-        Decision::Unreadable => return Err(HandlerError::permanent(EVENT_UNREADABLE)),
+        Decision::Otherwise(Otherwise::Dead) => return Err(HandlerError::permanent(Code::Unrouted.as_str())),
+        Decision::Unreadable => return Err(HandlerError::permanent(Code::EventUnreadable.as_str())),
         Decision::Otherwise(Otherwise::Builtin) => handlers.recognise(event)?,
         Decision::Handle(handling) => {
             let provider = catalog.provider(&event.provider);
@@ -93,7 +85,9 @@ pub fn assign<'a>(
     };
     match recognised {
         None => Ok(Assigned::Nobody),
-        Some(recognised) if !recognised.domain_key.is_named() => Err(HandlerError::permanent(FACT_MISSING)),
+        Some(recognised) if !recognised.domain_key.is_named() => {
+            Err(HandlerError::permanent(Code::FactMissing.as_str()))
+        }
         Some(recognised) => Ok(Assigned::Builtin(recognised)),
     }
 }
@@ -104,7 +98,7 @@ fn remote<'a>(
     fact: Option<DomainKey>,
 ) -> Result<Assigned<'a>, HandlerError> {
     if fact.as_ref().is_some_and(|fact| !fact.is_named()) {
-        return Err(HandlerError::permanent(FACT_MISSING));
+        return Err(HandlerError::permanent(Code::FactMissing.as_str()));
     }
     let (consumer, reach) = (handling.consumer.clone(), handling.reach.clone());
     Ok(Assigned::Remote(RemoteHandling { target: target.clone(), consumer, reach, fact }))
@@ -118,7 +112,7 @@ fn forward<'a>(
 ) -> Result<Assigned<'a>, HandlerError> {
     let domain_key = fact.unwrap_or_else(|| own_fact(event, provider));
     if !domain_key.is_named() {
-        return Err(HandlerError::permanent(FACT_MISSING));
+        return Err(HandlerError::permanent(Code::FactMissing.as_str()));
     }
     let (consumer, reach) = (handling.consumer.clone(), handling.reach.clone());
     Ok(Assigned::Forward(Mandate { consumer, domain_key, reach }))

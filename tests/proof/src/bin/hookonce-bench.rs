@@ -17,7 +17,7 @@ use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::key::{ClaimId, RecordKey};
-use hookonce_protocol::message::Message;
+use hookonce_protocol::message::{Lane, Message};
 use hookonce_protocol::place::{ItemRef, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
@@ -112,7 +112,7 @@ impl Queue for FarQueue {
         vec![Ok(()); messages.len()]
     }
 
-    async fn hide(&self, _: &str, _: Millis) -> Result<(), Unavailable> {
+    async fn hide(&self, _: Lane, _: &str, _: Millis) -> Result<(), Unavailable> {
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use hookonce_protocol::record::{Record, Status};
 
 use super::Model;
 use super::action::{finish, index};
-use super::effect::told;
+use super::effect::reported;
 use super::pool::{CallId, DomainId, ItemId, MessageId, ProcId};
 use super::process::End;
 use super::rule::Rule;
@@ -30,7 +30,7 @@ impl Model {
             let done_before = world.says_done_before(state, view, slot, key, fault);
             let fits = self.reach(world, state, view, slot, key, fault);
             if !fits || !matches!(fault, Some(Fault::CrashBefore | Fault::CrashAfter | Fault::CrashDuring)) {
-                return fits && Self::go_on(world, state, place, told(fault, done_before));
+                return fits && Self::go_on(world, state, place, reported(fault, done_before));
             }
             if fault == Some(Fault::CrashDuring) {
                 state.spend(Budget::Late);
@@ -54,6 +54,7 @@ impl Model {
             Some(Fault::HandlerFails) => Some(Answer::HandlerFails { retryable: true }),
             Some(Fault::HandlerFailsForGood) => Some(Answer::HandlerFails { retryable: false }),
             Some(Fault::HandlerAway) => Some(Answer::HandlerAway),
+            Some(Fault::HandlerSlow) => Some(Answer::HandlerSlow),
             Some(Fault::DestinationAway) => Some(Answer::NoTerms),
             Some(Fault::CrashBefore) => return crash(world, state, place, view),
             Some(Fault::CrashAfter) => {
@@ -299,6 +300,7 @@ fn price(fault: Fault) -> Budget {
         Fault::HandlerFails => Budget::Fail,
         Fault::HandlerFailsForGood => Budget::Poison,
         Fault::HandlerAway | Fault::DestinationAway => Budget::Away,
+        Fault::HandlerSlow => Budget::Slow,
         Fault::NoTurn | Fault::CalleeBusy => Budget::Busy,
         Fault::CalleeRefuses => Budget::Reject,
         Fault::AmbiguousDone | Fault::AmbiguousNotDone => Budget::Ambiguous,

@@ -196,7 +196,7 @@ fn work(world: &mut World, state: &mut State, slot: usize, call: OneCall<'_>) {
 }
 
 /// What the dispatcher is told of a call that met this fault.
-pub(super) fn told(fault: Option<Fault>, done_before: bool) -> Answer {
+pub(super) fn reported(fault: Option<Fault>, done_before: bool) -> Answer {
     let status = None;
     Answer::Called(match fault {
         None | Some(Fault::AmbiguousNotDone) if done_before => Called::AlreadyDone { status: 409 },

@@ -72,6 +72,7 @@ fn plan_faults(state: &State, mut fault: impl FnMut(Fault)) {
         (Fault::HandlerFails, Budget::Fail),
         (Fault::HandlerFailsForGood, Budget::Poison),
         (Fault::HandlerAway, Budget::Away),
+        (Fault::HandlerSlow, Budget::Slow),
     ];
     faults.into_iter().filter(|(_, budget)| state.may(*budget)).for_each(|(one, _)| fault(one));
 }

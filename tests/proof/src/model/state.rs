@@ -59,6 +59,8 @@ budgets! {
     Poison,
     /// The handler is away, or the document of a destination.
     Away,
+    /// The handler is slow.
+    Slow,
     /// A read or the index shows the previous version of an item.
     Stale,
     /// The clock moves on while something else could still happen.

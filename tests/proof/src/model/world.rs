@@ -110,6 +110,8 @@ pub(super) enum Answer {
     },
     /// The handler is away.
     HandlerAway,
+    /// The handler is slow.
+    HandlerSlow,
     /// The document of the destination, by its place.
     Terms(u8),
     /// The document of the destination is away.
@@ -290,7 +292,7 @@ impl World {
         }
         let slot = self.slot(message.record_key().as_str());
         let (hint, accept_before, fact) = match &message {
-            Message::Ref { .. } => (true, i64::MAX, None),
+            Message::Ref { .. } | Message::Slow { .. } => (true, i64::MAX, None),
             Message::Full(payload) => {
                 (false, payload.accept_before.0, FACT_NAMES.iter().position(|name| name.as_bytes() == payload.body))
             }

@@ -8,7 +8,7 @@ use hookonce_protocol::record::{DeadReason, Found, Record, Status, attribute, re
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::write::{Action, Change, Write};
 
-use super::list::{
+use super::change::{
     NOTHING, any_attempts, any_claim, any_generation, any_retries, any_status, each, mutants, rewrite, survivors,
     unconditional, without_change, without_clause,
 };

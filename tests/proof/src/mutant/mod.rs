@@ -1,5 +1,6 @@
 //! The protocol with one clause taken out.
 
+mod change;
 mod effect;
 mod list;
 

@@ -7,7 +7,7 @@ use hookonce_protocol::dead_letter;
 use hookonce_protocol::ingress::Answer;
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::message::Message;
+use hookonce_protocol::message::{Lane, Message};
 use hookonce_protocol::operator::Order;
 use hookonce_protocol::record::{Found, Status, attribute};
 use hookonce_protocol::relay::Budget;
@@ -32,7 +32,7 @@ use super::handler::{Ledger, ROUTED, ROUTED_ABROAD};
 use super::ports::{Ports, sleep};
 use super::provider::{Behaviour, Delivery, PROVIDERS, Receiver, SentEvent};
 use super::remote;
-use super::sqs::{Lane, QueuePair, Receipt};
+use super::sqs::{QueuePair, Receipt};
 use super::world::{Inner, World};
 use crate::label::Role;
 
@@ -143,21 +143,21 @@ async fn attempt(
     there + back < timing.provider_timeout.0
 }
 
-/// The event source: passes batches to the worker function, several at once, and deletes settled messages.
-pub async fn event_source(world: World) {
+/// The event source of a lane: passes batches to the worker function, several at once, and deletes settled messages.
+pub async fn event_source(world: World, lane: Lane) {
     let room = Arc::new(Semaphore::new(world.lock().config.workers));
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         let batch = loop {
-            let (receipts, next) = take(&world, Lane::Events, false);
+            let (receipts, next) = take(&world, lane, false);
             if !receipts.is_empty() {
                 break receipts;
             }
-            wait(&world.bell(Lane::Events).sent, &world, next).await;
+            wait(&world.bell(lane).sent, &world, next).await;
         };
         let world = world.clone();
         tokio::spawn(async move {
-            work(&world, batch).await;
+            work(&world, lane, batch).await;
             drop(permit);
         });
         sleep(1).await;
@@ -184,15 +184,12 @@ pub(super) fn take(world: &World, lane: Lane, dead: bool) -> (Vec<Receipt>, Opti
     if !dead && inner.rng.chance(trouble) {
         // Only a hint: a message that carries its payload is the only copy.
         let expendable =
-            |text: &str| matches!(Message::decode(text), Ok(Message::Ref { .. })) || text.contains("\"k\":\"ref\"");
+            |text: &str| Message::decode(text).is_ok_and(|message| message.is_hint()) || text.contains("\"k\":\"ref\"");
         inner.lane(lane).queue.lose(expendable);
     }
     let steady = inner.config.steady;
-    let Inner { rng, events, effects, .. } = inner;
-    let QueuePair { queue, dead_letters } = match lane {
-        Lane::Events => events,
-        Lane::Effects => effects,
-    };
+    let Inner { rng, lanes, .. } = inner;
+    let QueuePair { queue, dead_letters } = &mut lanes[lane as usize];
     let from = if dead { &mut *dead_letters } else { &mut *queue };
     let receipts = from.receive(now, limit, |count| if steady { 0 } else { rng.below(count) });
     for receipt in &receipts {
@@ -236,7 +233,7 @@ pub(super) fn routing(world: &World) -> Routing {
     }
 }
 
-async fn work(world: &World, batch: Vec<Receipt>) {
+async fn work(world: &World, lane: Lane, batch: Vec<Receipt>) {
     let ports = Ports::new(world, Role::Worker);
     let parts = worker_parts(&ports);
     let received = |receipt: &Receipt| Received {
@@ -260,7 +257,7 @@ async fn work(world: &World, batch: Vec<Receipt>) {
     for (receipt, processed) in batch.iter().zip(&processed) {
         let trouble = if inner.calm { 0 } else { inner.config.queue_trouble };
         if acknowledged(processed) && !inner.rng.chance(trouble) {
-            inner.events.queue.delete(receipt.handle);
+            inner.lane(lane).queue.delete(receipt.handle);
         }
     }
 }

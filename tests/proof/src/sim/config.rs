@@ -60,6 +60,8 @@ pub struct Config {
     /// Calls that a handler in another language does not take, in ten thousand. On a day with effects it plans the events
     /// of some endpoints; `None` without it.
     pub abroad: Option<u32>,
+    /// Processes that find this handler slow, in ten thousand.
+    pub abroad_slow: u32,
     /// What the documents of the destinations say.
     pub conditions: Conditions,
     /// How those documents are edited.
@@ -126,6 +128,7 @@ impl Config {
             unrouted: None,
             effects: false,
             abroad: None,
+            abroad_slow: 0,
             conditions: Conditions::CALM,
             edits: Vec::new(),
             habits: Habits::default(),
@@ -175,6 +178,7 @@ impl Config {
             unrouted: rng.chance(1_500).then(|| (from, from + rng.between(MINUTE, 2 * HOUR))),
             effects: rng.chance(7_500),
             abroad: draw_abroad(rng),
+            abroad_slow: rng.pick(&[0, 0, 2_000, 9_000]),
             conditions: Conditions::draw(rng),
             edits: draw_edits(rng),
             habits: draw_habits(rng),

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hookonce_protocol::message::Lane;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::destination::{Destinations, Guarded};
@@ -12,7 +13,7 @@ use tokio::sync::Semaphore;
 use super::actors::{take, wait};
 use super::destination::{Documents, Outside};
 use super::ports::{Ports, sleep};
-use super::sqs::{Lane, Receipt};
+use super::sqs::Receipt;
 use super::world::World;
 use crate::label::Role;
 

@@ -54,7 +54,7 @@ fn routed(abroad: bool) -> Arc<RouteSet> {
 }
 
 /// The name of the handler.
-const LEDGER: &str = "ledger";
+pub(super) const LEDGER: &str = "ledger";
 
 /// The endpoint whose events are forwarded.
 const FORWARDED: &str = "github";

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use hookonce_protocol::item::{Item, Value};
-use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::operator::Order;
 use hookonce_protocol::record::{Found, Record, Status, attribute};
@@ -22,7 +22,6 @@ use hookonce_runtime::process::Received;
 use super::actors::{relay_parts, routing, worker_parts};
 use super::effects::dispatch_one;
 use super::ports::Ports;
-use super::sqs::Lane;
 use super::world::World;
 use crate::label::Role;
 
@@ -77,7 +76,7 @@ fn chosen(world: &World, about_to: &Write) -> Option<usize> {
 /// Another worker with a hint of the same record, or another dispatcher.
 async fn work(world: &World, key: &RecordKey) {
     let body = Message::Ref { pk: key.clone() }.encode();
-    if Lane::of(key) == Lane::Effects {
+    if key.kind() == RecordKind::Effect {
         return dispatch_one(&Ports::undisturbed(world, Role::Dispatcher), body).await;
     }
     let ports = Ports::undisturbed(world, Role::Worker);

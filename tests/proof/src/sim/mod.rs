@@ -33,6 +33,7 @@ pub mod sqs;
 pub mod tables;
 pub mod world;
 
+use hookonce_protocol::message::Lane;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -45,7 +46,7 @@ use self::history::Observation;
 use self::invariants::Violation;
 use self::provider::{Delivery, Receiver};
 use self::rng::Rng;
-use self::sqs::{Lane, QueuePair};
+use self::sqs::QueuePair;
 use self::world::World;
 use crate::mutant::Mutation;
 
@@ -104,11 +105,13 @@ async fn live(config: Config, deliveries: Vec<Delivery>, seed: u64, faults: Faul
     for (number, delivery) in deliveries.into_iter().enumerate() {
         tokio::spawn(actors::provide(world.clone(), Arc::clone(&receivers), number, Arc::new(delivery)));
     }
-    tokio::spawn(actors::event_source(world.clone()));
+    tokio::spawn(actors::event_source(world.clone(), Lane::Events));
+    tokio::spawn(actors::event_source(world.clone(), Lane::SlowEvents));
     tokio::spawn(actors::schedule(world.clone()));
     tokio::spawn(effects::dispatch(world.clone()));
     tokio::spawn(actors::dead_letter_source(world.clone(), Lane::Events));
     tokio::spawn(actors::dead_letter_source(world.clone(), Lane::Events));
+    tokio::spawn(actors::dead_letter_source(world.clone(), Lane::SlowEvents));
     tokio::spawn(actors::dead_letter_source(world.clone(), Lane::Effects));
     tokio::spawn(actors::operate(world.clone()));
     tokio::spawn(actors::sweep(world.clone()));
@@ -130,9 +133,5 @@ fn at_rest(world: &World) -> bool {
     let now = world.now();
     let quiet = |pair: &QueuePair| pair.queue.is_empty() && pair.dead_letters.is_empty();
     let mut inner = world.lock();
-    inner.running == 0
-        && inner.late == 0
-        && quiet(&inner.events)
-        && quiet(&inner.effects)
-        && inner.tables.next_due(now).is_none()
+    inner.running == 0 && inner.late == 0 && inner.lanes.iter().all(quiet) && inner.tables.next_due(now).is_none()
 }

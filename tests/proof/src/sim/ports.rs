@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hookonce_protocol::call::{Call, CancellationReason, Committed, DuePage, DueQuery, Reply, Unavailable, Written};
 use hookonce_protocol::key::{ClaimId, RecordKey};
-use hookonce_protocol::message::{MESSAGE_VERSION, Message};
+use hookonce_protocol::message::{Lane, MESSAGE_VERSION, Message};
 use hookonce_protocol::place::{ItemRef, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::purpose::Purpose;
@@ -23,7 +23,6 @@ use hookonce_runtime::port::{Queue, Store};
 use super::answers::Answers;
 use super::fault::{CallEdge, CallPurpose, Side};
 use super::interference::interfere;
-use super::sqs::Lane;
 use super::tables::NotWritten;
 use super::world::{Inner, NEXT_VERSION, Release, World, seen_by};
 use crate::fault::Fault;
@@ -195,6 +194,7 @@ impl Ports {
                 | Fault::HandlerFails
                 | Fault::HandlerFailsForGood
                 | Fault::HandlerAway
+                | Fault::HandlerSlow
                 | Fault::DestinationAway
                 | Fault::NoTurn
                 | Fault::CalleeBusy
@@ -528,9 +528,12 @@ impl Store for Ports {
 impl Queue for Ports {
     async fn send(&self, message: &Message) -> Result<(), Unavailable> {
         let call = Call::Send(message.clone());
-        let (text, role, key) = (self.text_of(message), self.role, message.record_key().clone());
+        if matches!(message, Message::Slow { .. }) {
+            self.saw("plan -> handler slow"); // Only after such a plan is such a message sent.
+        }
+        let (text, role, key, lane) = (self.text_of(message), self.role, message.record_key().clone(), message.lane());
         let effect = move |inner: &mut Inner, now: i64| {
-            inner.lane(Lane::of(&key)).queue.send(text, now, now);
+            inner.lane(lane).queue.send(text, now, now);
             inner.invariants.sent(role, &key);
             Ok(())
         };
@@ -542,14 +545,14 @@ impl Queue for Ports {
 
     async fn send_each(&self, messages: &[Message]) -> Vec<Result<(), Unavailable>> {
         let call = Call::SendEach(messages.to_vec());
-        let texts: Vec<_> =
-            messages.iter().map(|message| (self.text_of(message), message.record_key().clone())).collect();
+        let text = |message: &Message| (self.text_of(message), message.record_key().clone(), message.lane());
+        let texts: Vec<_> = messages.iter().map(text).collect();
         let kept = if self.drops_one() { texts.len() - 1 } else { texts.len() };
         let role = self.role;
         let effect = move |inner: &mut Inner, now: i64| {
             let count = texts.len();
-            for (text, key) in texts.into_iter().take(kept) {
-                inner.lane(Lane::of(&key)).queue.send(text, now, now);
+            for (text, key, lane) in texts.into_iter().take(kept) {
+                inner.lane(lane).queue.send(text, now, now);
                 inner.invariants.sent(role, &key);
             }
             (0..count).map(|index| if index < kept { Ok(()) } else { Err(Unavailable) }).collect()
@@ -559,9 +562,8 @@ impl Queue for Ports {
         self.note_reply(&call, Reply::SentEach(sent)).sent_each(messages.len())
     }
 
-    async fn hide(&self, receipt_handle: &str, length: Millis) -> Result<(), Unavailable> {
+    async fn hide(&self, lane: Lane, receipt_handle: &str, length: Millis) -> Result<(), Unavailable> {
         let handle = receipt_handle.parse().unwrap_or(0);
-        let lane = if self.role == Role::Dispatcher { Lane::Effects } else { Lane::Events };
         let effect = move |inner: &mut Inner, now: i64| {
             inner.lane(lane).queue.hide(handle, length, now);
             Ok(())

@@ -4,20 +4,35 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 
 use hookonce_protocol::plan::{Event, Snapshot};
+use hookonce_protocol::timing::HANDLER_CALL_MAX;
+use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::handler::{Handler as _, HandlerError};
-use hookonce_runtime::remote::{CallError, CallHandler, RemoteHandlers};
+use hookonce_runtime::remote::{CallError, CallHandler, RemoteHandlers, RemoteTarget};
 use serde_json::{Value, from_value, json};
 
 use super::answers::Answers;
 use super::fault::Side;
-use super::handler::Ledger;
+use super::handler::{LEDGER, Ledger};
 use super::ports::Ports;
 use super::world::Inner;
 
-/// The handlers in other languages that a process can call.
+/// The handlers in other languages that a process can call. It may have found them slow before.
 pub(super) fn handlers(ports: &Ports) -> RemoteHandlers {
-    RemoteHandlers::new(Some(Box::new(Abroad(ports.clone()))), None)
+    let handlers = RemoteHandlers::new(Some(Box::new(Abroad(ports.clone()))), None);
+    let is_slow = {
+        let mut inner = ports.world.lock();
+        let slow = if inner.calm { 0 } else { inner.config.abroad_slow };
+        inner.rng.chance(slow)
+    };
+    if is_slow {
+        let target = RemoteTarget::Lambda(LEDGER.to_owned());
+        (0..CALLS_UNTIL_SLOW).for_each(|_| handlers.took(&target, HANDLER_CALL_MAX, ports.moment().now));
+    }
+    handlers
 }
+
+/// So many calls that take as long as a call may make a handler slow.
+const CALLS_UNTIL_SLOW: usize = 2;
 
 /// The handler as a process reaches it.
 #[derive(Debug)]

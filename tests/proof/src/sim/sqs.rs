@@ -1,26 +1,6 @@
 //! A standard queue in memory: as much of SQS as the protocol depends on.
 
-use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::time::Millis;
-
-/// Which of the two queues a hint goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lane {
-    /// Deliveries, envelopes and events, for the worker.
-    Events,
-    /// Effects, for the dispatcher.
-    Effects,
-}
-
-impl Lane {
-    /// The lane of a record.
-    pub fn of(key: &RecordKey) -> Self {
-        match key.kind() {
-            RecordKind::Effect => Self::Effects,
-            RecordKind::Delivery | RecordKind::Envelope | RecordKind::Event => Self::Events,
-        }
-    }
-}
 
 /// A queue and its dead-letter queue.
 #[derive(Debug)]

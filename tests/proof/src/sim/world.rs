@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hookonce_protocol::item::{Item, Value};
+use hookonce_protocol::message::Lane;
 use hookonce_protocol::record::{Found, Record, SCHEMA_VERSION, Status, attribute};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::write::Table;
@@ -16,7 +17,7 @@ use super::fault::{CallEdge, FaultPlan, Outage};
 use super::history::History;
 use super::invariants::InvariantChecker;
 use super::rng::Rng;
-use super::sqs::{FakeQueue, Lane, QueuePair, QueueShape};
+use super::sqs::{FakeQueue, QueuePair, QueueShape};
 use super::tables::{Changed, Tables};
 use crate::fault::Fault;
 use crate::mutant::Mutation;
@@ -43,10 +44,8 @@ pub struct Inner {
     pub config: Config,
     /// The tables.
     pub tables: Tables,
-    /// The queue of events.
-    pub events: QueuePair,
-    /// The queue of effects.
-    pub effects: QueuePair,
+    /// The queues, by their lanes.
+    pub lanes: [QueuePair; LANES],
     /// The third parties.
     pub callees: Callees,
     /// Randomness.
@@ -76,12 +75,15 @@ pub struct Inner {
     claims: u64,
 }
 
+/// How many lanes there are.
+const LANES: usize = 3;
+
 /// A handle on the day.
 #[derive(Debug, Clone)]
 pub struct World {
     inner: Arc<Mutex<Inner>>,
     begins: Instant,
-    bells: Arc<[Bell; 2]>,
+    bells: Arc<[Bell; LANES]>,
 }
 
 /// What wakes the event sources of a lane.
@@ -103,7 +105,8 @@ impl World {
             let dead = QueueShape { retention: timing.dead_letter_retention, receives_max: None, ..shape };
             QueuePair { queue: FakeQueue::new(shape), dead_letters: FakeQueue::new(dead) }
         };
-        let (events, effects) = (pair(timing.visibility_timeout), pair(timing.effects_visibility_timeout));
+        let (events, effects) = (timing.visibility_timeout, timing.effects_visibility_timeout);
+        let lanes = [events, events, effects].map(pair);
         let invariants = InvariantChecker::new(timing);
         if let Some(change) = mutation.timing {
             change(&mut timing);
@@ -111,8 +114,7 @@ impl World {
         let inner = Inner {
             config: Config { timing, ..config },
             tables: Tables::default(),
-            events,
-            effects,
+            lanes,
             callees: Callees::default(),
             rng: Rng::new(seed),
             faults,
@@ -136,7 +138,7 @@ impl World {
         &self.bells[lane as usize]
     }
 
-    /// Something may have been sent, on either lane.
+    /// Something may have been sent, on any lane.
     pub fn ring(&self) {
         for bell in self.bells.iter() {
             bell.sent.notify_one();
@@ -163,10 +165,7 @@ impl World {
 impl Inner {
     /// The queues of a lane.
     pub fn lane(&mut self, lane: Lane) -> &mut QueuePair {
-        match lane {
-            Lane::Events => &mut self.events,
-            Lane::Effects => &mut self.effects,
-        }
+        &mut self.lanes[lane as usize]
     }
 
     /// The fault of the next call.

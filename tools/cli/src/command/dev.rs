@@ -200,6 +200,7 @@ fn described(stack: &Stack, timing: &Timing, public_url: Option<String>, finds_o
         dynamodb_url: place.dynamodb_url.clone(),
         sqs_url: place.sqs_url.clone(),
         queue_url: place.resources.queue.url.clone(),
+        slow_queue_url: place.resources.slow_queue.url.clone(),
         effects_queue_url: place.resources.effects_queue.url.clone(),
         inbox_table: place.resources.inbox_table.clone(),
         domain_table: place.resources.domain_table.clone(),

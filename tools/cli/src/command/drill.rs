@@ -198,7 +198,8 @@ impl Drill {
             }
             Planned::Several { .. } => Ok(if settled { Finding::Same } else { Finding::WouldApply }),
             Planned::Failed(failure) => Ok(Finding::Fails(failure.code)),
-            Planned::Unavailable => Err(store_unavailable()),
+            Planned::Unavailable | Planned::HandlerSlow => Err(store_unavailable()),
+            Planned::TableAway => Ok(Finding::Fails("a table of its handler is missing or cannot be read".to_owned())),
             Planned::HandlerAway if !self.calls => Ok(Finding::NotAsked),
             Planned::HandlerAway => Ok(Finding::Fails("the handler is away".to_owned())),
         }

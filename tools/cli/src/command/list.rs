@@ -185,7 +185,7 @@ pub(crate) fn tries(record: &Record) -> i64 {
 }
 
 /// The same for people, with a `+` where there may have been more.
-pub(crate) fn told_tries(record: &Record) -> String {
+pub(crate) fn format_tries(record: &Record) -> String {
     let kept = record.failures.len();
     let lost = record.retries + record.generation > 0 && kept >= FAILURES_KEPT;
     format!("{}{}", tries(record), if lost { "+" } else { "" })
@@ -201,7 +201,7 @@ fn print(records: &[Record]) {
             record.state_word(),
             endpoint,
             effect.as_deref().unwrap_or(&record.event_type),
-            &told_tries(record),
+            &format_tries(record),
             &record.duplicate_count.to_string(),
             error_of(record).unwrap_or("-"),
             key,

@@ -318,7 +318,7 @@ fn print(explained: &Explained) {
     let outcome = match &explained.outcome {
         Outcome::Ignored => "it ends as IGNORED".to_owned(),
         Outcome::HandledFor(consumer) => format!("the consumer {consumer} remembers it"),
-        Outcome::FailsWith(code) => format!("it fails with {code}; {}", codes::more(code)),
+        Outcome::FailsWith(code) => format!("it fails with {code}; {}", codes::describe(code)),
     };
     output::line(&format!("  {by}; {outcome}"));
     if let Some(handler) = &explained.handler {

@@ -15,7 +15,7 @@ use hookonce_runtime::operate::trails;
 use hookonce_runtime::port::Store as _;
 use serde_json::{Value, json};
 
-use super::list::{summary, told_tries, tries};
+use super::list::{format_tries, summary, tries};
 use crate::codes;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -294,9 +294,9 @@ impl Story {
             generation => (*at, format!("applied in generation {generation}")),
         });
         events.extend(before);
-        events.extend(self.entries().iter().map(|entry| (entry.at, told(entry))));
+        events.extend(self.entries().iter().map(|entry| (entry.at, describe(entry))));
         if let (Some(at), Some(outcome)) = (record.processed_at, record.outcome) {
-            events.push((at, format!("processed: {outcome}, {}", told_attempts(record))));
+            events.push((at, format!("processed: {outcome}, {}", format_attempts(record))));
         }
         if let (Some(at), Some(reason)) = (record.dead_at, record.dead_reason) {
             // The code of the last failure says more than "permanent".
@@ -304,7 +304,7 @@ impl Story {
             let page = code.and_then(codes::page).unwrap_or_else(|| format!("docs/errors/{reason}.md"));
             let own = code.filter(|code| codes::page(code).is_none());
             let own = own.map_or_else(String::new, |code| format!("; {code} is its handler's own code"));
-            events.push((at, format!("dead: {reason}, after {}; see {page}{own}", told_attempts(record))));
+            events.push((at, format!("dead: {reason}, after {}; see {page}{own}", format_attempts(record))));
         }
         if let (Some(at), true) = (record.discarded_at, self.trail.is_none()) {
             events.push((at, "discarded by an operator".to_owned()));
@@ -320,6 +320,34 @@ impl Story {
         events
     }
 
+    /// What a worker would do with it today.
+    fn plan_today(&self, planned: &Planned) -> Vec<(&'static str, String)> {
+        let told = match planned {
+            Planned::Plan(plan) => {
+                let refused = self.record.owner().and_then(|tenant| plan.plan.check(&tenant, &plan.scope).err());
+                let mut facts: Vec<_> =
+                    refused.map(|error| ("plan today", format!("PLAN_REFUSED: {error}"))).into_iter().collect();
+                if let Some((key, writes)) = self.effect() {
+                    facts.push(("domain key", key));
+                    facts.extend(writes.into_iter().map(|(action, item)| ("plan today", format!("{action} {item}"))));
+                }
+                return facts;
+            }
+            Planned::NoHandler => "no handler wants it".to_owned(),
+            Planned::Several { others, .. } => format!("a record for each of its {} events", others.len()),
+            Planned::Failed(failure) => format!("fails with {}", failure.code),
+            Planned::Unavailable | Planned::HandlerSlow => "unknown".to_owned(),
+            Planned::TableAway => "unknown: a table of its handler is missing or cannot be read".to_owned(),
+            Planned::HandlerAway if self.calls_handlers => {
+                "unknown: its handler, in another language, does not answer".to_owned()
+            }
+            Planned::HandlerAway => {
+                "not asked: its handler is in another language; --call-handlers calls it".to_owned()
+            }
+        };
+        vec![("plan today", told)]
+    }
+
     /// What has no time of its own.
     fn facts(&self) -> Vec<(&'static str, String)> {
         let record = &self.record;
@@ -332,7 +360,7 @@ impl Story {
             facts.extend(effect.status_code.map(|status| ("answer", format!("status {status}"))));
         }
         if record.attempts > 0 {
-            facts.push(("failed attempts", told_failures(record)));
+            facts.push(("failed attempts", format_failures(record)));
         }
         if let (Some(since), Status::Pending) = (record.handler_away_since, record.status) {
             let code = record.last_error.as_deref().unwrap_or("no code");
@@ -341,31 +369,7 @@ impl Story {
         if record.resends > 0 {
             facts.push(("sent again", format!("{} time(s) by the relay", record.resends)));
         }
-        match &self.plan {
-            None => {}
-            Some(Planned::Plan(plan)) => {
-                let refused = record.owner().and_then(|tenant| plan.plan.check(&tenant, &plan.scope).err());
-                facts.extend(refused.map(|error| ("plan today", format!("PLAN_REFUSED: {error}"))));
-                if let Some((key, writes)) = self.effect() {
-                    facts.push(("domain key", key));
-                    facts.extend(writes.into_iter().map(|(action, item)| ("plan today", format!("{action} {item}"))));
-                }
-            }
-            Some(Planned::NoHandler) => facts.push(("plan today", "no handler wants it".to_owned())),
-            Some(Planned::Several { others, .. }) => {
-                facts.push(("plan today", format!("a record for each of its {} events", others.len())));
-            }
-            Some(Planned::Failed(failure)) => facts.push(("plan today", format!("fails with {}", failure.code))),
-            Some(Planned::Unavailable) => facts.push(("plan today", "unknown".to_owned())),
-            Some(Planned::HandlerAway) => {
-                let why = if self.calls_handlers {
-                    "unknown: its handler, in another language, does not answer"
-                } else {
-                    "not asked: its handler is in another language; --call-handlers calls it"
-                };
-                facts.push(("plan today", why.to_owned()));
-            }
-        }
+        facts.extend(self.plan.iter().flat_map(|plan| self.plan_today(plan)));
         for (item, stored) in self.items.iter().flatten() {
             // Plain data always serialises.
             let stored = stored.as_ref().map(|stored| serde_json::to_string(stored).unwrap_or_default());
@@ -420,7 +424,7 @@ async fn children(
 }
 
 /// One entry of the audit trail, for people.
-fn told(entry: &Entry) -> String {
+fn describe(entry: &Entry) -> String {
     let reason = if entry.reason.is_empty() { String::new() } else { format!(", \"{}\"", entry.reason) };
     let risk = match (entry.accept_duplicate, entry.accept_other_body) {
         (true, true) => ", accepting a duplicate and another body",
@@ -447,17 +451,17 @@ fn stored_item((item, stored): &(ItemRef, Option<Item>)) -> Value {
 }
 
 /// How often it failed. A replay begins to count anew.
-fn told_failures(record: &Record) -> String {
+fn format_failures(record: &Record) -> String {
     let since = if record.retries + record.generation > 0 { " since the last replay" } else { "" };
     let code = record.last_error.as_deref().unwrap_or("no code");
     format!("{}{since}, last error {code}", record.attempts)
 }
 
 /// How often it was tried, and how often since a person let it run again.
-fn told_attempts(record: &Record) -> String {
+fn format_attempts(record: &Record) -> String {
     let latest = record.attempts + i64::from(record.status == Status::Processed);
     let since = if tries(record) == latest { String::new() } else { format!(", {latest} since the last replay") };
-    format!("{} attempt(s){since}", told_tries(record))
+    format!("{} attempt(s){since}", format_tries(record))
 }
 
 /// When a generation that a force ended was applied, for programs.

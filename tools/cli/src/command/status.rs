@@ -81,6 +81,8 @@ struct Glance {
     /// `None` for a restored copy, which has none.
     queue: Result<Option<Depth>, Failure>,
     /// `None` if the stack does not say which it is.
+    slow_queue: Result<Option<Depth>, Failure>,
+    /// Likewise.
     effects_queue: Result<Option<Depth>, Failure>,
     /// `None` if the queue names none.
     dead_letters: Result<Option<Depth>, Failure>,
@@ -105,7 +107,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Some(aws) => depths.with_ages(aws, now).await,
         None => depths,
     };
-    let Depths { queue, effects_queue, dead_letters } = depths;
+    let Depths { queue, slow_queue, effects_queue, dead_letters } = depths;
     // Nothing at all is known: no stack runs or is named so.
     if let (true, Err(failure), Err(_)) = (target.stack.is_none() || is_usage(&pending), &pending, &queue) {
         return Err(failure.clone());
@@ -116,6 +118,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         dead,
         dead_effects,
         queue,
+        slow_queue,
         effects_queue,
         dead_letters,
         local: if target.is_local() { target.folder.running().ok() } else { None },
@@ -130,7 +133,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         output::json(&report.json(now, &words.chain(unknown_words).collect::<Vec<_>>()));
     } else {
         let told = needs.iter().map(|(_, need)| need.clone());
-        report.print(now, &told.chain(unknown_told(&unknown)).collect::<Vec<_>>());
+        report.print(now, &told.chain(describe_unknown(&unknown)).collect::<Vec<_>>());
     }
     Ok(match (unknown.is_empty(), needs.is_empty()) {
         (false, _) => Exit::Unavailable,
@@ -223,6 +226,7 @@ fn each_shard<T, F: Future<Output = Result<T, Failure>>>(
 /// What the queues say.
 struct Depths {
     queue: Result<Option<Depth>, Failure>,
+    slow_queue: Result<Option<Depth>, Failure>,
     effects_queue: Result<Option<Depth>, Failure>,
     dead_letters: Result<Option<Depth>, Failure>,
 }
@@ -232,7 +236,7 @@ impl Depths {
     /// Adds what CloudWatch says of the ages of messages. Where it does not answer, the alarms are not known either, and that is
     /// told.
     async fn with_ages(mut self, aws: &Surroundings, now: EpochMs) -> Self {
-        let depths = [&mut self.queue, &mut self.effects_queue, &mut self.dead_letters];
+        let depths = [&mut self.queue, &mut self.slow_queue, &mut self.effects_queue, &mut self.dead_letters];
         let ask = async |depth: &mut Depth| {
             depth.oldest = oldest_message(&aws.config, &depth.name, now).await.unwrap_or_default();
         };
@@ -244,7 +248,7 @@ impl Depths {
 /// The depths of the queues and of their dead-letter queue. Those of the stack say nothing of a restored copy.
 async fn depths(target: &Target) -> Depths {
     if target.is_copy() && target.queue_url.is_none() {
-        return Depths { queue: Ok(None), effects_queue: Ok(None), dead_letters: Ok(None) };
+        return Depths { queue: Ok(None), slow_queue: Ok(None), effects_queue: Ok(None), dead_letters: Ok(None) };
     }
     let found = async {
         let (sqs, urls) = target.queues().await?;
@@ -256,16 +260,15 @@ async fn depths(target: &Target) -> Depths {
         Err(failure) => {
             return Depths {
                 queue: Err(failure.clone()),
+                slow_queue: Err(failure.clone()),
                 effects_queue: Err(failure.clone()),
                 dead_letters: Err(failure),
             };
         }
     };
-    let effects_queue = async {
-        match &urls.effects {
-            Some(url) => queue(&sqs, url).await.map(|(depth, _)| Some(depth)),
-            None => Ok(None),
-        }
+    let named = async |url: &Option<String>| match url {
+        Some(url) => queue(&sqs, url).await.map(|(depth, _)| Some(depth)),
+        None => Ok(None),
     };
     let dead_letters = async {
         match &dead_letter_queue {
@@ -273,8 +276,9 @@ async fn depths(target: &Target) -> Depths {
             None => Ok(None),
         }
     };
-    let (effects_queue, dead_letters) = futures::join!(effects_queue, dead_letters);
-    Depths { queue: Ok(Some(depth)), effects_queue, dead_letters }
+    let (slow_queue, effects_queue, dead_letters) =
+        futures::join!(named(&urls.slow), named(&urls.effects), dead_letters);
+    Depths { queue: Ok(Some(depth)), slow_queue, effects_queue, dead_letters }
 }
 
 /// The depth of a queue, and the name of its dead-letter queue.
@@ -319,6 +323,7 @@ impl Glance {
             ("effects", self.effects.as_ref().err()),
             ("dead", self.dead.as_ref().err()),
             ("queue", self.queue.as_ref().err()),
+            ("slow_queue", self.slow_queue.as_ref().err()),
             ("effects_queue", self.effects_queue.as_ref().err()),
             ("dead_letters", self.dead_letters.as_ref().err()),
         ];
@@ -415,6 +420,7 @@ impl Glance {
             "oldest_due_age_ms": pending.and_then(age),
             "oldest_dead_age_ms": dead.and_then(age),
             "queue": self.queue.as_ref().ok().and_then(Option::as_ref).map(depth),
+            "slow_queue": self.slow_queue.as_ref().ok().and_then(Option::as_ref).map(depth),
             "effects_queue": self.effects_queue.as_ref().ok().and_then(Option::as_ref).map(depth),
             "dead_letter_queue": self.dead_letters.as_ref().ok().and_then(Option::as_ref).map(depth),
             "local": self.local.as_ref().map(|local| json!({ "url": local.url, "pid": local.pid, "version": local.version })),
@@ -438,8 +444,12 @@ impl Glance {
         let died = dead.and_then(|due| due.oldest);
         let died = died.map(|at| format!("the oldest died {} ago{}", output::between(at, now), self.of_them_effects()));
         let is_copy = matches!(self.queue, Ok(None));
-        let queues = [&self.queue, &self.effects_queue, &self.dead_letters];
-        let [queue, effects_queue, letters] = queues.map(|it| it.as_ref().ok().and_then(Option::as_ref));
+        let queues = [
+            ("queue", &self.queue),
+            ("slow queue", &self.slow_queue),
+            ("effects queue", &self.effects_queue),
+            ("dead letters", &self.dead_letters),
+        ];
         let mut table = output::table(&[]);
         let number = |known: Option<u64>| known.map_or("not known".to_owned(), |known| known.to_string());
         table.add_row([
@@ -450,10 +460,8 @@ impl Glance {
         let count = number(effects.map(|due| due.count));
         table.add_row(["effects PENDING".to_owned(), count, effects.map(waits).unwrap_or_default()]);
         table.add_row(["DEAD".to_owned(), number(dead.map(|due| due.count)), died.unwrap_or_default()]);
-        for (name, known) in [("queue", queue), ("effects queue", effects_queue), ("dead letters", letters)]
-            .into_iter()
-            .filter(|_| !is_copy)
-        {
+        for (name, known) in queues.into_iter().filter(|_| !is_copy) {
+            let known = known.as_ref().ok().and_then(Option::as_ref);
             let count = number(known.map(|depth| depth.visible));
             table.add_row([name.to_owned(), count, known.map(depth).unwrap_or_default()]);
         }
@@ -480,7 +488,7 @@ impl Glance {
 }
 
 /// What could not be read, for people: one line for each cause.
-fn unknown_told(unknown: &[(&'static str, &Failure)]) -> Vec<String> {
+fn describe_unknown(unknown: &[(&'static str, &Failure)]) -> Vec<String> {
     let mut causes: Vec<(String, Vec<&str>)> = Vec::new();
     for (part, failure) in unknown {
         let cause = format!("{failure}; {}", failure.hint());
@@ -522,7 +530,7 @@ fn needs_on_aws(aws: &Surroundings, now: EpochMs) -> Vec<Need> {
 /// Event sources that are off.
 #[cfg(feature = "aws")]
 fn needs_of_functions(functions: &Functions) -> Vec<Need> {
-    let worker = "the worker's event source is off, so every record waits: switch it on as soon as the worker may run, \
+    let worker = "an event source of the worker is off, so its records wait: switch it on as soon as the worker may run, \
                   docs/runbook.md#containment";
     let dispatcher = "the dispatcher's event source is off, so every effect waits: switch it on as soon as the dispatcher may \
                       run, docs/runbook.md#effects-are-not-called";

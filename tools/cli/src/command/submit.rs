@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::list::{summary, told_tries};
+use super::list::{format_tries, summary};
 use super::providers::find;
 use super::send;
 use crate::documents::{Place, parse_id};
@@ -284,11 +284,11 @@ impl Submission<'_> {
             |name: &str, state: &str, more: String| table.add_row([format!("  {name}"), state.to_owned(), more]);
         match &story.record {
             None => row("event", "unknown", "its record is not written yet, or has expired".to_owned()),
-            Some(record) => row("event", record.state_word(), told(record)),
+            Some(record) => row("event", record.state_word(), describe(record)),
         }
         for (key, effect) in &story.effects {
             let state = effect.as_ref().map_or("EXPIRED", Record::state_word);
-            row("effect", state, effect.as_ref().map_or_else(|| key.parts().1.to_owned(), told));
+            row("effect", state, effect.as_ref().map_or_else(|| key.parts().1.to_owned(), describe));
         }
         output::print(&table);
     }
@@ -307,9 +307,9 @@ impl Submission<'_> {
 }
 
 /// What else is worth a word of a record: its attempts, its effect's name, why it died.
-fn told(record: &Record) -> String {
+fn describe(record: &Record) -> String {
     let name = record.effect.as_ref().map(|effect| format!("{} to {}", effect.name, effect.destination));
-    let attempts = Some(format!("{} attempt(s)", told_tries(record)));
+    let attempts = Some(format!("{} attempt(s)", format_tries(record)));
     let error = record.dead_reason.map(DeadReason::as_str).or(record.last_error.as_deref()).map(str::to_owned);
     [name, attempts, error].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

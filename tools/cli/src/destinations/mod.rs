@@ -63,7 +63,7 @@ impl DocumentId for DestinationId {
         })
     }
 
-    fn told(_: Option<&Destination>) -> Option<(&'static str, Option<&str>)> {
+    fn detail(_: Option<&Destination>) -> Option<(&'static str, Option<&str>)> {
         None
     }
 

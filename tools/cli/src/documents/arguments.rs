@@ -33,7 +33,7 @@ impl Check {
         let (name, text) = (file.display().to_string(), text(file)?);
         let id: I = parse_id("checked")?;
         let checked = parse::<I>(&name, &text).and_then(|document| id.check(&document));
-        Ok(Some(self.told::<I>(&name, &checked)))
+        Ok(Some(self.print::<I>(&name, &checked)))
     }
 
     /// Checks all documents of a store, also in a further way.
@@ -47,14 +47,14 @@ impl Check {
             let checked = id.check(&document)?;
             further(id, &document).map(|()| checked)
         };
-        let told = |(id, stored)| self.told::<I>(&format!("{id}"), &check(id, stored));
-        all.iter().map(told).fold(Exit::Done, |exit, told| if told == Exit::No { told } else { exit })
+        let print = |(id, stored)| self.print::<I>(&format!("{id}"), &check(id, stored));
+        all.iter().map(print).fold(Exit::Done, |exit, printed| if printed == Exit::No { printed } else { exit })
     }
 
-    /// Tells whether a document is valid.
-    fn told<I: DocumentId>(&self, name: &str, checked: &Result<I::Checked, Failure>) -> Exit {
+    /// Prints whether a document is valid.
+    fn print<I: DocumentId>(&self, name: &str, checked: &Result<I::Checked, Failure>) -> Exit {
         let failure = checked.as_ref().err();
-        let more = I::told(checked.as_ref().ok());
+        let detail = I::detail(checked.as_ref().ok());
         if self.json {
             let mut told = json!({
                 "document": name,
@@ -62,7 +62,7 @@ impl Check {
                 "problem": failure.map(ToString::to_string),
                 "try": failure.map(Failure::hint).filter(|hint| !hint.is_empty()),
             });
-            if let (Some(told), Some((name, value))) = (told.as_object_mut(), more) {
+            if let (Some(told), Some((name, value))) = (told.as_object_mut(), detail) {
                 told.insert(name.to_owned(), json!(value));
             }
             output::json_line(&told);
@@ -70,8 +70,8 @@ impl Check {
             output::line(&format!("{name}: not valid"));
             output::failure(failure);
         } else {
-            let more = more.and_then(|(name, value)| Some(format!(" ({name}: {})", value?)));
-            output::line(&format!("{name}: valid{}", more.unwrap_or_default()));
+            let detail = detail.and_then(|(name, value)| Some(format!(" ({name}: {})", value?)));
+            output::line(&format!("{name}: valid{}", detail.unwrap_or_default()));
         }
         if failure.is_none() { Exit::Done } else { Exit::No }
     }

@@ -55,8 +55,8 @@ pub(crate) trait DocumentId: Display + Ord + Clone + Send + Sync + Sized + 'stat
     /// [`Failure::Usage`] with what is wrong.
     fn check(&self, document: &Self::Document) -> Result<Self::Checked, Failure>;
 
-    /// What else is told of a document that was checked: the name of a value, and the value if the document is valid.
-    fn told(checked: Option<&Self::Checked>) -> Option<(&'static str, Option<&str>)>;
+    /// What else is printed of a document that was checked: the name of a value, and the value if the document is valid.
+    fn detail(checked: Option<&Self::Checked>) -> Option<(&'static str, Option<&str>)>;
 
     /// Hides what may be secret.
     fn hide(document: &mut Self::Document);

@@ -58,7 +58,7 @@ impl DocumentId for EndpointId {
         endpoint.map_err(|error| Failure::usage(Report::new(&error).to_string(), hint()))
     }
 
-    fn told(checked: Option<&Endpoint>) -> Option<(&'static str, Option<&str>)> {
+    fn detail(checked: Option<&Endpoint>) -> Option<(&'static str, Option<&str>)> {
         Some(("provider", checked.map(|endpoint| endpoint.provider.id())))
     }
 

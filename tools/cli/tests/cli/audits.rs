@@ -130,7 +130,7 @@ impl Tables {
     async fn queue_urls(&self) -> Vec<String> {
         let prefix = self.inbox.strip_suffix("inbox").unwrap();
         let listed = self.queues.list_queues().queue_name_prefix(prefix).send().await.unwrap();
-        assert_eq!(listed.queue_urls().len(), 3);
+        assert_eq!(listed.queue_urls().len(), 4);
         listed.queue_urls.unwrap()
     }
 

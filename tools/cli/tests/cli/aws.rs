@@ -89,7 +89,7 @@ pub(crate) struct Account {
     pub(crate) alarms: Vec<Alarm>,
     /// The functions of Lambda.
     pub(crate) functions: Vec<&'static str>,
-    /// The function whose event source is switched off.
+    /// The function of whose event sources one is switched off.
     pub(crate) off: Option<&'static str>,
     /// When the relay last ran, in seconds since 1970.
     pub(crate) relay_ran_at: Option<u64>,
@@ -195,7 +195,8 @@ impl Account {
         let kind = "application/json";
         if operation == "ListEventSourceMappings" {
             let state = if self.off == Some(function) { "Disabled" } else { "Enabled" };
-            let answer = object!({ "EventSourceMappings": [{ "UUID": "1", "State": state }] });
+            let mappings = ["Enabled", state].map(|state| object!({ "UUID": "1", "State": state }));
+            let answer = object!({ "EventSourceMappings": mappings });
             return ("200 OK", kind, answer.to_string().into_bytes());
         }
         if !self.functions.contains(&function) {
@@ -473,6 +474,7 @@ pub(crate) fn written_by_the_template(parts: &[(&str, &str)]) -> String {
         ("InboxTable", "inbox"),
         ("DomainTable", "domain"),
         ("HintQueue", "http://127.0.0.1:9/queue"),
+        ("SlowQueue", "http://127.0.0.1:9/slow"),
         ("EffectsQueue", "http://127.0.0.1:9/effects"),
         ("WebhookUrl", "http://127.0.0.1:9/webhooks/"),
         ("EndpointKeyArn", ""),
@@ -496,6 +498,7 @@ pub(crate) fn outputs_of(running: &[(String, String)], more: &[(&str, &str)]) ->
         ("InboxTable", value("HOOKONCE_INBOX_TABLE")),
         ("DomainTable", value("HOOKONCE_DOMAIN_TABLE")),
         ("HintQueue", value("HOOKONCE_QUEUE_URL")),
+        ("SlowQueue", value("HOOKONCE_SLOW_QUEUE_URL")),
         ("EffectsQueue", value("HOOKONCE_EFFECTS_QUEUE_URL")),
     ];
     written_by_the_template(&[more, &own[..]].concat())

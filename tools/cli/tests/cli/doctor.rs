@@ -53,10 +53,10 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     for (check, seen) in [("destinations", "0 valid"), ("routes", "none; the built-in handlers take the events")] {
         assert_eq!(seen_of(&json(&calm), check), seen);
     }
-    assert_eq!(json(&calm).as_array().unwrap().len(), 16);
+    assert_eq!(json(&calm).as_array().unwrap().len(), 17);
     for (check, seen) in [
         ("dead-letter queue", "0 message(s) wait"),
-        ("functions", "4 functions; the worker's event source is on"),
+        ("functions", "4 functions; the worker's event sources are on"),
         ("metrics", "they can be read; none says that the relay ran: docs/runbook.md#the-relay-does-not-run"),
     ] {
         assert_eq!(seen_of(&json(&calm), check), seen);
@@ -103,6 +103,8 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     told(1, &["outputs"], "the stack is of release 0.0.1");
     aws.account().put("/hookonce/inbox/outputs", &outputs_of(&variables, &[("EffectsQueue", "http://127.0.0.1:9/no")]));
     told(3, &["effects queue"], "sqs:GetQueueAttributes failed");
+    aws.account().put("/hookonce/inbox/outputs", &outputs_of(&variables, &[("SlowQueue", "http://127.0.0.1:9/no")]));
+    told(3, &["slow queue"], "sqs:GetQueueAttributes failed");
     dead_letters(&local, &told, |parts| aws.account().put("/hookonce/inbox/outputs", &outputs_of(&variables, parts)));
     aws.account().put("/hookonce/inbox/outputs", &outputs_of(&variables, &[("InboxTable", "gone")]));
     aws.account().parameters.remove("/hookonce/inbox/outputs");
@@ -130,7 +132,7 @@ fn what_status_needs(aws: &Aws, told: &dyn Fn(i32, &[&str], &str)) {
         told(3, &[check], &format!("ask for the permission {permission}"));
     }
     aws.account().off = Some("inbox-worker");
-    told(0, &[], "the worker's event source is off: docs/runbook.md#containment");
+    told(0, &[], "the worker's event sources are not all on: docs/runbook.md#containment");
     aws.account().off = None;
 }
 

@@ -242,8 +242,8 @@ fn workspace_of(many: &Arc<Many>) -> Workspace {
     let url = many.serve();
     let workspace = Workspace::new();
     let state = object!({
-        "url": url, "public_url": null, "dynamodb_url": url, "sqs_url": url, "queue_url": url, "effects_queue_url": url,
-        "inbox_table": "inbox",
+        "url": url, "public_url": null, "dynamodb_url": url, "sqs_url": url, "queue_url": url,
+        "slow_queue_url": url, "effects_queue_url": url, "inbox_table": "inbox",
         "domain_table": "domain", "index_shards_read": SHARDS, "pid": 1,
     });
     std::fs::create_dir_all(workspace.path(".hookonce/endpoints")).unwrap();

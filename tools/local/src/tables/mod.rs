@@ -25,7 +25,9 @@ pub struct StackShape {
     pub own_tables: Vec<OwnTableShape>,
     /// The queue of hints.
     pub queue: String,
-    /// The queue for messages of both queues that were received too often.
+    /// The queue of hints of events whose handler is slow.
+    pub slow_queue: String,
+    /// The queue for messages of the other queues that were received too often.
     pub dead_letter_queue: String,
     /// The queue of hints of effects.
     pub effects_queue: String,
@@ -47,6 +49,7 @@ impl StackShape {
             domain_table: format!("{stack}-domain"),
             own_tables: Vec::new(),
             queue: format!("{stack}-hints"),
+            slow_queue: format!("{stack}-slow"),
             dead_letter_queue: format!("{stack}-hints-dead"),
             effects_queue: format!("{stack}-effects"),
             visibility_seconds: 360,
@@ -70,6 +73,8 @@ pub struct StackResources {
     pub own_tables: Vec<(String, String)>,
     /// The queue of hints.
     pub queue: QueueRef,
+    /// The queue of hints of events whose handler is slow.
+    pub slow_queue: QueueRef,
     /// The dead-letter queue.
     pub dead_letter_queue: QueueRef,
     /// The queue of hints of effects.
@@ -137,12 +142,14 @@ pub async fn create_stack(
     }
     let dead_letter_queue = queue::create(sqs, &dead_letter_queue(shape)).await?;
     let queue = queue::create(sqs, &hint_queue(shape, &shape.queue, &dead_letter_queue)).await?;
+    let slow_queue = queue::create(sqs, &hint_queue(shape, &shape.slow_queue, &dead_letter_queue)).await?;
     let effects_queue = queue::create(sqs, &hint_queue(shape, &shape.effects_queue, &dead_letter_queue)).await?;
     Ok(StackResources {
         inbox_table: shape.inbox_table.clone(),
         domain_table: shape.domain_table.clone(),
         own_tables,
         queue,
+        slow_queue,
         dead_letter_queue,
         effects_queue,
     })

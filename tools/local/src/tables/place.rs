@@ -32,6 +32,7 @@ impl Place {
             ("HOOKONCE_INBOX_TABLE", self.resources.inbox_table.clone()),
             ("HOOKONCE_DOMAIN_TABLE", self.resources.domain_table.clone()),
             ("HOOKONCE_QUEUE_URL", self.resources.queue.url.clone()),
+            ("HOOKONCE_SLOW_QUEUE_URL", self.resources.slow_queue.url.clone()),
             ("HOOKONCE_EFFECTS_QUEUE_URL", self.resources.effects_queue.url.clone()),
             ("HOOKONCE_ENDPOINTS", format!("file:{}", endpoints.display())),
             ("HOOKONCE_DESTINATIONS", format!("file:{}", absolute(destinations).display())),

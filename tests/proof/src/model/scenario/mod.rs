@@ -258,6 +258,7 @@ fn deliveries() -> Vec<Scenario> {
         Scenario::new("an event without a handler", vec![DeliverySpec { body: "i", ..single(1) }])
             .with("crash refuse late duplicate poison retry repeat invalid"),
         Scenario::new("a handler away", vec![single(1)]).with("away*2 crash refuse late duplicate tick"),
+        Scenario::new("a slow handler", vec![single(1)]).with("slow*2 crash refuse duplicate lose redrive tick"),
         Scenario::new("a handler away, operators and dead letters", vec![single(1)])
             .with("away*2 late duplicate poison redrive retry discard"),
         away.with("away*4 fail duplicate late conflict tick*2"),

@@ -80,7 +80,7 @@ async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
     let waits = !matches!(&counted, Ok(Waiting { pending: 0, at_least: false, .. }));
     let needs_answer = arguments.place.stack.is_some() || (waits && counted.is_ok());
     match &counted {
-        Ok(counted) if waits => output::note(&told(counted)),
+        Ok(counted) if waits => output::note(&describe(counted)),
         Ok(Waiting { dead: 0, .. }) => {}
         Ok(counted) => {
             output::note(&format!("{} of its effects are DEAD; once it is removed, none can run again", counted.dead));
@@ -103,7 +103,7 @@ async fn count(place: &Place, id: &DestinationId) -> Result<Waiting, Failure> {
 }
 
 /// Tells of effects that wait.
-fn told(counted: &Waiting) -> String {
+fn describe(counted: &Waiting) -> String {
     let least = if counted.at_least { "at least " } else { "" };
     format!(
         "{least}{} effect(s) wait for it, {} of which may have been called; without it they wait until they are given up, and \

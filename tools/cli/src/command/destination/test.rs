@@ -69,7 +69,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let document = stored.document(&id)?;
     let destination = id.check(&document)?;
     let delivery = delivery(&id, &destination, &arguments)?;
-    let call = told(&destination, delivery.method);
+    let call = describe_call(&destination, delivery.method);
     // The dispatcher on this machine leaves queues and functions alone.
     let may_leave = destination.http().is_some() || arguments.place.stack.is_some();
     if may_leave && !arguments.yes {
@@ -130,7 +130,7 @@ impl Caller {
 }
 
 /// The call, for a person.
-fn told(destination: &Destination, method: Method) -> String {
+fn describe_call(destination: &Destination, method: Method) -> String {
     match &destination.target {
         Target::Http(target) => format!("{} to {}", method.as_str(), target.authority.host()),
         Target::Queue(queue) => format!("hand-over to the queue {}", queue.url),

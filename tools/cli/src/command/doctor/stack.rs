@@ -224,14 +224,16 @@ struct Waiting {
     dead_letter_queue: Option<String>,
 }
 
-/// Both queues and the one that takes their dead letters.
-async fn queues(config: &SdkConfig, outputs: &Outputs) -> [Check; 3] {
-    let (hints, effects) = (queue(config, &outputs.queue_url).await, queue(config, &outputs.effects_queue_url).await);
+/// The queues and the one that takes their dead letters.
+async fn queues(config: &SdkConfig, outputs: &Outputs) -> [Check; 4] {
+    let hints = queue(config, &outputs.queue_url).await;
+    let (slow, effects) = (queue(config, &outputs.slow_queue_url), queue(config, &outputs.effects_queue_url));
+    let (slow, effects) = futures::join!(slow, effects);
     let letters = match &hints {
         Ok(hints) => dead_letters(config, hints.dead_letter_queue.as_deref()).await,
         Err(_) => Err(Failure::unavailable("nobody knows its name", "see what is said about the queue")),
     };
-    let named = [("queue", hints), ("effects queue", effects), ("dead-letter queue", letters)];
+    let named = [("queue", hints), ("slow queue", slow), ("effects queue", effects), ("dead-letter queue", letters)];
     named.map(|(what, found)| Check::new(what, found.map(|it| format!("{} message(s) wait", it.messages))))
 }
 
@@ -257,8 +259,8 @@ async fn dead_letters(config: &SdkConfig, name: Option<&str>) -> Result<Waiting,
 /// The functions can be looked at.
 async fn functions(config: &SdkConfig, outputs: &Outputs) -> Result<String, Failure> {
     let Functions { codes, worker_is_on, .. } = Functions::of(config, &outputs.functions).await?;
-    let worker = if worker_is_on { "on" } else { "off: docs/runbook.md#containment" };
-    Ok(format!("{} functions; the worker's event source is {worker}", codes.len()))
+    let worker = if worker_is_on { "are on" } else { "are not all on: docs/runbook.md#containment" };
+    Ok(format!("{} functions; the worker's event sources {worker}", codes.len()))
 }
 
 /// Metrics can be read.

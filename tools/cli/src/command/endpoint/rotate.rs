@@ -126,9 +126,9 @@ async fn finish(
         Ok(OlderUse::Silent { deliveries }) => {
             output::note(&format!("{deliveries} deliveries used the newest secret, and none an older one for a day"));
         }
-        seen if arguments.yes => output::note(&format!("{}; --yes was given", worry(&seen))),
+        seen if arguments.yes => output::note(&format!("{}; --yes was given", warning(&seen))),
         seen => {
-            output::note(&worry(&seen));
+            output::note(&warning(&seen));
             output::note("nothing was changed. Pass --yes to remove the older secrets all the same");
             return Ok(if seen.is_err() { Exit::Unavailable } else { Exit::No });
         }
@@ -159,7 +159,7 @@ enum OlderUse {
 /// Where to look when the records are too many.
 const METRIC: &str = "look whether the metric old_secret_used has been 0 for a day";
 
-fn worry(seen: &Result<OlderUse, Failure>) -> String {
+fn warning(seen: &Result<OlderUse, Failure>) -> String {
     match seen {
         Ok(OlderUse::TooEarly { until }) => format!(
             "the endpoint was changed less than a day ago, and retries that were signed before may still arrive: wait until {}",
@@ -275,7 +275,7 @@ mod tests {
     fn a_search_that_ends_early_names_its_own_cause() {
         let said = |entries, deliveries| {
             let seen = Search { entries, deliveries }.too_many();
-            seen.map_or_else(String::new, |seen| worry(&Ok(seen)))
+            seen.map_or_else(String::new, |seen| warning(&Ok(seen)))
         };
         assert_eq!(said(ENTRIES_MAX, DELIVERIES_MAX), "");
         assert!(said(DELIVERIES_MAX + 1, DELIVERIES_MAX + 1).starts_with("its latest 20001 deliveries"));

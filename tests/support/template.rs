@@ -1,27 +1,28 @@
 //! A template as plain JSON, and the few intrinsic functions that it uses.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use saphyr::{LoadableYamlNode as _, Scalar, Yaml};
 use serde_json::{Map, Value, json};
 
 /// A template in its long form: `!Ref x` is `{"Ref": "x"}`.
-pub(super) struct Template(Value);
+pub(crate) struct Template(Value);
 
 impl Template {
-    pub(super) fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let documents = Yaml::load_from_str(text).unwrap();
         assert_eq!(documents.len(), 1, "one document");
         Self(plain(&documents[0]))
     }
 
     /// The value at a path of names, resolved.
-    pub(super) fn at(&self, path: &[&str]) -> Value {
+    pub(crate) fn at(&self, path: &[&str]) -> Value {
         self.resolve(raw(&self.0, path))
     }
 
     /// The value at a path of names and positions, as it is written.
-    pub(super) fn raw(&self, path: &[&str]) -> &Value {
+    pub(crate) fn raw(&self, path: &[&str]) -> &Value {
         path.iter().fold(&self.0, |value, name| match value {
             Value::Array(values) => name.parse().ok().and_then(|at: usize| values.get(at)).unwrap_or(&Value::Null),
             value => &value[*name],
@@ -29,35 +30,35 @@ impl Template {
     }
 
     /// A property of a resource, resolved.
-    pub(super) fn property(&self, resource: &str, path: &[&str]) -> Value {
+    pub(crate) fn property(&self, resource: &str, path: &[&str]) -> Value {
         self.resolve(raw(&self.0["Resources"][resource]["Properties"], path))
     }
 
     /// The text of a property before values are inserted into it.
-    pub(super) fn raw_text(&self, resource: &str, property: &str) -> String {
+    pub(crate) fn raw_text(&self, resource: &str, property: &str) -> String {
         self.0["Resources"][resource]["Properties"][property]["Fn::Sub"].as_str().unwrap_or_default().to_owned()
     }
 
     /// The names of all parameters.
-    pub(super) fn parameters(&self) -> Vec<&str> {
+    pub(crate) fn parameters(&self) -> Vec<&str> {
         self.0["Parameters"].as_object().unwrap().keys().map(String::as_str).collect()
     }
 
     /// The names of all resources of a type.
-    pub(super) fn resources(&self, kind: &str) -> Vec<&str> {
+    pub(crate) fn resources(&self, kind: &str) -> Vec<&str> {
         let resources = self.0["Resources"].as_object().unwrap();
         let of_kind = resources.iter().filter(|(_, resource)| resource["Type"] == kind);
         of_kind.map(|(name, _)| name.as_str()).collect()
     }
 
     /// The types of all resources, each once.
-    pub(super) fn types(&self) -> BTreeSet<&str> {
+    pub(crate) fn types(&self) -> BTreeSet<&str> {
         let resources = self.0["Resources"].as_object().unwrap().values();
         resources.map(|resource| resource["Type"].as_str().unwrap()).collect()
     }
 
     /// A function's events of one type, by name.
-    pub(super) fn events(&self, function: &str, kind: &str) -> Vec<(String, Value)> {
+    pub(crate) fn events(&self, function: &str, kind: &str) -> Vec<(String, Value)> {
         let events = self.property(function, &["Events"]);
         let events = events.as_object().cloned().unwrap_or_default();
         let of_kind = events.into_iter().filter(|(_, event)| event["Type"] == kind);
@@ -156,4 +157,14 @@ fn intrinsic_functions_are_carried_out() {
     );
     let expected = json!({"One": 7, "Two": 5, "Three": "x/Thing.Arn/{y}", "Four": "Thing.Arn", "Five": "Thing", "Six": [], "Seven": "7/Thing"});
     assert_eq!(template.property("Thing", &[]), expected);
+}
+
+/// The text of the template.
+pub(crate) fn text() -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../template.yaml")).unwrap()
+}
+
+/// The template as it is.
+pub(crate) fn template() -> Template {
+    Template::parse(&text())
 }

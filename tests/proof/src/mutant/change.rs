@@ -1,0 +1,80 @@
+//! What mutants are made of: changes of writes, and short forms of a mutant.
+
+use hookonce_protocol::call::Call;
+use hookonce_protocol::purpose::Purpose;
+use hookonce_protocol::record::attribute;
+use hookonce_protocol::write::{Action, Condition, Write};
+
+use super::Mutation;
+use crate::label::Role;
+
+/// Changes the writes of one role for one purpose.
+pub(super) fn each(role: Role, call: &mut Call, wanted: Role, what: &[Purpose], change: fn(&mut Write)) {
+    if role != wanted {
+        return;
+    }
+    let writes: &mut [Write] = match call {
+        Call::Write(write) | Call::WriteBestEffort(write) => std::slice::from_mut(write),
+        Call::WriteEach(writes) | Call::Commit(writes) => writes,
+        _ => return,
+    };
+    for write in writes.iter_mut().filter(|write| what.contains(&write.purpose)) {
+        change(write);
+    }
+}
+
+pub(super) fn without_clause(write: &mut Write, name: &str) {
+    write.condition.0.retain(|clause| clause.attribute() != name);
+}
+
+pub(super) fn unconditional(write: &mut Write) {
+    write.condition = Condition::none();
+}
+pub(super) fn any_status(write: &mut Write) {
+    without_clause(write, attribute::STATUS);
+}
+pub(super) fn any_claim(write: &mut Write) {
+    without_clause(write, attribute::CLAIM_ID);
+}
+pub(super) fn any_generation(write: &mut Write) {
+    without_clause(write, attribute::GENERATION);
+}
+pub(super) fn any_attempts(write: &mut Write) {
+    without_clause(write, attribute::ATTEMPTS);
+}
+pub(super) fn any_retries(write: &mut Write) {
+    without_clause(write, attribute::RETRIES);
+}
+
+pub(super) fn without_change(write: &mut Write, names: &[&str]) {
+    match &mut write.action {
+        Action::Update(changes) => changes.retain(|change| !names.contains(&change.attribute())),
+        Action::Put(item) => item.retain(|name, _| !names.contains(&name.as_str())),
+        Action::Delete | Action::Check => {}
+    }
+}
+
+macro_rules! rewrite {
+    ($role:ident, $what:expr, $change:expr) => {
+        Mutation { call: Some(|role, call| each(role, call, Role::$role, $what, $change)), ..NOTHING }
+    };
+}
+
+macro_rules! mutants {
+    ($($name:literal, $clause:literal, $scenarios:expr, $mutation:expr;)+) => {
+        vec![$(Mutant { name: $name, clause: $clause, scenarios: $scenarios, survives: None, mutation: $mutation }),+]
+    };
+}
+
+macro_rules! survivors {
+    ($($name:literal, $clause:literal, $scenarios:expr, $reason:literal, $mutation:expr;)+) => {
+        vec![$(Mutant {
+            name: $name, clause: $clause, scenarios: $scenarios, survives: Some($reason), mutation: $mutation
+        }),+]
+    };
+}
+
+pub(super) const NOTHING: Mutation =
+    Mutation { call: None, reply: None, message: None, refused: None, timing: None, repeats_calls: false };
+
+pub(super) use {mutants, rewrite, survivors};
