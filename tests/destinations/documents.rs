@@ -35,7 +35,7 @@ fn with(document: &Value, changes: &Value) -> Value {
 /// The fields that are refused.
 fn refused(document: &Value) -> Vec<String> {
     match destination(document) {
-        Err(DestinationError::Faults(faults)) => faults.into_iter().map(|fault| fault.field).collect(),
+        Err(DestinationError::Faults(faults)) => faults.into_iter().map(|fault| fault.place).collect(),
         other => panic!("{document}: {other:?}"),
     }
 }

@@ -263,7 +263,7 @@ impl Harness {
         self.batch_of(&self.stack.resources.queue).await
     }
 
-    pub(crate) async fn batch_of(&self, queue: &QueueRef) -> Option<(Vec<Message>, Batch)> {
+    async fn batch_of(&self, queue: &QueueRef) -> Option<(Vec<Message>, Batch)> {
         let messages = self.stack.receive(queue).await;
         if messages.is_empty() {
             return None;
@@ -356,7 +356,8 @@ impl Harness {
         self.lose_of(&self.stack.resources.effects_queue).await
     }
 
-    async fn lose_of(&self, queue: &QueueRef) -> usize {
+    /// Takes every visible message out of a queue permanently, and returns how many there were.
+    pub(crate) async fn lose_of(&self, queue: &QueueRef) -> usize {
         let mut lost = 0;
         loop {
             let messages = self.stack.receive(queue).await;

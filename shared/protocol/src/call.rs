@@ -369,6 +369,8 @@ pub enum Signal {
     HandlerCalled,
     /// A handler is away.
     HandlerAway,
+    /// A user table that a handler uses is missing, or cannot be read.
+    TableAway,
     /// A handler's plan broke a limit of the store.
     PlanRefused {
         /// Of the record that was planned.
@@ -412,6 +414,7 @@ impl Signal {
             Self::HandlerFailed | Self::PlanRefused { .. } => "handler_failed",
             Self::HandlerCalled => "handler_calls",
             Self::HandlerAway => "handler_unavailable",
+            Self::TableAway => "table_unavailable",
             Self::EffectDelivered => "effect_delivered",
             Self::EffectWaits => "effect_waits",
             Self::DestinationUnknown => "destination_unknown",

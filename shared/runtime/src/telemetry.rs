@@ -199,6 +199,7 @@ pub fn log(signal: &Signal) {
         | Signal::HandlerFailed
         | Signal::HandlerCalled
         | Signal::HandlerAway
+        | Signal::TableAway
         | Signal::EffectDelivered
         | Signal::EffectWaits
         | Signal::DestinationUnknown

@@ -49,7 +49,7 @@ impl Worker {
         let since = record.handler_away_since.unwrap_or(moment.now);
         let away = Millis(moment.now.0.saturating_sub(since.0));
         if away > self.timing.handler_away_max {
-            return self.fail(record, &Failure::retryable(code), moment);
+            return self.fail(record, &Failure::retryable(code), moment).signal(Signal::HandlerFailed);
         }
         let half = Millis(away.0.max(self.timing.backoff_base.0).min(HANDLER_PAUSE_MAX.0) / 2);
         let wait = Millis(half.0 + moment.uniform(half).0);

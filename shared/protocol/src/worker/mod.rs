@@ -229,7 +229,7 @@ impl Worker {
             Planned::Unavailable if replans > 0 => self.postpone(record, Code::ConditionFailed, moment),
             Planned::Unavailable => self.transient(record.attempts, moment),
             Planned::HandlerAway => self.postpone(record, Code::HandlerUnavailable, moment).signal(Signal::HandlerAway),
-            Planned::TableAway => self.postpone(record, Code::TableUnavailable, moment),
+            Planned::TableAway => self.postpone(record, Code::TableUnavailable, moment).signal(Signal::TableAway),
             Planned::HandlerSlow => {
                 let call = Call::Send(Message::Slow { pk: record.key.clone() });
                 self.call(State::Moving { record }, call)

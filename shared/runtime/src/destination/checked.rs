@@ -16,8 +16,9 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::address::{Zone, zone};
-use super::document::{ClassName, DestinationDocument, DestinationError, DestinationFault, DestinationKind};
+use super::document::{ClassName, DestinationDocument, DestinationError, DestinationKind};
 use super::hand_over::{self, QueueTarget};
+use crate::fault::DocumentFault;
 
 /// The longest timeout of a call, in milliseconds.
 pub const TIMEOUT_MS_MAX: u32 = 30_000;
@@ -239,14 +240,14 @@ struct Statuses {
     retry: Vec<u16>,
 }
 
-struct Faults(Vec<DestinationFault>);
+struct Faults(Vec<DocumentFault>);
 
 impl Faults {
     fn add(&mut self, field: impl Into<String>, reason: impl Into<String>) {
-        self.0.push(DestinationFault { field: field.into(), reason: reason.into() });
+        self.0.push(DocumentFault { place: field.into(), reason: reason.into() });
     }
 
-    fn taken<T>(&mut self, checked: Result<T, Vec<DestinationFault>>) -> Option<T> {
+    fn taken<T>(&mut self, checked: Result<T, Vec<DocumentFault>>) -> Option<T> {
         checked.map_err(|faults| self.0.extend(faults)).ok()
     }
 

@@ -7,6 +7,7 @@ use hookonce_protocol::check::Shown;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::fault::{DocumentFault, joined};
 use crate::strict::{self, ShowNames, Unread};
 
 /// A destination: one address outside, its promise, its secrets and its timeouts.
@@ -150,15 +151,6 @@ impl fmt::Debug for DestinationDocument {
     }
 }
 
-/// One fault: the field, and why. Neither repeats a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DestinationFault {
-    /// The field, such as `headers.host`.
-    pub field: String,
-    /// What is wrong, and what to write instead.
-    pub reason: String,
-}
-
 /// A destination document that does not check.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DestinationError {
@@ -172,12 +164,7 @@ pub enum DestinationError {
     },
     /// These fields are wrong.
     #[error("{}", joined(.0))]
-    Faults(Vec<DestinationFault>),
-}
-
-fn joined(faults: &[DestinationFault]) -> String {
-    let told: Vec<_> = faults.iter().map(|DestinationFault { field, reason }| format!("{field}: {reason}")).collect();
-    told.join("; ")
+    Faults(Vec<DocumentFault>),
 }
 
 /// The fields of a document.
@@ -225,7 +212,7 @@ impl DestinationDocument {
                         // A secret may stand where a name belongs.
                         unknown => (Shown::from(unknown).to_string(), "no destination has this field"),
                     };
-                    Some(DestinationFault { field, reason: reason.to_owned() })
+                    Some(DocumentFault { place: field, reason: reason.to_owned() })
                 })
                 .collect();
             if faults.is_empty() {

@@ -24,11 +24,12 @@ pub const TURN_MAX: Duration = Duration::from_millis(DESTINATION_TURN_MAX.0.unsi
 #[derive(Debug)]
 pub struct Guarded<C> {
     caller: C,
-    lanes: Mutex<HashMap<(DestinationId, u16), Arc<Lane>>>,
+    known: Mutex<HashMap<(DestinationId, u16), Arc<Known>>>,
 }
 
+/// What this process knows of a destination.
 #[derive(Debug)]
-struct Lane {
+struct Known {
     turns: Semaphore,
     /// The turn of the call that finds out whether a destination is back.
     probe: Semaphore,
@@ -38,17 +39,17 @@ struct Lane {
 impl<C: Caller> Guarded<C> {
     /// Guards the destinations of this caller.
     pub fn new(caller: C) -> Self {
-        Self { caller, lanes: Mutex::default() }
+        Self { caller, known: Mutex::default() }
     }
 
-    fn lane(&self, destination: &Destination) -> Arc<Lane> {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+    fn known(&self, destination: &Destination) -> Arc<Known> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (destination.id.clone(), destination.in_flight_max);
-        let lane = || {
+        let fresh = || {
             let turns = Semaphore::new(usize::from(destination.in_flight_max));
-            Arc::new(Lane { turns, probe: Semaphore::new(1), health: Mutex::default() })
+            Arc::new(Known { turns, probe: Semaphore::new(1), health: Mutex::default() })
         };
-        Arc::clone(lanes.entry(key).or_insert_with(lane))
+        Arc::clone(known.entry(key).or_insert_with(fresh))
     }
 }
 
@@ -60,31 +61,31 @@ impl<C: Caller> Caller for Guarded<C> {
         moment: Moment,
     ) -> BoxFuture<'a, Called> {
         Box::pin(async move {
-            let lane = self.lane(destination);
+            let known = self.known(destination);
             let until = Instant::now() + TURN_MAX;
-            if let Some(rest) = lane.health().rest(moment.now) {
+            if let Some(rest) = known.health().rest(moment.now) {
                 return Called::NotDone { retry_after: Some(rest) };
             }
-            let Ok(Ok(_turn)) = timeout_at(until, lane.turns.acquire()).await else {
-                let is_doubted = lane.health().is_doubted();
+            let Ok(Ok(_turn)) = timeout_at(until, known.turns.acquire()).await else {
+                let is_doubted = known.health().is_doubted();
                 return if is_doubted { Called::NotDone { retry_after: None } } else { Called::NoTurn };
             };
-            let Ok(_probe) = timeout_at(until, lane.probe()).await else {
+            let Ok(_probe) = timeout_at(until, known.probe()).await else {
                 return Called::NotDone { retry_after: None };
             };
-            if let Some(rest) = lane.health().rest(moment.now) {
+            if let Some(rest) = known.health().rest(moment.now) {
                 return Called::NotDone { retry_after: Some(rest) };
             }
             let began = Instant::now();
             let called = self.caller.call(destination, delivery, moment).await;
             let took = Millis(i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX));
-            learn(&mut lane.health(), &called, Moment { now: moment.now.plus(took), ..moment }, took);
+            learn(&mut known.health(), &called, Moment { now: moment.now.plus(took), ..moment }, took);
             called
         })
     }
 }
 
-impl Lane {
+impl Known {
     /// While a destination is in doubt, one call at a time goes there. The others wait until it has answered, and then all go,
     /// or until it is too late for them.
     async fn probe(&self) -> Option<SemaphorePermit<'_>> {

@@ -1,7 +1,8 @@
 //! Hand-overs: a queue or a function that takes an effect now, and does it later. Neither remembers a key for long, so both
 //! are at least once, and whoever does the work deduplicates by the key.
 
-use super::document::{ClassName, DestinationDocument, DestinationFault};
+use super::document::{ClassName, DestinationDocument};
+use crate::fault::DocumentFault;
 use crate::remote::RemoteTarget;
 
 /// The longest URL of a queue, in bytes.
@@ -26,7 +27,7 @@ pub struct QueueTarget {
 }
 
 /// The queue that a document names.
-pub(super) fn queue(document: &DestinationDocument) -> Result<QueueTarget, Vec<DestinationFault>> {
+pub(super) fn queue(document: &DestinationDocument) -> Result<QueueTarget, Vec<DocumentFault>> {
     let mut faults = common(document);
     let url = document.url.clone().unwrap_or_default();
     let name = queue_name(&url);
@@ -51,7 +52,7 @@ pub(super) fn queue(document: &DestinationDocument) -> Result<QueueTarget, Vec<D
 }
 
 /// The function that a document names.
-pub(super) fn function(document: &DestinationDocument) -> Result<String, Vec<DestinationFault>> {
+pub(super) fn function(document: &DestinationDocument) -> Result<String, Vec<DocumentFault>> {
     let mut faults = common(document);
     for (field, there) in [("url", document.url.is_some()), ("message_group", document.message_group.is_some())] {
         if there {
@@ -66,7 +67,7 @@ pub(super) fn function(document: &DestinationDocument) -> Result<String, Vec<Des
 }
 
 /// What no hand-over has.
-fn common(document: &DestinationDocument) -> Vec<DestinationFault> {
+fn common(document: &DestinationDocument) -> Vec<DocumentFault> {
     let kind = document.kind.as_str();
     let of_http = [
         ("account", document.account.is_some()),
@@ -93,8 +94,8 @@ fn common(document: &DestinationDocument) -> Vec<DestinationFault> {
     faults
 }
 
-fn fault(field: &str, reason: impl Into<String>) -> DestinationFault {
-    DestinationFault { field: field.to_owned(), reason: reason.into() }
+fn fault(field: &str, reason: impl Into<String>) -> DocumentFault {
+    DocumentFault { place: field.to_owned(), reason: reason.into() }
 }
 
 /// The name of the queue with this URL.

@@ -35,9 +35,7 @@ pub use checked::{
 };
 #[cfg(feature = "aws")]
 pub use client::{ANSWER_BYTES_MAX, HttpCaller};
-pub use document::{
-    ClassName, DestinationDocument, DestinationError, DestinationFault, DestinationKind, SuccessDocument,
-};
+pub use document::{ClassName, DestinationDocument, DestinationError, DestinationKind, SuccessDocument};
 pub use guard::{Guarded, TURN_MAX};
 pub use hand_over::QueueTarget;
 #[cfg(feature = "account")]

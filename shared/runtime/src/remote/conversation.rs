@@ -120,12 +120,15 @@ impl Conversation<'_> {
         let began = Instant::now();
         let called = timeout(call_max(), caller.call(handler, bytes)).await;
         let (length, moment) = (began.elapsed(), (self.calls.moment)());
-        self.handlers.took(target, Millis(i64::try_from(length.as_millis()).unwrap_or(i64::MAX)), moment.now);
         match &called {
-            Err(_) | Ok(Err(CallError::Crashed(_))) if length >= HELD_MIN => turn.learn(false, moment),
-            // Calls that still hang may use up its concurrency, so it says nothing about them.
+            // Throttled at once, perhaps because other calls hang or take long: it says nothing about the handler.
             Ok(Err(CallError::Away(_))) => {}
-            _ => turn.learn(true, moment),
+            ended => {
+                let hangs = length >= HELD_MIN && matches!(ended, Err(_) | Ok(Err(CallError::Crashed(_))));
+                turn.learn(!hangs, moment);
+                let length = Millis(i64::try_from(length.as_millis()).unwrap_or(i64::MAX));
+                self.handlers.took(target, length, moment.now);
+            }
         }
         match called {
             Ok(Ok(answer)) => HandlerAnswer::parse(&answer, &request).map_err(|why| self.malformed(&why)),

@@ -5,13 +5,17 @@ use hookonce_protocol::time::{EpochMs, Millis};
 /// A handler is slow if its calls take this long on average.
 pub const SLOW_MIN: Millis = Millis::seconds(1);
 
-/// How long a process remembers the handlers that it does not call. Then one message finds out how they are.
+/// How long a process remembers the handlers that it does not call. Then it finds out anew how they are.
 pub const REMEMBERED: Millis = Millis::minutes(5);
 
-/// The latest call changes the average by this part of the difference, so that one cold start makes nobody slow.
-const WEIGHT: i64 = 8;
+/// A longer call changes the average by this part of the difference, so that one cold start makes nobody slow.
+const WEIGHT_UP: i64 = 4;
 
-/// The average of the calls, the latest ones first of all.
+/// A shorter call changes it by this part. A batch waits for its slowest call: a handler that is slow for some events holds
+/// most of its batches.
+const WEIGHT_DOWN: i64 = 16;
+
+/// The average of the calls, in which long ones and the latest ones weigh most.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     average_ms: i64,
@@ -22,7 +26,8 @@ impl Pace {
     /// Counts a call that ended now.
     pub(super) fn took(&mut self, length: Millis, now: EpochMs) {
         let average = if self.is_known(now) { self.average_ms } else { 0 };
-        self.average_ms = average + length.0.saturating_sub(average) / WEIGHT;
+        let difference = length.0.saturating_sub(average);
+        self.average_ms = average + difference / if difference > 0 { WEIGHT_UP } else { WEIGHT_DOWN };
         self.last_call = Some(now);
     }
 
@@ -41,36 +46,43 @@ mod tests {
 
     const NOW: EpochMs = EpochMs(1_000_000);
 
+    fn after(lengths: impl IntoIterator<Item = Millis>) -> Pace {
+        let mut pace = Pace::default();
+        lengths.into_iter().for_each(|length| pace.took(length, NOW));
+        pace
+    }
+
     /// How many calls of this length make a handler slow.
     fn calls_until_slow(length: Millis) -> Option<usize> {
-        let mut pace = Pace::default();
-        (1..=100).find(|_| {
-            pace.took(length, NOW);
-            pace.is_slow(NOW)
-        })
+        (1..=100).find(|calls| after(vec![length; *calls]).is_slow(NOW))
     }
 
     #[test]
     fn calls_that_take_long_make_a_handler_slow_and_one_cold_start_does_not() {
-        assert_eq!(calls_until_slow(Millis::seconds(5)), Some(2));
-        assert_eq!(calls_until_slow(Millis::seconds(2)), Some(6));
+        assert_eq!(calls_until_slow(Millis::seconds(4)), Some(1));
+        assert_eq!(calls_until_slow(Millis::seconds(3)), Some(2));
+        assert_eq!(calls_until_slow(Millis::seconds(2)), Some(3));
+        assert_eq!(calls_until_slow(Millis(1_200)), Some(7));
         assert_eq!(calls_until_slow(Millis(999)), None);
+    }
+
+    /// Nearly every batch of ten has one.
+    #[test]
+    fn a_handler_that_is_slow_for_one_event_in_ten_is_slow() {
+        let lengths = (0..100).map(|call| if call % 10 == 0 { Millis::seconds(4) } else { Millis(50) });
+        assert!(after(lengths).is_slow(NOW));
     }
 
     #[test]
     fn a_handler_that_is_quick_again_is_not_slow_any_more() {
-        let mut pace = Pace::default();
-        (0..20).for_each(|_| pace.took(Millis::seconds(4), NOW));
-        (0..10).for_each(|_| pace.took(Millis(50), NOW));
-        assert!(pace.is_slow(NOW));
-        pace.took(Millis(50), NOW);
-        assert!(!pace.is_slow(NOW));
+        let slow = || vec![Millis::seconds(4); 20].into_iter();
+        assert!(after(slow().chain(vec![Millis(50); 21])).is_slow(NOW));
+        assert!(!after(slow().chain(vec![Millis(50); 23])).is_slow(NOW));
     }
 
     #[test]
     fn it_is_tried_again_after_a_while_without_a_call() {
-        let mut pace = Pace::default();
-        (0..20).for_each(|_| pace.took(Millis::seconds(4), NOW));
+        let mut pace = after(vec![Millis::seconds(4); 20]);
         assert!(pace.is_slow(NOW.plus(Millis(REMEMBERED.0 - 1))));
         assert!(!pace.is_slow(NOW.plus(REMEMBERED)));
         pace.took(Millis(50), NOW.plus(REMEMBERED));

@@ -1,44 +1,27 @@
 //! What is wrong with a route set, with the place of each fault.
 
-use std::fmt;
+use crate::fault::{DocumentFault, joined};
 
 /// The most faults that are told at once.
 const FAULTS_MAX: usize = 20;
 
-/// One fault: where it is, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RouteFault {
-    /// The place in the set, such as `routes[2].when.data.id`.
-    pub place: String,
-    /// What is wrong, and what to write instead.
-    pub reason: String,
-}
-
 /// A route set that does not check. It is refused as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", joined(.faults))]
 pub struct RouteSetError {
     /// The faults. Of very many, only the first are told.
-    pub faults: Vec<RouteFault>,
-}
-
-impl fmt::Display for RouteSetError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, RouteFault { place, reason }) in self.faults.iter().enumerate() {
-            write!(formatter, "{}{place}: {reason}", if index == 0 { "" } else { "; " })?;
-        }
-        Ok(())
-    }
+    pub faults: Vec<DocumentFault>,
 }
 
 /// Collects faults.
 #[derive(Debug, Default)]
-pub(super) struct Faults(Vec<RouteFault>);
+pub(super) struct Faults(Vec<DocumentFault>);
 
 impl Faults {
     /// Notes a fault.
     pub(super) fn add(&mut self, place: &str, reason: impl Into<String>) {
         if self.0.len() < FAULTS_MAX {
-            self.0.push(RouteFault { place: place.to_owned(), reason: reason.into() });
+            self.0.push(DocumentFault { place: place.to_owned(), reason: reason.into() });
         }
     }
 
@@ -51,6 +34,6 @@ impl Faults {
 impl RouteSetError {
     /// The error of a text that cannot be read any further.
     pub(super) fn one(place: String, reason: String) -> Self {
-        Self { faults: vec![RouteFault { place, reason }] }
+        Self { faults: vec![DocumentFault { place, reason }] }
     }
 }

@@ -24,7 +24,7 @@ use crate::handler::{HandlerError, Handlers, Mandate, Recognised};
 use crate::remote::{RemoteHandling, RemoteTarget};
 
 pub use document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
-pub use fault::{RouteFault, RouteSetError};
+pub use fault::RouteSetError;
 pub use set::{Decision, Fit, Handling, Offered, ROUTES_MAX, RouteSet, SET_BYTES_MAX, Taker};
 pub use source::{Asked, Current, Fetched, RouteFetchError, RouteFile, RouteSource, Routes};
 pub use stored::{PARTS_MAX, Packed, PackedError, RoutePointer, pack};

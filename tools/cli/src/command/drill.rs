@@ -199,7 +199,10 @@ impl Drill {
             Planned::Several { .. } => Ok(if settled { Finding::Same } else { Finding::WouldApply }),
             Planned::Failed(failure) => Ok(Finding::Fails(failure.code)),
             Planned::Unavailable | Planned::HandlerSlow => Err(store_unavailable()),
-            Planned::TableAway => Ok(Finding::Fails("a table of its handler is missing or cannot be read".to_owned())),
+            Planned::TableAway => Err(Failure::unavailable(
+                "a table that a handler uses is missing or cannot be read",
+                "docs/errors/TABLE_UNAVAILABLE.md says more; --log info shows what DynamoDB answered",
+            )),
             Planned::HandlerAway if !self.calls => Ok(Finding::NotAsked),
             Planned::HandlerAway => Ok(Finding::Fails("the handler is away".to_owned())),
         }

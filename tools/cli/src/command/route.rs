@@ -13,10 +13,9 @@ use hookonce_protocol::time::EpochMs;
 use hookonce_providers::{Catalog, EventPart, Provider};
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::DeployRoutesError;
+use hookonce_runtime::fault::DocumentFault;
 use hookonce_runtime::handler::{HandlerError, Mandate, Reach};
-use hookonce_runtime::route::{
-    Assigned, Decision, Fit, Offered, Otherwise, RouteFault, RouteSet, RouteSetError, assign, pack,
-};
+use hookonce_runtime::route::{Assigned, Decision, Fit, Offered, Otherwise, RouteSet, RouteSetError, assign, pack};
 use serde::Serialize;
 use serde_json::json;
 
@@ -127,7 +126,8 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
     let tables = tables_of(&arguments.target).await?;
     let checked = RouteSet::parse(&text, offered).and_then(|set| {
         tables.map_or(Ok(()), |tables| set.check_tables(&tables))?;
-        let packed = pack(&text).map_err(|error| RouteFault { place: "the set".to_owned(), reason: error.to_string() });
+        let packed =
+            pack(&text).map_err(|error| DocumentFault { place: "the set".to_owned(), reason: error.to_string() });
         packed.map(|_| set).map_err(|fault| RouteSetError { faults: vec![fault] })
     });
     let needs = match &checked {
