@@ -318,7 +318,11 @@ mod tests {
     }
 
     fn bodies() -> impl Strategy<Value = Value> {
-        let leaf = select(vec![json!(1), json!(2), json!("x"), json!({})]);
+        let value = || select(vec![json!(1), json!(2), json!("x"), json!({})]);
+        // More than are looked at one by one.
+        let many = vec(names(value()), 2..4)
+            .prop_map(|elements| json!(elements.iter().map(|one| vec![one; ELEMENTS_MAX]).collect::<Vec<_>>()));
+        let leaf = prop_oneof![9 => value(), 1 => many];
         leaf.prop_recursive(5, 24, 3, |below| {
             prop_oneof![names(below.clone()), vec(below, 1..4).prop_map(|elements| json!(elements))]
         })
