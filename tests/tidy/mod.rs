@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 /// Text files by their path from the root of the workspace, with forward slashes. A file that is not text is empty.
 type Files = BTreeMap<String, String>;
 
-/// Folders and files that are not part of the project, such as what checks write. A work tree has a file `.git` where a clone has a folder.
+/// Folders and files that are not part of the project, such as what checks write. A work tree has a file `.git` where a
+/// clone has a folder.
 const SKIPPED: &[&str] =
     &[".git", ".aws-sam", ".hookonce", "__pycache__", "dist", "node_modules", "sbom.cdx.json", "target"];
 
