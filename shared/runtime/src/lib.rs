@@ -13,7 +13,7 @@
 //! | [`route`] | which event goes to which handler, as data |
 //! | [`destination`] | where effects go, what is promised there, and the calls |
 //! | [`index`] | whether an endpoint id exists, without a read for each id |
-//! | [`fault`] | what is wrong with a document that people write
+//! | [`fault`] | what is wrong with a document that people write |
 //! | [`strict`] | JSON that others write, read so that nothing wrong is taken for right |
 //! | [`document`], [`endpoint`], [`config`] | endpoint documents and the environment, parsed once into types |
 //! | [`material`] | certificates and keys of providers, fetched and cached |

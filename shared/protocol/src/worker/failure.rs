@@ -40,8 +40,8 @@ impl Worker {
         Step::done(Settled::Retry(moment.uniform(Millis(bound))))
     }
 
-    /// Lets the record wait, without counting, for a handler or a table that is away, or for items that others change. The pause grows
-    /// with the time that it has waited. After [`Timing::handler_away_max`] it counts: nothing waits for ever.
+    /// Lets the record wait, without counting, for a handler or a table that is away, or for items that others change. The
+    /// pause grows with the time that it has waited. After [`Timing::handler_away_max`] it counts: nothing waits for ever.
     ///
     /// For a short pause the message itself comes back. For a longer one the relay sends it then, within its budget: hidden
     /// messages would fill the queue, and hold up events of other handlers.

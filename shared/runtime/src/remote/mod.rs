@@ -26,7 +26,7 @@ use hookonce_protocol::timing::{HANDLER_CALL_MAX, HANDLER_CALLS_MAX, Moment};
 use tokio::time::Instant;
 
 pub(crate) use conversation::plan;
-pub use pace::{REMEMBERED, SLOW_MIN};
+pub use pace::REMEMBERED;
 pub use wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, ShownItem};
 
 use self::pace::Pace;

@@ -3,7 +3,7 @@
 use hookonce_protocol::time::{EpochMs, Millis};
 
 /// A handler is slow if its calls take this long on average.
-pub const SLOW_MIN: Millis = Millis::seconds(1);
+const SLOW_MIN: Millis = Millis::seconds(1);
 
 /// How long a process remembers the handlers that it does not call. Then it finds out anew how they are.
 pub const REMEMBERED: Millis = Millis::minutes(5);
