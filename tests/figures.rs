@@ -91,9 +91,10 @@ fn the_documents_tell_how_long_a_body_may_be() {
 }
 
 #[test]
-fn the_hints_of_effects_that_a_run_sends_are_told() {
-    let most = hookonce_protocol::relay::Budget::standard().effects_max();
+fn the_hints_of_a_backlog_that_a_run_sends_are_told() {
+    let most = hookonce_protocol::relay::Budget::standard().backlog_max();
     assert!(document("docs/effects.md").contains(&format!("| {} a minute", grouped(most))), "{most}");
+    assert!(document("docs/handlers.md").contains(&format!("up to {} events a minute", grouped(most))), "{most}");
 }
 
 /// What one costs is measured, by a bench that compares it with this limit.

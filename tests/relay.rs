@@ -75,8 +75,8 @@ async fn more_than_a_page_of_one_shard_is_sent_in_one_period() {
     assert_eq!(report["sent"], json!(SHARD_PAGE + 8));
     assert_eq!(
         script.count(Operation::QueryDue),
-        2 + 1 + 1 + 3,
-        "two pages, one of the DEAD, one of effects, three beyond"
+        2 + 1 + 1 + 1 + 4,
+        "two pages, one of what waits, one of effects, one of the DEAD, four beyond"
     );
     assert_eq!(harness.relay().await["due"], json!(0), "each got a later due time");
 }
@@ -125,6 +125,18 @@ async fn effects_are_sent_however_long_the_events_take() {
     harness.destinations.put("receipts", &keyed(24));
     harness.dispatch().await;
     assert_eq!(harness.callee.calls().len(), 1, "what was sent is done");
+}
+
+/// A handler that is away for a day leaves more events waiting than one run may send.
+#[tokio::test]
+async fn events_that_wait_hold_up_no_other_event() {
+    let mut harness = Harness::with(counting).await;
+    harness.budget = Budget { sends_per_second_min: 1, arrivals_percent: 20, period: Millis::seconds(4) };
+    owed_since(&harness, 10, Some(harness.clock.now())).await;
+    forgotten(&harness, 1).await;
+    harness.clock.advance(harness.timing.lease);
+    assert_eq!(harness.relay().await["sent"], json!(1), "it fell due after all of those that wait");
+    assert_eq!(harness.metric("waiting_sent"), 10, "they have a budget of their own");
 }
 
 /// Hundreds of bodies do not fit into the function's memory.
@@ -271,10 +283,17 @@ async fn a_commit_in_conflict_for_long_counts_as_nobodys_failure() {
 
 /// Writes this many PENDING records that are due.
 async fn owed(harness: &Harness, records: usize) {
+    owed_since(harness, records, None).await;
+}
+
+/// The same, for records that wait for a handler since then.
+async fn owed_since(harness: &Harness, records: usize, handler_away_since: Option<EpochMs>) {
+    let list = if handler_away_since.is_some() { Due::waiting } else { Due::pending };
     let (store, due_at) = (harness.stack.store(), EpochMs(harness.clock.now().0 - 1));
     let claim = |number: usize| {
         let mut record = a_record(&format!("in#standard_webhooks#msg_{number:04}"));
-        record.due = Some(Due::pending(&record.key, harness.timing.shards, due_at));
+        record.handler_away_since = handler_away_since;
+        record.due = Some(list(&record.key, harness.timing.shards, due_at));
         claim_write(&record)
     };
     let writes = futures::stream::iter((0..records).map(claim)).map(async |write| store.write(&write).await);

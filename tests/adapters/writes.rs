@@ -122,6 +122,14 @@ fn cancelled(codes: &[Option<&str>]) -> Reaction {
 async fn a_commit_means_what_its_answer_says() {
     let unavailable = |code: &str, requests| Case::new(code, refused(code), Committed::Unavailable, requests);
     let mut cases = failing(STORE, &Committed::Unavailable);
+    let denials = ["AccessDeniedException", "ResourceNotFoundException"];
+    let is_denial = |case: &&mut Case<Committed>| denials.iter().any(|code| case.name.contains(code));
+    let mut denied = 0;
+    for case in cases.iter_mut().filter(is_denial) {
+        case.expected = Committed::Denied;
+        denied += 1;
+    }
+    assert_eq!(denied, denials.len());
     cases.extend([
         Case::new("applied", (200, "{}"), Committed::Applied, 1),
         unavailable("ProvisionedThroughputExceededException", ATTEMPTS),

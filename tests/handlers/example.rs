@@ -7,6 +7,7 @@ use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::handler::Handlers;
 use serde_json::json;
 
+use crate::support::delivery::secret;
 use crate::support::{Delivery, Harness, Verdict};
 
 #[expect(unreachable_pub, reason = "as a user would write it")]
@@ -18,17 +19,20 @@ fn signed(id: &str, contract: &str) -> Delivery {
     Delivery::new("standard_webhooks", body.to_string()).header("webhook-id", id)
 }
 
-/// Both records name one fact, and an operator forces its effect for each.
+/// Both endpoints of two tenants report a contract of the same id, and an operator forces its effect for each record of one.
 #[tokio::test]
-async fn the_documented_handler_survives_forced_replays() {
+async fn the_documented_handler_survives_forced_replays_and_mixes_no_endpoints() {
     let harness = Harness::with(|| Handlers::new().with(documented::Contracts)).await;
+    let other = json!({ "provider": "standard_webhooks", "secrets": [secret("standard_webhooks")] });
+    harness.endpoints.put("tenant-b", other.to_string());
     for id in ["msg_1", "msg_2"] {
         harness.deliver(&signed(id, "c_1")).await;
+        harness.deliver(&signed(id, "c_1").to("tenant-b")).await;
         harness.settle().await;
     }
     let tables = harness.tables().await;
-    assert_eq!(tables.record("#msg_2").outcome, Some(Outcome::Duplicate));
-    for id in ["#msg_1", "#msg_2", "#msg_1"] {
+    assert_eq!(tables.record("standard_webhooks#msg_2").outcome, Some(Outcome::Duplicate));
+    for id in ["standard_webhooks#msg_1", "standard_webhooks#msg_2", "standard_webhooks#msg_1"] {
         let tables = harness.tables().await;
         let write = operator::force(tables.record(id), &harness.timing, harness.clock.moment()).unwrap();
         assert_eq!(harness.operate(&write).await, Written::Applied, "{id}");
@@ -40,8 +44,9 @@ async fn the_documented_handler_survives_forced_replays() {
         assert_eq!(ended, (Status::Processed, Some(Outcome::Applied), None), "{id}");
     }
     let tables = harness.tables().await;
-    let fact = "standard_webhooks#contracts#c_1";
-    assert_eq!(tables.verdict(&[fact; 4]), Verdict::applied(4));
+    let (fact, other) = ("standard_webhooks#contracts#c_1", "tenant-b#contracts#c_1");
+    assert_eq!(tables.verdict(&[fact, fact, fact, fact, other]), Verdict::applied(5));
     assert_eq!(tables.number("standard_webhooks#customer#cus_1", "contracts"), 4);
-    assert_eq!(tables.items("#contract#").count(), 4, "each effect has its own item");
+    assert_eq!(tables.number("tenant-b#customer#cus_1", "contracts"), 1);
+    assert_eq!(tables.items("#contract#").count(), 5, "each effect has its own item");
 }

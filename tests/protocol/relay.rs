@@ -159,7 +159,7 @@ fn each_run_looks_at_one_shard_that_nobody_reads_and_each_of_them_has_its_turn()
         for minutes in 0..5_120 {
             let looks = looks_beyond(shards_read, minutes);
             let shard = looks[0].1;
-            let states = [DueState::Pending, DueState::Effect, DueState::Dead];
+            let states = [DueState::Pending, DueState::Waiting, DueState::Effect, DueState::Dead];
             assert_eq!(looks, states.map(|state| (state, shard)), "{shards_read}");
             seen.insert(shard);
         }

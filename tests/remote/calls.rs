@@ -87,13 +87,13 @@ async fn a_handler_that_hangs_several_times_in_a_row_rests() {
         assert!(matches!(planned_by(&parts, EpochMs(0), long).await, (Planned::Failed(_), 1)));
     }
     let (rested, began) = (EpochMs(0).plus(REST_MIN), Instant::now());
-    assert_eq!(planned_by(&parts, EpochMs(rested.0 - 1), long).await, (Planned::Unavailable, 0));
+    assert_eq!(planned_by(&parts, EpochMs(rested.0 - 1), long).await, (Planned::HandlerAway, 0));
     assert_eq!(began.elapsed(), Duration::ZERO, "nobody waits for it");
     let batch = (0..10).map(|_| planned_by(&parts, rested, long));
     let (tried, left): (Vec<_>, Vec<_>) = join_all(batch).await.into_iter().partition(|(_, calls)| *calls > 0);
     assert!(matches!(tried[..], [(Planned::Failed(_), 1)]), "one call tries it again: {tried:?}");
-    assert!(left.iter().all(|(planned, _)| *planned == Planned::Unavailable), "{left:?}");
-    assert_eq!(planned_by(&parts, rested, long).await, (Planned::Unavailable, 0), "one more failure is enough");
+    assert!(left.iter().all(|(planned, _)| *planned == Planned::HandlerAway), "{left:?}");
+    assert_eq!(planned_by(&parts, rested, long).await, (Planned::HandlerAway, 0), "one more failure is enough");
     hang.store(false, Ordering::SeqCst);
     let later = rested.plus(REST_MIN);
     for _ in 0..2 {
@@ -113,7 +113,7 @@ async fn a_throttled_call_does_not_hide_that_a_handler_hangs() {
     for _ in 0..=FAILURES_MAX {
         assert_eq!(planned_by(&parts, EpochMs(0), long).await.1, 1);
     }
-    assert_eq!(planned_by(&parts, EpochMs(0), long).await, (Planned::Unavailable, 0));
+    assert_eq!(planned_by(&parts, EpochMs(0), long).await, (Planned::HandlerAway, 0));
 }
 
 /// One that always answers just in time never rests. Its events would hold every run of the worker.

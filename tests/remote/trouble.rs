@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use hookonce_protocol::call::Written;
 use hookonce_protocol::operator;
-use hookonce_protocol::record::{DeadReason, Outcome, Status};
+use hookonce_protocol::record::{DeadReason, Outcome, Status, WAITING_LIST};
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::ambient::Ambient as _;
 use serde_json::{Value, json};
@@ -309,6 +309,27 @@ fn count_overtaken(request: &Value) -> Value {
         answer["writes"][0]["condition"] = json!([{ "equals": ["applied", {"N": "99"}] }]);
     }
     answer
+}
+
+/// The same at once, without reading anything.
+fn count_overtaken_at_once(request: &Value) -> Value {
+    let mut answer = count_at_once(request);
+    answer["writes"][0]["condition"] = json!([{ "equals": ["applied", {"N": "99"}] }]);
+    answer
+}
+
+/// Plans in one round use up their plans before their calls.
+#[tokio::test]
+async fn a_plan_that_is_overtaken_each_time_counts_no_attempt() {
+    let (harness, handlers) = harness(|request| Reaction::Answers(count_overtaken_at_once(request))).await;
+    harness.deliver(&count("msg_1", "a")).await;
+    harness.work_under(&Script::none()).await;
+    assert_eq!(handlers.requests().len(), 4);
+    let tables = harness.tables().await;
+    let waits = tables.record("#msg_1");
+    assert_eq!((waits.status, waits.attempts), (Status::Pending, 0));
+    assert_eq!(waits.last_error.as_deref(), Some("CONDITION_FAILED"));
+    assert!(waits.due.as_ref().unwrap().shard.starts_with(WAITING_LIST));
 }
 
 /// Another writer changes the counter after each read. Whatever contention costs is no failure of the event.

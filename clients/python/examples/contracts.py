@@ -19,7 +19,7 @@ class Contracts:
         body = event.read("CONTRACT_UNREADABLE")
         contract, customer = body.text("contract"), body.text("customer")
         plan = Plan()
-        plan.create(event.once("contract", contract), {"customer": customer, "signed_at": event.received_at_ms})
+        plan.create(event.once("contract", contract), {"customer": customer, "received_at": event.received_at_ms})
         plan.update(event.item_key("customer", customer), add={"contracts": 1})
         return plan
 

@@ -15,7 +15,7 @@ export class Contracts {
     const body = event.read("CONTRACT_UNREADABLE");
     const [contract, customer] = [body.text("contract"), body.text("customer")];
     const plan = new Plan();
-    plan.create(event.once("contract", contract), { customer, signed_at: event.receivedAtMs });
+    plan.create(event.once("contract", contract), { customer, received_at: event.receivedAtMs });
     plan.update(event.itemKey("customer", customer), { add: { contracts: 1 } });
     return plan;
   }

@@ -45,9 +45,10 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
     }
 
     async fn run(&self, deadline: EpochMs) -> Value {
-        let Runs { events, effects } = self.parts.run(deadline).await;
+        let Runs { events, waiting, effects } = self.parts.run(deadline).await;
         let mut counts = Counts::default();
         count(&mut counts, &events, ["relay_due", "relay_sent", "relay_oldest_due_age_ms"]);
+        count(&mut counts, &waiting, ["waiting_due", "waiting_sent", "waiting_oldest_due_age_ms"]);
         count(&mut counts, &effects, ["effects_due", "effects_sent", "effects_oldest_due_age_ms"]);
         counts.set("effects_untried_resends", effects.output.untried_resends);
         counts.set("effects_vain_calls", effects.output.vain_tries);

@@ -9,7 +9,7 @@ use crate::item::Item;
 use crate::key::{DomainKey, RecordKey};
 use crate::message::Message;
 use crate::plan::Plan;
-use crate::record::{DeadReason, Found, Record, dead_shard, effect_shard, pending_shard};
+use crate::record::{DeadReason, Found, Record, dead_shard, effect_shard, pending_shard, waiting_shard};
 use crate::time::{EpochMs, Millis};
 use crate::trail::Trail;
 use crate::write::Write;
@@ -130,6 +130,8 @@ pub enum Committed {
     Applied,
     /// None was carried out. One reason per write, in order.
     Cancelled(Vec<CancellationReason>),
+    /// A table is missing, or may not be written.
+    Denied,
     /// The store can never carry out this request. Nothing was written.
     Invalid,
     /// Unknown: all writes were carried out or none.
@@ -169,6 +171,7 @@ impl DueQuery {
     pub fn partition(&self) -> String {
         match self.state {
             DueState::Pending => pending_shard(self.shard),
+            DueState::Waiting => waiting_shard(self.shard),
             DueState::Effect => effect_shard(self.shard),
             DueState::Dead => dead_shard(self.shard),
         }
@@ -198,6 +201,8 @@ pub struct DueCursor {
 pub enum DueState {
     /// PENDING deliveries, events and envelopes, by when they fall due.
     Pending,
+    /// PENDING events that wait without counting, by when they fall due.
+    Waiting,
     /// PENDING effects, by when they fall due.
     Effect,
     /// DEAD records, by when they died.

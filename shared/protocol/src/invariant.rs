@@ -5,7 +5,9 @@ use std::ops::RangeInclusive;
 
 use crate::item::{Item, PARTITION_KEY, Value};
 use crate::key::{DOMAIN_KEY_PREFIX, RecordKind};
-use crate::record::{DEAD_LIST, DeadReason, EFFECT_LIST, EffectPart, Outcome, PENDING_LIST, Record, Status};
+use crate::record::{
+    DEAD_LIST, DeadReason, EFFECT_LIST, EffectPart, Outcome, PENDING_LIST, Record, Status, WAITING_LIST,
+};
 use crate::time::Millis;
 use crate::timing::Timing;
 
@@ -68,6 +70,7 @@ fn is_kept(record: &Record, timing: &Timing) -> bool {
 fn is_listed(record: &Record, timing: &Timing) -> bool {
     let list = match record.status {
         Status::Pending if record.key.kind() == RecordKind::Effect => EFFECT_LIST,
+        Status::Pending if record.handler_away_since.is_some() => WAITING_LIST,
         Status::Pending => PENDING_LIST,
         Status::Dead => DEAD_LIST,
         Status::Processed | Status::Discarded => return record.due.is_none(),

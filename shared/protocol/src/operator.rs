@@ -260,7 +260,7 @@ impl Operator {
             Committed::Cancelled(reasons) if reasons.contains(&CancellationReason::Invalid) => Operated::Blocked,
             Committed::Cancelled(_) => return self.pause(moment),
             Committed::Invalid => Operated::Blocked,
-            Committed::Unavailable => Operated::Unavailable,
+            Committed::Denied | Committed::Unavailable => Operated::Unavailable,
         };
         self.read_trail(State::Confirming { otherwise })
     }

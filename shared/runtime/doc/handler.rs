@@ -33,7 +33,7 @@ impl Handler for Contracts {
 
     fn plan(&self, event: &Event, signed: &Signed, _snapshot: &Snapshot) -> Result<Plan, HandlerError> {
         let Signed { contract, customer } = signed;
-        let kept = fields([("customer", customer.as_str().into()), ("signed_at", event.received_at.0.into())]);
+        let kept = fields([("customer", customer.as_str().into()), ("received_at", event.received_at.0.into())]);
         let count = vec![Change::Add("contracts".into(), 1)];
         Ok(Plan::default()
             .with(DomainWrite::create(event.once("contract", [contract]), kept))

@@ -15,7 +15,7 @@ use crate::port::{Queue, READ_ROUNDS_MAX, Store};
 /// The most shards that are read at once.
 pub const SCANS_IN_FLIGHT_MAX: usize = 32;
 
-/// The most chunks of events, and of effects, that are under way at once. So many can at most be re-armed when a queue fails.
+/// The most chunks of one list that are under way at once. So many can at most be re-armed when a queue fails.
 pub const CHUNKS_IN_FLIGHT_MAX: usize = 4;
 
 /// The most calls that a chunk makes one after the other: it reads, re-arms, sends and repairs.
@@ -30,8 +30,10 @@ type Next<M> = fn(&mut Run, Moment) -> Option<Step<M, <M as Machine>::Output>>;
 /// What one run of the relay did.
 #[derive(Debug)]
 pub struct Runs {
-    /// To deliveries, events and envelopes. It counts what is DEAD of every kind.
+    /// To deliveries, events and envelopes that do not wait. It counts what is DEAD of every kind.
     pub events: Driven<Report>,
+    /// To events that wait without counting.
+    pub waiting: Driven<Report>,
     /// To effects.
     pub effects: Driven<Report>,
 }
@@ -56,18 +58,19 @@ pub struct RelayParts<S, Q, A> {
 impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
     /// Sends due records within the budget of one period, counts the DEAD ones, and ends before the deadline.
     ///
-    /// Events and effects have a budget each, and are sent side by side: a backlog of one leaves the other its time, and a
-    /// destination that is down holds up no event.
+    /// Events, events that wait and effects have a budget each, and are sent side by side: a backlog of one leaves the others
+    /// their time. A handler that is away holds up no event of another, and a destination that is away no event at all.
     pub async fn run(&self, deadline: EpochMs) -> Runs {
         let (limits, moment) = (self.limits(deadline), self.ambient.moment());
         let events = Run::new(self.timing, self.budget, limits, moment);
+        let waiting = Run::waiting(self.timing, self.budget, limits, moment);
         let effects = Run::effects(self.timing, self.budget, limits, moment);
-        let (events, effects) = futures::join!(self.one(events), self.one(effects));
-        Runs { events, effects }
+        let (events, waiting, effects) = futures::join!(self.one(events), self.one(waiting), self.one(effects));
+        Runs { events, waiting, effects }
     }
 
     /// Looks at one of the shards that nobody reads, after a run and before its deadline. Counts which of its parts hold
-    /// anything: PENDING records, effects, DEAD records. One that cannot be read has its turn again.
+    /// anything: PENDING records, events that wait, effects, DEAD records. One that cannot be read has its turn again.
     pub async fn look_beyond(&self, deadline: EpochMs) -> usize {
         let now = self.ambient.moment().now;
         if now.plus(self.call_max) > deadline {

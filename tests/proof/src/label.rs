@@ -73,6 +73,7 @@ pub fn found<E>(found: &Result<Found, E>) -> &'static str {
 pub fn committed(writes: &[Write], committed: &Committed) -> String {
     match committed {
         Committed::Applied => "applied".to_owned(),
+        Committed::Denied => "denied".to_owned(),
         Committed::Invalid => "invalid".to_owned(),
         Committed::Unavailable => "unavailable".to_owned(),
         Committed::Cancelled(reasons) => {

@@ -449,7 +449,7 @@ fn prices(event: &PerEvent) -> (String, f64) {
 fn at_rest() -> String {
     let row = |shards: u32| {
         let looked_at = u32::from(SHARDS_MAX).min(shards + 1);
-        let reads = RUNS * 3.0 * f64::from(looked_at);
+        let reads = RUNS * 4.0 * f64::from(looked_at);
         format!("| {shards} | {} | ${:.2} |\n", grouped(reads), reads * READ_PRICE / 1_000_000.0)
     };
     [16, 64, 256, 1_024].map(row).concat()

@@ -113,11 +113,11 @@ enum Command {
     Show(command::show::Arguments),
     /// Let dead or ignored records run again, or force applied ones.
     Replay(command::replay::Arguments),
-    /// Give dead records up.
+    /// Discard DEAD records: they never run again.
     Discard(orders::OrderArguments),
     /// After a restore: end waiting effects as `UNKNOWN_OUTCOME`, because they may have been called already.
     Doubt(orders::OrderArguments),
-    /// Erase stored bodies for good. The record, its hash and its dedup stay.
+    /// Erase stored bodies for good. The record stays, so duplicates are still recognised.
     Redact(command::redact::Arguments),
     /// Show whether anything needs a person: queues, due and dead records.
     Status(command::status::Arguments),

@@ -8,7 +8,7 @@ use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::record::{
-    DeadReason, Found, Outcome, Record, Status, dead_shard, effect_shard, journal_shard, pending_shard,
+    DeadReason, Found, Outcome, Record, Status, dead_shard, effect_shard, journal_shard, pending_shard, waiting_shard,
 };
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::Table;
@@ -189,9 +189,9 @@ impl Filter {
         };
         match (self.state, self.kind) {
             (Some(State::Status(Status::Dead)), _) => due(&[dead_shard]),
-            (Some(State::Status(Status::Pending)), Some(Kind::Event)) => due(&[pending_shard]),
+            (Some(State::Status(Status::Pending)), Some(Kind::Event)) => due(&[pending_shard, waiting_shard]),
             (Some(State::Status(Status::Pending)), _) if self.is_about_effects() => due(&[effect_shard]),
-            (Some(State::Status(Status::Pending)), _) => due(&[pending_shard, effect_shard]),
+            (Some(State::Status(Status::Pending)), _) => due(&[pending_shard, waiting_shard, effect_shard]),
             (Some(State::Status(Status::Processed | Status::Discarded) | State::Outcome(_)) | None, _) => {
                 let mut groups = journal(since, until, shards);
                 if self.state.is_none() && self.is_about_effects() {

@@ -76,7 +76,8 @@ words! {
 /// When a record is due, and in which shard of the index.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Due {
-    /// `due#<n>` while PENDING, `effect_due#<n>` for an effect, `dead#<n>` while DEAD.
+    /// `due#<n>` while PENDING, `waiting#<n>` while it waits without counting, `effect_due#<n>` for an effect, `dead#<n>` while
+    /// DEAD.
     pub shard: String,
     /// The next send time while PENDING, the time of death while DEAD.
     pub at: EpochMs,
@@ -92,6 +93,11 @@ impl Due {
         Self { shard: list(key.shard(shards)), at }
     }
 
+    /// The entry of a PENDING event that waits without counting, for a handler or a table that is away.
+    pub fn waiting(key: &RecordKey, shards: u16, at: EpochMs) -> Self {
+        Self { shard: waiting_shard(key.shard(shards)), at }
+    }
+
     /// The entry of a DEAD record.
     pub fn dead(key: &RecordKey, shards: u16, at: EpochMs) -> Self {
         Self { shard: dead_shard(key.shard(shards)), at }
@@ -100,6 +106,9 @@ impl Due {
 
 /// What the index partitions of PENDING deliveries, events and envelopes begin with, before the shard.
 pub const PENDING_LIST: &str = "due#";
+
+/// What the index partitions of PENDING events that wait without counting begin with, before the shard.
+pub const WAITING_LIST: &str = "waiting#";
 
 /// What the index partitions of PENDING effects begin with, before the shard.
 pub const EFFECT_LIST: &str = "effect_due#";
@@ -110,6 +119,11 @@ pub const DEAD_LIST: &str = "dead#";
 /// The index partition for PENDING deliveries, events and envelopes of a shard.
 pub fn pending_shard(shard: u16) -> String {
     format!("{PENDING_LIST}{shard}")
+}
+
+/// The index partition for PENDING events of a shard that wait without counting.
+pub fn waiting_shard(shard: u16) -> String {
+    format!("{WAITING_LIST}{shard}")
 }
 
 /// The index partition for PENDING effects of a shard.
@@ -349,6 +363,11 @@ impl Record {
     /// Whose event it is: the tenant that it was claimed for, else its endpoint. `None` if the key names no endpoint.
     pub fn owner(&self) -> Option<Tenant> {
         self.tenant.clone().or_else(|| EndpointId::parse(self.key.parts().0).ok().map(Tenant::from))
+    }
+
+    /// Whether it is too old to be applied: another record of the same event may have been applied and have expired.
+    pub fn too_old(&self, timing: &Timing, now: EpochMs) -> bool {
+        now > self.received_at.plus(timing.commit_age_max) && !self.accept_duplicate
     }
 
     /// Whether it died and its effect may have been applied all the same, so that a retry could apply it twice.

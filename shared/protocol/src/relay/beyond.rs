@@ -1,12 +1,11 @@
-//! What lies beyond the shards that are read. Nothing should: their number never falls. If somebody lowers it all the same,
-//! what waits there is told.
+//! Shards above those that are read must be empty. If somebody lowered that number, this finds the records left there.
 
 use crate::call::{DueQuery, DueState};
 use crate::time::{EpochMs, Millis};
 use crate::timing::{SHARDS_MAX, Timing};
 
-/// What the run of this time looks at: whether one shard that nobody reads holds a PENDING record, an effect or a DEAD
-/// record. Nothing if all shards are read.
+/// What the run of this time looks at: whether one shard that nobody reads holds a PENDING record, an event that
+/// waits, an effect or a DEAD record. Nothing if all shards are read.
 ///
 /// It is another shard in each run, `period` apart, so that all have their turn. They take it in parts: the shards up to
 /// twice as many as are read, those up to four times, and so on. The fewer shards such a part has, the sooner each of them
@@ -20,5 +19,5 @@ pub fn beyond(timing: &Timing, period: Millis, now: EpochMs) -> Vec<DueQuery> {
     let shard = part.and_then(|mut part| part.nth(run / parts.len() % part.len()));
     let Some(shard) = shard else { return Vec::new() };
     let look = |state| DueQuery { state, shard, until: now, after: None, limit: 1 };
-    [DueState::Pending, DueState::Effect, DueState::Dead].map(look).into()
+    [DueState::Pending, DueState::Waiting, DueState::Effect, DueState::Dead].map(look).into()
 }

@@ -37,8 +37,8 @@ pub struct Budget {
     pub period: Millis,
 }
 
-/// How many times the least budget effects have.
-const EFFECTS_FACTOR: usize = 5;
+/// How many times the least budget effects have, and events that wait.
+const BACKLOG_FACTOR: usize = 5;
 
 impl Budget {
     /// The default values: 10 sends per second or 20 % of arrivals, whichever is more, once a minute.
@@ -46,10 +46,11 @@ impl Budget {
         Self { sends_per_second_min: 10, arrivals_percent: 20, period: Millis::seconds(60) }
     }
 
-    /// How many hints of effects one run may send. No journal tells how many effects arrive, and a destination that is away for
-    /// a day leaves all of its effects waiting: each asks for a hint once an hour.
-    pub fn effects_max(&self) -> usize {
-        self.sends_max(0).saturating_mul(EFFECTS_FACTOR)
+    /// How many hints one run may send of effects, and how many of events that wait. A destination or a handler that is away for
+    /// a day leaves all that is for it waiting: each asks for a hint about once an hour, and what arrives meanwhile says nothing
+    /// about how many there are.
+    pub fn backlog_max(&self) -> usize {
+        self.sends_max(0).saturating_mul(BACKLOG_FACTOR)
     }
 
     /// How many messages one run may send, if this many records arrived within [`SAMPLE_SPAN`].

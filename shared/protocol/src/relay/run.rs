@@ -81,7 +81,7 @@ pub struct Run {
     /// How many times pages were read of each shard.
     rounds: usize,
     /// Due records that no chunk has taken, oldest first.
-    waiting: VecDeque<DueEntry>,
+    unsent: VecDeque<DueEntry>,
     /// The sends of this run; the least, until arrivals were sampled.
     granted: usize,
     sampled: bool,
@@ -94,21 +94,26 @@ pub struct Run {
 }
 
 impl Run {
-    /// Begins a run over deliveries, events and envelopes. It reads what is due now: a record that it re-arms does not come
+    /// Begins a run over deliveries, events and envelopes that do not wait for a handler or a table. It reads what is due now: a record that it re-arms does not come
     /// up again.
     pub fn new(timing: Timing, budget: Budget, limits: Limits, moment: Moment) -> Self {
         let dead_pages = pages(DueState::Dead, DEAD_PAGE, &timing, moment);
         Self { dead_pages, ..Self::over(DueState::Pending, timing, budget, limits, moment) }
     }
 
-    /// Begins a run over effects, beside the run over the rest, which counts what is DEAD. It has a budget of its own, so that
-    /// neither holds up the other.
+    /// Begins a run over events that wait without counting, beside the first one, which counts what is DEAD. It has a budget of
+    /// its own: a handler that is away for a day holds up no event of another.
+    pub fn waiting(timing: Timing, budget: Budget, limits: Limits, moment: Moment) -> Self {
+        Self::over(DueState::Waiting, timing, budget, limits, moment).with_backlog()
+    }
+
+    /// Begins a run over effects, beside the others, likewise with a budget of its own.
     pub fn effects(timing: Timing, budget: Budget, limits: Limits, moment: Moment) -> Self {
-        Self {
-            sampled: true,
-            granted: budget.effects_max(),
-            ..Self::over(DueState::Effect, timing, budget, limits, moment)
-        }
+        Self::over(DueState::Effect, timing, budget, limits, moment).with_backlog()
+    }
+
+    fn with_backlog(self) -> Self {
+        Self { sampled: true, granted: self.budget.backlog_max(), ..self }
     }
 
     fn over(state: DueState, timing: Timing, budget: Budget, limits: Limits, moment: Moment) -> Self {
@@ -119,7 +124,7 @@ impl Run {
             pages: pages(state, SHARD_PAGE, &timing, moment),
             next_pages: VecDeque::new(),
             rounds: 1,
-            waiting: VecDeque::new(),
+            unsent: VecDeque::new(),
             granted: budget.sends_max(0),
             sampled: false,
             taken: 0,
@@ -151,13 +156,13 @@ impl Run {
         };
         self.report.due += entries.len();
         self.report.oldest_age = self.report.oldest_age.max(age_of_first(&scanned.query, &entries));
-        self.waiting.extend(entries);
+        self.unsent.extend(entries);
     }
 
     /// Orders what was found, oldest first, and samples the arrivals if more is due than the least budget allows.
     pub fn sample(&mut self, moment: Moment) -> Option<Step<Sample, u64>> {
-        self.waiting.make_contiguous().sort_by(|a, b| (a.due_at, &a.key).cmp(&(b.due_at, &b.key)));
-        let needed = !self.sampled && self.taken + self.waiting.len() > self.granted;
+        self.unsent.make_contiguous().sort_by(|a, b| (a.due_at, &a.key).cmp(&(b.due_at, &b.key)));
+        let needed = !self.sampled && self.taken + self.unsent.len() > self.granted;
         self.sampled |= needed;
         // One count reads up to two hours of a shard. After it, there must be time for a chunk.
         let count_until = EpochMs(self.limits.deadline.0.saturating_sub(self.limits.scans_and_chunk(2).0));
@@ -172,12 +177,12 @@ impl Run {
     /// The next chunk. There is none when nothing waits, the budget is spent, a chunk has stalled, or the time does not
     /// suffice for its repair and for counting what is DEAD.
     pub fn next_chunk(&mut self, moment: Moment) -> Option<Step<Chunk, ChunkReport>> {
-        let size = self.waiting.len().min(CHUNK_MAX).min(self.granted.saturating_sub(self.taken));
+        let size = self.unsent.len().min(CHUNK_MAX).min(self.granted.saturating_sub(self.taken));
         if size == 0 || self.stalled || !self.has_time(moment, self.limits.scans_and_chunk(0)) {
             return None;
         }
         self.taken += size;
-        Some(Chunk::start(self.waiting.drain(..size).collect(), self.timing))
+        Some(Chunk::start(self.unsent.drain(..size).collect(), self.timing))
     }
 
     /// A chunk has ended. What it did not re-arm is left of the budget.
@@ -197,7 +202,7 @@ impl Run {
         let may_send = self.taken < self.granted || !self.sampled;
         self.pages = std::mem::take(&mut self.next_pages);
         self.rounds += 1;
-        may_send && !self.stalled && self.waiting.is_empty() && self.rounds <= PAGES_MAX && !self.pages.is_empty()
+        may_send && !self.stalled && self.unsent.is_empty() && self.rounds <= PAGES_MAX && !self.pages.is_empty()
     }
 
     /// The next shard whose DEAD records to count, once nothing is left to send.

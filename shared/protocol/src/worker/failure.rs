@@ -43,8 +43,8 @@ impl Worker {
     /// Lets the record wait, without counting, for a handler or a table that is away, or for items that others change. The
     /// pause grows with the time that it has waited. After [`Timing::handler_away_max`] it counts: nothing waits for ever.
     ///
-    /// For a short pause the message itself comes back. For a longer one the relay sends it then, within its budget: hidden
-    /// messages would fill the queue, and hold up events of other handlers.
+    /// For a short pause the message itself comes back. For a longer one the relay sends it then: hidden messages would fill
+    /// the queue, and hold up events of other handlers. It has a list and a budget for what waits, for the same reason.
     pub(super) fn postpone(self, record: Box<Record>, code: Code, moment: Moment) -> WorkerStep {
         let since = record.handler_away_since.unwrap_or(moment.now);
         let away = Millis(moment.now.0.saturating_sub(since.0));
@@ -54,8 +54,10 @@ impl Worker {
         let half = Millis(away.0.max(self.timing.backoff_base.0).min(HANDLER_PAUSE_MAX.0) / 2);
         let wait = Millis(half.0 + moment.uniform(half).0);
         let due_at = moment.now.plus(wait).plus(self.timing.visibility_timeout);
+        let due = Due::waiting(&record.key, self.timing.shards, due_at);
         let changes = vec![
-            set(attribute::DUE_AT, due_at.0),
+            set(attribute::DUE_SHARD, due.shard),
+            set(attribute::DUE_AT, due.at.0),
             set(attribute::HANDLER_AWAY_SINCE, since.0),
             set(attribute::LAST_ERROR, code.as_str()),
         ];
@@ -72,7 +74,7 @@ impl Worker {
     }
 
     /// Counts a failure of the handler, or makes the record DEAD if no more failures are allowed.
-    pub(super) fn fail(self, record: Box<Record>, failure: &Failure, moment: Moment) -> WorkerStep {
+    pub(super) fn fail(self, mut record: Box<Record>, failure: &Failure, moment: Moment) -> WorkerStep {
         let exhausted = record.attempts + 1 >= self.timing.attempts_max;
         let reason = match (failure.retryable, exhausted) {
             (false, _) => Some(DeadReason::Permanent),
@@ -83,13 +85,16 @@ impl Worker {
         let mut changes = record.failed_again(&failure.code, moment.now);
         if !WAITED_FOR.map(Code::as_str).contains(&failure.code.as_str()) {
             changes.push(remove(attribute::HANDLER_AWAY_SINCE));
+            record.handler_away_since = None;
         }
         if let Some(reason) = reason {
             changes.extend(death(&record, reason, &self.timing, moment));
         } else {
             // The message returns first. The relay is the fallback if it does not.
             let due_at = moment.now.plus(wait).plus(self.timing.visibility_timeout);
-            changes.push(set(attribute::DUE_AT, due_at.0));
+            let list = if record.handler_away_since.is_some() { Due::waiting } else { Due::pending };
+            let due = list(&record.key, self.timing.shards, due_at);
+            changes.extend([set(attribute::DUE_SHARD, due.shard), set(attribute::DUE_AT, due.at.0)]);
         }
         let purpose = if reason.is_some() { Purpose::DieOfFailure } else { Purpose::CountFailure };
         self.write_failure(record, purpose, changes, wait, reason)

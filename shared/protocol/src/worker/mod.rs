@@ -9,7 +9,7 @@
 //!   │                 │        ├─ conflict, throttling ─▶ wait, commit again, a few times
 //!   │                 │        └─ unknown ─▶ read: PROCESSED by this claim ─▶ hint the effects ─▶ ack
 //!   │                 ├─ handler slow ─▶ hint in the queue of slow handlers ─▶ ack
-//!   │                 ├─ handler or table away, or calls used up by conditions that failed ─▶ wait, uncounted for a day
+//!   │                 ├─ handler or table away, or others changed its items each time ─▶ wait, uncounted for a day
 //!   │                 └─ failed ─▶ count it, back off with full jitter; DEAD at the limit
 //!   ├─ an envelope ─▶ split ─▶ create each child ─▶ hint the fresh ones ─▶ close the envelope
 //!   │  (likewise a single event that today's catalog reads as several; if one has the record's own key, it is planned and
@@ -198,7 +198,7 @@ impl Worker {
         };
         match record.status {
             Status::Processed | Status::Dead | Status::Discarded => Step::done(Settled::Ack(Done::Elsewhere)),
-            Status::Pending if self.too_old(&record, moment) => self.stale(record, moment),
+            Status::Pending if record.too_old(&self.timing, moment.now) => self.stale(record, moment),
             Status::Pending => match record.key.kind() {
                 RecordKind::Envelope => {
                     let call = Call::Split(record.clone());
@@ -210,11 +210,6 @@ impl Worker {
                 }
             },
         }
-    }
-
-    /// Whether the record is too old: another record of the same event may have been applied and have expired.
-    fn too_old(&self, record: &Record, moment: Moment) -> bool {
-        moment.now > record.received_at.plus(self.timing.commit_age_max) && !record.accept_duplicate
     }
 
     fn planned(self, planned: Planned, record: Box<Record>, replans: u8, moment: Moment) -> WorkerStep {
@@ -263,6 +258,10 @@ impl Worker {
             Committed::Applied => self.applied(attempt.effects),
             Committed::Cancelled(reasons) => self.cancelled(&reasons, attempt, moment),
             Committed::Invalid => self.fail(attempt.record, &Failure::permanent(Code::PlanRefused), moment),
+            // If it was carried out all the same, the record is no longer PENDING, and the wait is not written.
+            Committed::Denied => {
+                self.postpone(attempt.record, Code::TableUnavailable, moment).signal(Signal::TableAway)
+            }
             Committed::Unavailable => self.confirm(attempt.record),
         }
     }
@@ -293,7 +292,7 @@ impl Worker {
                     self.fail(attempt.record, &Failure::permanent(Code::ConditionFailed), moment)
                 }
                 WhenConditionFails::Retry if attempt.replans >= REPLANS_MAX => {
-                    self.fail(attempt.record, &Failure::retryable(Code::ConditionFailed), moment)
+                    self.postpone(attempt.record, Code::ConditionFailed, moment)
                 }
                 WhenConditionFails::Retry => {
                     let call = Call::Read(attempt.record.key.clone());

@@ -258,7 +258,7 @@ impl<A: Ambient> Store for DynamoStore<A> {
                     Some(CancellationReason::Transient | CancellationReason::None) | None => Written::Unavailable,
                 },
                 Committed::Invalid => Written::Invalid,
-                Committed::Unavailable => Written::Unavailable,
+                Committed::Denied | Committed::Unavailable => Written::Unavailable,
             },
         }
     }
@@ -276,6 +276,12 @@ impl<A: Ambient> Store for DynamoStore<A> {
                 Some(service) if service.code() == Some(VALIDATION_EXCEPTION) => {
                     log_write_failure("TransactWriteItems", writes, &error);
                     Committed::Invalid
+                }
+                Some(service)
+                    if matches!(service.code(), Some("AccessDeniedException" | "ResourceNotFoundException")) =>
+                {
+                    log_write_failure("TransactWriteItems", writes, &error);
+                    Committed::Denied
                 }
                 _ => {
                     log_write_failure("TransactWriteItems", writes, &error);

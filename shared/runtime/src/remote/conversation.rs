@@ -112,7 +112,7 @@ impl Conversation<'_> {
         let (target, record) = (&self.handling.target, &self.event.record);
         let Some(turn) = self.handlers.turn(target, (self.calls.moment)().now) else {
             tracing::info!(record.key = %record, handler = %target, "the handler rests after calls without an answer");
-            return Err(Planned::Unavailable);
+            return Err(Planned::HandlerAway);
         };
         if !self.calls.budget.take() {
             return Err(Planned::Unavailable);

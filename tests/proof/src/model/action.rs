@@ -1,6 +1,6 @@
 //! The actions that can happen next, and the states they lead to.
 
-use hookonce_protocol::call::Step;
+use hookonce_protocol::call::{DueState, Step};
 use hookonce_protocol::dead_letter::DeadLetter;
 use hookonce_protocol::dispatcher::Dispatcher;
 use hookonce_protocol::ingress::{Ingress, Rules};
@@ -59,8 +59,10 @@ pub enum Action {
     BuryCopy(u8),
     /// A write lands although its caller gave up.
     Land(u8),
-    /// A relay run over everything but effects starts.
+    /// A relay run over everything but effects and what waits starts.
     Relay,
+    /// A relay run over events that wait starts.
+    RelayWaiting,
     /// A relay run over effects starts.
     RelayEffects,
     /// The clock moves to the next moment at which something can differ.
@@ -116,8 +118,7 @@ impl Model {
         let free = state.quiescent();
         let relays = Self::running(world, state, Role::Relay);
         if room && relays < self.scenario.relays && (free || state.may(Budget::Relay)) {
-            let runs = [(Action::Relay, false), (Action::RelayEffects, true)];
-            actions.extend(runs.into_iter().filter(|(_, effects)| due(world, state, *effects)).map(|(run, _)| run));
+            actions.extend(RUNS.into_iter().filter(|(_, list)| due(world, state, *list)).map(|(run, _)| run));
         }
         if self.next_moment(world, state).is_some() && (state.may(Budget::Tick) || free && waiting(world, state)) {
             actions.push(Action::Advance);
@@ -219,6 +220,7 @@ impl Model {
             Action::BuryCopy(index) => bury(world, &mut next, usize::from(index), true),
             Action::Land(index) => self.land(world, &mut next, usize::from(index)),
             Action::Relay => start_relay(world, &mut next, Run::new),
+            Action::RelayWaiting => start_relay(world, &mut next, Run::waiting),
             Action::RelayEffects => start_relay(world, &mut next, Run::effects),
             Action::Advance => self.advance(world, &mut next),
             Action::Expire(slot) => self.expire(world, &mut next, usize::from(slot)),
@@ -362,8 +364,8 @@ pub(super) fn next_without_fault(world: &World, state: &State) -> Option<Action>
     if let Some(index) = first(&state.dead) {
         return Some(Action::Bury(index));
     }
-    for (run, effects) in [(Action::Relay, false), (Action::RelayEffects, true)] {
-        if due(world, state, effects) {
+    for (run, list) in RUNS {
+        if due(world, state, list) {
             return Some(run);
         }
     }
@@ -445,6 +447,13 @@ fn bury(world: &mut World, state: &mut State, index: usize, copy: bool) -> bool 
     enter(state, outcome)
 }
 
+/// The runs of the relay, and what each is over.
+pub(super) const RUNS: [(Action, DueState); 3] = [
+    (Action::Relay, DueState::Pending),
+    (Action::RelayWaiting, DueState::Waiting),
+    (Action::RelayEffects, DueState::Effect),
+];
+
 /// Begins a run over what it is made for.
 type NewRun = fn(Timing, RelayBudget, Limits, Moment) -> Run;
 
@@ -461,9 +470,9 @@ fn start_relay(world: &mut World, state: &mut State, new: NewRun) -> bool {
 }
 
 /// What the index shows: each record as it is, or as it was before its last change.
-pub(super) fn index(world: &World, items: &[ItemId; SLOTS], now: i64, effects: bool) -> Answer {
+pub(super) fn index(world: &World, items: &[ItemId; SLOTS], now: i64, list: DueState) -> Answer {
     Answer::Due(items.map(|item| {
-        let due = world.item(item).filter(|view| view.is_effect == effects).and_then(|view| view.due);
+        let due = world.item(item).filter(|view| view.list == Some(list)).and_then(|view| view.due);
         due.filter(|due| *due <= now).unwrap_or(NOT_DUE)
     }))
 }

@@ -1,6 +1,6 @@
 //! How the store and the queues carry out a call, and what the caller gets back.
 
-use hookonce_protocol::call::{Call, DueState};
+use hookonce_protocol::call::Call;
 use hookonce_protocol::record::{Record, Status};
 
 use super::Model;
@@ -324,7 +324,7 @@ fn is_hint(world: &World, message: MessageId) -> bool {
 /// What a read or a query shows of these items.
 fn shown(world: &World, view: ProcView, items: &[ItemId; SLOTS], now: i64) -> Answer {
     if let Call::QueryDue(query) = world.call(view.call).as_ref() {
-        return index(world, items, now, query.state == DueState::Effect);
+        return index(world, items, now, query.state);
     }
     let mut seen = [ItemId::NONE; SLOTS];
     for (place, slot) in seen.iter_mut().zip(world.reads(view.call)) {

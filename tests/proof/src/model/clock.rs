@@ -1,9 +1,11 @@
 //! Where the clock goes next.
 
+use hookonce_protocol::call::DueState;
 use hookonce_protocol::record::Record;
 use hookonce_protocol::time::Millis;
 
 use super::Model;
+use super::action::RUNS;
 use super::pool::ProcId;
 use super::scenario::Clock;
 use super::state::State;
@@ -92,11 +94,11 @@ fn calls(world: &World, state: &State) -> bool {
     state.procs.iter().any(calls)
 }
 
-/// Something PENDING is due, in the index of effects or in the other one.
-pub(super) fn due(world: &World, state: &State, effects: bool) -> bool {
+/// Something PENDING is due in a list.
+pub(super) fn due(world: &World, state: &State, list: DueState) -> bool {
     let seen = |item| {
         let view: Option<&ItemView> = world.item(item);
-        view.filter(|view| view.is_effect == effects).and_then(|view| view.due).is_some_and(|due| due <= state.now)
+        view.filter(|view| view.list == Some(list)).and_then(|view| view.due).is_some_and(|due| due <= state.now)
     };
     let may_be_stale = state.may(super::state::Budget::Stale);
     state.items.into_iter().any(seen) || (may_be_stale && state.before.into_iter().any(seen))
@@ -105,5 +107,5 @@ pub(super) fn due(world: &World, state: &State, effects: bool) -> bool {
 /// Something PENDING will fall due.
 pub(super) fn waiting(world: &World, state: &State) -> bool {
     let later = |item| world.item(item).and_then(|view| view.due).is_some_and(|due| due > state.now);
-    state.items.into_iter().any(later) && !due(world, state, false) && !due(world, state, true)
+    state.items.into_iter().any(later) && !RUNS.iter().any(|(_, list)| due(world, state, *list))
 }

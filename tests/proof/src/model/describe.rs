@@ -52,6 +52,7 @@ fn words(world: &World, state: &State, action: Action) -> String {
         }
         Action::Attempt(_)
         | Action::Relay
+        | Action::RelayWaiting
         | Action::RelayEffects
         | Action::Edit
         | Action::Advance

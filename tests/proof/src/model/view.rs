@@ -2,16 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use hookonce_protocol::call::DueState;
 use hookonce_protocol::invariant;
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::record::{DEAD_LIST, Outcome, Record, Status, attribute};
+use hookonce_protocol::record::{EFFECT_LIST, Outcome, PENDING_LIST, Record, Status, WAITING_LIST, attribute};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::trail::{TRAIL_PREFIX, Trail, trail_item};
 use hookonce_protocol::write::{Action, Change, Write};
 
 use super::effect::pass_bit;
 use super::state::{FACTS, SLOTS};
+
+/// The lists that the relay sends from.
+const LISTS: [(&str, DueState); 3] =
+    [(PENDING_LIST, DueState::Pending), (WAITING_LIST, DueState::Waiting), (EFFECT_LIST, DueState::Effect)];
 
 /// An item of the inbox table.
 #[derive(Debug, Clone)]
@@ -20,12 +25,11 @@ pub(crate) struct ItemView {
     pub(crate) record: Option<Record>,
     /// The protocol's own invariant does not hold.
     pub(crate) invalid: bool,
-    /// Its entry in the index of due records.
+    /// The list of the index of due records that it is in, unless it is DEAD, and since when it is due there.
+    pub(crate) list: Option<DueState>,
     pub(crate) due: Option<i64>,
     /// When the TTL may remove it, in milliseconds.
     pub(crate) expires: Option<i64>,
-    /// It is the record of an effect.
-    pub(crate) is_effect: bool,
     /// Who has the pass, as a bit.
     pub(crate) pass: u16,
     /// The effects of its last commit, as bits by place.
@@ -41,15 +45,17 @@ impl ItemView {
         let committed = names_effects.map(Record::effect_keys).unwrap_or_default();
         let place = |key: &RecordKey| keys.iter().position(|known| known == key);
         let shard = item.get(attribute::DUE_SHARD).and_then(Value::as_text);
+        let list = LISTS.into_iter().find(|(list, _)| shard.is_some_and(|shard| shard.starts_with(list)));
+        let list = list.map(|(_, state)| state);
         let at = item.get(attribute::DUE_AT).and_then(Value::as_i64);
         let seconds = item.get(attribute::EXPIRES_AT).and_then(Value::as_i64);
         Self {
             invalid: shard.is_some() != at.is_some()
                 || record.as_ref().is_some_and(|record| !invariant::violations(record, timing).is_empty()),
-            is_effect: part.is_some(),
+            list,
             pass: part.and_then(|part| part.pass.as_ref()).map_or(0, |pass| pass_bit(&pass.id)),
             effects: committed.iter().filter_map(place).fold(0, |all, slot| all | 1 << slot),
-            due: at.filter(|_| shard.is_some_and(|shard| !shard.starts_with(DEAD_LIST))),
+            due: at.filter(|_| list.is_some()),
             expires: seconds.map(|seconds| seconds.saturating_mul(1_000)),
             record,
         }

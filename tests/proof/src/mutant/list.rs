@@ -31,6 +31,9 @@ fn same_expiry(write: &mut Write) {
 fn same_due_entry(write: &mut Write) {
     without_change(write, &[attribute::DUE_AT, attribute::DUE_SHARD]);
 }
+fn same_list(write: &mut Write) {
+    without_change(write, &[attribute::DUE_SHARD]);
+}
 fn same_due_time(write: &mut Write) {
     without_change(write, &[attribute::DUE_AT]);
 }
@@ -187,6 +190,8 @@ fn failures() -> Vec<Mutant> {
             rewrite!(Worker, POSTPONE, unconditional);
         "postpone-any-status", "Q11: a wait for the handler requires PENDING", &["a handler away, operators and dead letters"],
             rewrite!(Worker, POSTPONE, |write| { any_status(write); any_due_time(write); });
+        "postpone-keeps-list", "Q11: what waits leaves the list of what does not", &["a handler away"],
+            rewrite!(Worker, POSTPONE, same_list);
         "death-keeps-expiry", "W5: a dead record does not expire", &["replay, retry and force"],
             rewrite!(Worker, DEATH, same_expiry);
         "death-keeps-due-entry", "W5: a dead record leaves the relay's index for the operator's", &["replay, retry and force"],

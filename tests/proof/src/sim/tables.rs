@@ -10,7 +10,7 @@ use hookonce_protocol::call::{CancellationReason, Committed, DueCursor, DueEntry
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::place::TableAlias;
-use hookonce_protocol::record::{EFFECT_LIST, PENDING_LIST, attribute, journal_shard};
+use hookonce_protocol::record::{EFFECT_LIST, PENDING_LIST, WAITING_LIST, attribute, journal_shard};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::write::{NotApplied, Table, Write};
 
@@ -206,7 +206,7 @@ impl Tables {
 
     /// When the next PENDING record falls due, as the index will show it; or the index catches up.
     pub fn next_due(&mut self, now: i64) -> Option<i64> {
-        let listed = |shard: &str| [PENDING_LIST, EFFECT_LIST].iter().any(|list| shard.starts_with(list));
+        let listed = |shard: &str| [PENDING_LIST, WAITING_LIST, EFFECT_LIST].iter().any(|list| shard.starts_with(list));
         let pending = |(shard, at, _): &Entry| listed(shard).then_some(*at);
         let shown = self.index(now).iter().filter_map(pending).min();
         shown.into_iter().chain(self.lagging.first().map(|(seen_at, ..)| *seen_at)).min()

@@ -38,8 +38,8 @@ const OVERDUE: Millis = Millis::minutes(10);
 /// How many of the latest dead records of a shard are looked at, to say how many are effects.
 const DEAD_LOOKED_AT: usize = 1_000;
 
-/// Number of questions about each shard: pending records, pending effects, dead records, and dead effects.
-const QUESTIONS: usize = 4;
+/// Number of questions about each shard: pending records, those that wait, pending effects, dead records, and dead effects.
+const QUESTIONS: usize = 5;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -74,6 +74,7 @@ struct Due {
 struct Glance {
     pending: Result<Due, Failure>,
     /// Effects that wait for a call.
+    waiting: Result<Due, Failure>,
     effects: Result<Due, Failure>,
     dead: Result<Due, Failure>,
     /// How many of the dead records are effects.
@@ -100,7 +101,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let now = System.moment().now;
     #[cfg(feature = "aws")]
     let aws = if target.is_copy() { None } else { target.surroundings(now).await? };
-    let (Records { pending, effects, dead, dead_effects }, depths) =
+    let (Records { pending, waiting, effects, dead, dead_effects }, depths) =
         futures::join!(records(target, now), depths(target));
     #[cfg(feature = "aws")]
     let depths = match &aws {
@@ -114,6 +115,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let report = Glance {
         pending,
+        waiting,
         effects,
         dead,
         dead_effects,
@@ -157,6 +159,7 @@ struct DeadEffects {
 /// What the index says.
 struct Records {
     pending: Result<Due, Failure>,
+    waiting: Result<Due, Failure>,
     effects: Result<Due, Failure>,
     dead: Result<Due, Failure>,
     dead_effects: Result<DeadEffects, Failure>,
@@ -167,16 +170,18 @@ async fn records(target: &Target, now: EpochMs) -> Records {
     match target.open().await {
         Ok(stack) => {
             let due = |state| due(&stack, state, now);
-            let (pending, effects, dead, dead_effects) = futures::join!(
+            let (pending, waiting, effects, dead, dead_effects) = futures::join!(
                 due(DueState::Pending),
+                due(DueState::Waiting),
                 due(DueState::Effect),
                 due(DueState::Dead),
                 dead_effects(&stack)
             );
-            Records { pending, effects, dead, dead_effects }
+            Records { pending, waiting, effects, dead, dead_effects }
         }
         Err(failure) => Records {
             pending: Err(failure.clone()),
+            waiting: Err(failure.clone()),
             effects: Err(failure.clone()),
             dead: Err(failure.clone()),
             dead_effects: Err(failure),
@@ -320,6 +325,7 @@ impl Glance {
     fn unknown(&self) -> Vec<(&'static str, &Failure)> {
         let parts = [
             ("pending", self.pending.as_ref().err()),
+            ("waiting", self.waiting.as_ref().err()),
             ("effects", self.effects.as_ref().err()),
             ("dead", self.dead.as_ref().err()),
             ("queue", self.queue.as_ref().err()),
@@ -354,27 +360,19 @@ impl Glance {
                 ),
             ));
         }
-        let oldest = self.pending.as_ref().ok().and_then(|due| due.oldest);
-        if let Some(oldest) = oldest.filter(|oldest| now.0 - oldest.0 > OVERDUE.0) {
-            needs.push((
-                "overdue".to_owned(),
-                format!(
-                    "a record has been due for {}: the relay does not run or cannot keep up, \
-                     docs/runbook.md#the-oldest-due-record-is-old",
-                    output::between(oldest, now)
-                ),
-            ));
-        }
-        let oldest = self.effects.as_ref().ok().and_then(|due| due.oldest);
-        if let Some(oldest) = oldest.filter(|oldest| now.0 - oldest.0 > OVERDUE.0) {
-            needs.push((
-                "effects_overdue".to_owned(),
-                format!(
-                    "an effect has been due for {}: relay or dispatcher do not run or cannot keep up, \
-                     docs/runbook.md#the-oldest-due-record-is-old",
-                    output::between(oldest, now)
-                ),
-            ));
+        let lists = [
+            ("overdue", &self.pending, "a record", "the relay does not run or cannot keep up"),
+            ("waiting_overdue", &self.waiting, "an event that waits", "the relay does not run or cannot keep up"),
+            ("effects_overdue", &self.effects, "an effect", "relay or dispatcher do not run or cannot keep up"),
+        ];
+        for (name, due, what, cause) in lists {
+            let oldest = due.as_ref().ok().and_then(|due| due.oldest);
+            if let Some(oldest) = oldest.filter(|oldest| now.0 - oldest.0 > OVERDUE.0) {
+                let age = output::between(oldest, now);
+                let text =
+                    format!("{what} has been due for {age}: {cause}, docs/runbook.md#the-oldest-due-record-is-old");
+                needs.push((name.to_owned(), text));
+            }
         }
         let letters = self.dead_letters.as_ref().ok().and_then(Option::as_ref);
         if let Some(letters) = letters.filter(|letters| letters.visible > 0) {
@@ -389,9 +387,8 @@ impl Glance {
     /// How many of the dead records are effects, in words.
     fn of_them_effects(&self) -> String {
         match &self.dead_effects {
-            Ok(DeadEffects { count: count @ 1.., at_least }) => {
-                format!(", {}{count} of them effects", if *at_least { "at least " } else { "" })
-            }
+            Ok(DeadEffects { count: count @ 1.., at_least: false }) => format!(", {count} of them effects"),
+            Ok(DeadEffects { count: count @ 1.., at_least: true }) => format!(", at least {count} of them effects"),
             Ok(DeadEffects { count: 0, .. }) | Err(_) => String::new(),
         }
     }
@@ -405,12 +402,14 @@ impl Glance {
         };
         let age = |due: &Due| due.oldest.map(|at| now.0 - at.0);
         let (pending, dead) = (self.pending.as_ref().ok(), self.dead.as_ref().ok());
+        let waiting = self.waiting.as_ref().ok();
         #[cfg(feature = "aws")]
         let aws = self.aws.as_ref().map(|aws| json_of(aws, now));
         #[cfg(not(feature = "aws"))]
         let aws = None::<serde_json::Value>;
         json!({
             "pending": pending.map(|due| due.count),
+            "waiting": waiting.map(|due| json!({ "pending": due.count, "oldest_due_age_ms": age(due) })),
             "effects": self.effects.as_ref().ok().map(|due| json!({
                 "pending": due.count,
                 "oldest_due_age_ms": age(due),
@@ -436,7 +435,7 @@ impl Glance {
             format!("{} visible, {} in flight, {} delayed{age}", depth.visible, depth.in_flight, depth.delayed)
         };
         let (pending, dead) = (self.pending.as_ref().ok(), self.dead.as_ref().ok());
-        let effects = self.effects.as_ref().ok();
+        let (waiting, effects) = (self.waiting.as_ref().ok(), self.effects.as_ref().ok());
         let waits = |due: &Due| {
             let oldest = |at| format!("the oldest has been due for {}", output::between(at, now));
             due.oldest.map_or("none is due".to_owned(), oldest)
@@ -457,8 +456,9 @@ impl Glance {
             number(pending.map(|due| due.count)),
             pending.map(waits).unwrap_or_default(),
         ]);
-        let count = number(effects.map(|due| due.count));
-        table.add_row(["effects PENDING".to_owned(), count, effects.map(waits).unwrap_or_default()]);
+        for (name, due) in [("waiting PENDING", waiting), ("effects PENDING", effects)] {
+            table.add_row([name.to_owned(), number(due.map(|due| due.count)), due.map(waits).unwrap_or_default()]);
+        }
         table.add_row(["DEAD".to_owned(), number(dead.map(|due| due.count)), died.unwrap_or_default()]);
         for (name, known) in queues.into_iter().filter(|_| !is_copy) {
             let known = known.as_ref().ok().and_then(Option::as_ref);

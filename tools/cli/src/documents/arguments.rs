@@ -81,7 +81,7 @@ impl Check {
 pub(crate) struct Show {
     /// Its id.
     id: String,
-    /// Print what is hidden otherwise: the secrets, and all that may be one.
+    /// Print secrets and other hidden values.
     #[arg(long)]
     reveal: bool,
     /// Print JSON.

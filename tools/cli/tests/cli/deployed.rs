@@ -271,14 +271,15 @@ fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
     aws.account().snags.push_back(("GetCallerIdentity", Snag::Answered("ExpiredToken")));
     wait_until("the queue is empty", || json(&stack.run(&["status", "--json"]))["queue"]["in_flight"] == 0);
     let told = status().exits(3);
-    let needs = ["alarm:WorkerFails", "pending_unknown", "effects_unknown", "dead_unknown", "caller_unknown"];
+    let unknown = ["pending", "waiting", "effects", "dead", "caller"].map(|part| format!("{part}_unknown"));
+    let needs: Vec<_> = std::iter::once("alarm:WorkerFails".to_owned()).chain(unknown).collect();
     assert_eq!(json(&told)["needs"], object!(needs), "{}", text(&told));
     assert_eq!((&json(&told)["dead"], &json(&told)["queue"]["in_flight"]), (&object!(null), &object!(0)));
     let printed = stack.workspace.run_with_environment(&["status", "--stack", "inbox"], &variables);
     let printed = String::from_utf8(printed.stdout).unwrap();
     let unknown: Vec<_> = printed.lines().filter(|line| line.starts_with("not known: ")).collect();
     assert!(
-        matches!(unknown.as_slice(), [one] if one.starts_with("not known: pending, effects, dead: ")),
+        matches!(unknown.as_slice(), [one] if one.starts_with("not known: pending, waiting, effects, dead: ")),
         "each cause once: {printed}"
     );
     aws.account().parameters.clear();
