@@ -73,8 +73,8 @@ struct Due {
 #[derive(Debug)]
 struct Glance {
     pending: Result<Due, Failure>,
-    /// Effects that wait for a call.
     waiting: Result<Due, Failure>,
+    /// Effects that wait for a call.
     effects: Result<Due, Failure>,
     dead: Result<Due, Failure>,
     /// How many of the dead records are effects.

@@ -44,7 +44,7 @@ const FORM: &str = "application/x-www-form-urlencoded";
 pub(crate) struct Arguments {
     /// Destination id.
     id: String,
-    /// Payload to send. Without it, an empty test event is sent.
+    /// Payload to send. Without it, `{"hookonce":"test"}` is sent.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Method.
