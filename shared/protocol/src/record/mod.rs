@@ -365,11 +365,6 @@ impl Record {
         self.tenant.clone().or_else(|| EndpointId::parse(self.key.parts().0).ok().map(Tenant::from))
     }
 
-    /// Whether it is too old to be applied: another record of the same event may have been applied and have expired.
-    pub fn too_old(&self, timing: &Timing, now: EpochMs) -> bool {
-        now > self.received_at.plus(timing.commit_age_max) && !self.accept_duplicate
-    }
-
     /// Whether it died and its effect may have been applied all the same, so that a retry could apply it twice.
     pub fn effect_unknown(&self) -> bool {
         match self.dead_reason {

@@ -198,7 +198,7 @@ impl Worker {
         };
         match record.status {
             Status::Processed | Status::Dead | Status::Discarded => Step::done(Settled::Ack(Done::Elsewhere)),
-            Status::Pending if record.too_old(&self.timing, moment.now) => self.stale(record, moment),
+            Status::Pending if self.too_old(&record, moment) => self.stale(record, moment),
             Status::Pending => match record.key.kind() {
                 RecordKind::Envelope => {
                     let call = Call::Split(record.clone());
@@ -210,6 +210,11 @@ impl Worker {
                 }
             },
         }
+    }
+
+    /// Whether the record is too old: another record of the same event may have been applied and have expired.
+    fn too_old(&self, record: &Record, moment: Moment) -> bool {
+        moment.now > record.received_at.plus(self.timing.commit_age_max) && !record.accept_duplicate
     }
 
     fn planned(self, planned: Planned, record: Box<Record>, replans: u8, moment: Moment) -> WorkerStep {
