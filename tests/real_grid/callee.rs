@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::fault_plan::{CALL_DESTINATION, Call, FaultPlan, Role, RoleInjector};
 use super::functions::{DESTINATIONS, ROUTES};
+use super::handler;
 use super::scenarios::{AT_MOST_ONCE, CLASSES, KEYED, Scenario};
 use crate::effects::keyed;
 use crate::support::Fault;
@@ -103,13 +104,14 @@ fn document(class: &str) -> Value {
     }
 }
 
-/// Writes the routes that apply and forward what comes to an endpoint with the name of a destination.
+/// Writes the routes that apply and forward what comes to an endpoint with the name of a destination, and the route of
+/// the remote handler.
 pub(crate) fn write_routes(folder: &Path) {
     let route = |class: &str| {
         json!({ "name": class, "consumer": "payments", "endpoints": [class], "handler": {"builtin": "payments"},
             "forward": [class] })
     };
-    let routes = CLASSES.map(route);
+    let routes: Vec<_> = CLASSES.map(route).into_iter().chain([handler::route()]).collect();
     let set = json!({ "version": 1, "otherwise": "builtin", "routes": routes });
     std::fs::write(folder.join(ROUTES), set.to_string()).unwrap();
 }

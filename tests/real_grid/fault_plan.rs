@@ -27,8 +27,9 @@ impl Role {
     pub(crate) const ALL: [Self; 5] = [Self::Webhook, Self::Copy, Self::Worker, Self::Relay, Self::Dispatcher];
 }
 
-/// The call of a destination. It is the one call that asks no service of AWS for an operation.
+/// The calls that ask for no operation by a header: of a destination, and of a handler in another language.
 pub(crate) const CALL_DESTINATION: &str = "CallDestination";
+pub(crate) const CALL_HANDLER: &str = "CallHandler";
 
 /// One call, its retries included.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,9 +41,9 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Whether it only reads. A read whose reply is lost or late counts as refused.
+    /// Whether it only reads, or asks a handler for a plan. A read whose reply is lost or late counts as refused.
     fn reads(&self) -> bool {
-        matches!(self.operation.as_str(), "GetItem" | "BatchGetItem" | "Query")
+        matches!(self.operation.as_str(), "GetItem" | "BatchGetItem" | "Query" | "DescribeTable" | CALL_HANDLER)
     }
 
     /// The faults that it can meet. Its retries meet them, too. A late call is carried out once: when the function has
@@ -202,7 +203,8 @@ pub(crate) struct RoleInjector {
 impl Injector for RoleInjector {
     // The read that opens a function's connection belongs to no scenario.
     async fn fault(&self, request: &HttpMessage) -> Option<Fault> {
-        let operation = request.operation().unwrap_or(CALL_DESTINATION).to_owned();
+        let nameless = if self.role == Role::Worker { CALL_HANDLER } else { CALL_DESTINATION };
+        let operation = request.operation().unwrap_or(nameless).to_owned();
         let body = String::from_utf8_lossy(&request.body);
         if operation == "GetQueueAttributes" || body.contains("\"warm-up\"") {
             return None;

@@ -37,6 +37,7 @@ use hookonce_worker::{WorkerFunction, handlers};
 use serde_json::{Value, from_value, json};
 
 use super::fault_plan::{FaultPlan, Role, RoleInjector};
+use super::handler::Handler;
 use crate::support::endpoints::MemoryMaterials;
 use crate::support::stack::queues;
 use crate::support::wire::Proxy;
@@ -69,7 +70,13 @@ pub(crate) struct Functions {
 impl Functions {
     /// Functions that reach the servers of `place` through proxies that consult `plan`. Functions from `binaries` are
     /// processes, which start with their first invocation.
-    pub(crate) async fn new(place: &Place, endpoints: &Path, binaries: Option<&Path>, plan: &Arc<FaultPlan>) -> Self {
+    pub(crate) async fn new(
+        place: &Place,
+        endpoints: &Path,
+        binaries: Option<&Path>,
+        handler: &Handler,
+        plan: &Arc<FaultPlan>,
+    ) -> Self {
         let (mut functions, mut proxies) = (BTreeMap::new(), Vec::new());
         for role in Role::ALL {
             let injector = Arc::new(RoleInjector { role, plan: Arc::clone(plan) });
@@ -78,7 +85,7 @@ impl Functions {
             let place =
                 Place { dynamodb_url: dynamodb.url().to_owned(), sqs_url: sqs.url().to_owned(), ..place.clone() };
             let function = match binaries {
-                Some(folder) => process(role, &place, endpoints, folder),
+                Some(folder) => process(role, &place, endpoints, folder, handler),
                 None => in_this_process(role, &place, endpoints),
             };
             functions.insert(role, function);
@@ -101,7 +108,7 @@ fn boxed(function: impl Invoke) -> Function {
     })
 }
 
-fn process(role: Role, place: &Place, endpoints: &Path, folder: &Path) -> Function {
+fn process(role: Role, place: &Place, endpoints: &Path, folder: &Path, handler: &Handler) -> Function {
     let binary = folder.join(match role {
         Role::Webhook | Role::Copy => "hookonce-webhook",
         Role::Worker => "hookonce-worker",
@@ -114,7 +121,7 @@ fn process(role: Role, place: &Place, endpoints: &Path, folder: &Path) -> Functi
         .environment(endpoints, &endpoints.join(DESTINATIONS), &endpoints.join(ROUTES))
         .into_iter()
         .chain(timeouts)
-        .chain([quiet]);
+        .chain([quiet, ("AWS_ENDPOINT_URL_LAMBDA", handler.url())]);
     let environment = environment.map(|(name, value)| (name.to_owned(), value)).collect();
     #[expect(clippy::disallowed_methods, reason = "it stands in for Lambda, which has its own clock")]
     let now = std::time::SystemTime::now;

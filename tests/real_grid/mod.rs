@@ -13,6 +13,7 @@ mod callee;
 mod cluster;
 mod fault_plan;
 mod functions;
+mod handler;
 pub(crate) mod scenarios;
 
 use std::net::Ipv4Addr;
@@ -33,6 +34,7 @@ use self::callee::Callee;
 use self::cluster::Cluster;
 use self::fault_plan::{CALL_DESTINATION, Call, FaultPlan, Role};
 use self::functions::Functions;
+use self::handler::{FACT, Handler, REMOTE};
 use self::scenarios::{AT_MOST_ONCE, CLASSES};
 use self::scenarios::{ENQUEUING, ENQUEUING_BATCHES, Scenario};
 use crate::support::Fault;
@@ -86,6 +88,7 @@ impl Runner {
             ("meta_whatsapp", "meta_whatsapp", "reject"),
             (ENQUEUING, "stripe", "enqueue"),
             (ENQUEUING_BATCHES, "meta_whatsapp", "enqueue"),
+            (REMOTE, "stripe", "reject"),
         ];
         let forwarded = CLASSES.map(|id| (id, "stripe", "reject"));
         for (id, provider, on_store_outage) in documents.into_iter().chain(forwarded) {
@@ -94,7 +97,7 @@ impl Runner {
             std::fs::write(endpoints.path().join(format!("{id}.json")), document.to_string()).unwrap();
         }
         callee::write_routes(endpoints.path());
-        Self { stack: TestStack::new().await, endpoints, binaries }
+        Self { stack: handler::stack().await, endpoints, binaries }
     }
 
     /// Runs a scenario with a fault, or without one, and lets everything come to rest.
@@ -104,13 +107,19 @@ impl Runner {
         let (dynamodb_url, sqs_url) = urls();
         let resources = self.stack.resources.clone();
         let place = Place { dynamodb_url: dynamodb_url.to_owned(), sqs_url: sqs_url.to_owned(), resources };
-        let functions = Functions::new(&place, self.endpoints.path(), self.binaries.as_deref(), &plan).await;
+        let handler = Handler::start(&plan).await;
+        let folder = self.endpoints.path();
+        let functions = Functions::new(&place, folder, self.binaries.as_deref(), &handler, &plan).await;
         let cluster = Cluster::new(&self.stack, &plan, functions);
         scenario.run(&cluster).await;
         let calls = plan.calls();
         plan.mend();
         let at_rest = cluster.settle().await;
         let mut wrong = violations_of(scenario, &callee, cluster.tables().await, point.as_ref());
+        let (counted, facts) = (handler::counted(&self.stack).await, &scenario.facts);
+        if counted != i64::from(facts.iter().any(|fact| fact == FACT)) {
+            wrong.push(format!("the remote handler has counted {counted} times in its table"));
+        }
         if !at_rest {
             wrong.push("it did not come to rest".to_owned());
         }
@@ -122,11 +131,11 @@ impl Runner {
     /// Leaves nothing for the next run to find.
     async fn clear(&mut self, at_rest: bool) {
         if at_rest {
-            for table in [Table::Inbox, Table::Domain] {
+            for table in [Table::Inbox, Table::Domain, handler::table()] {
                 self.stack.clear(table).await;
             }
         } else {
-            self.stack = TestStack::new().await;
+            self.stack = handler::stack().await;
         }
     }
 }

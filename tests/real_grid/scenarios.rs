@@ -1,7 +1,8 @@
 //! The scenarios that faults are injected into.
 
 use super::cluster::{BATCHES_MAX, Cluster};
-use super::fault_plan::{CALL_DESTINATION, Role};
+use super::fault_plan::{CALL_DESTINATION, CALL_HANDLER, Role};
+use super::handler::{FACT, REMOTE};
 use crate::support::Delivery;
 use crate::support::samples::{charge_refunded, invoice_paid, messaged, paid, whatsapp_message, whatsapp_of};
 
@@ -123,7 +124,7 @@ pub(crate) fn forwarded(name: &'static str, destination: &'static str) -> Scenar
 
 /// Every scenario.
 pub(crate) fn all() -> Vec<Scenario> {
-    [events(), effects()].concat()
+    [events(), remote(), effects()].concat()
 }
 
 /// Those in which an event has an effect.
@@ -140,6 +141,19 @@ fn effects() -> Vec<Scenario> {
         callee_down("an effect at most once, callee down", AT_MOST_ONCE),
         forwarded("an effect's hint lost", AT_LEAST_ONCE).disturbance(Disturbance::HintsLost(Role::Dispatcher)),
         forwarded("an effect's dead letter", KEYED).disturbance(Disturbance::DeadLettered(Role::Dispatcher)),
+    ]
+}
+
+/// Those with a handler in another language, which has a table of its own.
+fn remote() -> Vec<Scenario> {
+    let scenario = |name| {
+        let delivery = invoice_paid("evt_1", "in_1", 4_900).to(REMOTE);
+        Scenario::new(name, vec![delivery], vec![FACT.to_owned()])
+    };
+    let away = &[(Role::Worker, CALL_HANDLER)];
+    vec![
+        scenario("a remote handler"),
+        scenario("a remote handler that is away").disturbance(Disturbance::OneBatch).down(away),
     ]
 }
 

@@ -302,6 +302,43 @@ async fn the_events_of_a_slow_handler_hold_no_batch_once_a_process_knows_it() {
     assert_eq!(harness.tables().await.verdict(&facts), Verdict::applied(facts.len()));
 }
 
+/// Two slow handlers share the slow queue. There, too, the records of one do not wait for the other.
+#[tokio::test]
+async fn of_two_slow_handlers_none_holds_up_the_records_of_the_other() {
+    let hangs = Arc::new(AtomicBool::new(false));
+    let rule = Arc::clone(&hangs);
+    let (harness, _) = harness(move |request| match request["event"]["type"].as_str() {
+        Some("count.slow") if rule.load(Ordering::SeqCst) => Reaction::Slow(Duration::from_hours(1), json!({})),
+        _ if rule.load(Ordering::SeqCst) => Reaction::Answers(count_at_once(request)),
+        _ => Reaction::Slow(Duration::from_millis(2_100), count_at_once(request)),
+    })
+    .await;
+    let worker = harness.worker(&Script::none());
+    let (queue, slow_queue) = (&harness.stack.resources.queue, &harness.stack.resources.slow_queue);
+    let send = async |batch: &str| {
+        for number in 0..4 {
+            for event_type in ["count.slow", "local.slow"] {
+                let id = format!("{batch}-{event_type}-{number}");
+                harness.deliver(&counted(&format!("msg_{id}"), event_type, &id)).await;
+            }
+        }
+    };
+    send("a").await;
+    assert!(harness.work_on(&worker, queue, &Script::none()).await);
+    send("b").await;
+    assert!(harness.work_on(&worker, queue, &Script::none()).await);
+    assert_eq!(harness.metric("event_moved"), 8, "both handlers are known as slow");
+    hangs.store(true, Ordering::SeqCst);
+    let (_, batch) = harness.batch_of(slow_queue).await.unwrap();
+    let those_of_the_other_are_applied = async || {
+        let tables = harness.tables().await;
+        let outcome = |number| tables.record(&format!("#msg_b-local.slow-{number}")).outcome;
+        (0..4).all(|number| outcome(number) == Some(Outcome::Applied))
+    };
+    hang_until(Box::pin(worker.handle(batch, harness.deadline())), those_of_the_other_are_applied).await;
+    assert_eq!(harness.tables().await.record("#msg_b-count.slow-0").attempts, 0);
+}
+
 /// Counts in two rounds, under a condition that does not hold.
 fn count_overtaken(request: &Value) -> Value {
     let mut answer = count_in_two_rounds(request);

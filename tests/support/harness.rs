@@ -263,7 +263,8 @@ impl Harness {
         self.batch_of(&self.stack.resources.queue).await
     }
 
-    async fn batch_of(&self, queue: &QueueRef) -> Option<(Vec<Message>, Batch)> {
+    /// One batch of a queue.
+    pub(crate) async fn batch_of(&self, queue: &QueueRef) -> Option<(Vec<Message>, Batch)> {
         let messages = self.stack.receive(queue).await;
         if messages.is_empty() {
             return None;

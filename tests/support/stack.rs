@@ -149,6 +149,7 @@ impl TestStack {
             create = create.attribute_definitions(defined.build().unwrap()).key_schema(element.build().unwrap());
         }
         create.send().await.unwrap();
+        self.resources.own_tables.push((alias.to_owned(), name.clone()));
         let alias = TableAlias::parse(alias).unwrap();
         self.own_tables.insert(alias, name);
         self.own_keys.insert(alias, key.iter().map(|(attribute, _)| (*attribute).to_owned()).collect());

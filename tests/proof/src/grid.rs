@@ -84,6 +84,11 @@ impl GridScenario {
         self.with(|config| config.endpoints.iter_mut().for_each(|one| one.on_store_outage = OnStoreOutage::Enqueue))
     }
 
+    /// The events of Stripe and WhatsApp go to a handler in another language.
+    fn remote(self) -> Self {
+        self.with_effects().with(|config| config.abroad = Some(0))
+    }
+
     fn with_effects(self) -> Self {
         self.with(|config| config.effects = true)
     }
@@ -202,6 +207,15 @@ pub fn scenarios() -> Vec<GridScenario> {
             .with_effects()
             .with(|config| config.receives_max = Some(1))
             .down(Side::Documents, FIRST + 30_000),
+    ]);
+    let remote = |name, fact| GridScenario::new(name, vec![delivery(STRIPE, &[("e1", fact)])]).remote();
+    scenarios.extend([
+        GridScenario::new("a table of one's own", vec![delivery(STRIPE, &[("e1", "own-1")])]),
+        remote("a remote handler, two rounds", "shared-1"),
+        remote("a remote handler and a table of one's own", "own-1"),
+        remote("a remote handler that crashes once", "panics-1"),
+        remote("a remote handler that is away", "plain-1").down(Side::Handler, FIRST + 30_000),
+        remote("a remote handler that is slow", "pays-1").with(|config| config.abroad_slow = 10_000),
     ]);
     scenarios
 }

@@ -9,7 +9,7 @@ use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::write::Table;
 
 use super::callee::Callees;
-use super::handler::{COUNT, EFFECT, TOTAL, effects_planned, is_shared};
+use super::handler::{COUNT, EFFECT, OWN_KEY, OWN_TABLE, TOTAL, effects_planned, is_shared};
 use super::invariants::{Violation, facts_of};
 use super::world::{Inner, NEXT_VERSION, readable, version_of};
 use crate::model::rule::Rule;
@@ -133,6 +133,10 @@ impl FinalState {
         }
         for (key, count) in domain.iter().filter_map(|(key, item)| Some((key, count(item)?))) {
             state.add(key, count, inner.config.effects);
+        }
+        for item in inner.tables.items(Table::Own(*OWN_TABLE)).values() {
+            let fact = item.get(OWN_KEY).and_then(Value::as_text).unwrap_or_default().to_owned();
+            *state.effects.entry(fact).or_default() += count(item).unwrap_or(0);
         }
         // Which generations of which record had their effect.
         let owner = |(key, item): (&String, &hookonce_protocol::item::Item)| {

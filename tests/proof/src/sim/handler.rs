@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use hookonce_protocol::effect::Effect;
 use hookonce_protocol::key::{DomainKey, ItemKey};
-use hookonce_protocol::place::ItemRef;
+use hookonce_protocol::place::{ItemRef, TableAlias};
 use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot, WhenConditionFails};
 use hookonce_protocol::write::Change;
 use hookonce_runtime::handler::{Handler, HandlerError};
@@ -23,6 +23,15 @@ pub const COUNT: &str = "count";
 /// The kind of the items that count a fact each.
 pub const EFFECT: &str = "effect";
 
+/// What the facts begin with that count in the user's own table instead.
+pub const OWN: &str = "own-";
+
+/// The user's own table. Its partition key is a fact.
+pub static OWN_TABLE: LazyLock<TableAlias> = LazyLock::new(|| TableAlias::parse("own").expect("it is an alias"));
+
+/// The name of its partition key.
+pub const OWN_KEY: &str = "fact";
+
 /// The kind of the items that several facts count in.
 pub const TOTAL: &str = "total";
 
@@ -38,6 +47,7 @@ fn routed(abroad: bool) -> Arc<RouteSet> {
     let route = |name: &str, endpoints: &[&str], handler: &Value, forward: &[&str]| {
         let mut route = json!({
             "name": name, "consumer": LEDGER, "endpoints": endpoints, "handler": handler, "destinations": DESTINATIONS,
+            "tables": [*OWN_TABLE],
         });
         if !forward.is_empty() {
             route["forward"] = json!(forward);
@@ -86,6 +96,10 @@ pub fn is_shared(fact: &str) -> bool {
 
 fn total(event: &Event, fact: &str) -> Option<ItemKey> {
     is_shared(fact).then(|| event.item_key(TOTAL, ["all"]))
+}
+
+fn own_item(fact: &str) -> Option<ItemRef> {
+    fact.starts_with(OWN).then(|| ItemRef::own(*OWN_TABLE, [(OWN_KEY, fact.into())]))
 }
 
 /// Applies facts, and fails as the day's configuration says.
@@ -139,7 +153,7 @@ impl Handler for Ledger {
     }
 
     fn reads(&self, event: &Event, fact: &String) -> Vec<ItemRef> {
-        total(event, fact).into_iter().map(ItemRef::from).collect()
+        total(event, fact).map(ItemRef::from).into_iter().chain(own_item(fact)).collect()
     }
 
     fn plan(&self, event: &Event, fact: &String, snapshot: &Snapshot) -> Result<Plan, HandlerError> {
@@ -148,7 +162,7 @@ impl Handler for Ledger {
             return Err(failure);
         }
         self.saw("plan");
-        let counter = event.item_key(EFFECT, [fact]);
+        let counter = own_item(fact).unwrap_or_else(|| event.item_key(EFFECT, [fact]).into());
         let mut plan = Plan::default().with(DomainWrite::update(counter, vec![Change::Add(COUNT.into(), 1)]));
         if let Some(total) = total(event, fact) {
             let sum = snapshot.number(&total, COUNT) + 1;

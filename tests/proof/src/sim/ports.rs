@@ -10,7 +10,7 @@ use std::time::Duration;
 use hookonce_protocol::call::{Call, CancellationReason, Committed, DuePage, DueQuery, Reply, Unavailable, Written};
 use hookonce_protocol::key::{ClaimId, RecordKey};
 use hookonce_protocol::message::{Lane, MESSAGE_VERSION, Message};
-use hookonce_protocol::place::{ItemRef, KeySchema, TableAlias};
+use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Found, attribute};
@@ -22,6 +22,7 @@ use hookonce_runtime::port::{Queue, Store};
 
 use super::answers::Answers;
 use super::fault::{CallEdge, CallPurpose, Side};
+use super::handler::{OWN_KEY, OWN_TABLE};
 use super::interference::interfere;
 use super::tables::NotWritten;
 use super::world::{Inner, NEXT_VERSION, Release, World, seen_by};
@@ -507,9 +508,11 @@ impl Store for Ports {
         read
     }
 
-    /// The handler of a day uses the domain table alone.
-    async fn key_schema(&self, _: TableAlias) -> Result<Option<KeySchema>, Unavailable> {
-        Ok(None)
+    async fn key_schema(&self, table: TableAlias) -> Result<Option<KeySchema>, Unavailable> {
+        let partition = KeyAttribute { name: OWN_KEY.to_owned(), kind: KeyKind::Text };
+        let schema = (table == *OWN_TABLE).then_some(KeySchema { partition, sort: None });
+        let effect = move |_: &mut Inner, _| Ok(schema);
+        self.call(self.edge("describe table", false, Side::Store), Answers::only(Err(Unavailable)), effect).await
     }
 
     async fn query_due(&self, query: &DueQuery) -> Result<DuePage, Unavailable> {
