@@ -13,10 +13,17 @@ use crate::process::{Outcome, read};
 
 /// A line of a handler's notes.
 #[derive(Deserialize)]
-struct Note {
-    fact: String,
-    call: String,
-    slow: bool,
+#[serde(untagged)]
+enum Note {
+    Plan { fact: String, call: String, slow: bool },
+    Kill { killed_in: Round },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Round {
+    Reads,
+    Plan,
 }
 
 /// The calls that planned for a fact.
@@ -28,6 +35,10 @@ pub(crate) struct Answers {
     by_fact: Calls,
     /// Plans that came later than the worker waits.
     pub(crate) late: usize,
+    /// Handlers that killed their process instead of asking for items.
+    pub(crate) killed_in_reads: usize,
+    /// Handlers that killed their process instead of answering with a plan.
+    pub(crate) killed_in_plan: usize,
 }
 
 impl Answers {
@@ -35,8 +46,14 @@ impl Answers {
     pub(crate) fn noted(path: &Path) -> Outcome<Self> {
         let mut answers = Self::default();
         for note in read(path)?.lines().filter_map(|line| serde_json::from_str::<Note>(line).ok()) {
-            answers.by_fact.entry(note.fact).or_default().insert(note.call);
-            answers.late += usize::from(note.slow);
+            match note {
+                Note::Plan { fact, call, slow } => {
+                    answers.by_fact.entry(fact).or_default().insert(call);
+                    answers.late += usize::from(slow);
+                }
+                Note::Kill { killed_in: Round::Reads } => answers.killed_in_reads += 1,
+                Note::Kill { killed_in: Round::Plan } => answers.killed_in_plan += 1,
+            }
         }
         Ok(answers)
     }
@@ -78,7 +95,7 @@ mod tests {
 
     #[test]
     fn each_fact_has_one_committed_plan_and_it_was_answered() {
-        let answers = Answers { by_fact: calls(&[("a", &["1", "2"]), ("b", &["3"])]), late: 0 };
+        let answers = Answers { by_fact: calls(&[("a", &["1", "2"]), ("b", &["3"])]), ..Answers::default() };
         assert_eq!(answers.differing(), 1);
         assert_eq!(answers.violations(&calls(&[("a", &["2"]), ("b", &["3"])])), 0);
         let violated: [&[(&str, &[&str])]; 4] = [
