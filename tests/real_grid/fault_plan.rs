@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::support::Fault;
@@ -31,6 +32,9 @@ impl Role {
 pub(crate) const CALL_DESTINATION: &str = "CallDestination";
 pub(crate) const CALL_HANDLER: &str = "CallHandler";
 
+/// What the operation of a query begins with. The partition of the index follows.
+const QUERY: &str = "Query ";
+
 /// One call, its retries included.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Call {
@@ -43,7 +47,14 @@ pub(crate) struct Call {
 impl Call {
     /// Whether it only reads, or asks a handler for a plan. A read whose reply is lost or late counts as refused.
     fn reads(&self) -> bool {
-        matches!(self.operation.as_str(), "GetItem" | "BatchGetItem" | "Query" | "DescribeTable" | CALL_HANDLER)
+        let operation = self.operation.as_str();
+        matches!(operation, "GetItem" | "BatchGetItem" | "DescribeTable" | CALL_HANDLER) || self.partition().is_some()
+    }
+
+    /// The list and the shard of the index that it reads.
+    pub(crate) fn partition(&self) -> Option<(&str, u16)> {
+        let (list, shard) = self.operation.strip_prefix(QUERY)?.split_once('#')?;
+        Some((list, shard.parse().ok()?))
     }
 
     /// The faults that it can meet. Its retries meet them, too. A late call is carried out once: when the function has
@@ -203,8 +214,12 @@ pub(crate) struct RoleInjector {
 impl Injector for RoleInjector {
     // The read that opens a function's connection belongs to no scenario.
     async fn fault(&self, request: &HttpMessage) -> Option<Fault> {
-        let nameless = if self.role == Role::Worker { CALL_HANDLER } else { CALL_DESTINATION };
-        let operation = request.operation().unwrap_or(nameless).to_owned();
+        let operation = match request.operation() {
+            Some("Query") => format!("{QUERY}{}", partition(&request.json())),
+            Some(operation) => operation.to_owned(),
+            None if self.role == Role::Worker => CALL_HANDLER.to_owned(),
+            None => CALL_DESTINATION.to_owned(),
+        };
         let body = String::from_utf8_lossy(&request.body);
         if operation == "GetQueueAttributes" || body.contains("\"warm-up\"") {
             return None;
@@ -221,4 +236,10 @@ impl Injector for RoleInjector {
     fn kill(&self) {
         self.plan.crash();
     }
+}
+
+/// The partition that a query asks for.
+fn partition(query: &Value) -> &str {
+    let values = query["ExpressionAttributeValues"].as_object().into_iter().flat_map(|values| values.values());
+    values.filter_map(|value| value["S"].as_str()).find(|text| text.contains('#')).unwrap_or_default()
 }

@@ -86,7 +86,7 @@ impl GridScenario {
 
     /// The events of Stripe and WhatsApp go to a handler in another language.
     fn remote(self) -> Self {
-        self.with_effects().with(|config| config.abroad = Some(0))
+        self.with_effects().with(|config| config.remote_busy = Some(0))
     }
 
     fn with_effects(self) -> Self {
@@ -215,7 +215,7 @@ pub fn scenarios() -> Vec<GridScenario> {
         remote("a remote handler and a table of one's own", "own-1"),
         remote("a remote handler that crashes once", "panics-1"),
         remote("a remote handler that is away", "plain-1").down(Side::Handler, FIRST + 30_000),
-        remote("a remote handler that is slow", "pays-1").with(|config| config.abroad_slow = 10_000),
+        remote("a remote handler that is slow", "pays-1").with(|config| config.remote_slow = 10_000),
     ]);
     scenarios
 }

@@ -121,7 +121,7 @@ fn show(counterexample: &Counterexample, say: &mut (dyn FnMut(&str) + Send)) {
 }
 
 /// What became of a mutant.
-enum Hunted {
+enum MutantOutcome {
     /// A counterexample.
     Killed(&'static str, Counterexample),
     /// It changed something, and nothing broke.
@@ -141,9 +141,9 @@ pub fn mutants(bless: bool, only: &str, say: &mut (dyn FnMut(&str) + Send)) -> E
         THREADS,
         mutants,
         |mutant| (mutant, hunt(&mutant)),
-        |(mutant, hunted): (Mutant, Hunted)| {
+        |(mutant, hunted): (Mutant, MutantOutcome)| {
             let verdict = match (hunted, mutant.survives) {
-                (Hunted::Killed(scenario, found), reason) => {
+                (MutantOutcome::Killed(scenario, found), reason) => {
                     killed += 1;
                     if bless {
                         keep(&mutant, scenario, &found);
@@ -152,15 +152,15 @@ pub fn mutants(bless: bool, only: &str, say: &mut (dyn FnMut(&str) + Send)) -> E
                     let verdict = if reason.is_some() { "KILLED, and should survive," } else { "killed" };
                     format!("{verdict} in {:>2} steps by {} ({scenario})", found.steps.len(), found.rule)
                 }
-                (Hunted::Survived, Some(reason)) => {
+                (MutantOutcome::Survived, Some(reason)) => {
                     survived += 1;
                     format!("survives; {reason}")
                 }
-                (Hunted::Survived, None) => {
+                (MutantOutcome::Survived, None) => {
                     violations += 1;
                     "SURVIVES".to_owned()
                 }
-                (Hunted::Idle, _) => {
+                (MutantOutcome::Idle, _) => {
                     violations += 1;
                     "CHANGES NOTHING: it needs a scenario that makes the write that it is about".to_owned()
                 }
@@ -182,20 +182,20 @@ pub fn mutants(bless: bool, only: &str, say: &mut (dyn FnMut(&str) + Send)) -> E
 /// Days in which a mutant is tried that no scenario of the model is about.
 const DAYS_IN_PLACE_OF_A_SCENARIO: u64 = 3;
 
-fn hunt(mutant: &Mutant) -> Hunted {
+fn hunt(mutant: &Mutant) -> MutantOutcome {
     let mut mutated = false;
     for name in mutant.scenarios {
         let scenario = scenario_named(name).unwrap_or_else(|| panic!("no scenario {name}"));
         let found = explore(scenario, mutant.mutation);
         if let Some(counterexample) = found.counterexample {
-            return Hunted::Killed(name, counterexample);
+            return MutantOutcome::Killed(name, counterexample);
         }
         mutated |= found.mutated;
     }
     if mutant.scenarios.is_empty() {
         mutated = (0..DAYS_IN_PLACE_OF_A_SCENARIO).any(|seed| simulate(seed, mutant.mutation).mutated);
     }
-    if mutated { Hunted::Survived } else { Hunted::Idle }
+    if mutated { MutantOutcome::Survived } else { MutantOutcome::Idle }
 }
 
 /// A trace: the scenario, the rule that breaks, and the steps, one a line.

@@ -132,70 +132,74 @@ const KEPT_SECONDS: f64 = 300.0;
 const RUNS: f64 = 43_200.0;
 
 /// Something that ends at some rate.
-struct Wall {
+struct Bottleneck {
     what: &'static str,
     /// Events per second.
     ends_at: f64,
     moved_by: &'static str,
 }
 
-fn walls(event: &PerEvent, defaults: Defaults) -> Vec<Wall> {
-    let wall = |what, ends_at, moved_by| Wall { what, ends_at, moved_by };
+fn bottlenecks(event: &PerEvent, defaults: Defaults) -> Vec<Bottleneck> {
+    let bottleneck = |what, ends_at, moved_by| Bottleneck { what, ends_at, moved_by };
     let partitions = f64::from(defaults.index_shards) * PARTITION_WRITES.value * FILLED;
     let per_second = BATCH / BATCH_SECONDS;
-    let mut walls = vec![
-        wall(
+    let mut bottlenecks = vec![
+        bottleneck(
             "the worker",
             f64::from(defaults.worker_concurrency_max) * per_second,
             "`WorkerConcurrencyMax`, up to 1,000",
         ),
-        wall(
+        bottleneck(
             "the gateway's limit in the template",
             f64::from(defaults.requests_per_second_max),
             "`RequestsPerSecondMax`",
         ),
-        wall(
+        bottleneck(
             "the domain table while it is new",
             NEW_TABLE_WRITES.value / f64::from(event.domain_units),
             "time: it grows with its load; or warm throughput, bought before a launch",
         ),
-        wall(
+        bottleneck(
             "Parameter Store",
             PARAMETER_READS.value / reads_of_delivery(ENDPOINTS),
             "higher throughput in Parameter Store's settings",
         ),
-        wall(
+        bottleneck(
             "the index of due records",
             partitions / f64::from(event.due_units),
             "`IndexShardsRead`, then `IndexShards`",
         ),
-        wall("the journal", partitions / f64::from(event.journal_units), "`IndexShardsRead`, then `IndexShards`"),
-        wall("the domain table", TABLE_WRITES.value / f64::from(event.domain_units), "DynamoDB's quota per table"),
-        wall("the inbox table", TABLE_WRITES.value / f64::from(event.inbox_units), "DynamoDB's quota per table"),
-        wall(
+        bottleneck("the journal", partitions / f64::from(event.journal_units), "`IndexShardsRead`, then `IndexShards`"),
+        bottleneck(
+            "the domain table",
+            TABLE_WRITES.value / f64::from(event.domain_units),
+            "DynamoDB's quota per table",
+        ),
+        bottleneck("the inbox table", TABLE_WRITES.value / f64::from(event.inbox_units), "DynamoDB's quota per table"),
+        bottleneck(
             "the gateway",
             GATEWAY_REQUESTS.value,
             "API Gateway's quota; events that come in batches need fewer requests",
         ),
-        wall(
+        bottleneck(
             "the account's concurrency",
             CONCURRENCY.value / (WEBHOOK_SECONDS + BATCH_SECONDS / BATCH),
             "Lambda's quota of concurrent executions",
         ),
-        wall(
+        bottleneck(
             "one event source",
             SOURCE_CONCURRENCY.value * per_second,
             "a faster handler, or a second stack: split the endpoints",
         ),
-        wall("messages in flight", IN_FLIGHT.value / BATCH_SECONDS, "a faster handler, or a second stack"),
-        wall(
+        bottleneck("messages in flight", IN_FLIGHT.value / BATCH_SECONDS, "a faster handler, or a second stack"),
+        bottleneck(
             "one item that all events share, such as one customer's balance",
             PARTITION_WRITES.value / f64::from(event.shared_item_units),
             "another plan: items of their own for single events",
         ),
     ];
-    walls.sort_by(|a, b| a.ends_at.total_cmp(&b.ends_at));
-    walls
+    bottlenecks.sort_by(|a, b| a.ends_at.total_cmp(&b.ends_at));
+    bottlenecks
 }
 
 /// Shards for this rate: the next power of two.
@@ -233,8 +237,8 @@ pub fn page<Starts: Fn(u32, f64) -> ColdStarts>(counted: &Counted<Starts>) -> St
         webhook_ms = grouped(WEBHOOK_SECONDS * 1_000.0),
         batch_ms = grouped(BATCH_SECONDS * 1_000.0),
         filled = grouped(FILLED * 100.0),
-        walls = wall_rows(event, *defaults),
-        first_walls = first_walls(event, *defaults),
+        bottlenecks = bottleneck_rows(event, *defaults),
+        first_bottlenecks = first_bottlenecks(event, *defaults),
         rates = heads(&RATES),
         needs = needs(event),
         documents = number_of(CACHE_ENTRIES_MAX),
@@ -275,16 +279,21 @@ fn effect_price(effect: &PerEffect) -> f64 {
         + INVOCATION_PRICE
 }
 
-fn wall_rows(event: &PerEvent, defaults: Defaults) -> String {
-    let row = |wall: &Wall| format!("| {} | {} | {} |\n", grouped(wall.ends_at.floor()), wall.what, wall.moved_by);
-    walls(event, defaults).iter().map(row).collect()
+fn bottleneck_rows(event: &PerEvent, defaults: Defaults) -> String {
+    let row = |bottleneck: &Bottleneck| {
+        format!("| {} | {} | {} |\n", grouped(bottleneck.ends_at.floor()), bottleneck.what, bottleneck.moved_by)
+    };
+    bottlenecks(event, defaults).iter().map(row).collect()
 }
 
 /// What ends before each rate.
-fn first_walls(event: &PerEvent, defaults: Defaults) -> String {
+fn first_bottlenecks(event: &PerEvent, defaults: Defaults) -> String {
     let first = |rate: u32| {
-        let before: Vec<_> =
-            walls(event, defaults).iter().filter(|wall| wall.ends_at < f64::from(rate)).map(|wall| wall.what).collect();
+        let before: Vec<_> = bottlenecks(event, defaults)
+            .iter()
+            .filter(|bottleneck| bottleneck.ends_at < f64::from(rate))
+            .map(|bottleneck| bottleneck.what)
+            .collect();
         let list = if before.is_empty() { "nothing".to_owned() } else { before.join(", ") };
         format!("- **{} events per second.** Ends before: {list}.\n", grouped(f64::from(rate)))
     };

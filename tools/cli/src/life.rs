@@ -23,7 +23,7 @@ use crate::select::{error_of, find};
 
 /// Something that happened.
 #[derive(Debug)]
-enum Happening {
+enum FeedEvent {
     /// The webhook function answered.
     Delivery { path: String, answer: Value, started: EpochMs, ended: EpochMs },
     /// The worker, the dispatcher or the relay ended a batch.
@@ -32,19 +32,19 @@ enum Happening {
 
 /// Where the watched functions tell what happened.
 #[derive(Debug, Clone)]
-pub(crate) struct Feed(UnboundedSender<Happening>);
+pub(crate) struct Feed(UnboundedSender<FeedEvent>);
 
 /// The other end, which prints.
 #[derive(Debug)]
 pub(crate) struct Printer {
-    happenings: UnboundedReceiver<Happening>,
+    events: UnboundedReceiver<FeedEvent>,
     as_json: bool,
 }
 
 /// A feed and its printer.
 pub(crate) fn feed(as_json: bool) -> (Feed, Printer) {
-    let (sender, happenings) = unbounded_channel();
-    (Feed(sender), Printer { happenings, as_json })
+    let (sender, events) = unbounded_channel();
+    (Feed(sender), Printer { events, as_json })
 }
 
 /// The webhook function, watched, with who keeps its requests.
@@ -71,7 +71,7 @@ impl<I: Invoke> Invoke for WatchedWebhook<I> {
             let _ = keeping.await;
         }
         // The printer is gone only while the stack stops.
-        let _ = self.1.0.send(Happening::Delivery { path, answer, started, ended });
+        let _ = self.1.0.send(FeedEvent::Delivery { path, answer, started, ended });
         result
     }
 }
@@ -83,7 +83,7 @@ impl<I: Invoke> Invoke for WatchedWorker<I> {
         let key = |message: &Value| Some(Message::decode(text(message, "/body")).ok()?.record_key().clone());
         let keys = messages.filter_map(key).collect();
         let result = self.0.invoke(event).await;
-        let _ = self.1.0.send(Happening::Batch { keys, started });
+        let _ = self.1.0.send(FeedEvent::Batch { keys, started });
         result
     }
 }
@@ -91,12 +91,12 @@ impl<I: Invoke> Invoke for WatchedWorker<I> {
 impl Printer {
     /// Prints until the stack and its feed are gone.
     pub(crate) async fn run(mut self, store: DynamoStore) {
-        while let Some(happening) = self.happenings.recv().await {
+        while let Some(happening) = self.events.recv().await {
             match happening {
-                Happening::Delivery { path, answer, started, ended } => {
+                FeedEvent::Delivery { path, answer, started, ended } => {
                     self.delivery(&store, &path, &answer, (started, ended)).await;
                 }
-                Happening::Batch { keys, started } => {
+                FeedEvent::Batch { keys, started } => {
                     for (key, found) in keys.iter().zip(store.read_heads(&keys).await) {
                         if let Ok(Found::Record(record)) = found {
                             self.outcome(key, &record, started);

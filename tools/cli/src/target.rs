@@ -235,7 +235,7 @@ pub(crate) struct QueueUrls {
 /// What AWS knows of a named stack.
 #[cfg(feature = "aws")]
 #[derive(Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct AwsStatus {
     /// How to ask it more.
     pub(crate) config: aws_config::SdkConfig,
     /// The stack's name.
@@ -433,7 +433,7 @@ impl Target {
     /// # Errors
     /// [`Failure`] when there are no credentials or no region.
     #[cfg(feature = "aws")]
-    pub(crate) async fn surroundings(&self, now: EpochMs) -> Result<Option<Surroundings>, Failure> {
+    pub(crate) async fn aws_status(&self, now: EpochMs) -> Result<Option<AwsStatus>, Failure> {
         let Some(stack) = &self.stack else { return Ok(None) };
         let config = signed_in().await?;
         let outputs = async {
@@ -446,7 +446,7 @@ impl Target {
         };
         let (caller, (version, functions), watch) =
             futures::join!(caller(&config), outputs, Watch::of(&config, stack, now));
-        Ok(Some(Surroundings { config, stack: stack.clone(), caller, version, watch, functions }))
+        Ok(Some(AwsStatus { config, stack: stack.clone(), caller, version, watch, functions }))
     }
 
     /// Whom AWS takes the caller for. `None` on a local stack, where nobody signs in.

@@ -15,7 +15,7 @@ use hookonce_protocol::worker::Worker;
 use super::clock::{due, waiting};
 use super::faults::faults;
 use super::pool::{Id, ItemId, ProcId};
-use super::process::{Actor, End, Errand};
+use super::process::{Actor, DispatcherContext, End};
 use super::rule::Rule;
 use super::state::{Budget, SLOTS, State};
 use super::world::{Answer, NOT_DUE, Outcome, World};
@@ -427,7 +427,7 @@ fn receive(world: &mut World, state: &mut State, index: usize, copy: bool) -> bo
     let first = if role == Role::Dispatcher {
         let (bit, pass) = world.draw_pass(state);
         let first = Dispatcher::start(Ok(message), 1, pass, world.timing, moment);
-        Actor::dispatcher(first, Errand { message: number, passes: bit, document: 0 })
+        Actor::dispatcher(first, DispatcherContext { message: number, passes: bit, document: 0 })
     } else {
         Actor::worker(Worker::start(Ok(message), 1, world.timing, moment), number)
     };

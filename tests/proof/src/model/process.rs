@@ -20,7 +20,7 @@ pub(super) enum Actor {
     /// A message, by its number.
     Worker(Worker, MessageId),
     /// A hint of an effect.
-    Dispatcher(Box<Dispatcher>, Errand),
+    Dispatcher(Box<Dispatcher>, DispatcherContext),
     /// A relay run, and which of its machines is at work.
     Relay(Box<Run>, RelayMachine),
     /// A dead letter, by its number, and whether it was sent before the last one was counted.
@@ -31,7 +31,7 @@ pub(super) enum Actor {
 
 /// What a dispatcher holds besides its machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Errand {
+pub(super) struct DispatcherContext {
     /// Its message, by its number.
     pub(super) message: MessageId,
     /// Its own pass, and those that it has read, as bits.
@@ -109,7 +109,7 @@ impl Actor {
         match self {
             Self::Ingress(machine, delivery) => Self::ingress(machine.step(reply, moment), delivery),
             Self::Worker(machine, message) => Self::worker(machine.step(reply, moment), message),
-            Self::Dispatcher(machine, errand) => Self::dispatcher(machine.step(reply, moment), errand),
+            Self::Dispatcher(machine, context) => Self::dispatcher(machine.step(reply, moment), context),
             Self::Relay(run, machine) => Self::relay(run, machine, reply, moment),
             Self::DeadLetter(machine, message, copy) => Self::dead_letter(machine.step(reply, moment), message, copy),
             Self::Operator(machine, shown) => Self::operator(machine.step(reply, moment), shown),
@@ -183,11 +183,11 @@ impl Actor {
     }
 
     /// The first or a later step on a hint of an effect.
-    pub(super) fn dispatcher(step: Step<Dispatcher, Settled>, errand: Errand) -> Advanced {
+    pub(super) fn dispatcher(step: Step<Dispatcher, Settled>, context: DispatcherContext) -> Advanced {
         match step.next {
-            Next::Call(machine, call) => Advanced::Asks(Box::new(Self::Dispatcher(Box::new(machine), errand)), call),
+            Next::Call(machine, call) => Advanced::Asks(Box::new(Self::Dispatcher(Box::new(machine), context)), call),
             Next::Done(Settled::Ack(_)) => Advanced::Ended(End::Deleted),
-            Next::Done(Settled::Retry(_)) => Advanced::Ended(End::Returned(errand.message)),
+            Next::Done(Settled::Retry(_)) => Advanced::Ended(End::Returned(context.message)),
         }
     }
 

@@ -350,14 +350,14 @@ impl World {
         }
         let (message, shown) = match &proc.actor {
             Actor::Worker(_, message) | Actor::DeadLetter(_, message, _) => (*message, ItemId::NONE),
-            Actor::Dispatcher(_, errand) => (errand.message, ItemId::NONE),
+            Actor::Dispatcher(_, context) => (context.message, ItemId::NONE),
             Actor::Operator(_, shown) => (MessageId::NONE, *shown),
             Actor::Ingress(..) | Actor::Relay(..) => (MessageId::NONE, ItemId::NONE),
         };
         let (role, call, part) = (proc.actor.role(), proc.call, proc.done.len());
         let (mut passes, mut document) = (0, 0);
-        if let Actor::Dispatcher(_, errand) = &proc.actor {
-            (passes, document) = (errand.passes, errand.document);
+        if let Actor::Dispatcher(_, context) = &proc.actor {
+            (passes, document) = (context.passes, context.document);
         }
         if let Call::Deliver(delivery) = self.calls.value(call).as_ref() {
             self.key_number(delivery.idempotency_key.clone());
@@ -562,13 +562,13 @@ impl World {
         }
         self.note(self.mutation.rewrite_reply(proc.actor.role(), &call, &mut reply));
         self.labels.extend(labels(proc.actor.role(), &call, &reply));
-        if let Actor::Dispatcher(_, errand) = &mut proc.actor {
+        if let Actor::Dispatcher(_, context) = &mut proc.actor {
             match (&reply, answer) {
                 (Reply::Read(Ok(Found::Record(record))), _) => {
                     let pass = record.effect.as_ref().and_then(|effect| effect.pass.as_ref());
-                    errand.passes |= pass.map_or(0, |pass| pass_bit(&pass.id));
+                    context.passes |= pass.map_or(0, |pass| pass_bit(&pass.id));
                 }
-                (_, Answer::Terms(document)) => errand.document = document,
+                (_, Answer::Terms(document)) => context.document = document,
                 _ => {}
             }
         }

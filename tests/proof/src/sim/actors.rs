@@ -28,7 +28,7 @@ use hookonce_runtime::route::{Offered, RouteSet, Routing};
 use tokio::sync::{Notify, Semaphore};
 
 use super::config::Config;
-use super::handler::{Ledger, ROUTED, ROUTED_ABROAD};
+use super::handler::{Ledger, ROUTED, ROUTED_REMOTE};
 use super::ports::{Ports, sleep};
 use super::provider::{Behaviour, Delivery, PROVIDERS, Receiver, SentEvent};
 use super::remote;
@@ -153,7 +153,7 @@ pub async fn event_source(world: World, lane: Lane) {
             if !receipts.is_empty() {
                 break receipts;
             }
-            wait(&world.bell(lane).sent, &world, next).await;
+            wait(&world.wakeups(lane).sent, &world, next).await;
         };
         let world = world.clone();
         tokio::spawn(async move {
@@ -200,7 +200,7 @@ pub(super) fn take(world: &World, lane: Lane, dead: bool) -> (Vec<Receipt>, Opti
     }
     for (body, sent_at) in queue.take_dead() {
         dead_letters.send(body, sent_at, now);
-        world.bell(lane).died.notify_one();
+        world.wakeups(lane).died.notify_one();
     }
     let next = if dead { dead_letters.next_visible() } else { queue.next_visible() };
     drop(guard);
@@ -223,11 +223,11 @@ pub(super) fn routing(world: &World) -> Routing {
             RouteSet::parse(nothing, Offered { handlers: &[], urls: false }).expect("a set without routes is a set"),
         )
     });
-    let Config { unrouted, effects, abroad, .. } = world.lock().config;
+    let Config { unrouted, effects, remote_busy, .. } = world.lock().config;
     if unrouted.is_some_and(|(from, until)| (from..until).contains(&world.elapsed())) {
         Routing::Set(Arc::clone(&NOTHING))
     } else if effects {
-        Routing::Set(Arc::clone(if abroad.is_some() { &ROUTED_ABROAD } else { &ROUTED }))
+        Routing::Set(Arc::clone(if remote_busy.is_some() { &ROUTED_REMOTE } else { &ROUTED }))
     } else {
         Routing::Handlers
     }
@@ -305,7 +305,7 @@ pub async fn dead_letter_source(world: World, lane: Lane) {
         }
         let (receipts, next) = take(&world, lane, true);
         if receipts.is_empty() {
-            wait(&world.bell(lane).died, &world, next).await;
+            wait(&world.wakeups(lane).died, &world, next).await;
             continue;
         }
         let ports = Ports::new(&world, Role::DeadLetter);
@@ -342,7 +342,7 @@ fn redrive(world: &World, lane: Lane) {
         }
     }
     drop(inner);
-    world.bell(lane).sent.notify_one();
+    world.wakeups(lane).sent.notify_one();
 }
 
 /// An operator who looks at records and acts on what was shown, sometimes too late.

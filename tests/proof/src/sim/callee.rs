@@ -14,7 +14,7 @@ use crate::model::rule::Rule;
 
 /// How often callees answer with something else than success, each in ten thousand.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Habits {
+pub struct CalleeRates {
     /// 5xx, and nothing is done.
     pub fails_before: u32,
     /// 5xx, after it was done.
@@ -91,13 +91,20 @@ impl Callees {
     }
 
     /// A call arrives.
-    pub fn receive(&mut self, delivery: &Delivery, terms: &Terms, habits: Habits, now: i64, rng: &mut Rng) -> Answered {
+    pub fn receive(
+        &mut self,
+        delivery: &Delivery,
+        terms: &Terms,
+        callee_rates: CalleeRates,
+        now: i64,
+        rng: &mut Rng,
+    ) -> Answered {
         self.calls += 1;
         let number = self.calls;
         self.judge(delivery, terms, number, now);
         let after = |rng: &mut Rng| rng.chance(5_000).then(|| Millis(rng.between(0, RETRY_AFTER_MAX.0)));
         let mut roll = u32::try_from(rng.below(10_000)).unwrap_or(0);
-        let Habits { fails_before, fails_after, busy, refuses, vague } = habits;
+        let CalleeRates { fails_before, fails_after, busy, refuses, vague } = callee_rates;
         let mut falls = |width: u32| {
             let falls = roll < width;
             roll = if falls { u32::MAX } else { roll - width.min(roll) };

@@ -4,7 +4,7 @@ use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 
-use super::callee::Habits;
+use super::callee::CalleeRates;
 use super::destination::{Conditions, DESTINATIONS, Edit, Edited};
 use super::fault::{Outage, Rates, Side};
 use super::rng::Rng;
@@ -59,17 +59,17 @@ pub struct Config {
     pub effects: bool,
     /// Calls that a handler in another language does not take, in ten thousand. On a day with effects it plans the events
     /// of some endpoints; `None` without it.
-    pub abroad: Option<u32>,
+    pub remote_busy: Option<u32>,
     /// Processes that find this handler slow, in ten thousand.
-    pub abroad_slow: u32,
+    pub remote_slow: u32,
     /// What the documents of the destinations say.
     pub conditions: Conditions,
     /// How those documents are edited.
     pub edits: Vec<Edit>,
     /// How the third parties answer.
-    pub habits: Habits,
+    pub callee_rates: CalleeRates,
     /// Calls of the dispatcher after which its process sleeps for longer than it may live, in ten thousand.
-    pub naps: u32,
+    pub freezes: u32,
     /// Between two actions of the operator, in milliseconds, on average. `None` without an operator.
     pub operator_every: Option<i64>,
     /// How many records an operator acts on at once, each several times.
@@ -127,12 +127,12 @@ impl Config {
             rollout: None,
             unrouted: None,
             effects: false,
-            abroad: None,
-            abroad_slow: 0,
+            remote_busy: None,
+            remote_slow: 0,
             conditions: Conditions::CALM,
             edits: Vec::new(),
-            habits: Habits::default(),
-            naps: 0,
+            callee_rates: CalleeRates::default(),
+            freezes: 0,
             operator_every: None,
             operators: 1,
             interference: 0,
@@ -177,12 +177,12 @@ impl Config {
             rollout: rng.chance(2_500).then(|| (from, from + rng.between(MINUTE, HOUR))),
             unrouted: rng.chance(1_500).then(|| (from, from + rng.between(MINUTE, 2 * HOUR))),
             effects: rng.chance(7_500),
-            abroad: draw_abroad(rng),
-            abroad_slow: rng.pick(&[0, 0, 2_000, 9_000]),
+            remote_busy: draw_remote(rng),
+            remote_slow: rng.pick(&[0, 0, 2_000, 9_000]),
             conditions: Conditions::draw(rng),
             edits: draw_edits(rng),
-            habits: draw_habits(rng),
-            naps: rng.pick(&[0, 0, 0, 500]),
+            callee_rates: draw_callee_rates(rng),
+            freezes: rng.pick(&[0, 0, 0, 500]),
             operator_every: rng.chance(6_000).then(|| rng.between(10 * MINUTE, 2 * HOUR)),
             operators: 1,
             interference: 0,
@@ -327,14 +327,14 @@ fn draw_edits(rng: &mut Rng) -> Vec<Edit> {
     (0..count).map(edit).collect()
 }
 
-fn draw_abroad(rng: &mut Rng) -> Option<u32> {
+fn draw_remote(rng: &mut Rng) -> Option<u32> {
     let (there, refuses) = (rng.chance(5_000), rng.pick(&[0, 200, 2_000]));
     there.then_some(refuses)
 }
 
-fn draw_habits(rng: &mut Rng) -> Habits {
+fn draw_callee_rates(rng: &mut Rng) -> CalleeRates {
     let mut rate = |choices: &[u32]| rng.pick(choices);
-    Habits {
+    CalleeRates {
         fails_before: rate(&[0, 300, 5_000]),
         fails_after: rate(&[0, 300, 2_500]),
         busy: rate(&[0, 300, 2_000]),

@@ -145,9 +145,10 @@ impl Caller for Outside {
             let Call::Deliver(carried) = call.clone() else { return Called::NotDone { retry_after: None } };
             let sent = carried.clone();
             let effect = move |inner: &mut Inner, now: i64| {
-                let habits = if inner.calm { super::callee::Habits::default() } else { inner.config.habits };
+                let callee_rates =
+                    if inner.calm { super::callee::CalleeRates::default() } else { inner.config.callee_rates };
                 let Inner { callees, rng, .. } = inner;
-                Some(callees.receive(&sent, &terms, habits, now, rng))
+                Some(callees.receive(&sent, &terms, callee_rates, now, rng))
             };
             // Without a connection there is no call. Once it was sent, silence says nothing.
             let lost = Answered { called: Called::Unclear { retry_after: None }, number: 0 };
@@ -167,7 +168,7 @@ impl Caller for Outside {
                 ports.world.lock().callees.heard_not_done(&carried, answered.number);
             }
             let called = ports.note_reply(&call, Reply::Called(called)).called();
-            ports.nap().await;
+            ports.freeze().await;
             called
         })
     }

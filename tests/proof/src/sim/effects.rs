@@ -46,7 +46,7 @@ pub async fn dispatch(world: World) {
             if !receipts.is_empty() {
                 break receipts;
             }
-            wait(&world.bell(Lane::Effects).sent, &world, next).await;
+            wait(&world.wakeups(Lane::Effects).sent, &world, next).await;
         };
         let (world, idle) = (world.clone(), Arc::clone(&idle));
         tokio::spawn(async move {

@@ -39,11 +39,11 @@ pub const TOTAL: &str = "total";
 pub(super) static ROUTED: LazyLock<Arc<RouteSet>> = LazyLock::new(|| routed(false));
 
 /// The same, but the events of some endpoints go to a handler in another language.
-pub(super) static ROUTED_ABROAD: LazyLock<Arc<RouteSet>> = LazyLock::new(|| routed(true));
+pub(super) static ROUTED_REMOTE: LazyLock<Arc<RouteSet>> = LazyLock::new(|| routed(true));
 
-fn routed(abroad: bool) -> Arc<RouteSet> {
+fn routed(remote: bool) -> Arc<RouteSet> {
     let here = json!({"builtin": LEDGER});
-    let there = if abroad { json!({"lambda": LEDGER}) } else { here.clone() };
+    let there = if remote { json!({"lambda": LEDGER}) } else { here.clone() };
     let route = |name: &str, endpoints: &[&str], handler: &Value, forward: &[&str]| {
         let mut route = json!({
             "name": name, "consumer": LEDGER, "endpoints": endpoints, "handler": handler, "destinations": DESTINATIONS,
@@ -56,7 +56,7 @@ fn routed(abroad: bool) -> Arc<RouteSet> {
     };
     let routes = [
         route("forwarded", &[FORWARDED], &here, &["crm"]),
-        route("abroad", &ABROAD, &there, &[]),
+        route("remote", &REMOTE_ENDPOINTS, &there, &[]),
         route("the rest", &["*"], &here, &[]),
     ];
     let set = json!({"version": 1, "otherwise": "ignore", "routes": routes}).to_string();
@@ -70,7 +70,7 @@ pub(super) const LEDGER: &str = "ledger";
 const FORWARDED: &str = "github";
 
 /// The endpoints whose events another language handles, on some days.
-const ABROAD: [&str; 2] = ["stripe", "meta_whatsapp"];
+const REMOTE_ENDPOINTS: [&str; 2] = ["stripe", "meta_whatsapp"];
 
 /// The destinations that a fact has an effect at, on a day with effects.
 fn destinations_of(fact: &str) -> &'static [&'static str] {

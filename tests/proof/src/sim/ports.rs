@@ -122,7 +122,7 @@ impl Ports {
             effect(&mut inner, now);
             inner.late -= 1;
             drop(inner);
-            world.ring();
+            world.wake();
         });
     }
 
@@ -130,7 +130,7 @@ impl Ports {
         let now = self.world.now();
         let reply = effect(&mut self.world.lock(), now);
         if edge.side == Side::Queue {
-            self.world.ring();
+            self.world.wake();
         }
         reply
     }
@@ -254,7 +254,7 @@ impl Ports {
     }
 
     /// An item as the next release would write it.
-    fn dressed(&self, mut write: Write) -> Write {
+    fn as_release_writes(&self, mut write: Write) -> Write {
         if let (Release::Next, Table::Inbox, Action::Put(item)) = (self.release, write.table, &mut write.action) {
             item.insert(attribute::SCHEMA_VERSION.to_owned(), NEXT_VERSION.into());
         }
@@ -312,14 +312,14 @@ impl Ports {
 
     /// Whether this process may sleep. Meanwhile its time-out does not run either.
     pub(super) fn sleeps(&self) -> bool {
-        self.world.lock().config.naps > 0
+        self.world.lock().config.freezes > 0
     }
 
     /// Sometimes the process sleeps for longer than it may live, and then continues.
-    pub(super) async fn nap(&self) {
+    pub(super) async fn freeze(&self) {
         let length = {
             let mut inner = self.world.lock();
-            let chance = if inner.calm || self.undisturbed { 0 } else { inner.config.naps };
+            let chance = if inner.calm || self.undisturbed { 0 } else { inner.config.freezes };
             let shortest = inner.config.timing.dispatcher_timeout.0;
             if inner.rng.chance(chance) { inner.rng.between(shortest, 30 * shortest) } else { return }
         };
@@ -396,7 +396,7 @@ impl Store for Ports {
         self.let_others_in(&carried).await;
         let edge = self.edge(purpose, true, Side::Store);
         let (role, release) = (self.role, self.release);
-        let carried = self.dressed(carried);
+        let carried = self.as_release_writes(carried);
         let effect = move |inner: &mut Inner, now: i64| carry_out(inner, now, role, release, &carried);
         let answers = Answers {
             conflict: Some(Written::TransactionConflict),
@@ -405,7 +405,7 @@ impl Store for Ports {
         };
         let written = self.call(edge, answers, effect).await;
         if purpose == Purpose::GuardCall {
-            self.nap().await;
+            self.freeze().await;
         }
         match &call {
             Call::WriteEach(_) => self.note_reply(&call, Reply::WrittenEach(vec![written])).written_each(1).remove(0),
@@ -420,7 +420,7 @@ impl Store for Ports {
     async fn commit(&self, writes: &[Write]) -> Committed {
         let call = self.mutated(Call::Commit(writes.to_vec()));
         let Call::Commit(carried) = call.clone() else { return Committed::Unavailable };
-        let carried: Vec<_> = carried.into_iter().map(|write| self.dressed(write)).collect();
+        let carried: Vec<_> = carried.into_iter().map(|write| self.as_release_writes(write)).collect();
         let conflict = Committed::Cancelled(vec![CancellationReason::Transient; carried.len()]);
         let effect = move |inner: &mut Inner, now: i64| {
             let seen_at = inner.index_seen_at(now);

@@ -18,10 +18,10 @@ use super::world::Inner;
 
 /// The handlers in other languages that a process can call. It may have found them slow before.
 pub(super) fn handlers(ports: &Ports) -> RemoteHandlers {
-    let handlers = RemoteHandlers::new(Some(Box::new(Abroad(ports.clone()))), None);
+    let handlers = RemoteHandlers::new(Some(Box::new(RemoteLedger(ports.clone()))), None);
     let is_slow = {
         let mut inner = ports.world.lock();
-        let slow = if inner.calm { 0 } else { inner.config.abroad_slow };
+        let slow = if inner.calm { 0 } else { inner.config.remote_slow };
         inner.rng.chance(slow)
     };
     if is_slow {
@@ -36,9 +36,9 @@ const CALLS_UNTIL_SLOW: usize = 2;
 
 /// The handler as a process reaches it.
 #[derive(Debug)]
-struct Abroad(Ports);
+struct RemoteLedger(Ports);
 
-impl CallHandler for Abroad {
+impl CallHandler for RemoteLedger {
     fn call<'a>(
         &'a self,
         _: &'a str,
@@ -47,7 +47,7 @@ impl CallHandler for Abroad {
         Box::pin(async move {
             let Self(ports) = self;
             let takes_it = |inner: &mut Inner, _| {
-                let busy = if inner.calm { 0 } else { inner.config.abroad.unwrap_or(0) };
+                let busy = if inner.calm { 0 } else { inner.config.remote_busy.unwrap_or(0) };
                 !inner.rng.chance(busy)
             };
             let edge = ports.edge("call handler", false, Side::Handler);

@@ -83,12 +83,12 @@ const LANES: usize = 3;
 pub struct World {
     inner: Arc<Mutex<Inner>>,
     begins: Instant,
-    bells: Arc<[Bell; LANES]>,
+    wakeups: Arc<[Wakeups; LANES]>,
 }
 
 /// What wakes the event sources of a lane.
 #[derive(Debug, Default)]
-pub struct Bell {
+pub struct Wakeups {
     /// Something was sent.
     pub sent: Notify,
     /// A message came to the dead-letter queue.
@@ -130,18 +130,18 @@ impl World {
             attempts: BTreeMap::new(),
             claims: 0,
         };
-        Self { inner: Arc::new(Mutex::new(inner)), begins: Instant::now(), bells: Arc::default() }
+        Self { inner: Arc::new(Mutex::new(inner)), begins: Instant::now(), wakeups: Arc::default() }
     }
 
-    /// The bell of a lane.
-    pub fn bell(&self, lane: Lane) -> &Bell {
-        &self.bells[lane as usize]
+    /// The wakeups of a lane.
+    pub fn wakeups(&self, lane: Lane) -> &Wakeups {
+        &self.wakeups[lane as usize]
     }
 
     /// Something may have been sent, on any lane.
-    pub fn ring(&self) {
-        for bell in self.bells.iter() {
-            bell.sent.notify_one();
+    pub fn wake(&self) {
+        for wakeups in self.wakeups.iter() {
+            wakeups.sent.notify_one();
         }
     }
 

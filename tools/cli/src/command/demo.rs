@@ -106,7 +106,7 @@ struct Report {
 }
 
 /// The stack that the demo delivers to.
-struct Ground {
+struct DemoStack {
     own: Option<Own>,
     url: String,
     store: DynamoStore,
@@ -133,17 +133,17 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         arguments.seed,
         &run_name(&arguments),
     );
-    let ground = Ground::prepare(&arguments).await?;
+    let stack = DemoStack::prepare(&arguments).await?;
     let expected_refused = plan.requests.iter().filter(|it| matches!(it.kind, Kind::Forged | Kind::Stale)).count();
-    let delivered = deliver(&ground, &plan, usize::try_from(arguments.concurrency).unwrap_or(1)).await?;
+    let delivered = deliver(&stack, &plan, usize::try_from(arguments.concurrency).unwrap_or(1)).await?;
     if arguments.kill > 0 {
         output::note("What the killed dispatcher held comes back after six minutes: wait for it.");
     }
-    let census = settle(&ground.store, &plan, Duration::from_mins(arguments.wait_minutes)).await?;
-    let calls = ground.own.as_ref().map(|own| own.stack.calls().clone()).unwrap_or_default();
-    let outside = ground.own.as_ref().map(|own| own.receiver.outside(&plan.invoices));
+    let census = settle(&stack.store, &plan, Duration::from_mins(arguments.wait_minutes)).await?;
+    let calls = stack.own.as_ref().map(|own| own.stack.calls().clone()).unwrap_or_default();
+    let outside = stack.own.as_ref().map(|own| own.receiver.outside(&plan.invoices));
     let report = report(&delivered, census, outside, &calls, plan.expected.len(), arguments.seed);
-    if let Some(own) = ground.own {
+    if let Some(own) = stack.own {
         own.stack.shutdown().await;
     }
     let good = report.is_good(expected_refused, &calls);
@@ -160,7 +160,7 @@ fn run_name(arguments: &Arguments) -> String {
     if arguments.url.is_some() { now_unix().to_string() } else { "demo".to_owned() }
 }
 
-impl Ground {
+impl DemoStack {
     async fn prepare(arguments: &Arguments) -> Result<Self, Failure> {
         if let Some(url) = &arguments.url {
             let store = arguments.target.store().await?;
@@ -251,11 +251,11 @@ fn secrets(folder: &DataFolder) -> Result<BTreeMap<&'static str, String>, Failur
     ENDPOINTS.iter().map(|(id, _)| Ok((*id, newest(&parse_id(id)?)?))).collect()
 }
 
-async fn deliver(ground: &Ground, plan: &Plan, concurrency: usize) -> Result<Vec<(Kind, Delivered)>, Failure> {
+async fn deliver(stack: &DemoStack, plan: &Plan, concurrency: usize) -> Result<Vec<(Kind, Delivered)>, Failure> {
     let deliveries =
-        plan.requests.iter().map(|it| Ok((it.kind, ground.delivery(it)?))).collect::<Result<Vec<_>, Failure>>()?;
+        plan.requests.iter().map(|it| Ok((it.kind, stack.delivery(it)?))).collect::<Result<Vec<_>, Failure>>()?;
     let bar = bar("delivering", deliveries.len());
-    let sender = Sender::new(&ground.url, PROVIDER_ATTEMPTS_MAX);
+    let sender = Sender::new(&stack.url, PROVIDER_ATTEMPTS_MAX);
     let delivered = futures::stream::iter(deliveries)
         .map(|(kind, delivery)| {
             let (sender, bar) = (sender.clone(), bar.clone());

@@ -20,7 +20,7 @@ use crate::lambda::{Code, Functions};
 use crate::output;
 use crate::select::READS_AT_ONCE;
 #[cfg(feature = "aws")]
-use crate::target::Surroundings;
+use crate::target::AwsStatus;
 use crate::target::{OpenStack, RunningStack, Target, store_unavailable};
 #[cfg(feature = "aws")]
 use crate::watch::{Alarm, Watch, no_alarms, oldest_message};
@@ -71,7 +71,7 @@ struct Due {
 
 /// Everything that is printed. It is read during outages, so a service that does not answer must not hide the others.
 #[derive(Debug)]
-struct Glance {
+struct StackStatus {
     pending: Result<Due, Failure>,
     waiting: Result<Due, Failure>,
     /// Effects that wait for a call.
@@ -90,7 +90,7 @@ struct Glance {
     /// The stack on this machine. `None` for any other.
     local: Option<RunningStack>,
     #[cfg(feature = "aws")]
-    aws: Option<Surroundings>,
+    aws: Option<AwsStatus>,
 }
 
 /// Something that needs a person: a word for programs, and what to do.
@@ -100,7 +100,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let target = &arguments.target;
     let now = System.moment().now;
     #[cfg(feature = "aws")]
-    let aws = if target.is_copy() { None } else { target.surroundings(now).await? };
+    let aws = if target.is_copy() { None } else { target.aws_status(now).await? };
     let (Records { pending, waiting, effects, dead, dead_effects }, depths) =
         futures::join!(records(target, now), depths(target));
     #[cfg(feature = "aws")]
@@ -113,7 +113,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if let (true, Err(failure), Err(_)) = (target.stack.is_none() || is_usage(&pending), &pending, &queue) {
         return Err(failure.clone());
     }
-    let report = Glance {
+    let report = StackStatus {
         pending,
         waiting,
         effects,
@@ -240,7 +240,7 @@ struct Depths {
 impl Depths {
     /// Adds what CloudWatch says of the ages of messages. Where it does not answer, the alarms are not known either, and that is
     /// told.
-    async fn with_ages(mut self, aws: &Surroundings, now: EpochMs) -> Self {
+    async fn with_ages(mut self, aws: &AwsStatus, now: EpochMs) -> Self {
         let depths = [&mut self.queue, &mut self.slow_queue, &mut self.effects_queue, &mut self.dead_letters];
         let ask = async |depth: &mut Depth| {
             depth.oldest = oldest_message(&aws.config, &depth.name, now).await.unwrap_or_default();
@@ -320,7 +320,7 @@ fn unavailable(error: &(dyn std::error::Error + 'static)) -> Failure {
     )
 }
 
-impl Glance {
+impl StackStatus {
     /// What could not be read, and why.
     fn unknown(&self) -> Vec<(&'static str, &Failure)> {
         let parts = [
@@ -506,7 +506,7 @@ fn of_another_release(version: &str) -> String {
 }
 
 #[cfg(feature = "aws")]
-fn needs_on_aws(aws: &Surroundings, now: EpochMs) -> Vec<Need> {
+fn needs_on_aws(aws: &AwsStatus, now: EpochMs) -> Vec<Need> {
     let off = aws.functions.as_ref().map_or_else(|_| Vec::new(), needs_of_functions);
     let Ok(watch) = &aws.watch else { return off };
     let raised = |alarm: &Alarm| {
@@ -541,7 +541,7 @@ fn needs_of_functions(functions: &Functions) -> Vec<Need> {
 }
 
 #[cfg(feature = "aws")]
-fn json_of(aws: &Surroundings, now: EpochMs) -> serde_json::Value {
+fn json_of(aws: &AwsStatus, now: EpochMs) -> serde_json::Value {
     let watch = aws.watch.as_ref().ok();
     let alarms = |watch: &Watch| {
         let alarm = |alarm: &Alarm| json!({ "name": alarm.name, "severity": alarm.severity() });
@@ -566,7 +566,7 @@ fn json_of(aws: &Surroundings, now: EpochMs) -> serde_json::Value {
 }
 
 #[cfg(feature = "aws")]
-fn rows_of(aws: &Surroundings, now: EpochMs) -> Vec<[String; 3]> {
+fn rows_of(aws: &AwsStatus, now: EpochMs) -> Vec<[String; 3]> {
     let row = |name: &str, value: String, more: &str| [name.to_owned(), value, more.to_owned()];
     let unknown = || "not known".to_owned();
     let watch = aws.watch.as_ref().ok();

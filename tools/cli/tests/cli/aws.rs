@@ -45,7 +45,7 @@ pub(crate) struct Asked {
 
 /// What a request meets in place of its usual answer, or before it. It is no fault of the proofs: a service of AWS answers
 /// with a code, and others change what it keeps.
-pub(crate) enum Snag {
+pub(crate) enum Interception {
     /// Nothing.
     Passed,
     /// It is not carried out, and answered with this code.
@@ -84,7 +84,7 @@ pub(crate) struct Account {
     /// All requests.
     pub(crate) asked: Vec<Asked>,
     /// What the next requests of an operation meet.
-    pub(crate) snags: VecDeque<(&'static str, Snag)>,
+    pub(crate) snags: VecDeque<(&'static str, Interception)>,
     /// The alarms, of every stack.
     pub(crate) alarms: Vec<Alarm>,
     /// The functions of Lambda.
@@ -313,7 +313,7 @@ impl Aws {
     /// An account that refuses every request to Parameter Store.
     pub(crate) fn refusing(code: &'static str) -> Self {
         let aws = Self::start();
-        aws.account().snags.extend((0..20).map(|_| ("GetParameter", Snag::Answered(code))));
+        aws.account().snags.extend((0..20).map(|_| ("GetParameter", Interception::Answered(code))));
         aws
     }
 
@@ -404,14 +404,14 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     account.asked.push(Asked { operation: operation.clone(), body: body.clone(), authorization });
     let next = account.snags.iter().position(|(of, _)| *of == operation);
     let met = next.and_then(|at| account.snags.remove(at)).map(|(_, snag)| snag);
-    if let Some(Snag::Overtaken(value)) = &met {
+    if let Some(Interception::Overtaken(value)) = &met {
         // A version may be named behind a colon.
         account.put(body["Name"].as_str().unwrap().split(':').next().unwrap(), value);
     }
-    if let Some(Snag::Removed) = &met {
+    if let Some(Interception::Removed) = &met {
         account.parameters.remove(body["Name"].as_str().unwrap());
     }
-    let (status, kind, bytes) = if let Some(Snag::Answered(code)) = met {
+    let (status, kind, bytes) = if let Some(Interception::Answered(code)) = met {
         refusal(&operation, code)
     } else if let Some(function) = function {
         account.lambda(&operation, &function)
@@ -429,7 +429,7 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
             Err(code) => refusal(&operation, code),
         }
     };
-    if let Some(Snag::ReplyLost) = met {
+    if let Some(Interception::ReplyLost) = met {
         return;
     }
     let date = jiff::Timestamp::from_second(i64::try_from(now() + account.ahead_seconds).unwrap()).unwrap();

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use serde_json::json as object;
 
 use crate::audits::Tables;
-use crate::aws::{Alarm, Aws, CALLER, Request, SIGNED_IN, Snag, now, outputs_of};
+use crate::aws::{Alarm, Aws, CALLER, Interception, Request, SIGNED_IN, now, outputs_of};
 use crate::operators::Stack;
 use crate::support::{Ended, Workspace, json, text, wait_until};
 
@@ -97,7 +97,7 @@ fn an_order_keeps_to_the_retention_of_its_stack() {
     assert!((41 * 86_400 - 600..=41 * 86_400).contains(&left), "{left} s");
     assert_eq!(shown["operations"][0]["by"], CALLER);
 
-    aws.account().snags.push_back(("GetCallerIdentity", Snag::Answered("ExpiredToken")));
+    aws.account().snags.push_back(("GetCallerIdentity", Interception::Answered("ExpiredToken")));
     discard("evt_1").exits(3).says("sign in again");
     assert_eq!(stack.show("evt_1")["state"], "DEAD");
 }
@@ -246,7 +246,7 @@ fn status_tells_of_alarms_the_relay_and_the_caller() {
     assert!(printed.contains("page RelayCannotSend, raised for 10m"), "{printed}");
     assert!(printed.contains("See docs/runbook.md#the-relay-cannot-send-or-cannot-look"), "{printed}");
 
-    aws.account().snags.push_back(("DescribeAlarms", Snag::Answered("AccessDenied")));
+    aws.account().snags.push_back(("DescribeAlarms", Interception::Answered("AccessDenied")));
     let blind = status(&[]).exits(3).says("ask for the permission cloudwatch:DescribeAlarms");
     assert!(text(&blind).contains("PENDING"), "the rest is shown: {}", text(&blind));
 
@@ -268,7 +268,7 @@ fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
     let status = || stack.workspace.run_with_environment(&["status", "--stack", "inbox", "--json"], &variables);
     aws.account().relay_ran_at = Some(now() - 20);
     aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WorkerFails", "See docs/runbook.md", true));
-    aws.account().snags.push_back(("GetCallerIdentity", Snag::Answered("ExpiredToken")));
+    aws.account().snags.push_back(("GetCallerIdentity", Interception::Answered("ExpiredToken")));
     wait_until("the queue is empty", || json(&stack.run(&["status", "--json"]))["queue"]["in_flight"] == 0);
     let told = status().exits(3);
     let unknown = ["pending", "waiting", "effects", "dead", "caller"].map(|part| format!("{part}_unknown"));
@@ -318,6 +318,6 @@ fn status_tells_what_code_runs_since_when_and_what_is_off() {
         }
     }
     aws.account().off = None;
-    aws.account().snags.push_back(("ListEventSourceMappings", Snag::Answered("AccessDeniedException")));
+    aws.account().snags.push_back(("ListEventSourceMappings", Interception::Answered("AccessDeniedException")));
     status(&[]).exits(3).says("ask for the permission lambda:ListEventSourceMappings");
 }

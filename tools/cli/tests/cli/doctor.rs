@@ -8,7 +8,7 @@ use hookonce_runtime::route::{Packed, RoutePointer, pack};
 use serde_json::{Value, json as object};
 
 use crate::audits::Tables;
-use crate::aws::{Alarm, Aws, CALLER, Snag, now, outputs_of};
+use crate::aws::{Alarm, Aws, CALLER, Interception, now, outputs_of};
 use crate::operators::Stack;
 use crate::support::{Ended, Workspace, json, text};
 
@@ -84,9 +84,9 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     assert!(text(&doctor()).contains("1 id(s) without one"), "{}", text(&doctor()));
     assert_eq!(doctor().status.code(), Some(0), "an id without an endpoint does no harm");
     documents_of_effects_and_routes(&aws, &told, &|| json(&doctor()));
-    aws.account().snags.push_back(("GetCallerIdentity", Snag::Answered("ExpiredToken")));
+    aws.account().snags.push_back(("GetCallerIdentity", Interception::Answered("ExpiredToken")));
     told(3, &["credentials"], "sign in again");
-    aws.account().snags.push_back(("DescribeAlarms", Snag::Answered("AccessDenied")));
+    aws.account().snags.push_back(("DescribeAlarms", Interception::Answered("AccessDenied")));
     told(3, &["alarms"], "ask for the permission cloudwatch:DescribeAlarms");
     what_status_needs(&aws, &told);
     aws.account().relay_ran_at = Some(now() - 20);
@@ -128,7 +128,7 @@ fn what_status_needs(aws: &Aws, told: &dyn Fn(i32, &[&str], &str)) {
         ("ListEventSourceMappings", "functions", "lambda:ListEventSourceMappings"),
         ("GetMetricStatistics", "metrics", "cloudwatch:GetMetricStatistics"),
     ] {
-        aws.account().snags.push_back((operation, Snag::Answered("AccessDenied")));
+        aws.account().snags.push_back((operation, Interception::Answered("AccessDenied")));
         told(3, &[check], &format!("ask for the permission {permission}"));
     }
     aws.account().off = Some("inbox-worker");

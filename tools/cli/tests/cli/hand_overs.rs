@@ -4,7 +4,7 @@ use std::process::Output;
 
 use serde_json::{Value, json as object};
 
-use crate::aws::{Aws, MESSAGE_ID, REQUEST_ID, Snag, written_by_the_template};
+use crate::aws::{Aws, Interception, MESSAGE_ID, REQUEST_ID, written_by_the_template};
 use crate::support::{Workspace, json, text};
 
 const QUEUE: &str = "https://sqs.us-east-1.amazonaws.com/123456789012/jobs.fifo";
@@ -136,7 +136,7 @@ fn a_refusal_of_a_service_is_told_with_what_to_do() {
         (function, "RequestTooLargeException: 1048576", 413, "refused", "at most 1 MB"),
     ] {
         let (code, message) = refusal.split_once(": ").unwrap();
-        let fail = || deployed.aws.account().snags.push_back((operation, Snag::Answered(refusal)));
+        let fail = || deployed.aws.account().snags.push_back((operation, Interception::Answered(refusal)));
         fail();
         let tested = deployed.run(&["test", id, "--yes", "--json"]);
         let said = json(&tested);
@@ -156,7 +156,7 @@ fn a_refusal_of_a_service_is_told_with_what_to_do() {
 fn a_hand_over_without_an_answer_may_have_been_done_and_is_not_repeated() {
     let deployed = Deployed::new();
     for (id, operation) in [("jobs", "SendMessage"), ("billing", "Invoke")] {
-        deployed.aws.account().snags.push_back((operation, Snag::ReplyLost));
+        deployed.aws.account().snags.push_back((operation, Interception::ReplyLost));
         let said = json(&deployed.run(&["test", id, "--yes", "--json"]));
         assert_eq!((&said["trouble"], &said["outcome"]), (&object!("no_answer"), &object!("unclear")), "{said}");
         assert_eq!(said["then"], "the effect is called again with the same key");

@@ -7,7 +7,7 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_runtime::index::{IdShard, parameter, shard};
 use serde_json::{Value, json as object};
 
-use crate::aws::{Account, Aws, Snag, now, outputs_of, written_by_the_template};
+use crate::aws::{Account, Aws, Interception, now, outputs_of, written_by_the_template};
 use crate::operators::Stack;
 use crate::support::{Ended, Workspace, interrupt, json, send_interrupt, text, wait_until};
 use crate::terminal::signature;
@@ -118,8 +118,8 @@ fn an_endpoint_of_a_stack_is_managed_with_the_same_words() {
 fn an_endpoint_whose_second_listing_fails_is_told_with_its_secret() {
     let stack = Deployed::added("other");
     // The outputs, and the first listing.
-    stack.aws.account().snags.extend([("GetParameter", Snag::Passed), ("GetParameter", Snag::Passed)]);
-    stack.aws.account().snags.push_back(("GetParameter", Snag::Answered("AccessDeniedException")));
+    stack.aws.account().snags.extend([("GetParameter", Interception::Passed), ("GetParameter", Interception::Passed)]);
+    stack.aws.account().snags.push_back(("GetParameter", Interception::Answered("AccessDeniedException")));
     let added = stack.run(&["add", "shop", "--provider", "stripe"]).exits(3);
     let secret = String::from_utf8(added.stdout.clone()).unwrap().trim().to_owned();
     assert_eq!(stack.document("shop")["secrets"], object!([secret]));
@@ -131,14 +131,18 @@ fn an_endpoint_whose_second_listing_fails_is_told_with_its_secret() {
 #[test]
 fn a_lost_reply_is_no_other_writer() {
     let stack = Deployed::new();
-    stack.aws.account().snags.extend([("PutParameter", Snag::ReplyLost), ("PutParameter", Snag::ReplyLost)]);
+    stack
+        .aws
+        .account()
+        .snags
+        .extend([("PutParameter", Interception::ReplyLost), ("PutParameter", Interception::ReplyLost)]);
     stack.run(&["add", "shop", "--provider", "stripe"]).exits(0);
     assert!(stack.is_listed("shop"));
     // The index was written twice; let the document's write lose its reply, too.
-    stack.aws.account().snags.push_back(("PutParameter", Snag::ReplyLost));
+    stack.aws.account().snags.push_back(("PutParameter", Interception::ReplyLost));
     stack.run(&["rotate", "shop"]).exits(0);
     assert_eq!(stack.secrets("shop"), 2);
-    stack.aws.account().snags.push_back(("DeleteParameter", Snag::ReplyLost));
+    stack.aws.account().snags.push_back(("DeleteParameter", Interception::ReplyLost));
     stack.run(&["remove", "shop", "--yes"]).exits(0);
 }
 
@@ -149,7 +153,7 @@ fn a_create_whose_reply_is_lost_finds_its_own_document() {
     // The index of another shard may be written first, so only the document's own write is counted.
     stack.run(&["import", &file]);
     stack.aws.account().parameters.remove(&name("shop"));
-    stack.aws.account().snags.push_back(("PutParameter", Snag::ReplyLost));
+    stack.aws.account().snags.push_back(("PutParameter", Interception::ReplyLost));
     let imported = stack.run(&["import", &file, "--json"]).exits(0);
     assert_eq!(json(&imported)["imported"], 1, "{}", text(&imported));
 }
@@ -159,7 +163,7 @@ fn a_create_whose_reply_is_lost_finds_its_own_document() {
 fn a_rotation_that_meets_another_one_says_so() {
     let stack = Deployed::added("shop");
     let others = stack.document("shop").to_string().replace("whsec_", "whsec_other");
-    stack.aws.account().snags.push_back(("PutParameter", Snag::Overtaken(others)));
+    stack.aws.account().snags.push_back(("PutParameter", Interception::Overtaken(others)));
     let rotated = stack.run(&["rotate", "shop"]).exits(2);
     let said = text(&rotated);
     assert!(said.contains("version 2") && said.contains("version 3, which is in force now"), "{said}");
@@ -171,7 +175,7 @@ fn a_rotation_that_meets_another_one_says_so() {
 #[test]
 fn a_rotation_that_meets_a_removal_says_that_it_brought_the_endpoint_back() {
     let stack = Deployed::added("shop");
-    stack.aws.account().snags.push_back(("PutParameter", Snag::Removed));
+    stack.aws.account().snags.push_back(("PutParameter", Interception::Removed));
     stack.run(&["rotate", "shop"]).exits(2).says("this write restored it").says("endpoint remove shop --stack inbox");
 }
 
@@ -219,7 +223,7 @@ fn secret_settings_are_hidden_and_public_ones_are_not() {
 #[test]
 fn a_write_that_meets_another_one_waits_and_comes_again() {
     let stack = Deployed::added("shop");
-    stack.aws.account().snags.push_back(("PutParameter", Snag::Answered("TooManyUpdates")));
+    stack.aws.account().snags.push_back(("PutParameter", Interception::Answered("TooManyUpdates")));
     let rotated = stack.run(&["rotate", "shop"]);
     assert_eq!((rotated.status.code(), stack.secrets("shop")), (Some(0), 2), "{}", text(&rotated));
 }
@@ -236,7 +240,7 @@ fn a_refused_write_says_what_to_do_about_its_cause() {
             "kms:Encrypt, kms:Decrypt and kms:GenerateDataKey",
         ),
     ] {
-        stack.aws.account().snags.push_back(("PutParameter", Snag::Answered(code)));
+        stack.aws.account().snags.push_back(("PutParameter", Interception::Answered(code)));
         stack.run(&["rotate", "shop"]).exits(3).says(said);
     }
 }
@@ -248,8 +252,8 @@ fn an_endpoint_that_changed_after_it_was_read_is_left_alone() {
     let changed = stack.document("shop").to_string();
     stack.aws.account().put(&name("shop"), &changed);
     let text_before = stack.aws.account().value(&name("shop")).unwrap().to_owned();
-    stack.aws.account().snags.extend([("GetParameter", Snag::Passed), ("GetParameter", Snag::Passed)]);
-    stack.aws.account().snags.push_back(("GetParameter", Snag::Overtaken(changed + " ")));
+    stack.aws.account().snags.extend([("GetParameter", Interception::Passed), ("GetParameter", Interception::Passed)]);
+    stack.aws.account().snags.push_back(("GetParameter", Interception::Overtaken(changed + " ")));
     stack.run(&["remove", "shop", "--yes"]).exits(2).says("was changed by someone else");
     assert_eq!(stack.aws.account().value(&name("shop")).unwrap(), text_before + " ");
 }
@@ -262,7 +266,7 @@ fn a_refusal_says_which_permission_is_missing_and_repeats_no_secret() {
         ("GetParametersByPath", &["list"], "ssm:GetParametersByPath"),
         ("DeleteParameter", &["remove", "shop", "--yes"], "ssm:DeleteParameter"),
     ] {
-        stack.aws.account().snags.push_back((operation, Snag::Answered("AccessDeniedException")));
+        stack.aws.account().snags.push_back((operation, Interception::Answered("AccessDeniedException")));
         let refused = stack.run(arguments).exits(3);
         let said = text(&refused);
         assert!(said.contains(&format!("ask for the permission {permission}")) && !said.contains("whsec_"), "{said}");
@@ -290,8 +294,8 @@ fn an_import_that_was_stopped_goes_on_when_it_is_run_again() {
     let all: String = (0..ENDPOINTS).map(|number| entry(&format!("shop-{number}"))).collect();
     let file = stack.workspace.write("endpoints.jsonl", all.as_bytes());
     // The index has at most 16 texts, so this one is in the middle of the documents.
-    stack.aws.account().snags.extend((0..30).map(|_| ("PutParameter", Snag::Passed)));
-    stack.aws.account().snags.push_back(("PutParameter", Snag::Answered("AccessDeniedException")));
+    stack.aws.account().snags.extend((0..30).map(|_| ("PutParameter", Interception::Passed)));
+    stack.aws.account().snags.push_back(("PutParameter", Interception::Answered("AccessDeniedException")));
     let import = ["import", file.as_str(), "--rate", "1000", "--json"];
     let first = stack.run(&import).exits(3).says("run the same command again: it does the rest");
     assert!((0..ENDPOINTS).all(|number| stack.is_listed(&format!("shop-{number}"))), "all are listed first");

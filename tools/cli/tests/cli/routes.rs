@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json as object};
 
-use crate::aws::{Aws, Snag, written_by_the_template};
+use crate::aws::{Aws, Interception, written_by_the_template};
 use crate::support::{Ended, Workspace, json, text, wait_until};
 
 const FILE: &str = "events/deliveries/stripe-invoice-paid.json";
@@ -143,7 +143,7 @@ fn a_destination_or_function_that_is_not_there_is_named_before_the_set_is_in_use
     assert_eq!(json(&checked), object!({ "valid": true, "faults": [], "missing": missing, "unchecked": [] }));
     assert_eq!(aws.account().count("GetFunctionConfiguration"), 2, "each is asked about once");
 
-    let denied = || ("GetFunctionConfiguration", Snag::Answered("AccessDeniedException: not authorized"));
+    let denied = || ("GetFunctionConfiguration", Interception::Answered("AccessDeniedException: not authorized"));
     aws.account().snags.extend([denied(), denied()]);
     let deployed = run(&["deploy"]);
     let told = text(&deployed);

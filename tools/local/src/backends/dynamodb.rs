@@ -110,12 +110,12 @@ pub(super) fn serve(
                 tracing::debug!(error = %Report::new(&error), "no TCP_NODELAY");
             }
         });
-        let front = Front { guard, database: store.database.clone() };
+        let server = StoreServer { guard, database: store.database.clone() };
         let sweeper = tokio::spawn(sweep_periodically(store, ttl_sweep_period));
         let (drain, draining) = tokio::sync::oneshot::channel::<()>();
         // Resolves when `drain` is dropped.
         let drained = async { drop(draining.await) };
-        let server = axum::serve(listener, front.router()).with_graceful_shutdown(drained);
+        let server = axum::serve(listener, server.router()).with_graceful_shutdown(drained);
         let mut server = std::pin::pin!(async { server.await });
         let served = tokio::select! {
             served = &mut server => served,
@@ -132,12 +132,12 @@ pub(super) fn serve(
 
 /// Checks who asks, and asks the database. Dynoxide has a server of its own, which answers everybody.
 #[derive(Clone)]
-struct Front {
+struct StoreServer {
     guard: Guard,
     database: Database,
 }
 
-impl Front {
+impl StoreServer {
     fn router(self) -> Router {
         Router::new().fallback(answer).with_state(self)
     }
@@ -146,14 +146,14 @@ impl Front {
 /// What a client reads of an answer.
 type Answer = (StatusCode, [(&'static str, String); 2], String);
 
-async fn answer(State(front): State<Front>, request: Request) -> Answer {
+async fn answer(State(server): State<StoreServer>, request: Request) -> Answer {
     let (Parts { headers, .. }, body) = request.into_parts();
     let answer = |status: StatusCode, body: String| {
         let id = Uuid::new_v4().simple().to_string().to_uppercase();
         (status, [("content-type", CONTENT_TYPE.to_owned()), ("x-amzn-requestid", id)], body)
     };
     // Before the body: it may be long, and a stranger's.
-    if !front.guard.admits(&headers) {
+    if !server.guard.admits(&headers) {
         return answer(StatusCode::FORBIDDEN, REFUSED.to_owned());
     }
     let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
@@ -161,7 +161,7 @@ async fn answer(State(front): State<Front>, request: Request) -> Answer {
     };
     let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok());
     let operation = target.and_then(|target| target.strip_prefix(TARGET_PREFIX)).unwrap_or_default();
-    match operations::carry_out(&front.database, operation, &body) {
+    match operations::carry_out(&server.database, operation, &body) {
         Ok(json) => answer(StatusCode::OK, json),
         Err(error) => answer(
             StatusCode::from_u16(error.status_code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),

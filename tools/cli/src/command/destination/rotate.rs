@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
 }
 
 /// Where a secret stands in a document.
-enum Spot {
+enum SecretPlace {
     Header(String),
     Signature,
     Address,
@@ -57,8 +57,8 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let stored = store.find(&id).await?;
     let mut document = stored.document(&id)?;
     let callee = id.check(&document)?.terms().callee;
-    let spot = spot(&document, &arguments)?;
-    let made = put(&mut document, &spot, given)?;
+    let place = place(&document, &arguments)?;
+    let made = put(&mut document, &place, given)?;
     if arguments.account.is_some() {
         document.account.clone_from(&arguments.account);
     }
@@ -91,24 +91,24 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 /// Where the secret stands that is meant.
-fn spot(document: &DestinationDocument, arguments: &Arguments) -> Result<Spot, Failure> {
+fn place(document: &DestinationDocument, arguments: &Arguments) -> Result<SecretPlace, Failure> {
     let named = |wanted: &str| document.headers.keys().find(|name| name.eq_ignore_ascii_case(wanted)).cloned();
     if arguments.url {
-        return Ok(Spot::Address);
+        return Ok(SecretPlace::Address);
     }
     if let Some(header) = &arguments.header {
-        return named(header).map(Spot::Header).ok_or_else(|| {
+        return named(header).map(SecretPlace::Header).ok_or_else(|| {
             let what = format!("the document has no header {header}");
             Failure::usage(what, "`hookonce destination show` lists its headers")
         });
     }
     if document.standard_webhooks_secret.is_some() && arguments.secret.is_none() {
-        return Ok(Spot::Signature);
+        return Ok(SecretPlace::Signature);
     }
     let only = || document.headers.keys().next().filter(|_| document.headers.len() == 1).cloned();
     match (named("authorization").or_else(only), document.standard_webhooks_secret.is_some()) {
-        (Some(header), false) => Ok(Spot::Header(header)),
-        (None, true) => Ok(Spot::Signature),
+        (Some(header), false) => Ok(SecretPlace::Header(header)),
+        (None, true) => Ok(SecretPlace::Signature),
         (Some(_), true) | (None, false) => Err(Failure::usage(
             "the document does not show which secret is meant",
             "pass `--header NAME` for a header, `--url` for the address; without `--secret`, a signature gets a new one",
@@ -117,8 +117,12 @@ fn spot(document: &DestinationDocument, arguments: &Arguments) -> Result<Spot, F
 }
 
 /// Puts a new secret there. Returns it if it was generated.
-fn put(document: &mut DestinationDocument, spot: &Spot, given: Option<String>) -> Result<Option<String>, Failure> {
-    if let (Spot::Signature, None) = (spot, &given) {
+fn put(
+    document: &mut DestinationDocument,
+    place: &SecretPlace,
+    given: Option<String>,
+) -> Result<Option<String>, Failure> {
+    if let (SecretPlace::Signature, None) = (place, &given) {
         let made = make_signing_secret();
         document.standard_webhooks_secret = Some(made.clone());
         return Ok(Some(made));
@@ -127,13 +131,13 @@ fn put(document: &mut DestinationDocument, spot: &Spot, given: Option<String>) -
     let given = given.ok_or_else(|| {
         Failure::usage("only the callee can make this secret", "pass `--secret -`, and give the one that it shows")
     })?;
-    match spot {
-        Spot::Header(name) => {
+    match place {
+        SecretPlace::Header(name) => {
             let old = document.headers.get(name).cloned().unwrap_or_default();
             document.headers.insert(name.clone(), with_scheme(&old, &given));
         }
-        Spot::Signature => document.standard_webhooks_secret = Some(given),
-        Spot::Address => document.url = Some(given),
+        SecretPlace::Signature => document.standard_webhooks_secret = Some(given),
+        SecretPlace::Address => document.url = Some(given),
     }
     Ok(None)
 }
