@@ -1,7 +1,7 @@
 //! The functions, each behind its own proxies: processes of the deployed binaries, or in this process where
 //! there are none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
@@ -37,7 +37,7 @@ use hookonce_worker::{WorkerFunction, handlers};
 use serde_json::{Value, from_value, json};
 
 use super::fault_plan::{FaultPlan, Role, RoleInjector};
-use super::handler::Handler;
+use super::handler::{self, Handler};
 use crate::support::endpoints::MemoryMaterials;
 use crate::support::stack::queues;
 use crate::support::wire::Proxy;
@@ -150,6 +150,7 @@ fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
         Role::Worker => {
             let (handlers, catalog) = (handlers::all(), Catalog::built_in());
             let routes = Routes::new(RouteFile::new(endpoints.join(ROUTES)), handlers.names());
+            let routes = routes.with_tables(BTreeSet::from([handler::alias()]));
             let remote = RemoteHandlers::none();
             let parts = WorkerParts { store, queue, ambient, handlers, remote, catalog, timing };
             let worker = Arc::new(WorkerFunction::new(parts, routes, silent));

@@ -69,9 +69,9 @@ pub(crate) fn route() -> Value {
     json!({ "name": REMOTE, "consumer": "counting", "endpoints": [REMOTE], "handler": {"lambda": REMOTE}, "tables": [REMOTE] })
 }
 
-/// Its table.
-pub(crate) fn table() -> Table {
-    Table::Own(TableAlias::parse(REMOTE).unwrap())
+/// The alias of its table.
+pub(crate) fn alias() -> TableAlias {
+    TableAlias::parse(REMOTE).unwrap()
 }
 
 /// A fresh stack with its table.
@@ -81,6 +81,6 @@ pub(crate) async fn stack() -> TestStack {
 
 /// How often it has counted in its table.
 pub(crate) async fn counted(stack: &TestStack) -> i64 {
-    let items = stack.scan(table()).await;
+    let items = stack.scan(Table::Own(alias())).await;
     items.iter().filter_map(|item| item.get(COUNT)?.as_i64()).sum()
 }

@@ -134,7 +134,7 @@ impl Runner {
     /// Leaves nothing for the next run to find.
     async fn clear(&mut self, at_rest: bool) {
         if at_rest {
-            for table in [Table::Inbox, Table::Domain, handler::table()] {
+            for table in [Table::Inbox, Table::Domain, Table::Own(handler::alias())] {
                 self.stack.clear(table).await;
             }
         } else {
