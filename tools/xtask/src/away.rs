@@ -1,5 +1,5 @@
 //! One handler is away, and another one answers nonsense, while deliveries run through the functions' binaries on DynamoDB
-//! Local and ElasticMQ. A third handler goes on. Then the two come back, what died is replayed, and every event must have been
+//! Local and ElasticMQ, or on the embedded stack. A third handler goes on. Then the two come back, what died is replayed, and every event must have been
 //! applied once.
 //!
 //! A day cannot be waited for here: a test with a clock of its own does (`tests/remote/trouble.rs`). Here the handler is away
@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::backends::{Running, Servers};
-use crate::kill::{HANDLERS, Language, routes};
+use crate::kill::{Backends, HANDLERS, Language, routes};
 use crate::process::{
     Background, Outcome, binaries, build_functions, build_hookonce, fresh_folder, json, output, wait_for, write,
 };
@@ -55,31 +54,32 @@ struct By {
 }
 
 /// Whether nothing was lost, doubled or killed that should not be.
-pub(crate) fn test() -> Outcome<bool> {
+pub(crate) fn test(language: Language, embedded: bool) -> Outcome<bool> {
+    language.is_built()?;
     fresh_folder(Path::new(DATA))?;
     let hookonce = build_hookonce()?;
     build_functions()?;
-    let servers = Servers::start(false)?;
+    let backends = Backends::start(embedded)?;
     let troubled = |handler| match handler {
         "payments" => "away",
         "builds" => "nonsense",
         handler => handler,
     };
     write(&data("routes.json"), routes(troubled))?;
-    let handlers = HANDLERS.map(|(handler, _)| format!("--handler={handler}={}", Language::Python.command(handler)));
+    let handlers = HANDLERS.map(|(handler, _)| format!("--handler={handler}={}", language.command(handler)));
     let nonsense =
         "env PYTHONPATH=clients/python/src:tools/xtask/src python3 -m hookonce.runtime nonsense.lambda_handler";
-    let mut dev = servers.command(&hookonce);
+    let mut dev = backends.command(&hookonce);
     dev.args(["dev", "--data", DATA, "--port", &PORT.to_string(), "--binaries"]).arg(binaries("release")?);
-    dev.args(handlers).arg(format!("--handler=nonsense={nonsense}")).args(Running::options());
+    dev.args(handlers).arg(format!("--handler=nonsense={nonsense}")).args(backends.options());
     let _stack = Background::start(&dev, &data("dev.log"))?;
     wait_for("the stack", &data("dev.log"), || data("stack.json").exists())?;
 
     std::thread::scope(|scope| {
-        let demo = scope.spawn(|| deliver(&servers, &hookonce));
+        let demo = scope.spawn(|| deliver(&backends, &hookonce));
         std::thread::sleep(TROUBLE);
         let counted = |endpoint| {
-            let answers = std::iter::repeat_with(|| stats(&servers, &hookonce, endpoint));
+            let answers = std::iter::repeat_with(|| stats(&backends, &hookonce, endpoint));
             answers.take(3).find_map(Result::ok).unwrap_or_default().by
         };
         wait_for("the events of the third handler", &data("dev.log"), || {
@@ -96,7 +96,7 @@ pub(crate) fn test() -> Outcome<bool> {
         write(&data("routes.json"), routes(|handler| handler))?;
         while !demo.is_finished() {
             std::thread::sleep(REPLAY_EVERY);
-            replay(&servers, &hookonce)?;
+            replay(&backends, &hookonce)?;
         }
         let report = demo.join().map_err(|_| "the deliveries ended early".to_owned())??;
         let Report { events, applied, applied_twice, lost, dead, pending, violations } = report;
@@ -111,22 +111,22 @@ pub(crate) fn test() -> Outcome<bool> {
     })
 }
 
-fn deliver(servers: &Running, hookonce: &Path) -> Outcome<Report> {
-    let mut demo = servers.command(hookonce);
+fn deliver(backends: &Backends, hookonce: &Path) -> Outcome<Report> {
+    let mut demo = backends.command(hookonce);
     demo.args(["demo", "--url", &format!("http://127.0.0.1:{PORT}"), "--deliveries", DELIVERIES, "--copies", "3"]);
     demo.args(["--concurrency", "12", "--wait-minutes", WAIT_MINUTES, "--json", "--data", DATA]);
     let output = demo.output().map_err(|error| format!("cannot start hookonce: {error}"))?;
     json(&String::from_utf8_lossy(&output.stdout))
 }
 
-fn stats(servers: &Running, hookonce: &Path, endpoint: &str) -> Outcome<Stats> {
-    let mut command = servers.command(hookonce);
+fn stats(backends: &Backends, hookonce: &Path, endpoint: &str) -> Outcome<Stats> {
+    let mut command = backends.command(hookonce);
     json(&output(command.args(["stats", "--endpoint", endpoint, "--json", "--data", DATA]))?)
 }
 
 /// Lets what died of nonsense run again. The command exits with 1 where nothing did.
-fn replay(servers: &Running, hookonce: &Path) -> Outcome {
-    let mut command = servers.command(hookonce);
+fn replay(backends: &Backends, hookonce: &Path) -> Outcome {
+    let mut command = backends.command(hookonce);
     command.args(["replay", "--state", "DEAD", "--endpoint", "github", "--yes", "--by", "prove", "--data", DATA]);
     let status = command.status().map_err(|error| format!("cannot start hookonce: {error}"))?;
     if matches!(status.code(), Some(0 | 1)) { Ok(()) } else { Err(format!("the replay ended with {status}")) }

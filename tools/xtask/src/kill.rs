@@ -58,15 +58,19 @@ struct Figures {
 }
 
 /// Where the tables and queues of a run are.
-enum Backends {
+pub(crate) enum Backends {
     Servers(Servers),
-    /// In the process of `hookonce dev`, which is not killed.
+    /// In the process of `hookonce dev`.
     Embedded,
 }
 
 impl Backends {
+    pub(crate) fn start(embedded: bool) -> Outcome<Self> {
+        if embedded { Ok(Self::Embedded) } else { Servers::start(false).map(Self::Servers) }
+    }
+
     /// A command that reaches them.
-    fn command(&self, program: impl AsRef<OsStr>) -> Program {
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Program {
         match self {
             Self::Servers(servers) => servers.command(program),
             Self::Embedded => Program::new(program),
@@ -74,7 +78,7 @@ impl Backends {
     }
 
     /// The options of `hookonce dev`.
-    fn options(&self) -> Vec<String> {
+    pub(crate) fn options(&self) -> Vec<String> {
         match self {
             Self::Servers(_) => Running::options().to_vec(),
             Self::Embedded => Vec::new(),
@@ -124,11 +128,17 @@ impl Language {
         }
     }
 
-    /// Writes the routes to the handlers, and returns the options that run them.
-    fn prepare(self) -> Outcome<Vec<String>> {
+    /// Whether the sample handlers can run.
+    pub(crate) fn is_built(self) -> Outcome {
         if self == Self::Typescript && !Path::new("clients/typescript/dist").exists() {
             return Err("scripts/check clients builds the handlers; run it first".to_owned());
         }
+        Ok(())
+    }
+
+    /// Writes the routes to the handlers, and returns the options that run them.
+    fn prepare(self) -> Outcome<Vec<String>> {
+        self.is_built()?;
         write(&data("routes.json"), routes(|handler| handler))?;
         let option = |(handler, _): (&str, &str)| format!("--handler={handler}={}", self.troubled(handler));
         let options = HANDLERS.map(option).into_iter().chain(["--handler-watch=clients/python/src".to_owned()]);
@@ -154,7 +164,7 @@ pub(crate) fn test(long: bool, language: Option<Language>, embedded: bool) -> Ou
     let hookonce = build_hookonce()?;
     build_functions()?;
     let handlers = language.map_or(Ok(Vec::new()), Language::prepare)?;
-    let backends = if embedded { Backends::Embedded } else { Backends::Servers(Servers::start(false)?) };
+    let backends = Backends::start(embedded)?;
     let mut dev = backends.command(&hookonce);
     dev.args(["dev", "--data", DATA, "--binaries"])
         .arg(binaries("release")?)

@@ -42,8 +42,15 @@ pub(crate) enum Part {
         #[arg(long)]
         short: bool,
     },
-    /// The functions' binaries on real backends, while one handler in Python is away and another one answers nonsense
-    Away,
+    /// The functions' binaries on real backends, while one handler is away and another one answers nonsense
+    Away {
+        /// The language of the handlers
+        #[arg(long, value_name = "LANGUAGE")]
+        handler: kill::Language,
+        /// On the embedded stack instead of DynamoDB Local and ElasticMQ
+        #[arg(long)]
+        embedded: bool,
+    },
     /// Every remote call times every fault, and every ordered pair of those
     Grid {
         /// Every single fault once more, on the wire between the release binaries and real backends
@@ -75,7 +82,7 @@ impl Part {
         match self {
             Self::Kill { length, handler, embedded } => kill::test(length.long, handler, embedded),
             Self::Effects { short } => effects::test(short),
-            Self::Away => away::test(),
+            Self::Away { handler, embedded } => away::test(handler, embedded),
             Self::Wire => wire(),
             Self::Fakes(length) => fakes(length.long),
             Self::Grid { real: true, .. } => grid_on_servers(),
