@@ -19,7 +19,6 @@ mod process;
 mod projects;
 mod prove;
 
-use std::path::PathBuf;
 use std::process::{Command as Program, ExitCode};
 
 use clap::{Parser, Subcommand};
@@ -44,10 +43,7 @@ enum Command {
     #[command(subcommand)]
     Prove(prove::Part),
     /// One project of each kind that `hookonce new` writes
-    Projects {
-        /// A Python with Lambda's own client of the Runtime API
-        client: PathBuf,
-    },
+    Projects(projects::Clients),
     /// Count what an event costs, and write docs/capacity.md
     Capacity,
     /// Count the lines of the product and of the tests, which must not be more
@@ -70,7 +66,7 @@ fn main() -> ExitCode {
         Command::RealBackends(command) => command.run(),
         Command::Emulator(emulator::Command::Test) => emulator::test(),
         Command::Prove(part) => part.run(),
-        Command::Projects { client } => projects::test(&client),
+        Command::Projects(clients) => projects::test(&clients),
         Command::Capacity => capacity(),
         Command::Lines => lines::run(),
         Command::Guide(part) => guide::run(&part),

@@ -43,7 +43,8 @@ macro_rules! draft {
     };
 }
 
-const COMMON: &[Draft] = &[draft!(".gitignore", "gitignore"), draft!("README.md"), draft!("samconfig.toml")];
+const COMMON: &[Draft] =
+    &[draft!(".gitignore", "gitignore"), draft!("README.md"), draft!("samconfig.toml"), draft!("stack-test.sh")];
 
 const NONE: &[Draft] = &[
     draft!(".cargo/config.toml", "cargo.toml"),
