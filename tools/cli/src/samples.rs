@@ -9,13 +9,6 @@ use serde_json::{Value, json};
 pub(crate) const ENDPOINTS: [(&str, &str); 3] =
     [("stripe", "stripe"), ("whatsapp", "meta_whatsapp"), ("github", "github")];
 
-/// What one distinct event must leave in the domain table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Expected {
-    /// The key of the item that marks it as applied.
-    pub(crate) domain_key: String,
-}
-
 /// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -47,8 +40,8 @@ pub(crate) struct Sample {
 pub(crate) struct Plan {
     /// The requests, in the order of sending.
     pub(crate) requests: Vec<Sample>,
-    /// One entry for each distinct event.
-    pub(crate) expected: Vec<Expected>,
+    /// The fact of each distinct event, with its tenant and consumer.
+    pub(crate) expected: Vec<String>,
     /// The id of each invoice of Stripe's events.
     pub(crate) invoices: Vec<String>,
 }
@@ -82,7 +75,7 @@ struct Maker {
 
 impl Maker {
     fn expect(&mut self, handler: &str, endpoint: &str, fact: &str) {
-        self.plan.expected.push(Expected { domain_key: format!("#dk#{endpoint}#{handler}#{fact}") });
+        self.plan.expected.push(format!("{endpoint}#{handler}#{fact}"));
     }
 
     fn stripe(&mut self, index: usize) -> Sample {
