@@ -2,7 +2,7 @@
 //! reply or is carried out late, and the process is killed before and after it. The faults are injected on the wire, below
 //! the SDK.
 //!
-//! `scripts/prove grid --real` names the functions' binaries in `TEST_BINARIES`, the address of their callee in
+//! `scripts/prove grid-real` names the functions' binaries in `TEST_BINARIES`, the address of their callee in
 //! `TEST_CALLEE_ADDRESS`, and the servers as for every other test. Processes then run the scenarios. Without binaries, two
 //! scenarios run in this process, so that a change that breaks the grid itself is noticed.
 //!
