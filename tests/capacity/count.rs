@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use hookonce_capacity::{PerEffect, PerEvent};
-use hookonce_proof::fault::Fault;
 use hookonce_protocol::item::{Item, Number, PARTITION_KEY, Value};
 use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::record::attribute;
@@ -11,7 +10,7 @@ use hookonce_protocol::write::Table;
 
 use crate::effects::{applied, keyed};
 use crate::support::samples::invoice_paid;
-use crate::support::{Harness, Operation, Script};
+use crate::support::{Fault, Harness, Operation, Script};
 
 type Items = BTreeMap<String, Item>;
 

@@ -8,19 +8,19 @@ use hookonce_protocol::time::Millis;
 use crate::contract::dynamodb;
 use crate::support::counting::{count, counted_fact, counting};
 use crate::support::stack::urls;
-use crate::support::wire::{HttpMessage, Injector, Proxy};
-use crate::support::{Fault, Harness, Script, Verdict, word};
+use crate::support::wire::{HttpMessage, Injector, Proxy, WireFault};
+use crate::support::{Harness, Script, Verdict, word};
 
 /// Injects one fault into every request for one operation, and counts them.
 #[derive(Debug)]
 struct Injected {
     operation: &'static str,
-    fault: Fault,
+    fault: WireFault,
     requests: AtomicUsize,
 }
 
 impl Injector for Injected {
-    async fn fault(&self, request: &HttpMessage) -> Option<Fault> {
+    async fn fault(&self, request: &HttpMessage) -> Option<WireFault> {
         let fault = request.asks_for(self.operation).then_some(self.fault)?;
         self.requests.fetch_add(1, Ordering::Relaxed);
         Some(fault)
@@ -28,7 +28,7 @@ impl Injector for Injected {
 }
 
 /// A stack whose functions reach the store through a proxy.
-async fn behind_a_proxy(total: Millis, operation: &'static str, fault: Fault) -> (Harness, Arc<Injected>, Proxy) {
+async fn behind_a_proxy(total: Millis, operation: &'static str, fault: WireFault) -> (Harness, Arc<Injected>, Proxy) {
     let mut harness = Harness::with(counting).await;
     let injected = Arc::new(Injected { operation, fault, requests: AtomicUsize::new(0) });
     let proxy = Proxy::start(urls().0, &injected).await;
@@ -38,7 +38,8 @@ async fn behind_a_proxy(total: Millis, operation: &'static str, fault: Fault) ->
 
 #[tokio::test]
 async fn a_commit_that_never_gets_a_reply_is_found_by_reading_the_record() {
-    let (harness, injected, _proxy) = behind_a_proxy(Millis::seconds(20), "TransactWriteItems", Fault::ReplyLost).await;
+    let (harness, injected, _proxy) =
+        behind_a_proxy(Millis::seconds(20), "TransactWriteItems", WireFault::ReplyLost).await;
     harness.deliver(&count("msg_1", "order-1")).await;
     harness.work().await;
     assert_eq!(injected.requests.load(Ordering::Relaxed), 3, "every attempt that the SDK has");
@@ -49,7 +50,7 @@ async fn a_commit_that_never_gets_a_reply_is_found_by_reading_the_record() {
 
 #[tokio::test]
 async fn a_store_that_never_answers_costs_no_more_than_the_time_out_of_the_claim() {
-    let (mut harness, _injected, _proxy) = behind_a_proxy(Millis(300), "PutItem", Fault::NoReply).await;
+    let (mut harness, _injected, _proxy) = behind_a_proxy(Millis(300), "PutItem", WireFault::NoReply).await;
     let webhook = harness.webhook(&Script::none());
     let event = count("msg_1", "order-1").event(&harness.clock);
     let limit = std::time::Duration::from_mins(1);

@@ -12,13 +12,13 @@ use serde_json::json;
 use crate::contract::{dynamodb, sqs};
 use crate::effects::keyed;
 use crate::remote::count_at_once;
+use crate::support::Harness;
 use crate::support::call_names::name_of;
 use crate::support::counting::counting;
 use crate::support::remote::{FakeHandlers, Reaction};
 use crate::support::routes::MemoryRoutes;
 use crate::support::stack::urls;
-use crate::support::wire::{HttpMessage, Injector, Proxy};
-use crate::support::{Fault, Harness};
+use crate::support::wire::{HttpMessage, Injector, Proxy, WireFault};
 
 /// Long enough that only the lost reply ends an attempt.
 const CALL_MAX: Millis = Millis::seconds(20);
@@ -80,13 +80,13 @@ impl Replies {
 }
 
 impl Injector for Replies {
-    async fn fault(&self, request: &HttpMessage) -> Option<Fault> {
+    async fn fault(&self, request: &HttpMessage) -> Option<WireFault> {
         let name = name_of(request)?;
         self.calls.lock().unwrap().insert(name.to_owned());
         let is_first = request.header("amz-sdk-request").unwrap().contains("attempt=1");
         let fault = match &self.interference {
-            Interference::Lost(lost) if is_first && lost.includes(name) => Fault::ReplyLost,
-            Interference::Pretended(pretended) if pretended == name => Fault::FalseSuccess,
+            Interference::Lost(lost) if is_first && lost.includes(name) => WireFault::ReplyLost,
+            Interference::Pretended(pretended) if pretended == name => WireFault::FalseSuccess,
             Interference::None | Interference::Lost(_) | Interference::Pretended(_) => return None,
         };
         *self.struck.lock().unwrap() += 1;

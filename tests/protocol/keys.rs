@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use hookonce_protocol::item::{PARTITION_KEY, fields};
 use hookonce_protocol::key::{
-    ClaimId, DOMAIN_KEY_PREFIX, DomainKey, EndpointId, ITEM_KEY_BYTES_MAX, ItemKey, PARTS_BYTES_MAX, RecordKey,
-    RecordKind, Tenant,
+    AppliedFact, ClaimId, DOMAIN_KEY_PREFIX, DomainKey, EndpointId, ITEM_KEY_BYTES_MAX, ItemKey, PARTS_BYTES_MAX,
+    RECORD, RecordKey, RecordKind, Tenant,
 };
 use hookonce_protocol::plan::{EVENT_VERSION, Event};
 use hookonce_protocol::time::EpochMs;
@@ -196,6 +197,11 @@ proptest! {
             if fact.is_named() {
                 let key = fact.item(&event.tenant, effect.name, &event.record, event.generation);
                 prop_assert!(key.starts_with(DOMAIN_KEY_PREFIX) && key.len() <= ITEM_KEY_BYTES_MAX);
+                let (record, first) = (event.record.as_str(), fact.item(&event.tenant, effect.name, &event.record, 0));
+                let item = fields([(PARTITION_KEY, key.as_str().into()), (RECORD, record.into())]);
+                let fact = first.strip_prefix(DOMAIN_KEY_PREFIX).unwrap();
+                let says = AppliedFact { fact, record, generation: event.generation };
+                prop_assert_eq!(AppliedFact::of(&item), Some(says));
                 let known = facts.entry(key).or_insert_with(|| effect.clone());
                 prop_assert_eq!(known.clone(), effect.clone());
             }

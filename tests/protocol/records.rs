@@ -3,10 +3,10 @@
 use hookonce_protocol::call::{Call, Failure, Planned, Reply};
 use hookonce_protocol::effect::EffectName;
 use hookonce_protocol::invariant::{
-    FactViolation, IllegalStep, RecordViolation, fact_violation, illegal_step, violations,
+    FactCount, FactViolation, IllegalStep, RecordViolation, fact_violation, illegal_step, violations,
 };
-use hookonce_protocol::item::{PARTITION_KEY, Value, size_bytes};
-use hookonce_protocol::key::{ClaimId, Tenant};
+use hookonce_protocol::item::{PARTITION_KEY, Value, fields, size_bytes};
+use hookonce_protocol::key::{ClaimId, RECORD, Tenant};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::PLAN_WRITES_MAX;
 use hookonce_protocol::record::{
@@ -334,6 +334,11 @@ fn a_fact_stands_as_often_as_it_is_expected() {
         let found: Vec<_> = (0..=2).map(|stands| fact_violation(&stands, &expected)).collect();
         assert_eq!(found, violations, "{expected:?}");
     }
+    let items = ["#dk#e#h#a", "#dk#e#h#a##in#e#x#g1", "#dk#e#h#b", "#dk#e#h#b##in#e#x#g1", "#dk#e#h#d", "e#count#a"];
+    let items = items.map(|key| fields([(PARTITION_KEY, key.into()), (RECORD, "in#e#x".into())]));
+    let count = |excusing| FactCount::of(&items, ["e#h#a", "e#h#a", "e#h#b", "e#h#c", "e#h#c"], excusing);
+    let expected = FactCount { applied: 3, lost: 2, doubled: 1, unexpected: vec!["e#h#d"] };
+    assert_eq!((count(0), count(3).lost), (expected, 0));
 }
 
 #[test]

@@ -15,8 +15,7 @@ use super::functions::{DESTINATIONS, ROUTES};
 use super::handler;
 use super::scenarios::{AT_MOST_ONCE, CLASSES, KEYED, Scenario};
 use crate::effects::keyed;
-use crate::support::Fault;
-use crate::support::wire::{HttpMessage, Proxy, ScriptedServer};
+use crate::support::wire::{HttpMessage, Proxy, ScriptedServer, WireFault};
 
 /// How long callees remember keys.
 const WINDOW_HOURS: u32 = 24;
@@ -50,7 +49,7 @@ impl Callee {
         class: &str,
         scenario: &Scenario,
         effects: &[Record],
-        point: Option<&(Call, Fault)>,
+        point: Option<&(Call, WireFault)>,
     ) -> Vec<String> {
         let [effect] = effects else { return vec![format!("{} effects", effects.len())] };
         let calls = self.server.requests();
@@ -85,12 +84,19 @@ impl Callee {
 }
 
 /// Whether nobody can tell after this fault if a call was done that may be made only once.
-fn leaves_it_open((call, fault): &(Call, Fault)) -> bool {
+fn leaves_it_open((call, fault): &(Call, WireFault)) -> bool {
     let has_no_answer = call.operation == CALL_DESTINATION
-        && matches!(fault, Fault::CrashBefore | Fault::CrashAfter | Fault::ReplyLost | Fault::Late | Fault::LateAtRest);
+        && matches!(
+            fault,
+            WireFault::CrashBefore
+                | WireFault::CrashAfter
+                | WireFault::ReplyLost
+                | WireFault::Late
+                | WireFault::LateAtRest
+        );
     // The first write takes the right to call, the second one notes how the call ended.
     let dies_between = call.operation == "UpdateItem"
-        && matches!((call.index, fault), (0, Fault::CrashAfter) | (1, Fault::CrashBefore));
+        && matches!((call.index, fault), (0, WireFault::CrashAfter) | (1, WireFault::CrashBefore));
     call.role == Role::Dispatcher && (has_no_answer || dies_between)
 }
 

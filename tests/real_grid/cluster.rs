@@ -18,10 +18,11 @@ use serde_json::{Value, json};
 
 use super::fault_plan::{FaultPlan, Role};
 use super::functions::Functions;
+use crate::support::Delivery;
 use crate::support::clock::{Clock, START};
 use crate::support::stack::TestStack;
 use crate::support::tables::Tables;
-use crate::support::{Delivery, Fault};
+use crate::support::wire::WireFault;
 
 /// How often a provider delivers, or a dead letter is handed over, before it must have been accepted.
 const TRIES_MAX: usize = 4;
@@ -53,7 +54,7 @@ impl<'a> Cluster<'a> {
             () = self.plan.crashed(role) => None,
             answer = self.functions.invoke(role, event) => Some(answer),
         };
-        self.plan.carry_out_late(Fault::Late).await;
+        self.plan.carry_out_late(WireFault::Late).await;
         answer.map(|answer| answer.unwrap_or_else(|error| panic!("{role:?} failed as a whole: {error}")))
     }
 
@@ -197,7 +198,7 @@ impl<'a> Cluster<'a> {
             let queued =
                 self.stack.messages().await + self.stack.messages_of(&self.stack.resources.effects_queue).await;
             let at_rest = self.pending().await.is_empty() && queued == 0;
-            if at_rest && !self.plan.carry_out_late(Fault::LateAtRest).await {
+            if at_rest && !self.plan.carry_out_late(WireFault::LateAtRest).await {
                 return true;
             }
             self.relay().await;

@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::support::Fault;
-use crate::support::wire::{HttpMessage, Injector, ProxiedRequest};
+use crate::support::wire::{HttpMessage, Injector, ProxiedRequest, WireFault};
 
 /// A function that makes calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,9 +58,15 @@ impl Call {
 
     /// The faults that it can meet. Its retries meet them, too. A late call is carried out once: when the function has
     /// ended its invocation, or when everything has come to rest.
-    pub(crate) fn faults(&self) -> &'static [Fault] {
-        const FAULTS: [Fault; 6] =
-            [Fault::Refused, Fault::CrashBefore, Fault::CrashAfter, Fault::ReplyLost, Fault::Late, Fault::LateAtRest];
+    pub(crate) fn faults(&self) -> &'static [WireFault] {
+        const FAULTS: [WireFault; 6] = [
+            WireFault::Refused,
+            WireFault::CrashBefore,
+            WireFault::CrashAfter,
+            WireFault::ReplyLost,
+            WireFault::Late,
+            WireFault::LateAtRest,
+        ];
         if self.reads() { &FAULTS[..3] } else { &FAULTS }
     }
 }
@@ -83,7 +88,7 @@ struct Hold {
 /// What one run records and injects.
 #[derive(Debug, Default)]
 pub(crate) struct FaultPlan {
-    point: Option<(Call, Fault)>,
+    point: Option<(Call, WireFault)>,
     state: Mutex<State>,
     crash: Notify,
     hold: Hold,
@@ -102,15 +107,15 @@ struct State {
 
 impl FaultPlan {
     /// Injects this fault, or none.
-    pub(crate) fn new(point: Option<(Call, Fault)>, down: &'static [(Role, &'static str)]) -> Self {
+    pub(crate) fn new(point: Option<(Call, WireFault)>, down: &'static [(Role, &'static str)]) -> Self {
         Self { point, state: Mutex::new(State { down, ..State::default() }), ..Self::default() }
     }
 
     /// Records an attempt of a call, and returns its fault. One without an id is a call of its own.
-    pub(crate) fn note(&self, role: Role, operation: &str, id: Option<&str>) -> Option<Fault> {
+    pub(crate) fn note(&self, role: Role, operation: &str, id: Option<&str>) -> Option<WireFault> {
         let mut state = self.state.lock().unwrap();
         if state.down.contains(&(role, operation)) {
-            return Some(Fault::Refused);
+            return Some(WireFault::Refused);
         }
         let ids = state.ids.entry((role, operation.to_owned())).or_default();
         let known = ids.iter().position(|known| Some(known.as_str()) == id);
@@ -162,7 +167,7 @@ impl FaultPlan {
     }
 
     /// Carries out what is due at this moment, if that is the fault. Returns whether there was anything.
-    pub(crate) async fn carry_out_late(&self, moment: Fault) -> bool {
+    pub(crate) async fn carry_out_late(&self, moment: WireFault) -> bool {
         if self.point.as_ref().is_none_or(|(_, fault)| *fault != moment) {
             return false;
         }
@@ -213,7 +218,7 @@ pub(crate) struct RoleInjector {
 
 impl Injector for RoleInjector {
     // The read that opens a function's connection belongs to no scenario.
-    async fn fault(&self, request: &HttpMessage) -> Option<Fault> {
+    async fn fault(&self, request: &HttpMessage) -> Option<WireFault> {
         let operation = match request.operation() {
             Some("Query") => format!("{QUERY}{}", partition(&request.json())),
             Some(operation) => operation.to_owned(),

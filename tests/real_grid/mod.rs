@@ -2,7 +2,7 @@
 //! reply or is carried out late, and the process is killed before and after it. The faults are injected on the wire, below
 //! the SDK.
 //!
-//! `scripts/prove grid --real` names the functions' binaries in `TEST_BINARIES`, the address of their callee in
+//! `scripts/prove grid-real` names the functions' binaries in `TEST_BINARIES`, the address of their callee in
 //! `TEST_CALLEE_ADDRESS`, and the servers as for every other test. Processes then run the scenarios. Without binaries, two
 //! scenarios run in this process, so that a change that breaks the grid itself is noticed.
 //!
@@ -38,10 +38,10 @@ use self::functions::Functions;
 use self::handler::{FACT, Handler, REMOTE};
 use self::scenarios::{AT_MOST_ONCE, CLASSES};
 use self::scenarios::{ENQUEUING, ENQUEUING_BATCHES, Scenario};
-use crate::support::Fault;
 use crate::support::delivery::secret;
 use crate::support::stack::{TestStack, urls};
 use crate::support::tables::Tables;
+use crate::support::wire::WireFault;
 
 /// Tables, queues and binaries for one run after the other.
 struct Runner {
@@ -66,7 +66,7 @@ impl RunOutcome {
 }
 
 /// A fault at one call.
-fn point(role: Role, operation: &str, index: usize, fault: Fault) -> (Call, Fault) {
+fn point(role: Role, operation: &str, index: usize, fault: WireFault) -> (Call, WireFault) {
     (Call { role, operation: operation.to_owned(), index }, fault)
 }
 
@@ -102,7 +102,7 @@ impl Runner {
     }
 
     /// Runs a scenario with a fault, or without one, and lets everything come to rest.
-    async fn run(&mut self, scenario: &Scenario, point: Option<(Call, Fault)>) -> RunOutcome {
+    async fn run(&mut self, scenario: &Scenario, point: Option<(Call, WireFault)>) -> RunOutcome {
         let plan = Arc::new(FaultPlan::new(point.clone(), scenario.down));
         let callee = Callee::start(callee_address(), self.endpoints.path(), &plan).await;
         let (dynamodb_url, sqs_url) = urls();
@@ -181,14 +181,14 @@ async fn explore(scenarios: &[Scenario], binaries: Option<&Path>) -> Explored {
 }
 
 /// A scenario, and the fault in it.
-type Run<'a> = (&'a Scenario, Option<(Call, Fault)>);
+type Run<'a> = (&'a Scenario, Option<(Call, WireFault)>);
 
 /// Makes these runs, as many at once as there is room for. After each, reports how many are done.
 async fn run_all<'a>(
     runners: &mut [Runner],
     runs: Vec<Run<'a>>,
     say: impl Fn(usize),
-) -> Vec<(&'a Scenario, Option<(Call, Fault)>, RunOutcome)> {
+) -> Vec<(&'a Scenario, Option<(Call, WireFault)>, RunOutcome)> {
     let (runs, outcome) = (Mutex::new(runs.into_iter()), Mutex::new(Vec::new()));
     let run_all = async |runner: &mut Runner| {
         loop {
@@ -218,7 +218,7 @@ fn violations_of(
     scenario: &Scenario,
     callee: &Callee,
     mut tables: Tables,
-    point: Option<&(Call, Fault)>,
+    point: Option<&(Call, WireFault)>,
 ) -> Vec<String> {
     let mut wrong = Vec::new();
     for record in tables.records.values() {
@@ -275,13 +275,13 @@ async fn every_call_on_the_wire_survives_every_fault() {
 #[tokio::test]
 async fn a_store_that_lies_is_found_out() {
     let mut runner = Runner::new(binaries()).await;
-    let point = point(Role::Webhook, "PutItem", 0, Fault::FalseSuccess);
+    let point = point(Role::Webhook, "PutItem", 0, WireFault::FalseSuccess);
     let outcome = runner.run(&scenarios::one_event(), Some(point)).await;
     assert!(outcome.says("lost: 1"), "{:?}", outcome.wrong);
 }
 
 /// An effect of each class whose first call meets this fault.
-async fn called_under(fault: Fault) -> Vec<(&'static str, RunOutcome)> {
+async fn called_under(fault: WireFault) -> Vec<(&'static str, RunOutcome)> {
     let (mut runner, mut outcomes) = (Runner::new(binaries()).await, Vec::new());
     for class in CLASSES {
         let point = point(Role::Dispatcher, CALL_DESTINATION, 0, fault);
@@ -292,14 +292,14 @@ async fn called_under(fault: Fault) -> Vec<(&'static str, RunOutcome)> {
 
 #[tokio::test]
 async fn a_callee_that_lies_is_found_out() {
-    for (class, outcome) in called_under(Fault::FalseSuccess).await {
+    for (class, outcome) in called_under(WireFault::FalseSuccess).await {
         assert!(outcome.says("after 0 calls"), "{class}: {:?}", outcome.wrong);
     }
 }
 
 #[tokio::test]
 async fn a_second_call_is_found_out_where_there_may_be_one_only() {
-    for (class, outcome) in called_under(Fault::Repeated).await {
+    for (class, outcome) in called_under(WireFault::Repeated).await {
         assert!(outcome.struck);
         assert_eq!(outcome.says("after 2 calls"), class == AT_MOST_ONCE, "{class}: {:?}", outcome.wrong);
     }
@@ -309,7 +309,7 @@ async fn a_second_call_is_found_out_where_there_may_be_one_only() {
 #[tokio::test]
 async fn a_death_without_a_reason_is_found_out() {
     let mut runner = Runner::new(binaries()).await;
-    let point = point(Role::Dispatcher, "UpdateItem", 1, Fault::FalseSuccess);
+    let point = point(Role::Dispatcher, "UpdateItem", 1, WireFault::FalseSuccess);
     let outcome = runner.run(&scenarios::forwarded("its end is forgotten", AT_MOST_ONCE), Some(point)).await;
     assert!(outcome.says("UnknownOutcome)) after 1 calls"), "{:?}", outcome.wrong);
 }

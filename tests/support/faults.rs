@@ -7,7 +7,6 @@
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 
-use hookonce_proof::fault::Fault;
 use hookonce_protocol::call::{CancellationReason, Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::{Lane, Message};
@@ -38,6 +37,18 @@ pub(crate) enum Operation {
     Send,
     SendEach,
     Hide,
+}
+
+/// A fault that a script can inject, by the name that it has in the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Refused,
+    ReplyLost,
+    Invalid,
+    CrashBefore,
+    Conflict,
+    /// Of several records, only the first is read.
+    Partial,
 }
 
 /// What happens at a call.
@@ -203,10 +214,6 @@ impl Script {
                 let _ = call().await;
                 refused
             }
-            Fault::Repeated => {
-                let _ = call().await;
-                call().await
-            }
             Fault::Invalid => invalid.unwrap_or_else(|| panic!("{operation:?} is no single write")),
             Fault::CrashBefore => self.die().await,
             Fault::Conflict => conflict.unwrap_or_else(|| panic!("{operation:?} meets no transaction")),
@@ -214,23 +221,6 @@ impl Script {
                 Some(partial) => partial(call().await),
                 None => panic!("{operation:?} does not read several records"),
             },
-            Fault::Late
-            | Fault::LateAtRest
-            | Fault::NoReply
-            | Fault::Stale
-            | Fault::HandlerFails
-            | Fault::HandlerFailsForGood
-            | Fault::HandlerAway
-            | Fault::HandlerSlow
-            | Fault::DestinationAway
-            | Fault::NoTurn
-            | Fault::CalleeBusy
-            | Fault::CalleeRefuses
-            | Fault::AmbiguousDone
-            | Fault::AmbiguousNotDone
-            | Fault::CrashAfter
-            | Fault::CrashDuring
-            | Fault::FalseSuccess => unreachable!("a script does not inject {fault:?}"),
         }
     }
 }

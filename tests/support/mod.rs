@@ -39,9 +39,8 @@ use std::time::Duration;
 
 pub(crate) use clock::Clock;
 pub(crate) use delivery::Delivery;
-pub(crate) use faults::{Gate, Operation, Script};
+pub(crate) use faults::{Fault, Gate, Operation, Script};
 pub(crate) use harness::{Harness, body, word};
-pub(crate) use hookonce_proof::fault::Fault;
 pub(crate) use in_flight::CommitInFlight;
 pub(crate) use orders::order;
 pub(crate) use tables::Verdict;

@@ -1,10 +1,10 @@
 //! The checker: judges by what is in the tables at the end, and by nothing else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use hookonce_protocol::invariant::{Counted, FactViolation, fact_violation, surplus_effects};
+use hookonce_protocol::invariant::{Counted, FactCount, surplus_effects};
 use hookonce_protocol::item::{Item, Value};
-use hookonce_protocol::key::DOMAIN_KEY_PREFIX;
+use hookonce_protocol::key::{AppliedFact, DOMAIN_KEY_PREFIX};
 use hookonce_protocol::record::{Found, Outcome, Record, Status};
 use hookonce_worker::handlers::COUNTED;
 
@@ -54,14 +54,6 @@ impl Verdict {
     }
 }
 
-/// A parsed domain key.
-struct DomainKey<'a> {
-    /// Endpoint, handler and fact, as `endpoint#handler#fact`.
-    fact: &'a str,
-    generation: i64,
-    record: &'a str,
-}
-
 impl Tables {
     /// Reads the items of both tables. `broken` is what was already found wrong.
     pub(crate) fn open(inbox: &[Item], domain: Vec<Item>, broken: Vec<String>) -> Self {
@@ -98,57 +90,31 @@ impl Tables {
     /// Compares the tables with the facts that should be applied. A fact that is named twice should be applied twice,
     /// because an operator forced it.
     pub(crate) fn verdict<F: AsRef<str>>(&self, facts: &[F]) -> Verdict {
-        let keys = self.domain_keys();
-        let expected: BTreeSet<&str> = facts.iter().map(AsRef::as_ref).collect();
-        let mut verdict = Verdict { broken: self.broken.clone(), ..Verdict::default() };
-        for fact in &expected {
-            let wanted = facts.iter().filter(|other| other.as_ref() == *fact).count();
-            let stands = keys.iter().filter(|key| key.fact == *fact).count();
-            verdict.applied += stands.min(wanted);
-            match fact_violation(&stands, &(wanted..=wanted)) {
-                Some(FactViolation::Lost) => verdict.lost += wanted - stands,
-                Some(FactViolation::Doubled) => verdict.applied_twice += stands - wanted,
-                Some(FactViolation::Unexpected) => unreachable!("{fact} is expected"),
-                None => {}
-            }
-        }
-        for key in keys.iter().filter(|key| !expected.contains(key.fact)) {
-            verdict.broken.push(format!("the fact {} is not expected", key.fact));
-        }
-        verdict.dead = self.count(Status::Dead);
-        verdict.owed = self.count(Status::Pending);
+        let (dead, owed) = (self.count(Status::Dead), self.count(Status::Pending));
         // What is still owed, or kept for an operator, is not lost. The demo's census calls lost what is owed in the end.
-        verdict.lost = verdict.lost.saturating_sub(verdict.owed + verdict.dead);
+        let count = FactCount::of(self.domain.values(), facts.iter().map(AsRef::as_ref), owed + dead);
         let counted = [&COUNTED[..], &[COUNTING]].concat();
-        verdict.applied_twice += surplus_effects(&self.domain.values().collect::<Vec<_>>(), &counted);
-        verdict.broken.extend(self.contradictions(&keys));
-        verdict
+        let surplus = surplus_effects(&self.domain.values().collect::<Vec<_>>(), &counted);
+        let unexpected = count.unexpected.iter().map(|fact| format!("the fact {fact} is not expected"));
+        Verdict {
+            applied: count.applied,
+            applied_twice: count.doubled + surplus,
+            lost: count.lost,
+            dead,
+            owed,
+            broken: self.broken.iter().cloned().chain(unexpected).chain(self.contradictions()).collect(),
+        }
     }
 
     fn count(&self, status: Status) -> usize {
         self.records.values().filter(|record| record.status == status).count()
     }
 
-    fn domain_keys(&self) -> Vec<DomainKey<'_>> {
-        let keys = self.domain.iter().filter_map(|(key, item)| Some((key.strip_prefix(DOMAIN_KEY_PREFIX)?, item)));
-        keys.map(|(key, item)| {
-            let record = text(item, "record");
-            let forced = key.rsplit_once("#g").filter(|(head, _)| head.ends_with(record));
-            let forced = forced.and_then(|(head, generation)| Some((head, generation.parse().ok()?)));
-            match forced {
-                Some((head, generation)) => {
-                    DomainKey { fact: &head[..head.len() - record.len() - 2], generation, record }
-                }
-                None => DomainKey { fact: key, generation: 0, record },
-            }
-        })
-        .collect()
-    }
-
     /// Contradictions between records and domain keys.
-    fn contradictions(&self, keys: &[DomainKey<'_>]) -> Vec<String> {
+    fn contradictions(&self) -> Vec<String> {
+        let keys: Vec<_> = self.domain.values().filter_map(AppliedFact::of).collect();
         let mut broken = Vec::new();
-        for key in keys {
+        for key in &keys {
             // An expired record is gone before its domain key.
             let Some(record) = self.records.get(key.record) else { continue };
             let applied = record.status == Status::Processed && record.outcome == Some(Outcome::Applied);
@@ -157,7 +123,8 @@ impl Tables {
             }
         }
         for record in self.records.values().filter(|record| record.outcome == Some(Outcome::Applied)) {
-            let stands = |key: &DomainKey<'_>| key.record == record.key.as_str() && key.generation == record.generation;
+            let stands =
+                |key: &AppliedFact<'_>| key.record == record.key.as_str() && key.generation == record.generation;
             if !keys.iter().any(stands) {
                 broken.push(format!("{}: it says APPLIED and no domain key stands for it", record.key));
             }

@@ -5,7 +5,6 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use hookonce_local::clients::{access_key_id, without_key};
-use hookonce_proof::fault::Fault;
 use tokio::io::BufReader;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -14,19 +13,31 @@ use tokio::task::JoinHandle;
 use super::scripted::closed;
 pub(crate) use super::scripted::{HttpMessage, ScriptedServer};
 
-/// The response of a server that cannot carry a call out, of one that has a transaction on the item, and of one that
-/// pretends it did.
+/// The response of a server that cannot carry a call out, and of one that pretends it did.
 const REFUSED: (&str, &str) = ("503 Service Unavailable", r#"{"__type":"com.amazonaws#ServiceUnavailable"}"#);
-const CONFLICT: (&str, &str) = (
-    "400 Bad Request",
-    r#"{"__type":"com.amazonaws.dynamodb.v20120810#TransactionConflictException","message":"Transaction is ongoing"}"#,
-);
 const PRETENDED: (&str, &str) = ("200 OK", "{}");
+
+/// A fault that a proxy can inject, by the name that it has in the model, as far as the model has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WireFault {
+    Refused,
+    ReplyLost,
+    Repeated,
+    Late,
+    /// Its caller gives up, and it is carried out when everything else has come to rest.
+    LateAtRest,
+    /// It is not carried out, and no answer ever comes.
+    NoReply,
+    CrashBefore,
+    CrashAfter,
+    /// The other side claims success and does nothing. No protocol survives this: it shows that a harness can fail.
+    FalseSuccess,
+}
 
 /// Decides which fault a request meets on its way through a [`Proxy`].
 pub(crate) trait Injector: Send + Sync + 'static {
     /// The fault of this request, if it meets one.
-    fn fault(&self, request: &HttpMessage) -> impl Future<Output = Option<Fault>> + Send;
+    fn fault(&self, request: &HttpMessage) -> impl Future<Output = Option<WireFault>> + Send;
 
     /// Keeps a request that its caller gave up.
     fn postpone(&self, _request: ProxiedRequest) {
@@ -130,44 +141,27 @@ async fn connection(stream: TcpStream, target: String, injector: &impl Injector,
         let _counted = in_flight.begin();
         match injector.fault(&request).await {
             None => exchange(&request, &mut server).await?.write(&mut caller).await?,
-            Some(Fault::Refused) => HttpMessage::reply(REFUSED).write(&mut caller).await?,
-            Some(Fault::Conflict) => HttpMessage::reply(CONFLICT).write(&mut caller).await?,
-            Some(Fault::FalseSuccess) => HttpMessage::reply(PRETENDED).write(&mut caller).await?,
-            Some(Fault::ReplyLost) => return exchange(&request, &mut server).await.map(drop),
-            Some(Fault::Repeated) => {
+            Some(WireFault::Refused) => HttpMessage::reply(REFUSED).write(&mut caller).await?,
+            Some(WireFault::FalseSuccess) => HttpMessage::reply(PRETENDED).write(&mut caller).await?,
+            Some(WireFault::ReplyLost) => return exchange(&request, &mut server).await.map(drop),
+            Some(WireFault::Repeated) => {
                 exchange(&request, &mut server).await?;
                 exchange(&request, &mut server).await?.write(&mut caller).await?;
             }
-            Some(Fault::NoReply) => return closed(&mut caller).await,
-            Some(Fault::Late | Fault::LateAtRest) => {
+            Some(WireFault::NoReply) => return closed(&mut caller).await,
+            Some(WireFault::Late | WireFault::LateAtRest) => {
                 injector.postpone(ProxiedRequest { target, request });
                 return None;
             }
-            Some(Fault::CrashBefore) => {
+            Some(WireFault::CrashBefore) => {
                 injector.kill();
                 return closed(&mut caller).await;
             }
-            Some(Fault::CrashAfter) => {
+            Some(WireFault::CrashAfter) => {
                 exchange(&request, &mut server).await?;
                 injector.kill();
                 return closed(&mut caller).await;
             }
-            Some(
-                fault @ (Fault::Invalid
-                | Fault::Stale
-                | Fault::Partial
-                | Fault::HandlerFails
-                | Fault::HandlerFailsForGood
-                | Fault::HandlerAway
-                | Fault::HandlerSlow
-                | Fault::DestinationAway
-                | Fault::NoTurn
-                | Fault::CalleeBusy
-                | Fault::CalleeRefuses
-                | Fault::AmbiguousDone
-                | Fault::AmbiguousNotDone
-                | Fault::CrashDuring),
-            ) => unreachable!("a proxy does not inject {fault:?}"),
         }
     }
 }

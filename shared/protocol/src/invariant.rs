@@ -1,10 +1,11 @@
 //! Invariants of every stored record, of every step of a record, and of every fact in the end. Tests, proofs and audits
 //! run these checks.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use crate::item::{Item, PARTITION_KEY, Value};
-use crate::key::{DOMAIN_KEY_PREFIX, RecordKind};
+use crate::key::{AppliedFact, DOMAIN_KEY_PREFIX, RecordKind};
 use crate::record::{
     DEAD_LIST, DeadReason, EFFECT_LIST, EffectPart, Outcome, PENDING_LIST, Record, Status, WAITING_LIST,
 };
@@ -102,6 +103,49 @@ pub fn fact_violation<Count: Ord + Default>(stands: &Count, expected: &RangeIncl
         Some(FactViolation::Unexpected)
     } else {
         Some(FactViolation::Doubled)
+    }
+}
+
+/// What the domain table holds of the facts that should be applied.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FactCount<'a> {
+    /// Expected facts that stand, each as often as it is expected.
+    pub applied: usize,
+    /// Expected facts that do not stand, beyond one for each record that excuses one.
+    pub lost: usize,
+    /// Facts that stand more often than expected.
+    pub doubled: usize,
+    /// Facts that nobody expects.
+    pub unexpected: Vec<&'a str>,
+}
+
+impl<'a> FactCount<'a> {
+    /// Compares the domain keys with the facts that should be applied, each as `tenant#consumer#fact`. A fact that is named
+    /// twice should be applied twice, because an operator forced it. A record that is kept DEAD excuses one fact that does not
+    /// stand, and so does a PENDING one as long as it may still run.
+    pub fn of(
+        domain: impl IntoIterator<Item = &'a Item>,
+        expected: impl IntoIterator<Item = &'a str>,
+        excusing: usize,
+    ) -> Self {
+        let mut facts = BTreeMap::<_, (usize, usize)>::new();
+        for applied in domain.into_iter().filter_map(AppliedFact::of) {
+            facts.entry(applied.fact).or_default().0 += 1;
+        }
+        for fact in expected {
+            facts.entry(fact).or_default().1 += 1;
+        }
+        let mut count = Self::default();
+        for (fact, (stands, wanted)) in facts {
+            count.applied += stands.min(wanted);
+            match fact_violation(&stands, &(wanted..=wanted)) {
+                Some(FactViolation::Lost) => count.lost += wanted - stands,
+                Some(FactViolation::Doubled) => count.doubled += stands - wanted,
+                Some(FactViolation::Unexpected) => count.unexpected.push(fact),
+                None => {}
+            }
+        }
+        Self { lost: count.lost.saturating_sub(excusing), ..count }
     }
 }
 

@@ -9,6 +9,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::item::{Item, PARTITION_KEY, Value};
+
 /// The longest list of parts that is not hashed, in bytes.
 pub const PARTS_BYTES_MAX: usize = 512;
 
@@ -236,6 +238,9 @@ pub(crate) fn digest_of<const N: usize>(parts: [&str; N]) -> [u8; 32] {
 /// endpoint id is never empty.
 pub const DOMAIN_KEY_PREFIX: &str = "#dk#";
 
+/// The attribute that names the record an item of the protocol's own was written for.
+pub const RECORD: &str = "record";
+
 /// The longest name of a fact that a handler in another language gives, in bytes.
 const FACT_BYTES_MAX: usize = 1_024;
 
@@ -295,6 +300,32 @@ impl DomainKey {
     pub fn item(&self, tenant: &Tenant, consumer: &str, record: &RecordKey, generation: i64) -> String {
         let first = format!("{DOMAIN_KEY_PREFIX}{tenant}#{}#{}", escaped(consumer), self.0);
         forced(first, record, generation)
+    }
+}
+
+/// What the item of a domain key says: a fact, and who applied it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AppliedFact<'a> {
+    /// The fact with its tenant and consumer, as `tenant#consumer#fact`.
+    pub fact: &'a str,
+    /// The key of the record that applied it.
+    pub record: &'a str,
+    /// The generation of that record.
+    pub generation: i64,
+}
+
+impl<'a> AppliedFact<'a> {
+    /// Reads an item of the domain table. `None` if its key is no domain key.
+    pub fn of(item: &'a Item) -> Option<Self> {
+        let text = |name| item.get(name).and_then(Value::as_text).unwrap_or_default();
+        let (key, record) = (text(PARTITION_KEY).strip_prefix(DOMAIN_KEY_PREFIX)?, text(RECORD));
+        // No list of parts makes `##`, so it is there only if the fact was forced.
+        let forced = key.split_once("##").and_then(|(fact, forced)| {
+            let generation = forced.strip_prefix(record)?.strip_prefix("#g")?;
+            Some((fact, generation.parse().ok()?))
+        });
+        let (fact, generation) = forced.unwrap_or((key, 0));
+        Some(Self { fact, record, generation })
     }
 }
 

@@ -4,7 +4,7 @@
 //! record's change, so neither exists without the other. It is kept as long as effects are.
 
 use crate::item::{Item, Value};
-use crate::key::{ClaimId, RecordKey, RecordKind};
+use crate::key::{ClaimId, RECORD, RecordKey, RecordKind};
 use crate::purpose::Purpose;
 use crate::record::{Record, attribute, equals};
 use crate::time::EpochMs;
@@ -18,7 +18,6 @@ pub const TRAIL_PREFIX: &str = "#op#";
 /// The most entries that a trail keeps. The oldest go first, and forces last: a repeated command looks for them.
 pub const ENTRIES_MAX: usize = 100;
 
-const RECORD: &str = "record";
 const COUNT: &str = "count";
 const ENTRIES: &str = "entries";
 

@@ -8,11 +8,10 @@ use std::collections::BTreeSet;
 
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 
-use crate::fault::Fault;
 use crate::mutant::Mutation;
 use crate::sim::Day;
 use crate::sim::config::Config;
-use crate::sim::fault::{CallEdge, FaultPlan, GRID, Outage, Side};
+use crate::sim::fault::{CallEdge, FaultPlan, GRID, Outage, Side, SimFault};
 use crate::sim::invariants::Violation;
 use crate::sim::provider::{Delivery, SentEvent};
 use crate::sim::run;
@@ -38,7 +37,7 @@ pub struct GridScenario {
 #[derive(Debug)]
 pub struct FailedRun {
     /// Which calls met which fault.
-    pub faults: Vec<(CallEdge, Fault)>,
+    pub faults: Vec<(CallEdge, SimFault)>,
     /// What was wrong at the end.
     pub violations: BTreeSet<Violation>,
 }
@@ -98,7 +97,7 @@ impl GridScenario {
         self.with(|config| config.endpoints.iter_mut().for_each(|one| one.on_body_mismatch = keep))
     }
 
-    fn run(&self, points: &[(usize, Fault)]) -> Day {
+    fn run(&self, points: &[(usize, SimFault)]) -> Day {
         let faults = FaultPlan::Script(points.to_vec());
         run(self.config.clone(), self.deliveries.clone(), 0, faults, Mutation::default())
     }
@@ -125,7 +124,7 @@ impl GridScenario {
 }
 
 /// Every call from `from` on, with every fault that it can meet.
-fn points(edges: &[CallEdge], from: usize) -> Vec<(usize, Fault)> {
+fn points(edges: &[CallEdge], from: usize) -> Vec<(usize, SimFault)> {
     let calls = edges.iter().enumerate().skip(from);
     let faults = |edge: &CallEdge| {
         let edge = *edge;
@@ -134,9 +133,9 @@ fn points(edges: &[CallEdge], from: usize) -> Vec<(usize, Fault)> {
     calls.flat_map(|(number, edge)| faults(edge).map(move |fault| (number, fault))).collect()
 }
 
-fn note(explored: &mut Explored, points: &[(usize, Fault)], day: &Day) {
+fn note(explored: &mut Explored, points: &[(usize, SimFault)], day: &Day) {
     if !day.violations.is_empty() {
-        let fault = |(number, fault): &(usize, Fault)| (day.edges[*number], *fault);
+        let fault = |(number, fault): &(usize, SimFault)| (day.edges[*number], *fault);
         explored
             .broken
             .push(FailedRun { faults: points.iter().map(fault).collect(), violations: day.violations.clone() });

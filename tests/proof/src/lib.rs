@@ -5,7 +5,6 @@
 //! | [`model`] | the exhaustive model: every order of steps and faults within bounds |
 //! | [`mutant`] | the protocol with one clause taken out; the model must notice each |
 //! | [`sim`] | simulated days: the deployed drivers, with every fault at random |
-//! | [`fault`] | the faults of a remote call, in every harness |
 //! | [`grid`] | every remote call times every fault, and every pair of those |
 //! | [`search`] | explorations, and the replay of their traces |
 //! | [`storm`] | the relay's policy under an outage of the workers |
@@ -21,7 +20,6 @@
     reason = "a proof that meets something it cannot explain must stop, not go on"
 )]
 
-pub mod fault;
 pub mod grid;
 pub mod label;
 pub mod memory;

@@ -25,7 +25,7 @@ pub(crate) struct FunctionNames {
 
 /// The functions of a deployed stack.
 #[derive(Debug)]
-pub(crate) struct Functions {
+pub(crate) struct DeployedFunctions {
     /// The code of each function.
     pub(crate) codes: Vec<Code>,
     /// Whether hints reach the worker.
@@ -45,7 +45,7 @@ pub(crate) struct Code {
     pub(crate) sha256: String,
 }
 
-impl Functions {
+impl DeployedFunctions {
     /// Asks Lambda about a stack's functions.
     ///
     /// # Errors

@@ -9,16 +9,9 @@ use serde_json::{Value, json};
 pub(crate) const ENDPOINTS: [(&str, &str); 3] =
     [("stripe", "stripe"), ("whatsapp", "meta_whatsapp"), ("github", "github")];
 
-/// What one distinct event must leave in the domain table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Expected {
-    /// The key of the item that marks it as applied.
-    pub(crate) domain_key: String,
-}
-
 /// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RequestKind {
     /// Genuine, with one event.
     Single,
     /// Genuine, with several events.
@@ -31,11 +24,11 @@ pub(crate) enum Kind {
 
 /// One request to send.
 #[derive(Debug, Clone)]
-pub(crate) struct Sample {
+pub(crate) struct DemoRequest {
     /// Index into [`ENDPOINTS`].
     pub(crate) endpoint: usize,
     /// Its kind.
-    pub(crate) kind: Kind,
+    pub(crate) kind: RequestKind,
     /// Headers other than the signature.
     pub(crate) headers: Vec<(String, String)>,
     /// The body.
@@ -46,9 +39,9 @@ pub(crate) struct Sample {
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     /// The requests, in the order of sending.
-    pub(crate) requests: Vec<Sample>,
-    /// One entry for each distinct event.
-    pub(crate) expected: Vec<Expected>,
+    pub(crate) requests: Vec<DemoRequest>,
+    /// The fact of each distinct event, with its tenant and consumer.
+    pub(crate) expected: Vec<String>,
     /// The id of each invoice of Stripe's events.
     pub(crate) invoices: Vec<String>,
 }
@@ -82,10 +75,10 @@ struct Maker {
 
 impl Maker {
     fn expect(&mut self, handler: &str, endpoint: &str, fact: &str) {
-        self.plan.expected.push(Expected { domain_key: format!("#dk#{endpoint}#{handler}#{fact}") });
+        self.plan.expected.push(format!("{endpoint}#{handler}#{fact}"));
     }
 
-    fn stripe(&mut self, index: usize) -> Sample {
+    fn stripe(&mut self, index: usize) -> DemoRequest {
         let invoice = format!("in_{}_{index}", self.run);
         self.expect("payments", "stripe", &format!("invoice.paid#{invoice}"));
         self.plan.invoices.push(invoice.clone());
@@ -97,7 +90,7 @@ impl Maker {
                 "id": invoice, "object": "invoice", "customer": customer, "currency": "eur", "amount_paid": amount,
             }},
         });
-        Sample { endpoint: 0, kind: Kind::Single, headers: Vec::new(), body: body.to_string().into_bytes() }
+        DemoRequest { endpoint: 0, kind: RequestKind::Single, headers: Vec::new(), body: body.to_string().into_bytes() }
     }
 
     fn whatsapp(&mut self, index: usize) -> Value {
@@ -110,7 +103,7 @@ impl Maker {
         })
     }
 
-    fn github(&mut self, index: usize) -> Sample {
+    fn github(&mut self, index: usize) -> DemoRequest {
         let commit: String =
             (0..40).map(|_| char::from_digit(self.random.random_range(0..16), 16).unwrap_or('0')).collect();
         let repository = self.random.random_range(1..6);
@@ -123,7 +116,7 @@ impl Maker {
             ("x-github-event".to_owned(), "push".to_owned()),
             ("x-github-delivery".to_owned(), format!("{}-{index}", self.run)),
         ];
-        Sample { endpoint: 2, kind: Kind::Single, headers, body: body.to_string().into_bytes() }
+        DemoRequest { endpoint: 2, kind: RequestKind::Single, headers, body: body.to_string().into_bytes() }
     }
 
     /// Meta promises no grouping, so each copy is grouped differently: alone, in pairs, in shifted or reversed threes.
@@ -136,20 +129,20 @@ impl Maker {
             if copy % 2 == 1 {
                 group.reverse();
             }
-            let kind = if group.len() == 1 { Kind::Single } else { Kind::Batch };
+            let kind = if group.len() == 1 { RequestKind::Single } else { RequestKind::Batch };
             let body = whatsapp_body(&group).to_string().into_bytes();
-            self.plan.requests.push(Sample { endpoint: 1, kind, headers: Vec::new(), body });
+            self.plan.requests.push(DemoRequest { endpoint: 1, kind, headers: Vec::new(), body });
         }
     }
 
     /// About one request in twenty is not genuine.
-    fn spoil(&mut self, singles: &[Sample]) {
+    fn spoil(&mut self, singles: &[DemoRequest]) {
         let count = self.plan.requests.len() / 20 + 1;
         for index in 0..count {
             let Some(genuine) = singles.get(self.random.random_range(0..singles.len().max(1))) else { return };
             // Only a signature with a timestamp can be stale.
-            let kind = if index % 2 == 1 && genuine.endpoint == 0 { Kind::Stale } else { Kind::Forged };
-            self.plan.requests.push(Sample { kind, ..genuine.clone() });
+            let kind = if index % 2 == 1 && genuine.endpoint == 0 { RequestKind::Stale } else { RequestKind::Forged };
+            self.plan.requests.push(DemoRequest { kind, ..genuine.clone() });
         }
     }
 }
@@ -184,7 +177,7 @@ mod tests {
     #[test]
     fn every_event_is_carried_by_every_copy() {
         let plan = plan(30, 4, 1, "r");
-        let genuine = |sample: &&Sample| matches!(sample.kind, Kind::Single | Kind::Batch);
+        let genuine = |sample: &&DemoRequest| matches!(sample.kind, RequestKind::Single | RequestKind::Batch);
         for index in (0..30).filter(|index| index % 3 == 1) {
             let id = format!("\"wamid.r.{index}\"");
             let carried = plan
@@ -194,7 +187,7 @@ mod tests {
                 .filter(|sample| String::from_utf8_lossy(&sample.body).contains(&id));
             assert_eq!(carried.count(), 4, "{id}");
         }
-        assert!(plan.requests.iter().any(|sample| sample.kind == Kind::Forged));
-        assert!(plan.requests.iter().any(|sample| sample.kind == Kind::Batch));
+        assert!(plan.requests.iter().any(|sample| sample.kind == RequestKind::Forged));
+        assert!(plan.requests.iter().any(|sample| sample.kind == RequestKind::Batch));
     }
 }

@@ -22,7 +22,7 @@ use tempfile::NamedTempFile;
 use crate::account::{CALL_MAX, caller, signed_in};
 use crate::failure::Failure;
 #[cfg(feature = "aws")]
-use crate::lambda::Functions;
+use crate::lambda::DeployedFunctions;
 #[cfg(feature = "aws")]
 use crate::outputs::Outputs;
 #[cfg(feature = "aws")]
@@ -247,7 +247,7 @@ pub(crate) struct AwsStatus {
     /// What CloudWatch knows.
     pub(crate) watch: Result<Watch, Failure>,
     /// What Lambda knows.
-    pub(crate) functions: Result<Functions, Failure>,
+    pub(crate) functions: Result<DeployedFunctions, Failure>,
 }
 
 impl Target {
@@ -441,7 +441,7 @@ impl Target {
                 Ok(outputs) => outputs,
                 Err(failure) => return (Err(failure.clone()), Err(failure)),
             };
-            let functions = Functions::of(&config, &outputs.functions).await;
+            let functions = DeployedFunctions::of(&config, &outputs.functions).await;
             (Ok(outputs.version), functions)
         };
         let (caller, (version, functions), watch) =

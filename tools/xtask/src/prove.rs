@@ -9,17 +9,14 @@ use crate::backends::{PRIVATE_ADDRESS, Servers};
 use crate::process::{Outcome, binaries, build_functions, build_release, run, run_and_keep};
 use crate::{away, effects, kill};
 
-/// Parts that another program runs.
-const OTHERS: &str = "\
-These parts take --only <text>, too:
-  model     every order of steps and faults within bounds, on the deployed machines
-  mutants   each clause of the protocol removed; the model must find a counterexample for each
-  simulate  days by seed: the deployed drivers, with every fault at random;
-            --seed <n>, --seeds <from>..<to>, --mutant <name> for the protocol without one clause
-  storm     the relay's policy under an outage of the workers
-
-Each part prints progress while it works and, as its last line, one JSON object with its figures.
-It exits 1 on any violation. What each figure means: docs/reliability.md";
+/// Parts that another program runs, from its own list.
+const OTHERS: &str = concat!(
+    "Parts that need no servers:\n",
+    include_str!("../../../tests/proof/parts.txt"),
+    "\n\
+    Each part prints progress while it works and, as its last line, one JSON object with its figures.\n\
+    It exits 1 on any violation. What each figure means: docs/reliability.md"
+);
 
 /// What `scripts/prove` runs.
 #[derive(Debug, Subcommand)]
@@ -51,15 +48,8 @@ pub(crate) enum Part {
         #[arg(long)]
         embedded: bool,
     },
-    /// Every remote call times every fault, and every ordered pair of those
-    Grid {
-        /// Every single fault once more, on the wire between the release binaries and real backends
-        #[arg(long, conflicts_with = "arguments")]
-        real: bool,
-        /// What the part takes
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
+    /// Every remote call times every fault, on the wire between the release binaries and real backends
+    GridReal,
     /// Every kind of call loses its first reply on the way from real backends, so that the SDK repeats it and every kind
     /// of write meets itself
     Wire,
@@ -85,8 +75,7 @@ impl Part {
             Self::Away { handler, embedded } => away::test(handler, embedded),
             Self::Wire => wire(),
             Self::Fakes(length) => fakes(length.long),
-            Self::Grid { real: true, .. } => grid_on_servers(),
-            Self::Grid { real: false, arguments } => prove([vec!["grid".to_owned()], arguments].concat()),
+            Self::GridReal => grid_on_servers(),
             Self::Other(arguments) => prove(arguments),
         }
     }

@@ -4,15 +4,12 @@ use crate::call::{CancellationReason, HandlerPlan};
 use crate::effect::EffectDraft;
 use crate::ingress::creation;
 use crate::item::{Item, Value};
-use crate::key::{ClaimId, RecordKey, RecordKind, Tenant};
+use crate::key::{ClaimId, RECORD, RecordKey, RecordKind, Tenant};
 use crate::purpose::Purpose;
 use crate::record::{EffectPart, Outcome, Record, Status, attribute, encode_names, remove, set};
 use crate::time::{EpochMs, Millis};
 use crate::timing::{Moment, Timing};
 use crate::write::{Action, Condition, Table, Write};
-
-/// The attribute that names the record an item was written for.
-pub(super) const RECORD: &str = "record";
 
 /// Why a commit was cancelled. The position of a reason tells its write: 0 is the record, 1 the domain key, the rest
 /// are the handler's own writes, and at the end the effects.

@@ -4,9 +4,8 @@
 //! domain key comes from the body, the copy has no effect. It is counted in any case. The worker counts after the
 //! record is settled, because a provider must not wait for that. Nothing depends on the count.
 
-use super::commit::RECORD;
 use crate::item::{Item, Value};
-use crate::key::first_seen_item;
+use crate::key::{RECORD, first_seen_item};
 use crate::plan::Snapshot;
 use crate::purpose::Purpose;
 use crate::record::{Record, attribute};

@@ -1,6 +1,4 @@
-//! Runs one part of the proof: `hookonce-prove PART [--long] [--only <text>] [--bless]`, where PART is `model`, `mutants`,
-//! `simulate`, `simulated-mutants`, `grid` or `storm`. `simulate` also takes `--seed <n>` or `--seeds <from>..<to>`, and
-//! `--mutant <name>` to take a clause out of the protocol.
+//! Runs one part of the proof. `parts.txt` says which there are and what they take.
 //!
 //! Progress goes to standard output while it works; its last line is one JSON object with the figures. The exit code
 //! is 1 on any violation.
@@ -17,25 +15,27 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Days that are simulated in the long form.
 const DAYS_LONG: u64 = 200_000;
 
-const FLAGS: [&str; 6] = ["--long", "--only", "--bless", "--seed", "--seeds", "--mutant"];
+/// The parts and their options. `scripts/prove --help` prints them, too. What is not in here is refused.
+const PARTS: &str = include_str!("../../parts.txt");
+
+fn is_known(word: &str) -> bool {
+    PARTS.split_whitespace().any(|known| known == word)
+}
 
 fn usage() -> ExitCode {
-    println!(
-        "usage: hookonce-prove model|mutants|simulate|simulated-mutants|grid|storm [--long] [--only <text>] [--bless] \
-         [--seed <n>|--seeds <from>..<to>] [--mutant <name>]"
-    );
+    println!("usage: hookonce-prove <part> [options]\n\n{PARTS}");
     ExitCode::from(2)
 }
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if words.iter().any(|word| word.starts_with('-') && !FLAGS.contains(&word.as_str())) {
+    if words.iter().any(|word| word.starts_with('-') && !is_known(word)) {
         return usage();
     }
     let flag = |name: &str| words.iter().any(|word| word == name);
     let only = words.iter().skip_while(|word| *word != "--only").nth(1).cloned().unwrap_or_default();
     let mut say = |line: &str| println!("{line}");
-    let result = match words.first().map(String::as_str) {
+    let result = match words.first().map(String::as_str).filter(|part| is_known(part)) {
         Some("model") => parts::model(flag("--long"), flag("--bless"), &only, &mut say),
         Some("mutants") => parts::mutants(flag("--bless"), &only, &mut say),
         Some("simulate") => {

@@ -13,14 +13,13 @@ use hookonce_protocol::trail::{Operation, Trail};
 use hookonce_protocol::worker::Worker;
 
 use super::clock::{due, waiting};
-use super::faults::faults;
+use super::faults::{Fault, faults};
 use super::pool::{Id, ItemId, ProcId};
 use super::process::{Actor, DispatcherContext, End};
 use super::rule::Rule;
 use super::state::{Budget, SLOTS, State};
 use super::world::{Answer, NOT_DUE, Outcome, World};
 use super::{LookedUp, Model, START};
-use crate::fault::Fault;
 use crate::label::Role;
 
 /// What an operator does.

@@ -6,13 +6,13 @@ use hookonce_protocol::record::{Record, Status};
 use super::Model;
 use super::action::{finish, index};
 use super::effect::reported;
+use super::faults::Fault;
 use super::pool::{CallId, DomainId, ItemId, MessageId, ProcId};
 use super::process::End;
 use super::rule::Rule;
 use super::state::{Budget, LateWrite, SLOTS, State};
 use super::view::fact_of;
 use super::world::{Answer, Class, Outcome, ProcView, World};
-use crate::fault::Fault;
 use crate::label::Role;
 
 /// The empty domain table, for plans that depend on nothing.
@@ -65,15 +65,12 @@ impl Model {
                 return state.postpone(view.call, part(view), view.shown) && crash(world, state, place, view);
             }
             Some(
-                fault @ (Fault::LateAtRest
-                | Fault::NoReply
-                | Fault::FalseSuccess
-                | Fault::NoTurn
+                fault @ (Fault::NoTurn
                 | Fault::CalleeBusy
                 | Fault::CalleeRefuses
                 | Fault::AmbiguousDone
                 | Fault::AmbiguousNotDone),
-            ) => not_injected(fault),
+            ) => unreachable!("only a call of a destination meets {fault:?}"),
         };
         answer.is_some_and(|answer| Self::go_on(world, state, place, answer))
     }
@@ -305,12 +302,7 @@ fn price(fault: Fault) -> Budget {
         Fault::CalleeRefuses => Budget::Reject,
         Fault::AmbiguousDone | Fault::AmbiguousNotDone => Budget::Ambiguous,
         Fault::CrashBefore | Fault::CrashAfter | Fault::CrashDuring => Budget::Crash,
-        Fault::LateAtRest | Fault::NoReply | Fault::FalseSuccess => not_injected(fault),
     }
-}
-
-fn not_injected(fault: Fault) -> ! {
-    unreachable!("the model does not inject {fault:?}")
 }
 
 fn part(view: ProcView) -> u8 {

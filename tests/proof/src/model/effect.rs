@@ -9,11 +9,11 @@ use hookonce_protocol::write::{Action, Change, Clause, Write};
 
 use super::Model;
 use super::callee::{Calls, OneCall};
+use super::faults::Fault;
 use super::pool::CallId;
 use super::rule::Rule;
 use super::state::{Budget, SLOTS, State};
 use super::world::{Answer, ProcView, World};
-use crate::fault::Fault;
 
 /// What a pass begins with, before its number.
 const PASS: &str = "p";

@@ -1,12 +1,60 @@
-//! Which faults a call can meet.
+//! The faults of the model, and which of them a call can meet.
 
 use hookonce_protocol::call::Call;
 
 use super::action::{Action, byte};
 use super::state::{Budget, State};
 use super::world::{Class, World};
-use crate::fault::Fault;
 use crate::label::Role;
+
+/// A fault of one call. DynamoDB recognises a repeated transaction by its token, so that only single writes can meet
+/// [`Fault::Repeated`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fault {
+    /// It is not carried out, and the other side is unavailable. A store that throttles answers the same.
+    Refused,
+    /// It is carried out, and its reply is lost.
+    ReplyLost,
+    /// It is a write: it is carried out, its reply is lost, and the store's client repeats it.
+    Repeated,
+    /// It is a write, and the store says that it can never carry it out.
+    Invalid,
+    /// Its caller gives up, and it is carried out later: a zombie.
+    Late,
+    /// The item is part of a transaction under way: nothing is written.
+    Conflict,
+    /// It shows the state before the last change.
+    Stale,
+    /// Only the first of several messages is sent, or of several records is read. To the reader of another record this is the
+    /// same as [`Fault::Refused`], which is what the model gives it.
+    Partial,
+    /// The handler fails, and another attempt may succeed.
+    HandlerFails,
+    /// The handler fails permanently.
+    HandlerFailsForGood,
+    /// The handler cannot be reached, or takes no calls for now.
+    HandlerAway,
+    /// The handler is slow, and the event moves.
+    HandlerSlow,
+    /// The document of the destination is away, or has a fault.
+    DestinationAway,
+    /// Nobody calls, because the calls of others take all the time.
+    NoTurn,
+    /// A callee says that it did nothing, and takes the call later.
+    CalleeBusy,
+    /// A callee refuses, and did nothing.
+    CalleeRefuses,
+    /// A callee did it, and its answer does not say so.
+    AmbiguousDone,
+    /// A callee did nothing, and its answer does not say so.
+    AmbiguousNotDone,
+    /// The process dies before the call.
+    CrashBefore,
+    /// The process dies after the call.
+    CrashAfter,
+    /// The process dies, and the call is carried out later.
+    CrashDuring,
+}
 
 /// The ways in which the call of a process can go on.
 pub(super) fn faults(world: &World, state: &State, index: usize, actions: &mut Vec<Action>) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hookonce_protocol::call::DueState;
 use hookonce_protocol::invariant;
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
-use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::key::{AppliedFact, RecordKey};
 use hookonce_protocol::record::{EFFECT_LIST, Outcome, PENDING_LIST, Record, Status, WAITING_LIST, attribute};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::trail::{TRAIL_PREFIX, Trail, trail_item};
@@ -194,12 +194,9 @@ fn trails(domain: &Domain, keys: &[RecordKey]) -> [u8; SLOTS] {
 
 fn owned(domain: &Domain, keys: &[RecordKey]) -> [u8; SLOTS] {
     let mut owned = [0; SLOTS];
-    for (key, item) in domain {
-        let record = item.get("record").and_then(Value::as_text);
-        let slot = keys.iter().position(|known| Some(known.as_str()) == record);
-        let generation = key.rsplit_once("#g").and_then(|(_, number)| number.parse::<u8>().ok()).unwrap_or(0);
-        if let Some(slot) = slot {
-            owned[slot] |= 1 << generation.min(7);
+    for applied in domain.values().filter_map(AppliedFact::of) {
+        if let Some(slot) = keys.iter().position(|known| known.as_str() == applied.record) {
+            owned[slot] |= 1 << applied.generation.min(7);
         }
     }
     owned

@@ -1,6 +1,6 @@
 //! What a caller is told whose call is not carried out.
 
-use crate::fault::Fault;
+use super::fault::SimFault;
 
 /// What is said about a call that is not carried out.
 #[derive(Debug, Clone, Copy)]
@@ -21,10 +21,10 @@ impl<T> Answers<T> {
     }
 
     /// What is said if the other side answers with this fault.
-    pub(super) fn to(self, fault: Fault) -> T {
+    pub(super) fn to(self, fault: SimFault) -> T {
         let answer = match fault {
-            Fault::Conflict => self.conflict,
-            Fault::Invalid => self.invalid,
+            SimFault::Conflict => self.conflict,
+            SimFault::Invalid => self.invalid,
             _ => None,
         };
         answer.unwrap_or(self.refused)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_protocol::invariant::{FactViolation, fact_violation};
 use hookonce_protocol::item::Value;
-use hookonce_protocol::key::{DOMAIN_KEY_PREFIX, RecordKind};
+use hookonce_protocol::key::{AppliedFact, RecordKind};
 use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::write::Table;
 
@@ -55,7 +55,8 @@ impl Verdict {
     }
 }
 
-/// Everything that is wrong, and the counts.
+/// Everything that is wrong, and the counts. It does not use `FactCount`, because it counts effects and not domain keys, and
+/// knows for each fact who acknowledged it and which record keeps it.
 pub fn check(inner: &Inner) -> (Verdict, BTreeSet<Violation>) {
     let mut state = FinalState::read(inner);
     let mut verdict = state.effect_counts;
@@ -139,12 +140,8 @@ impl FinalState {
             *state.effects.entry(fact).or_default() += count(item).unwrap_or(0);
         }
         // Which generations of which record had their effect.
-        let owner = |(key, item): (&String, &hookonce_protocol::item::Item)| {
-            let generation = key.rsplit_once("#g").and_then(|(_, number)| number.parse().ok()).unwrap_or(0_i64);
-            Some((item.get("record")?.as_text()?.to_owned(), generation))
-        };
-        let owners: BTreeSet<_> =
-            domain.iter().filter(|(key, _)| key.starts_with(DOMAIN_KEY_PREFIX)).filter_map(owner).collect();
+        let applied = domain.values().filter_map(AppliedFact::of);
+        let owners: BTreeSet<_> = applied.map(|applied| (applied.record, applied.generation)).collect();
         for (key, item) in inner.tables.items(Table::Inbox) {
             let next = version_of(item) == Some(NEXT_VERSION);
             match if next { Record::decode(&readable(item)) } else { Record::decode(item) } {
@@ -172,12 +169,12 @@ impl FinalState {
         }
     }
 
-    fn check_record(&mut self, record: &Record, owners: &BTreeSet<(String, i64)>, unrouted: bool) {
+    fn check_record(&mut self, record: &Record, owners: &BTreeSet<(&str, i64)>, unrouted: bool) {
         let key = record.key.as_str();
         match record.status {
             Status::Pending => self.broken(Rule::Stuck, key),
             Status::Dead => {
-                let owned = owners.contains(&(key.to_owned(), record.generation));
+                let owned = owners.contains(&(key, record.generation));
                 // If an operator accepted a duplicate, the effect may date from before the record expired.
                 let known = record.accept_duplicate || record.effect_unknown();
                 if owned && !known {

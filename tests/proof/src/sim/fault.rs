@@ -5,19 +5,41 @@ use std::fmt;
 use hookonce_protocol::purpose::Purpose;
 
 use super::rng::Rng;
-use crate::fault::Fault;
 use crate::label::Role;
 
+/// A fault of one remote call, by the model's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SimFault {
+    /// It is not carried out, and the other side is unavailable.
+    Refused,
+    /// It is carried out, and its reply is lost.
+    ReplyLost,
+    /// It is a single write, and the store's client repeats it.
+    Repeated,
+    /// The store says that it can never carry it out.
+    Invalid,
+    /// Its caller gives up, and it is carried out later.
+    Late,
+    /// The item is part of a transaction under way.
+    Conflict,
+    /// The process dies before the call.
+    CrashBefore,
+    /// The process dies after the call.
+    CrashAfter,
+    /// The process dies, and the call is carried out later.
+    CrashDuring,
+}
+
 /// The faults of the grid.
-pub const GRID: [Fault; 8] = [
-    Fault::Refused,
-    Fault::ReplyLost,
-    Fault::Repeated,
-    Fault::Invalid,
-    Fault::Conflict,
-    Fault::Late,
-    Fault::CrashBefore,
-    Fault::CrashAfter,
+pub const GRID: [SimFault; 8] = [
+    SimFault::Refused,
+    SimFault::ReplyLost,
+    SimFault::Repeated,
+    SimFault::Invalid,
+    SimFault::Conflict,
+    SimFault::Late,
+    SimFault::CrashBefore,
+    SimFault::CrashAfter,
 ];
 
 /// Which side a call goes to.
@@ -83,13 +105,13 @@ pub struct CallEdge {
 
 impl CallEdge {
     /// Whether the call can meet this fault.
-    pub fn can_meet(&self, fault: Fault) -> bool {
+    pub fn can_meet(&self, fault: SimFault) -> bool {
         match fault {
             // Only a single write is repeated or refused for good, and only a write meets a transaction.
-            Fault::Repeated | Fault::Invalid => matches!(self.purpose, CallPurpose::Write(_)),
-            Fault::Conflict => !matches!(self.purpose, CallPurpose::Other(_)),
+            SimFault::Repeated | SimFault::Invalid => matches!(self.purpose, CallPurpose::Write(_)),
+            SimFault::Conflict => !matches!(self.purpose, CallPurpose::Other(_)),
             // A read whose reply is lost or late counts as refused.
-            Fault::ReplyLost | Fault::Late => self.changes,
+            SimFault::ReplyLost | SimFault::Late => self.changes,
             _ => true,
         }
     }
@@ -112,19 +134,19 @@ pub struct Outage {
 /// How often each fault strikes a call, in ten thousand.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rates {
-    /// [`Fault::Refused`].
+    /// [`SimFault::Refused`].
     pub refused: u32,
-    /// [`Fault::ReplyLost`].
+    /// [`SimFault::ReplyLost`].
     pub reply_lost: u32,
-    /// [`Fault::Repeated`].
+    /// [`SimFault::Repeated`].
     pub repeated: u32,
-    /// [`Fault::Invalid`].
+    /// [`SimFault::Invalid`].
     pub invalid: u32,
-    /// [`Fault::Late`].
+    /// [`SimFault::Late`].
     pub late: u32,
     /// The three crashes together.
     pub crash: u32,
-    /// [`Fault::Conflict`].
+    /// [`SimFault::Conflict`].
     pub conflict: u32,
 }
 
@@ -134,7 +156,7 @@ pub enum FaultPlan {
     /// At random.
     Random(Rates),
     /// As written: the calls with these numbers, counted from 0 over the whole day.
-    Script(Vec<(usize, Fault)>),
+    Script(Vec<(usize, SimFault)>),
 }
 
 impl Rates {
@@ -147,7 +169,7 @@ impl Rates {
 
 impl FaultPlan {
     /// The fault of this call, by its number.
-    pub fn next(&self, edge: CallEdge, number: usize, rng: &mut Rng) -> Option<Fault> {
+    pub fn next(&self, edge: CallEdge, number: usize, rng: &mut Rng) -> Option<SimFault> {
         let rates = match self {
             Self::Script(points) => {
                 return points.iter().find(|(at, _)| *at == number).map(|(_, fault)| *fault);
@@ -161,15 +183,15 @@ impl FaultPlan {
         let crash = rates.crash / 3;
         let mut roll = u32::try_from(rng.below(10_000)).unwrap_or(0);
         let bands = [
-            (rates.refused, Fault::Refused),
-            (rates.reply_lost, Fault::ReplyLost),
-            (rates.late, Fault::Late),
-            (rates.repeated, Fault::Repeated),
-            (rates.invalid, Fault::Invalid),
-            (crash, Fault::CrashBefore),
-            (crash, Fault::CrashAfter),
-            (crash, Fault::CrashDuring),
-            (rates.conflict, Fault::Conflict),
+            (rates.refused, SimFault::Refused),
+            (rates.reply_lost, SimFault::ReplyLost),
+            (rates.late, SimFault::Late),
+            (rates.repeated, SimFault::Repeated),
+            (rates.invalid, SimFault::Invalid),
+            (crash, SimFault::CrashBefore),
+            (crash, SimFault::CrashAfter),
+            (crash, SimFault::CrashDuring),
+            (rates.conflict, SimFault::Conflict),
         ];
         for (width, fault) in bands {
             if roll < width {

@@ -21,12 +21,11 @@ use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::port::{Queue, Store};
 
 use super::answers::Answers;
-use super::fault::{CallEdge, CallPurpose, Side};
+use super::fault::{CallEdge, CallPurpose, Side, SimFault};
 use super::handler::{OWN_KEY, OWN_TABLE};
 use super::interference::interfere;
 use super::tables::NotWritten;
 use super::world::{Inner, NEXT_VERSION, Release, World, seen_by};
-use crate::fault::Fault;
 use crate::label::{self, Role, labels};
 
 /// How late a call that its caller gave up may still reach a third party.
@@ -148,12 +147,12 @@ impl Ports {
         let elapsed = self.world.elapsed();
         let (fault, there, back) = self.world.lock().drawn(edge, elapsed);
         match fault {
-            Some(Fault::CrashBefore) => self.die().await,
-            Some(answer @ (Fault::Refused | Fault::Conflict | Fault::Invalid)) => {
+            Some(SimFault::CrashBefore) => self.die().await,
+            Some(answer @ (SimFault::Refused | SimFault::Conflict | SimFault::Invalid)) => {
                 sleep(there).await;
                 answers.to(answer)
             }
-            Some(Fault::Repeated) => {
+            Some(SimFault::Repeated) => {
                 sleep(there).await;
                 self.carry_out_now(edge, effect.clone());
                 sleep(there + back).await;
@@ -161,21 +160,21 @@ impl Ports {
                 sleep(back).await;
                 reply
             }
-            Some(Fault::CrashAfter) => {
+            Some(SimFault::CrashAfter) => {
                 sleep(there).await;
                 self.carry_out_now(edge, effect);
                 self.die().await
             }
-            Some(Fault::CrashDuring) => {
+            Some(SimFault::CrashDuring) => {
                 self.carry_later(edge, |inner, now| drop(effect(inner, now)));
                 self.die().await
             }
-            Some(Fault::Late) => {
+            Some(SimFault::Late) => {
                 self.carry_later(edge, |inner, now| drop(effect(inner, now)));
                 sleep(self.patience).await;
                 answers.silence()
             }
-            None | Some(Fault::ReplyLost) => {
+            None | Some(SimFault::ReplyLost) => {
                 if there > self.patience {
                     self.carry_later(edge, |inner, now| drop(effect(inner, now)));
                     sleep(self.patience).await;
@@ -187,23 +186,6 @@ impl Ports {
                 sleep(if late { self.patience - there } else { back }).await;
                 if late { answers.silence() } else { reply }
             }
-            Some(
-                fault @ (Fault::LateAtRest
-                | Fault::NoReply
-                | Fault::Stale
-                | Fault::Partial
-                | Fault::HandlerFails
-                | Fault::HandlerFailsForGood
-                | Fault::HandlerAway
-                | Fault::HandlerSlow
-                | Fault::DestinationAway
-                | Fault::NoTurn
-                | Fault::CalleeBusy
-                | Fault::CalleeRefuses
-                | Fault::AmbiguousDone
-                | Fault::AmbiguousNotDone
-                | Fault::FalseSuccess),
-            ) => unreachable!("the simulator does not inject {fault:?}"),
         }
     }
 

@@ -13,13 +13,12 @@ use tokio::time::Instant;
 
 use super::callee::Callees;
 use super::config::Config;
-use super::fault::{CallEdge, FaultPlan, Outage};
+use super::fault::{CallEdge, FaultPlan, Outage, SimFault};
 use super::history::History;
 use super::invariants::InvariantChecker;
 use super::rng::Rng;
 use super::sqs::{FakeQueue, QueuePair, QueueShape};
 use super::tables::{Changed, Tables};
-use crate::fault::Fault;
 use crate::mutant::Mutation;
 
 /// When every day begins, in milliseconds since the epoch.
@@ -169,7 +168,7 @@ impl Inner {
     }
 
     /// The fault of the next call.
-    pub fn fault(&mut self, edge: CallEdge, elapsed: i64) -> Option<Fault> {
+    pub fn fault(&mut self, edge: CallEdge, elapsed: i64) -> Option<SimFault> {
         let number = self.edges.len();
         self.edges.push(edge);
         if self.calm && matches!(self.faults, FaultPlan::Random(_)) {
@@ -177,13 +176,13 @@ impl Inner {
         }
         let down = |outage: &Outage| outage.side == edge.side && (outage.from..outage.until).contains(&elapsed);
         if self.config.outages.iter().any(down) {
-            return Some(Fault::Refused);
+            return Some(SimFault::Refused);
         }
         self.faults.next(edge, number, &mut self.rng).filter(|fault| edge.can_meet(*fault))
     }
 
     /// The fault that a call meets, and how long its way there and back takes.
-    pub fn drawn(&mut self, edge: CallEdge, elapsed: i64) -> (Option<Fault>, i64, i64) {
+    pub fn drawn(&mut self, edge: CallEdge, elapsed: i64) -> (Option<SimFault>, i64, i64) {
         (self.fault(edge, elapsed), self.latency(), self.latency())
     }
 

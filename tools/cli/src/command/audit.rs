@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use hookonce_protocol::invariant::{RecordViolation, violations};
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
-use hookonce_protocol::key::{DOMAIN_KEY_PREFIX, RecordKey, RecordKind};
+use hookonce_protocol::key::{AppliedFact, DOMAIN_KEY_PREFIX, RECORD, RecordKey, RecordKind};
 use hookonce_protocol::record::{Due, Found, Outcome, Record, Status, attribute};
 use hookonce_protocol::relay::FAILED_SEND_PAUSE;
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -129,20 +129,13 @@ struct Effects {
 
 impl Effects {
     fn add(&mut self, item: &Item) {
-        let text = |name: &str| item.get(name).and_then(Value::as_text);
-        let (Some(key), Some(record)) = (text(PARTITION_KEY), text("record")) else { return };
-        self.known.insert(self.hasher.hash_one((record, generation(key, record))));
+        let hash = |applied: AppliedFact<'_>| self.hasher.hash_one((applied.record, applied.generation));
+        self.known.extend(AppliedFact::of(item).map(hash));
     }
 
     fn stand(&self, record: &Record) -> bool {
         self.known.contains(&self.hasher.hash_one((record.key.as_str(), record.generation)))
     }
-}
-
-/// The generation that a domain key belongs to: forced ones end with the record and the generation.
-fn generation(key: &str, record: &str) -> i64 {
-    let forced = key.rsplit_once("#g").filter(|(head, _)| head.ends_with(&format!("##{record}")));
-    forced.and_then(|(_, generation)| generation.parse().ok()).unwrap_or(0)
 }
 
 struct Audit<'a> {
@@ -162,7 +155,7 @@ impl Audit<'_> {
     async fn all(&mut self, last: &mut Option<String>) -> Result<bool, Failure> {
         let mut after = None;
         loop {
-            let page = self.page(Table::Domain, DOMAIN_KEY_PREFIX, &["record"], after.as_deref()).await?;
+            let page = self.page(Table::Domain, DOMAIN_KEY_PREFIX, &[RECORD], after.as_deref()).await?;
             page.items.iter().for_each(|item| self.effects.add(item));
             after = page.next;
             if after.is_none() {

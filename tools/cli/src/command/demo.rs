@@ -26,7 +26,7 @@ use crate::life;
 use crate::output;
 use crate::own_handlers::HandlerCommands;
 use crate::receiver::{self, Outside, Receiver};
-use crate::samples::{self, ENDPOINTS, Kind, Plan, Sample};
+use crate::samples::{self, DemoRequest, ENDPOINTS, Plan, RequestKind};
 use crate::sender::{Delivered, Delivery, PROVIDER_ATTEMPTS_MAX, Sender, now_unix};
 use crate::stack::{FunctionCalls, Functions, Servers, Stack, StackConfig};
 use crate::target::{self, DataFolder, Target, store_unavailable};
@@ -134,7 +134,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         &run_name(&arguments),
     );
     let stack = DemoStack::prepare(&arguments).await?;
-    let expected_refused = plan.requests.iter().filter(|it| matches!(it.kind, Kind::Forged | Kind::Stale)).count();
+    let expected_refused =
+        plan.requests.iter().filter(|it| matches!(it.kind, RequestKind::Forged | RequestKind::Stale)).count();
     let delivered = deliver(&stack, &plan, usize::try_from(arguments.concurrency).unwrap_or(1)).await?;
     if arguments.kill > 0 {
         output::note("What the killed dispatcher held comes back after six minutes: wait for it.");
@@ -208,12 +209,14 @@ impl DemoStack {
         Ok(Self { own: Some(Own { stack, receiver, _folder: temporary }), url, store, secrets })
     }
 
-    fn delivery(&self, sample: &Sample) -> Result<Delivery, Failure> {
+    fn delivery(&self, sample: &DemoRequest) -> Result<Delivery, Failure> {
         let (id, provider) = ENDPOINTS.get(sample.endpoint).copied().unwrap_or_default();
         let provider = find(Catalog::built_in(), provider)?;
         let secret = match sample.kind {
-            Kind::Forged => forged_secret(provider),
-            Kind::Single | Kind::Batch | Kind::Stale => self.secrets.get(id).cloned().unwrap_or_default(),
+            RequestKind::Forged => forged_secret(provider),
+            RequestKind::Single | RequestKind::Batch | RequestKind::Stale => {
+                self.secrets.get(id).cloned().unwrap_or_default()
+            }
         };
         Ok(Delivery {
             url: format!("{}/webhooks/{id}", self.url),
@@ -223,7 +226,7 @@ impl DemoStack {
             schemes: Vec::new(),
             headers: sample.headers.clone(),
             body: sample.body.clone(),
-            clock_offset_seconds: if sample.kind == Kind::Stale { STALE_SECONDS } else { 0 },
+            clock_offset_seconds: if sample.kind == RequestKind::Stale { STALE_SECONDS } else { 0 },
         })
     }
 }
@@ -251,7 +254,7 @@ fn secrets(folder: &DataFolder) -> Result<BTreeMap<&'static str, String>, Failur
     ENDPOINTS.iter().map(|(id, _)| Ok((*id, newest(&parse_id(id)?)?))).collect()
 }
 
-async fn deliver(stack: &DemoStack, plan: &Plan, concurrency: usize) -> Result<Vec<(Kind, Delivered)>, Failure> {
+async fn deliver(stack: &DemoStack, plan: &Plan, concurrency: usize) -> Result<Vec<(RequestKind, Delivered)>, Failure> {
     let deliveries =
         plan.requests.iter().map(|it| Ok((it.kind, stack.delivery(it)?))).collect::<Result<Vec<_>, Failure>>()?;
     let bar = bar("delivering", deliveries.len());
@@ -300,7 +303,7 @@ fn bar(label: &'static str, length: usize) -> ProgressBar {
 }
 
 fn report(
-    delivered: &[(Kind, Delivered)],
+    delivered: &[(RequestKind, Delivered)],
     census: Census,
     outside: Option<Outside>,
     calls: &FunctionCalls,
@@ -309,7 +312,7 @@ fn report(
 ) -> Report {
     let word = |word: &str| delivered.iter().filter(|(_, it)| it.word == word).count();
     let refused = |status: u16| (400..500).contains(&status);
-    let genuine = |kind: &Kind| matches!(kind, Kind::Single | Kind::Batch);
+    let genuine = |kind: &RequestKind| matches!(kind, RequestKind::Single | RequestKind::Batch);
     let mut times: Vec<_> = delivered.iter().filter(|(kind, _)| genuine(kind)).map(|(_, it)| it.duration).collect();
     times.sort_unstable();
     let percentile = |percent: usize| {

@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use hookonce_protocol::call::{HandlerPlan, Planned, Split};
 use hookonce_protocol::effect::EffectDraft;
 use hookonce_protocol::item::{Item, Value};
-use hookonce_protocol::key::RecordKind;
+use hookonce_protocol::key::{RECORD, RecordKind};
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{DomainWrite, Snapshot};
 use hookonce_protocol::record::{Found, Outcome, Record, Status};
@@ -236,7 +236,7 @@ impl Drill {
         let mut items = vec![ItemRef::from(domain_key.as_str())];
         items.extend(created.keys().cloned());
         let stored = self.store.read_items(&items).await.map_err(|_| store_unavailable())?;
-        let by = stored.item(domain_key.as_str()).and_then(|item| item.get("record")).and_then(Value::as_text);
+        let by = stored.item(domain_key.as_str()).and_then(|item| item.get(RECORD)).and_then(Value::as_text);
         let mine = by == Some(record.key.as_str());
         Ok(match (record.status, record.outcome) {
             (Status::Pending | Status::Dead | Status::Discarded, _) => Finding::WouldApply,

@@ -78,8 +78,8 @@ async fn tell_missing_endpoint(Arguments { filter, target, .. }: &Arguments) {
 ///
 /// # Errors
 /// [`Failure`] when the store does not answer.
-pub(crate) async fn listing(stack: &OpenStack, filter: &Filter, limit: usize) -> Result<Listing, Failure> {
-    let mut listing = Listing::default();
+pub(crate) async fn listing(stack: &OpenStack, filter: &Filter, limit: usize) -> Result<ListedRecords, Failure> {
+    let mut listing = ListedRecords::default();
     let mut groups = filter.queries(stack.shards_read).into_iter();
     let (mut read_groups, mut next) = (0, 1);
     loop {
@@ -110,7 +110,7 @@ pub(crate) async fn listing(stack: &OpenStack, filter: &Filter, limit: usize) ->
 
 /// The records read so far.
 #[derive(Debug, Default)]
-pub(crate) struct Listing {
+pub(crate) struct ListedRecords {
     /// By key.
     pub(crate) records: BTreeMap<RecordKey, Record>,
     /// Number of records that another version wrote.
@@ -119,7 +119,7 @@ pub(crate) struct Listing {
     cut: bool,
 }
 
-impl Listing {
+impl ListedRecords {
     fn add(&mut self, part: Self) {
         self.records.extend(part.records);
         self.unreadable += part.unreadable;
@@ -128,8 +128,8 @@ impl Listing {
 }
 
 /// Reads one partition, page by page, until it ends or the limit is reached.
-async fn read(store: &DynamoStore, query: IndexQuery, filter: &Filter, limit: usize) -> Result<Listing, Failure> {
-    let (mut part, mut from) = (Listing::default(), None);
+async fn read(store: &DynamoStore, query: IndexQuery, filter: &Filter, limit: usize) -> Result<ListedRecords, Failure> {
+    let (mut part, mut from) = (ListedRecords::default(), None);
     loop {
         let (page, next) = page(store, &query, from, filter, Read::Heads).await?;
         part.records.extend(page.records.into_iter().map(|record| (record.key.clone(), record)));

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 #[cfg(feature = "aws")]
-use crate::lambda::{Code, Functions};
+use crate::lambda::{Code, DeployedFunctions};
 use crate::output;
 use crate::select::READS_AT_ONCE;
 #[cfg(feature = "aws")]
@@ -529,7 +529,7 @@ fn needs_on_aws(aws: &AwsStatus, now: EpochMs) -> Vec<Need> {
 
 /// Event sources that are off.
 #[cfg(feature = "aws")]
-fn needs_of_functions(functions: &Functions) -> Vec<Need> {
+fn needs_of_functions(functions: &DeployedFunctions) -> Vec<Need> {
     let worker = "an event source of the worker is off, so its records wait: switch it on as soon as the worker may run, \
                   docs/runbook.md#containment";
     let dispatcher = "the dispatcher's event source is off, so every effect waits: switch it on as soon as the dispatcher may \

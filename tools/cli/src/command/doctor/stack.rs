@@ -25,7 +25,7 @@ use crate::command::status::dead_letter_queue;
 use crate::documents::{DocumentId as _, Place, Stored};
 use crate::endpoints::Listing;
 use crate::failure::Failure;
-use crate::lambda::Functions;
+use crate::lambda::DeployedFunctions;
 use crate::outputs::Outputs;
 use crate::watch::{Alarms, ask_alarms, no_alarms, relay_ran_at};
 use crate::{handlers, output, route_set};
@@ -258,7 +258,7 @@ async fn dead_letters(config: &SdkConfig, name: Option<&str>) -> Result<Waiting,
 
 /// The functions can be looked at.
 async fn functions(config: &SdkConfig, outputs: &Outputs) -> Result<String, Failure> {
-    let Functions { codes, worker_is_on, .. } = Functions::of(config, &outputs.functions).await?;
+    let DeployedFunctions { codes, worker_is_on, .. } = DeployedFunctions::of(config, &outputs.functions).await?;
     let worker = if worker_is_on { "are on" } else { "are not all on: docs/runbook.md#containment" };
     Ok(format!("{} functions; the worker's event sources {worker}", codes.len()))
 }

@@ -20,7 +20,7 @@ use crate::sender::now_unix;
 
 /// What the request consists of.
 #[derive(Debug, Args)]
-pub(super) struct Input {
+pub(super) struct RequestArguments {
     /// Captured request as JSON, as `hookonce dev --capture` keeps it; `-` reads standard input. Fields: provider, method,
     /// url, headers, body_base64, now_unix and secrets, or endpoint; optional: settings, schemes, tolerance_seconds.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["header", "body", "curl", "method", "url", "at"])]
@@ -57,7 +57,7 @@ fn moment(text: &str) -> Result<i64, String> {
     seconds.ok_or_else(|| "neither seconds since 1970 nor a time such as 2026-01-01T12:00:00Z".to_owned())
 }
 
-impl Input {
+impl RequestArguments {
     /// The request, with what its endpoint holds, and the credentials that were withheld from the capture and are none of
     /// the endpoint's.
     ///
@@ -156,7 +156,7 @@ impl Input {
     }
 }
 
-impl Input {
+impl RequestArguments {
     /// The failure when there is no such endpoint. The request may be of another stack than the one of this folder.
     fn missing(&self, id: &EndpointId) -> Failure {
         let (place, advice) = match &self.place.stack {

@@ -15,7 +15,7 @@ use hookonce_webhook::answer::{self, Denial};
 use hookonce_webhook::gateway::Outbound;
 use serde::Serialize;
 
-use self::input::Input;
+use self::input::RequestArguments;
 use super::providers::find;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -23,7 +23,7 @@ use crate::output;
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    input: Input,
+    input: RequestArguments,
     /// SHA-256 to compare this body with: from the provider, or from the log line `no secret fits`.
     #[arg(long, value_name = "HEX", value_parser = sha256)]
     sha256: Option<String>,
