@@ -44,7 +44,7 @@ async fn fetch(server: &ScriptedServer, total: Millis) -> Fetched {
     match read.and_then(|read| read.document) {
         Ok(Some(document)) => Fetched::Provider(document.provider),
         Ok(None) => Fetched::Missing,
-        Err(FetchError::Malformed { .. } | FetchError::Tenant(_)) => Fetched::Malformed,
+        Err(FetchError::Malformed(_)) => Fetched::Malformed,
         Err(error @ (FetchError::Unavailable(_) | FetchError::Throttled)) => {
             let printed = format!("{} {error:?}", Report::new(&error));
             assert!(!printed.contains("LEAKMENOT"), "an error does not repeat the answer: {printed}");
@@ -124,7 +124,7 @@ async fn a_document_and_texts_of_the_index_are_read_in_one_request() {
     let source = parameters_at(server.url(), AMPLE);
     let shop = EndpointId::parse("shop").unwrap();
     let read = source.fetch(&shop, &[7, 8, 9]).await.unwrap();
-    assert!(matches!(read.document, Err(FetchError::Malformed { .. })), "{:?}", read.document);
+    assert!(matches!(read.document, Err(FetchError::Malformed(_))), "{:?}", read.document);
     let texts = read.index.iter().map(|(shard, text)| (*shard, text.as_deref()));
     assert_eq!(texts.collect::<Vec<_>>(), [(7, Some("AAAA")), (8, None), (9, Some("BBBB"))]);
     assert!(matches!(source.fetch(&shop, &[6]).await, Err(FetchError::Unavailable(_))), "nothing is said of this text");

@@ -80,7 +80,7 @@ impl EndpointSource for Throttling {
             tokio::time::sleep(self.backoff(attempt)).await;
         }
         let document = json!({ "provider": "stripe", "secrets": [secret("stripe")] });
-        let document = EndpointDocument::parse(&document.to_string()).map(Some);
+        let document = EndpointDocument::parse(&document.to_string()).map(Some).map_err(FetchError::Malformed);
         Ok(EndpointRead { document, index: shards.iter().map(|shard| (*shard, None)).collect() })
     }
 }

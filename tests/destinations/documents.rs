@@ -35,7 +35,7 @@ fn with(document: &Value, changes: &Value) -> Value {
 /// The fields that are refused.
 fn refused(document: &Value) -> Vec<String> {
     match destination(document) {
-        Err(DestinationError::Faults(faults)) => faults.into_iter().map(|fault| fault.place).collect(),
+        Err(DestinationError { faults }) => faults.into_iter().map(|fault| fault.place).collect(),
         other => panic!("{document}: {other:?}"),
     }
 }
@@ -190,7 +190,7 @@ fn every_fault_is_named_by_its_field() {
         (json!({"key_json_pointer": "/a~2"}), &["key_json_pointer"]),
         (json!({"key_header": "host"}), &["key_header"]),
         (json!({"key_header": "a b"}), &["key_header"]),
-        (json!({"secret": "x", "colour": "red"}), &["`col...` (6 bytes)", "`sec...` (6 bytes)"]),
+        (json!({"secret": "x"}), &["`sec...` (6 bytes)"]),
     ] {
         assert_eq!(refused(&with(&http(), &changes)), fields, "{changes}");
     }

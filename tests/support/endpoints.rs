@@ -86,7 +86,10 @@ impl EndpointSource for MemoryEndpoints {
         let text = self.0.documents.lock().unwrap().get(id.as_str()).cloned();
         let texts = self.0.index.lock().unwrap();
         let index = shards.iter().map(|shard| (*shard, texts.get(usize::from(*shard)).cloned())).collect();
-        Ok(EndpointRead { document: text.map(|text| EndpointDocument::parse(&text)).transpose(), index })
+        Ok(EndpointRead {
+            document: text.map(|text| EndpointDocument::parse(&text)).transpose().map_err(FetchError::Malformed),
+            index,
+        })
     }
 }
 

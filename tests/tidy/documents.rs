@@ -1,4 +1,4 @@
-//! Documents link only to what exists.
+//! Documents link only to what exists, and tables of modules leave none out.
 
 use std::collections::BTreeMap;
 
@@ -171,4 +171,27 @@ fn a_tool_has_one_version() {
     none(&differing_pins(&project()));
     let files = planted([("scripts/locks/a.in", "one==1.0\ntwo==2.0"), ("scripts/locks/b.in", "one==1.1\ntwo==2.0")]);
     assert_eq!(differing_pins(&files), ["scripts/locks/b.in has one 1.1, another environment has 1.0"]);
+}
+
+/// Modules that the table at the top of their file leaves out, if it has one of modules.
+fn unlisted_modules(files: &Files) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (path, text) in rust(files).filter(|(_, text)| text.contains("\n//! | module |")) {
+        let table: String = text.lines().filter(|line| line.starts_with("//! |")).collect();
+        let modules = text.lines().filter_map(|line| line.split_once("mod ")?.1.strip_suffix(';'));
+        findings.extend(
+            modules
+                .filter(|name| !table.contains(&format!("`{name}`")) && !table.contains(&format!("`mod@{name}`")))
+                .map(|name| format!("{path} has no row for {name}")),
+        );
+    }
+    findings
+}
+
+#[test]
+fn a_table_of_modules_has_each_of_them() {
+    none(&unlisted_modules(&project()));
+    let table = "//! A.\n//!\n//! | module | holds |\n//! |---|---|\n//! | [`a`], [`mod@b`] | c |\n";
+    let files = planted([("a/src/lib.rs", &format!("{table}\npub mod a;\nmod b;\n#[cfg(test)]\npub mod c;\n"))]);
+    assert_eq!(unlisted_modules(&files), ["a/src/lib.rs has no row for c"]);
 }

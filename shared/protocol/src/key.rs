@@ -74,7 +74,7 @@ impl fmt::Display for EndpointId {
 ///
 /// By default an endpoint is a tenant of its own. Endpoints whose documents name one tenant share its facts and items.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "String", into = "String")]
 pub struct Tenant(EndpointId);
 
 /// The text is not the name of a tenant.
@@ -94,6 +94,19 @@ impl Tenant {
     /// The name as text.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
+    }
+}
+
+impl TryFrom<String> for Tenant {
+    type Error = TenantError;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text)
+    }
+}
+
+impl From<Tenant> for String {
+    fn from(tenant: Tenant) -> Self {
+        tenant.0.into()
     }
 }
 

@@ -15,7 +15,7 @@
 //! | [`time`], [`timing`] | units, the protocol's durations and the inequalities between them |
 //! | [`key`], [`item`], [`write`](mod@write), [`claim`], [`record`], [`message`] | what is claimed, stored and sent, and the language of conditions |
 //! | [`purpose`] | what each write is for |
-//! | [`code`] | the codes of failures |
+//! | [`code`], `words` | the codes of failures, and enums whose variants each have a fixed word |
 //! | [`place`], [`plan`], [`check`] | what a handler names, sees and returns: items, event, snapshot, plan; and what is refused of it |
 //! | [`effect`], [`destination`] | what a plan sends out of the account, where to, and what is promised there |
 //! | [`call`] | the calls a machine can ask for, and their replies |

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
-use hookonce_protocol::key::{Tenant, TenantError};
+use hookonce_protocol::key::Tenant;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::strict::{self, ShowNames, Unread};
+use crate::fault::DocumentFault;
+use crate::strict::{self, ShowNames};
 
 /// The longest event that Lambda passes to a function, in bytes. The gateway itself takes 10 MB.
 pub const EVENT_BYTES_MAX: usize = 6 * 1024 * 1024;
@@ -87,19 +88,11 @@ impl EndpointDocument {
     /// Parses JSON text.
     ///
     /// # Errors
-    /// [`FetchError::Tenant`], or [`FetchError::Malformed`] with the position of the error. Neither repeats the text.
-    pub fn parse(text: &str) -> Result<Self, FetchError> {
-        #[derive(Deserialize)]
-        struct Owner {
-            tenant: Option<String>,
-        }
-        strict::read(text.as_bytes(), ShowNames::Shortened).map_err(|Unread { line, column, .. }| {
-            let owner = serde_json::from_str::<Owner>(text).ok().and_then(|owner| owner.tenant);
-            match owner.map(|name| Tenant::parse(&name)) {
-                Some(Err(error)) => FetchError::Tenant(error),
-                Some(Ok(_)) | None => FetchError::Malformed { line, column },
-            }
-        })
+    /// [`DocumentFault`] says what does not fit. Of the text, it holds at most how a name begins, because a secret may stand
+    /// anywhere in it.
+    pub fn parse(text: &str) -> Result<Self, DocumentFault> {
+        let read = strict::read(text.as_bytes(), ShowNames::Shortened);
+        read.map_err(|unread| DocumentFault::unread(unread, "the document"))
     }
 }
 
@@ -112,17 +105,9 @@ pub enum FetchError {
     /// The source answers only so many reads in a second, and this one came after them.
     #[error("the source of endpoint documents throttles")]
     Throttled,
-    /// The document names a tenant that cannot be one.
-    #[error("the endpoint document's `tenant` is not valid")]
-    Tenant(#[source] TenantError),
-    /// The document is not valid. The error never repeats its text, because it contains secrets.
-    #[error("the endpoint document is not valid JSON in the expected format (line {line}, column {column})")]
-    Malformed {
-        /// The line of the error.
-        line: usize,
-        /// The column of the error.
-        column: usize,
-    },
+    /// The document cannot be read.
+    #[error("the endpoint document is not valid")]
+    Malformed(#[source] DocumentFault),
 }
 
 #[cfg(test)]

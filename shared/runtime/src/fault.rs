@@ -1,9 +1,10 @@
-//! What is wrong with a document that people write: a route set or a destination.
+//! What is wrong with a document that people write: a route set, an endpoint or a destination.
 
-use std::fmt;
+use crate::strict::Unread;
 
 /// One fault: where it is, and why. Neither repeats a value that may be secret.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {reason}")]
 pub struct DocumentFault {
     /// The place, such as `headers.host` or `routes[2].when.data.id`.
     pub place: String,
@@ -11,13 +12,90 @@ pub struct DocumentFault {
     pub reason: String,
 }
 
-impl fmt::Display for DocumentFault {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.place, self.reason)
+impl DocumentFault {
+    /// The fault of a text that cannot be read as a document. `whole` stands for the place of the document itself.
+    pub(crate) fn unread(unread: Unread, whole: &str) -> Self {
+        let Unread { place, why: reason, line, column, is_json } = unread;
+        let place = match place {
+            _ if !is_json => format!("line {line} column {column}"),
+            place if place.is_empty() => whole.to_owned(),
+            place => place,
+        };
+        Self { place, reason }
     }
 }
 
 /// Faults in one line.
 pub(crate) fn joined(faults: &[DocumentFault]) -> String {
     faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::{Value, json};
+
+    use crate::destination::DestinationDocument;
+    use crate::document::EndpointDocument;
+
+    const SECRET: &str = "LEAKMENOT";
+
+    /// What is said of a document with the secret in the place of each field's value, and at each place of the text.
+    fn said(document: &Value, fault: impl Fn(&str) -> Option<String>) -> BTreeSet<String> {
+        let values =
+            [json!(SECRET), json!([SECRET]), json!([[SECRET]]), json!({SECRET: SECRET}), json!([{SECRET: SECRET}])];
+        let names = document.as_object().unwrap().keys();
+        let replaced = names.flat_map(|name| {
+            values.iter().map(move |value| {
+                let mut wrong = document.clone();
+                wrong[name] = value.clone();
+                wrong.to_string()
+            })
+        });
+        let text = document.to_string();
+        let inserted = (0..=text.len()).map(|at| format!("{}{SECRET}{}", &text[..at], &text[at..]));
+        replaced.chain(inserted).filter_map(|text| fault(&text)).collect()
+    }
+
+    #[test]
+    fn a_fault_names_its_place_and_holds_nothing_of_a_secret_in_a_wrong_place() {
+        let endpoint = json!({
+            "provider": "stripe", "tenant": "shop", "secrets": ["whsec_1"], "settings": {"public_url": "https://a.example"},
+            "schemes": ["v1"], "on_store_outage": "enqueue", "on_body_mismatch": "duplicate", "tolerance_seconds": 300,
+            "body_bytes_max": 1000, "source_ranges": ["10.0.0.0/8"]
+        });
+        let destination = json!({
+            "kind": "http", "url": "https://a.example", "class": "keyed", "key_window_hours": 24,
+            "headers": {"authorization": "Bearer 1"}, "done_statuses": [409], "allow_private": true,
+            "success_json": {"pointer": "/ok", "equals": true}
+        });
+        let endpoint = said(&endpoint, |text| Some(EndpointDocument::parse(text).err()?.to_string()));
+        let destination = said(&destination, |text| Some(DestinationDocument::parse(text).err()?.to_string()));
+        for (said, expected) in [
+            (
+                &endpoint,
+                [
+                    "secrets[0]: must be text",
+                    "tenant: a tenant has 1 to 64",
+                    "`sLE...` (16 bytes): is no known",
+                    "line 1 col",
+                ],
+            ),
+            (
+                &destination,
+                [
+                    "headers: must be an object",
+                    "kind: must be exactly one of http",
+                    "done_statuses[0]: must be a",
+                    "class: ",
+                ],
+            ),
+        ] {
+            for expected in expected {
+                assert!(said.iter().any(|said| said.starts_with(expected)), "{expected}: {said:#?}");
+            }
+            assert!(said.iter().all(|said| !said.contains("LEAK")), "{said:#?}");
+        }
+    }
 }

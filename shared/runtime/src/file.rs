@@ -50,7 +50,7 @@ impl EndpointSource for DocumentFolder {
     /// Looking up a file that is not there costs nothing, so a folder has no index.
     async fn fetch(&self, id: &EndpointId, shards: &[u8]) -> Result<EndpointRead, FetchError> {
         let text = read(&self.path(id)).map_err(|error| FetchError::Unavailable(Box::new(error)))?;
-        let document = text.map(|text| EndpointDocument::parse(&text)).transpose();
+        let document = text.map(|text| EndpointDocument::parse(&text)).transpose().map_err(FetchError::Malformed);
         Ok(EndpointRead { document, index: shards.iter().map(|shard| (*shard, None)).collect() })
     }
 }

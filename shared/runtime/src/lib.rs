@@ -5,6 +5,7 @@
 //! | [`port`] | what the drivers need from outside: a store, a queue, endpoint documents, the clock |
 //! | [`aws`] | the ports on DynamoDB, SQS and SSM; [`mod@file`] endpoint documents in a folder |
 //! | [`drive`] | the driver: carries out a machine's calls until it ends |
+//! | [`body`] | stored payloads |
 //! | [`batch`], [`ingest`], [`process`], [`dispatch`], [`maintain`] | deliveries, batches, effects, relay runs, dead letters |
 //! | [`operate`] | an operator's orders |
 //! | [`deadline`] | one deadline for everything that a request waits for |
@@ -12,11 +13,13 @@
 //! | [`remote`] | handlers in another language: the calls, and what is asked and answered |
 //! | [`route`] | which event goes to which handler, as data |
 //! | [`destination`] | where effects go, what is promised there, and the calls |
-//! | [`index`] | whether an endpoint id exists, without a read for each id |
+//! | [`index`], [`listing`] | whether an endpoint id exists, without a read for each id |
 //! | [`fault`] | what is wrong with a document that people write |
 //! | [`strict`] | JSON that others write, read so that nothing wrong is taken for right |
-//! | [`document`], [`endpoint`], [`config`] | endpoint documents and the environment, parsed once into types |
+//! | [`document`], [`endpoint`], [`config`], `location` | endpoint documents and the environment, parsed once into types |
+//! | [`tables`] | which table an alias of a user table stands for |
 //! | [`material`] | certificates and keys of providers, fetched and cached |
+//! | [`rest`] | a rest for a handler or a destination that fails several times in a row |
 //! | `per_minute` | limits how often callers can make an instance call other services |
 //! | `snapshot` | reads what a handler asks for, and completes its plan |
 //! | [`telemetry`] | structured logs and metrics, with stable names |

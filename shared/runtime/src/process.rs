@@ -29,7 +29,7 @@ use crate::drive::{Carry, Driven, Remote, drive_and_tell, duration};
 use crate::handler::{Handlers, Recognised};
 use crate::ingest::child_bytes_max;
 use crate::port::{Queue, Store};
-use crate::remote::{self, CallBudget, Calls, RemoteHandlers};
+use crate::remote::{self, CallBudget, Calls, RemoteHandlers, RemoteTarget};
 use crate::route::{self, Assigned, Routing};
 use crate::snapshot;
 use crate::telemetry::Counts;
@@ -278,6 +278,16 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
         match own {
             Some(own) if others.is_empty() => own,
             own => Planned::Several { others, own: own.map(Box::new) },
+        }
+    }
+
+    /// The handler in another language that plans for a record's event, if there is one.
+    pub fn remote_target(&self, record: &Record, routing: &Routing) -> Option<RemoteTarget> {
+        let Routing::Set(set) = routing else { return None };
+        let event = guarded(|| self.read(record)).ok()?.own?;
+        match guarded(|| route::assign(&self.handlers, Some(set), self.catalog, &event)).ok()? {
+            Assigned::Remote(handling) => Some(handling.target),
+            Assigned::Nobody | Assigned::Builtin(_) | Assigned::Forward(_) => None,
         }
     }
 

@@ -9,6 +9,7 @@
 //! | [`search`] | explorations, and the replay of their traces |
 //! | [`storm`] | the relay's policy under an outage of the workers |
 //! | [`route_cost`] | what a route set costs an event |
+//! | [`memory`] | what a worker holds in memory while it splits envelopes |
 //! | [`table`] | the table of mutants in the documents |
 //! | [`parts`] | what `scripts/prove` runs |
 //! | [`label`] | names for a process's calls and their results |

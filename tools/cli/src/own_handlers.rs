@@ -1,10 +1,11 @@
 //! Handlers in other languages that `hookonce dev` runs as Lambda would: each invocation in a process of the handler's
 //! command, which talks to a Runtime API. When a file changes, new processes run the new code.
 //!
-//! A worker in this process invokes them directly, any other one through Lambda's invoke API.
+//! A worker in this process invokes them directly, any other process through Lambda's invoke API.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -16,7 +17,7 @@ use bytes::Bytes;
 use error_reporter::Report;
 use futures::future::BoxFuture;
 use hookonce_local::ambient::Ambient;
-use hookonce_local::invoke::{InvokeBytes, InvokeError, Isolated};
+use hookonce_local::invoke::{HttpInvoke, InvokeBytes, InvokeError, Isolated};
 use hookonce_local::invoke_api::{InvokeApi, plain_name};
 use hookonce_local::process::{Lines, ProcessConfig, ProcessInvoke};
 use hookonce_runtime::remote::{CallError, CallHandler};
@@ -191,8 +192,8 @@ impl Drop for Running {
 }
 
 impl OwnHandlers {
-    /// The endpoint URL of Lambda, if there is a handler.
-    pub(crate) fn url(&self) -> Option<String> {
+    /// The endpoint URL of Lambda with the access key id, if there is a handler.
+    pub(crate) fn url(&self) -> Option<&str> {
         self.running.as_ref().map(|running| running.api.url())
     }
 
@@ -203,15 +204,24 @@ impl OwnHandlers {
 
     /// What a worker in this process calls.
     pub(crate) fn calls(&self) -> Box<dyn CallHandler> {
-        Box::new(DirectCalls(self.functions.clone()))
+        Box::new(NamedCalls(self.functions.clone()))
     }
 }
 
-/// Invokes the handlers without the invoke API.
-#[derive(Debug)]
-struct DirectCalls(BTreeMap<String, Isolated<OwnHandler>>);
+/// What another process calls: the handlers of these names behind the invoke API of a running stack.
+///
+/// # Errors
+/// [`InvokeError`] if the HTTP client cannot be built.
+pub(crate) fn calls_at(url: &str, names: &[String]) -> Result<Box<dyn CallHandler>, InvokeError> {
+    let function = |name: &String| Ok((name.clone(), Isolated::new(HttpInvoke::new(url, name)?, TIMEOUT)));
+    Ok(Box::new(NamedCalls(names.iter().map(function).collect::<Result<_, InvokeError>>()?)))
+}
 
-impl CallHandler for DirectCalls {
+/// Invokes handlers by their names.
+#[derive(Debug)]
+struct NamedCalls<I>(BTreeMap<String, Isolated<I>>);
+
+impl<I: InvokeBytes + fmt::Debug> CallHandler for NamedCalls<I> {
     fn call<'a>(&'a self, handler: &'a str, request: Vec<u8>) -> BoxFuture<'a, Result<Vec<u8>, CallError>> {
         Box::pin(async move {
             let Some(function) = self.0.get(plain_name(handler)) else {
@@ -219,10 +229,10 @@ impl CallHandler for DirectCalls {
             };
             match function.invoke_bytes(request.into()).await {
                 Ok(answer) => Ok(answer.into()),
-                // Nobody can have seen the event.
-                Err(error @ (InvokeError::NotStarted { .. } | InvokeError::Throttled)) => {
-                    Err(CallError::Away(error.into()))
-                }
+                // The event is not to blame.
+                Err(
+                    error @ (InvokeError::NotStarted { .. } | InvokeError::Throttled | InvokeError::Unreachable { .. }),
+                ) => Err(CallError::Away(error.into())),
                 Err(error) => Err(CallError::Crashed(error.into())),
             }
         })
@@ -328,7 +338,7 @@ mod tests {
         for _ in 0..PROCESSES_MAX {
             held.push(handler.place().await.unwrap());
         }
-        let calls = DirectCalls([(name, Isolated::new(handler, TIMEOUT))].into());
+        let calls = NamedCalls([(name, Isolated::new(handler, TIMEOUT))].into());
         let called = tokio::time::timeout(Duration::from_secs(4), calls.call("plan", Vec::new())).await;
         assert!(matches!(called, Ok(Err(CallError::Away(_)))), "{called:?}");
     }

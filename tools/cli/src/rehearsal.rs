@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use error_reporter::Report;
 use hookonce_protocol::call::{Planned, Split};
 use hookonce_protocol::record::Record;
 use hookonce_protocol::timing::{HANDLER_CALL_MAX, HANDLER_CALLS_MAX, Timing};
@@ -12,7 +13,7 @@ use hookonce_runtime::aws::LambdaHandlers;
 use hookonce_runtime::aws::{DynamoStore, LoopbackHandlers};
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::process::WorkerParts;
-use hookonce_runtime::remote::{CallBudget, CallHandler, Calls, RemoteHandlers};
+use hookonce_runtime::remote::{CallBudget, CallHandler, Calls, RemoteHandlers, RemoteTarget};
 use hookonce_runtime::route::{Offered, RouteSet, Routing};
 use tokio::time::Instant;
 
@@ -20,8 +21,9 @@ use tokio::time::Instant;
 use crate::account::signed_in;
 use crate::failure::Failure;
 use crate::handlers;
+use crate::own_handlers::calls_at;
 use crate::route_set::text_of;
-use crate::target::Target;
+use crate::target::{RunningStack, Target};
 
 #[cfg(feature = "aws")]
 async fn lambda() -> Result<Option<Box<dyn CallHandler>>, Failure> {
@@ -32,6 +34,19 @@ async fn lambda() -> Result<Option<Box<dyn CallHandler>>, Failure> {
 #[expect(clippy::unused_async, reason = "with the feature, it waits")]
 async fn lambda() -> Result<Option<Box<dyn CallHandler>>, Failure> {
     Err(crate::target::without_aws())
+}
+
+/// The handlers that a local stack has started.
+fn own(target: &Target) -> Result<Option<Box<dyn CallHandler>>, Failure> {
+    if !target.is_local() {
+        return Ok(None);
+    }
+    let RunningStack { lambda_url, handlers, .. } = target.folder.running()?;
+    let (url, names) = (lambda_url.unwrap_or_default(), handlers.unwrap_or_default());
+    let calls = calls_at(&url, &names).map_err(|error| {
+        Failure::unavailable(Report::new(&error).to_string(), "start the stack again with `hookonce dev`")
+    })?;
+    Ok(Some(calls))
 }
 
 /// A worker that can only plan: it has no queue and no clock.
@@ -72,17 +87,27 @@ impl Rehearsal {
         Self { parts: WorkerParts { store, queue: (), ambient: (), handlers, remote, catalog, timing }, routing }
     }
 
-    /// Also calls handlers in other languages: those of the account if the target is a deployed stack, else those on
-    /// loopback. Without this, each of them counts as away.
+    /// Also calls handlers in other languages: those of the account if the target is a deployed stack, else those that the
+    /// running stack has started and those on loopback. Without this, each of them counts as away.
     ///
     /// # Errors
-    /// [`Failure`] when the account cannot be reached.
+    /// [`Failure`] when the account cannot be reached, or no stack is running.
     pub(crate) async fn calling_handlers(mut self, target: &Target) -> Result<Self, Failure> {
         self.parts.remote = match &target.stack {
             Some(_) => RemoteHandlers::new(lambda().await?, None),
-            None => RemoteHandlers::new(None, Some(Box::new(LoopbackHandlers::new()))),
+            None => RemoteHandlers::new(own(target)?, Some(Box::new(LoopbackHandlers::new()))),
         };
         Ok(self)
+    }
+
+    /// The handler in another language that plans for a record, if there is one.
+    pub(crate) fn handler(&self, record: &Record) -> Option<RemoteTarget> {
+        self.parts.remote_target(record, &self.routing)
+    }
+
+    /// Whether that handler rests, because it did not answer several calls in a row. Nobody calls it meanwhile.
+    pub(crate) fn handler_rests(&self, record: &Record) -> bool {
+        self.handler(record).is_some_and(|handler| self.parts.remote.rests(&handler, System.moment().now))
     }
 
     /// What a worker would do with a record.

@@ -348,7 +348,7 @@ pub(crate) fn environment(
     own: &OwnHandlers,
 ) -> Vec<(&'static str, String)> {
     let public_url = public_url.map(|url| ("HOOKONCE_PUBLIC_URL", url.to_owned()));
-    let lambda_url = own.url().map(|url| ("AWS_ENDPOINT_URL_LAMBDA", url));
+    let lambda_url = own.url().map(|url| ("AWS_ENDPOINT_URL_LAMBDA", clients::without_key(url)));
     let environment = place.environment(folder.endpoints().folder(), folder.destinations().folder(), &folder.routes());
     environment.into_iter().chain(public_url).chain(lambda_url).collect()
 }

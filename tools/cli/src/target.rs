@@ -112,6 +112,9 @@ pub(crate) struct RunningStack {
     /// The handlers in other languages that it runs, by name. `None` if it does not know which ones its functions find.
     #[serde(default)]
     pub(crate) handlers: Option<Vec<String>>,
+    /// The URL of Lambda's invoke API for these handlers. `None` if it runs none.
+    #[serde(default)]
+    pub(crate) lambda_url: Option<String>,
     /// The number of index shards to read.
     pub(crate) index_shards_read: u16,
     /// The process id.

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::CONTENT_TYPE;
+use reqwest::StatusCode;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
 use serde_json::Value;
+
+use crate::clients::{access_key_id, without_key};
 
 /// A function that takes an event and returns a response, both as the JSON that Lambda would carry.
 ///
@@ -97,7 +100,7 @@ pub enum InvokeError {
     /// As many invocations run as may. This one did not begin.
     #[error("as many invocations of the function run as may")]
     Throttled,
-    /// The service that runs the function could not be reached.
+    /// The service that runs the function could not be reached, or did not invoke it.
     #[error("the function could not be reached")]
     Unreachable {
         /// The error of the HTTP client.
@@ -205,6 +208,11 @@ fn panic_text(payload: &(dyn Any + Send)) -> Option<&str> {
 /// The header that marks a response as an error of the function.
 pub(crate) const FUNCTION_ERROR: &str = "x-amz-function-error";
 
+/// Statuses by which the service says that it did not invoke the function: the caller is not known, there is no such function,
+/// too many of its invocations run, or it cannot start.
+const NOT_INVOKED: [StatusCode; 4] =
+    [StatusCode::FORBIDDEN, StatusCode::NOT_FOUND, StatusCode::TOO_MANY_REQUESTS, StatusCode::BAD_GATEWAY];
+
 /// A function behind Lambda's invoke API, for instance a worker under `cargo lambda watch`.
 ///
 /// It has no time limit of its own. Put it behind [`Isolated`], as every part of this crate does.
@@ -212,27 +220,46 @@ pub(crate) const FUNCTION_ERROR: &str = "x-amz-function-error";
 pub struct HttpInvoke {
     client: reqwest::Client,
     url: String,
+    /// Names the access key id. Nobody on loopback verifies the signature.
+    authorization: String,
 }
 
 impl HttpInvoke {
-    /// Invokes the function `name` at the service `base_url`, such as `http://127.0.0.1:9000`.
+    /// Invokes the function `name` at the service `base_url`, such as `http://127.0.0.1:9000` or `http://KEY@127.0.0.1:9000`.
     ///
     /// # Errors
     /// [`InvokeError::Unreachable`] if the HTTP client cannot be built.
     pub fn new(base_url: &str, name: &str) -> Result<Self, InvokeError> {
         let client = reqwest::Client::builder().no_proxy().build().map_err(unreachable)?;
-        let base_url = base_url.trim_end_matches('/');
-        Ok(Self { client, url: format!("{base_url}/2015-03-31/functions/{name}/invocations") })
+        let authorization = format!("AWS4-HMAC-SHA256 Credential={}/lambda/aws4_request", access_key_id(base_url));
+        let base_url = without_key(base_url.trim_end_matches('/'));
+        Ok(Self { client, url: format!("{base_url}/2015-03-31/functions/{name}/invocations"), authorization })
     }
 }
 
 impl Invoke for HttpInvoke {
     async fn invoke(&self, event: Value) -> Result<Value, InvokeError> {
-        let request = self.client.post(&self.url).header(CONTENT_TYPE, "application/json").body(event.to_string());
-        let response = request.send().await.map_err(unreachable)?;
+        function_response(&self.invoke_bytes((), event.to_string().into()).await?)
+    }
+}
+
+impl InvokeBytes for HttpInvoke {
+    type Place = ();
+
+    async fn place(&self) -> Result<(), InvokeError> {
+        Ok(())
+    }
+
+    async fn invoke_bytes(&self, (): (), event: Bytes) -> Result<Bytes, InvokeError> {
+        let request = self.client.post(&self.url).header(CONTENT_TYPE, "application/json");
+        let request = request.header(AUTHORIZATION, &self.authorization).body(event);
+        let mut response = request.send().await.map_err(unreachable)?;
+        if NOT_INVOKED.contains(&response.status()) {
+            response = response.error_for_status().map_err(unreachable)?;
+        }
         let failed = !response.status().is_success() || response.headers().contains_key(FUNCTION_ERROR);
         let body = response.bytes().await.map_err(unreachable)?;
-        if failed { Err(function_error(&body)) } else { function_response(&body) }
+        if failed { Err(function_error(&body)) } else { Ok(body) }
     }
 }
 

@@ -3,7 +3,7 @@
 //! It knows synchronous invocations only. Whoever calls it needs the access key id that was made for this run.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ const EVENT_BYTES_MAX: usize = 6 * 1024 * 1024;
 /// A running invoke API. Dropping it stops it.
 #[derive(Debug)]
 pub struct InvokeApi {
-    address: SocketAddr,
+    url: String,
     server: AbortHandle,
 }
 
@@ -45,6 +45,7 @@ impl InvokeApi {
     ) -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
+        let url = format!("http://{access_key_id}@{address}");
         let isolated = |(name, function)| (name, Isolated::new(function, timeout));
         let functions = functions.into_iter().map(isolated).collect();
         let guard = Guard { port: address.port(), access_key_id: access_key_id.to_owned() };
@@ -53,12 +54,12 @@ impl InvokeApi {
             .with_state(Arc::new(Functions { functions, guard }));
         // However it ends, callers then find nobody, as in an outage of Lambda.
         let server = tokio::spawn(async move { drop(axum::serve(listener, router).await) }).abort_handle();
-        Ok(Self { address, server })
+        Ok(Self { url, server })
     }
 
-    /// Its endpoint URL, without a slash at the end.
-    pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+    /// Its endpoint URL with the access key id, such as `http://KEY@127.0.0.1:9000`.
+    pub fn url(&self) -> &str {
+        &self.url
     }
 }
 

@@ -23,6 +23,7 @@
 //! | [`invoke_api`] | Lambda's invoke API: functions by their names |
 //! | [`process`] | the same for a function's binary, as a separate process behind Lambda's Runtime API |
 //! | [`ambient`] | the clock and the generator of identifiers |
+//! | `visitor` | the check of signatures: who may talk to these servers |
 //!
 //! Architecture Invariant: nothing here listens on anything but 127.0.0.1, and nothing here is deployed.
 //!

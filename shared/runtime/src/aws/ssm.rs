@@ -43,7 +43,7 @@ impl EndpointSource for SsmEndpoints {
                 if kind.is_some_and(|kind| kind != ParameterType::SecureString) {
                     tracing::warn!(endpoint.id = %id, "the parameter is not a SecureString: store the endpoint again");
                 }
-                EndpointDocument::parse(&text).map(Some)
+                EndpointDocument::parse(&text).map(Some).map_err(FetchError::Malformed)
             }
             None => Ok(None),
         };

@@ -153,7 +153,7 @@ impl Destination {
     /// Checks a document.
     ///
     /// # Errors
-    /// [`DestinationError::Faults`] names each field that is wrong.
+    /// [`DestinationError`] names each field that is wrong.
     pub fn new(id: DestinationId, document: &DestinationDocument) -> Result<Self, DestinationError> {
         let mut faults = Faults(Vec::new());
         let class = faults.class(document);
@@ -182,10 +182,10 @@ impl Destination {
             }
         };
         let (Some(class), Some((target, origin))) = (class, target) else {
-            return Err(DestinationError::Faults(faults.0));
+            return Err(DestinationError { faults: faults.0 });
         };
         if !faults.0.is_empty() {
-            return Err(DestinationError::Faults(faults.0));
+            return Err(DestinationError { faults: faults.0 });
         }
         let terms = Terms {
             class,

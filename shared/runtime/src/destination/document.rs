@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use hookonce_protocol::check::Shown;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::fault::{DocumentFault, joined};
-use crate::strict::{self, ShowNames, Unread};
+use crate::strict::{self, ShowNames};
 
 /// A destination: one address outside, its promise, its secrets and its timeouts.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -153,73 +152,20 @@ impl fmt::Debug for DestinationDocument {
 
 /// A destination document that does not check.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DestinationError {
-    /// Not JSON of the expected form. The error never repeats the text, because it contains secrets.
-    #[error("not valid JSON in the expected format (line {line}, column {column})")]
-    Malformed {
-        /// The line of the error.
-        line: usize,
-        /// The column of the error.
-        column: usize,
-    },
-    /// These fields are wrong.
-    #[error("{}", joined(.0))]
-    Faults(Vec<DocumentFault>),
+#[error("{}", joined(.faults))]
+pub struct DestinationError {
+    /// The faults.
+    pub faults: Vec<DocumentFault>,
 }
-
-/// The fields of a document.
-const FIELDS: [&str; 22] = [
-    "$schema",
-    "kind",
-    "url",
-    "function",
-    "message_group",
-    "account",
-    "class",
-    "key_window_hours",
-    "key_source_url",
-    "key_header",
-    "key_json_pointer",
-    "headers",
-    "content_type",
-    "standard_webhooks_secret",
-    "timeout_ms",
-    "in_flight_max",
-    "give_up_after_hours",
-    "done_statuses",
-    "retry_statuses",
-    "not_done_statuses",
-    "success_json",
-    "allow_private",
-];
 
 impl DestinationDocument {
     /// Parses JSON text.
     ///
     /// # Errors
-    /// [`DestinationError`] tells how the names of fields that no destination has begin, or the position of the error.
+    /// [`DestinationError`] says what does not fit. Of the text, it holds at most how a name begins, because a secret may
+    /// stand anywhere in it.
     pub fn parse(text: &str) -> Result<Self, DestinationError> {
-        strict::read(text.as_bytes(), ShowNames::Shortened).map_err(|Unread { line, column, .. }| {
-            let faults: Vec<_> = serde_json::from_str::<Map<String, Value>>(text)
-                .unwrap_or_default()
-                .into_iter()
-                .filter_map(|(field, value)| {
-                    let (field, reason) = match field.as_str() {
-                        "kind" if !DestinationKind::ALL.iter().any(|kind| value == kind.as_str()) => {
-                            (field, "it must be `http`, `sqs` or `lambda`")
-                        }
-                        known if FIELDS.contains(&known) => return None,
-                        // A secret may stand where a name belongs.
-                        unknown => (Shown::from(unknown).to_string(), "no destination has this field"),
-                    };
-                    Some(DocumentFault { place: field, reason: reason.to_owned() })
-                })
-                .collect();
-            if faults.is_empty() {
-                DestinationError::Malformed { line, column }
-            } else {
-                DestinationError::Faults(faults)
-            }
-        })
+        let read = strict::read(text.as_bytes(), ShowNames::Shortened);
+        read.map_err(|unread| DestinationError { faults: vec![DocumentFault::unread(unread, "the document")] })
     }
 }

@@ -206,6 +206,11 @@ impl RemoteHandlers {
         self.of(target, |known| known.pace.is_slow(now))
     }
 
+    /// Whether nobody calls a handler for a while, because it did not answer several calls in a row.
+    pub fn rests(&self, target: &RemoteTarget, now: EpochMs) -> bool {
+        self.of(target, |known| known.health.rest(now).is_some())
+    }
+
     /// Lets a call of a handler be made, unless the handler rests. After its rest, one call at a time finds out whether it is
     /// back: otherwise all events of a batch would wait for it again, and each would count an attempt.
     fn turn<'a>(&'a self, target: &'a RemoteTarget, now: EpochMs) -> Option<Turn<'a>> {

@@ -152,14 +152,7 @@ struct Fields {
     #[serde(default, deserialize_with = "present")]
     ignore: Option<bool>,
     #[serde(default, deserialize_with = "present")]
-    error: Option<ErrorFields>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ErrorFields {
-    code: String,
-    retryable: bool,
+    error: Option<Failure>,
 }
 
 impl HandlerAnswer {
@@ -205,8 +198,8 @@ impl HandlerAnswer {
             (None, None, None, Some(error)) => {
                 beside("fact", fields.fact.is_some())?;
                 only_with_writes()?;
-                let failure = failure(error)?;
-                Ok(if failure.code == VERSION_UNKNOWN { Self::VersionUnknown } else { Self::Error(failure) })
+                check_code(&error.code)?;
+                Ok(if error.code == VERSION_UNKNOWN { Self::VersionUnknown } else { Self::Error(error) })
             }
             _ => Err(MalformedAnswer::new("", "must have exactly one of `reads`, `writes`, `ignore` and `error`")),
         }
@@ -219,16 +212,16 @@ fn fact(text: Option<String>) -> Result<Option<DomainKey>, MalformedAnswer> {
     text.map(read).transpose()
 }
 
-fn failure(ErrorFields { code, retryable }: ErrorFields) -> Result<Failure, MalformedAnswer> {
+fn check_code(code: &str) -> Result<(), MalformedAnswer> {
     let plain = |byte: u8| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_');
     if !(1..=CODE_BYTES_MAX).contains(&code.len()) || !code.bytes().all(plain) {
         return Err(MalformedAnswer::new("error.code", "must have 1 to 64 of the characters A-Z, 0-9 and _"));
     }
     // A handler that used one would mislead whoever reads it.
-    if Code::parse(&code).is_some() || DeadReason::parse(&code).is_some() || code.starts_with(RESERVED_PREFIX) {
+    if Code::parse(code).is_some() || DeadReason::parse(code).is_some() || code.starts_with(RESERVED_PREFIX) {
         return Err(MalformedAnswer::new("error.code", "is a code of hookonce itself"));
     }
-    Ok(Failure { code, retryable })
+    Ok(())
 }
 
 #[cfg(test)]
@@ -286,7 +279,7 @@ mod tests {
         let answer: Value = serde_json::from_str(include_str!("../../../../schemas/handler-answer.json")).unwrap();
         let plan: Value = serde_json::from_str(include_str!("../../../../schemas/plan.json")).unwrap();
         assert_eq!(read::<Fields>(), described(&answer));
-        assert_eq!(read::<ErrorFields>(), described(&answer["properties"]["error"]));
+        assert_eq!(read::<Failure>(), described(&answer["properties"]["error"]));
         let lists = [
             ("reads", read::<ItemRef>()),
             ("writes", read::<DomainWrite>()),
@@ -308,8 +301,7 @@ mod tests {
         assert_eq!(cases["reserved"], serde_json::json!(reserved));
         assert_eq!(cases["reserved_prefix"], RESERVED_PREFIX);
         for code in cases["own"].as_array().unwrap() {
-            let fields = ErrorFields { code: code.as_str().unwrap().to_owned(), retryable: false };
-            assert!(failure(fields).is_ok(), "{code}");
+            assert!(check_code(code.as_str().unwrap()).is_ok(), "{code}");
         }
     }
 }

@@ -30,10 +30,3 @@ impl Faults {
         if self.0.is_empty() { Ok(()) } else { Err(RouteSetError { faults: self.0 }) }
     }
 }
-
-impl RouteSetError {
-    /// The error of a text that cannot be read any further.
-    pub(super) fn one(place: String, reason: String) -> Self {
-        Self { faults: vec![DocumentFault { place, reason }] }
-    }
-}

@@ -14,13 +14,17 @@ use super::document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument,
 use super::fault::{Faults, RouteSetError};
 use super::pattern::Pattern;
 use super::value_index::{Possible, ValueIndex};
+use crate::fault::DocumentFault;
 use crate::handler::Reach;
 use crate::remote::RemoteTarget;
-use crate::strict::{self, ShowNames, Unread};
+use crate::strict::{self, ShowNames};
 use crate::tables::OWN_TABLES_MAX;
 
 /// The longest text of a set, in bytes.
 pub const SET_BYTES_MAX: usize = 1024 * 1024;
+
+/// The place of a fault of the set itself.
+const WHOLE: &str = "the set";
 
 /// The most routes in a set.
 pub const ROUTES_MAX: usize = 1_000;
@@ -169,10 +173,13 @@ impl RouteSet {
     /// [`RouteSetError`] with every fault: a set with any is refused as a whole.
     pub fn parse(text: &str, offered: Offered<'_>) -> Result<Self, RouteSetError> {
         let mut faults = Faults::default();
+        let one = |fault| RouteSetError { faults: vec![fault] };
         if text.len() > SET_BYTES_MAX {
-            return Err(RouteSetError::one("the set".to_owned(), format!("has more than {SET_BYTES_MAX} bytes")));
+            let reason = format!("has more than {SET_BYTES_MAX} bytes");
+            return Err(one(DocumentFault { place: WHOLE.to_owned(), reason }));
         }
-        let document = strict::read::<RouteSetDocument>(text.as_bytes(), ShowNames::Whole).map_err(unread)?;
+        let document = strict::read::<RouteSetDocument>(text.as_bytes(), ShowNames::Whole)
+            .map_err(|unread| one(DocumentFault::unread(unread, WHOLE)))?;
         let set = Self::compile(document, offered, &mut faults);
         faults.none().map(|()| set)
     }
@@ -389,17 +396,6 @@ impl Iterator for Candidates<'_> {
         *list = next.1;
         Some(next.0)
     }
-}
-
-/// The fault of a text that is no set.
-fn unread(unread: Unread) -> RouteSetError {
-    let Unread { place, why, line, column, is_json } = unread;
-    let place = match place {
-        _ if !is_json => format!("line {line} column {column}"),
-        whole if whole.is_empty() => "the set".to_owned(),
-        place => place,
-    };
-    RouteSetError::one(place, why)
 }
 
 /// Compiles one route. A route with faults is never used, because its set is refused.

@@ -5,11 +5,12 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`config`], [`provider`] | the configuration of the day, and who delivers what |
+//! | [`config`], [`rng`], [`provider`] | the configuration of the day, its randomness, and who delivers what |
 //! | [`tables`], [`sqs`] | the store and the queue in memory |
 //! | [`world`], [`mod@ports`], [`fault`] | what all processes share, the ports of one, how its calls go |
 //! | [`destination`], [`callee`], [`effects`] | where effects go, what the third parties there do, the dispatcher |
 //! | [`actors`], [`handler`], `remote` | providers, functions, the operator, the TTL; the business rule, here and there |
+//! | `answers` | what a caller is told whose call is not carried out |
 //! | [`interference`] | other processes that act in between |
 //! | [`invariants`], [`history`], [`checker`] | what is checked during the day, and at its end |
 

@@ -206,6 +206,7 @@ fn described(stack: &Stack, timing: &Timing, public_url: Option<String>, finds_o
         domain_table: place.resources.domain_table.clone(),
         tables: own_tables(&place.resources),
         handlers: finds_own.then(|| stack.own_handlers().names().map(str::to_owned).collect()),
+        lambda_url: stack.own_handlers().url().map(str::to_owned),
         index_shards_read: timing.shards_read,
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -12,9 +12,11 @@ use hookonce_protocol::key::{RECORD, RecordKind};
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{DomainWrite, Snapshot};
 use hookonce_protocol::record::{Found, Outcome, Record, Status};
+use hookonce_protocol::timing::HANDLER_CALL_MAX;
 use hookonce_protocol::write::{Action, Clause};
 use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::port::Store as _;
+use hookonce_runtime::rest::{FAILURES_MAX, REST_MIN};
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
@@ -64,6 +66,8 @@ enum Finding {
     Differs(String),
     /// The handlers fail.
     Fails(String),
+    /// Its handler did not answer several calls in a row, and nobody calls it for a while.
+    NotCalled(String),
 }
 
 impl Finding {
@@ -78,6 +82,7 @@ impl Finding {
             Self::EffectsExpired => "unknown",
             Self::Differs(_) => "differs",
             Self::Fails(_) => "fails",
+            Self::NotCalled(_) => "not called",
         }
     }
 
@@ -86,7 +91,11 @@ impl Finding {
             Self::Same | Self::WouldApply | Self::Skipped => "-",
             Self::NotAsked => "its handler is in another language; --call-handlers calls it",
             Self::EffectsExpired => "records of its effects have expired, so they cannot be compared",
-            Self::InPart(why) | Self::NotCompared(why) | Self::Differs(why) | Self::Fails(why) => why,
+            Self::InPart(why)
+            | Self::NotCompared(why)
+            | Self::Differs(why)
+            | Self::Fails(why)
+            | Self::NotCalled(why) => why,
         }
     }
 }
@@ -109,7 +118,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             output::json_line(
                 &json!({ "endpoint": endpoint, "key": key, "state": state, "result": result, "why": why }),
             );
-        } else if matches!(finding, Finding::Differs(_) | Finding::Fails(_)) {
+        } else if matches!(finding, Finding::Differs(_) | Finding::Fails(_) | Finding::NotCalled(_)) {
             let row = [finding.word(), record.state_word(), endpoint, &record.event_type, finding.why(), key];
             table.add_row(row);
         }
@@ -132,6 +141,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         output::note(&format!("{} record(s) tried: {of}", tally.values().sum::<usize>()));
         if tally.contains_key(Finding::NotAsked.word()) {
             output::note("handlers in other languages were not asked; --call-handlers calls them");
+        }
+        if tally.contains_key(Finding::NotCalled(String::new()).word()) {
+            let (call, rest) = (HANDLER_CALL_MAX.0 / 1_000, REST_MIN.0 / 1_000);
+            output::note(&format!(
+                "not called: their handler did not answer {FAILURES_MAX} calls in a row, each within {call} s. It is then called \
+                 once in {rest} s or more"
+            ));
         }
         if tally.contains_key(Finding::InPart(String::new()).word()) {
             output::note("in part: what their plans create is the same; what they update or delete is not compared");
@@ -197,15 +213,23 @@ impl Drill {
                 Ok(Finding::Differs(format!("the catalog reads {} events out of it", others.len())))
             }
             Planned::Several { .. } => Ok(if settled { Finding::Same } else { Finding::WouldApply }),
-            Planned::Failed(failure) => Ok(Finding::Fails(failure.code)),
+            Planned::Failed(failure) => Ok(Finding::Fails(self.of_handler(record, &failure.code))),
             Planned::Unavailable | Planned::HandlerSlow => Err(store_unavailable()),
             Planned::TableAway => Err(Failure::unavailable(
                 "a table that a handler uses is missing or cannot be read",
                 "docs/errors/TABLE_UNAVAILABLE.md says more; --log info shows what DynamoDB answered",
             )),
             Planned::HandlerAway if !self.calls => Ok(Finding::NotAsked),
-            Planned::HandlerAway => Ok(Finding::Fails("the handler is away".to_owned())),
+            Planned::HandlerAway if self.handlers.handler_rests(record) => {
+                Ok(Finding::NotCalled(self.of_handler(record, "the handler rests")))
+            }
+            Planned::HandlerAway => Ok(Finding::Fails(self.of_handler(record, "the handler is away"))),
         }
+    }
+
+    /// A reason, with the handler in another language if the record has one.
+    fn of_handler(&self, record: &Record, why: &str) -> String {
+        self.handlers.handler(record).map_or_else(|| why.to_owned(), |handler| format!("{why}: {handler}"))
     }
 
     async fn of_envelope(&self, envelope: &Record) -> Result<Finding, Failure> {

@@ -5,7 +5,6 @@ mod waiting;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use error_reporter::Report;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_runtime::destination::{Destination, DestinationDocument, DestinationKind};
 
@@ -54,7 +53,7 @@ impl DocumentId for DestinationId {
     }
 
     fn parse_document(text: &str) -> Result<DestinationDocument, String> {
-        DestinationDocument::parse(text).map_err(|error| Report::new(&error).to_string())
+        DestinationDocument::parse(text).map_err(|error| error.to_string())
     }
 
     fn check(&self, document: &DestinationDocument) -> Result<Destination, Failure> {

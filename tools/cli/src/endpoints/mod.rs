@@ -49,7 +49,7 @@ impl DocumentId for EndpointId {
     }
 
     fn parse_document(text: &str) -> Result<EndpointDocument, String> {
-        EndpointDocument::parse(text).map_err(|error| Report::new(&error).to_string())
+        EndpointDocument::parse(text).map_err(|error| error.to_string())
     }
 
     fn check(&self, document: &EndpointDocument) -> Result<Endpoint, Failure> {

@@ -58,7 +58,7 @@ fn a_document_is_checked_before_it_is_sent_anywhere() {
             "settings.topic is not a setting",
         ),
         (r#"{"provider": "nobody", "secrets": ["s"]}"#, 1, "catalog"),
-        (r#"{"provider": "stripe", "secrets": ["s"], "colour": 1}"#, 1, "line 1"),
+        (r#"{"provider": "stripe", "secrets": ["s"], "colour": 1}"#, 1, "`col...` (6 bytes): is no known field"),
         ("{", 1, "line 1"),
     ] {
         let file = workspace.write("endpoint.json", document.as_bytes());

@@ -8,6 +8,7 @@ use hookonce_protocol::message::Message;
 use serde_json::{Value, json};
 
 use crate::audits::Tables;
+use crate::operators::summary;
 use crate::poison::serve;
 use crate::support::{Ended, Running, Workspace, json as parsed, text, wait_until};
 
@@ -68,9 +69,37 @@ fn dev_runs_a_handler_again_when_it_dies_and_anew_when_its_file_changes() {
             break outcome;
         }
     };
+    assert_eq!(refused["error"], json!("NEW_CODE"), "{refused}");
+
+    // Other commands call the same handler.
+    let drilled = workspace.run(&["drill", "--state", "DEAD", "--call-handlers", "--json"]);
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(refused["error"], json!("NEW_CODE"), "{refused}");
+    drilled.exits(1).says("NEW_CODE: lambda counter");
+}
+
+#[test]
+fn a_drill_says_which_handler_hangs_and_goes_on() {
+    let hangs = serve(|_| {
+        loop {
+            std::thread::park();
+        }
+    });
+    let sound = serve(|event| json!({ "request": event["request"], "ignore": true }));
+    let route = |name: &str, kind: &str, url: &str| json!({ "name": name, "types": [kind], "consumer": name, "handler": { "url": url } });
+    let routes = [route("hangs", "invoice.paid", &hangs), route("sound", "charge.refunded", &sound)];
+    let workspace = Workspace::routed(&json!({ "version": 1, "otherwise": "dead", "routes": routes }).to_string());
+    let _running = workspace.dev(&["dev", "--port", "0"]);
+    for id in ["1", "2", "3", "4", "5", "6", "7"] {
+        workspace.run(&["trigger", "stripe.invoice.paid", "--id", id]).exits(0);
+    }
+    workspace.run(&["trigger", "stripe.charge.refunded"]).exits(0);
+    let drilled = workspace.run(&["drill", "--call-handlers", "--json"]).exits(1);
+    assert_eq!(
+        ["fails", "not called", "same"].map(|word| summary(&drilled)[word].clone()),
+        [json!(5), json!(2), json!(1)]
+    );
+    drilled.says(&format!("HANDLER_TIMED_OUT: {hangs}")).says(&format!("the handler rests: {hangs}"));
 }
 
 /// An effect's payload is sent as the handler wrote it, and a field that stands there twice is refused, as on AWS.
