@@ -34,4 +34,4 @@ soon test -e "$data/stack.json"
 hookonce route deploy routes.json
 hookonce trigger stripe.invoice.paid --id first --copies 3
 soon is_applied
-hookonce audit
+hookonce audit --scan
