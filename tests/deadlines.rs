@@ -7,7 +7,7 @@ use std::time::Duration;
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::{Lane, Message};
-use hookonce_protocol::place::{ItemRef, KeySchema, TableAlias};
+use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -83,7 +83,7 @@ impl Store for Slow {
         pending().await
     }
 
-    async fn key_schema(&self, _table: TableAlias) -> Result<Option<KeySchema>, Unavailable> {
+    async fn key_schema(&self, _table: TableAlias, _named: &[&Key]) -> Result<Option<KeySchema>, Unavailable> {
         pending().await
     }
 

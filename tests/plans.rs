@@ -261,3 +261,28 @@ async fn events_wait_for_a_table_that_does_not_exist() {
     harness.settle().await;
     assert_eq!(stored(&harness, &document("doc"), "version").await, 1);
 }
+
+/// Workers that have written to the table before know its former key.
+#[tokio::test]
+async fn a_table_that_is_created_anew_with_another_key_kills_no_event() {
+    let mut harness = stack().await;
+    let (worker, queue) = (harness.worker(&Script::none()), harness.stack.resources.queue.clone());
+    harness.deliver(&changed("doc", 1)).await;
+    assert!(harness.work_on(&worker, &queue, &Script::none()).await);
+    let title = [("title", ScalarAttributeType::S)];
+    harness.stack = harness.stack.clone().with_table("documents", &title).await;
+    harness.deliver(&changed("doc", 2)).await;
+    assert!(harness.work_on(&worker, &queue, &Script::none()).await);
+    harness.stack = harness.stack.clone().with_table("documents", &[("name", ScalarAttributeType::S)]).await;
+    harness.deliver(&event("deleted", "document.deleted", json!({}))).await;
+    assert!(harness.work_on(&worker, &queue, &Script::none()).await, "its plan names the new key");
+    harness.stack = harness.stack.clone().with_table("documents", &title).await;
+    harness.deliver(&event("late", "document.deleted", json!({}))).await;
+    assert!(harness.work_on(&worker, &queue, &Script::none()).await, "its plan names the former key");
+    let tables = harness.tables().await;
+    assert_eq!(tables.record("#deleted").status, Status::Processed);
+    for waiting in ["#doc-2", "#late"].map(|record| tables.record(record)) {
+        assert_eq!((waiting.status, waiting.attempts), (Status::Pending, 0));
+        assert_eq!(waiting.last_error.as_deref(), Some("TABLE_UNAVAILABLE"));
+    }
+}

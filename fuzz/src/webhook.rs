@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::{ClaimId, EndpointId, RecordKey};
 use hookonce_protocol::message::{Lane, Message};
-use hookonce_protocol::place::{ItemRef, KeySchema, TableAlias};
+use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -65,7 +65,7 @@ impl Store for Counting {
         unreachable!("the webhook function knows no business")
     }
 
-    async fn key_schema(&self, _table: TableAlias) -> Result<Option<KeySchema>, Unavailable> {
+    async fn key_schema(&self, _table: TableAlias, _named: &[&Key]) -> Result<Option<KeySchema>, Unavailable> {
         unreachable!("the webhook function knows no business")
     }
 

@@ -67,7 +67,7 @@ async fn a_failed_call_is_logged_once_with_its_operation_and_its_cause() {
         ("Scan", "", store.scan(Table::Inbox).map(drop).boxed()),
         ("Scan", "", store.scan_page(Table::Inbox, "", &[], None, 10).map(drop).boxed()),
         ("DescribeTable", "", store.table_size(Table::Inbox).map(drop).boxed()),
-        ("DescribeTable", "prod-orders", store.key_schema(alias).map(drop).boxed()),
+        ("DescribeTable", "prod-orders", store.key_schema(alias, &[]).map(drop).boxed()),
         ("opening the DynamoDB connection failed", "", store.warm_up().boxed()),
         ("SendMessage", "", queue.send(&hint).map(drop).boxed()),
         ("SendMessageBatch", "", queue.send_each(std::slice::from_ref(&hint)).map(drop).boxed()),

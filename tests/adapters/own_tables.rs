@@ -32,7 +32,8 @@ fn key(partition: (&str, KeyKind), sort: Option<(&str, KeyKind)>) -> KeySchema {
 
 #[tokio::test]
 async fn the_key_of_a_table_is_what_its_description_says() {
-    let schema = async |server: &ScriptedServer, total| with_orders(store_at(server, total)).key_schema(orders()).await;
+    let schema =
+        async |server: &ScriptedServer, total| with_orders(store_at(server, total)).key_schema(orders(), &[]).await;
     let of = |name: &str, answer: Reaction, schema: KeySchema| Case::new(name, answer, Ok(Some(schema)), 1);
     let unknown = |name: &str, answer: Reaction| Case::new(name, answer, Err(Unavailable), 1);
     let mut cases = failing(STORE, &Err(Unavailable));
@@ -66,13 +67,13 @@ async fn a_key_is_asked_for_until_it_is_known_and_then_no_more() {
     .await;
     let store = with_orders(store_at(&server, AMPLE));
     for expected in [Err(Unavailable), Err(Unavailable)] {
-        assert_eq!(store.key_schema(orders()).await, expected);
+        assert_eq!(store.key_schema(orders(), &[]).await, expected);
     }
     for _ in 0..2 {
         // A clone knows what the store knows.
-        assert_eq!(store.clone().key_schema(orders()).await, Ok(Some(key(("a", KeyKind::Text), None))));
+        assert_eq!(store.clone().key_schema(orders(), &[]).await, Ok(Some(key(("a", KeyKind::Text), None))));
     }
     assert_eq!(server.requests().len(), 3);
-    assert_eq!(store.key_schema(TableAlias::parse("unknown").unwrap()).await, Ok(None));
+    assert_eq!(store.key_schema(TableAlias::parse("unknown").unwrap(), &[]).await, Ok(None));
     assert_eq!(server.requests().len(), 3, "nothing is asked for a table that the configuration does not have");
 }

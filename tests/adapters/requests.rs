@@ -203,7 +203,7 @@ async fn reads_on_the_wire() {
     let several = own_store(&store);
     recorded.call("read items of several tables", &server, several.read_items(&items)).await.unwrap();
     let orders = TableAlias::parse("orders").unwrap();
-    let described = recorded.call("read the key of a table", &server, several.key_schema(orders)).await;
+    let described = recorded.call("read the key of a table", &server, several.key_schema(orders, &[])).await;
     assert!(described.is_err(), "an answer without a key");
     recorded.call("read no domain items", &server, store.read_items(&[])).await.unwrap();
     let first = DueQuery { state: DueState::Pending, shard: 3, until: EpochMs(1_000), after: None, limit: 100 };

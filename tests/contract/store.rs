@@ -331,7 +331,7 @@ async fn a_commit_spans_user_tables(store: &impl Store) {
     let orders = KeySchema { partition: kind("shop", KeyKind::Text), sort: Some(kind("order", KeyKind::Number)) };
     let blobs = KeySchema { partition: kind("hash", KeyKind::Bytes), sort: None };
     for (alias, schema) in [("orders", Some(orders)), ("blobs", Some(blobs)), ("unknown", None)] {
-        assert_eq!(store.key_schema(TableAlias::parse(alias).unwrap()).await, Ok(schema), "{alias}");
+        assert_eq!(store.key_schema(TableAlias::parse(alias).unwrap(), &[]).await, Ok(schema), "{alias}");
     }
     let missing = |item: ItemRef| {
         DomainWrite::create_missing(item, Item::from([("n".to_owned(), 1.into())]), &Snapshot::default()).unwrap()

@@ -1,7 +1,22 @@
 //! What a cancelled commit means, over every list of reasons that a short transaction can have.
 
+use std::collections::BTreeMap;
+
 use hookonce_protocol::call::CancellationReason::{self, ConditionFailed, Invalid, None as Fine, Transient};
-use hookonce_protocol::worker::Cancellation;
+use hookonce_protocol::call::{Call, Committed, HandlerPlan, Next, Planned, Reply, Signal, Step};
+use hookonce_protocol::check::Scope;
+use hookonce_protocol::code::Code;
+use hookonce_protocol::key::DomainKey;
+use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
+use hookonce_protocol::plan::{DomainWrite, Plan};
+use hookonce_protocol::record::{Found, attribute, set};
+use hookonce_protocol::timing::Timing;
+use hookonce_protocol::worker::{Cancellation, RECOMMITS_MAX, Settled, Worker};
+use hookonce_protocol::write::{Action, Write};
+
+use super::a_record;
+use super::dispatcher::{answered, at, call, hint};
+use crate::support::clock::START;
 
 const ALL: [CancellationReason; 4] = [Fine, ConditionFailed, Transient, Invalid];
 
@@ -53,4 +68,68 @@ fn an_effect_that_exists_is_no_condition_of_the_handler() {
     assert_eq!(Cancellation::of(&reasons[..3], 0), Cancellation::Overtaken);
     assert_eq!(Cancellation::of(&[Fine, Fine, Fine, ConditionFailed], 2), Cancellation::EffectExists);
     assert_eq!(Cancellation::of(&[Fine, ConditionFailed, ConditionFailed], 1), Cancellation::DuplicateFact);
+}
+
+type WorkerStep = Step<Worker, Settled>;
+
+/// A worker that has read the event and plans.
+fn planning() -> WorkerStep {
+    let event = a_record("in#shop#evt_1");
+    let step = Worker::start(Ok(hint(&event)), 1, Timing::standard(), at(START));
+    answered(step, Reply::Read(Ok(Found::Record(Box::new(event)))), START)
+}
+
+/// A worker that commits a write to a user table.
+fn committing() -> WorkerStep {
+    let orders = TableAlias::parse("orders").unwrap();
+    let partition = KeyAttribute { name: "order".to_owned(), kind: KeyKind::Text };
+    let scope = Scope { tables: BTreeMap::from([(orders, KeySchema { partition, sort: None })]), ..Scope::default() };
+    let paid = DomainWrite::update(ItemRef::own(orders, [("order", "a".into())]), vec![set("paid", 1)]);
+    let (consumer, domain_key) = ("h".to_owned(), DomainKey::of(["fact"]));
+    let plan = HandlerPlan { consumer, domain_key, plan: Plan::default().with(paid), effects: Vec::new(), scope };
+    answered(planning(), Reply::Planned(Planned::Plan(Box::new(plan))), START)
+}
+
+fn cancelled(step: WorkerStep, reasons: [CancellationReason; 3]) -> WorkerStep {
+    answered(step, Reply::Committed(Committed::Cancelled(reasons.to_vec())), START)
+}
+
+/// The write that lets a record wait with this code.
+fn waits_with(step: &WorkerStep, code: Code) -> bool {
+    let Next::Call(_, Call::Write(Write { action: Action::Update(changes), .. })) = &step.next else { return false };
+    changes.contains(&set(attribute::LAST_ERROR, code.as_str())) && !step.signals.contains(&Signal::HandlerFailed)
+}
+
+/// The messages of one busy table would fill the queue that all handlers share.
+#[test]
+fn what_a_busy_user_table_holds_up_waits_uncounted_by_the_relays_schedule() {
+    for (reasons, only_user_tables) in [
+        ([Fine, Fine, Transient], true),
+        ([Transient, Fine, Transient], false),
+        ([Fine, Transient, Fine], false),
+        ([Fine, Fine, Fine], false),
+    ] {
+        let mut step = committing();
+        for _ in 0..RECOMMITS_MAX {
+            step = cancelled(step, reasons);
+            assert!(matches!(call(&step), Call::Wait(_)), "a short pause comes first");
+            step = answered(step, Reply::Done, START);
+        }
+        let step = cancelled(step, reasons);
+        assert_eq!(waits_with(&step, Code::TableUnavailable), only_user_tables, "{reasons:?}");
+        assert_eq!(step.signals.contains(&Signal::TableAway), only_user_tables, "{reasons:?}");
+        assert_eq!(matches!(step.next, Next::Done(Settled::Retry(_))), !only_user_tables, "{reasons:?}");
+    }
+}
+
+/// Only a handler that could not be asked again was overtaken each time.
+#[test]
+fn an_outage_while_a_handler_plans_again_is_no_failed_condition() {
+    for (planned, is_contention) in [(Planned::CallsUsedUp, true), (Planned::Unavailable, false)] {
+        let read = cancelled(committing(), [Fine, Fine, ConditionFailed]);
+        let again = answered(read, Reply::Read(Ok(Found::Record(Box::new(a_record("in#shop#evt_1"))))), START);
+        let step = answered(again, Reply::Planned(planned), START);
+        assert_eq!(waits_with(&step, Code::ConditionFailed), is_contention);
+        assert_eq!(matches!(step.next, Next::Done(Settled::Retry(_))), !is_contention);
+    }
 }

@@ -70,7 +70,7 @@ async fn a_call_ends_when_its_time_is_over_and_is_not_begun_without_all_of_it() 
     let late = planned(all + Duration::from_millis(1), long).await;
     assert_eq!(late, (Planned::Failed(Failure::retryable("HANDLER_TIMED_OUT")), 1));
     assert!(matches!(planned(Duration::ZERO, all).await, (Planned::Plan(_), 1)));
-    assert_eq!(planned(Duration::ZERO, just_less).await, (Planned::Unavailable, 0));
+    assert_eq!(planned(Duration::ZERO, just_less).await, (Planned::CallsUsedUp, 0));
 }
 
 /// A handler that hangs would otherwise hold every worker for as long as it has events.

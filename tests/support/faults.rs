@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use hookonce_protocol::call::{CancellationReason, Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::{Lane, Message};
-use hookonce_protocol::place::{ItemRef, KeySchema, TableAlias};
+use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -306,8 +306,8 @@ impl<S: Store> Store for Faulty<S> {
     }
 
     /// Asked once per process, so no place for faults of its own: `tests/adapters` breaks it.
-    async fn key_schema(&self, table: TableAlias) -> Result<Option<KeySchema>, Unavailable> {
-        self.inner.key_schema(table).await
+    async fn key_schema(&self, table: TableAlias, named: &[&Key]) -> Result<Option<KeySchema>, Unavailable> {
+        self.inner.key_schema(table, named).await
     }
 
     async fn query_due(&self, query: &DueQuery) -> Result<DuePage, Unavailable> {

@@ -139,7 +139,7 @@ impl TestStack {
         queues(self.sqs.clone(), &self.resources)
     }
 
-    /// The stack with a further table, whose key has these attributes.
+    /// The stack with a further table, whose key has these attributes. It takes the place of one with this alias.
     pub(crate) async fn with_table(mut self, alias: &str, key: &[(&str, ScalarAttributeType)]) -> Self {
         let name = format!("{}-{alias}", self.resources.domain_table);
         let mut create = self.dynamodb.create_table().table_name(&name).billing_mode(BillingMode::PayPerRequest);
@@ -148,9 +148,12 @@ impl TestStack {
             let element = KeySchemaElement::builder().attribute_name(*attribute).key_type(part);
             create = create.attribute_definitions(defined.build().unwrap()).key_schema(element.build().unwrap());
         }
-        create.send().await.unwrap();
-        self.resources.own_tables.push((alias.to_owned(), name.clone()));
         let alias = TableAlias::parse(alias).unwrap();
+        if self.own_keys.contains_key(&alias) {
+            self.dynamodb.delete_table().table_name(&name).send().await.unwrap();
+        }
+        create.send().await.unwrap();
+        self.resources.own_tables.push((alias.to_string(), name.clone()));
         self.own_tables.insert(alias, name);
         self.own_keys.insert(alias, key.iter().map(|(attribute, _)| (*attribute).to_owned()).collect());
         self

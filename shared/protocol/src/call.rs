@@ -132,7 +132,7 @@ pub enum Committed {
     Applied,
     /// None was carried out. One reason per write, in order.
     Cancelled(Vec<CancellationReason>),
-    /// A table is missing, or may not be written.
+    /// A table is missing, may not be written, or has another key than the writes name. Nothing was written.
     Denied,
     /// The store can never carry out this request. Nothing was written.
     Invalid,
@@ -236,8 +236,10 @@ pub enum Planned {
     },
     /// The handler failed.
     Failed(Failure),
-    /// The items that the handler asked for could not be read, or the handler could not be asked this time.
+    /// The items that the handler asked for, or the routes, could not be read.
     Unavailable,
+    /// The handler could not be asked: the message has used up its calls, or its time.
+    CallsUsedUp,
     /// The handler is away: it cannot be reached, or takes no calls for now.
     HandlerAway,
     /// A user table that the handler uses is missing, or cannot be read.
@@ -377,7 +379,7 @@ pub enum Signal {
     HandlerCalled,
     /// A handler is away.
     HandlerAway,
-    /// A user table that a handler uses is missing, or cannot be read.
+    /// A user table that a handler uses is missing or busy, or cannot be read or written.
     TableAway,
     /// A handler's plan broke a limit of the store.
     PlanRefused {

@@ -46,7 +46,7 @@ words! {
         PlanRefused = "PLAN_REFUSED",
         /// The catalog does not know the record's provider.
         ProviderUnknown = "PROVIDER_UNKNOWN",
-        /// A user table that a handler uses is missing, or cannot be read.
+        /// A user table that a handler uses is missing or busy, or cannot be read or written.
         TableUnavailable = "TABLE_UNAVAILABLE",
         /// No route takes the event, and the set says that such events die.
         Unrouted = "UNROUTED",

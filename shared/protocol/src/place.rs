@@ -367,6 +367,11 @@ pub struct KeySchema {
 }
 
 impl KeySchema {
+    /// Whether a key has these attributes, each of its type.
+    pub fn is_of(&self, key: &Key) -> bool {
+        self.check(key) != Err(PlaceFault::Attributes)
+    }
+
     fn check(&self, key: &Key) -> Result<(), PlaceFault> {
         let attributes = key.attributes().ok_or(PlaceFault::Attributes)?;
         if attributes.len() != 1 + usize::from(self.sort.is_some()) {

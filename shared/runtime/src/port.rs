@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::message::{Lane, Message};
-use hookonce_protocol::place::{ItemRef, KeySchema, TableAlias};
+use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -48,11 +48,15 @@ pub trait Store: Send + Sync + 'static {
     /// [`Unavailable`] when the store did not answer for all of them.
     fn read_items(&self, items: &[ItemRef]) -> impl Future<Output = Result<Snapshot, Unavailable>> + Send;
 
-    /// The key of a user table. `None` if the configuration has no table of this alias.
+    /// The key of a user table, of which items with these keys are named. `None` if the configuration has no table of this alias.
     ///
     /// # Errors
     /// [`Unavailable`] when the store did not say.
-    fn key_schema(&self, table: TableAlias) -> impl Future<Output = Result<Option<KeySchema>, Unavailable>> + Send;
+    fn key_schema(
+        &self,
+        table: TableAlias,
+        named: &[&Key],
+    ) -> impl Future<Output = Result<Option<KeySchema>, Unavailable>> + Send;
 
     /// Reads one page of a shard of the index of due records. The result may be stale.
     ///
@@ -155,8 +159,12 @@ impl<S: Store> Store for Arc<S> {
         (**self).read_items(items)
     }
 
-    fn key_schema(&self, table: TableAlias) -> impl Future<Output = Result<Option<KeySchema>, Unavailable>> + Send {
-        (**self).key_schema(table)
+    fn key_schema(
+        &self,
+        table: TableAlias,
+        named: &[&Key],
+    ) -> impl Future<Output = Result<Option<KeySchema>, Unavailable>> + Send {
+        (**self).key_schema(table, named)
     }
 
     fn query_due(&self, query: &DueQuery) -> impl Future<Output = Result<DuePage, Unavailable>> + Send {

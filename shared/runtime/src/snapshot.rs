@@ -8,7 +8,7 @@ use hookonce_protocol::code::Code;
 use hookonce_protocol::effect::{DestinationId, Effect, EffectDraft, EffectName, Method, Payload};
 use hookonce_protocol::item::size_bytes;
 use hookonce_protocol::key::Tenant;
-use hookonce_protocol::place::{ItemRef, TableAlias};
+use hookonce_protocol::place::{ItemRef, Key, TableAlias};
 use hookonce_protocol::plan::{Event, PLAN_WRITES_MAX, Plan, Snapshot};
 use sha2::{Digest as _, Sha256};
 
@@ -37,7 +37,7 @@ pub(crate) async fn read<S: Store>(
 ) -> Result<(Scope, Snapshot), Planned> {
     let mut scope =
         Scope { shown: reads.iter().cloned().collect(), tables: BTreeMap::new(), destinations: BTreeSet::new() };
-    let named = reads.iter().filter_map(|item| item.table).collect();
+    let named = reads.iter().map(|item| (item.table, &item.key));
     describe(store, &mut scope, named, allowed).await.map_err(|_| Planned::TableAway)?;
     if let Err(fault) = asked(reads, &event.tenant, &scope) {
         tracing::warn!(record.key = %event.record, fault, "what the handler asked for is refused");
@@ -79,8 +79,9 @@ pub(crate) async fn complete<S: Store>(
     mut plan: Plan,
 ) -> Planned {
     let Mandate { consumer, domain_key, reach } = mandate;
-    let named = plan.writes.iter().map(|write| write.table).chain(plan.checks.iter().map(|check| check.table));
-    let Ok(()) = describe(store, &mut scope, named.flatten().collect(), reach.tables.as_deref()).await else {
+    let checked = plan.checks.iter().map(|check| (check.table, &check.key));
+    let named = plan.writes.iter().map(|write| (write.table, &write.key)).chain(checked);
+    let Ok(()) = describe(store, &mut scope, named, reach.tables.as_deref()).await else {
         return Planned::TableAway;
     };
     match drafts(std::mem::take(&mut plan.effects), event, &reach.forward) {
@@ -138,19 +139,22 @@ fn content_type(event: &Event) -> &str {
     came.unwrap_or_else(|| Payload::Bytes(Vec::new()).content_type())
 }
 
-/// Learns the keys of the tables that a handler names, as far as it may use them. Any other stays unknown, and its items
+/// Learns the keys of the tables of these items, as far as it may use them. Any other stays unknown, and its items
 /// are refused.
-async fn describe<S: Store>(
+async fn describe<'a, S: Store>(
     store: &S,
     scope: &mut Scope,
-    named: BTreeSet<TableAlias>,
+    named: impl Iterator<Item = (Option<TableAlias>, &'a Key)>,
     allowed: Option<&[TableAlias]>,
 ) -> Result<(), Unavailable> {
-    for table in named {
-        if scope.tables.contains_key(&table) || allowed.is_some_and(|allowed| !allowed.contains(&table)) {
-            continue;
+    let mut keys: BTreeMap<TableAlias, Vec<&Key>> = BTreeMap::new();
+    for (table, key) in named {
+        if let Some(table) = table.filter(|table| allowed.is_none_or(|allowed| allowed.contains(table))) {
+            keys.entry(table).or_default().push(key);
         }
-        if let Some(schema) = store.key_schema(table).await? {
+    }
+    for (table, keys) in keys {
+        if let Some(schema) = store.key_schema(table, &keys).await? {
             scope.tables.insert(table, schema);
         }
     }

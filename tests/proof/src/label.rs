@@ -155,6 +155,7 @@ pub fn labels(role: Role, call: &Call, reply: &Reply) -> Vec<String> {
                 Planned::Failed(failure) if failure.retryable => "failed",
                 Planned::Failed(_) => "failed for good",
                 Planned::Unavailable => "unavailable",
+                Planned::CallsUsedUp => "calls used up",
                 Planned::HandlerAway => "handler away",
                 Planned::TableAway => "table away",
                 Planned::HandlerSlow => "handler slow",

@@ -10,7 +10,7 @@ use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::key::{ClaimId, RecordKey};
 use hookonce_protocol::message::{Lane, Message};
-use hookonce_protocol::place::{ItemRef, KeySchema, TableAlias};
+use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -143,7 +143,7 @@ impl Store for Nowhere {
         Err(Unavailable)
     }
 
-    async fn key_schema(&self, _: TableAlias) -> Result<Option<KeySchema>, Unavailable> {
+    async fn key_schema(&self, _: TableAlias, _: &[&Key]) -> Result<Option<KeySchema>, Unavailable> {
         Err(Unavailable)
     }
 

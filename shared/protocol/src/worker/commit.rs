@@ -47,6 +47,13 @@ impl Cancellation {
     }
 }
 
+/// Whether nothing but user tables stood in the way: they are throttled, or others write the same items.
+pub(super) fn only_user_tables_busy(writes: &[Write], reasons: &[CancellationReason]) -> bool {
+    let is_busy = |(_, reason): &(&Write, &CancellationReason)| **reason == CancellationReason::Transient;
+    let mut busy = writes.iter().zip(reasons).filter(is_busy).map(|(write, _)| write.table).peekable();
+    busy.peek().is_some() && busy.all(|table| matches!(table, Table::Own(_)))
+}
+
 /// The bound of the pause before a cancelled commit is retried.
 pub(super) fn pause_bound(recommits: u8) -> Millis {
     Millis(50 << recommits.min(8))

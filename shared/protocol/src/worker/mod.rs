@@ -6,7 +6,8 @@
 //!   │                 │        ├─ record no longer as read ─▶ ack (someone finished, replayed or expired it)
 //!   │                 │        ├─ domain key exists ─▶ mark DUPLICATE ─▶ ack
 //!   │                 │        ├─ handler's own condition ─▶ read and plan again, a few times
-//!   │                 │        ├─ conflict, throttling ─▶ wait, commit again, a few times
+//!   │                 │        ├─ conflict, throttling ─▶ wait, commit again, a few times; if only user tables are busy, as
+//!   │                 │        │                          if they were away
 //!   │                 │        └─ unknown ─▶ read: PROCESSED by this claim ─▶ hint the effects ─▶ ack
 //!   │                 ├─ handler slow ─▶ hint in the queue of slow handlers ─▶ ack
 //!   │                 ├─ handler or table away, or others changed its items each time ─▶ wait, uncounted for a day
@@ -225,9 +226,9 @@ impl Worker {
                 self.fan_out(others, record, own.map(|planned| Own { planned, replans }), moment)
             }
             Planned::Failed(failure) => self.fail(record, &failure, moment).signal(Signal::HandlerFailed),
-            // A handler in another language may use up its calls before its plans are used up.
-            Planned::Unavailable if replans > 0 => self.postpone(record, Code::ConditionFailed, moment),
-            Planned::Unavailable => self.transient(record.attempts, moment),
+            // Others changed its items each time, as if its plans were used up.
+            Planned::CallsUsedUp if replans > 0 => self.postpone(record, Code::ConditionFailed, moment),
+            Planned::CallsUsedUp | Planned::Unavailable => self.transient(record.attempts, moment),
             Planned::HandlerAway => self.postpone(record, Code::HandlerUnavailable, moment).signal(Signal::HandlerAway),
             Planned::TableAway => self.postpone(record, Code::TableUnavailable, moment).signal(Signal::TableAway),
             Planned::HandlerSlow => {
@@ -287,6 +288,7 @@ impl Worker {
     }
 
     fn cancelled(self, reasons: &[CancellationReason], mut attempt: Box<Attempt>, moment: Moment) -> WorkerStep {
+        let exhausted = attempt.recommits >= RECOMMITS_MAX;
         match Cancellation::of(reasons, attempt.effects.len()) {
             Cancellation::Elsewhere => Step::done(Settled::Ack(Done::Elsewhere)),
             Cancellation::EffectExists => self.confirm(attempt.record),
@@ -304,7 +306,12 @@ impl Worker {
                     self.call(State::Reading { replans: attempt.replans + 1 }, call)
                 }
             },
-            Cancellation::Transient if attempt.recommits >= RECOMMITS_MAX => {
+            // Hidden messages would fill the queue that all handlers share.
+            Cancellation::Transient if exhausted && commit::only_user_tables_busy(&attempt.writes, reasons) => {
+                let step = self.postpone(attempt.record, Code::TableUnavailable, moment);
+                step.signal(Signal::CommitConflict).signal(Signal::TableAway)
+            }
+            Cancellation::Transient if exhausted => {
                 self.transient(attempt.record.attempts, moment).signal(Signal::CommitConflict)
             }
             Cancellation::Transient => {

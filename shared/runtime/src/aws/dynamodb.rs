@@ -217,11 +217,62 @@ impl<A: Ambient> DynamoStore<A> {
                 Ok(output) => wanted = batch_get::answered(wanted, &output, &mut read, |table| self.table(table)),
                 Err(error) => {
                     log_failure("BatchGetItem", &error);
+                    if error.code() == Some(VALIDATION_EXCEPTION) {
+                        self.another_key(wanted.iter().map(|(table, key)| (*table, key))).await;
+                    }
                     break;
                 }
             }
         }
         read
+    }
+
+    /// One reason for each write. Logs a write that can never succeed, or whose user table is busy: nothing else in the
+    /// response names it.
+    fn cancellation_reasons(
+        &self,
+        writes: &[Write],
+        reasons: &[aws_sdk_dynamodb::types::CancellationReason],
+    ) -> Vec<CancellationReason> {
+        let each: Vec<_> = reasons.iter().map(|reason| cancellation_reason(reason.code())).collect();
+        for ((write, reason), meaning) in writes.iter().zip(reasons).zip(&each) {
+            let is_told = match meaning {
+                CancellationReason::Invalid => true,
+                CancellationReason::Transient => matches!(write.table, Table::Own(_)),
+                CancellationReason::None | CancellationReason::ConditionFailed => false,
+            };
+            if is_told {
+                tracing::warn!(
+                    operation = "TransactWriteItems",
+                    table = self.table(write.table),
+                    write.purpose = write.purpose.as_str(),
+                    code = reason.code().unwrap_or_default(),
+                    error = reason.message().unwrap_or_default(),
+                    "DynamoDB call failed"
+                );
+            }
+        }
+        each
+    }
+
+    /// Whether a user table has another key than is named of it, because it was created anew. Asks DynamoDB, for the next
+    /// plan, too.
+    async fn another_key<'a>(&self, named: impl Iterator<Item = (Table, &'a Key)>) -> bool {
+        let mut keys: BTreeMap<TableAlias, Vec<&Key>> = BTreeMap::new();
+        for (table, key) in named {
+            if let Table::Own(alias) = table {
+                keys.entry(alias).or_default().push(key);
+            }
+        }
+        for (alias, keys) in keys {
+            let Some(table) = self.own_tables.get(&alias) else { continue };
+            if let Ok(schema) = table.schema_anew(&self.client).await
+                && !keys.iter().all(|key| schema.is_of(key))
+            {
+                return true;
+            }
+        }
+        false
     }
 
     async fn read_records(&self, keys: &[RecordKey], attributes: &[&str]) -> Vec<Result<Found, Unavailable>> {
@@ -271,11 +322,19 @@ impl<A: Ambient> Store for DynamoStore<A> {
             Ok(_) => Committed::Applied,
             Err(error) => match error.as_service_error() {
                 Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
-                    Committed::Cancelled(cancellation_reasons(writes, cancelled.cancellation_reasons()))
+                    let reasons = self.cancellation_reasons(writes, cancelled.cancellation_reasons());
+                    let is_invalid = reasons.contains(&CancellationReason::Invalid);
+                    let is_denied =
+                        is_invalid && self.another_key(writes.iter().map(|write| (write.table, &write.key))).await;
+                    if is_denied { Committed::Denied } else { Committed::Cancelled(reasons) }
                 }
                 Some(service) if service.code() == Some(VALIDATION_EXCEPTION) => {
                     log_write_failure("TransactWriteItems", writes, &error);
-                    Committed::Invalid
+                    if self.another_key(writes.iter().map(|write| (write.table, &write.key))).await {
+                        Committed::Denied
+                    } else {
+                        Committed::Invalid
+                    }
                 }
                 Some(service)
                     if matches!(service.code(), Some("AccessDeniedException" | "ResourceNotFoundException")) =>
@@ -329,9 +388,9 @@ impl<A: Ambient> Store for DynamoStore<A> {
         Ok(snapshot.into_iter().collect())
     }
 
-    async fn key_schema(&self, table: TableAlias) -> Result<Option<KeySchema>, Unavailable> {
+    async fn key_schema(&self, table: TableAlias, named: &[&Key]) -> Result<Option<KeySchema>, Unavailable> {
         match self.own_tables.get(&table) {
-            Some(table) => table.schema(&self.client).await.map(Some),
+            Some(table) => table.schema(&self.client, named).await.map(Some),
             None => Ok(None),
         }
     }
@@ -428,25 +487,6 @@ fn refused(write: &Write, item: Option<&HashMap<String, AttributeValue>>) -> Wri
         tracing::info!(write.purpose = write.purpose.as_str(), "a repeated write was already carried out");
     }
     written
-}
-
-/// One reason for each write. Logs a write that can never succeed, because nothing else in the response names it.
-fn cancellation_reasons(
-    writes: &[Write],
-    reasons: &[aws_sdk_dynamodb::types::CancellationReason],
-) -> Vec<CancellationReason> {
-    let invalid = |reason: &&aws_sdk_dynamodb::types::CancellationReason| {
-        cancellation_reason(reason.code()) == CancellationReason::Invalid
-    };
-    for (write, reason) in writes.iter().zip(reasons).filter(|(_, reason)| invalid(reason)) {
-        tracing::warn!(
-            operation = "TransactWriteItems",
-            write.purpose = write.purpose.as_str(),
-            error = reason.message().unwrap_or_default(),
-            "DynamoDB call failed"
-        );
-    }
-    reasons.iter().map(|reason| cancellation_reason(reason.code())).collect()
 }
 
 fn cancellation_reason(code: Option<&str>) -> CancellationReason {

@@ -4,41 +4,52 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{KeySchemaElement, KeyType, ScalarAttributeType, TableDescription};
 use error_reporter::Report;
 use hookonce_protocol::call::Unavailable;
-use hookonce_protocol::place::{KeyAttribute, KeyKind, KeySchema};
-use tokio::sync::OnceCell;
+use hookonce_protocol::place::{Key, KeyAttribute, KeyKind, KeySchema};
+use tokio::sync::Mutex;
 
 /// A user table.
 #[derive(Debug)]
 pub(super) struct OwnTable {
     name: String,
-    /// A key never changes during the life of a table, so it is asked for once.
-    schema: OnceCell<KeySchema>,
+    /// A key never changes during the life of a table. But the table may be deleted and created anew.
+    known: Mutex<Option<KeySchema>>,
 }
 
 impl OwnTable {
     pub(super) fn new(name: String) -> Self {
-        Self { name, schema: OnceCell::new() }
+        Self { name, known: Mutex::default() }
     }
 
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its key. Asks DynamoDB once.
-    pub(super) async fn schema(&self, client: &Client) -> Result<KeySchema, Unavailable> {
-        let described = self.schema.get_or_try_init(|| async {
-            let described = client.describe_table().table_name(&self.name).send().await.map_err(|error| {
-                tracing::error!(
-                    operation = "DescribeTable",
-                    table = self.name,
-                    error = %Report::new(&error),
-                    "a table of HOOKONCE_TABLES cannot be described; create it, or allow dynamodb:DescribeTable on it"
-                );
-                Unavailable
-            })?;
-            described.table().and_then(schema).ok_or(Unavailable)
-        });
-        described.await.cloned()
+    /// Its key. Asks DynamoDB if it is not known, or if one of these keys is not of its form.
+    pub(super) async fn schema(&self, client: &Client, named: &[&Key]) -> Result<KeySchema, Unavailable> {
+        let mut known = self.known.lock().await;
+        match known.as_ref().filter(|schema| named.iter().all(|key| schema.is_of(key))) {
+            Some(schema) => Ok(schema.clone()),
+            None => self.ask(client, &mut known).await,
+        }
+    }
+
+    /// Its key, as it is by now.
+    pub(super) async fn schema_anew(&self, client: &Client) -> Result<KeySchema, Unavailable> {
+        self.ask(client, &mut *self.known.lock().await).await
+    }
+
+    async fn ask(&self, client: &Client, known: &mut Option<KeySchema>) -> Result<KeySchema, Unavailable> {
+        let described = client.describe_table().table_name(&self.name).send().await.map_err(|error| {
+            tracing::error!(
+                operation = "DescribeTable",
+                table = self.name,
+                error = %Report::new(&error),
+                "a table of HOOKONCE_TABLES cannot be described; create it, or allow dynamodb:DescribeTable on it"
+            );
+            Unavailable
+        })?;
+        let schema = described.table().and_then(schema).ok_or(Unavailable)?;
+        Ok(known.insert(schema).clone())
     }
 }
 

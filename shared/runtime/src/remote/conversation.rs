@@ -14,7 +14,7 @@ use hookonce_protocol::time::Millis;
 use tokio::time::{Instant, timeout};
 
 use super::wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, ShownItem};
-use super::{CallError, Calls, RemoteHandlers, RemoteHandling, call_max};
+use super::{CallError, Calls, REQUEST_BYTES_MAX, RemoteHandlers, RemoteHandling, call_max};
 use crate::handler::Mandate;
 use crate::port::Store;
 use crate::snapshot::{self, asked_too_much};
@@ -108,14 +108,18 @@ impl Conversation<'_> {
             return Err(Planned::HandlerAway);
         };
         let request = (self.calls.request_id)();
-        let bytes = HandlerRequest::new(&request, self.event, items).encode().ok_or_else(asked_too_much)?;
         let (target, record) = (&self.handling.target, &self.event.record);
+        let Some(bytes) = HandlerRequest::new(&request, self.event, items).encode() else {
+            tracing::warn!(record.key = %record, handler = %target,
+                "the event and the items that the handler asked for make a request of more than {REQUEST_BYTES_MAX} bytes");
+            return Err(asked_too_much());
+        };
         let Some(turn) = self.handlers.turn(target, (self.calls.moment)().now) else {
             tracing::info!(record.key = %record, handler = %target, "the handler rests after calls without an answer");
             return Err(Planned::HandlerAway);
         };
         if !self.calls.budget.take() {
-            return Err(Planned::Unavailable);
+            return Err(Planned::CallsUsedUp);
         }
         let began = Instant::now();
         let called = timeout(call_max(), caller.call(handler, bytes)).await;

@@ -30,12 +30,14 @@ pub use pace::REMEMBERED;
 pub use wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, ShownItem};
 
 use self::pace::Pace;
+use crate::document::EVENT_BYTES_MAX;
 use crate::drive::duration;
 use crate::handler::Reach;
 use crate::rest::Health;
 
-/// The longest request, in bytes. Lambda takes 6 MB.
-pub const REQUEST_BYTES_MAX: usize = 5 * 1024 * 1024;
+/// The longest request, in bytes. Lambda takes no longer one. As a delivery comes in such a request, its event leaves in one,
+/// as long as no items are shown with it.
+pub const REQUEST_BYTES_MAX: usize = EVENT_BYTES_MAX;
 
 /// The longest answer, in bytes. Lambda returns no longer one.
 pub const ANSWER_BYTES_MAX: usize = 6 * 1024 * 1024;

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
 use super::fault::{Faults, RouteSetError};
 use super::pattern::Pattern;
-use super::value_index::{Possible, ValueIndex};
+use super::value_index::{Parts, Possible, ValueIndex};
 use crate::fault::DocumentFault;
 use crate::handler::Reach;
 use crate::remote::RemoteTarget;
@@ -247,14 +247,12 @@ impl RouteSet {
     pub fn decide(&self, event: &Event) -> Decision<'_> {
         let body = Body { event, json: OnceCell::new() };
         let mut possible: Option<Possible> = None;
-        let of_endpoint = self.by_endpoint.candidates(event.endpoint.as_str());
-        let of_type = self.by_type.candidates(&event.event_type);
-        let fewest = if of_endpoint.len() <= of_type.len() { of_endpoint } else { of_type };
-        let is_indexed = fewest.len() > COMPARED_MAX;
-        for index in fewest {
+        let of_endpoint = self.by_endpoint.concerned(event.endpoint.as_str());
+        let of_type = self.by_type.concerned(&event.event_type);
+        let is_indexed = of_endpoint.also_in(&of_type).nth(COMPARED_MAX).is_some();
+        for index in of_endpoint.also_in(&of_type) {
             let Some(route) = self.routes.get(index) else { continue };
-            let is_left_out = possible.as_ref().is_some_and(|possible| !possible.contains(index));
-            if is_left_out || !route.concerns(event) {
+            if possible.as_ref().is_some_and(|possible| !possible.contains(index)) {
                 continue;
             }
             if let Some(pattern) = &route.when {
@@ -283,10 +281,6 @@ impl RouteSet {
 }
 
 impl Route {
-    fn concerns(&self, event: &Event) -> bool {
-        self.endpoints.contain(event.endpoint.as_str()) && self.types.contain(&event.event_type)
-    }
-
     fn fit(&self, body: &Body<'_>) -> Fit {
         if !self.endpoints.contain(body.event.endpoint.as_str()) {
             return Fit::Endpoint;
@@ -339,62 +333,61 @@ impl Names {
     }
 }
 
-/// The routes that a name may concern, in their order.
+/// Some routes of a set, a bit for each.
+#[derive(Debug, Clone)]
+struct Routes(Vec<u64>);
+
+impl Routes {
+    fn none_of(count: usize) -> Self {
+        Self(vec![0; count.div_ceil(64)])
+    }
+
+    fn insert(&mut self, route: usize) {
+        self.0.get_mut(route / 64).into_iter().for_each(|bits| *bits |= 1 << (route % 64));
+    }
+
+    /// Those that are also in the other, in their order.
+    fn also_in(&self, other: &Self) -> impl Iterator<Item = usize> {
+        let both = self.0.iter().zip(&other.0).map(|(one, other)| one & other).enumerate();
+        let each =
+            |(at, bits): (usize, u64)| (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| at * 64 + bit);
+        both.filter(|(_, bits)| *bits != 0).flat_map(each)
+    }
+}
+
+/// Which routes a name concerns.
 #[derive(Debug)]
 struct Index {
+    any: Routes,
     exact: HashMap<String, Vec<usize>>,
-    others: Vec<usize>,
+    starts: Parts,
 }
 
 impl Index {
-    fn of<'a>(names: impl Iterator<Item = &'a Names>) -> Self {
-        let mut index = Self { exact: HashMap::new(), others: Vec::new() };
+    fn of<'a>(names: impl ExactSizeIterator<Item = &'a Names>) -> Self {
+        let any = Routes::none_of(names.len());
+        let mut index = Self { any, exact: HashMap::new(), starts: Parts::default() };
         for (route, names) in names.enumerate() {
-            let exact = |pattern: &'a NamePattern| match pattern {
-                NamePattern::Exact(name) => Some(name),
-                NamePattern::Prefix(_) => None,
+            let Some(patterns) = &names.0 else {
+                index.any.insert(route);
+                continue;
             };
-            match names.0.as_ref().and_then(|patterns| patterns.iter().map(exact).collect::<Option<Vec<_>>>()) {
-                Some(exact) => {
-                    for name in exact {
-                        index.exact.entry(name.clone()).or_default().push(route);
-                    }
-                }
-                None => index.others.push(route),
+            for pattern in patterns {
+                let routes = match pattern {
+                    NamePattern::Exact(name) => index.exact.entry(name.clone()).or_default(),
+                    NamePattern::Prefix(start) => index.starts.ask(start),
+                };
+                routes.push(route);
             }
         }
         index
     }
 
-    fn candidates(&self, name: &str) -> Candidates<'_> {
-        Candidates { exact: self.exact.get(name).map_or(&[], Vec::as_slice), others: &self.others }
-    }
-}
-
-/// Two ordered lists of routes, read as one.
-struct Candidates<'a> {
-    exact: &'a [usize],
-    others: &'a [usize],
-}
-
-impl Candidates<'_> {
-    fn len(&self) -> usize {
-        self.exact.len() + self.others.len()
-    }
-}
-
-impl Iterator for Candidates<'_> {
-    type Item = usize;
-
-    fn next(&mut self) -> Option<usize> {
-        let (list, next) = match (self.exact.split_first(), self.others.split_first()) {
-            (Some((one, rest)), Some((other, _))) if one <= other => (&mut self.exact, (*one, rest)),
-            (Some((one, rest)), None) => (&mut self.exact, (*one, rest)),
-            (_, Some((other, rest))) => (&mut self.others, (*other, rest)),
-            (None, None) => return None,
-        };
-        *list = next.1;
-        Some(next.0)
+    fn concerned(&self, name: &str) -> Routes {
+        let mut concerned = self.any.clone();
+        let named = self.exact.get(name).into_iter().chain(self.starts.of_start(name));
+        named.flatten().for_each(|route| concerned.insert(*route));
+        concerned
     }
 }
 

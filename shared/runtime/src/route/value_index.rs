@@ -5,11 +5,11 @@
 //! one. So of a thousand routes, a body mostly leaves the one that takes it. What is left is still compared as a whole: the
 //! index only leaves out.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
-use super::pattern::{Field, Matcher, Pattern, below, each_leaf, objects};
+use super::pattern::{Comparison, Field, Matcher, Pattern, below, each_leaf, objects};
 
 /// The most objects in one place that are looked at one by one. More are taken for one object that has all their fields,
 /// because a stranger may decide how many elements an array has.
@@ -32,25 +32,64 @@ struct Node {
     asks_for_two: bool,
     below: HashMap<String, Node>,
     exact: HashMap<Leaf, Vec<usize>>,
+    texts: HashMap<String, Vec<usize>>,
     starts: Parts,
     ends: Parts,
+    ranges: BTreeMap<Range, Vec<usize>>,
     others: HashMap<Matcher, Vec<usize>>,
     /// The routes that also fit if there is no value.
     absent: Vec<usize>,
 }
 
+/// The least and the greatest rank of a number that routes ask for.
+type Range = (i64, i64);
+
+/// The rank of a number among the floats: a greater number has no lower one, and neighbours differ by one. `None` if it is
+/// no float.
+fn rank(number: &Number) -> Option<i64> {
+    // 0 and -0 are equal and have different bits.
+    let bits = (number.as_f64()? + 0.0).to_bits().cast_signed();
+    Some(if bits < 0 { bits ^ i64::MAX } else { bits })
+}
+
+/// The ranks of all numbers within these bounds. `None` if a bound has no rank.
+fn range(bounds: &[(Comparison, Number)]) -> Option<Range> {
+    let (mut least, mut greatest) = (i64::MIN, i64::MAX);
+    for (comparison, bound) in bounds {
+        let rank = rank(bound)?;
+        // Two whole numbers beyond this may have the same rank, and one be greater.
+        let step = i64::from(bound.as_f64()?.abs() < WHOLE_FLOATS);
+        match comparison {
+            Comparison::Equal => (least, greatest) = (rank, rank),
+            Comparison::Less => greatest = rank - step,
+            Comparison::LessOrEqual => greatest = rank,
+            Comparison::Greater => least = rank + step,
+            Comparison::GreaterOrEqual => least = rank,
+        }
+    }
+    Some((least, greatest))
+}
+
+/// Below this, each whole number is a float of its own.
+const WHOLE_FLOATS: f64 = 9_007_199_254_740_992.0;
+
 /// What routes ask of one end of a text.
 #[derive(Debug, Default)]
-struct Parts {
+pub(super) struct Parts {
     routes: HashMap<String, Vec<usize>>,
     /// In bytes, each once. A set asks for few different ones.
     lengths: BTreeSet<usize>,
 }
 
 impl Parts {
-    fn ask(&mut self, part: &str) -> &mut Vec<usize> {
+    pub(super) fn ask(&mut self, part: &str) -> &mut Vec<usize> {
         self.lengths.insert(part.len());
         self.routes.entry(part.to_owned()).or_default()
+    }
+
+    /// The routes that ask for how a text begins.
+    pub(super) fn of_start<'a>(&'a self, text: &str) -> impl Iterator<Item = &'a Vec<usize>> {
+        self.of(text, |text, length| text.get(..length))
     }
 
     /// The routes that ask for a part that a text has. `part_of` cuts as many bytes off its end.
@@ -63,26 +102,23 @@ impl Parts {
     }
 }
 
-/// A value as the index tells it from others. Values that a pattern takes for equal are equal here, too.
+/// A value other than a text, as the index tells it from others. Values that a pattern takes for equal are equal here, too.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Leaf {
     Null,
     Flag(bool),
-    Text(String),
-    /// The bits of the number as a float. Two numbers with the same bits may differ in a digit.
-    Number(u64),
+    /// The rank of the number. Two numbers with the same rank may differ in a digit.
+    Number(i64),
 }
 
 impl Leaf {
-    /// None for an object and an array, which no leaf is.
+    /// None for a text, and for an object and an array, which no leaf is.
     fn of(value: &Value) -> Option<Self> {
         Some(match value {
             Value::Null => Self::Null,
             Value::Bool(flag) => Self::Flag(*flag),
-            Value::String(text) => Self::Text(text.clone()),
-            // 0 and -0 are equal and have different bits.
-            Value::Number(number) => Self::Number((number.as_f64()? + 0.0).to_bits()),
-            Value::Array(_) | Value::Object(_) => return None,
+            Value::Number(number) => Self::Number(rank(number)?),
+            Value::String(_) | Value::Array(_) | Value::Object(_) => return None,
         })
     }
 }
@@ -143,8 +179,13 @@ impl Node {
     fn ask(&mut self, route: usize, matchers: &[Matcher]) {
         for matcher in matchers {
             let routes = match matcher {
+                Matcher::Exact(Value::String(text)) => self.texts.entry(text.clone()).or_default(),
                 Matcher::Prefix(start) => self.starts.ask(start),
                 Matcher::Suffix(end) => self.ends.ask(end),
+                Matcher::Numeric(bounds) => match range(bounds) {
+                    Some(range) => self.ranges.entry(range).or_default(),
+                    None => continue,
+                },
                 matcher => match matcher.exact().and_then(Leaf::of) {
                     Some(leaf) => self.exact.entry(leaf).or_default(),
                     None => self.others.entry(matcher.clone()).or_default(),
@@ -217,13 +258,30 @@ impl Node {
         for leaf in leaves {
             Leaf::of(leaf).and_then(|leaf| self.exact.get(&leaf)).into_iter().for_each(&mut fit);
             if let Some(text) = leaf.as_str() {
-                self.starts.of(text, |text, length| text.get(..length)).for_each(&mut fit);
+                self.texts.get(text).into_iter().for_each(&mut fit);
+                self.starts.of_start(text).for_each(&mut fit);
                 let end = |text: &'a str, length| text.get(text.len().checked_sub(length)?..);
                 self.ends.of(text, end).for_each(&mut fit);
             }
         }
-        let others = self.others.iter().filter(|(matcher, _)| leaves.iter().any(|leaf| matcher.fits(leaf)));
-        others.for_each(|(_, routes)| fit(routes));
+        self.within(leaves).for_each(&mut fit);
+        if !self.others.is_empty() {
+            // A stranger may decide how often a value stands there.
+            let distinct: HashSet<_> = leaves.iter().collect();
+            let others = self.others.iter().filter(|(matcher, _)| distinct.iter().any(|leaf| matcher.fits(leaf)));
+            others.for_each(|(_, routes)| fit(routes));
+        }
+    }
+
+    /// The routes within whose bounds one of these numbers is. Both are in order, so each is looked at once.
+    fn within(&self, leaves: &[&Value]) -> impl Iterator<Item = &Vec<usize>> {
+        let mut numbers: Vec<_> = leaves.iter().filter_map(|leaf| rank(leaf.as_number()?)).collect();
+        numbers.sort_unstable();
+        let mut numbers = numbers.into_iter().peekable();
+        self.ranges.iter().filter_map(move |((least, greatest), routes)| {
+            while numbers.next_if(|number| number < least).is_some() {}
+            numbers.peek().is_some_and(|number| number <= greatest).then_some(routes)
+        })
     }
 }
 
@@ -289,6 +347,21 @@ mod tests {
     }
 
     #[test]
+    fn a_number_is_found_within_its_bounds() {
+        let bounds = [json!([">", 1, "<", 3]), json!([">=", 3]), json!(["=", 5]), json!(["<", -1]), json!([">", 0.5])];
+        let patterns = bounds.map(|bounds| json!({ "n": [{ "numeric": bounds }] }));
+        for (numbers, expected) in [
+            (json!([0, "x", 3]), vec![1, 4]),
+            (json!([[2], -2, {}]), vec![0, 3, 4]),
+            (json!(5.0), vec![1, 2, 4]),
+            (json!([-1, 0.5]), vec![]),
+            (json!("5"), vec![]),
+        ] {
+            assert_eq!(left(&patterns, &json!({ "n": numbers })), expected, "{numbers}");
+        }
+    }
+
+    #[test]
     fn fields_below_an_array_must_fit_within_one_element() {
         let patterns = [
             json!({"lines": {"kind": ["a"], "paid": [true]}}),
@@ -312,13 +385,17 @@ mod tests {
     }
 
     fn patterns() -> impl Strategy<Value = Value> {
-        let entry = select(vec![json!(1), json!("x"), json!({"exists": false}), json!({"numeric": [">", 1]})]);
+        let operators = [json!({"exists": false}), json!({"anything-but": [1]})];
+        let bounds =
+            [json!([">", 1]), json!(["<=", 1]), json!([">", 0, "<", 2]), json!([">", 9_007_199_254_740_992_u64])];
+        let numeric = bounds.into_iter().map(|bounds| json!({ "numeric": bounds }));
+        let entry = select([json!(1), json!("x")].into_iter().chain(operators).chain(numeric).collect::<Vec<_>>());
         let list = vec(entry, 1..3).prop_map(|entries| json!(entries));
         names(list.prop_recursive(3, 8, 2, names))
     }
 
     fn bodies() -> impl Strategy<Value = Value> {
-        let value = || select(vec![json!(1), json!(2), json!("x"), json!({})]);
+        let value = || select(vec![json!(1), json!(2), json!("x"), json!({}), json!(9_007_199_254_740_993_u64)]);
         // More than are looked at one by one.
         let many = vec(names(value()), 2..4)
             .prop_map(|elements| json!(elements.iter().map(|one| vec![one; ELEMENTS_MAX]).collect::<Vec<_>>()));

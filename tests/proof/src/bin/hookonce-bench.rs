@@ -18,7 +18,7 @@ use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::key::{ClaimId, RecordKey};
 use hookonce_protocol::message::{Lane, Message};
-use hookonce_protocol::place::{ItemRef, KeySchema, TableAlias};
+use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
 use hookonce_protocol::relay::Budget;
@@ -82,7 +82,7 @@ impl Store for FarTables {
         Err(Unavailable) // The relay reads none.
     }
 
-    async fn key_schema(&self, _: TableAlias) -> Result<Option<KeySchema>, Unavailable> {
+    async fn key_schema(&self, _: TableAlias, _: &[&Key]) -> Result<Option<KeySchema>, Unavailable> {
         Err(Unavailable)
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use hookonce_protocol::call::{Call, CancellationReason, Committed, DuePage, DueQuery, Reply, Unavailable, Written};
 use hookonce_protocol::key::{ClaimId, RecordKey};
 use hookonce_protocol::message::{Lane, MESSAGE_VERSION, Message};
-use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
+use hookonce_protocol::place::{ItemRef, Key, KeyAttribute, KeyKind, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Found, attribute};
@@ -490,7 +490,7 @@ impl Store for Ports {
         read
     }
 
-    async fn key_schema(&self, table: TableAlias) -> Result<Option<KeySchema>, Unavailable> {
+    async fn key_schema(&self, table: TableAlias, _: &[&Key]) -> Result<Option<KeySchema>, Unavailable> {
         let partition = KeyAttribute { name: OWN_KEY.to_owned(), kind: KeyKind::Text };
         let schema = (table == *OWN_TABLE).then_some(KeySchema { partition, sort: None });
         let effect = move |_: &mut Inner, _| Ok(schema);
