@@ -150,11 +150,8 @@ fn remote() -> Vec<Scenario> {
         let delivery = invoice_paid("evt_1", "in_1", 4_900).to(REMOTE);
         Scenario::new(name, vec![delivery], vec![FACT.to_owned()])
     };
-    let away = &[(Role::Worker, CALL_HANDLER)];
-    vec![
-        scenario("a remote handler"),
-        scenario("a remote handler that is away").disturbance(Disturbance::OneBatch).down(away),
-    ]
+    let away = scenario("a remote handler that is away").down(&[(Role::Worker, CALL_HANDLER)]);
+    vec![scenario("a remote handler"), away.disturbance(Disturbance::OneBatch)]
 }
 
 /// Those without effects.

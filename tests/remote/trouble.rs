@@ -19,6 +19,9 @@ use crate::support::remote::Reaction;
 use crate::support::tables::Tables;
 use crate::support::{Harness, Script, Verdict, hang_until};
 
+/// In real time, because the queues are servers. So long, some calls make a handler slow.
+const SLOW: Duration = Duration::from_millis(2_100);
+
 #[tokio::test]
 async fn racing_duplicates_of_one_event_have_one_effect() {
     let (harness, handlers) = harness(|request| Reaction::Answers(count_in_two_rounds(request))).await;
@@ -227,35 +230,48 @@ async fn nonsense_for_an_hour_harms_only_its_own_records_and_replay_mends_them()
     assert_eq!(harness.tables().await.verdict(&facts), Verdict::applied(facts.len()));
 }
 
-/// The fast ones are committed while the slow one has not answered; nothing waits for the batch.
+/// The records of another handler are committed while one has not answered, from either queue: nothing waits for the batch.
 #[tokio::test]
 async fn a_slow_handler_holds_up_no_other_record() {
     let (harness, _) = harness(|request| match request["event"]["type"].as_str() {
-        Some("count.slow") => Reaction::Slow(Duration::from_hours(1), json!({})),
-        _ => Reaction::Answers(count_in_two_rounds(request)),
+        Some("count.slow") if fact(request).starts_with("hangs") => Reaction::Slow(Duration::from_hours(1), json!({})),
+        _ => Reaction::Slow(SLOW, count_at_once(request)),
     })
     .await;
-    harness.deliver(&counted("msg_slow", "count.slow", "slow")).await;
-    for fact in ["a", "b", "c"] {
-        harness.deliver(&count(&format!("msg_{fact}"), fact)).await;
-    }
-    let (messages, batch) = harness.batch().await.unwrap();
-    assert_eq!(messages.len(), 4);
     let worker = harness.worker(&Script::none());
-    let fast_are_applied = async || {
-        let tables = harness.tables().await;
-        ["a", "b", "c"].iter().all(|fact| tables.record(&format!("#msg_{fact}")).outcome == Some(Outcome::Applied))
+    let (queue, slow_queue) = (&harness.stack.resources.queue, &harness.stack.resources.slow_queue);
+    let send = async |batch: &str| {
+        for id in (0..8).map(|number| format!("{batch}-{number}")) {
+            let event_type = if id.ends_with(['0', '1', '2', '3']) { "count.slow" } else { "local.slow" };
+            harness.deliver(&counted(&format!("msg_{id}"), event_type, &id)).await;
+        }
     };
-    hang_until(Box::pin(worker.handle(batch, harness.deadline())), fast_are_applied).await;
-    assert_eq!(harness.tables().await.record("#msg_slow").attempts, 0);
+    let hangs_and_the_others_are_applied = async |name: &str, queue| {
+        let (_, batch) = harness.batch_of(queue).await.unwrap();
+        let are_applied = async || {
+            let tables = harness.tables().await;
+            let outcome = |number| tables.record(&format!("#msg_{name}-{number}")).outcome;
+            (4..8).all(|number| outcome(number) == Some(Outcome::Applied))
+        };
+        hang_until(Box::pin(worker.handle(batch, harness.deadline())), are_applied).await;
+        assert_eq!(harness.tables().await.record(&format!("#msg_{name}-0")).attempts, 0);
+    };
+    send("hangs-a").await;
+    hangs_and_the_others_are_applied("hangs-a", queue).await;
+    send("quick").await;
+    assert!(harness.work_on(&worker, queue, &Script::none()).await);
+    assert!(harness.work_on(&worker, slow_queue, &Script::none()).await);
+    send("hangs-b").await;
+    assert!(harness.work_on(&worker, queue, &Script::none()).await);
+    assert_eq!(harness.metric("event_moved"), 4 + 8, "both handlers are known as slow by now");
+    hangs_and_the_others_are_applied("hangs-b", slow_queue).await;
 }
 
 /// A batch ends with its slowest message, so the events of a slow handler would hold every run of the worker.
 #[tokio::test]
 async fn the_events_of_a_slow_handler_hold_no_batch_once_a_process_knows_it() {
-    const TAKES: Duration = Duration::from_millis(1_600); // in real time: the queues are servers
     let (harness, handlers) = harness(|request| match request["event"]["type"].as_str() {
-        Some("count.slow") => Reaction::Slow(TAKES, count_at_once(request)),
+        Some("count.slow") => Reaction::Slow(SLOW, count_at_once(request)),
         _ => Reaction::Answers(count_at_once(request)),
     })
     .await;
@@ -300,43 +316,6 @@ async fn the_events_of_a_slow_handler_hold_no_batch_once_a_process_knows_it() {
     let facts = |batch: &str| (0..9).map(|at| format!("{batch}{at}")).chain([batch.to_owned()]).collect::<Vec<_>>();
     let facts: Vec<_> = ["a", "b", "c"].iter().flat_map(|batch| facts(batch)).map(|fact| counted_fact(&fact)).collect();
     assert_eq!(harness.tables().await.verdict(&facts), Verdict::applied(facts.len()));
-}
-
-/// Two slow handlers share the slow queue. There, too, the records of one do not wait for the other.
-#[tokio::test]
-async fn of_two_slow_handlers_none_holds_up_the_records_of_the_other() {
-    let hangs = Arc::new(AtomicBool::new(false));
-    let rule = Arc::clone(&hangs);
-    let (harness, _) = harness(move |request| match request["event"]["type"].as_str() {
-        Some("count.slow") if rule.load(Ordering::SeqCst) => Reaction::Slow(Duration::from_hours(1), json!({})),
-        _ if rule.load(Ordering::SeqCst) => Reaction::Answers(count_at_once(request)),
-        _ => Reaction::Slow(Duration::from_millis(2_100), count_at_once(request)),
-    })
-    .await;
-    let worker = harness.worker(&Script::none());
-    let (queue, slow_queue) = (&harness.stack.resources.queue, &harness.stack.resources.slow_queue);
-    let send = async |batch: &str| {
-        for number in 0..4 {
-            for event_type in ["count.slow", "local.slow"] {
-                let id = format!("{batch}-{event_type}-{number}");
-                harness.deliver(&counted(&format!("msg_{id}"), event_type, &id)).await;
-            }
-        }
-    };
-    send("a").await;
-    assert!(harness.work_on(&worker, queue, &Script::none()).await);
-    send("b").await;
-    assert!(harness.work_on(&worker, queue, &Script::none()).await);
-    assert_eq!(harness.metric("event_moved"), 8, "both handlers are known as slow");
-    hangs.store(true, Ordering::SeqCst);
-    let (_, batch) = harness.batch_of(slow_queue).await.unwrap();
-    let those_of_the_other_are_applied = async || {
-        let tables = harness.tables().await;
-        let outcome = |number| tables.record(&format!("#msg_b-local.slow-{number}")).outcome;
-        (0..4).all(|number| outcome(number) == Some(Outcome::Applied))
-    };
-    hang_until(Box::pin(worker.handle(batch, harness.deadline())), those_of_the_other_are_applied).await;
-    assert_eq!(harness.tables().await.record("#msg_b-count.slow-0").attempts, 0);
 }
 
 /// Counts in two rounds, under a condition that does not hold.
