@@ -74,7 +74,8 @@ fn the_caller_is_who_the_edge_says() {
         ("2001:db8:0:0:8:800:200c:417a:46532", "2001:db8::8:800:200c:417a"),
         ("[2001:db8::1]:46532", "2001:db8::1"),
         ("2001:db8::1", "2001:db8::1"),
-        // Without brackets a port of up to four digits is a group like others: whoever sends addresses shortened must not add it.
+        // Without brackets a port of up to four digits is a group like others: whoever sends addresses shortened must
+        // not add it.
         ("2001:db8::5:4653", "2001:db8::5:4653"),
     ] {
         assert_eq!(source(&[("x-client", value)]).as_deref(), Some(expected), "{value}");

@@ -80,7 +80,8 @@ fn grouped(number: usize) -> String {
     groups.join(",")
 }
 
-/// How long a body may be. `the_largest_body_that_fits_one_item_goes_all_the_way` measures the one that does not compress.
+/// How long a body may be. `the_largest_body_that_fits_one_item_goes_all_the_way` measures the one that does not
+/// compress.
 #[test]
 fn the_documents_tell_how_long_a_body_may_be() {
     let page = document("docs/errors/body_too_large.md");

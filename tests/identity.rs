@@ -67,8 +67,8 @@ async fn the_same_bytes_under_a_fresh_id_are_counted_as_a_suspected_replay() {
     assert_eq!(harness.tables().await.verdict(&[built("c1")]), Verdict::applied(1));
 }
 
-/// Mailgun signs a token and leaves the event free. Whoever holds one delivery can write any other event around its token,
-/// and the signature fits.
+/// Mailgun signs a token and leaves the event free. Whoever holds one delivery can write any other event around its
+/// token, and the signature fits.
 #[tokio::test]
 async fn where_the_body_is_free_a_second_body_is_quarantined_whatever_id_it_names() {
     let harness = Harness::new().await;

@@ -111,8 +111,8 @@ async fn stored(harness: &Harness, item: &ItemRef, attribute: &str) -> i64 {
     found.and_then(|item| item.get(attribute)).and_then(hookonce_protocol::item::Value::as_i64).unwrap_or(0)
 }
 
-/// Copies of each event race at the function's edge, their hints reach two workers at once, and workers die or lose replies
-/// around the commit.
+/// Copies of each event race at the function's edge, their hints reach two workers at once, and workers die or lose
+/// replies around the commit.
 #[tokio::test]
 async fn an_event_takes_effect_once_in_a_user_table_under_racing_duplicates() {
     let harness = stack().await;

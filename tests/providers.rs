@@ -96,7 +96,8 @@ async fn every_provider_hears_what_it_understands() {
     assert_eq!((harness.metric("delivery_accepted"), harness.metric("delivery_retry_please")), (57, 57));
 }
 
-/// False for a vector that was recorded with a secret so short, or settings so incomplete, that no endpoint may have them.
+/// False for a vector that was recorded with a secret so short, or settings so incomplete, that no endpoint may have
+/// them.
 fn can_be_configured(provider: &Provider, vector: &Value) -> bool {
     let secrets: Vec<String> = serde_json::from_value(vector["secrets"].clone()).unwrap();
     let settings: BTreeMap<String, String> = serde_json::from_value(vector["settings"].clone()).unwrap_or_default();
@@ -113,7 +114,8 @@ async fn an_authentic_delivery_is_never_refused_for_its_content() {
     assert_eq!(reasons.iter().filter(|reason| *reason == "body_unreadable").count(), unreadable);
 }
 
-/// The alarm of other bodies rings for a fact that may be lost, not for each retry. The vectors say what a retry changes.
+/// The alarm of other bodies rings for a fact that may be lost, not for each retry. The vectors say what a retry
+/// changes.
 #[tokio::test]
 async fn no_retry_of_any_provider_is_taken_for_another_body() {
     let harness = Harness::new().await;
@@ -189,8 +191,8 @@ async fn a_fact_that_changed_under_a_known_id_is_told_beside_what_a_retry_change
     }
 }
 
-/// Delivers this case of every provider twice. Returns how many of them nobody can read, and every reason that is counted.
-/// Cases of one provider may share what its signature binds a body to, so each has a stack of its own.
+/// Delivers this case of every provider twice. Returns how many of them nobody can read, and every reason that is
+/// counted. Cases of one provider may share what its signature binds a body to, so each has a stack of its own.
 async fn kept_in_full(case: &str) -> (usize, Vec<String>) {
     let harness = Harness::new().await;
     let mut kept = 0;

@@ -301,8 +301,8 @@ async fn owed_since(harness: &Harness, records: usize, handler_away_since: Optio
     assert_eq!(written, vec![Written::Applied; records]);
 }
 
-/// A queue that takes requests and never answers. It notes the messages that it was asked to take. Once they are so many, it
-/// hangs up on every caller.
+/// A queue that takes requests and never answers. It notes the messages that it was asked to take. Once they are so
+/// many, it hangs up on every caller.
 async fn silent_queue(most: usize) -> (String, Arc<Mutex<BTreeSet<String>>>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let (url, asked) =
@@ -337,8 +337,8 @@ async fn silent_queue(most: usize) -> (String, Arc<Mutex<BTreeSet<String>>>) {
     (url, asked)
 }
 
-/// The queue takes messages and says nothing. What was re-armed was also tried: otherwise it would wait for twice as long
-/// without a hint.
+/// The queue takes messages and says nothing. What was re-armed was also tried: otherwise it would wait for twice as
+/// long without a hint.
 #[tokio::test]
 async fn nothing_is_rearmed_that_is_not_tried() {
     let mut harness = Harness::with(counting).await;
@@ -387,8 +387,8 @@ async fn the_number_of_shards_grows_and_nothing_is_left_behind() {
 
 type Records = BTreeMap<String, Record>;
 
-/// Ten runs of the relay: with one or two shards, a shard of each part above them has its turn. Returns how many entries out
-/// of reach they told of.
+/// Ten runs of the relay: with one or two shards, a shard of each part above them has its turn. Returns how many
+/// entries out of reach they told of.
 async fn looked_beyond(harness: &Harness) -> i64 {
     let told = harness.metric("entries_out_of_reach");
     for _ in 0..10 {

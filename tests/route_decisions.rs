@@ -48,7 +48,8 @@ fn own_fact(provider: &str, key: &str, body: &Value) -> Option<String> {
     }
 }
 
-/// Another attempt of the provider and what a stranger makes of one delivery are the same fact, another event is another one.
+/// Another attempt of the provider and what a stranger makes of one delivery are the same fact, another event is
+/// another one.
 #[test]
 fn an_event_that_is_forwarded_is_one_fact_however_it_comes_again() {
     let mail =

@@ -89,7 +89,8 @@ async fn one_fact_is_remembered_once_by_each_consumer() {
     assert_eq!(tables.number("standard_webhooks#count#f", "applied"), 3);
 }
 
-/// GitHub signs the body and not the header that names the type. Whoever holds one signed body can send it as another type.
+/// GitHub signs the body and not the header that names the type. Whoever holds one signed body can send it as another
+/// type.
 #[tokio::test]
 async fn a_type_that_is_not_signed_makes_no_second_fact() {
     let mut harness = Harness::with(counting).await;
@@ -111,8 +112,8 @@ async fn a_type_that_is_not_signed_makes_no_second_fact() {
     assert!(tables.domain.contains_key("#dk#github#c#%fact#f"), "{:?}", tables.domain.keys());
 }
 
-/// Mailgun signs a token and leaves the event free. Another attempt may come with another token, in which only the event's own
-/// id is the same.
+/// Mailgun signs a token and leaves the event free. Another attempt may come with another token, in which only the
+/// event's own id is the same.
 #[tokio::test]
 async fn where_the_body_is_free_the_events_own_id_names_the_fact() {
     let mut harness = Harness::with(counting).await;

@@ -1,4 +1,5 @@
-//! Nothing that an unauthenticated request does calls anybody out of bed, or costs a call to somebody else without a limit.
+//! Nothing that an unauthenticated request does calls anybody out of bed, or costs a call to somebody else without a
+//! limit.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,8 +14,8 @@ use crate::template::metrics::paging;
 /// Requests of each kind that a stranger sends.
 const REQUESTS: usize = 100;
 
-/// Paging metrics of AWS. No request makes a function fail, as `gateways` and the fuzz target `webhook` show, and none that
-/// has proven nothing puts a message into a queue.
+/// Paging metrics of AWS. No request makes a function fail, as `gateways` and the fuzz target `webhook` show, and none
+/// that has proven nothing puts a message into a queue.
 const OF_AWS: [(&str, &str); 2] = [("AWS/Lambda", "Errors"), ("AWS/SQS", "ApproximateNumberOfMessagesNotVisible")];
 
 /// Endpoints whose scheme fetches a certificate or key that the request names, and one whose handshake has a token.

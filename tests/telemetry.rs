@@ -126,7 +126,8 @@ async fn busy() -> Harness {
 /// The words of Logs Insights that the queries use.
 const WORDS: &str = "SOURCE filter ispresent and or stats sum count pct as by sort desc limit parse bin";
 
-/// The fields that a query reads: what is no word of the language, no number, no text, and no name that it gives itself.
+/// The fields that a query reads: what is no word of the language, no number, no text, and no name that it gives
+/// itself.
 fn fields(query: &str) -> BTreeSet<String> {
     let without_texts: String = query.split('\'').step_by(2).collect();
     let mut fields = BTreeSet::new();
@@ -152,8 +153,8 @@ fn fields(query: &str) -> BTreeSet<String> {
     fields
 }
 
-/// The fields of a query that no line has beside those that it filters and groups by. A metric that no line has is one that
-/// did not come up.
+/// The fields of a query that no line has beside those that it filters and groups by. A metric that no line has is one
+/// that did not come up.
 fn apart(fields: &BTreeSet<String>, lines: &[BTreeSet<String>]) -> Vec<String> {
     let is_metric = |field: &&String| METRICS.contains(&field.as_str());
     let groups: BTreeSet<_> = fields.iter().filter(|field| !is_metric(field)).cloned().collect();

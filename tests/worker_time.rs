@@ -37,7 +37,8 @@ async fn a_death_is_told_while_a_sibling_hangs() {
     assert!(told.contains("in#standard_webhooks#msg_dies") && told.contains("PERMANENT"), "{told}");
 }
 
-/// The put of a quarantined body is met but once: whoever receives its message again finds it done, and would tell nobody.
+/// The put of a quarantined body is met but once: whoever receives its message again finds it done, and would tell
+/// nobody.
 #[tokio::test]
 async fn a_quarantined_event_of_a_batch_is_told_under_its_own_key_while_the_hints_of_its_siblings_hang() {
     let harness = another_text().await;

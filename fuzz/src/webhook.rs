@@ -1,5 +1,5 @@
-//! The whole webhook function between ports in memory: an endpoint for each provider, with the secrets of its vectors, so
-//! that genuine deliveries and their mutations get as far as they can.
+//! The whole webhook function between ports in memory: an endpoint for each provider, with the secrets of its vectors,
+//! so that genuine deliveries and their mutations get as far as they can.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -192,8 +192,8 @@ thread_local! {
     static EDGE: RefCell<Edge> = RefCell::new(Edge::new());
 }
 
-/// Hands an event to the function. It always answers, with a status of its own; a 2xx to a delivery stands for one record and
-/// one hint, and anything else for none.
+/// Hands an event to the function. It always answers, with a status of its own; a 2xx to a delivery stands for one
+/// record and one hint, and anything else for none.
 pub fn webhook(data: &[u8]) {
     let Ok(event) = serde_json::from_slice::<Value>(data) else { return };
     EDGE.with_borrow(|edge| {

@@ -1,4 +1,5 @@
-//! What becomes of an effect for a queue or a function, after every answer that AWS documents. `requests.rs` has what is sent.
+//! What becomes of an effect for a queue or a function, after every answer that AWS documents. `requests.rs` has what
+//! is sent.
 
 use aws_credential_types::provider::SharedCredentialsProvider;
 use hookonce_protocol::destination::{Called, Delivery};

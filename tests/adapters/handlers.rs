@@ -1,4 +1,5 @@
-//! What a call of a handler in another language becomes, after every answer of its function or of what stands before it.
+//! What a call of a handler in another language becomes, after every answer of its function or of what stands before
+//! it.
 
 use std::time::Duration;
 

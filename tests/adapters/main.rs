@@ -1,6 +1,6 @@
 //! The adapters below the real SDK: what they put on the wire, and what they make of every answer that AWS documents.
-//! Local servers give few of these answers. `scripts/check adapters` breaks the adapters in every place that it knows and
-//! expects this suite to fail.
+//! Local servers give few of these answers. `scripts/check adapters` breaks the adapters in every place that it knows
+//! and expects this suite to fail.
 #![cfg(test)]
 
 mod account;

@@ -110,8 +110,8 @@ async fn a_secret_that_is_not_encrypted_is_used_and_told() {
     }
 }
 
-/// One request reads the document and texts of the index, which have names that no endpoint has. What is said of one is not
-/// said of another: a text stays in use when the document is not valid.
+/// One request reads the document and texts of the index, which have names that no endpoint has. What is said of one is
+/// not said of another: a text stays in use when the document is not valid.
 #[tokio::test]
 async fn a_document_and_texts_of_the_index_are_read_in_one_request() {
     let server = ScriptedServer::start(|_, _| {

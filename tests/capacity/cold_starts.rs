@@ -26,8 +26,8 @@ use crate::template::property_of;
 /// How long Parameter Store takes for an answer. Nobody has measured it here.
 const ANSWERS_IN: Duration = Duration::from_millis(10);
 
-/// A Parameter Store that answers so many reads in a second, all of them at once after a quiet second, and throttles the
-/// others, behind a client that repeats a throttled read itself, as the SDK's does. Clones share it.
+/// A Parameter Store that answers so many reads in a second, all of them at once after a quiet second, and throttles
+/// the others, behind a client that repeats a throttled read itself, as the SDK's does. Clones share it.
 #[derive(Debug, Clone)]
 struct Throttling {
     per_second: f64,

@@ -57,8 +57,8 @@ pub(super) async fn of_one_event() -> PerEvent {
     }
 }
 
-/// Follows an effect whose destination answers at once. A dispatcher that dies before its last write shows what the note of
-/// the call left.
+/// Follows an effect whose destination answers at once. A dispatcher that dies before its last write shows what the
+/// note of the call left.
 pub(super) async fn of_one_effect() -> PerEffect {
     let kill = Script::on(Operation::Update, 1, Fault::CrashBefore);
     let [created, noted] = effect_around(&kill).await;

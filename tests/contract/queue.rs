@@ -104,8 +104,8 @@ async fn a_hidden_message_is_not_received_until_it_is_shown(stack: &TestStack, q
     stack.delete(&[&again[0]]).await;
 }
 
-/// SQS prefers the endpoints whose messages are few. No server for a laptop does, as docs/capacity.md says. One that begins to
-/// could measure it.
+/// SQS prefers the endpoints whose messages are few. No server for a laptop does, as docs/capacity.md says. One that
+/// begins to could measure it.
 async fn a_quiet_endpoint_waits_for_a_noisy_one(stack: &TestStack, queue: &impl Queue) {
     const NOISY: usize = 500;
     let of = |endpoint: &str, number: usize| Message::Ref {

@@ -103,7 +103,8 @@ async fn a_call_is_signed_as_the_libraries_of_standard_webhooks_sign_it() {
     }
 }
 
-/// The libraries of the specification for Python and JavaScript verify text only; a callee of such bytes verifies them itself.
+/// The libraries of the specification for Python and JavaScript verify text only; a callee of such bytes verifies them
+/// itself.
 #[tokio::test]
 async fn bytes_that_are_no_text_are_signed_and_sent_as_they_are() {
     let receiver = Receiver::start(Reply::status(200, "", "")).await;
@@ -384,7 +385,8 @@ impl Caller for Slow {
     }
 }
 
-/// Of ten effects in a batch all would otherwise wait for it again after each rest, and hold up those of other destinations.
+/// Of ten effects in a batch all would otherwise wait for it again after each rest, and hold up those of other
+/// destinations.
 #[tokio::test(start_paused = true)]
 async fn after_a_rest_one_call_finds_out_whether_a_destination_is_back() {
     let minute = Duration::from_mins(1);

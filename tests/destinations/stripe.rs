@@ -1,6 +1,8 @@
-//! Keyed effects through a callee that treats keys as Stripe's API does (<https://docs.stripe.com/api/idempotent_requests>):
+//! Keyed effects through a callee that treats keys as Stripe's API does
+//! (<https://docs.stripe.com/api/idempotent_requests>):
 //!
-//! - The status of the first request with a key is saved once it is carried out, and repeated for the key, also if it is 500.
+//! - The status of the first request with a key is saved once it is carried out, and repeated for the key, also if it
+//!   is 500.
 //! - A request that fails validation, or that meets another one with its key, saves nothing.
 //! - A known key with another body is refused.
 //! - A key may be forgotten after 24 hours. It is then a new one.

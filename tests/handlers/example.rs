@@ -19,7 +19,8 @@ fn signed(id: &str, contract: &str) -> Delivery {
     Delivery::new("standard_webhooks", body.to_string()).header("webhook-id", id)
 }
 
-/// Both endpoints of two tenants report a contract of the same id, and an operator forces its effect for each record of one.
+/// Both endpoints of two tenants report a contract of the same id, and an operator forces its effect for each record of
+/// one.
 #[tokio::test]
 async fn the_documented_handler_survives_forced_replays_and_mixes_no_endpoints() {
     let harness = Harness::with(|| Handlers::new().with(documented::Contracts)).await;

@@ -1,8 +1,8 @@
 //! The first reply to a call is lost on the wire, the SDK repeats the call, and a write meets itself.
 //!
 //! Each scenario runs without a fault, and then again while every call loses its first reply. `scripts/prove wire` does
-//! this on DynamoDB Local and ElasticMQ, and also once for each kind of call alone. Nothing may come out differently: the
-//! answers, every attribute in both tables after each step, whether a hint waits, and how many deaths were told.
+//! this on DynamoDB Local and ElasticMQ, and also once for each kind of call alone. Nothing may come out differently:
+//! the answers, every attribute in both tables after each step, whether a hint waits, and how many deaths were told.
 //!
 //! A send that is repeated is a second message, which the contract allows. So where sends are repeated, the end is
 //! judged by itself: the invariants hold, and every fact is applied as often as it should be.

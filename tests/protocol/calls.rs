@@ -154,8 +154,8 @@ fn pause_of(mut effect: Record, not_done: i64, ended: Called, receives: i64) -> 
     Millis(left.due.unwrap().at.0 - START.0 - Timing::standard().effects_visibility_timeout.0)
 }
 
-/// Otherwise the messages of a destination that is away for a day would be hidden nearly all of the time, and SQS hides only so
-/// many.
+/// Otherwise the messages of a destination that is away for a day would be hidden nearly all of the time, and SQS hides
+/// only so many.
 #[test]
 fn the_pauses_of_a_destination_that_is_away_grow_from_message_to_message() {
     let pauses: Vec<_> = (0..12).map(|not_done| pause_after(not_done, NOT_DONE, 1)).collect();
@@ -234,8 +234,8 @@ fn a_pause_is_cut_so_that_a_repeat_comes_before_the_end_of_the_window() {
     }
 }
 
-/// The store carries it out after another process has called, and the callee has said that it did nothing. Otherwise it would
-/// look as if a process had died in the middle of a call.
+/// The store carries it out after another process has called, and the callee has said that it did nothing. Otherwise it
+/// would look as if a process had died in the middle of a call.
 #[test]
 fn a_guard_that_comes_late_takes_no_pass_after_a_call_that_was_not_done() {
     let effect = an_effect();

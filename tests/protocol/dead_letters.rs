@@ -78,8 +78,8 @@ fn crash_loop(mut record: Record) -> Vec<i64> {
     panic!("it never dies: {counted:?}");
 }
 
-/// The first hint and copies of 2, 6, 14, 30 minutes later wear out between 10:00 and 10:30. If each counted, the record
-/// would be dead at 10:06.
+/// The first hint and copies of 2, 6, 14, 30 minutes later wear out between 10:00 and 10:30. If each counted, the
+/// record would be dead at 10:06.
 #[test]
 fn a_crash_loop_kills_a_record_in_its_third_round_and_not_by_copies() {
     let rounds = crash_loop(a_record("in#a#x"));

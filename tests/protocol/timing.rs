@@ -58,7 +58,8 @@ fn each_rule_that_is_broken_alone_is_reported_alone() {
     assert_eq!(Timing { backoff_base: Millis(0), ..whole }.violations(), [TimingViolation::Counts]);
 }
 
-/// 95 days, without the longest pause of 6 hours and the visibility timeout, a quarter of it, twice the clock skew and 1 ms.
+/// 95 days, without the longest pause of 6 hours and the visibility timeout, a quarter of it, twice the clock skew and
+/// 1 ms.
 const EFFECT_AGE_LIMIT: i64 = 95 * 86_400_000 - (21_600_000 + 360_000) * 5 / 4 - 60_000 - 1;
 
 #[test]

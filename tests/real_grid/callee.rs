@@ -100,8 +100,8 @@ fn leaves_it_open((call, fault): &(Call, WireFault)) -> bool {
     call.role == Role::Dispatcher && (has_no_answer || dies_between)
 }
 
-/// The document of a destination, without its address. Who may be called once only must say what was not done; elsewhere
-/// a refusal leaves it open.
+/// The document of a destination, without its address. Who may be called once only must say what was not done;
+/// elsewhere a refusal leaves it open.
 fn document(class: &str) -> Value {
     match class {
         KEYED => keyed(WINDOW_HOURS),

@@ -96,8 +96,8 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Hands one batch of a queue to a function, deletes what it acknowledged and holds the rest. Says whether there was
-    /// one.
+    /// Hands one batch of a queue to a function, deletes what it acknowledged and holds the rest. Says whether there
+    /// was one.
     async fn process(&self, role: Role, queue: &QueueRef) -> bool {
         let messages = self.stack.receive(queue).await;
         if messages.is_empty() {

@@ -1,5 +1,5 @@
-//! A handler in another language, as Lambda invokes it. It asks for an item of a user table, then counts in that table and
-//! in the domain table.
+//! A handler in another language, as Lambda invokes it. It asks for an item of a user table, then counts in that table
+//! and in the domain table.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
-//! The fault grid on servers: every remote call of the functions, those of a destination included, is refused, loses its
-//! reply or is carried out late, and the process is killed before and after it. The faults are injected on the wire, below
-//! the SDK.
+//! The fault grid on servers: every remote call of the functions, those of a destination included, is refused, loses
+//! its reply or is carried out late, and the process is killed before and after it. The faults are injected on the
+//! wire, below the SDK.
 //!
 //! `scripts/prove grid-real` names the functions' binaries in `TEST_BINARIES`, the address of their callee in
-//! `TEST_CALLEE_ADDRESS`, and the servers as for every other test. Processes then run the scenarios. Without binaries, two
-//! scenarios run in this process, so that a change that breaks the grid itself is noticed.
+//! `TEST_CALLEE_ADDRESS`, and the servers as for every other test. Processes then run the scenarios. Without binaries,
+//! two scenarios run in this process, so that a change that breaks the grid itself is noticed.
 //!
 //! The calls are not listed anywhere: a scenario first runs without a fault, and each of its calls is a point for each
 //! fault that it can meet.
@@ -203,8 +203,8 @@ async fn run_all<'a>(
     outcome.into_inner().unwrap()
 }
 
-/// The calls without most queries of empty shards. In each list, the shards of records and one empty shard are left; the
-/// other empty ones differ from that one in nothing.
+/// The calls without most queries of empty shards. In each list, the shards of records and one empty shard are left;
+/// the other empty ones differ from that one in nothing.
 fn unlike(calls: Vec<Call>, tables: &Tables) -> Vec<Call> {
     let shards: BTreeSet<u16> = tables.records.values().map(|record| record.key.shard(SHARDS_MIN)).collect();
     let empty = (0..SHARDS_MIN).find(|shard| !shards.contains(shard));

@@ -155,8 +155,8 @@ fn an_effect_is_sent_as_the_handler_wrote_it() {
     assert_eq!(plan.effects[0].payload, Payload::Json(payload.to_owned()));
 }
 
-/// Each field that the schema knows is known by its name: one that does not fit is never taken for an unknown one. Each that
-/// it requires must be there.
+/// Each field that the schema knows is known by its name: one that does not fit is never taken for an unknown one. Each
+/// that it requires must be there.
 #[test]
 fn every_field_of_an_entry_is_named_if_it_does_not_fit() {
     let whole = [

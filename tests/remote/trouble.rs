@@ -230,7 +230,8 @@ async fn nonsense_for_an_hour_harms_only_its_own_records_and_replay_mends_them()
     assert_eq!(harness.tables().await.verdict(&facts), Verdict::applied(facts.len()));
 }
 
-/// The records of another handler are committed while one has not answered, from either queue: nothing waits for the batch.
+/// The records of another handler are committed while one has not answered, from either queue: nothing waits for the
+/// batch.
 #[tokio::test]
 async fn a_slow_handler_holds_up_no_other_record() {
     let (harness, _) = harness(|request| match request["event"]["type"].as_str() {

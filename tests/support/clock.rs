@@ -54,7 +54,8 @@ impl Clock {
         self.0.now.fetch_add(length.0, Ordering::SeqCst);
     }
 
-    /// Does work in which every draw is the same, whatever order the answers of servers give to what goes on side by side.
+    /// Does work in which every draw is the same, whatever order the answers of servers give to what goes on side by
+    /// side.
     pub(crate) async fn drawing_once<T>(&self, work: impl Future<Output = T>) -> T {
         self.0.step.store(0, Ordering::SeqCst);
         let done = work.await;

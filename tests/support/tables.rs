@@ -91,7 +91,8 @@ impl Tables {
     /// because an operator forced it.
     pub(crate) fn verdict<F: AsRef<str>>(&self, facts: &[F]) -> Verdict {
         let (dead, owed) = (self.count(Status::Dead), self.count(Status::Pending));
-        // What is still owed, or kept for an operator, is not lost. The demo's census calls lost what is owed in the end.
+        // What is still owed, or kept for an operator, is not lost. The demo's census calls lost what is owed in the
+        // end.
         let count = FactCount::of(self.domain.values(), facts.iter().map(AsRef::as_ref), owed + dead);
         let counted = [&COUNTED[..], &[COUNTING]].concat();
         let surplus = surplus_effects(&self.domain.values().collect::<Vec<_>>(), &counted);

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::{changed, none, only};
 use crate::support::template::{Template, template};
 
-/// The alarms that count events. Five minutes without another one do not undo the first: the record is still DEAD, the event
-/// still lost. So the description of each says what its OK means.
+/// The alarms that count events. Five minutes without another one do not undo the first: the record is still DEAD, the
+/// event still lost. So the description of each says what its OK means.
 const COUNT_EVENTS: &str = "BodiesDiffer BodiesDifferInBatches DeliveriesAreTooLarge EffectsDied \
                             EventsLackAnId GatewayThrottled RecordsAreOutOfReach RecordsAreQuarantined \
                             RecordsDied RecordsDiedAsDeadLetters RoutesAreRefused WebhookFails";

@@ -133,8 +133,8 @@ fn drifted(template: &Template) -> Vec<String> {
     .collect()
 }
 
-/// The time of an invocation that waits for its turn at Parameter Store: more than the wait, less than the gateway allows, and
-/// little enough that the relay does not send the hint of a record that is still being claimed.
+/// The time of an invocation that waits for its turn at Parameter Store: more than the wait, less than the gateway
+/// allows, and little enough that the relay does not send the hint of a record that is still being claimed.
 #[test]
 fn a_webhook_may_wait_for_parameter_store() {
     let seconds = property_of("WebhookFunction", "Timeout");

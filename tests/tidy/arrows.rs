@@ -9,7 +9,8 @@ struct Arrow {
     folder: &'static str,
     /// The only members of this workspace that they may name.
     members: &'static [&'static str],
-    /// Other people's crates that they must not name, with a space between; a name that ends in `-` stands for a family.
+    /// Other people's crates that they must not name, with a space between; a name that ends in `-` stands for a
+    /// family.
     foreign: &'static str,
 }
 
@@ -50,7 +51,8 @@ const ADAPTERS_AT: &[&str] = &["shared/runtime/src/aws/", "tools/", "tests/"];
 /// Crates whose modules may not import each other in a circle.
 const OWN: &[&str] = &["functions/", "shared/", "tests/", "tools/"];
 
-/// Each is one program on one state, in several files. Everything in it takes that state, and the state takes their types.
+/// Each is one program on one state, in several files. Everything in it takes that state, and the state takes their
+/// types.
 const ONE_PROGRAM: &[&str] = &["tests/proof/src/model/", "tests/proof/src/sim/"];
 
 /// Identifiers that a pure crate must not use.

@@ -1,7 +1,9 @@
-//! The dispatcher function: takes a batch of hints of effects, calls their destinations, and returns the failed messages.
+//! The dispatcher function: takes a batch of hints of effects, calls their destinations, and returns the failed
+//! messages.
 //!
-//! It alone reads destination documents, which hold the secrets of the callees. It parses each message on its own, so one
-//! foreign message fails alone. It always returns the failures that it computed: an empty list would acknowledge everything.
+//! It alone reads destination documents, which hold the secrets of the callees. It parses each message on its own, so
+//! one foreign message fails alone. It always returns the failures that it computed: an empty list would acknowledge
+//! everything.
 
 #[cfg(feature = "account")]
 mod start;

@@ -31,8 +31,8 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         Self { parts, telemetry }
     }
 
-    /// Handles one invocation: a batch of dead letters if the event has `Records`, a scheduled run otherwise. Both end before
-    /// the deadline, when Lambda would end the process.
+    /// Handles one invocation: a batch of dead letters if the event has `Records`, a scheduled run otherwise. Both end
+    /// before the deadline, when Lambda would end the process.
     pub async fn handle(&self, event: Value, deadline: EpochMs) -> Value {
         if event.get("Records").is_none() {
             return self.run(deadline).await;

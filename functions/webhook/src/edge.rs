@@ -1,7 +1,7 @@
 //! What stands in front of the gateway: a CDN that proves itself and names the caller, or nothing.
 //!
-//! The gateway cannot know whether a request came through the CDN: its address is public. So the CDN adds a secret to each
-//! request, and what lacks it is refused before anything else happens.
+//! The gateway cannot know whether a request came through the CDN: its address is public. So the CDN adds a secret to
+//! each request, and what lacks it is refused before anything else happens.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -14,8 +14,8 @@ use crate::gateway::{Inbound, last_address};
 /// The header in which the CDN proves itself.
 pub const PROOF_HEADER: &str = "x-origin-proof";
 
-/// Checks that a request came through the CDN, if there is one, and takes the caller's address from it. The proof goes no
-/// further.
+/// Checks that a request came through the CDN, if there is one, and takes the caller's address from it. The proof goes
+/// no further.
 ///
 /// # Errors
 /// [`Denial::NotThroughEdge`] for a request without a proof.
@@ -47,8 +47,9 @@ fn single<'a>(inbound: &'a Inbound, name: &str) -> Option<&'a [u8]> {
 
 /// One address, with or without a port. A list says who the caller claims to be, too, so it counts as none.
 ///
-/// A shortened `IPv6` address with a port and without brackets may be an address itself: `2001:db8::5:4653`. It is read as
-/// one, because a CDN that sends plain addresses sends such texts, too, and the other reading would cut off their last group.
+/// A shortened `IPv6` address with a port and without brackets may be an address itself: `2001:db8::5:4653`. It is read
+/// as one, because a CDN that sends plain addresses sends such texts, too, and the other reading would cut off their
+/// last group.
 fn address(value: &str) -> Option<IpAddr> {
     if value.contains(',') {
         return None;
@@ -56,7 +57,8 @@ fn address(value: &str) -> Option<IpAddr> {
     last_address(value).or_else(|| full_address(value).map(IpAddr::from))
 }
 
-/// The `IPv6` address of eight groups before a port. `CloudFront` writes that port behind one more colon, without brackets.
+/// The `IPv6` address of eight groups before a port. `CloudFront` writes that port behind one more colon, without
+/// brackets.
 fn full_address(value: &str) -> Option<Ipv6Addr> {
     let (address, port) = value.rsplit_once(':')?;
     let full = address.split(':').filter(|group| !group.is_empty()).count() == 8 && port.parse::<u16>().is_ok();

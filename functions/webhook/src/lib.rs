@@ -164,8 +164,8 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         }
     }
 
-    /// Verifies the request. If no secret or scheme of the cached document fits, fetches the document and, if it changed, verifies
-    /// once more, so that a secret rotation costs no deliveries until the cache expires.
+    /// Verifies the request. If no secret or scheme of the cached document fits, fetches the document and, if it
+    /// changed, verifies once more, so that a secret rotation costs no deliveries until the cache expires.
     async fn receive(
         &self,
         endpoint: Arc<Endpoint>,
@@ -307,8 +307,8 @@ fn note_owner(endpoint: &Endpoint, counts: &mut Counts) {
     counts.property("tenant", endpoint.tenant.as_ref().map_or(id, Tenant::as_str));
 }
 
-/// Says what was received when no secret fits, without a byte of it. Whoever looks into it compares the hash with that of
-/// what the provider sent: the same means another secret, another means that the body was changed on its way.
+/// Says what was received when no secret fits, without a byte of it. Whoever looks into it compares the hash with that
+/// of what the provider sent: the same means another secret, another means that the body was changed on its way.
 fn note_mismatch(denial: Denial, inbound: &Inbound, counts: &mut Counts) {
     let Denial::Refused(Refusal::SignatureMismatch) = denial else { return };
     let request = Request { method: &inbound.method, url: "", headers: &inbound.headers, body: &inbound.body };

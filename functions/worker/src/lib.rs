@@ -4,7 +4,8 @@
 //! computed: an empty list would acknowledge everything.
 //!
 //! A project with handlers of its own builds its own worker from this crate: it implements [`handler::Handler`] and
-//! passes its handlers to `run`. What a handler is written with is here, too: [`plan`], [`key`], [`item`] and [`mod@write`].
+//! passes its handlers to `run`. What a handler is written with is here, too: [`plan`], [`key`], [`item`] and
+//! [`mod@write`].
 
 pub mod handlers;
 #[cfg(feature = "account")]

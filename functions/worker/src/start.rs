@@ -28,7 +28,8 @@ const CALL_MAX: Millis = Millis::seconds(8);
 /// How long the calls that read the route set may take, each.
 const ROUTES_MAX: Millis = Millis::seconds(2);
 
-/// Runs the worker function with these handlers on Lambda, until Lambda ends the process. Its environment configures it.
+/// Runs the worker function with these handlers on Lambda, until Lambda ends the process. Its environment configures
+/// it.
 ///
 /// # Errors
 /// When the environment lacks something, or values in it contradict each other.

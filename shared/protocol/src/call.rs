@@ -263,7 +263,8 @@ pub struct HandlerPlan {
     pub scope: Scope,
 }
 
-/// Why a handler failed, or why the body could not be read for it. A handler in another language answers with this form.
+/// Why a handler failed, or why the body could not be read for it. A handler in another language answers with this
+/// form.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {

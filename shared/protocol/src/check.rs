@@ -1,7 +1,8 @@
-//! What is refused of a plan before the store sees it: what its handler may not write, and what DynamoDB refuses for good.
+//! What is refused of a plan before the store sees it: what its handler may not write, and what DynamoDB refuses for
+//! good.
 //!
-//! DynamoDB names neither the write nor the attribute that it refuses, and it refuses only after the transaction has been
-//! paid for. So each of its rules that a plan alone can break is checked here.
+//! DynamoDB names neither the write nor the attribute that it refuses, and it refuses only after the transaction has
+//! been paid for. So each of its rules that a plan alone can break is checked here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,4 +1,5 @@
-//! What the protocol knows of a destination: its promise, and how a call of it ended. How it is called is not its business.
+//! What the protocol knows of a destination: its promise, and how a call of it ended. How it is called is not its
+//! business.
 
 use crate::effect::{DestinationId, Method};
 use crate::key::RecordKey;
@@ -23,9 +24,9 @@ pub enum Class {
 pub struct Terms {
     /// The promise.
     pub class: Class,
-    /// What a call must have in common with an earlier one that may have been done. It names the class; and where the class
-    /// relies on the callee's memory, who that is and where the key is, because a key means nothing to another callee. At
-    /// least once relies on nothing, so another address may be called.
+    /// What a call must have in common with an earlier one that may have been done. It names the class; and where the
+    /// class relies on the callee's memory, who that is and where the key is, because a key means nothing to another
+    /// callee. At least once relies on nothing, so another address may be called.
     pub callee: String,
     /// How long one call may take.
     pub timeout: Millis,

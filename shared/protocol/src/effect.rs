@@ -1,7 +1,8 @@
 //! Effects that leave the account, as a plan asks for them.
 //!
 //! A plan cannot call anything. It names what is to be sent and where, and the commit stores one record for each effect
-//! beside the event's own record. Bytes, method and path never change after that, so every repeat of the call is the same.
+//! beside the event's own record. Bytes, method and path never change after that, so every repeat of the call is the
+//! same.
 
 use std::fmt;
 

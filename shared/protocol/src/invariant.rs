@@ -57,9 +57,9 @@ pub fn violations(record: &Record, timing: &Timing) -> Vec<RecordViolation> {
     rules.into_iter().filter_map(|(violation, holds)| (!holds).then_some(violation)).collect()
 }
 
-/// Whether a PENDING record is kept for its retention from its receipt on. Each write that renews the expiry counts from its
-/// own moment, which is no earlier than the receipt by more than clocks differ. A due time says nothing: if the relay does not
-/// run, a worker may move it beyond the expiry.
+/// Whether a PENDING record is kept for its retention from its receipt on. Each write that renews the expiry counts
+/// from its own moment, which is no earlier than the receipt by more than clocks differ. A due time says nothing: if
+/// the relay does not run, a worker may move it beyond the expiry.
 fn is_kept(record: &Record, timing: &Timing) -> bool {
     let (Status::Pending, Some(expires_at)) = (record.status, record.expires_at) else { return true };
     let earliest = timing.expiry(record.key.kind(), record.received_at.plus(Millis(-timing.clock_skew_max.0)));
@@ -120,9 +120,9 @@ pub struct FactCount<'a> {
 }
 
 impl<'a> FactCount<'a> {
-    /// Compares the domain keys with the facts that should be applied, each as `tenant#consumer#fact`. A fact that is named
-    /// twice should be applied twice, because an operator forced it. A record that is kept DEAD excuses one fact that does not
-    /// stand, and so does a PENDING one as long as it may still run.
+    /// Compares the domain keys with the facts that should be applied, each as `tenant#consumer#fact`. A fact that is
+    /// named twice should be applied twice, because an operator forced it. A record that is kept DEAD excuses one fact
+    /// that does not stand, and so does a PENDING one as long as it may still run.
     pub fn of(
         domain: impl IntoIterator<Item = &'a Item>,
         expected: impl IntoIterator<Item = &'a str>,
@@ -212,8 +212,8 @@ pub enum IllegalStep {
 /// | PROCESSED, DISCARDED | the same, without the body | a redaction |
 /// | any | the same status, generation, outcome and dead reason | a counted duplicate |
 ///
-/// A retry and a force begin anew: without failures, sends, outcome and dead reason. There is no other edge. A record only
-/// disappears by its TTL, which is not a write.
+/// A retry and a force begin anew: without failures, sends, outcome and dead reason. There is no other edge. A record
+/// only disappears by its TTL, which is not a write.
 pub fn illegal_step(before: Option<&Record>, after: &Record) -> Option<IllegalStep> {
     let Some(before) = before else { return (!is_claim(after)).then_some(IllegalStep::Edge) };
     let brought_back = before.generation < after.generation || before.retries < after.retries;

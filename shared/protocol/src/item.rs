@@ -55,7 +55,8 @@ pub enum ValueFault {
 /// The name of the partition key attribute in both tables.
 pub const PARTITION_KEY: &str = "pk";
 
-/// One attribute value. Its JSON form is DynamoDB's own: `{"S": "text"}`, `{"N": "42"}`, `{"B": "<base64>"}`, `{"SS": ["a", "b"]}`.
+/// One attribute value. Its JSON form is DynamoDB's own: `{"S": "text"}`, `{"N": "42"}`, `{"B": "<base64>"}`, `{"SS":
+/// ["a", "b"]}`.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Value {
     /// Text.
@@ -145,8 +146,8 @@ impl<T> Members<T> {
     }
 }
 
-/// A number as DynamoDB stores it: decimal text, so that no digit is lost. Two are equal if they are one number, because
-/// DynamoDB compares numbers and gives them back in a spelling of its own: `12.50` comes back as `12.5`.
+/// A number as DynamoDB stores it: decimal text, so that no digit is lost. Two are equal if they are one number,
+/// because DynamoDB compares numbers and gives them back in a spelling of its own: `12.50` comes back as `12.5`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Number(String);

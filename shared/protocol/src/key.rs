@@ -20,7 +20,8 @@ pub const ITEM_KEY_BYTES_MAX: usize = 2_048;
 /// The longest endpoint id, in bytes.
 pub const ENDPOINT_BYTES_MAX: usize = 64;
 
-/// Whether a text has 1 to this many bytes, each `a-z`, `0-9`, `-` or `_`: the form of ids and names that people choose.
+/// Whether a text has 1 to this many bytes, each `a-z`, `0-9`, `-` or `_`: the form of ids and names that people
+/// choose.
 pub fn is_plain(text: &str, bytes_max: usize) -> bool {
     let plain = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
     (1..=bytes_max).contains(&text.len()) && text.bytes().all(plain)
@@ -162,15 +163,15 @@ impl RecordKey {
         Self(format!("{PREFIX}{endpoint}#{ENVELOPE}{}", hex(body_sha256)))
     }
 
-    /// The key of an effect of an event. Each generation of the event has effects of its own, and so has the next claim of
-    /// its key, once its record has expired.
+    /// The key of an effect of an event. Each generation of the event has effects of its own, and so has the next claim
+    /// of its key, once its record has expired.
     pub fn effect(event: &Self, claim: &ClaimId, generation: i64, name: &str) -> Self {
         let commit = digest_of([event.as_str(), &claim.0, &generation.to_string()]);
         Self(format!("{PREFIX}{}#{EFFECT}{}#{name}", event.parts().0, hex(&commit)))
     }
 
-    /// The key under which another body is kept that came under this record's id. There is one: whoever can send another
-    /// body can send any number of them, and such a record never expires by itself.
+    /// The key under which another body is kept that came under this record's id. There is one: whoever can send
+    /// another body can send any number of them, and such a record never expires by itself.
     #[must_use]
     pub fn alternate(&self) -> Self {
         Self(format!("{}{ALTERNATE}", self.0))
@@ -195,8 +196,8 @@ impl RecordKey {
     /// What the record stands for.
     pub fn kind(&self) -> RecordKind {
         let (_, rest) = self.parts();
-        // A delivery's own id may be `ev`, `en` or `fx`; its alternate key then has three parts, an event's has four. An
-        // effect has three, with a hash in the middle.
+        // A delivery's own id may be `ev`, `en` or `fx`; its alternate key then has three parts, an event's has four.
+        // An effect has three, with a hash in the middle.
         if matches!(rest.split('#').collect::<Vec<_>>().as_slice(), [_, "alt", _]) {
             RecordKind::Delivery
         } else if rest.starts_with(EVENT) {
@@ -257,8 +258,8 @@ pub const RECORD: &str = "record";
 /// The longest name of a fact that a handler in another language gives, in bytes.
 const FACT_BYTES_MAX: usize = 1_024;
 
-/// Names a business fact. It leaves out the tenant, the consumer and the generation, because the protocol adds them. The
-/// consumer is who remembers the fact: a handler's name, or the name that a route gives.
+/// Names a business fact. It leaves out the tenant, the consumer and the generation, because the protocol adds them.
+/// The consumer is who remembers the fact: a handler's name, or the name that a route gives.
 ///
 /// - `#dk#stripe#payments#invoice.paid#in_1`: tenant, consumer, a fact as its handler names it.
 /// - `#dk#stripe#payments#invoice.paid#in_1##in#stripe#evt_1#g1`: the same fact once more, because an operator forced
@@ -289,9 +290,9 @@ impl DomainKey {
         Self::of(parts).kind("%fact")
     }
 
-    /// The fact as a handler in another language names it: parts between `#`, with `%23` for a `#` and `%25` for a `%` of
-    /// a part's own. An empty text is a fact without a name. `None` if a part between two `#` is empty, the text is too
-    /// long, or it begins as only the fact of a route does.
+    /// The fact as a handler in another language names it: parts between `#`, with `%23` for a `#` and `%25` for a `%`
+    /// of a part's own. An empty text is a fact without a name. `None` if a part between two `#` is empty, the text is
+    /// too long, or it begins as only the fact of a route does.
     pub fn parse(text: &str) -> Option<Self> {
         let parts_fit = text.is_empty() || text.split('#').all(|part| !part.is_empty());
         let of_route = ["%type", "%fact"].iter().any(|kind| text.split('#').next() == Some(kind));

@@ -7,8 +7,8 @@
 //!   └─────────────────┼────────────────────────────────┘ a few times
 //!                     └─ anything else ─▶ read the trail: whether this act is in it
 //! ```
-//! The record is as it was shown to the operator, a moment or an hour ago. Its status, claim, generation and retries tell
-//! whether it is still the same; if not, somebody was first, and the operator is told.
+//! The record is as it was shown to the operator, a moment or an hour ago. Its status, claim, generation and retries
+//! tell whether it is still the same; if not, somebody was first, and the operator is told.
 
 use crate::call::{Call, CancellationReason, Committed, Machine, Reply, Step, Unavailable};
 use crate::item::Value;
@@ -86,7 +86,8 @@ pub struct Order {
 }
 
 impl Order {
-    /// Whether it needs a reason: whatever may repeat an effect or apply a forged one, or ends what cannot be brought back.
+    /// Whether it needs a reason: whatever may repeat an effect or apply a forged one, or ends what cannot be brought
+    /// back.
     pub fn needs_reason(&self) -> bool {
         self.accept_duplicate || self.accept_other_body || self.operation != Operation::Retry
     }
@@ -212,8 +213,9 @@ impl Operator {
         machine.read_trail(State::Reading)
     }
 
-    /// Goes on if no effect of the last commit may still be done. This stays so until the force, and needs no condition: the
-    /// force requires the generation whose effects these are, and a settled effect never becomes PENDING again.
+    /// Goes on if no effect of the last commit may still be done. This stays so until the force, and needs no
+    /// condition: the force requires the generation whose effects these are, and a settled effect never becomes PENDING
+    /// again.
     fn effects_read(self, found: Vec<Result<Found, Unavailable>>) -> OperatorStep {
         for found in found {
             match found {
@@ -298,8 +300,8 @@ impl Machine for Operator {
     }
 }
 
-/// Lets a PENDING, DEAD or IGNORED record run again in the same generation. None of them wrote a domain key in it, so the
-/// effect is still one.
+/// Lets a PENDING, DEAD or IGNORED record run again in the same generation. None of them wrote a domain key in it, so
+/// the effect is still one.
 ///
 /// # Errors
 /// [`Refusal`] when the record's state does not allow it, or when its effect may already have been applied and
@@ -326,8 +328,9 @@ pub fn retry(record: &Record, accept_duplicate: bool, timing: &Timing, moment: M
     Ok(update(record, Purpose::Retry, changes, with_body(record)))
 }
 
-/// What a retry changes of an effect. An accepted duplicate begins anew, with the same key: the callee may still know it.
-/// After a refusal, which was certain, the next call has another key: the callee may have kept the refusal under the first.
+/// What a retry changes of an effect. An accepted duplicate begins anew, with the same key: the callee may still know
+/// it. After a refusal, which was certain, the next call has another key: the callee may have kept the refusal under
+/// the first.
 fn retried_effect(record: &Record, accept_duplicate: bool, moment: Moment) -> Vec<Change> {
     let Some(effect) = &record.effect else { return Vec::new() };
     let refused = record.dead_reason == Some(DeadReason::Refused);
@@ -384,8 +387,8 @@ pub fn discard(record: &Record, timing: &Timing, moment: Moment) -> Result<Write
     Ok(update(record, Purpose::Discard, changes, record.guard().condition([])))
 }
 
-/// Erases the body of a record that needs it no more. The record, its hash and its dedup stay, so a re-delivery is still
-/// a duplicate.
+/// Erases the body of a record that needs it no more. The record, its hash and its dedup stay, so a re-delivery is
+/// still a duplicate.
 ///
 /// # Errors
 /// [`Refusal`] when the record may still run, or its payload is gone already.
@@ -398,8 +401,8 @@ pub fn redact(record: &Record) -> Result<Write, Refusal> {
     Ok(update(record, Purpose::Redact, vec![remove(attribute::BODY)], with_body(record)))
 }
 
-/// Ends a PENDING effect whose table was restored to a moment before it may have been called. Nobody calls it again, unless an
-/// operator accepts that it may be done twice.
+/// Ends a PENDING effect whose table was restored to a moment before it may have been called. Nobody calls it again,
+/// unless an operator accepts that it may be done twice.
 ///
 /// # Errors
 /// [`Refusal`] when the record is not a PENDING effect.

@@ -45,9 +45,9 @@ pub const PLAN_WRITES_MAX: usize = 98;
 /// The most data in one transaction, in bytes.
 const TRANSACTION_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The most data in one plan, in bytes. Its transaction also holds the record, with the body, and the domain key. Neither
-/// depends on the plan, so every plan of this size that only puts items can be committed with every record. An update
-/// counts as the item that it leaves, which the plan does not know: DynamoDB may still refuse it.
+/// The most data in one plan, in bytes. Its transaction also holds the record, with the body, and the domain key.
+/// Neither depends on the plan, so every plan of this size that only puts items can be committed with every record. An
+/// update counts as the item that it leaves, which the plan does not know: DynamoDB may still refuse it.
 pub const PLAN_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 const _: () = assert!(PLAN_BYTES_MAX + 2 * ITEM_BYTES_MAX <= TRANSACTION_BYTES_MAX);
@@ -96,8 +96,8 @@ impl Event {
     }
 }
 
-/// The items that a handler asked for, each as it was when it was read. What a plan relies on and does not write needs a
-/// [`Check`].
+/// The items that a handler asked for, each as it was when it was read. What a plan relies on and does not write needs
+/// a [`Check`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(from = "SnapshotForm", into = "SnapshotForm")]
 pub struct Snapshot {
@@ -148,8 +148,8 @@ impl Snapshot {
         self.items.get(&item.into())?.as_ref()
     }
 
-    /// A whole number of an item. Zero if the item or the attribute does not exist, and also if it is no whole number of
-    /// 64 bits: of an item that others write, too, look at [`Self::item`].
+    /// A whole number of an item. Zero if the item or the attribute does not exist, and also if it is no whole number
+    /// of 64 bits: of an item that others write, too, look at [`Self::item`].
     pub fn number(&self, item: impl Into<ItemRef>, attribute: &str) -> i64 {
         self.item(item).and_then(|item| item.get(attribute)).and_then(Value::as_i64).unwrap_or(0)
     }
@@ -344,11 +344,11 @@ impl DomainWrite {
         self
     }
 
-    /// Lets a newer event never be overwritten by an older one: keeps the version in this attribute, and leaves the write
-    /// out if the snapshot has a newer version, or the same and `tie` says so. The commit then requires that the attribute
-    /// still is as in the snapshot, so of two events that race, one plans again. Numbers are compared as numbers, texts
-    /// byte by byte. A stored version of another type counts as older. A write that itself gives the attribute another value
-    /// is refused with its plan.
+    /// Lets a newer event never be overwritten by an older one: keeps the version in this attribute, and leaves the
+    /// write out if the snapshot has a newer version, or the same and `tie` says so. The commit then requires that the
+    /// attribute still is as in the snapshot, so of two events that race, one plans again. Numbers are compared as
+    /// numbers, texts byte by byte. A stored version of another type counts as older. A write that itself gives the
+    /// attribute another value is refused with its plan.
     ///
     /// Not for a delete: it forgets the version, so an older event would bring the item back. Mark the item as deleted
     /// with an update. The handler must have asked for the item.

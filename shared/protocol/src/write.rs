@@ -251,8 +251,8 @@ impl Write {
     /// | guard of a call | nothing: it has the pass of one receive | there is none |
     /// | note of a body | nothing: it names the record | both noted the same |
     ///
-    /// So a twin never applies an effect twice and never loses one. A delete leaves nothing to recognise. What is part of a
-    /// transaction, such as a commit or an operator's order, is recognised by the transaction's token.
+    /// So a twin never applies an effect twice and never loses one. A delete leaves nothing to recognise. What is part
+    /// of a transaction, such as a commit or an operator's order, is recognised by the transaction's token.
     pub fn stands_in(&self, item: Option<&Item>) -> bool {
         let Some(item) = item else { return false };
         match &self.action {

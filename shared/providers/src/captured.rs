@@ -16,8 +16,9 @@ use crate::settings::{Settings, TOPIC_ARNS, VERIFY_TOKEN};
 
 /// A captured request, what its endpoint holds, and the time at which to judge it.
 ///
-/// As JSON: `{provider, method, url, headers, body_base64, secrets, now_unix, settings?, schemes?, tolerance_seconds?}`. The
-/// value of a header is a string, or a list of strings for a header that comes more than once.
+/// As JSON: `{provider, method, url, headers, body_base64, secrets, now_unix, settings?, schemes?,
+/// tolerance_seconds?}`. The value of a header is a string, or a list of strings for a header that comes more than
+/// once.
 #[derive(Clone, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub struct CapturedRequest {
@@ -141,8 +142,8 @@ impl CapturedRequest {
         }
     }
 
-    /// A capture with secrets of its own is often without settings that do not change whether the signature matches. Then
-    /// the message's own topic is taken for the endpoint's, and the first secret for the verify token.
+    /// A capture with secrets of its own is often without settings that do not change whether the signature matches.
+    /// Then the message's own topic is taken for the endpoint's, and the first secret for the verify token.
     fn completed(self) -> Self {
         let assumed = [(TOPIC_ARNS, sns::topic(&self.body)), (VERIFY_TOKEN, self.secrets.first().cloned())];
         let provider = Catalog::built_in().provider(&self.provider);

@@ -52,11 +52,11 @@ pub enum ConfigurationError {
 }
 
 impl Provider {
-    /// The key ring and settings of an endpoint, checked strictly: what nobody can send, read or guess is refused here and
-    /// not at the first delivery.
+    /// The key ring and settings of an endpoint, checked strictly: what nobody can send, read or guess is refused here
+    /// and not at the first delivery.
     ///
-    /// `schemes` lists the schemes that the endpoint takes. Without any, it takes all that the catalog does
-    /// not reserve for a list: those that prove less than another one with the same secret, or sign something else with it.
+    /// `schemes` lists the schemes that the endpoint takes. Without any, it takes all that the catalog does not reserve
+    /// for a list: those that prove less than another one with the same secret, or sign something else with it.
     ///
     /// # Errors
     /// [`ConfigurationError`] names the first field that is wrong.
@@ -122,7 +122,8 @@ impl Provider {
         name == PUBLIC_URL || self.settings.iter().any(|rule| rule.name == name)
     }
 
-    /// Every scheme that the endpoint takes and that can use the secret may be addressed, so the weakest reading counts.
+    /// Every scheme that the endpoint takes and that can use the secret may be addressed, so the weakest reading
+    /// counts.
     fn check_secret(&self, index: usize, secret: &str, taken: &[usize]) -> Result<(), ConfigurationError> {
         let bytes_min = self.secret_bytes_min;
         let schemes = taken.iter().filter_map(|at| self.schemes.get(*at));

@@ -51,8 +51,8 @@ impl CapturedRequest {
         places.iter().map(ToString::to_string).collect()
     }
 
-    /// Puts the endpoint's own credentials back in the place of their labels. Returns those that the provider's rules read
-    /// and the endpoint does not hold; their labels stay, so they fit no secret.
+    /// Puts the endpoint's own credentials back in the place of their labels. Returns those that the provider's rules
+    /// read and the endpoint does not hold; their labels stay, so they fit no secret.
     pub fn restore(&mut self, withheld: &[String]) -> Vec<UnknownCredential> {
         let token = self.settings.get(VERIFY_TOKEN).map(str::to_owned);
         let held = self.secrets.iter().cloned().chain(token);
@@ -129,7 +129,8 @@ impl CapturedRequest {
 }
 
 impl Provider {
-    /// The places where its requests hold a credential: the header of a token, and what a handshake compares or hands out.
+    /// The places where its requests hold a credential: the header of a token, and what a handshake compares or hands
+    /// out.
     fn credential_places(&self) -> Vec<Source> {
         let lookups = self.schemes.iter().flat_map(|entry| entry.scheme.kind().lookups());
         let headers = lookups.filter(|lookup| lookup.what == CREDENTIAL).filter_map(|lookup| match lookup.place {

@@ -38,8 +38,8 @@ pub struct EventPart {
     /// A delivery of the provider that holds only this event, with every byte of the event unchanged.
     pub body: Vec<u8>,
     /// The SHA-256 of the event's own text, which stays the same when a retry groups the event differently. For a
-    /// delivery that is one event, the SHA-256 of the whole body. What the provider changes from try to try is left out of
-    /// both, so two of them differ only where the fact does. For an event without an id, the SHA-256 of the delivery
+    /// delivery that is one event, the SHA-256 of the whole body. What the provider changes from try to try is left out
+    /// of both, so two of them differ only where the fact does. For an event without an id, the SHA-256 of the delivery
     /// around it, without white space.
     pub sha256: [u8; 32],
     /// What was missing in the event, if anything. The event is kept all the same.
@@ -57,7 +57,8 @@ pub enum Fallback {
     BodyUnreadable,
     /// A part of a batch cannot be read, so it may hold events. It is kept as one.
     PartUnreadable,
-    /// A part of a batch holds no event where the provider puts them, and the provider's file knows no other kind of it.
+    /// A part of a batch holds no event where the provider puts them, and the provider's file knows no other kind of
+    /// it.
     EventsMissing,
     /// The delivery holds more events than any provider sends, so it is not taken apart.
     TooManyEvents,

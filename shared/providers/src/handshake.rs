@@ -32,8 +32,8 @@ pub struct HandshakeAnswer {
 
 /// A secret that came with a handshake: Notion's verification token, the secret of a header exchange.
 ///
-/// Anyone can send one, so it is never used by itself: a person compares it with what the provider shows, and configures
-/// it. It does not print.
+/// Anyone can send one, so it is never used by itself: a person compares it with what the provider shows, and
+/// configures it. It does not print.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HandedOut(String);
 
@@ -185,8 +185,8 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Compares the configured verify token in constant time. A secret never takes its place: the token travels in a URL,
-    /// which proxies log.
+    /// Compares the configured verify token in constant time. A secret never takes its place: the token travels in a
+    /// URL, which proxies log.
     fn token_fits(&self, given: &str) -> Result<bool, Refusal> {
         let expected = self.settings.get(VERIFY_TOKEN).ok_or(Refusal::NotConfigured)?;
         Ok(expected.as_bytes().ct_eq(given.as_bytes()).into())
@@ -216,8 +216,8 @@ impl<'a> Question<'a> {
 
     /// Signs a challenge with the endpoint's secret.
     ///
-    /// At X and Braintree anyone may ask for this, and the key is the one that signs deliveries. So only words are signed,
-    /// and no word is taken for a delivery of such a provider. A scheme may narrow this further.
+    /// At X and Braintree anyone may ask for this, and the key is the one that signs deliveries. So only words are
+    /// signed, and no word is taken for a delivery of such a provider. A scheme may narrow this further.
     fn signed(&self, challenge: &str) -> Result<String, Refusal> {
         if !is_word(challenge.as_bytes()) {
             return Err(Refusal::Malformed);

@@ -1,9 +1,9 @@
 //! Splits a delivery into its events without changing a byte of any event.
 //!
 //! The paths of a batching provider form a tree. The body is read along that tree once. This gives the events, and for
-//! each of them a *pruned delivery*: the same document, with every array on the way reduced to the one element that leads
-//! to the event. A pruned delivery is again a delivery of that provider with exactly that event, so splitting it again
-//! changes nothing.
+//! each of them a *pruned delivery*: the same document, with every array on the way reduced to the one element that
+//! leads to the event. A pruned delivery is again a delivery of that provider with exactly that event, so splitting it
+//! again changes nothing.
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -93,7 +93,8 @@ enum Shape<'a> {
     Object(Vec<Read<'a>>),
     /// Something that does not lead to events.
     Other,
-    /// Something that leads to events and cannot be read: an object with one name twice, or with a name that is no text.
+    /// Something that leads to events and cannot be read: an object with one name twice, or with a name that is no
+    /// text.
     Unreadable,
 }
 
@@ -154,9 +155,9 @@ impl Owner<'_> {
 }
 
 impl FoundEvent<'_> {
-    /// The SHA-256 of the event's canonical form: the hash of the plain values of each array element that it stands in, then
-    /// the event itself. What the delivery says about itself, outside of all arrays, does not count, so the event has the same hash
-    /// alone and among others. Nor do the values of the event that start at these places.
+    /// The SHA-256 of the event's canonical form: the hash of the plain values of each array element that it stands in,
+    /// then the event itself. What the delivery says about itself, outside of all arrays, does not count, so the event
+    /// has the same hash alone and among others. Nor do the values of the event that start at these places.
     pub(crate) fn canonical_sha256(&self, left_out: &[usize]) -> [u8; 32] {
         let mut hash = Sha256::new();
         for owner in &self.owners {

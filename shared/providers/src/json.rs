@@ -41,8 +41,8 @@ impl<'a> Node<'a> {
         Self::parse_within(body, usize::MAX)
     }
 
-    /// Reads a whole document before its sender is known. An object or array with more than [`UNPROVEN_WIDTH_MAX`] parts
-    /// cannot be read, because each part takes memory.
+    /// Reads a whole document before its sender is known. An object or array with more than [`UNPROVEN_WIDTH_MAX`]
+    /// parts cannot be read, because each part takes memory.
     pub(crate) fn parse_unproven(body: &'a [u8]) -> Result<Self, JsonError> {
         Self::parse_within(body, UNPROVEN_WIDTH_MAX)
     }
@@ -123,9 +123,9 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The canonical text of a value: members sorted by name, no white space between tokens, every string escaped in one
-    /// way. Numbers keep their digits, because a number that is read and printed again may become another one. Members and
-    /// elements that start at one of these places of the document are left out.
+    /// The canonical text of a value: members sorted by name, no white space between tokens, every string escaped in
+    /// one way. Numbers keep their digits, because a number that is read and printed again may become another one.
+    /// Members and elements that start at one of these places of the document are left out.
     pub(crate) fn canonical_without(&self, left_out: &[usize]) -> String {
         let mut text = String::new();
         self.write_canonical(left_out, &mut text);
@@ -143,8 +143,8 @@ impl<'a> Node<'a> {
     }
 
     fn write_canonical(&self, left_out: &[usize], out: &mut String) {
-        // Half of a surrogate pair is JSON but no Rust string. A string with one, and an object with one in a name, stays as
-        // it was written: two of them never become one text.
+        // Half of a surrogate pair is JSON but no Rust string. A string with one, and an object with one in a name,
+        // stays as it was written: two of them never become one text.
         if self.is_object() {
             match self.all_members() {
                 Ok(members) => write_members(members, left_out, out),

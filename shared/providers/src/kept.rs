@@ -24,8 +24,8 @@ impl Provider {
     /// Keeps the headers that a stored delivery is read by, those that its catalog file names, and the count of hops.
     ///
     /// A header that decides the key or the event type and comes with different values is left out: the delivery is
-    /// authentic and is kept, and which of them the provider wrote cannot be known. A header that only another scheme of
-    /// this provider covers is left out, too, because anyone who replays a request could add it.
+    /// authentic and is kept, and which of them the provider wrote cannot be known. A header that only another scheme
+    /// of this provider covers is left out, too, because anyone who replays a request could add it.
     pub(crate) fn kept_headers(
         &self,
         request: &Request<'_>,
@@ -68,8 +68,8 @@ impl Provider {
     }
 }
 
-/// How many events in a row led to this one by their effects, if the request says so. Where it cannot be read it counts as
-/// a circle, which ends.
+/// How many events in a row led to this one by their effects, if the request says so. Where it cannot be read it counts
+/// as a circle, which ends.
 fn hops(request: &Request<'_>) -> Option<u8> {
     request.header_values(HOPS).next()?;
     let told = request.agreed_header(HOPS).and_then(|text| text.parse().ok());

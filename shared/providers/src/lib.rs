@@ -1,8 +1,8 @@
 //! Webhook providers: how to verify, name, split and answer their requests.
 //!
-//! A provider is data: one file in `catalog/`, described in `catalog/README.md`. This crate reads those files and checks
-//! requests by them. It does no storage, no AWS calls and no waiting: `now` is an argument, and the caller fetches a
-//! certificate when this crate asks for one.
+//! A provider is data: one file in `catalog/`, described in `catalog/README.md`. This crate reads those files and
+//! checks requests by them. It does no storage, no AWS calls and no waiting: `now` is an argument, and the caller
+//! fetches a certificate when this crate asks for one.
 //!
 //! Architecture Invariant: only a scheme makes a proof of authenticity, only [`Provider::receive`] makes a
 //! [`VerifiedDelivery`], and nothing is read out of a body before it is verified, except the signature and timestamp of

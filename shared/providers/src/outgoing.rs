@@ -1,4 +1,5 @@
-//! Signatures of what is sent out, by the Standard Webhooks specification. Its receivers verify them with its libraries.
+//! Signatures of what is sent out, by the Standard Webhooks specification. Its receivers verify them with its
+//! libraries.
 
 use std::fmt;
 

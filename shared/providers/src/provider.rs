@@ -21,8 +21,8 @@ pub struct Provider {
     pub(crate) name: String,
     pub(crate) key: Vec<KeyRule>,
     pub(crate) event: Vec<TextTemplate>,
-    /// Alternatives of a word that stands before key and type of an event of a batch. Each is read from the delivery that
-    /// holds only this event.
+    /// Alternatives of a word that stands before key and type of an event of a batch. Each is read from the delivery
+    /// that holds only this event.
     pub(crate) prefix: Vec<TextTemplate>,
     /// Where the document is, for a provider that always sends one. Without any it is not known.
     pub(crate) document: Vec<Source>,
@@ -135,23 +135,24 @@ impl Provider {
         })
     }
 
-    /// True when every scheme of this provider covers what the event type is read from, also those that an endpoint has to
-    /// list.
+    /// True when every scheme of this provider covers what the event type is read from, also those that an endpoint has
+    /// to list.
     ///
     /// Where this is false, anyone who holds one signed request can send it again as another type.
     pub fn type_is_signed(&self) -> bool {
         self.schemes.iter().all(|entry| self.types_of(entry).all(|source| entry.scheme.kind().covers(source)))
     }
 
-    /// True when a delivery is claimed under a value that its signature covers, because the signature leaves the body free.
+    /// True when a delivery is claimed under a value that its signature covers, because the signature leaves the body
+    /// free.
     pub fn binds_bodies(&self) -> bool {
         self.schemes.iter().any(|entry| entry.scheme.kind().binds_bodies())
     }
 
-    /// True when a signed key vouches for a body that is not signed: somebody who holds one delivery could send another body
-    /// under its key. Where this is false, either the signature covers the body, so that another one comes from the provider
-    /// (some write a retry anew), or neither is signed, and a stranger would choose a fresh key. Of schemes that an endpoint has
-    /// to list, none vouches for a key alone.
+    /// True when a signed key vouches for a body that is not signed: somebody who holds one delivery could send another
+    /// body under its key. Where this is false, either the signature covers the body, so that another one comes from
+    /// the provider (some write a retry anew), or neither is signed, and a stranger would choose a fresh key. Of
+    /// schemes that an endpoint has to list, none vouches for a key alone.
     pub fn leaves_body_free(&self) -> bool {
         let free = |entry: &SchemeEntry| !entry.only_if_listed && !entry.scheme.kind().covers(&Source::Sha256);
         self.schemes.iter().any(free) && (self.binds_bodies() || self.key_is_signed())

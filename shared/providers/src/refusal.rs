@@ -36,8 +36,8 @@ pub enum Refusal {
     /// The provider does not send this method.
     #[error("the method is not allowed")]
     MethodNotAllowed,
-    /// The endpoint lacks a setting that the provider's scheme needs. The delivery may be genuine, so the answer asks the
-    /// provider to retry.
+    /// The endpoint lacks a setting that the provider's scheme needs. The delivery may be genuine, so the answer asks
+    /// the provider to retry.
     #[error("the endpoint is not fully configured")]
     NotConfigured,
 }

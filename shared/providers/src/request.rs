@@ -80,7 +80,8 @@ impl<'a> Request<'a> {
         header_text(value).map(Some)
     }
 
-    /// As [`Self::single_header`], for a value that never holds a comma: a comma means that a gateway joined two headers.
+    /// As [`Self::single_header`], for a value that never holds a comma: a comma means that a gateway joined two
+    /// headers.
     pub(crate) fn plain_header(&self, name: &str) -> Result<Option<&'a str>, Refusal> {
         let value = self.single_header(name)?;
         match value {
@@ -89,8 +90,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The value that a header has each time that it comes, or that a gateway has joined with commas. `None` if its values
-    /// differ or cannot be read.
+    /// The value that a header has each time that it comes, or that a gateway has joined with commas. `None` if its
+    /// values differ or cannot be read.
     pub(crate) fn agreed_header(&self, name: &str) -> Option<&'a str> {
         let mut values = Vec::new();
         for value in self.header_values(name) {

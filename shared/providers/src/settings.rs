@@ -38,7 +38,8 @@ pub struct SettingRule {
     /// Whether the endpoint needs it to receive anything.
     #[serde(default)]
     pub required: bool,
-    /// Whether it only serves to fetch the provider's keys. An endpoint that holds a key as its secret does not need it.
+    /// Whether it only serves to fetch the provider's keys. An endpoint that holds a key as its secret does not need
+    /// it.
     #[serde(default)]
     pub to_fetch: bool,
 }

@@ -55,9 +55,9 @@ impl Provider {
         self.sign_request_with(request, secret, &Settings::none(), &[], now)
     }
 
-    /// As [`Self::sign_request`], to an endpoint with settings that the scheme uses (Braintree's `public_key`, `LiveKit`'s
-    /// `api_key`), and by the first of the schemes that it lists which can use the secret. If it lists none, by the first of
-    /// the provider's.
+    /// As [`Self::sign_request`], to an endpoint with settings that the scheme uses (Braintree's `public_key`,
+    /// `LiveKit`'s `api_key`), and by the first of the schemes that it lists which can use the secret. If it lists
+    /// none, by the first of the provider's.
     ///
     /// # Errors
     /// As [`Self::sign_request`], and when the endpoint lists no scheme of the provider.

@@ -286,8 +286,8 @@ impl<'a> Facets<'a> {
         self.changes.iter().filter_map(|path| self.node(path))
     }
 
-    /// The SHA-256 of one event's own text, or of the whole body, without the bytes of the values that change from try to
-    /// try. Everything else counts to the byte.
+    /// The SHA-256 of one event's own text, or of the whole body, without the bytes of the values that change from try
+    /// to try. Everything else counts to the byte.
     pub(crate) fn sha256(&self) -> [u8; 32] {
         let (text, start) = self.item.map_or((self.body, 0), |item| (item.text().as_bytes(), item.start()));
         let mut spans: Vec<_> = self.changed().map(|node| (node.start(), node.end())).collect();

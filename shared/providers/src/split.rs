@@ -110,11 +110,11 @@ impl Provider {
 
     /// What is no event of a batch, such as an account update from a provider that batches messages. Most have no id.
     ///
-    /// Its hash ignores white space between tokens, because pruning removes brackets and the white space around them. So
-    /// the event has the same hash alone and among others.
+    /// Its hash ignores white space between tokens, because pruning removes brackets and the white space around them.
+    /// So the event has the same hash alone and among others.
     ///
-    /// Many providers also send what is no event of a batch. The catalog names its type; without one, an array of events
-    /// may have been renamed.
+    /// Many providers also send what is no event of a batch. The catalog names its type; without one, an array of
+    /// events may have been renamed.
     fn whole(&self, body: Vec<u8>, headers: &BTreeMap<String, String>, kind: Remainder) -> EventPart {
         let facets = Facets::new(&body, headers);
         let event_type = first_event(&self.event, &facets);
@@ -161,9 +161,9 @@ impl Provider {
         Ok(without_twins(parts))
     }
 
-    /// One event of a batch; `facets` look at it. Without an id, its key is the hash of its place and its canonical form: the
-    /// same words in two places are two facts. What a retry changes is no part of it. A prefix stands before key and type, such
-    /// as that of a message that another app handles.
+    /// One event of a batch; `facets` look at it. Without an id, its key is the hash of its place and its canonical
+    /// form: the same words in two places are two facts. What a retry changes is no part of it. A prefix stands before
+    /// key and type, such as that of a message that another app handles.
     fn event_part(
         rule: &ItemRule,
         prefix: Option<String>,

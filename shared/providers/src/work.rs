@@ -1,5 +1,5 @@
-//! How much a request makes this crate compute, in bytes that are hashed and bytes that are parsed, and a fault to plant: for
-//! tests and benches.
+//! How much a request makes this crate compute, in bytes that are hashed and bytes that are parsed, and a fault to
+//! plant: for tests and benches.
 
 #[cfg(feature = "tools")]
 mod counted {
@@ -22,7 +22,8 @@ mod counted {
         PARSED.set(PARSED.get().saturating_add(bytes));
     }
 
-    /// Lets this thread panic where it parses a text of so many bytes. A test plants this to see what a fault here harms.
+    /// Lets this thread panic where it parses a text of so many bytes. A test plants this to see what a fault here
+    /// harms.
     pub fn panics_at(bytes: Option<usize>) {
         PANICS_AT.set(bytes);
     }

@@ -17,7 +17,8 @@ use crate::telemetry::NAMESPACE;
 /// The prefix of all hookonce variables. An unknown variable with this prefix is an error.
 pub const PREFIX: &str = "HOOKONCE_";
 
-/// All variables of all functions. One environment may serve all of them, so only a name that none reads is a misspelling.
+/// All variables of all functions. One environment may serve all of them, so only a name that none reads is a
+/// misspelling.
 pub const VARIABLES: &[&str] = &[
     "HOOKONCE_ACCEPT_AGE_DAYS",
     "HOOKONCE_ATTEMPTS_MAX",
@@ -105,8 +106,8 @@ pub const EDGE_PROOFS_MAX: usize = 2;
 pub struct EdgeConfig {
     /// The origin that the provider calls, if it is not the gateway's own: the URL up to the path.
     pub public_url: Option<String>,
-    /// The hashes of the secrets by which a CDN proves that a request came through it. If there is none, every request is
-    /// taken. A hash is enough to check a random secret, so nothing here has to be kept secret.
+    /// The hashes of the secrets by which a CDN proves that a request came through it. If there is none, every request
+    /// is taken. A hash is enough to check a random secret, so nothing here has to be kept secret.
     pub proof_hashes: Vec<[u8; 32]>,
     /// The header in which the CDN names the caller's address; the gateway's word if absent.
     pub client_address_header: Option<String>,

@@ -31,28 +31,29 @@ pub const SEND_RESERVE: Duration = Duration::from_millis(400);
 /// The least time in which sending a hint is worth trying. The relay sends a hint that was left out.
 pub const HINT_MIN: Duration = Duration::from_millis(50);
 
-/// When an invocation ends, from the deadline that the Runtime API names with it. Lambda names a time; `cargo lambda watch`
-/// names a length, 600,000 ms. A deadline that lies in the past when its invocation begins can only be a length.
+/// When an invocation ends, from the deadline that the Runtime API names with it. Lambda names a time; `cargo lambda
+/// watch` names a length, 600,000 ms. A deadline that lies in the past when its invocation begins can only be a length.
 pub fn end_of_invocation(named: u64, now: EpochMs) -> EpochMs {
     let named = i64::try_from(named).unwrap_or(i64::MAX);
     if named > now.0 { EpochMs(named) } else { now.plus(Millis(named)) }
 }
 
-/// The least time that the first request of a process has, however long the process took to start. Its provider may wait
-/// longer than the fastest one does, and what is stored is not lost even if nobody hears the answer.
+/// The least time that the first request of a process has, however long the process took to start. Its provider may
+/// wait longer than the fastest one does, and what is stored is not lost even if nobody hears the answer.
 pub const FIRST_REQUEST_MIN: Duration = Duration::from_millis(1_500);
 
 /// A request that comes this long after the process was ready has not waited for its start.
 pub const FIRST_REQUEST_AFTER_MAX: Duration = Duration::from_millis(500);
 
-/// The longest wait for the endpoint document when Parameter Store throttles. The gateway gives a request up after 29 s.
+/// The longest wait for the endpoint document when Parameter Store throttles. The gateway gives a request up after 29
+/// s.
 pub const PATIENCE_MAX: Duration = Duration::from_secs(26);
 
 /// How long the first request of a process waited for the process to start, until a request takes it.
 ///
-/// Lambda starts a process because a request has come, and starts the timeout of the function afterwards. The provider has
-/// been waiting all along. Lambda also starts processes ahead of requests, and says so of none of them: there the first
-/// request comes long after the process was ready, and has waited for nothing.
+/// Lambda starts a process because a request has come, and starts the timeout of the function afterwards. The provider
+/// has been waiting all along. Lambda also starts processes ahead of requests, and says so of none of them: there the
+/// first request comes long after the process was ready, and has waited for nothing.
 #[derive(Debug, Default)]
 pub struct StartUp(Mutex<Option<Started>>);
 
@@ -64,7 +65,8 @@ struct Started {
 }
 
 impl StartUp {
-    /// A process that began at this moment and now takes its first request. `on_demand` says that a request may wait for it.
+    /// A process that began at this moment and now takes its first request. `on_demand` says that a request may wait
+    /// for it.
     pub fn of(began: Instant, on_demand: bool) -> Self {
         Self(Mutex::new(on_demand.then(|| Started { took: began.elapsed(), ready: Instant::now() })))
     }
@@ -90,8 +92,8 @@ impl Deadline {
         Self(Instant::now() + duration(timing.webhook_timeout).saturating_sub(ANSWER_RESERVE))
     }
 
-    /// How long a request may wait for its turn at a source that throttles: not beyond the end of its invocation, which the
-    /// Runtime API [names](end_of_invocation), less the time of the steps after it.
+    /// How long a request may wait for its turn at a source that throttles: not beyond the end of its invocation, which
+    /// the Runtime API [names](end_of_invocation), less the time of the steps after it.
     pub fn of_patience(named: u64, now: EpochMs) -> Self {
         let left = duration(Millis(end_of_invocation(named, now).0.saturating_sub(now.0)));
         Self(Instant::now() + left.saturating_sub(FIRST_REQUEST_MIN + ANSWER_RESERVE).min(PATIENCE_MAX))
@@ -103,8 +105,8 @@ impl Deadline {
         Self(self.0.max(other.0))
     }
 
-    /// The same deadline for what comes after this step, or a new one if the step has waited for its turn. What is stored
-    /// then is not lost, even if the provider has given up waiting for the answer.
+    /// The same deadline for what comes after this step, or a new one if the step has waited for its turn. What is
+    /// stored then is not lost, even if the provider has given up waiting for the answer.
     #[must_use]
     pub fn after(self, step: Self) -> Self {
         if step.left().is_zero() { Self(Instant::now() + FIRST_REQUEST_MIN) } else { self }
@@ -136,8 +138,8 @@ impl Deadline {
     }
 }
 
-/// Carries out the calls of one request until its deadline. A call that did not end in time is "unavailable": it may have
-/// been carried out or not.
+/// Carries out the calls of one request until its deadline. A call that did not end in time is "unavailable": it may
+/// have been carried out or not.
 #[derive(Debug)]
 pub(crate) struct UntilDeadline<'a, C> {
     pub(crate) carrier: &'a C,

@@ -71,7 +71,8 @@ impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> DispatcherParts<S, Q,
 struct OneEffect<'a, S, Q, A, D> {
     parts: &'a DispatcherParts<S, Q, A, D>,
     calls_until: Instant,
-    /// The destination whose terms the machine was told. It calls this one, although the document may have changed since.
+    /// The destination whose terms the machine was told. It calls this one, although the document may have changed
+    /// since.
     destination: OnceLock<Arc<Destination>>,
 }
 
@@ -87,7 +88,8 @@ impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> OneEffect<'_, S, Q, A
     async fn deliver(&self, delivery: &Delivery) -> Called {
         // The machine calls after it asked. Without an answer nothing was called.
         let Some(destination) = self.destination.get() else { return Called::NoTurn };
-        // A call that begins has all its time, the wait for its turn included, and then there is time to write how it ended.
+        // A call that begins has all its time, the wait for its turn included, and then there is time to write how it
+        // ended.
         if Instant::now() + TURN_MAX + duration(destination.terms().timeout) > self.calls_until {
             return Called::NoTurn;
         }

@@ -24,8 +24,8 @@ pub const EVENT_BYTES_RESERVED: usize = 64 * 1024;
 /// earlier, from half the event on; the gateway then answers before this function runs.
 pub const BODY_BYTES_MAX: usize = (EVENT_BYTES_MAX - EVENT_BYTES_RESERVED) / 4 * 3;
 
-/// The longest body that passes a gateway as text if every character of it needs a backslash, in bytes. A longer text passes
-/// if fewer do, up to [`BODY_BYTES_MAX`].
+/// The longest body that passes a gateway as text if every character of it needs a backslash, in bytes. A longer text
+/// passes if fewer do, up to [`BODY_BYTES_MAX`].
 pub const TEXT_BODY_BYTES_MAX: usize = (EVENT_BYTES_MAX - EVENT_BYTES_RESERVED) / 2;
 
 /// What is always read back: a longer stored body counts as a decompression bomb.
@@ -41,8 +41,8 @@ const _: () = assert!(BODY_BYTES_MAX as u64 <= crate::body::BODY_BYTES_MAX);
 pub struct EndpointDocument {
     /// The provider's id in the catalog.
     pub provider: String,
-    /// Whose events it receives, in the form of an endpoint id. The endpoint's own id if absent. Endpoints of one tenant
-    /// share facts and items.
+    /// Whose events it receives, in the form of an endpoint id. The endpoint's own id if absent. Endpoints of one
+    /// tenant share facts and items.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Tenant>,
     /// The secrets, newest first.
@@ -58,8 +58,8 @@ pub struct EndpointDocument {
     /// payload).
     #[serde(default)]
     pub on_store_outage: OnStoreOutage,
-    /// What to do with another body under a known id: `duplicate` or `quarantine`. If absent, `quarantine` for a provider
-    /// whose signature leaves the body free, and `duplicate` for any other.
+    /// What to do with another body under a known id: `duplicate` or `quarantine`. If absent, `quarantine` for a
+    /// provider whose signature leaves the body free, and `duplicate` for any other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_body_mismatch: Option<OnBodyMismatch>,
     /// How far the signed timestamp may be off, in seconds. The provider's own tolerance if absent.

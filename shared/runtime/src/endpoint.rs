@@ -54,12 +54,12 @@ pub const FAILURE_PAUSE: Millis = Millis::seconds(1);
 /// How many ids per minute are looked up although the index does not list them, because it may be older than they are.
 pub const UNLISTED_PER_MINUTE_MAX: usize = 2;
 
-/// How many lookups per minute may find no endpoint while the [index](crate::index) is not known. Anyone can invent ids, and
-/// each lookup reads from a source with a limited rate.
+/// How many lookups per minute may find no endpoint while the [index](crate::index) is not known. Anyone can invent
+/// ids, and each lookup reads from a source with a limited rate.
 pub const ABSENT_PER_MINUTE_MAX: usize = 60;
 
-/// How many endpoints are cached at once, including absent ones. A document has at most 4 KB, so that these take up to 40 MB of
-/// the function's memory.
+/// How many endpoints are cached at once, including absent ones. A document has at most 4 KB, so that these take up to
+/// 40 MB of the function's memory.
 pub const CACHE_ENTRIES_MAX: usize = 10_000;
 
 /// A configured endpoint, ready to verify requests.
@@ -139,9 +139,9 @@ impl Endpoint {
     }
 }
 
-/// What happens to another body under a known id, if the document does not say it. Where anybody who holds one delivery can
-/// write another body, a person should see it, and so should they where the provider says that an id can come twice, because
-/// the second body may be another fact. Elsewhere the provider has written a retry anew.
+/// What happens to another body under a known id, if the document does not say it. Where anybody who holds one delivery
+/// can write another body, a person should see it, and so should they where the provider says that an id can come
+/// twice, because the second body may be another fact. Elsewhere the provider has written a retry anew.
 pub fn on_body_mismatch_default(provider: &Provider) -> OnBodyMismatch {
     if provider.leaves_body_free() || provider.ids_repeat() {
         OnBodyMismatch::Quarantine
@@ -225,8 +225,8 @@ impl<S: EndpointSource> Endpoints<S> {
     /// waits [`REFRESH_PAUSE`] before the next fetch. If it takes longer than [`STALE_AFTER`], returns the stale one
     /// while the fetch goes on.
     ///
-    /// Where nothing is cached and the source throttles, many instances have started together, and their turn comes: this then
-    /// waits until `patience` instead of `deadline`.
+    /// Where nothing is cached and the source throttles, many instances have started together, and their turn comes:
+    /// this then waits until `patience` instead of `deadline`.
     ///
     /// # Errors
     /// [`LookupError`] when the source is unavailable and nothing is cached, when the document is not valid, or when it
@@ -379,8 +379,8 @@ impl<S: EndpointSource> Shared<S> {
         *state.absent.count((), cached.asked_at) += usize::from(!matches!(cached.known, Known::Endpoint(_)));
         let cache = &mut state.cache;
         if cache.len() >= CACHE_ENTRIES_MAX && !cache.contains_key(id) {
-            // Anyone can invent endpoint ids, so evict absent endpoints first. Of each kind, evict what was read first: it is
-            // the next that would be read again anyway.
+            // Anyone can invent endpoint ids, so evict absent endpoints first. Of each kind, evict what was read first:
+            // it is the next that would be read again anyway.
             let age = |cached: &Cached| (matches!(cached.known, Known::Endpoint(_)), cached.asked_at);
             let oldest = cache.iter().min_by_key(|(_, cached)| age(cached)).map(|(id, _)| id.clone());
             oldest.and_then(|id| cache.remove(&id));

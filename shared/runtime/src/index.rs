@@ -1,12 +1,12 @@
 //! The index of endpoint ids: says whether an id exists without a read for each id that a stranger invents.
 //!
-//! It has [`SHARDS`] texts. An id belongs to one of them by its hash. A text lists 24 bits of each id's hash, so 10,000 ids
-//! fit into standard parameters, 4 KB each, and one invented id in 16 million looks like an existing one.
+//! It has [`SHARDS`] texts. An id belongs to one of them by its hash. A text lists 24 bits of each id's hash, so 10,000
+//! ids fit into standard parameters, 4 KB each, and one invented id in 16 million looks like an existing one.
 //!
-//! An id that has an endpoint and is not listed is refused, so [`list`] writes the index before the endpoint. An id that is
-//! listed and has no endpoint only costs a read. Removing an endpoint therefore leaves its id in the index: another id
-//! may have the same fingerprint. [`rebuild`] forgets it, but only out of a text that nobody wrote for half an hour:
-//! whoever adds an endpoint has written it a shorter time ago.
+//! An id that has an endpoint and is not listed is refused, so [`list`] writes the index before the endpoint. An id
+//! that is listed and has no endpoint only costs a read. Removing an endpoint therefore leaves its id in the index:
+//! another id may have the same fingerprint. [`rebuild`] forgets it, but only out of a text that nobody wrote for half
+//! an hour: whoever adds an endpoint has written it a shorter time ago.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -20,7 +20,8 @@ use sha2::{Digest as _, Sha256};
 /// How many texts the index has.
 pub const SHARDS: u8 = 16;
 
-/// For how long no [`rebuild`] forgets an id after [`list`]. Whoever needs longer for the documents lists the ids again.
+/// For how long no [`rebuild`] forgets an id after [`list`]. Whoever needs longer for the documents lists the ids
+/// again.
 pub const LISTED_FOR: Millis = Millis::minutes(15);
 
 /// The age of a text out of which [`rebuild`] forgets ids. [`list`] leaves none that is older than half of it.
@@ -77,7 +78,8 @@ pub fn shard(id: &EndpointId) -> u8 {
     place(id).0
 }
 
-/// The name of a shard's parameter, beside those of the endpoints. No endpoint has this name, because an id holds no dot.
+/// The name of a shard's parameter, beside those of the endpoints. No endpoint has this name, because an id holds no
+/// dot.
 pub fn parameter(shard: u8) -> String {
     format!("ids.{shard}")
 }
@@ -96,7 +98,8 @@ pub struct Drift {
     pub orphaned: usize,
 }
 
-/// Compares the texts of an index, by shard, with the ids of all endpoints. A shard without a readable text lists nothing.
+/// Compares the texts of an index, by shard, with the ids of all endpoints. A shard without a readable text lists
+/// nothing.
 pub fn drift(texts: &BTreeMap<u8, String>, ids: &[EndpointId]) -> Drift {
     let mut drift = Drift::default();
     for number in 0..SHARDS {
@@ -131,19 +134,20 @@ pub trait IndexStore: Sync {
     /// Reads a shard's newest text. `None` if there is none.
     fn newest(&self, shard: u8) -> impl Future<Output = Result<Option<StoredText>, Self::Error>> + Send;
 
-    /// Reads a text that was overwritten. It is an error if it cannot be read: it may list ids that have no document yet.
+    /// Reads a text that was overwritten. It is an error if it cannot be read: it may list ids that have no document
+    /// yet.
     fn overwritten(&self, shard: u8, version: i64) -> impl Future<Output = Result<String, Self::Error>> + Send;
 
     /// Writes a shard's text over any other, and returns its version.
     fn write(&self, shard: u8, text: &str) -> impl Future<Output = Result<i64, Self::Error>> + Send;
 }
 
-/// Lists ids. Call it before the documents of new endpoints are written: whoever dies in between leaves an id without an
-/// endpoint, which is harmless. No [`rebuild`] forgets the ids for [`LISTED_FOR`], because this also writes a text anew
-/// that lists them and is old. Call it again after the documents: another writer may have died between two writes.
+/// Lists ids. Call it before the documents of new endpoints are written: whoever dies in between leaves an id without
+/// an endpoint, which is harmless. No [`rebuild`] forgets the ids for [`LISTED_FOR`], because this also writes a text
+/// anew that lists them and is old. Call it again after the documents: another writer may have died between two writes.
 ///
-/// Parameter Store has no conditional write. Two writers may therefore overwrite each other's text. The version shows that
-/// to the second one, which then adds what it has overwritten. If it dies before that, the first one's ids are
+/// Parameter Store has no conditional write. Two writers may therefore overwrite each other's text. The version shows
+/// that to the second one, which then adds what it has overwritten. If it dies before that, the first one's ids are
 /// missing until they are listed again.
 ///
 /// # Errors
@@ -184,8 +188,8 @@ pub struct Rebuilt {
 /// Makes the index list every endpoint, and forget ids that have none. Between two writes it asks whether to go on.
 ///
 /// It never takes an endpoint out of the index, wherever it dies and whoever adds endpoints meanwhile. An id without a
-/// document may be about to get one, because [`list`] comes first. So it forgets ids only out of a text that is older than
-/// [`FORGOTTEN_AFTER`] and was not written after it began to read the documents. At the end it compares once more.
+/// document may be about to get one, because [`list`] comes first. So it forgets ids only out of a text that is older
+/// than [`FORGOTTEN_AFTER`] and was not written after it began to read the documents. At the end it compares once more.
 ///
 /// # Errors
 /// The store's error. Running it again repairs what is left.
@@ -446,8 +450,8 @@ mod tests {
         Versions::of(texts(&listed), known.to_vec())
     }
 
-    /// Whoever adds it listed it before the rebuild began, or after it read the documents, and writes the document before
-    /// any write of the rebuild, which may be its last.
+    /// Whoever adds it listed it before the rebuild began, or after it read the documents, and writes the document
+    /// before any write of the rebuild, which may be its last.
     #[tokio::test]
     async fn no_rebuild_unlists_an_endpoint_that_is_added_meanwhile_wherever_it_dies() {
         let (known, gone) = (ids("shop", 100), ids("gone", 50));

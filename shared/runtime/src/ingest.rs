@@ -18,8 +18,8 @@ use crate::drive::{Driven, Remote, drive, duration};
 use crate::endpoint::Endpoint;
 use crate::port::{Queue, Store};
 
-/// Space that later updates of a record may need, in bytes: the names of its effects, twice over, the last failed attempts,
-/// counters, times.
+/// Space that later updates of a record may need, in bytes: the names of its effects, twice over, the last failed
+/// attempts, counters, times.
 pub const ITEM_BYTES_RESERVED: usize = 16 * 1024;
 
 /// The longest record that is made of a delivery, in bytes: the compressed body, the kept headers and the names.
@@ -118,8 +118,8 @@ fn stored_bytes(claim: &mut Claim, timing: &Timing) -> usize {
     head + claim.body.len()
 }
 
-/// The most bytes that the body and the type of one event may have for a record of its own, beside what it takes over from
-/// its envelope.
+/// The most bytes that the body and the type of one event may have for a record of its own, beside what it takes over
+/// from its envelope.
 pub(crate) fn child_bytes_max(envelope: &Record) -> usize {
     let mut head = envelope.encode();
     head.remove(attribute::BODY);

@@ -22,8 +22,8 @@ pub(crate) enum Listed {
     Unread,
 }
 
-/// The texts in memory, by shard. One that is old stays in use until a read brings it again: no request waits for it, and no
-/// read is made for it alone.
+/// The texts in memory, by shard. One that is old stays in use until a read brings it again: no request waits for it,
+/// and no read is made for it alone.
 #[derive(Debug, Default)]
 pub(crate) struct Listing(BTreeMap<u8, Held>);
 

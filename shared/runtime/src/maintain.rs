@@ -21,7 +21,8 @@ pub const CHUNKS_IN_FLIGHT_MAX: usize = 4;
 /// The most calls that a chunk makes one after the other: it reads, re-arms, sends and repairs.
 const CHUNK_CALLS_MAX: usize = READ_ROUNDS_MAX + 2 * CHUNK_MAX.div_ceil(WRITES_IN_FLIGHT_MAX) + 1;
 
-/// The most calls that a dead letter makes one after the other: it claims, keeps another body, and settles the record that won.
+/// The most calls that a dead letter makes one after the other: it claims, keeps another body, and settles the record
+/// that won.
 const DEAD_LETTER_CALLS_MAX: i64 = 3;
 
 /// How a run hands out its next machine.
@@ -58,8 +59,9 @@ pub struct RelayParts<S, Q, A> {
 impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
     /// Sends due records within the budget of one period, counts the DEAD ones, and ends before the deadline.
     ///
-    /// Events, events that wait and effects have a budget each, and are sent side by side: a backlog of one leaves the others
-    /// their time. A handler that is away holds up no event of another, and a destination that is away no event at all.
+    /// Events, events that wait and effects have a budget each, and are sent side by side: a backlog of one leaves the
+    /// others their time. A handler that is away holds up no event of another, and a destination that is away no event
+    /// at all.
     pub async fn run(&self, deadline: EpochMs) -> Runs {
         let (limits, moment) = (self.limits(deadline), self.ambient.moment());
         let events = Run::new(self.timing, self.budget, limits, moment);
@@ -69,8 +71,9 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
         Runs { events, waiting, effects }
     }
 
-    /// Looks at one of the shards that nobody reads, after a run and before its deadline. Counts which of its parts hold
-    /// anything: PENDING records, events that wait, effects, DEAD records. One that cannot be read has its turn again.
+    /// Looks at one of the shards that nobody reads, after a run and before its deadline. Counts which of its parts
+    /// hold anything: PENDING records, events that wait, effects, DEAD records. One that cannot be read has its turn
+    /// again.
     pub async fn look_beyond(&self, deadline: EpochMs) -> usize {
         let now = self.ambient.moment().now;
         if now.plus(self.call_max) > deadline {

@@ -22,7 +22,8 @@ pub const MATERIAL_AGE_MAX: Millis = Millis::hours(6);
 /// How long it may be used at most, if fetching it again fails.
 pub const STALE_AGE_MAX: Millis = Millis::hours(24);
 
-/// How long to wait after a failed fetch. For a name that never verified a delivery, the pause doubles with each failure.
+/// How long to wait after a failed fetch. For a name that never verified a delivery, the pause doubles with each
+/// failure.
 pub const FAILURE_PAUSE: Millis = Millis::seconds(10);
 
 /// The longest pause after failed fetches of a name that never verified a delivery.
@@ -31,8 +32,8 @@ pub const FAILURE_PAUSE_MAX: Millis = Millis::minutes(5);
 /// How many certificates and keys are cached at once.
 pub const MATERIALS_MAX: usize = 64;
 
-/// How many fetches of unproven names one endpoint may cause per minute. Anyone who knows its URL can cause them. The limit
-/// is per endpoint, so others are not affected, and a name that verified a delivery does not count.
+/// How many fetches of unproven names one endpoint may cause per minute. Anyone who knows its URL can cause them. The
+/// limit is per endpoint, so others are not affected, and a name that verified a delivery does not count.
 pub const FETCHES_PER_MINUTE_MAX: usize = 60;
 
 /// How long one fetch may take. It is short, because a sender is waiting.
@@ -108,8 +109,8 @@ impl<M: MaterialSource> Materials<M> {
         }
     }
 
-    /// Notes that what was fetched has verified a delivery. From now on, fetching it again takes nothing from the limit that
-    /// strangers can use up, and nothing that strangers name pushes it out of the cache.
+    /// Notes that what was fetched has verified a delivery. From now on, fetching it again takes nothing from the limit
+    /// that strangers can use up, and nothing that strangers name pushes it out of the cache.
     pub fn proven(&self, needed: &MaterialNeeded) {
         if let Some(kept) = self.state().kept.get_mut(needed.cache_key()) {
             kept.proven = true;

@@ -18,8 +18,8 @@ use hookonce_protocol::write::Write;
 
 use crate::document::{EndpointDocument, FetchError};
 
-/// The most requests, one after the other, in which [`Store::read_heads`] reads up to 100 records. Between two of them is a
-/// pause.
+/// The most requests, one after the other, in which [`Store::read_heads`] reads up to 100 records. Between two of them
+/// is a pause.
 pub const READ_ROUNDS_MAX: usize = 3;
 
 /// The two tables, and the user tables that handlers use.
@@ -48,7 +48,8 @@ pub trait Store: Send + Sync + 'static {
     /// [`Unavailable`] when the store did not answer for all of them.
     fn read_items(&self, items: &[ItemRef]) -> impl Future<Output = Result<Snapshot, Unavailable>> + Send;
 
-    /// The key of a user table, of which items with these keys are named. `None` if the configuration has no table of this alias.
+    /// The key of a user table, of which items with these keys are named. `None` if the configuration has no table of
+    /// this alias.
     ///
     /// # Errors
     /// [`Unavailable`] when the store did not say.
@@ -117,8 +118,8 @@ pub struct EndpointRead {
 
 /// Where endpoint documents come from.
 pub trait EndpointSource: Send + Sync + 'static {
-    /// Reads the document of an endpoint, and at most [`INDEX_TEXTS_MAX`] texts of the index, in one request: the source has a
-    /// limited rate, and an instance that has just started needs both.
+    /// Reads the document of an endpoint, and at most [`INDEX_TEXTS_MAX`] texts of the index, in one request: the
+    /// source has a limited rate, and an instance that has just started needs both.
     ///
     /// # Errors
     /// [`FetchError`] when the source did not answer for all of them.

@@ -114,8 +114,8 @@ impl Processed {
     }
 }
 
-/// The response to a batch: the messages that stay in the queue. Counts how each ended, by its signals and by what `metric`
-/// calls it.
+/// The response to a batch: the messages that stay in the queue. Counts how each ended, by its signals and by what
+/// `metric` calls it.
 pub fn respond(
     batch: Batch,
     processed: Vec<Processed>,
@@ -147,8 +147,8 @@ pub const DEADLINE_MARGIN: Millis = Millis::seconds(2);
 /// The longest time that a batch may take, whatever its deadline.
 const BATCH_MAX: Millis = Millis::hours(1);
 
-/// The most KiB of stored events that the messages of a batch hold at once, each in its machine and again in its writes. An
-/// envelope whose events take more is fanned out alone.
+/// The most KiB of stored events that the messages of a batch hold at once, each in its machine and again in its
+/// writes. An envelope whose events take more is fanned out alone.
 const EVENTS_KIB_MAX: u32 = 32 * 1024;
 
 /// When a batch ends that begins now: shortly before the function's deadline.
@@ -323,9 +323,9 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
 
     /// Reads the body of a record that was claimed as one event.
     ///
-    /// The catalog may have changed since: what it splits today may have been one event. The event with the record's own key
-    /// is then the event that was claimed. Every other one gets a record, as those of an envelope do: a handler reads one
-    /// event at a time and would leave the others out.
+    /// The catalog may have changed since: what it splits today may have been one event. The event with the record's
+    /// own key is then the event that was claimed. Every other one gets a record, as those of an envelope do: a handler
+    /// reads one event at a time and would leave the others out.
     fn read(&self, record: &Record) -> Result<Contained, Failure> {
         let endpoint = EndpointId::parse(record.key.parts().0).ok();
         let (endpoint, tenant) =
@@ -337,7 +337,8 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
         };
         let claimed = if parts.len() == 1 { Some(0) } else { parts.iter().position(is_claimed) };
         let Some(claimed) = claimed else { return Ok(Contained { own: None, others: children(record, parts)? }) };
-        // Handlers know the types of today's catalog. A body that is one event keeps the type under which it was claimed.
+        // Handlers know the types of today's catalog. A body that is one event keeps the type under which it was
+        // claimed.
         let single = parts.len() == 1;
         let part = parts.remove(claimed);
         let event_type = if single { record.event_type.clone() } else { part.event_type.clone() };
@@ -427,7 +428,8 @@ impl<'a, S: Store, Q: Queue, A: Ambient> OneMessage<'a, S, Q, A> {
         self.room.try_acquire_many(kib).map(|permit| self.hold(Some(permit))).is_ok()
     }
 
-    /// Waits for so much room and holds it. Whoever waits holds no events: those that wait would fill the memory together.
+    /// Waits for so much room and holds it. Whoever waits holds no events: those that wait would fill the memory
+    /// together.
     async fn wait_for_room(&self, kib: u32) {
         self.hold(self.room.acquire_many(kib).await.ok());
     }
@@ -492,8 +494,8 @@ impl<S: Store, Q: Queue, A: Ambient> Carry for OneMessage<'_, S, Q, A> {
     }
 }
 
-/// Runs a handler's code, or code on a provider's bytes, and turns a panic into a failure of this message alone. It counts
-/// as an attempt, so the record dies in the end.
+/// Runs a handler's code, or code on a provider's bytes, and turns a panic into a failure of this message alone. It
+/// counts as an attempt, so the record dies in the end.
 fn guarded<T, E: Into<Failure>>(code: impl FnOnce() -> Result<T, E>) -> Result<T, Failure> {
     match std::panic::catch_unwind(AssertUnwindSafe(code)) {
         Ok(Ok(value)) => Ok(value),

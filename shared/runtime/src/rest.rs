@@ -12,8 +12,8 @@ pub const REST_MIN: Millis = Millis::seconds(25);
 /// What is added to it at random, at most.
 pub const REST_SPREAD: Millis = Millis::seconds(10);
 
-/// A rest is at least this many times as long as the failure that it follows, so that one who hangs takes at most a fifth of the
-/// time.
+/// A rest is at least this many times as long as the failure that it follows, so that one who hangs takes at most a
+/// fifth of the time.
 pub const REST_PER_FAILURE: i64 = 4;
 
 /// How often somebody failed since the last success, and the rest that followed.
@@ -34,7 +34,8 @@ impl Health {
         self.failures >= FAILURES_MAX
     }
 
-    /// Counts a failure that took this long. From [`FAILURES_MAX`] in a row on, each begins a rest; the longest one counts.
+    /// Counts a failure that took this long. From [`FAILURES_MAX`] in a row on, each begins a rest; the longest one
+    /// counts.
     pub(crate) fn failed(&mut self, moment: Moment, took: Millis) {
         self.failures = self.failures.saturating_add(1);
         if self.is_doubted() {

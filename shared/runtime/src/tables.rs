@@ -10,8 +10,8 @@ pub const OWN_TABLES_MAX: usize = 20;
 /// The name of each user table. All stand in the worker's account and region: a transaction spans no others.
 pub type OwnTables = BTreeMap<TableAlias, String>;
 
-/// Reads `orders=prod-orders,stock=prod-stock`. `taken` are the names of the stack's own tables, which no alias may stand
-/// for: handlers would reach records and domain keys.
+/// Reads `orders=prod-orders,stock=prod-stock`. `taken` are the names of the stack's own tables, which no alias may
+/// stand for: handlers would reach records and domain keys.
 ///
 /// # Errors
 /// Every fault, as a sentence that begins with the alias.
@@ -53,8 +53,8 @@ pub fn aliases(tables: &OwnTables) -> BTreeSet<TableAlias> {
     tables.keys().copied().collect()
 }
 
-/// Whether this is the name of a table. Names are compared to keep the tables of the stack out of reach, so an ARN, which is
-/// another spelling of a name, is none.
+/// Whether this is the name of a table. Names are compared to keep the tables of the stack out of reach, so an ARN,
+/// which is another spelling of a name, is none.
 pub(crate) fn is_table_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     (3..=255).contains(&name.len()) && name.bytes().all(plain)

@@ -161,8 +161,8 @@ impl Telemetry {
         (self.sink)(&Value::Object(line).to_string());
     }
 
-    /// Logs a signal, and counts a death at once. The other counts follow at the end of the batch, which may never come:
-    /// what they count is met again with the message, but a record dies once.
+    /// Logs a signal, and counts a death at once. The other counts follow at the end of the batch, which may never
+    /// come: what they count is met again with the message, but a record dies once.
     pub fn tell(&self, signal: &Signal, now: EpochMs) {
         log(signal);
         if is_death(signal) {

@@ -1,5 +1,5 @@
-//! What a process logs. It is read from a process of its own, because a subscriber and a panic hook are those of the whole
-//! process. This program starts itself again as that process.
+//! What a process logs. It is read from a process of its own, because a subscriber and a panic hook are those of the
+//! whole process. This program starts itself again as that process.
 #![cfg(test)]
 
 use std::process::Command;

@@ -1,10 +1,11 @@
 //! What a route set costs an event: `scripts/bench routes`.
 //!
-//! The same event meets a set with one route and sets with as many as a set may have. In the usual set each route is for
-//! types of its own. In the others every route is for every type, and only the last one takes the event: they ask for
-//! exact values, for the beginnings and ends of texts, for all texts but some, for bounds of a number, for fields of their own,
-//! for several fields, or for elements of an array. In the sets called split, each route asks for two fields that the event
-//! has in two elements. In the sets of arrays, each route asks about an array of a thousand numbers or texts.
+//! The same event meets a set with one route and sets with as many as a set may have. In the usual set each route is
+//! for types of its own. In the others every route is for every type, and only the last one takes the event: they ask
+//! for exact values, for the beginnings and ends of texts, for all texts but some, for bounds of a number, for fields
+//! of their own, for several fields, or for elements of an array. In the sets called split, each route asks for two
+//! fields that the event has in two elements. In the sets of arrays, each route asks about an array of a thousand
+//! numbers or texts.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

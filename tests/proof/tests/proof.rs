@@ -80,8 +80,8 @@ fn clauses(role: Role, write: &Write) -> BTreeSet<ClauseOf> {
     write.condition.0.iter().map(attribute).collect()
 }
 
-/// A write that is added to the protocol needs a mutant that removes its condition, alone or clause by clause. This does
-/// not ask for a mutant of each clause where one mutant removes the whole condition.
+/// A write that is added to the protocol needs a mutant that removes its condition, alone or clause by clause. This
+/// does not ask for a mutant of each clause where one mutant removes the whole condition.
 #[test]
 fn every_condition_of_every_write_has_its_mutant() {
     static CALLS: Mutex<Vec<(Role, Call)>> = Mutex::new(Vec::new());
@@ -158,8 +158,9 @@ fn named(name: &str) -> Mutant {
     mutant::all().into_iter().find(|mutant| mutant.name == name).unwrap()
 }
 
-/// A claim that overwrites, an acknowledgement without a record, a commit without a condition on the domain key, a failed
-/// claim read as won, a relay that sends without a re-arm or never at all, a child or a retry that nobody would send.
+/// A claim that overwrites, an acknowledgement without a record, a commit without a condition on the domain key, a
+/// failed claim read as won, a relay that sends without a re-arm or never at all, a child or a retry that nobody would
+/// send.
 #[test]
 fn the_simulator_notices_what_is_taken_out() {
     let noticed = "claim-unconditional claim-not-due unknown-claim-counts-as-won payload-read-as-hint \
@@ -184,8 +185,8 @@ fn the_simulator_notices_a_relay_that_never_sends() {
     assert!((0..8).any(|seed| !simulate(seed, mutation).violations.is_empty()));
 }
 
-/// Two processes that call at once, a call without its guard, a first call that nobody notes, an unclear call that counts as
-/// not made, a window that never ends.
+/// Two processes that call at once, a call without its guard, a first call that nobody notes, an unclear call that
+/// counts as not made, a window that never ends.
 #[test]
 fn the_simulator_notices_what_is_taken_out_of_the_dispatcher() {
     let noticed = "guard-unconditional unconfirmed-guard-counts-as-won guard-notes-no-first-call \

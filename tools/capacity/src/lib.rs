@@ -1,8 +1,8 @@
 //! Writes `docs/capacity.md`: how far a stack goes, which limit comes first, and what an event costs.
 //!
-//! The words of the page stand in `page.txt`, with a name in the place of each figure. What an event costs is counted by a
-//! test on the deployed functions, which also compares the page. What AWS allows and asks for it stands in `limits.rs`, each
-//! with its source.
+//! The words of the page stand in `page.txt`, with a name in the place of each figure. What an event costs is counted
+//! by a test on the deployed functions, which also compares the page. What AWS allows and asks for it stands in
+//! `limits.rs`, each with its source.
 
 pub mod limits;
 
@@ -32,13 +32,14 @@ pub struct Counted<Starts> {
     pub effect: PerEffect,
     /// What the template sets.
     pub defaults: Defaults,
-    /// What becomes of so many instances that start within one second, while Parameter Store answers so many reads per second.
+    /// What becomes of so many instances that start within one second, while Parameter Store answers so many reads per
+    /// second.
     pub starts: Starts,
 }
 
-/// What an accepted event of the payments handler costs, from the delivery to the commit. Write units are as AWS
-/// counts them: whole KB of the larger item, before or after; twice that in a transaction; one for each index entry that
-/// comes or goes.
+/// What an accepted event of the payments handler costs, from the delivery to the commit. Write units are as AWS counts
+/// them: whole KB of the larger item, before or after; twice that in a transaction; one for each index entry that comes
+/// or goes.
 #[derive(Debug)]
 pub struct PerEvent {
     /// The stored record, in bytes.
@@ -332,9 +333,9 @@ fn number_or_stacks(needed: f64, most: f64) -> String {
     format!("{}{more}", grouped(needed))
 }
 
-/// Reads of documents for each delivery, with so many endpoints that receive all the time. An instance keeps a document for
-/// [`KEPT_SECONDS`] and reads it again with the next delivery for it. There are [`WEBHOOK_SECONDS`] instances for each
-/// delivery per second, and each gets its share of every endpoint.
+/// Reads of documents for each delivery, with so many endpoints that receive all the time. An instance keeps a document
+/// for [`KEPT_SECONDS`] and reads it again with the next delivery for it. There are [`WEBHOOK_SECONDS`] instances for
+/// each delivery per second, and each gets its share of every endpoint.
 fn reads_of_delivery(endpoints: f64) -> f64 {
     let pause = WEBHOOK_SECONDS * endpoints;
     pause / (KEPT_SECONDS + pause)
@@ -403,8 +404,8 @@ fn start_rows(cold_starts: impl Fn(u32, f64) -> ColdStarts) -> String {
     STARTS.map(row).concat()
 }
 
-/// How long the messages of a record whose handler always fails are hidden in all, in seconds, on average. Of a back-off
-/// drawn below a bound that exceeds what a message is hidden for, only the shorter draws hide it.
+/// How long the messages of a record whose handler always fails are hidden in all, in seconds, on average. Of a
+/// back-off drawn below a bound that exceeds what a message is hidden for, only the shorter draws hide it.
 fn hidden_seconds(timing: &Timing) -> f64 {
     let seconds = |length: Millis| float(length.as_seconds());
     let longest = seconds(VISIBILITY_MAX);

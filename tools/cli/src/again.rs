@@ -9,8 +9,8 @@ use crate::output;
 /// What stands for a reason that a person has yet to give. It is none.
 pub(crate) const REASON: &str = "...";
 
-/// The command to type so that a later run is about the same records: with these times, which no longer move with the clock,
-/// with a place for a reason that is needed and was not given, and with --yes.
+/// The command to type so that a later run is about the same records: with these times, which no longer move with the
+/// clock, with a place for a reason that is needed and was not given, and with --yes.
 pub(crate) fn again(
     arguments: impl Iterator<Item = OsString>,
     times: [Option<EpochMs>; 3],

@@ -146,7 +146,8 @@ impl Capturer {
         }
     }
 
-    /// Only the owner may read the file. It is not flushed to the disk: a capture is not worth the time that this takes.
+    /// Only the owner may read the file. It is not flushed to the disk: a capture is not worth the time that this
+    /// takes.
     fn write(&self, name: &str, text: &str) -> std::io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let mut file = NamedTempFile::new_in(&self.folder)?;

@@ -1,4 +1,5 @@
-//! What Lambda knows of functions: whether one exists, what code runs, and whether the queues reach those that take messages.
+//! What Lambda knows of functions: whether one exists, what code runs, and whether the queues reach those that take
+//! messages.
 
 use aws_config::SdkConfig;
 use error_reporter::Report;

@@ -67,8 +67,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// What a person types.
 const NAME: &str = "hookonce";
 
-/// What is logged unless a person asks for something else. Where AWS is not set up, `aws_config` logs whole answers of the
-/// services that it asks for a region; the failure says what to do.
+/// What is logged unless a person asks for something else. Where AWS is not set up, `aws_config` logs whole answers of
+/// the services that it asks for a region; the failure says what to do.
 const LOG: &str = "warn,aws_config=off,dynoxide=off,rustack=off";
 
 /// A webhook inbox that applies every event exactly once.
@@ -137,8 +137,8 @@ enum Command {
     Man(command::man::Arguments),
 }
 
-/// Runs the command line with the arguments of this process. `dev`, `drill` and `route` take these handlers; `demo` shows
-/// the samples.
+/// Runs the command line with the arguments of this process. `dev`, `drill` and `route` take these handlers; `demo`
+/// shows the samples.
 pub async fn run(handlers: fn() -> Handlers) -> std::process::ExitCode {
     handlers::take(handlers);
     let arguments = match Arguments::try_parse() {

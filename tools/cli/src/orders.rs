@@ -227,8 +227,8 @@ struct Run<'a> {
     clock: Interval,
     table: output::Table,
     tally: Tally,
-    /// What a later page may list once more: PENDING records that this run retried, which have a new place in the index, and
-    /// effects and batches that it redacted, which their events lead to as well.
+    /// What a later page may list once more: PENDING records that this run retried, which have a new place in the
+    /// index, and effects and batches that it redacted, which their events lead to as well.
     seen: BTreeSet<RecordKey>,
     /// Whether the record at hand is redacted because it holds bytes of an event that is.
     along: bool,
@@ -315,8 +315,8 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// What else holds bytes of an event that is redacted: its effects, those of earlier generations, too, and the batch that
-    /// it came in.
+    /// What else holds bytes of an event that is redacted: its effects, those of earlier generations, too, and the
+    /// batch that it came in.
     async fn others_to_redact(&mut self, event: &Record) -> Result<Vec<Record>, Failure> {
         let mut keys = event.effect_keys();
         keys.extend(event.earlier_effect_keys());

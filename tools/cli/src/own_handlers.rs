@@ -31,8 +31,8 @@ const NAME_BYTES_MAX: usize = 64;
 /// The most processes of one handler in parallel.
 const PROCESSES_MAX: usize = 4;
 
-/// How long a call waits for one of them. Then it is throttled as by Lambda: a wait within the time of the call would be blamed
-/// on the handler.
+/// How long a call waits for one of them. Then it is throttled as by Lambda: a wait within the time of the call would
+/// be blamed on the handler.
 const PLACE_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// How long an invocation may take. The worker gives up earlier.
@@ -71,8 +71,8 @@ impl HandlerCommand {
         Ok(Self { name: name.to_owned(), program, arguments: words.collect() })
     }
 
-    /// Where the code of the handler is, as far as the command tells: the folders of the files that it names, and those of
-    /// `PYTHONPATH`. What is installed is left out.
+    /// Where the code of the handler is, as far as the command tells: the folders of the files that it names, and those
+    /// of `PYTHONPATH`. What is installed is left out.
     fn sources(&self, here: &Path) -> BTreeSet<PathBuf> {
         let words = std::iter::once(&self.program).chain(&self.arguments);
         words.flat_map(|word| sources(word, here)).collect()
@@ -328,7 +328,8 @@ mod tests {
         }
     }
 
-    /// Four of its processes are busy. The worker gives a call 5 seconds, so that one second leaves a handler most of them.
+    /// Four of its processes are busy. The worker gives a call 5 seconds, so that one second leaves a handler most of
+    /// them.
     #[tokio::test]
     async fn a_handler_whose_processes_are_all_busy_is_away() {
         #[expect(clippy::disallowed_methods, reason = "no process starts, so nobody is told the time")]

@@ -87,8 +87,8 @@ impl Rehearsal {
         Self { parts: WorkerParts { store, queue: (), ambient: (), handlers, remote, catalog, timing }, routing }
     }
 
-    /// Also calls handlers in other languages: those of the account if the target is a deployed stack, else those that the
-    /// running stack has started and those on loopback. Without this, each of them counts as away.
+    /// Also calls handlers in other languages: those of the account if the target is a deployed stack, else those that
+    /// the running stack has started and those on loopback. Without this, each of them counts as away.
     ///
     /// # Errors
     /// [`Failure`] when the account cannot be reached, or no stack is running.

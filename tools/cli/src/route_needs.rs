@@ -35,8 +35,8 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
-    /// Looks at everything that a set names. A local stack is asked while it runs. The tables of a stack that answers are
-    /// checked with the set itself.
+    /// Looks at everything that a set names. A local stack is asked while it runs. The tables of a stack that answers
+    /// are checked with the set itself.
     pub(crate) async fn of(set: &RouteSet, place: &Place) -> Self {
         let mut needs = Self::default();
         match (&place.stack, place.folder.running()) {

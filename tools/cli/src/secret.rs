@@ -61,8 +61,8 @@ pub(crate) fn on_the_command_line(what: &str, pass: &str) -> Failure {
     )
 }
 
-/// Standard input, of which each `-` of a command takes a part: one line, and the last one all the rest, because a key may
-/// have several lines. A terminal asks for each without showing it.
+/// Standard input, of which each `-` of a command takes a part: one line, and the last one all the rest, because a key
+/// may have several lines. A terminal asks for each without showing it.
 #[derive(Debug)]
 pub(crate) struct Input {
     awaited: usize,

@@ -102,7 +102,8 @@ pub(crate) struct Filter {
     /// Filter by destination: effects only.
     #[arg(long, value_name = "ID")]
     destination: Option<String>,
-    /// Filter by state: PENDING, DEAD, DISCARDED, PROCESSED, or an outcome: APPLIED, DUPLICATE, IGNORED, FANNED_OUT, DELIVERED.
+    /// Filter by state: PENDING, DEAD, DISCARDED, PROCESSED, or an outcome: APPLIED, DUPLICATE, IGNORED, FANNED_OUT,
+    /// DELIVERED.
     #[arg(long, value_name = "STATE", value_parser = State::parse)]
     pub(crate) state: Option<State>,
     /// Filter by endpoint.
@@ -114,13 +115,15 @@ pub(crate) struct Filter {
     /// Filter by last error or death reason.
     #[arg(long, value_name = "CODE")]
     error: Option<String>,
-    /// Received after this time, in UTC unless it has an offset, or within this duration [default: 24h; no limit with --state PENDING or DEAD].
+    /// Received after this time, in UTC unless it has an offset, or within this duration [default: 24h; no limit with
+    /// --state PENDING or DEAD].
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
     pub(crate) since: Option<EpochMs>,
     /// Received before this: a time, in UTC unless it has an offset, or a duration before now.
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
     pub(crate) until: Option<EpochMs>,
-    /// Died before this, or was processed or discarded: a time, in UTC unless it has an offset, or a duration before now.
+    /// Died before this, or was processed or discarded: a time, in UTC unless it has an offset, or a duration before
+    /// now.
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
     pub(crate) ended_until: Option<EpochMs>,
 }
@@ -219,8 +222,8 @@ impl Filter {
         (self.since.is_none() && self.reads_journal()).then(|| self.span()[0])
     }
 
-    /// The same with both ends of its time, if the journal is read: what is received later does not come in. Nor does what
-    /// ends later, if it asks for records that have ended: each was listed in the state that it still has.
+    /// The same with both ends of its time, if the journal is read: what is received later does not come in. Nor does
+    /// what ends later, if it asks for records that have ended: each was listed in the state that it still has.
     pub(crate) fn fixed(mut self) -> Self {
         let now = System.moment().now;
         match self.state {
@@ -408,8 +411,8 @@ pub(crate) fn scan<'a>(store: &'a DynamoStore, filter: &'a Filter) -> impl Strea
     })
 }
 
-/// Says what reading these tables as a whole costs, and asks unless the person agreed. Returns about how many items they
-/// have.
+/// Says what reading these tables as a whole costs, and asks unless the person agreed. Returns about how many items
+/// they have.
 ///
 /// # Errors
 /// [`Failure`] when the person does not agree, or cannot be asked.

@@ -1,8 +1,9 @@
 //! SDK clients for servers on loopback.
 //!
-//! They use plain HTTP and credentials without a secret. They work with the embedded backends, DynamoDB Local, `ElasticMQ`
-//! or any other server that does not verify signatures, and never with AWS. The embedded backends take only requests that
-//! are signed with the access key id of their run. It stands in their URLs, as the user: `http://KEY@127.0.0.1:8000`.
+//! They use plain HTTP and credentials without a secret. They work with the embedded backends, DynamoDB Local,
+//! `ElasticMQ` or any other server that does not verify signatures, and never with AWS. The embedded backends take only
+//! requests that are signed with the access key id of their run. It stands in their URLs, as the user:
+//! `http://KEY@127.0.0.1:8000`.
 
 use std::time::Duration;
 

@@ -34,8 +34,8 @@ pub trait Invoke: Send + Sync + 'static {
     fn invoke(&self, event: Value) -> impl Future<Output = Result<Value, InvokeError>> + Send;
 }
 
-/// A function whose event and response are carried as the bytes that they are, as Lambda does. A [`Value`] would round large
-/// numbers, and forget which fields stand there twice.
+/// A function whose event and response are carried as the bytes that they are, as Lambda does. A [`Value`] would round
+/// large numbers, and forget which fields stand there twice.
 pub trait InvokeBytes: Send + Sync + 'static {
     /// What an invocation holds while it runs, such as one of a few processes.
     type Place: Send + 'static;
@@ -169,12 +169,12 @@ impl<I: Invoke> Invoke for Isolated<I> {
 }
 
 impl<I: InvokeBytes> Isolated<I> {
-    /// Invokes the function once and waits for its response. The time until it begins is the caller's own, and not part of the
-    /// timeout.
+    /// Invokes the function once and waits for its response. The time until it begins is the caller's own, and not part
+    /// of the timeout.
     ///
     /// # Errors
-    /// Any [`InvokeError`] means that the whole invocation failed. But for [`InvokeError::Throttled`], it may still have had
-    /// effects.
+    /// Any [`InvokeError`] means that the whole invocation failed. But for [`InvokeError::Throttled`], it may still
+    /// have had effects.
     pub async fn invoke_bytes(&self, event: Bytes) -> Result<Bytes, InvokeError> {
         let function = Arc::clone(&self.function);
         let place = function.place().await?;
@@ -208,8 +208,8 @@ fn panic_text(payload: &(dyn Any + Send)) -> Option<&str> {
 /// The header that marks a response as an error of the function.
 pub(crate) const FUNCTION_ERROR: &str = "x-amz-function-error";
 
-/// Statuses by which the service says that it did not invoke the function: the caller is not known, there is no such function,
-/// too many of its invocations run, or it cannot start.
+/// Statuses by which the service says that it did not invoke the function: the caller is not known, there is no such
+/// function, too many of its invocations run, or it cannot start.
 const NOT_INVOKED: [StatusCode; 4] =
     [StatusCode::FORBIDDEN, StatusCode::NOT_FOUND, StatusCode::TOO_MANY_REQUESTS, StatusCode::BAD_GATEWAY];
 
@@ -225,7 +225,8 @@ pub struct HttpInvoke {
 }
 
 impl HttpInvoke {
-    /// Invokes the function `name` at the service `base_url`, such as `http://127.0.0.1:9000` or `http://KEY@127.0.0.1:9000`.
+    /// Invokes the function `name` at the service `base_url`, such as `http://127.0.0.1:9000` or
+    /// `http://KEY@127.0.0.1:9000`.
     ///
     /// # Errors
     /// [`InvokeError::Unreachable`] if the HTTP client cannot be built.

@@ -1,10 +1,10 @@
 //! Runs functions as separate processes, as Lambda does.
 //!
-//! The binaries are the deployed ones. Each process has its own Runtime API on loopback and one invocation at a time. That
-//! API hands out whole events and takes answers, so it answers no web page, and takes an answer only for the invocation that
-//! it handed out, by its id.
-//! When a process ends or is killed, its invocation fails, and the next invocation starts another process, as Lambda
-//! would. [`ProcessInvoke::renew`] does what a deployment of new code does.
+//! The binaries are the deployed ones. Each process has its own Runtime API on loopback and one invocation at a time.
+//! That API hands out whole events and takes answers, so it answers no web page, and takes an answer only for the
+//! invocation that it handed out, by its id. When a process ends or is killed, its invocation fails, and the next
+//! invocation starts another process, as Lambda would. [`ProcessInvoke::renew`] does what a deployment of new code
+//! does.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
-//! Who may talk to a local server. A web page in this machine's browser can send requests to loopback, directly or with a
-//! name that it lets point here. A browser says so in `Origin` and `Host`, and a page cannot change either. The servers that
-//! stand for AWS also want an access key id that was made for their run, so that another user's program
+//! Who may talk to a local server. A web page in this machine's browser can send requests to loopback, directly or with
+//! a name that it lets point here. A browser says so in `Origin` and `Host`, and a page cannot change either. The
+//! servers that stand for AWS also want an access key id that was made for their run, so that another user's program
 //! cannot use them by their port alone.
 
 use axum::http::HeaderMap;
@@ -25,7 +25,8 @@ pub(crate) const REFUSED: &str = concat!(
 );
 
 impl Guard {
-    /// True when the request names this machine, comes from no web page and is signed with the access key id of this run.
+    /// True when the request names this machine, comes from no web page and is signed with the access key id of this
+    /// run.
     pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
         is_local(headers, self.port) && self.is_signer(headers)
     }

@@ -63,7 +63,8 @@ impl Answers {
         self.by_fact.values().filter(|calls| calls.len() > 1).count()
     }
 
-    /// How many facts do not have exactly one committed plan, which was one of the answers. Facts without an answer count, too.
+    /// How many facts do not have exactly one committed plan, which was one of the answers. Facts without an answer
+    /// count, too.
     pub(crate) fn violations(&self, committed: &Calls) -> usize {
         let facts: BTreeSet<_> = self.by_fact.keys().chain(committed.keys()).collect();
         let none = BTreeSet::new();

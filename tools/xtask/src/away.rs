@@ -1,10 +1,11 @@
-//! One handler is away, and another one answers nonsense, while deliveries run through the functions' binaries on DynamoDB
-//! Local and ElasticMQ, or on the embedded stack. A third handler goes on. Then the two come back, what died is replayed, and every event must have been
-//! applied once.
+//! One handler is away, and another one answers nonsense, while deliveries run through the functions' binaries on
+//! DynamoDB Local and ElasticMQ, or on the embedded stack. A third handler goes on. Then the two come back, what died
+//! is replayed, and every event must have been applied once.
 //!
-//! A day cannot be waited for here: a test with a clock of its own does (`tests/remote/trouble.rs`). Here the handler is away
-//! until the relay has found its records waiting several times. A record is called again at most as long after the handler's
-//! return as it had been away, plus the visibility timeout and a run of the relay; that is what this waits for.
+//! A day cannot be waited for here: a test with a clock of its own does (`tests/remote/trouble.rs`). Here the handler
+//! is away until the relay has found its records waiting several times. A record is called again at most as long after
+//! the handler's return as it had been away, plus the visibility timeout and a run of the relay; that is what this
+//! waits for.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

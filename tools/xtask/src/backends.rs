@@ -29,8 +29,8 @@ pub(crate) const PRIVATE_ADDRESS: &str = "10.0.0.1";
 /// What is downloaded, what is written, and what one call remembers for the next.
 const HOME: &str = "target/backends";
 
-/// The stories of the person on call, among the tests of the command line. The others stay with the embedded servers: they
-/// need none, play AWS themselves, are about what `dev` keeps on disk, or would take minutes and show nothing new.
+/// The stories of the person on call, among the tests of the command line. The others stay with the embedded servers:
+/// they need none, play AWS themselves, are about what `dev` keeps on disk, or would take minutes and show nothing new.
 const STORIES: [&str; 6] = ["audits::a_redaction", "effects::", "forwards::", "operators::", "poison::", "of_a_server"];
 
 /// What `scripts/real-backends` does.

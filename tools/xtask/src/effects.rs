@@ -1,5 +1,5 @@
-//! Effects under load, with faults on every wire. `scripts/effects/prove.py` does the work, beside the servers: the callee
-//! is in Python, because a library of the Standard Webhooks project verifies what it is sent.
+//! Effects under load, with faults on every wire. `scripts/effects/prove.py` does the work, beside the servers: the
+//! callee is in Python, because a library of the Standard Webhooks project verifies what it is sent.
 
 use std::path::Path;
 use std::process::Command as Program;

@@ -188,8 +188,8 @@ impl Emulator {
         demo.join().map_err(|_| "the thread of the demo panicked".to_owned())?.map(drop)
     }
 
-    /// A function under the emulator invokes a handler that `hookonce dev` runs, in both rounds. The event is applied under the
-    /// name that the handler gave its fact.
+    /// A function under the emulator invokes a handler that `hookonce dev` runs, in both rounds. The event is applied
+    /// under the name that the handler gave its fact.
     fn refunds(&self) -> Outcome {
         self.hookonce(&["trigger", "stripe.charge.refunded", "--id", "own", "--copies", "3"])?;
         let shown = || self.hookonce(&["show", "stripe", "evt_own", "--json"]).unwrap_or_default();

@@ -1,11 +1,12 @@
-//! Puts the functions' release binaries under load against DynamoDB Local and ElasticMQ, or against the embedded stack, and kills
-//! their processes with SIGKILL at random moments. The result is read from the tables afterwards.
+//! Puts the functions' release binaries under load against DynamoDB Local and ElasticMQ, or against the embedded stack,
+//! and kills their processes with SIGKILL at random moments. The result is read from the tables afterwards.
 //!
 //! `hookonce dev --binaries` plays Lambda: it invokes each process, and starts another one when one is killed.
 //! `hookonce demo --url` plays the providers, which retry what was not answered.
 //!
-//! With handlers in another language, some of their calls take longer than the worker waits, some kill their own process in
-//! either round, and no two calls answer with the same plan. Of the plans that were answered for a fact, the domain table must hold exactly one.
+//! With handlers in another language, some of their calls take longer than the worker waits, some kill their own
+//! process in either round, and no two calls answer with the same plan. Of the plans that were answered for a fact, the
+//! domain table must hold exactly one.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
@@ -193,8 +194,8 @@ pub(crate) fn test(long: bool, language: Option<Language>, embedded: bool) -> Ou
     Ok(held && planned)
 }
 
-/// Compares what the handlers answered with what was committed, and returns the figures. False if something is wrong, or if no
-/// answer was late or differed, or no handler was killed in one of its rounds: then the run has shown nothing.
+/// Compares what the handlers answered with what was committed, and returns the figures. False if something is wrong,
+/// or if no answer was late or differed, or no handler was killed in one of its rounds: then the run has shown nothing.
 fn compare(backends: &Backends, events: u64) -> Outcome<(bool, String)> {
     let committed = committed(&domain::items(|| backends.command("curl"), Path::new(DATA))?);
     let answers = Answers::noted(&data(ANSWERS))?;

@@ -54,8 +54,8 @@ fn test_files(path: &str, text: &str) -> Vec<String> {
     names.map(|name| format!("{folder}/{name}.rs")).collect()
 }
 
-/// The lines of the modules that only tests have, each with its attributes. As rustfmt writes them, an item that begins at
-/// the margin ends there.
+/// The lines of the modules that only tests have, each with its attributes. As rustfmt writes them, an item that begins
+/// at the margin ends there.
 fn in_test_modules(text: &str) -> usize {
     let (mut inside, mut count) = (false, 0);
     for line in text.lines() {

@@ -1,7 +1,7 @@
 //! What the scripts do that keeps state or reads JSON: real backends, the emulator, the proof's parts that need either.
 //!
-//! People call it through `scripts/`. Progress goes to standard error, the last line of standard output is for programs.
-//! Exit codes: 0 done, 1 a check failed, 2 wrong usage.
+//! People call it through `scripts/`. Progress goes to standard error, the last line of standard output is for
+//! programs. Exit codes: 0 done, 1 a check failed, 2 wrong usage.
 
 #![allow(clippy::doc_markdown, reason = "the doc comments of arguments are help texts, read in a terminal")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command-line program")]

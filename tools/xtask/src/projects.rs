@@ -1,5 +1,6 @@
-//! One project of each kind that `hookonce new` writes: its tests pass, and what `sam build` would deploy of its handler applies an
-//! event once under Lambda's own client of the Runtime API. The projects share the target folder, so that their crates are all that is built.
+//! One project of each kind that `hookonce new` writes: its tests pass, and what `sam build` would deploy of its
+//! handler applies an event once under Lambda's own client of the Runtime API. The projects share the target folder, so
+//! that their crates are all that is built.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! Answers: what [`Messages`] does, and one answer to each WhatsApp message.
 //!
-//! Only a route can name this handler, because the route must list the destination `answers`: the address of the WhatsApp
-//! Business API with its token. WhatsApp honours no key of the caller, so its class is `at_most_once`.
+//! Only a route can name this handler, because the route must list the destination `answers`: the address of the
+//! WhatsApp Business API with its token. WhatsApp honours no key of the caller, so its class is `at_most_once`.
 
 use hookonce_protocol::effect::Effect;
 use hookonce_protocol::key::DomainKey;

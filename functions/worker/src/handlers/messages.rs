@@ -1,8 +1,8 @@
 //! Messages: WhatsApp messages and their statuses.
 //!
 //! Each message becomes an item and updates its conversation. The first message of a contact creates a lead. A status
-//! (sent, delivered, read, played, failed) only moves forward, in whatever order the deliveries arrive. In a group, each
-//! participant has statuses of their own.
+//! (sent, delivered, read, played, failed) only moves forward, in whatever order the deliveries arrive. In a group,
+//! each participant has statuses of their own.
 
 use hookonce_protocol::item::fields;
 use hookonce_protocol::key::{DomainKey, ItemKey};

@@ -11,7 +11,8 @@
 //! | [`Receipts`] | those of [`Payments`] | the same, and one receipt per paid invoice leaves the account |
 //! | [`Answers`] | those of [`Messages`] | the same, and one answer per message leaves the account |
 //!
-//! Without a route set, the first handler that wants an event gets it, so the last two wait for a route that names them.
+//! Without a route set, the first handler that wants an event gets it, so the last two wait for a route that names
+//! them.
 //!
 //! To add a handler, write it next to these and list it in [`all`].
 

@@ -58,11 +58,12 @@ impl Dispatcher {
         self.end(effect, Purpose::DieOfCall, changes, condition, settled, died)
     }
 
-    /// Lets an effect wait that its callee did not do, without counting. The pause grows with these tries, however little the
-    /// callee asks for: before its message is a dead letter, the relay takes over. Then no message is hidden while it waits.
+    /// Lets an effect wait that its callee did not do, without counting. The pause grows with these tries, however
+    /// little the callee asks for: before its message is a dead letter, the relay takes over. Then no message is hidden
+    /// while it waits.
     ///
-    /// If an earlier call may have been done and no pause leaves time for a repeat, the effect is DEAD now: its callee still
-    /// knows the key, should a person let it go again.
+    /// If an earlier call may have been done and no pause leaves time for a repeat, the effect is DEAD now: its callee
+    /// still knows the key, should a person let it go again.
     pub(super) fn postpone(
         self,
         call: NextCall,
@@ -86,8 +87,8 @@ impl Dispatcher {
         self.end(effect, Purpose::RearmEffect, changes, condition, waiting(wait), Signal::EffectWaits)
     }
 
-    /// Counts a call of which nobody can tell how it ended, and lets the effect wait for its next one. If that would be too
-    /// late, the effect is DEAD now.
+    /// Counts a call of which nobody can tell how it ended, and lets the effect wait for its next one. If that would be
+    /// too late, the effect is DEAD now.
     pub(super) fn count(self, call: NextCall, retry_after: Option<Millis>, moment: Moment) -> DispatcherStep {
         let NextCall { effect, terms, .. } = call;
         let backoff = moment.uniform(self.timing.backoff_bound(effect.record.attempts));
@@ -101,8 +102,8 @@ impl Dispatcher {
         self.end(effect, Purpose::FailEffect, changes, condition, waiting(wait), Signal::EffectWaits)
     }
 
-    /// The pause after which an effect may be called again. If this one would end too late, it is half of the time that is
-    /// left, unless the callee asks for more, or so little is left that the relay might come too late.
+    /// The pause after which an effect may be called again. If this one would end too late, it is half of the time that
+    /// is left, unless the callee asks for more, or so little is left that the relay might come too late.
     fn fitting(&self, effect: &Effect, class: Class, wait: Millis, asked: Millis, moment: Moment) -> Option<Millis> {
         let is_in_time = |wait: Millis| {
             // A longer pause ends when the relay has sent its hint: the message's time is over by then.

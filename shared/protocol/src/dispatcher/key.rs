@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use crate::key::{ClaimId, RecordKey, digest_of};
 
-/// The key that every repeat of an effect's call carries: a UUID of version 8. It never changes, unless an operator brings a
-/// refused effect back, which starts the next key epoch.
+/// The key that every repeat of an effect's call carries: a UUID of version 8. It never changes, unless an operator
+/// brings a refused effect back, which starts the next key epoch.
 pub fn idempotency_key(effect: &RecordKey, claim: &ClaimId, generation: i64, key_epoch: i64) -> String {
     let digest = digest_of([effect.as_str(), &claim.0, &generation.to_string(), &key_epoch.to_string()]);
     let mut text = String::with_capacity(36);

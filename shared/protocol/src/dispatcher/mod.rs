@@ -13,10 +13,10 @@
 //!   ├─ too old ─▶ DEAD: STALE, or UNKNOWN_OUTCOME if it was called
 //!   └─ anything else ─▶ ack
 //! ```
-//! The guard is one conditional write. It takes the *pass*, the right to make the next call, and notes when the first call
-//! was allowed and who the callee was. Whoever reads these later knows that the callee may have done the effect, also if the
-//! process died before the call. A destination without a promise (`at_least_once`) has a guard, too: it may get another
-//! class, and a refusal is certain only at the first call.
+//! The guard is one conditional write. It takes the *pass*, the right to make the next call, and notes when the first
+//! call was allowed and who the callee was. Whoever reads these later knows that the callee may have done the effect,
+//! also if the process died before the call. A destination without a promise (`at_least_once`) has a guard, too: it may
+//! get another class, and a refusal is certain only at the first call.
 
 mod ending;
 mod key;
@@ -89,8 +89,8 @@ struct NextCall {
 }
 
 impl NextCall {
-    /// Whether no earlier call may have been done, by anybody. After a person has accepted one more call, nobody can tell:
-    /// the acceptance removed the trace of the earlier one.
+    /// Whether no earlier call may have been done, by anybody. After a person has accepted one more call, nobody can
+    /// tell: the acceptance removed the trace of the earlier one.
     fn is_first(&self) -> bool {
         self.first && !self.effect.record.accept_duplicate
     }
@@ -129,16 +129,16 @@ impl Effect {
         self.part.first_call_at.map(|at| (at, self.part.callee.as_deref()))
     }
 
-    /// Whether a callee may have done it, also before a person accepted one more call: the acceptance removed the trace of
-    /// the first.
+    /// Whether a callee may have done it, also before a person accepted one more call: the acceptance removed the trace
+    /// of the first.
     fn may_be_done(&self) -> bool {
         self.first_call().is_some() || self.record.accept_duplicate
     }
 }
 
 impl Dispatcher {
-    /// Starts with the decoded message. `receives` counts how often it was received, this time included. `pass` is unique,
-    /// and drawn before the first call.
+    /// Starts with the decoded message. `receives` counts how often it was received, this time included. `pass` is
+    /// unique, and drawn before the first call.
     pub fn start(
         message: Result<Message, MessageError>,
         receives: i64,
@@ -220,7 +220,8 @@ impl Dispatcher {
         }
     }
 
-    /// Until when the callee of an earlier call certainly knows its key. `None` if there was no call, or there are no keys.
+    /// Until when the callee of an earlier call certainly knows its key. `None` if there was no call, or there are no
+    /// keys.
     fn repeatable_until(&self, effect: &Effect, class: Class) -> Option<EpochMs> {
         let (Class::Keyed { window }, Some((first_call_at, _))) = (class, effect.first_call()) else { return None };
         Some(EpochMs(first_call_at.0.saturating_add(window.0).saturating_sub(self.timing.key_margin.0)))
@@ -269,13 +270,15 @@ impl Dispatcher {
             Written::TransactionConflict | Written::Unavailable if rewrites < REWRITES_MAX => {
                 self.pause(State::Guarding { call, write, rewrites: rewrites + 1 }, rewrites, moment)
             }
-            // It may have been carried out. Without an answer there is no call, and the next process waits for this one.
+            // It may have been carried out. Without an answer there is no call, and the next process waits for this
+            // one.
             Written::TransactionConflict | Written::Unavailable => self.transient(call.effect.record.attempts, moment),
             Written::Invalid => self.transient(call.effect.record.attempts, moment).signal(Signal::WriteInvalid),
         }
     }
 
-    /// Whether this process should have ended by now. It was asleep, so the pass may be another's, and the key forgotten.
+    /// Whether this process should have ended by now. It was asleep, so the pass may be another's, and the key
+    /// forgotten.
     fn is_late(&self, call: &NextCall, moment: Moment) -> bool {
         let over = |pass: &Pass| moment.now > pass.at.plus(self.timing.dispatcher_timeout);
         call.effect.part.pass.as_ref().is_none_or(over)
@@ -309,14 +312,16 @@ impl Dispatcher {
         let duration = Millis(moment.now.0.saturating_sub(started_at.0).max(0));
         match called {
             Called::Done { status } => self.settle(call.effect, status, duration, moment),
-            // Only who was called before can have done it before. From a callee that nobody has called since the commit, or
-            // since a person accepted one more call, the answer may say something else: that person knows what was done.
+            // Only who was called before can have done it before. From a callee that nobody has called since the
+            // commit, or since a person accepted one more call, the answer may say something else: that person knows
+            // what was done.
             Called::AlreadyDone { status } if !call.first => self.settle(call.effect, Some(status), duration, moment),
             Called::NotDone { retry_after } => {
                 let tries = call.effect.part.not_done.max(self.receives.saturating_sub(1));
                 self.postpone(call, tries, retry_after, moment)
             }
-            // The callee is well, so its pauses grow slowly, until the relay sends few enough hints of what has to wait for long.
+            // The callee is well, so its pauses grow slowly, until the relay sends few enough hints of what has to wait
+            // for long.
             Called::NoTurn => {
                 let tries = call.effect.record.resends.saturating_add(self.receives.saturating_sub(1) / 2);
                 self.postpone(call, tries, None, moment)

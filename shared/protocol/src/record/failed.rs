@@ -3,7 +3,8 @@
 use crate::item::{Value, fields};
 use crate::time::EpochMs;
 
-/// How many of them are kept. With the longest code, they take less than half of what an item has reserved for later updates.
+/// How many of them are kept. With the longest code, they take less than half of what an item has reserved for later
+/// updates.
 pub const FAILURES_KEPT: usize = 10;
 
 const AT: &str = "at";

@@ -76,8 +76,8 @@ words! {
 /// When a record is due, and in which shard of the index.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Due {
-    /// `due#<n>` while PENDING, `waiting#<n>` while it waits without counting, `effect_due#<n>` for an effect, `dead#<n>` while
-    /// DEAD.
+    /// `due#<n>` while PENDING, `waiting#<n>` while it waits without counting, `effect_due#<n>` for an effect,
+    /// `dead#<n>` while DEAD.
     pub shard: String,
     /// The next send time while PENDING, the time of death while DEAD.
     pub at: EpochMs,
@@ -160,8 +160,8 @@ pub struct Record {
     pub event_type: String,
     /// The zstd-compressed payload. `None` once it is gone for good (never while PENDING or DEAD).
     pub body: Option<Vec<u8>>,
-    /// The hash of the raw bytes; for one event of a batch, of the event's own bytes. Bytes that the provider changes from try
-    /// to try are left out.
+    /// The hash of the raw bytes; for one event of a batch, of the event's own bytes. Bytes that the provider changes
+    /// from try to try are left out.
     pub body_sha256: [u8; 32],
     /// The request headers that are kept.
     pub headers: BTreeMap<String, String>,
@@ -299,8 +299,8 @@ pub fn remove(name: &'static str) -> Change {
 }
 
 impl Record {
-    /// A record that nobody has worked on: PENDING, received now and due one lease later. It has no provider, no type and no
-    /// headers yet, and is in no journal.
+    /// A record that nobody has worked on: PENDING, received now and due one lease later. It has no provider, no type
+    /// and no headers yet, and is in no journal.
     pub(crate) fn fresh(
         key: RecordKey,
         claim_id: ClaimId,
@@ -387,7 +387,8 @@ impl Record {
         self.keys_of(&self.effects, self.generation)
     }
 
-    /// The keys that effects of earlier generations may have. Not every generation made each of them, and some have expired.
+    /// The keys that effects of earlier generations may have. Not every generation made each of them, and some have
+    /// expired.
     pub fn earlier_effect_keys(&self) -> Vec<RecordKey> {
         (0..self.generation).flat_map(|generation| self.keys_of(&self.earlier_effects, generation)).collect()
     }
@@ -397,8 +398,8 @@ impl Record {
         effects.iter().map(key).collect()
     }
 
-    /// The changes that count one more failed attempt. They name the numbers and the list that they leave, so the write needs
-    /// the attempts in its condition.
+    /// The changes that count one more failed attempt. They name the numbers and the list that they leave, so the write
+    /// needs the attempts in its condition.
     pub(crate) fn failed_again(&self, code: &str, now: EpochMs) -> Vec<Change> {
         let earlier = self.failures.iter().skip((self.failures.len() + 1).saturating_sub(FAILURES_KEPT)).cloned();
         let failures: Vec<_> = earlier.chain([FailedAttempt { at: now, code: code.to_owned() }]).collect();

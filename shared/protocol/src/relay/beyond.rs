@@ -7,9 +7,9 @@ use crate::timing::{SHARDS_MAX, Timing};
 /// What the run of this time looks at: whether one shard that nobody reads holds a PENDING record, an event that
 /// waits, an effect or a DEAD record. Nothing if all shards are read.
 ///
-/// It is another shard in each run, `period` apart, so that all have their turn. They take it in parts: the shards up to
-/// twice as many as are read, those up to four times, and so on. The fewer shards such a part has, the sooner each of them
-/// is seen, and the likelier it is that the number was lowered from there.
+/// It is another shard in each run, `period` apart, so that all have their turn. They take it in parts: the shards up
+/// to twice as many as are read, those up to four times, and so on. The fewer shards such a part has, the sooner each
+/// of them is seen, and the likelier it is that the number was lowered from there.
 pub fn beyond(timing: &Timing, period: Millis, now: EpochMs) -> Vec<DueQuery> {
     let doubled = |first: &u16| first.checked_mul(2);
     let parts = std::iter::successors(Some(timing.shards_read.max(1)), doubled).take_while(|first| *first < SHARDS_MAX);

@@ -28,7 +28,8 @@ pub struct ChunkReport {
     pub sent: usize,
     /// Messages that the queue did not confirm.
     pub failed: usize,
-    /// The highest number of sends among due records that nobody has tried. It shows whether anyone processes what is sent.
+    /// The highest number of sends among due records that nobody has tried. It shows whether anyone processes what is
+    /// sent.
     pub untried_resends: i64,
     /// The highest number of tries in vain among due records.
     pub vain_tries: i64,
@@ -75,8 +76,8 @@ impl Chunk {
         Step::call(Self { state, ..self }, call)
     }
 
-    /// The index may be stale and contains only keys, so this takes from each record whether it is due, and how often it
-    /// was sent.
+    /// The index may be stale and contains only keys, so this takes from each record whether it is due, and how often
+    /// it was sent.
     fn rearm(mut self, found: Vec<Result<Found, Unavailable>>, moment: Moment) -> Step<Self, ChunkReport> {
         self.report.stalled |= most(found.iter().filter(|found| found.is_err()).count(), found.len());
         let mut unknown_version = false;

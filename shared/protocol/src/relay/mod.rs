@@ -5,8 +5,8 @@
 //!
 //! - [`Scan`] reads one page of one shard of the index.
 //! - [`Sample`] estimates how many records arrived, if more is due than the least budget allows.
-//! - [`Chunk`] takes up to [`CHUNK_MAX`] due records: it reads them, moves their due time, sends their hints, and repairs
-//!   the due time of those that it could not send.
+//! - [`Chunk`] takes up to [`CHUNK_MAX`] due records: it reads them, moves their due time, sends their hints, and
+//!   repairs the due time of those that it could not send.
 //!
 //! A hint is sent only after a conditional write has moved the record's due time into the future, so a crash in between
 //! costs one interval and never causes a loop. A record that is not in a chunk keeps its due time: if the queue or the
@@ -46,9 +46,9 @@ impl Budget {
         Self { sends_per_second_min: 10, arrivals_percent: 20, period: Millis::seconds(60) }
     }
 
-    /// How many hints one run may send of effects, and how many of events that wait. A destination or a handler that is away for
-    /// a day leaves all that is for it waiting: each asks for a hint about once an hour, and what arrives meanwhile says nothing
-    /// about how many there are.
+    /// How many hints one run may send of effects, and how many of events that wait. A destination or a handler that is
+    /// away for a day leaves all that is for it waiting: each asks for a hint about once an hour, and what arrives
+    /// meanwhile says nothing about how many there are.
     pub fn backlog_max(&self) -> usize {
         self.sends_max(0).saturating_mul(BACKLOG_FACTOR)
     }

@@ -26,8 +26,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The time for so many scans one after the other, for a chunk, and for counting what is DEAD in the end: while the store is
-    /// slow, people must see how much has died.
+    /// The time for so many scans one after the other, for a chunk, and for counting what is DEAD in the end: while the
+    /// store is slow, people must see how much has died.
     fn scans_and_chunk(&self, scans: i64) -> Millis {
         Millis(self.scan_max.0.saturating_mul(scans.saturating_add(1)).saturating_add(self.chunk_max.0))
     }
@@ -46,7 +46,8 @@ pub struct Report {
     pub failed: usize,
     /// How long the oldest entry has been due.
     pub oldest_age: Option<Millis>,
-    /// The highest number of sends among due records that nobody has tried. It shows whether anyone processes what is sent.
+    /// The highest number of sends among due records that nobody has tried. It shows whether anyone processes what is
+    /// sent.
     pub untried_resends: i64,
     /// The highest number of tries in vain among due records.
     pub vain_tries: i64,
@@ -94,15 +95,15 @@ pub struct Run {
 }
 
 impl Run {
-    /// Begins a run over deliveries, events and envelopes that do not wait for a handler or a table. It reads what is due now: a record that it re-arms does not come
-    /// up again.
+    /// Begins a run over deliveries, events and envelopes that do not wait for a handler or a table. It reads what is
+    /// due now: a record that it re-arms does not come up again.
     pub fn new(timing: Timing, budget: Budget, limits: Limits, moment: Moment) -> Self {
         let dead_pages = pages(DueState::Dead, DEAD_PAGE, &timing, moment);
         Self { dead_pages, ..Self::over(DueState::Pending, timing, budget, limits, moment) }
     }
 
-    /// Begins a run over events that wait without counting, beside the first one, which counts what is DEAD. It has a budget of
-    /// its own: a handler that is away for a day holds up no event of another.
+    /// Begins a run over events that wait without counting, beside the first one, which counts what is DEAD. It has a
+    /// budget of its own: a handler that is away for a day holds up no event of another.
     pub fn waiting(timing: Timing, budget: Budget, limits: Limits, moment: Moment) -> Self {
         Self::over(DueState::Waiting, timing, budget, limits, moment).with_backlog()
     }

@@ -20,8 +20,8 @@ pub enum Cancellation {
     Elsewhere,
     /// The business fact was applied before.
     DuplicateFact,
-    /// An effect of this commit has a record. Only this commit or its own earlier try can have created it, so the record says
-    /// what happened.
+    /// An effect of this commit has a record. Only this commit or its own earlier try can have created it, so the
+    /// record says what happened.
     EffectExists,
     /// A condition of the handler's own writes failed.
     Overtaken,

@@ -40,11 +40,13 @@ impl Worker {
         Step::done(Settled::Retry(moment.uniform(Millis(bound))))
     }
 
-    /// Lets the record wait, without counting, for a handler or a table that is away, or for items that others change. The
-    /// pause grows with the time that it has waited. After [`Timing::handler_away_max`] it counts: nothing waits for ever.
+    /// Lets the record wait, without counting, for a handler or a table that is away, or for items that others change.
+    /// The pause grows with the time that it has waited. After [`Timing::handler_away_max`] it counts: nothing waits
+    /// for ever.
     ///
-    /// For a short pause the message itself comes back. For a longer one the relay sends it then: hidden messages would fill
-    /// the queue, and hold up events of other handlers. It has a list and a budget for what waits, for the same reason.
+    /// For a short pause the message itself comes back. For a longer one the relay sends it then: hidden messages would
+    /// fill the queue, and hold up events of other handlers. It has a list and a budget for what waits, for the same
+    /// reason.
     pub(super) fn postpone(self, record: Box<Record>, code: Code, moment: Moment) -> WorkerStep {
         let since = record.handler_away_since.unwrap_or(moment.now);
         let away = Millis(moment.now.0.saturating_sub(since.0));
@@ -61,7 +63,8 @@ impl Worker {
             set(attribute::HANDLER_AWAY_SINCE, since.0),
             set(attribute::LAST_ERROR, code.as_str()),
         ];
-        // The due time that was read: a write that comes late must not undo what the relay or another copy has set since.
+        // The due time that was read: a write that comes late must not undo what the relay or another copy has set
+        // since.
         let seen = record.due.as_ref().map(|due| equals(attribute::DUE_AT, due.at.0));
         let write = Write {
             purpose: Purpose::Postpone,

@@ -142,8 +142,8 @@ impl Worker {
         died.fold(step, WorkerStep::signal)
     }
 
-    /// Sends the hints of fresh children. If an event was left out, the envelope dies instead: it keeps that event, and the
-    /// relay sends the hints of the others.
+    /// Sends the hints of fresh children. If an event was left out, the envelope dies instead: it keeps that event, and
+    /// the relay sends the hints of the others.
     fn hint(self, fan_out: FanOut, fresh: Vec<RecordKey>, moment: Moment) -> WorkerStep {
         let code = match fan_out.left_out {
             Some(LeftOut::Invalid) => return self.invalid(fan_out.record, moment),
@@ -180,8 +180,8 @@ impl FanOut {
     }
 }
 
-/// The records of an envelope's events, one after the other, because all of them together are large. Every run makes the same
-/// claims.
+/// The records of an envelope's events, one after the other, because all of them together are large. Every run makes
+/// the same claims.
 fn records(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Moment) -> impl Iterator<Item = Record> {
     // A forced record tells the children that it created itself, before a crash, from those of earlier generations.
     let claim = match envelope.generation {

@@ -34,12 +34,12 @@ pub(crate) struct ProviderFile {
     /// A body of one JSON object per line, or a single object, is read as an array of them.
     #[serde(default)]
     pub(crate) lines: bool,
-    /// What the provider changes in the body of an event when it sends it again, each as `json:PATH`. It is left out where two
-    /// bodies are compared.
+    /// What the provider changes in the body of an event when it sends it again, each as `json:PATH`. It is left out
+    /// where two bodies are compared.
     #[serde(default)]
     pub(crate) retry_changes: Vec<String>,
-    /// By its own documentation, the provider may give one id to several events. So another body under a known key is kept
-    /// by default.
+    /// By its own documentation, the provider may give one id to several events. So another body under a known key is
+    /// kept by default.
     #[serde(default)]
     pub(crate) ids_repeat: bool,
     /// The ways to prove a request, strongest first.

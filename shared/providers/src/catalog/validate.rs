@@ -127,7 +127,8 @@ fn build(id: &str, text: &str) -> Result<Provider, Problem> {
     })
 }
 
-/// An endpoint lists schemes by their names, so each of several needs one of its own. The first one is taken without a list.
+/// An endpoint lists schemes by their names, so each of several needs one of its own. The first one is taken without a
+/// list.
 fn scheme_names(schemes: &[SchemeEntry]) -> Result<(), Problem> {
     let names: BTreeSet<&str> = schemes.iter().map(|entry| entry.name.as_str()).collect();
     let plain =

@@ -1,8 +1,8 @@
 //! Why a request is refused, for the person who has to make it work.
 //!
 //! The answer to the provider says as little as possible. The explanation goes to the person who holds the secrets and
-//! says as much as possible: what was looked for, what is missing, and which small change would make the signature match.
-//! It tries such changes. It never contains a secret or the correct signature.
+//! says as much as possible: what was looked for, what is missing, and which small change would make the signature
+//! match. It tries such changes. It never contains a secret or the correct signature.
 
 mod cause;
 mod rewrite;
@@ -91,7 +91,8 @@ impl Provider {
         case.explain(self.keyring(secrets).map_err(ConfigurationError::from))
     }
 
-    /// Checks a captured request as its endpoint would, with the schemes that the endpoint takes, and explains the result.
+    /// Checks a captured request as its endpoint would, with the schemes that the endpoint takes, and explains the
+    /// result.
     pub fn explain_captured(&self, captured: &CapturedRequest) -> Explanation {
         let CapturedRequest { secrets, settings, schemes, tolerance, now, .. } = captured;
         let configured = self.configure(secrets, settings.clone(), schemes).map(|(keyring, _)| keyring);

@@ -39,8 +39,8 @@ const SIGNED: [&str; 8] = [
     "success",
 ];
 
-/// The signed field that holds the merchant's own text. The signed text has `:` between the fields, so only one field may
-/// contain a `:` itself. With two, the signed text could be read in two ways.
+/// The signed field that holds the merchant's own text. The signed text has `:` between the fields, so only one field
+/// may contain a `:` itself. With two, the signed text could be read in two ways.
 const FREE: usize = 3;
 
 /// The header that signs the bodies of Adyen's other webhooks.

@@ -47,7 +47,8 @@ pub enum SignError {
         /// The path of the missing value.
         path: String,
     },
-    /// The provider puts its signature or timestamp into the body; use [`Provider::sign_request`](crate::Provider::sign_request).
+    /// The provider puts its signature or timestamp into the body; use
+    /// [`Provider::sign_request`](crate::Provider::sign_request).
     #[error("this provider changes the body when it signs")]
     BodyChanges,
     /// The time cannot be written in the provider's form.

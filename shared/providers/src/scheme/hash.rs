@@ -1,8 +1,8 @@
 //! The only file that hashes what a stranger sent.
 //!
 //! A scheme makes one code for each secret and compares it with every candidate, so what a stranger puts into headers
-//! never buys a second pass over the body. Tools count the bytes that pass through here; a test compares the worst refused
-//! request with an accepted one.
+//! never buys a second pass over the body. Tools count the bytes that pass through here; a test compares the worst
+//! refused request with an accepted one.
 
 use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};

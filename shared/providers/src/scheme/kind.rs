@@ -42,7 +42,8 @@ impl SecretReading {
 pub(crate) trait SchemeKind: SchemeTools {
     /// True when the request has this scheme's signature or token, right or wrong.
     ///
-    /// The first addressed scheme that the endpoint takes decides alone: a weaker signature never makes up for a wrong stronger one.
+    /// The first addressed scheme that the endpoint takes decides alone: a weaker signature never makes up for a wrong
+    /// stronger one.
     fn is_addressed_by(&self, request: &Request<'_>) -> bool;
 
     /// Checks the request against every secret, newest first.
@@ -59,8 +60,8 @@ pub(crate) trait SchemeKind: SchemeTools {
     /// True when the scheme's signature covers what a source reads.
     fn covers(&self, source: &Source) -> bool;
 
-    /// True when the scheme leaves the body free and signs a value that stands for the delivery. Its proof names that value,
-    /// and the delivery is claimed under it, so that the first body that comes with it is the only one.
+    /// True when the scheme leaves the body free and signs a value that stands for the delivery. Its proof names that
+    /// value, and the delivery is claimed under it, so that the first body that comes with it is the only one.
     fn binds_bodies(&self) -> bool {
         false
     }

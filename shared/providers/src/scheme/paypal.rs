@@ -1,7 +1,7 @@
 //! PayPal REST webhooks: RSA over ids, time and a checksum of the body, with a certificate that PayPal hosts.
 //!
-//! The checksum is CRC-32, so the signature does not cover the body: someone who holds one signed delivery can make another
-//! body with the same checksum. So the first body of a transmission is the only one, and a transmission ages.
+//! The checksum is CRC-32, so the signature does not cover the body: someone who holds one signed delivery can make
+//! another body with the same checksum. So the first body of a transmission is the only one, and a transmission ages.
 
 #[cfg(feature = "tools")]
 use hookonce_protocol::time::EpochSec;

@@ -28,7 +28,8 @@ pub(crate) struct SecretRule {
     pub(crate) form: SecretForm,
     /// An optional label before the secret that is not part of it: `whsec_`.
     pub(crate) prefix: Option<String>,
-    /// The label tells this scheme's secrets from those of another one, so a text without it is no secret of this scheme.
+    /// The label tells this scheme's secrets from those of another one, so a text without it is no secret of this
+    /// scheme.
     pub(crate) prefix_required: bool,
 }
 
@@ -68,7 +69,8 @@ impl SignedScheme {
         }
     }
 
-    /// What stands for the delivery if the body is not signed: every signed value but the time, which a retry may change.
+    /// What stands for the delivery if the body is not signed: every signed value but the time, which a retry may
+    /// change.
     fn bond(&self, message: &[Chunk<'_>]) -> Option<String> {
         let parts = self.envelope.signs.iter().zip(message);
         let values = parts.filter(|(part, _)| part.names_delivery());

@@ -1,7 +1,7 @@
 //! AWS SNS over HTTP: RSA over named fields of the body, with a certificate that AWS hosts.
 //!
-//! The signature proves that SNS sent the message, but not from whose topic: any AWS account can subscribe any URL. So an
-//! endpoint lists its topics.
+//! The signature proves that SNS sent the message, but not from whose topic: any AWS account can subscribe any URL. So
+//! an endpoint lists its topics.
 
 #[cfg(feature = "tools")]
 use hookonce_protocol::time::EpochSec;
@@ -27,8 +27,8 @@ const NOTIFICATION: [&str; 6] = ["Message", "MessageId", "Subject", "Timestamp",
 /// The signed fields of a message about the subscription itself.
 const CONFIRMATION: [&str; 7] = ["Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"];
 
-/// How old a message may be. SNS retries for an hour at most; a captured message is good for other unsigned fields until
-/// then.
+/// How old a message may be. SNS retries for an hour at most; a captured message is good for other unsigned fields
+/// until then.
 const AGE_MAX: Millis = Millis::hours(24);
 
 /// The scheme has no parameters.
@@ -83,8 +83,9 @@ fn sns_path(url: &str) -> Option<&str> {
     (region.len() >= 3 && region.chars().all(plain) && path.chars().all(printable)).then_some(path)
 }
 
-/// The URL of a certificate of SNS: `/SimpleNotificationService-<letters and digits>.pem`, nothing else. The same host is
-/// an API. At other paths it answers with data that any customer has stored, which could be a customer's own certificate.
+/// The URL of a certificate of SNS: `/SimpleNotificationService-<letters and digits>.pem`, nothing else. The same host
+/// is an API. At other paths it answers with data that any customer has stored, which could be a customer's own
+/// certificate.
 fn is_certificate_url(url: &str) -> bool {
     let name = sns_path(url).and_then(|path| path.strip_prefix("SimpleNotificationService-")?.strip_suffix(".pem"));
     name.is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric()))

@@ -1,5 +1,5 @@
-//! Twilio's classic webhooks: an HMAC over the URL and the sorted form parameters, or over a URL that holds the hash of a
-//! JSON body.
+//! Twilio's classic webhooks: an HMAC over the URL and the sorted form parameters, or over a URL that holds the hash of
+//! a JSON body.
 
 use std::collections::{BTreeMap, BTreeSet};
 

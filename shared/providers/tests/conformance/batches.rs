@@ -139,8 +139,8 @@ fn an_event_without_an_id_is_kept_by_its_content_and_its_siblings_are_untouched(
     }
 }
 
-/// What a delivery says about itself may change with every retry, and does not count. What an event says counts, except what
-/// the catalog knows that a retry changes.
+/// What a delivery says about itself may change with every retry, and does not count. What an event says counts, except
+/// what the catalog knows that a retry changes.
 #[test]
 fn an_event_without_an_id_has_one_key_however_it_is_grouped_or_written() {
     let okta = |delivery: &str, items: &str| format!(r#"{{"eventId":"{delivery}","data":{{"events":[{items}]}}}}"#);

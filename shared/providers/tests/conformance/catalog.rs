@@ -144,14 +144,15 @@ fn the_key_is_known_to_be_signed_or_not() {
     );
 }
 
-/// A route that forwards without a fact names it by the signed key, else by the hash of the body, which a retry must not
-/// change. Where the signature leaves the body free, it takes the id that the body holds instead.
+/// A route that forwards without a fact names it by the signed key, else by the hash of the body, which a retry must
+/// not change. Where the signature leaves the body free, it takes the id that the body holds instead.
 #[test]
 fn a_retry_changes_the_body_only_where_something_else_names_the_event() {
     let changes = |provider: &&Provider| provider.retry_changes().next().is_some();
     let unnamed = |provider: &&Provider| !provider.key_is_signed() && !provider.binds_bodies();
     assert!(Catalog::built_in().iter().any(|provider| changes(&provider)));
     let both: Vec<&str> = Catalog::built_in().iter().filter(changes).filter(unnamed).map(Provider::id).collect();
-    // Its signed time is that of the attempt. A retry has the id of the first attempt in a header, so it is the same record.
+    // Its signed time is that of the attempt. A retry has the id of the first attempt in a header, so it is the same
+    // record.
     assert_eq!(both, ["linear"]);
 }

@@ -1,4 +1,5 @@
-//! The page says of every provider what is signed. Here each part of its valid delivery is changed, to see whether it is.
+//! The page says of every provider what is signed. Here each part of its valid delivery is changed, to see whether it
+//! is.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,5 @@
-//! Whatever comes in: nothing panics, nothing forged is accepted, and no event is lost or changed by taking a delivery apart.
+//! Whatever comes in: nothing panics, nothing forged is accepted, and no event is lost or changed by taking a delivery
+//! apart.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -107,8 +107,8 @@ fn the_secret_that_fitted_answers_the_question() {
     assert_eq!(judged(&["new", "old"]), judged(&["old"]));
 }
 
-/// Only where strangers have words signed does a signed word prove nothing, and no header that comes twice makes an authentic
-/// delivery a question.
+/// Only where strangers have words signed does a signed word prove nothing, and no header that comes twice makes an
+/// authentic delivery a question.
 #[test]
 fn what_is_signed_and_is_no_question_is_a_delivery() {
     assert!(Sent::by("slack", "s", NOW, &[], "42").received("slack", &["s"], None).is_ok());
@@ -171,8 +171,8 @@ fn a_strong_signature_that_is_wrong_is_not_excused_by_a_weak_one() {
     assert_eq!(wrong.received("github", &["s"], None).unwrap_err(), Refusal::SignatureMismatch);
 }
 
-/// Slack signs its question and Notion does not. So the one is not answered without a signature, and what Notion has signed is
-/// kept, whatever it looks like.
+/// Slack signs its question and Notion does not. So the one is not answered without a signature, and what Notion has
+/// signed is kept, whatever it looks like.
 #[test]
 fn a_signature_decides_between_a_question_and_a_delivery() {
     for (id, body, question_is_signed) in [
@@ -191,8 +191,8 @@ fn a_signature_decides_between_a_question_and_a_delivery() {
     }
 }
 
-/// What the check relies on may come once. What only the key or the type is read from, of a delivery that is authentic, counts
-/// if all its values are one, and else as missing.
+/// What the check relies on may come once. What only the key or the type is read from, of a delivery that is authentic,
+/// counts if all its values are one, and else as missing.
 #[test]
 fn a_header_that_comes_twice_counts_once_or_not_at_all() {
     let sent = |id: &str, event: &str| {

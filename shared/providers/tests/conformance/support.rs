@@ -46,7 +46,8 @@ pub(crate) struct VectorFile {
     pub(crate) vectors: Vec<Vector>,
 }
 
-/// A captured request and its verdict. Every field that is not the verdict's is the request's, which refuses unknown ones.
+/// A captured request and its verdict. Every field that is not the verdict's is the request's, which refuses unknown
+/// ones.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Vector {
     pub(crate) id: String,

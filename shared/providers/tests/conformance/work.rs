@@ -76,7 +76,8 @@ impl Target {
         (Cost { hashed, parsed }, matches!(received, Ok(Received::Delivery(_))))
     }
 
-    /// The cost of an accepted request, if one can be made here, else one pass for each secret; and of the worst refused.
+    /// The cost of an accepted request, if one can be made here, else one pass for each secret; and of the worst
+    /// refused.
     fn costs(&self) -> (Cost, Cost) {
         let hostile = self.hostile.iter().map(|sent| self.cost(sent));
         // A header that only names the delivery, and is not signed, makes no request wrong.

@@ -255,8 +255,8 @@ impl<A: Ambient> DynamoStore<A> {
         each
     }
 
-    /// Whether a user table has another key than is named of it, because it was created anew. Asks DynamoDB, for the next
-    /// plan, too.
+    /// Whether a user table has another key than is named of it, because it was created anew. Asks DynamoDB, for the
+    /// next plan, too.
     async fn another_key<'a>(&self, named: impl Iterator<Item = (Table, &'a Key)>) -> bool {
         let mut keys: BTreeMap<TableAlias, Vec<&Key>> = BTreeMap::new();
         for (table, key) in named {

@@ -1,8 +1,8 @@
 //! The caller of the dispatcher: URLs, queues and functions. It makes each call once.
 //!
-//! The errors are those of the service models of SendMessage and Invoke. What is wrong with the message itself is refused.
-//! What a person or the time mends is not done, and waits: a queue or a function that is missing, not permitted, throttled
-//! or not ready.
+//! The errors are those of the service models of SendMessage and Invoke. What is wrong with the message itself is
+//! refused. What a person or the time mends is not done, and waits: a queue or a function that is missing, not
+//! permitted, throttled or not ready.
 
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
@@ -203,8 +203,8 @@ fn of_function(status: u16, code: Option<&str>) -> Called {
     match (status, code) {
         (202, _) => Called::Done { status: Some(status) },
         (413 | 415, _) | (400, Some(EVENT_FAULT)) => Called::Refused { status: Some(status) },
-        // Not permitted, missing, not ready, too many. With a 502, Lambda names why it cannot prepare the function: its key,
-        // its network, its code. A proxy on the way names nothing, and may have passed the call on.
+        // Not permitted, missing, not ready, too many. With a 502, Lambda names why it cannot prepare the function: its
+        // key, its network, its code. A proxy on the way names nothing, and may have passed the call on.
         (408, None) => UNCLEAR,
         (400..=499, _) | (502, Some(_)) => NOT_DONE,
         _ => UNCLEAR,

@@ -110,8 +110,8 @@ impl DynamoStore {
         }
     }
 
-    /// Reads one page of a table in the order of the store, after this key. Reads only the key and these attributes, and
-    /// only items whose key begins with `prefix`.
+    /// Reads one page of a table in the order of the store, after this key. Reads only the key and these attributes,
+    /// and only items whose key begins with `prefix`.
     ///
     /// # Errors
     /// [`Unavailable`] when the store did not answer.

@@ -20,8 +20,8 @@ const LAMBDA: SignedService = SignedService { name: "lambda", id: "Lambda" };
 /// How long connecting may take. A service that cannot be reached must not look like a slow function.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
-/// Statuses by which Lambda says that the request itself is wrong, which no later call changes. All others are about the
-/// function or the service: it is missing, not ready, throttled, not permitted, or out of order.
+/// Statuses by which Lambda says that the request itself is wrong, which no later call changes. All others are about
+/// the function or the service: it is missing, not ready, throttled, not permitted, or out of order.
 const REFUSED: [u16; 3] = [400, 413, 415];
 
 /// How a function is invoked.
@@ -48,7 +48,8 @@ pub(super) enum NotInvoked {
 #[derive(Debug)]
 pub(super) struct LambdaClient {
     config: SdkConfig,
-    /// Made for the first call: reading the system's certificate authorities takes time, and most processes call nothing.
+    /// Made for the first call: reading the system's certificate authorities takes time, and most processes call
+    /// nothing.
     connector: OnceLock<Connector>,
 }
 

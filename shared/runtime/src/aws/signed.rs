@@ -1,5 +1,5 @@
-//! Operations that are signed here. The SDKs of their services change features of the crates that all SDKs share, so each
-//! of those would be built once more. docs/adr/0009-the-weight-of-the-sdk.md says what that costs.
+//! Operations that are signed here. The SDKs of their services change features of the crates that all SDKs share, so
+//! each of those would be built once more. docs/adr/0009-the-weight-of-the-sdk.md says what that costs.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -27,8 +27,8 @@ impl SignedService {
     /// A signed request with this method to this path of the service, with these headers.
     ///
     /// # Errors
-    /// Why it cannot be signed: the configuration has no region, there are no credentials, or it asks for a kind of address
-    /// that is not known here.
+    /// Why it cannot be signed: the configuration has no region, there are no credentials, or it asks for a kind of
+    /// address that is not known here.
     pub async fn request(
         self,
         config: &SdkConfig,

@@ -16,8 +16,8 @@ use crate::port::Queue;
 /// The most messages in one `SendMessageBatch`.
 const BATCH_MAX: usize = 10;
 
-/// The most batches of one call that are under way at once: all of a relay's chunk. More follow, as an envelope may have
-/// a thousand events.
+/// The most batches of one call that are under way at once: all of a relay's chunk. More follow, as an envelope may
+/// have a thousand events.
 const BATCHES_IN_FLIGHT_MAX: usize = 10;
 
 /// The queue of hints, and perhaps those of slow handlers and of effects, by URL.
@@ -97,9 +97,10 @@ impl SqsQueue {
     }
 }
 
-/// The group of a message: its endpoint, or for an effect its name and its endpoint, because what delays effects is most often one
-/// destination. On a standard queue a group orders nothing. SQS uses it to keep one group's backlog from delaying the
-/// messages of the others (fair queues). Endpoints' ids and effects' names have only characters that SQS allows in a group id.
+/// The group of a message: its endpoint, or for an effect its name and its endpoint, because what delays effects is
+/// most often one destination. On a standard queue a group orders nothing. SQS uses it to keep one group's backlog from
+/// delaying the messages of the others (fair queues). Endpoints' ids and effects' names have only characters that SQS
+/// allows in a group id.
 fn group(message: &Message) -> String {
     let (endpoint, rest) = message.record_key().parts();
     let mut group = match (message.record_key().kind(), rest.rsplit_once('#')) {

@@ -81,8 +81,8 @@ impl SsmRoutes {
     /// more: the one before the last one, those of deployments that the last one has passed over, and what earlier
     /// deployments could not delete.
     ///
-    /// Parameter Store has no conditional write of an existing parameter. Right before the pointer is written it is read
-    /// again, and the version that the write returns shows whether another one came between.
+    /// Parameter Store has no conditional write of an existing parameter. Right before the pointer is written it is
+    /// read again, and the version that the write returns shows whether another one came between.
     ///
     /// # Errors
     /// [`DeployRoutesError`]; the pointer may have changed for [`DeployRoutesError::Raced`] and
@@ -143,7 +143,8 @@ impl SsmRoutes {
         if put.is_ok() && last == first {
             return Ok(());
         }
-        // The reply to our own write may have been lost, and the client may have sent it again: then all that came is ours.
+        // The reply to our own write may have been lost, and the client may have sent it again: then all that came is
+        // ours.
         if self.were_written(&text, first, last).await.map_err(DeployRoutesError::Unknown)? {
             return Ok(());
         }
@@ -170,8 +171,8 @@ impl SsmRoutes {
         Ok(last_is_there && found.len() == count && found.iter().all(|parameter| parameter.value() == Some(text)))
     }
 
-    /// Deletes the set before the last one, which a reader followed until now, those between the two, which died or were
-    /// overtaken, and older ones that are still there. Returns what could not be deleted.
+    /// Deletes the set before the last one, which a reader followed until now, those between the two, which died or
+    /// were overtaken, and older ones that are still there. Returns what could not be deleted.
     async fn clear(&self, last: Option<&Pointed>) -> Vec<String> {
         let Some(Pointed { pointer: last, .. }) = last else { return Vec::new() };
         let (previous, parts) = last.previous.unwrap_or((0, 0));
@@ -207,8 +208,8 @@ impl SsmRoutes {
         Ok(put.overwrite(overwrite).send().await?.version())
     }
 
-    /// Deletes parameters, the last one first, until one cannot be deleted. Returns the names of those that may still be
-    /// there.
+    /// Deletes parameters, the last one first, until one cannot be deleted. Returns the names of those that may still
+    /// be there.
     async fn delete(&self, names: &[String]) -> Vec<String> {
         let mut left = names;
         while !left.is_empty() {

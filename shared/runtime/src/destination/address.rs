@@ -49,8 +49,8 @@ const V6: [(&str, Zone); 7] = [
     ("3fff::/20", Zone::Forbidden),
 ];
 
-/// Whose this address is. An IPv4 address inside an IPv6 address, mapped or translated (NAT64), counts as itself. Tunnels
-/// (6to4, Teredo) are forbidden whatever is inside.
+/// Whose this address is. An IPv4 address inside an IPv6 address, mapped or translated (NAT64), counts as itself.
+/// Tunnels (6to4, Teredo) are forbidden whatever is inside.
 pub fn zone(address: IpAddr) -> Zone {
     match address {
         IpAddr::V4(address) => zone_v4(address),

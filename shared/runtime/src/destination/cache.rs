@@ -18,11 +18,12 @@ use super::source::{DestinationFetchError, DestinationSource};
 /// How long a destination is cached: how late a changed secret or address is noticed.
 pub const CACHE_AGE_MAX: Millis = Millis::seconds(60);
 
-/// How long a cached destination is used while the source does not answer. After that its effects wait: a destination that
-/// was taken away must not be called for ever.
+/// How long a cached destination is used while the source does not answer. After that its effects wait: a destination
+/// that was taken away must not be called for ever.
 pub const STALE_AGE_MAX: Millis = Millis::minutes(15);
 
-/// How long it counts that there is no such destination, that its document is not valid, or that the source did not answer.
+/// How long it counts that there is no such destination, that its document is not valid, or that the source did not
+/// answer.
 pub const REFUSED_AGE_MAX: Millis = Millis::seconds(10);
 
 /// How long a lookup waits for the source.

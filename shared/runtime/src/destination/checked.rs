@@ -210,9 +210,9 @@ impl Destination {
     }
 }
 
-/// What a repeat must have in common with an earlier call: who honours the key, and where it is looked for. Another secret
-/// does not change it, because the callee's memory of keys is the same. At least once relies on no memory, so there it is the
-/// class alone: an address that is corrected gets the calls in doubt.
+/// What a repeat must have in common with an earlier call: who honours the key, and where it is looked for. Another
+/// secret does not change it, because the callee's memory of keys is the same. At least once relies on no memory, so
+/// there it is the class alone: an address that is corrected gets the calls in doubt.
 fn callee(origin: &str, target: &Target, account: &str, class: Class) -> String {
     let (class, target) = match (class, target) {
         (Class::Keyed { .. }, Target::Http(target)) => ("keyed", target),

@@ -1,4 +1,5 @@
-//! Calls over HTTP/1.1. Each call has a connection of its own, to an address that was checked, so nothing hides a repeat.
+//! Calls over HTTP/1.1. Each call has a connection of its own, to an address that was checked, so nothing hides a
+//! repeat.
 
 use std::fmt;
 use std::io;
@@ -41,8 +42,8 @@ const ADDRESSES_MAX: u32 = 4;
 
 /// Calls URLs. It follows no redirect, uses no proxy and keeps no connection.
 pub struct HttpCaller {
-    /// Whether addresses of loopback may be called, where a document allows private ones: on a laptop. In a function, the
-    /// interface of its runtime is there.
+    /// Whether addresses of loopback may be called, where a document allows private ones: on a laptop. In a function,
+    /// the interface of its runtime is there.
     loopback: bool,
     /// Made for the first call: reading the system's certificate authorities takes time.
     tls: OnceLock<Option<TlsConnector>>,
@@ -238,8 +239,8 @@ async fn read(mut body: Incoming) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// What the request passes on its way out. Another thread may still drive the connection when the time is over, so it is
-/// closed before anybody says that no byte has left.
+/// What the request passes on its way out. Another thread may still drive the connection when the time is over, so it
+/// is closed before anybody says that no byte has left.
 #[derive(Debug, Clone, Default)]
 struct Gate(Arc<AtomicU8>);
 

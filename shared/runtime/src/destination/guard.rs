@@ -19,8 +19,9 @@ use crate::rest::Health;
 /// How long a call waits for its turn. A call takes no longer than this and its destination's timeout.
 pub const TURN_MAX: Duration = Duration::from_millis(DESTINATION_TURN_MAX.0.unsigned_abs());
 
-/// A caller that keeps to `in_flight_max`, and leaves a destination alone that fails again and again. Without a turn, and
-/// during a rest, nothing is called. One that hangs would otherwise hold batch after batch, and so the effects of all others.
+/// A caller that keeps to `in_flight_max`, and leaves a destination alone that fails again and again. Without a turn,
+/// and during a rest, nothing is called. One that hangs would otherwise hold batch after batch, and so the effects of
+/// all others.
 #[derive(Debug)]
 pub struct Guarded<C> {
     caller: C,
@@ -86,8 +87,8 @@ impl<C: Caller> Caller for Guarded<C> {
 }
 
 impl Known {
-    /// While a destination is in doubt, one call at a time goes there. The others wait until it has answered, and then all go,
-    /// or until it is too late for them.
+    /// While a destination is in doubt, one call at a time goes there. The others wait until it has answered, and then
+    /// all go, or until it is too late for them.
     async fn probe(&self) -> Option<SemaphorePermit<'_>> {
         if !self.health().is_doubted() {
             return None;

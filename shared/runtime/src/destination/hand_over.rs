@@ -1,5 +1,5 @@
-//! Hand-overs: a queue or a function that takes an effect now, and does it later. Neither remembers a key for long, so both
-//! are at least once, and whoever does the work deduplicates by the key.
+//! Hand-overs: a queue or a function that takes an effect now, and does it later. Neither remembers a key for long, so
+//! both are at least once, and whoever does the work deduplicates by the key.
 
 use super::document::{ClassName, DestinationDocument};
 use crate::fault::DocumentFault;

@@ -95,8 +95,8 @@ pub(super) fn visible(text: &str) -> String {
     text.bytes().map(letter).collect()
 }
 
-/// A JSON object with the key at this place, where anything else that was there is replaced. All other values keep their
-/// bytes: a number with many digits stays what it is. `None` if an object on the way is something else.
+/// A JSON object with the key at this place, where anything else that was there is replaced. All other values keep
+/// their bytes: a number with many digits stays what it is. `None` if an object on the way is something else.
 fn with_key(object: &str, steps: &[String], key: &str) -> Option<String> {
     let (step, rest) = steps.split_first()?;
     let fields = serde_json::Deserializer::from_str(object).deserialize_map(Fields).ok()?;

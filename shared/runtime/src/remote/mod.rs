@@ -1,7 +1,7 @@
 //! Handlers in another language: functions that get an event as JSON and answer with a plan as JSON.
 //!
-//! Such a handler writes nothing itself, so calling it twice is harmless: whatever it answers in different attempts, one
-//! plan commits.
+//! Such a handler writes nothing itself, so calling it twice is harmless: whatever it answers in different attempts,
+//! one plan commits.
 //!
 //! ```text
 //! event ─▶ call ─┬─ a plan ─────────────────────────────────▶ commit
@@ -35,8 +35,8 @@ use crate::drive::duration;
 use crate::handler::Reach;
 use crate::rest::Health;
 
-/// The longest request, in bytes. Lambda takes no longer one. As a delivery comes in such a request, its event leaves in one,
-/// as long as no items are shown with it.
+/// The longest request, in bytes. Lambda takes no longer one. As a delivery comes in such a request, its event leaves
+/// in one, as long as no items are shown with it.
 pub const REQUEST_BYTES_MAX: usize = EVENT_BYTES_MAX;
 
 /// The longest answer, in bytes. Lambda returns no longer one.
@@ -143,9 +143,10 @@ pub trait CallHandler: Send + Sync + fmt::Debug + 'static {
     fn call<'a>(&'a self, handler: &'a str, request: Vec<u8>) -> BoxFuture<'a, Result<Vec<u8>, CallError>>;
 }
 
-/// The handlers in other languages that a worker can call. One that times out several times in a row rests: nobody calls
-/// it, and its events wait, without an attempt. One that is slow is called for messages from the queue of slow handlers only.
-/// Otherwise each batch with one of its events would hold a worker for seconds, and so the events of every other handler.
+/// The handlers in other languages that a worker can call. One that times out several times in a row rests: nobody
+/// calls it, and its events wait, without an attempt. One that is slow is called for messages from the queue of slow
+/// handlers only. Otherwise each batch with one of its events would hold a worker for seconds, and so the events of
+/// every other handler.
 #[derive(Debug, Default)]
 pub struct RemoteHandlers {
     lambda: Option<Box<dyn CallHandler>>,
@@ -213,8 +214,8 @@ impl RemoteHandlers {
         self.of(target, |known| known.health.rest(now).is_some())
     }
 
-    /// Lets a call of a handler be made, unless the handler rests. After its rest, one call at a time finds out whether it is
-    /// back: otherwise all events of a batch would wait for it again, and each would count an attempt.
+    /// Lets a call of a handler be made, unless the handler rests. After its rest, one call at a time finds out whether
+    /// it is back: otherwise all events of a batch would wait for it again, and each would count an attempt.
     fn turn<'a>(&'a self, target: &'a RemoteTarget, now: EpochMs) -> Option<Turn<'a>> {
         self.of(target, |known| {
             let (rests, probes) = (known.health.rest(now).is_some(), known.health.is_doubted());

@@ -11,8 +11,8 @@ pub const REMEMBERED: Millis = Millis::minutes(5);
 /// A longer call changes the average by this part of the difference, so that one cold start makes nobody slow.
 const WEIGHT_UP: i64 = 4;
 
-/// A shorter call changes it by this part. A batch waits for its slowest call: a handler that is slow for some events holds
-/// most of its batches.
+/// A shorter call changes it by this part. A batch waits for its slowest call: a handler that is slow for some events
+/// holds most of its batches.
 const WEIGHT_DOWN: i64 = 16;
 
 /// The average of the calls, in which long ones and the latest ones weigh most.

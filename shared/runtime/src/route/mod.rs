@@ -1,8 +1,8 @@
 //! Routes: which event goes to which handler, and who remembers its fact.
 //!
 //! A [route set](RouteSetDocument) is data that a person writes. [`RouteSet::parse`] checks it as a whole; [`Routes`]
-//! keeps the last good one and looks for a changed one at a bounded rate. Without a set, the handlers are asked in their
-//! order.
+//! keeps the last good one and looks for a changed one at a bounded rate. Without a set, the handlers are asked in
+//! their order.
 
 mod document;
 mod fault;
@@ -118,14 +118,16 @@ fn forward<'a>(
     Ok(Assigned::Forward(Mandate { consumer, domain_key, reach }))
 }
 
-/// A forwarded event is one fact by itself, at the endpoint that took it. Its key names it where the provider signs the key.
+/// A forwarded event is one fact by itself, at the endpoint that took it. Its key names it where the provider signs the
+/// key.
 ///
-/// The endpoint is a part of the name, because each endpoint has its own keys: two endpoints of one tenant may both know an
-/// `order-1042`, and neither is a copy of the other.
+/// The endpoint is a part of the name, because each endpoint has its own keys: two endpoints of one tenant may both
+/// know an `order-1042`, and neither is a copy of the other.
 ///
-/// Elsewhere the body does: whoever holds one signed body could send it again under another key, and it would be forwarded
-/// twice. But where the signature leaves the body free, a provider that tries again may sign anew, and the body holds that
-/// signature. What is signed has one body, the first that came with it, so the event's own id in it is the fact.
+/// Elsewhere the body does: whoever holds one signed body could send it again under another key, and it would be
+/// forwarded twice. But where the signature leaves the body free, a provider that tries again may sign anew, and the
+/// body holds that signature. What is signed has one body, the first that came with it, so the event's own id in it is
+/// the fact.
 fn own_fact(event: &Event, provider: Option<&Provider>) -> DomainKey {
     let (kind, name) = match provider {
         Some(provider) if provider.key_is_signed() => ("key", event.key.clone()),

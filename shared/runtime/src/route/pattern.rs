@@ -1,9 +1,9 @@
-//! Patterns on a JSON body, in the language of EventBridge: exact values, `prefix`, `suffix`, `anything-but`, `exists` and
-//! `numeric`, with the meaning that AWS documents; docs/routes.md names the differences.
+//! Patterns on a JSON body, in the language of EventBridge: exact values, `prefix`, `suffix`, `anything-but`, `exists`
+//! and `numeric`, with the meaning that AWS documents; docs/routes.md names the differences.
 //!
-//! A field of a pattern holds a list, and one of its entries must fit; all fields must fit. An array in the body fits if
-//! one of its elements does, and fields below an array of objects must fit within one element. `exists` asks for a leaf,
-//! so an object or an empty list does not exist; what `{"exists": false}` names may be nowhere in the body.
+//! A field of a pattern holds a list, and one of its entries must fit; all fields must fit. An array in the body fits
+//! if one of its elements does, and fields below an array of objects must fit within one element. `exists` asks for a
+//! leaf, so an object or an empty list does not exist; what `{"exists": false}` names may be nowhere in the body.
 //! <https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-pattern-operators.html>
 
 use std::cmp::Ordering;
@@ -40,8 +40,8 @@ pub(super) enum Matcher {
     Numeric(Vec<(Comparison, Number)>),
 }
 
-/// What exists nowhere in a body, by the fields of a pattern. It is looked up once for each path, because a stranger may
-/// decide how many elements an array has. Empty if the pattern does not ask.
+/// What exists nowhere in a body, by the fields of a pattern. It is looked up once for each path, because a stranger
+/// may decide how many elements an array has. Empty if the pattern does not ask.
 #[derive(Debug, Default)]
 struct Absence(Vec<Absent>);
 
@@ -358,7 +358,8 @@ mod tests {
         faults.none().map(|()| pattern).map_err(|error| error.to_string())
     }
 
-    /// Patterns with bodies and whether they fit, each group by what it shows; and patterns that are refused, with what is said.
+    /// Patterns with bodies and whether they fit, each group by what it shows; and patterns that are refused, with what
+    /// is said.
     #[derive(serde::Deserialize)]
     struct Cases {
         fits: std::collections::BTreeMap<String, Vec<(Value, Value, bool)>>,

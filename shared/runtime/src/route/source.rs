@@ -23,8 +23,8 @@ use crate::file;
 /// How long a batch waits for an answer of the source.
 const FETCH_MAX: Duration = Duration::from_secs(3);
 
-/// How soon the source is asked again after the first time that it had nothing to use. It doubles up to the source's own
-/// pause. All instances may begin at one moment, so each adds up to a quarter at random.
+/// How soon the source is asked again after the first time that it had nothing to use. It doubles up to the source's
+/// own pause. All instances may begin at one moment, so each adds up to a quarter at random.
 const FIRST_PAUSE: Millis = Millis::seconds(1);
 
 /// What a source answers.
@@ -53,8 +53,8 @@ pub trait RouteSource: Send + Sync + fmt::Debug + 'static {
     /// Fetches the set, unless it is the one with this version.
     fn fetch<'a>(&'a self, held: Option<&'a str>) -> BoxFuture<'a, Result<Fetched, RouteFetchError>>;
 
-    /// Fetches the set that was in use before the one with this version. [`Fetched::Absent`] if the source keeps none, or if
-    /// another set is in use by now.
+    /// Fetches the set that was in use before the one with this version. [`Fetched::Absent`] if the source keeps none,
+    /// or if another set is in use by now.
     fn fetch_previous<'a>(&'a self, version: &'a str) -> BoxFuture<'a, Result<Fetched, RouteFetchError>>;
 
     /// How long to wait before asking again.
@@ -214,8 +214,8 @@ impl Routes {
         Current { routing: self.state().routing.clone(), refused, asked }
     }
 
-    /// Uses the set before the one that was refused, if nothing is in use. The processes that run for longer have kept it, so
-    /// this one does as they do.
+    /// Uses the set before the one that was refused, if nothing is in use. The processes that run for longer have kept
+    /// it, so this one does as they do.
     async fn go_back(&self, source: &dyn RouteSource) {
         let Some(refused) = self.state().may_go_back_from() else { return };
         let Some(fetched) = in_time(source.fetch_previous(&refused)).await else { return };
@@ -420,7 +420,8 @@ mod tests {
         versions
     }
 
-    /// The processes that run for longer have kept the set before. Nothing is asked twice, and nothing more while all is well.
+    /// The processes that run for longer have kept the set before. Nothing is asked twice, and nothing more while all
+    /// is well.
     #[tokio::test]
     async fn a_process_that_starts_with_a_refused_set_uses_the_one_before() {
         let unchanged = || Some(Fetched::Unchanged);

@@ -1,9 +1,9 @@
-//! Finds the routes of a set that a body may fit. Each field that the set asks about is looked up once, however many routes
-//! ask about it, and what routes ask alike is asked once.
+//! Finds the routes of a set that a body may fit. Each field that the set asks about is looked up once, however many
+//! routes ask about it, and what routes ask alike is asked once.
 //!
-//! A route cannot fit a body if one of its fields fits nowhere in it, or if no element of an array has all that it asks of
-//! one. So of a thousand routes, a body mostly leaves the one that takes it. What is left is still compared as a whole: the
-//! index only leaves out.
+//! A route cannot fit a body if one of its fields fits nowhere in it, or if no element of an array has all that it asks
+//! of one. So of a thousand routes, a body mostly leaves the one that takes it. What is left is still compared as a
+//! whole: the index only leaves out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -11,8 +11,8 @@ use serde_json::{Map, Number, Value};
 
 use super::pattern::{Comparison, Field, Matcher, Pattern, below, each_leaf, objects};
 
-/// The most objects in one place that are looked at one by one. More are taken for one object that has all their fields,
-/// because a stranger may decide how many elements an array has.
+/// The most objects in one place that are looked at one by one. More are taken for one object that has all their
+/// fields, because a stranger may decide how many elements an array has.
 const ELEMENTS_MAX: usize = 16;
 
 /// The fields that the patterns of a set ask about.
@@ -44,8 +44,8 @@ struct Node {
 /// The least and the greatest rank of a number that routes ask for.
 type Range = (i64, i64);
 
-/// The rank of a number among the floats: a greater number has no lower one, and neighbours differ by one. `None` if it is
-/// no float.
+/// The rank of a number among the floats: a greater number has no lower one, and neighbours differ by one. `None` if it
+/// is no float.
 fn rank(number: &Number) -> Option<i64> {
     // 0 and -0 are equal and have different bits.
     let bits = (number.as_f64()? + 0.0).to_bits().cast_signed();
@@ -102,7 +102,8 @@ impl Parts {
     }
 }
 
-/// A value other than a text, as the index tells it from others. Values that a pattern takes for equal are equal here, too.
+/// A value other than a text, as the index tells it from others. Values that a pattern takes for equal are equal here,
+/// too.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Leaf {
     Null,

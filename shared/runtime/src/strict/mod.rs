@@ -1,11 +1,11 @@
 //! JSON of people, stores and handlers in other languages, read strictly.
 //!
-//! A derived struct also takes a list of its values in place of an object, and a map takes the last of two fields with one
-//! name. Here an object is an object at every level, no field stands twice, and what does not fit is told with its place.
-//! Only what a type takes as it was written, a raw value, may hold anything.
+//! A derived struct also takes a list of its values in place of an object, and a map takes the last of two fields with
+//! one name. Here an object is an object at every level, no field stands twice, and what does not fit is told with its
+//! place. Only what a type takes as it was written, a raw value, may hold anything.
 //!
-//! `At` wraps each part of serde: the deserializer, its visitors and their accesses. So every type with serde's own traits
-//! is read in this way.
+//! `At` wraps each part of serde: the deserializer, its visitors and their accesses. So every type with serde's own
+//! traits is read in this way.
 
 mod access;
 mod place;

@@ -1,8 +1,8 @@
 //! How many hints the relay sends per second: `scripts/bench relay`. What a route set costs an event: `scripts/bench
 //! routes`. What a worker holds in memory: `scripts/bench memory`.
 //!
-//! The relay is the deployed one. Its store is the simulator's, with an answer after [`STORE_TIME`], and its queue answers
-//! after [`QUEUE_TIME`]. So this measures how well a run uses its time, not how fast AWS is.
+//! The relay is the deployed one. Its store is the simulator's, with an answer after [`STORE_TIME`], and its queue
+//! answers after [`QUEUE_TIME`]. So this measures how well a run uses its time, not how fast AWS is.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a program for a terminal")]
 

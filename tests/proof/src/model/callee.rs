@@ -99,8 +99,8 @@ impl Calls {
         })
     }
 
-    /// A call was made that may have been done. `guarded` says that its pass still stands: a person who accepts another call
-    /// takes it away, also from a call under way, which is then one of those that the person accepted.
+    /// A call was made that may have been done. `guarded` says that its pass still stands: a person who accepts another
+    /// call takes it away, also from a call under way, which is then one of those that the person accepted.
     pub(super) fn doubtful(&mut self, call: OneCall<'_>, guarded: bool) {
         // Beyond that, more calls make no difference.
         self.made = (self.made + 1).min(self.accepted + 2);
@@ -111,7 +111,8 @@ impl Calls {
         doubt.documents.insert(call.document);
     }
 
-    /// Whether the callee answers that it did this before: it knows the key, or at the first call it means something else.
+    /// Whether the callee answers that it did this before: it knows the key, or at the first call it means something
+    /// else.
     pub(super) fn says_done_before(&self, call: OneCall<'_>, means_else: bool) -> bool {
         let document = call.at(call.document);
         let knows = |known: &Known| (known.server, known.key) == (document.server, call.key);
@@ -145,7 +146,8 @@ impl Calls {
         self.spent.insert(key);
     }
 
-    /// The next moment after `now` at which a callee forgets a key of this effect, or the window of its first call is over.
+    /// The next moment after `now` at which a callee forgets a key of this effect, or the window of its first call is
+    /// over.
     pub(super) fn forgets(&self, now: i64, documents: &[Option<Document>]) -> Option<i64> {
         let windows = documents.iter().flatten().filter_map(|document| match document.class {
             Class::Keyed { window } => Some(window.0),

@@ -79,8 +79,8 @@ impl Model {
     fn go_on(world: &mut World, state: &mut State, place: usize, answer: Answer) -> bool {
         let proc = state.procs[place];
         let view = *world.procs.view(proc);
-        // Two re-arms never draw the same interval in the same millisecond: the odds are one in tens of thousands, and the
-        // cost is a hint.
+        // Two re-arms never draw the same interval in the same millisecond: the odds are one in tens of thousands, and
+        // the cost is a hint.
         let rearms = view.role == Role::Relay && view.class == Class::Read;
         let draw = if rearms { state.rearms } else { 0 };
         let (outcome, disowned) = world.step(proc, answer, state.now, draw);
@@ -258,8 +258,8 @@ impl Model {
     }
 }
 
-/// What an operator's transaction does beyond what it may: it must be told in the trail, and the record must be as shown.
-/// `shown` is that record; nobody else has one.
+/// What an operator's transaction does beyond what it may: it must be told in the trail, and the record must be as
+/// shown. `shown` is that record; nobody else has one.
 fn overreach(world: &World, state: &State, shown: ItemId, slot: usize, domain: DomainId) -> Option<Rule> {
     if !shown.is_some() {
         return None;

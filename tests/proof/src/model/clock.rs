@@ -74,9 +74,9 @@ impl Model {
         held.into_iter().chain(windows).chain(ages).map(|moment| moment.saturating_add(1))
     }
 
-    /// A worker may be overtaken by any length of time, and so may an operator who looks at a record. A provider's request
-    /// may not: it would be another delivery. An operator's transaction names the time at which it is sent, so it may be
-    /// overtaken by the age of a zombie only.
+    /// A worker may be overtaken by any length of time, and so may an operator who looks at a record. A provider's
+    /// request may not: it would be another delivery. An operator's transaction names the time at which it is sent, so
+    /// it may be overtaken by the age of a zombie only.
     fn overtakes(&self, world: &World, state: &State) -> bool {
         let held = |proc: &&ProcId| {
             let view = world.procs.view(**proc);
@@ -87,8 +87,8 @@ impl Model {
     }
 }
 
-/// A dispatcher has looked at the clock and is about to call. It is not overtaken there: the platform ends its process long
-/// before another one may have the pass.
+/// A dispatcher has looked at the clock and is about to call. It is not overtaken there: the platform ends its process
+/// long before another one may have the pass.
 fn calls(world: &World, state: &State) -> bool {
     let calls = |proc: &ProcId| proc.is_some() && matches!(world.procs.view(*proc).class, Class::Deliver { .. });
     state.procs.iter().any(calls)

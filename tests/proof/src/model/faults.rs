@@ -25,8 +25,8 @@ pub enum Fault {
     Conflict,
     /// It shows the state before the last change.
     Stale,
-    /// Only the first of several messages is sent, or of several records is read. To the reader of another record this is the
-    /// same as [`Fault::Refused`], which is what the model gives it.
+    /// Only the first of several messages is sent, or of several records is read. To the reader of another record this
+    /// is the same as [`Fault::Refused`], which is what the model gives it.
     Partial,
     /// The handler fails, and another attempt may succeed.
     HandlerFails,

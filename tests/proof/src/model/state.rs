@@ -153,7 +153,8 @@ pub struct State {
     pub routed: bool,
     /// PENDING records that no handler wanted when asked since they were claimed or brought back, as bits by place.
     pub declined: u8,
-    /// Records that an operator had discarded, or that no handler had wanted, when the TTL removed them, as bits by place.
+    /// Records that an operator had discarded, or that no handler had wanted, when the TTL removed them, as bits by
+    /// place.
     pub given_up: u8,
     /// The TTL has removed something.
     pub expired: bool,

@@ -366,7 +366,8 @@ impl World {
             passes |= passes_of(write);
         }
         let (class, repeats) = (self.class(call, part), proc.repeats);
-        // The first dead letter of a record counts, even if its message is a copy: the one before was of an expired record.
+        // The first dead letter of a record counts, even if its message is a copy: the one before was of an expired
+        // record.
         let first = Clause::Absent(attribute::DEAD_LETTERS.into());
         let counts = |call: &Call| {
             matches!(call, Call::Write(write) if !write.condition.0.contains(&first)

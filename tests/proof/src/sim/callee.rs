@@ -1,7 +1,7 @@
 //! The third parties of a day: what they do when they are called, what they remember, and what must hold of each call.
 //!
-//! A callee of class `keyed` keeps a key together with its work, for its window and no longer. The others know no keys, so
-//! each call that they carry out is done once more.
+//! A callee of class `keyed` keeps a key together with its work, for its window and no longer. The others know no keys,
+//! so each call that they carry out is done once more.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -55,8 +55,8 @@ impl Verdict {
     }
 }
 
-/// Everything that is wrong, and the counts. It does not use `FactCount`, because it counts effects and not domain keys, and
-/// knows for each fact who acknowledged it and which record keeps it.
+/// Everything that is wrong, and the counts. It does not use `FactCount`, because it counts effects and not domain
+/// keys, and knows for each fact who acknowledged it and which record keeps it.
 pub fn check(inner: &Inner) -> (Verdict, BTreeSet<Violation>) {
     let mut state = FinalState::read(inner);
     let mut verdict = state.effect_counts;

@@ -57,8 +57,8 @@ pub struct Config {
     pub unrouted: Option<(i64, i64)>,
     /// Whether plans have effects, and events are forwarded.
     pub effects: bool,
-    /// Calls that a handler in another language does not take, in ten thousand. On a day with effects it plans the events
-    /// of some endpoints; `None` without it.
+    /// Calls that a handler in another language does not take, in ten thousand. On a day with effects it plans the
+    /// events of some endpoints; `None` without it.
     pub remote_busy: Option<u32>,
     /// Processes that find this handler slow, in ten thousand.
     pub remote_slow: u32,

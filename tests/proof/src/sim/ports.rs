@@ -78,7 +78,8 @@ impl Ports {
         Self { world: world.clone(), role, release, skew, patience, dead: Arc::default(), undisturbed: true }
     }
 
-    /// The durations of this process's release. The next release comes with more shards: it writes to all that are read.
+    /// The durations of this process's release. The next release comes with more shards: it writes to all that are
+    /// read.
     pub fn timing(&self) -> Timing {
         let timing = self.world.lock().config.timing;
         let shards = if self.release == Release::Next { timing.shards_read } else { timing.shards };
@@ -333,8 +334,8 @@ fn only_write(call: &Call) -> Option<&Write> {
     }
 }
 
-/// One write, as the store carries it out. A write that finds itself has been repeated by the store's client; it must say
-/// so, and change nothing more.
+/// One write, as the store carries it out. A write that finds itself has been repeated by the store's client; it must
+/// say so, and change nothing more.
 fn carry_out(inner: &mut Inner, now: i64, role: Role, release: Release, write: &Write) -> Written {
     let seen_at = inner.index_seen_at(now);
     let before = inner.tables.get(write.table, write.key.as_str()).cloned();

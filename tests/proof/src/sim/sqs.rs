@@ -18,7 +18,8 @@ pub struct QueueShape {
     pub visibility_timeout: Millis,
     /// How long a message is kept.
     pub retention: Millis,
-    /// How often a message may be received; the next time it goes to the dead-letter queue. `None` without such a queue.
+    /// How often a message may be received; the next time it goes to the dead-letter queue. `None` without such a
+    /// queue.
     pub receives_max: Option<u32>,
 }
 

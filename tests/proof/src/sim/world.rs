@@ -220,8 +220,8 @@ impl Inner {
         }
     }
 
-    /// Tells the third parties' books what a change means for them. An event may be forced only if no effect of its last
-    /// commit may still be done.
+    /// Tells the third parties' books what a change means for them. An event may be forced only if no effect of its
+    /// last commit may still be done.
     fn watch_effects(&mut self, change: &Changed) {
         let record = |item: &Option<Item>| Record::decode(&readable(item.as_ref()?)).ok();
         let (before, Some(after)) = (record(&change.before), record(&change.after)) else { return };

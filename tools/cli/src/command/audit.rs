@@ -328,9 +328,9 @@ impl Audit<'_> {
     }
 }
 
-/// The most sends by the relay that a record's time as PENDING allows. A send that failed, a failure of its handler and a dead
-/// letter bring the next one nearer than the relay's intervals say, but none brings it nearer than the pause after a failed
-/// send, apart from the hint of its ingress and each of its dead letters.
+/// The most sends by the relay that a record's time as PENDING allows. A send that failed, a failure of its handler and
+/// a dead letter bring the next one nearer than the relay's intervals say, but none brings it nearer than the pause
+/// after a failed send, apart from the hint of its ingress and each of its dead letters.
 fn resends_max(record: &Record, now: EpochMs, timing: &Timing) -> i64 {
     let until = match record.status {
         Status::Pending => Some(now),

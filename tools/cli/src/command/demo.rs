@@ -1,5 +1,5 @@
-//! `hookonce demo`: runs the whole inbox under racing, regrouped, forged and stale deliveries, and counts the results: in
-//! the tables, and outside at a receiver that loses answers and kills its callers.
+//! `hookonce demo`: runs the whole inbox under racing, regrouped, forged and stale deliveries, and counts the results:
+//! in the tables, and outside at a receiver that loses answers and kills its callers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ use crate::sender::{Delivered, Delivery, PROVIDER_ATTEMPTS_MAX, Sender, now_unix
 use crate::stack::{FunctionCalls, Functions, Servers, Stack, StackConfig};
 use crate::target::{self, DataFolder, Target, store_unavailable};
 
-/// How long the demo waits until every event is applied, in minutes. An event whose worker dies right after it has counted a
-/// failure is sent again after the visibility timeout, which is six minutes.
+/// How long the demo waits until every event is applied, in minutes. An event whose worker dies right after it has
+/// counted a failure is sent again after the visibility timeout, which is six minutes.
 const WAIT_MINUTES: u64 = 8;
 
 /// How often it counts meanwhile.
@@ -67,8 +67,8 @@ pub(crate) struct Arguments {
     /// Minutes to wait for the last event. If a handler is away for N minutes, allow at least 2 x N + 7.
     #[arg(long, default_value_t = WAIT_MINUTES, value_parser = clap::value_parser!(u64).range(1..=1_440))]
     wait_minutes: u64,
-    /// Kill the dispatcher this many times, each time right after the receiver has booked an invoice. The messages that it held come back after
-    /// six minutes.
+    /// Kill the dispatcher this many times, each time right after the receiver has booked an invoice. The messages that
+    /// it held come back after six minutes.
     #[arg(long, default_value_t = 0, conflicts_with = "url", value_parser = clap::value_parser!(u32).range(0..=KILLS_MAX))]
     kill: u32,
     /// Print JSON.

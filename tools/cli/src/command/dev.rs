@@ -48,7 +48,8 @@ pub(crate) struct Arguments {
     /// Public URL of a tunnel to this machine, such as `https://abc.ngrok.app`. It is the URL that providers sign.
     #[arg(long, value_name = "URL", value_parser = public_url)]
     public: Option<String>,
-    /// Keep each request to an endpoint as a file in this folder, for `hookonce verify --request`. Credentials in headers and addresses are not kept.
+    /// Keep each request to an endpoint as a file in this folder, for `hookonce verify --request`. Credentials in
+    /// headers and addresses are not kept.
     #[arg(long, value_name = "DIR", conflicts_with = "functions")]
     capture: Option<PathBuf>,
     /// Let another process run the functions, such as `cargo lambda watch` at http://127.0.0.1:9000.

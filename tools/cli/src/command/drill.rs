@@ -331,8 +331,8 @@ fn created(plan: &HandlerPlan) -> BTreeMap<ItemRef, &Item> {
     items.collect()
 }
 
-/// How much of a plan was compared that would create the same items and send the same effects. An item that it updates or
-/// deletes may have been changed by other events since.
+/// How much of a plan was compared that would create the same items and send the same effects. An item that it updates
+/// or deletes may have been changed by other events since.
 fn compared(plan: &HandlerPlan, created: &BTreeMap<ItemRef, &Item>) -> Finding {
     let is_left = |write: &&DomainWrite| write.action != Action::Check && !created.contains_key(&write.item());
     let left = plan.plan.writes.iter().find(is_left);

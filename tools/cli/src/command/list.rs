@@ -59,8 +59,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Says that there is no such endpoint. A removed one may still have records, so this asks only if there are none. Whoever may
-/// not read the documents is told nothing.
+/// Says that there is no such endpoint. A removed one may still have records, so this asks only if there are none.
+/// Whoever may not read the documents is told nothing.
 async fn tell_missing_endpoint(Arguments { filter, target, .. }: &Arguments) {
     let place = Place { folder: target.folder.clone(), stack: target.stack.clone() };
     let Some(Ok(id)) = filter.endpoint.as_deref().map(EndpointId::parse) else { return };
@@ -73,8 +73,8 @@ async fn tell_missing_endpoint(Arguments { filter, target, .. }: &Arguments) {
     }
 }
 
-/// Reads at least `limit` records that pass the filter, if there are as many: the latest ones, and some more. Each step goes
-/// back as many hours as all before it together, because a quiet stack has hours in which nothing came.
+/// Reads at least `limit` records that pass the filter, if there are as many: the latest ones, and some more. Each step
+/// goes back as many hours as all before it together, because a quiet stack has hours in which nothing came.
 ///
 /// # Errors
 /// [`Failure`] when the store does not answer.
@@ -174,8 +174,8 @@ fn failure(failed: &FailedAttempt) -> Value {
     json!({ "at_ms": failed.at.0, "code": failed.code })
 }
 
-/// How often it was tried, replays included: each failure, and what settled it and each generation before. Of the failures
-/// before a replay, a record keeps only the latest, and of a run that ended IGNORED, nothing.
+/// How often it was tried, replays included: each failure, and what settled it and each generation before. Of the
+/// failures before a replay, a record keeps only the latest, and of a run that ended IGNORED, nothing.
 pub(crate) fn tries(record: &Record) -> i64 {
     let kept = i64::try_from(record.failures.len()).unwrap_or(0);
     let tries = record.attempts.max(kept) + record.generation + i64::from(record.status == Status::Processed);

@@ -45,8 +45,8 @@ pub(crate) struct Destination {
     /// Endpoint of the local stack [default: the provider's only one].
     #[arg(long, value_name = "ID")]
     endpoint: Option<String>,
-    /// Further setting to sign with, such as public_url=https://... [default: the endpoint's settings]. A secret one is given
-    /// as `NAME=-` and read from standard input.
+    /// Further setting to sign with, such as public_url=https://... [default: the endpoint's settings]. A secret one is
+    /// given as `NAME=-` and read from standard input.
     #[arg(long, value_name = "NAME=VALUE")]
     setting: Vec<String>,
     /// Header to add, such as x-github-event:push; may be repeated.

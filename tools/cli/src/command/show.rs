@@ -100,12 +100,13 @@ struct Story {
     effects: Vec<(RecordKey, Option<Record>)>,
     /// The records that are left of the effects of earlier generations.
     earlier_effects: Vec<(RecordKey, Option<Record>)>,
-    /// What today's handlers would do with it. `None` for an envelope and an effect, and if the domain table is not known.
+    /// What today's handlers would do with it. `None` for an envelope and an effect, and if the domain table is not
+    /// known.
     plan: Option<Planned>,
     /// Whether handlers in other languages are called.
     calls_handlers: bool,
-    /// When it was applied before it was forced, by generation, as far as the domain keys are kept and today's plan names
-    /// them.
+    /// When it was applied before it was forced, by generation, as far as the domain keys are kept and today's plan
+    /// names them.
     applied_before: Vec<(i64, EpochMs)>,
     /// What is stored under the keys of the plan. `None` if nobody asked.
     items: Option<Vec<(ItemRef, Option<Item>)>>,

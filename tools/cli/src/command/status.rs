@@ -38,7 +38,8 @@ const OVERDUE: Millis = Millis::minutes(10);
 /// How many of the latest dead records of a shard are looked at, to say how many are effects.
 const DEAD_LOOKED_AT: usize = 1_000;
 
-/// Number of questions about each shard: pending records, those that wait, pending effects, dead records, and dead effects.
+/// Number of questions about each shard: pending records, those that wait, pending effects, dead records, and dead
+/// effects.
 const QUESTIONS: usize = 5;
 
 #[derive(Debug, Args)]
@@ -238,8 +239,8 @@ struct Depths {
 
 #[cfg(feature = "aws")]
 impl Depths {
-    /// Adds what CloudWatch says of the ages of messages. Where it does not answer, the alarms are not known either, and that is
-    /// told.
+    /// Adds what CloudWatch says of the ages of messages. Where it does not answer, the alarms are not known either,
+    /// and that is told.
     async fn with_ages(mut self, aws: &AwsStatus, now: EpochMs) -> Self {
         let depths = [&mut self.queue, &mut self.slow_queue, &mut self.effects_queue, &mut self.dead_letters];
         let ask = async |depth: &mut Depth| {

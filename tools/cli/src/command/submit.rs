@@ -1,7 +1,8 @@
 //! `hookonce submit`: hands an operation of your own to a Standard Webhooks endpoint, under an idempotency key.
 //!
 //! It is an ordinary delivery: signed with the endpoint's secret, sent through the gateway, stored by one conditional
-//! write. The key is the `webhook-id`, so a second submission is a duplicate, and its record says what became of the first.
+//! write. The key is the `webhook-id`, so a second submission is a duplicate, and its record says what became of the
+//! first.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -66,8 +67,8 @@ pub(crate) struct Arguments {
     place: Place,
 }
 
-/// What the operation becomes: the payload that Standard Webhooks recommends. It has no time of its own, so that the same
-/// submission always has the same bytes.
+/// What the operation becomes: the payload that Standard Webhooks recommends. It has no time of its own, so that the
+/// same submission always has the same bytes.
 #[derive(Debug, Serialize)]
 struct Payload<'a> {
     #[serde(rename = "type")]

@@ -16,8 +16,8 @@ use crate::failure::Failure;
 #[cfg(not(feature = "aws"))]
 use crate::target::without_aws;
 
-/// How many steps of a URL's path are shown, and how long they may be. What comes later, or is longer, may be a secret: that
-/// of Slack, Discord and Telegram is.
+/// How many steps of a URL's path are shown, and how long they may be. What comes later, or is longer, may be a secret:
+/// that of Slack, Discord and Telegram is.
 const STEPS_SHOWN: usize = 2;
 const STEP_BYTES_SHOWN: usize = 20;
 
@@ -28,8 +28,8 @@ const OPEN_HEADERS: [&str; 2] = ["accept", "user-agent"];
 /// line.
 const CREDENTIAL_WORDS: [&str; 7] = ["auth", "cookie", "key", "password", "secret", "sig", "token"];
 
-/// Whose addresses are secrets, by host and the beginning of the path, also where they are short: whoever knows one can call
-/// it. The ready-made documents whose credential is the address are others.
+/// Whose addresses are secrets, by host and the beginning of the path, also where they are short: whoever knows one can
+/// call it. The ready-made documents whose credential is the address are others.
 const SECRET_ADDRESSES: [(&str, &str); 7] = [
     ("discord.com", "api/webhooks/"),
     ("discordapp.com", "api/webhooks/"),
@@ -119,8 +119,8 @@ pub(crate) fn names_a_credential(name: &str) -> bool {
     CREDENTIAL_WORDS.iter().any(|word| name.contains(word))
 }
 
-/// Whether an address is, or holds, a secret: by whose it is, by a step or a value as long as a token, or by the name of a
-/// parameter.
+/// Whether an address is, or holds, a secret: by whose it is, by a step or a value as long as a token, or by the name
+/// of a parameter.
 pub(crate) fn is_secret_address(url: &str) -> bool {
     let ready = ready::all().iter().filter(|ready| matches!(ready.credential, ready::Credential::Url { .. }));
     let mut addresses = ready.filter_map(|ready| ready.document.url.as_deref());

@@ -1,5 +1,5 @@
-//! Documents that people write for a stack, one for each endpoint and each destination, and where they are kept: in a folder
-//! of this machine, or in Parameter Store. They may hold secrets.
+//! Documents that people write for a stack, one for each endpoint and each destination, and where they are kept: in a
+//! folder of this machine, or in Parameter Store. They may hold secrets.
 
 mod arguments;
 mod folder;
@@ -55,7 +55,8 @@ pub(crate) trait DocumentId: Display + Ord + Clone + Send + Sync + Sized + 'stat
     /// [`Failure::Usage`] with what is wrong.
     fn check(&self, document: &Self::Document) -> Result<Self::Checked, Failure>;
 
-    /// What else is printed of a document that was checked: the name of a value, and the value if the document is valid.
+    /// What else is printed of a document that was checked: the name of a value, and the value if the document is
+    /// valid.
     fn detail(checked: Option<&Self::Checked>) -> Option<(&'static str, Option<&str>)>;
 
     /// Hides what may be secret.

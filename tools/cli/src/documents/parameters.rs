@@ -1,7 +1,7 @@
 //! The documents of a deployed stack: one `SecureString` parameter each.
 //!
-//! Parameter Store refuses to create what exists, but has no other conditional write. A change therefore reads the version
-//! first, and finds in the version after its write whether another one came in between.
+//! Parameter Store refuses to create what exists, but has no other conditional write. A change therefore reads the
+//! version first, and finds in the version after its write whether another one came in between.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

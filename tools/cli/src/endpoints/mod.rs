@@ -83,12 +83,13 @@ pub(crate) struct Listing {
 
 /// Where endpoint documents are kept.
 pub(crate) trait EndpointStore: DocumentStore<EndpointId> {
-    /// The documents, valid or not, and what the index says of them. Leaves out endpoints above this number, or a few more.
+    /// The documents, valid or not, and what the index says of them. Leaves out endpoints above this number, or a few
+    /// more.
     fn look(&self, endpoints_max: usize) -> BoxFuture<'_, Result<Listing, Failure>>;
 
-    /// Lists ids in the index, before their documents are written. An id that is listed and has no endpoint is harmless,
-    /// so a writer that dies in between leaves nothing to repair. It is called again after that, because another writer of the
-    /// index may have died between two writes.
+    /// Lists ids in the index, before their documents are written. An id that is listed and has no endpoint is
+    /// harmless, so a writer that dies in between leaves nothing to repair. It is called again after that, because
+    /// another writer of the index may have died between two writes.
     fn list<'a>(&'a self, ids: &'a [EndpointId]) -> BoxFuture<'a, Result<(), Failure>>;
 
     /// Makes the index list every endpoint, and forget other ids. Ctrl-C ends it between two writes.

@@ -1,5 +1,5 @@
-//! A stand-in for the services of an account that are no part of a local stack: Parameter Store, STS, CloudWatch, Lambda, and
-//! the queues of destinations.
+//! A stand-in for the services of an account that are no part of a local stack: Parameter Store, STS, CloudWatch,
+//! Lambda, and the queues of destinations.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -43,8 +43,8 @@ pub(crate) struct Asked {
     pub(crate) authorization: String,
 }
 
-/// What a request meets in place of its usual answer, or before it. It is no fault of the proofs: a service of AWS answers
-/// with a code, and others change what it keeps.
+/// What a request meets in place of its usual answer, or before it. It is no fault of the proofs: a service of AWS
+/// answers with a code, and others change what it keeps.
 pub(crate) enum Interception {
     /// Nothing.
     Passed,

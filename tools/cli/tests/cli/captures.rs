@@ -1,5 +1,5 @@
-//! `dev --capture` keeps requests that `verify` can judge, `verify` takes a request in parts too, and `dev --public` works
-//! behind a tunnel.
+//! `dev --capture` keeps requests that `verify` can judge, `verify` takes a request in parts too, and `dev --public`
+//! works behind a tunnel.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

@@ -102,7 +102,8 @@ fn an_order_keeps_to_the_retention_of_its_stack() {
     assert_eq!(stack.show("evt_1")["state"], "DEAD");
 }
 
-/// The environment of someone who is not signed in, on a machine whose metadata service refuses: that of a container, say.
+/// The environment of someone who is not signed in, on a machine whose metadata service refuses: that of a container,
+/// say.
 fn signed_out(workspace: &Workspace, more: &[(&str, &str)]) -> Vec<(String, String)> {
     let empty = workspace.write("empty", b"");
     let files = [("AWS_CONFIG_FILE", empty.as_str()), ("AWS_SHARED_CREDENTIALS_FILE", &empty), ("HOME", "none")];

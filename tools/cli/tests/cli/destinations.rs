@@ -1,4 +1,5 @@
-//! `hookonce destination`, here and on a deployed stack: ready-made documents, documents of your own, and what a call says.
+//! `hookonce destination`, here and on a deployed stack: ready-made documents, documents of your own, and what a call
+//! says.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -1,4 +1,5 @@
-//! The part of the first deployment in which something is delivered is true: this types its commands, on a running stack.
+//! The part of the first deployment in which something is delivered is true: this types its commands, on a running
+//! stack.
 
 use std::process::Command;
 

@@ -72,7 +72,8 @@ fn pass(mut from: TcpStream, mut to: TcpStream) {
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// The message that carries its payload is the only copy until the worker stores it. After the redaction, nothing has a byte of it.
+/// The message that carries its payload is the only copy until the worker stores it. After the redaction, nothing has a
+/// byte of it.
 #[test]
 fn a_redaction_leaves_no_byte_of_a_delivery_that_came_during_an_outage() {
     let servers = Workspace::new();

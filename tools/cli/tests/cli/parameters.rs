@@ -1,4 +1,5 @@
-//! `hookonce endpoint --stack` against Parameter Store: what it writes, in which order, and who else may write meanwhile.
+//! `hookonce endpoint --stack` against Parameter Store: what it writes, in which order, and who else may write
+//! meanwhile.
 
 use std::process::{Child, Output};
 use std::sync::MutexGuard;

@@ -1,5 +1,5 @@
-//! A handler that is broken for a tenth of all events, from the first alarm to the last record, as the person on call works on
-//! it.
+//! A handler that is broken for a tenth of all events, from the first alarm to the last record, as the person on call
+//! works on it.
 
 use std::io::{BufReader, Write as _};
 use std::net::TcpListener;
@@ -44,8 +44,8 @@ pub(crate) fn serve(answer: impl Fn(&Value) -> Value + Send + Sync + 'static) ->
     url
 }
 
-/// Answers with the plan of each event: one item, in which the plan is counted. Until it is mended, it knows nothing to do
-/// with each tenth.
+/// Answers with the plan of each event: one item, in which the plan is counted. Until it is mended, it knows nothing to
+/// do with each tenth.
 fn handler(is_mended: &Arc<AtomicBool>) -> String {
     let is_mended = Arc::clone(is_mended);
     serve(move |asked| plan(asked, is_mended.load(Ordering::SeqCst)))

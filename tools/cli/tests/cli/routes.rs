@@ -117,7 +117,8 @@ fn a_set_that_names_a_table_which_the_stack_lacks_is_neither_valid_nor_deployed(
     }
 }
 
-/// A set may be deployed before what it names, so it stays valid. But nobody should wait for a day to learn of a misspelling.
+/// A set may be deployed before what it names, so it stays valid. But nobody should wait for a day to learn of a
+/// misspelling.
 #[test]
 fn a_destination_or_function_that_is_not_there_is_named_before_the_set_is_in_use() {
     const BILLING: &str = "arn:aws:lambda:eu-west-1:123456789012:function:billing:live";

@@ -1,5 +1,5 @@
-//! The runbook is true: this runs its `hookonce` commands in its order, on the running stack and on a named one, and looks for
-//! what it says that they print.
+//! The runbook is true: this runs its `hookonce` commands in its order, on the running stack and on a named one, and
+//! looks for what it says that they print.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -51,7 +51,8 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// The same command about the last hour, in which all records of the test came: to read days takes a test most of its time.
+/// The same command about the last hour, in which all records of the test came: to read days takes a test most of its
+/// time.
 fn narrowed(command: &str) -> String {
     let command = ["7d", "24h", "6h"]
         .iter()
@@ -75,7 +76,8 @@ fn run(stack: &Stack, variables: &[(String, String)], command: &str, options: &s
     let secret = if command.contains("--retire") { "whsec_of_the_day_after" } else { "whsec_of_the_next_day" };
     let ran = stack.workspace.run_with_environment_and_input(&words, variables, secret);
     // A drill may find something, a status is "no" while records are dead, a dry run may refuse one of several records,
-    // no record here is IGNORED or PENDING, no event has an effect, there are no routes, no secret is a day old, and no body has this hash.
+    // no record here is IGNORED or PENDING, no event has an effect, there are no routes, no secret is a day old, and no
+    // body has this hash.
     let no = [
         "drill",
         "status",

@@ -126,8 +126,8 @@ impl Workspace {
         child.wait_with_output().unwrap()
     }
 
-    /// Starts a stack of this folder's own and waits until other commands can find it. Its servers are the embedded ones,
-    /// unless `TEST_DYNAMODB_URL` and `TEST_SQS_URL` name others, as `scripts/real-backends test` does.
+    /// Starts a stack of this folder's own and waits until other commands can find it. Its servers are the embedded
+    /// ones, unless `TEST_DYNAMODB_URL` and `TEST_SQS_URL` name others, as `scripts/real-backends test` does.
     pub(crate) fn dev(&self, arguments: &[&str]) -> Running {
         self.dev_that_prints(arguments, &[], Stdio::null(), Stdio::inherit())
     }

@@ -1,5 +1,5 @@
-//! What others wrote is shown and never obeyed: no command passes a control character on to the terminal. And secrets: in
-//! no command line, and in files that only their owner reads.
+//! What others wrote is shown and never obeyed: no command passes a control character on to the terminal. And secrets:
+//! in no command line, and in files that only their owner reads.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

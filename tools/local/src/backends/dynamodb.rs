@@ -83,7 +83,8 @@ fn failed(source: dynoxide::DynoxideError) -> BackendError {
     BackendError::Database { source: Box::new(source) }
 }
 
-/// Creates the directory for its owner only, as it holds payloads, and locks it; `None` if another process has the lock.
+/// Creates the directory for its owner only, as it holds payloads, and locks it; `None` if another process has the
+/// lock.
 fn lock_directory(directory: &Path) -> io::Result<Option<File>> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);

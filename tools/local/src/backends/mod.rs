@@ -1,6 +1,7 @@
 //! Embedded DynamoDB and SQS: two servers on free loopback ports, each with its own thread and runtime.
 //!
-//! Both take only requests of this machine's programs that know the access key id of the run; see [`clients`](crate::clients).
+//! Both take only requests of this machine's programs that know the access key id of the run; see
+//! [`clients`](crate::clients).
 //!
 //! They do not share the caller's runtime, because the embedded DynamoDB runs `SQLite` on the thread that serves the
 //! request. On a shared runtime it would block the functions and distort every measured latency.

@@ -1,9 +1,9 @@
-//! The event source: polls a queue and invokes a function with batches of messages, as Lambda's event source mapping for
-//! SQS does with `ReportBatchItemFailures`.
+//! The event source: polls a queue and invokes a function with batches of messages, as Lambda's event source mapping
+//! for SQS does with `ReportBatchItemFailures`.
 //!
 //! It deletes messages that succeeded and does nothing else to a message. One that failed reappears when its visibility
-//! timeout ends, which the function may have changed. The queue counts the receives and moves it to the dead-letter queue
-//! in the end.
+//! timeout ends, which the function may have changed. The queue counts the receives and moves it to the dead-letter
+//! queue in the end.
 
 mod batch;
 
@@ -198,7 +198,8 @@ type ReceiveError = aws_sdk_sqs::error::SdkError<ReceiveMessageError>;
 
 /// Polls until it is stopped, then waits for the running invocations.
 ///
-/// It takes a slot before it receives messages: what cannot be processed yet stays in the queue, with no receive counted.
+/// It takes a slot before it receives messages: what cannot be processed yet stays in the queue, with no receive
+/// counted.
 async fn run<I: Invoke>(poller: Arc<Poller<I>>, mut stopping: Stopping) {
     let slots = Arc::new(Semaphore::new(usize::from(poller.config.concurrency_max)));
     let mut pause = Pause::default();

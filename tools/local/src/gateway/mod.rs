@@ -48,7 +48,8 @@ pub struct GatewayConfig {
     pub integration_timeout: Duration,
     /// How long the function may run.
     pub function_timeout: Duration,
-    /// The name under which a tunnel leads here. Requests under any other name than that and this machine's are refused.
+    /// The name under which a tunnel leads here. Requests under any other name than that and this machine's are
+    /// refused.
     pub public_host: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! Creates the stack's tables and queues through the SDK, as `CloudFormation` does on AWS.
 //!
-//! The calls work with the embedded backends, DynamoDB Local and `ElasticMQ`. They change nothing that is already right,
-//! so they run at every start.
+//! The calls work with the embedded backends, DynamoDB Local and `ElasticMQ`. They change nothing that is already
+//! right, so they run at every start.
 
 mod own;
 mod place;

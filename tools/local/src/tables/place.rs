@@ -18,8 +18,8 @@ pub struct Place {
 
 impl Place {
     /// The environment variables for functions that another process runs. `endpoints` is the folder of endpoint
-    /// documents, `destinations` that of destination documents, `routes` the file of the route set. The latter two need not
-    /// exist yet.
+    /// documents, `destinations` that of destination documents, `routes` the file of the route set. The latter two need
+    /// not exist yet.
     pub fn environment(&self, endpoints: &Path, destinations: &Path, routes: &Path) -> Vec<(&'static str, String)> {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let endpoints = endpoints.canonicalize().unwrap_or_else(|_| endpoints.to_owned());

@@ -137,8 +137,8 @@ async fn the_servers_are_on_loopback_and_gone_after_shutdown() {
     }
 }
 
-/// The tables and the queue of a developer belong to no web page, neither to one of another origin nor to one whose name
-/// points here, and to no program that does not know the access key id of the run.
+/// The tables and the queue of a developer belong to no web page, neither to one of another origin nor to one whose
+/// name points here, and to no program that does not know the access key id of the run.
 #[tokio::test]
 async fn the_embedded_servers_answer_only_who_knows_the_key_of_the_run() {
     let backends = Backends::start(DataLocation::Memory, NEVER).unwrap();

@@ -65,8 +65,8 @@ async fn duplicate_headers_are_joined_and_names_lower_cased() {
     assert!(head.contains(&format!("apigw-requestid: {request_id}")), "{head}");
 }
 
-/// Any page in this machine's browser can send requests to loopback. Its origin gives it away, or the name that it has made
-/// point here.
+/// Any page in this machine's browser can send requests to loopback. Its origin gives it away, or the name that it has
+/// made point here.
 #[tokio::test]
 async fn a_web_page_reaches_no_function() {
     let tunnelled = GatewayConfig { public_host: Some("abc.example".to_owned()), ..config() };

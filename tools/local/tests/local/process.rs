@@ -16,8 +16,8 @@ fn function(then: &str) -> (tempfile::TempDir, ProcessInvoke) {
     let folder = tempfile::tempdir().unwrap();
     let [source, binary] = ["source", "function"].map(|name| folder.path().join(name));
     std::fs::write(&source, format!("{RUNTIME}while take; do\n{then}\ndone\n")).unwrap();
-    // By another process: while this one has a file open for writing, a test beside this one may hand that on to a child, and
-    // then nobody can run it.
+    // By another process: while this one has a file open for writing, a test beside this one may hand that on to a
+    // child, and then nobody can run it.
     let installed = std::process::Command::new("install").args(["-m", "755"]).args([&source, &binary]).status();
     assert!(installed.unwrap().success());
     let environment = vec![("GREETING".to_owned(), "hello".to_owned())];

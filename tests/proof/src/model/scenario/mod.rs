@@ -53,8 +53,8 @@ pub struct DeliverySpec {
     pub id: &'static str,
     /// What it is.
     pub kind: Kind,
-    /// Its body: one character for each event; the character names the business fact, `a` or `b`. No handler wants any other.
-    /// Several characters of a single event are events that an older catalog claimed as one.
+    /// Its body: one character for each event; the character names the business fact, `a` or `b`. No handler wants any
+    /// other. Several characters of a single event are events that an older catalog claimed as one.
     pub body: &'static str,
     /// How often the provider makes it.
     pub attempts: u8,
@@ -99,8 +99,8 @@ pub struct Scenario {
     pub unrouted: bool,
     /// An event that the store can never take: it fits into no item.
     pub unstorable: Option<&'static str>,
-    /// The documents of the destination that each event has an effect for, one after the other; `None` where it is away. No
-    /// event has an effect if there are none.
+    /// The documents of the destination that each event has an effect for, one after the other; `None` where it is
+    /// away. No event has an effect if there are none.
     pub documents: Vec<Option<Document>>,
     /// How long an effect is tried.
     pub give_up_after: Millis,

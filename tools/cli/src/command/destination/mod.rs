@@ -1,4 +1,5 @@
-//! `hookonce destination`: manages where effects go, of the local stack or of a deployed one. Each is one JSON document.
+//! `hookonce destination`: manages where effects go, of the local stack or of a deployed one. Each is one JSON
+//! document.
 
 mod add;
 mod advice;

@@ -1,8 +1,8 @@
 //! `hookonce destination rotate`: replaces the secret of a destination.
 //!
-//! A function reads the document again within a minute, and until then it uses the old secret. So the callee takes both for
-//! that long, or an effect is refused. Where the secret is no part of the address, the callee stays the same one to the
-//! dispatcher, and a call in doubt is repeated with its key.
+//! A function reads the document again within a minute, and until then it uses the old secret. So the callee takes both
+//! for that long, or an effect is refused. Where the secret is no part of the address, the callee stays the same one to
+//! the dispatcher, and a call in doubt is repeated with its key.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,8 +24,8 @@ const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Key "];
 pub(crate) struct Arguments {
     /// Destination id.
     id: String,
-    /// `-`: read the new secret from standard input; a terminal asks for it. Without this, a signing secret is generated and
-    /// printed.
+    /// `-`: read the new secret from standard input; a terminal asks for it. Without this, a signing secret is
+    /// generated and printed.
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<SecretOption>,
     /// Header that holds the secret, if the document has several.

@@ -1,9 +1,9 @@
 //! `hookonce destination test`: one call, and what its answer means.
 //!
-//! The call is made as the dispatcher makes it, with a key of its own, and nothing repeats it. By default it is a POST of a
-//! small payload that means nothing to most callees, so a refusal shows that address, TLS and credential are right; a queue
-//! stores it, and a function runs with it. It comes from this machine: whether the functions can reach a private address is
-//! not shown, and neither is what the dispatcher's role may do.
+//! The call is made as the dispatcher makes it, with a key of its own, and nothing repeats it. By default it is a POST
+//! of a small payload that means nothing to most callees, so a refusal shows that address, TLS and credential are
+//! right; a queue stores it, and a function runs with it. It comes from this machine: whether the functions can reach a
+//! private address is not shown, and neither is what the dispatcher's role may do.
 
 use std::path::PathBuf;
 

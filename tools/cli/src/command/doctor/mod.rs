@@ -123,7 +123,8 @@ async fn local(place: &Place) -> Vec<Check> {
     checks
 }
 
-/// The compiler is new enough to build hookonce, or a project of your own. Its absence is no problem to who only runs it.
+/// The compiler is new enough to build hookonce, or a project of your own. Its absence is no problem to who only runs
+/// it.
 fn rustc(version: Option<String>) -> Result<String, Failure> {
     let Some(version) = version else {
         return Ok("not found; only a build needs it: https://rustup.rs".to_owned());

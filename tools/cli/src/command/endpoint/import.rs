@@ -1,8 +1,8 @@
 //! `hookonce endpoint import`: adds many endpoints from a file.
 //!
 //! All of them are checked before the first one is written. The index of ids is written first, then each document. An
-//! endpoint that is there already, with the same document, is left alone: so a run that was stopped goes on when the command
-//! is run again.
+//! endpoint that is there already, with the same document, is left alone: so a run that was stopped goes on when the
+//! command is run again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

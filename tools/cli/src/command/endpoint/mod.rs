@@ -68,9 +68,9 @@ pub(crate) struct Add {
     /// What to do while DynamoDB is down: ask the provider to retry, or accept once the event is in the queue.
     #[arg(long, default_value = "reject", value_parser = word(OnStoreOutage::ALL, OnStoreOutage::as_str))]
     on_store_outage: OnStoreOutage,
-    /// What to do when a known event id arrives with a different body: treat it as a duplicate, or keep the new body as a
-    /// DEAD record [default: quarantine if the provider's signature leaves the body free or it may give one id to several
-    /// events, otherwise duplicate].
+    /// What to do when a known event id arrives with a different body: treat it as a duplicate, or keep the new body as
+    /// a DEAD record [default: quarantine if the provider's signature leaves the body free or it may give one id to
+    /// several events, otherwise duplicate].
     #[arg(long, value_parser = word(OnBodyMismatch::ALL, OnBodyMismatch::as_str))]
     on_body_mismatch: Option<OnBodyMismatch>,
     #[command(flatten)]

@@ -1,8 +1,8 @@
 //! `hookonce endpoint rotate`: changes a secret in two steps, so that no delivery is refused in between.
 //!
-//! The first step adds the new secret in front of the older ones. Between the two, the provider is told, and retries that
-//! it signed before may still arrive. The second step removes the older secrets once no delivery uses them any more. Each
-//! record holds the place of the secret that verified it, so the records say when that is.
+//! The first step adds the new secret in front of the older ones. Between the two, the provider is told, and retries
+//! that it signed before may still arrive. The second step removes the older secrets once no delivery uses them any
+//! more. Each record holds the place of the secret that verified it, so the records say when that is.
 
 use clap::Args;
 use hookonce_protocol::key::EndpointId;
@@ -42,7 +42,8 @@ const PAGE: usize = 1_000;
 pub(crate) struct Arguments {
     /// Endpoint id.
     id: String,
-    /// `-`: read the new secret from standard input; a terminal asks for it. Without this, one is generated and printed.
+    /// `-`: read the new secret from standard input; a terminal asks for it. Without this, one is generated and
+    /// printed.
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<SecretOption>,
     /// Remove every older secret at once: for a leaked secret. Functions stop accepting it within 5 minutes.
@@ -150,7 +151,8 @@ enum OlderUse {
     NoDelivery,
     /// It has more than are read. None of those that were read used an older one.
     TooMany { deliveries: usize },
-    /// There are more entries of other endpoints than are looked through. No use of an older one is among those that were.
+    /// There are more entries of other endpoints than are looked through. No use of an older one is among those that
+    /// were.
     TooBusy { deliveries: usize },
     /// Deliveries came, and all used the newest.
     Silent { deliveries: usize },

@@ -21,8 +21,9 @@ use crate::sender::now_unix;
 /// What the request consists of.
 #[derive(Debug, Args)]
 pub(super) struct RequestArguments {
-    /// Captured request as JSON, as `hookonce dev --capture` keeps it; `-` reads standard input. Fields: provider, method,
-    /// url, headers, body_base64, now_unix and secrets, or endpoint; optional: settings, schemes, tolerance_seconds.
+    /// Captured request as JSON, as `hookonce dev --capture` keeps it; `-` reads standard input. Fields: provider,
+    /// method, url, headers, body_base64, now_unix and secrets, or endpoint; optional: settings, schemes,
+    /// tolerance_seconds.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["header", "body", "curl", "method", "url", "at"])]
     request: Option<PathBuf>,
     /// Endpoint to take provider, secrets and settings from, in the local stack or in --stack.
@@ -58,8 +59,8 @@ fn moment(text: &str) -> Result<i64, String> {
 }
 
 impl RequestArguments {
-    /// The request, with what its endpoint holds, and the credentials that were withheld from the capture and are none of
-    /// the endpoint's.
+    /// The request, with what its endpoint holds, and the credentials that were withheld from the capture and are none
+    /// of the endpoint's.
     ///
     /// # Errors
     /// [`Failure::Usage`] when parts are missing, all of which it names, or cannot be read.
@@ -147,8 +148,8 @@ impl RequestArguments {
         Ok(fields)
     }
 
-    /// The origin that the inbox takes a request to have: the public one of the running local stack, or else the name in
-    /// the Host header, which a gateway reports without a port.
+    /// The origin that the inbox takes a request to have: the public one of the running local stack, or else the name
+    /// in the Host header, which a gateway reports without a port.
     fn origin(&self, host: &str) -> String {
         let running = self.place.stack.is_none().then(|| self.place.folder.running().ok()).flatten();
         let name = host.rsplit_once(':').map_or(host, |(name, _port)| name);
