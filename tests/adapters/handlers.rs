@@ -63,11 +63,16 @@ async fn each_answer_of_a_url_means_what_it_says() {
 async fn each_answer_of_lambda_means_what_it_says() {
     let failed =
         |kind: &str| Reaction::Answer(answer("{\"errorMessage\":\"boom\"}").with_header("x-amz-function-error", kind));
+    let named = |status: u16, error: &str| {
+        HttpMessage::reply((&format!("{status} -"), "{}")).with_header("x-amzn-errortype", error)
+    };
     for (reaction, expected) in [
         (Reaction::Answer(answer("{}")), "{}"),
         (failed("Handled"), "crashed"),
         (failed("Unhandled"), "crashed"),
         (status(400), "crashed"),
+        (Reaction::Answer(named(400, "InvalidRequestContentException:http://internal")), "crashed"),
+        (Reaction::Answer(named(400, "SnapStartException")), "away"),
         (status(413), "crashed"),
         (status(415), "crashed"),
         (Reaction::Break(answer("{\"fact\":\"in_1\"}")), "away"),

@@ -101,6 +101,16 @@ async fn a_handler_that_hangs_several_times_in_a_row_rests() {
     }
 }
 
+/// Connecting to it takes two seconds, and fails. Each batch with one of its events would wait so long.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_is_slow_to_be_away_rests() {
+    let handlers = FakeHandlers::new(|_| Reaction::AwayAfter(Duration::from_secs(2)));
+    let (parts, long) = (worker(&handlers), Duration::from_mins(1));
+    for calls in [1, 1, 1, 1, 1, 0] {
+        assert_eq!(planned_by(&parts, EpochMs(0), long).await, (Planned::HandlerAway, calls));
+    }
+}
+
 /// Its calls that hang use up its concurrency, so others are throttled at once.
 #[tokio::test(start_paused = true)]
 async fn a_throttled_call_does_not_hide_that_a_handler_hangs() {

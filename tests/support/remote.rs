@@ -14,6 +14,8 @@ pub(crate) enum Reaction {
     Answers(Value),
     /// Cannot be reached.
     Away,
+    /// Cannot be reached, which takes this long to find out.
+    AwayAfter(Duration),
     /// Crashes.
     Crashes,
     /// Answers more than a handler may.
@@ -63,6 +65,10 @@ impl CallHandler for FakeHandlers {
             let answer = match reaction {
                 Reaction::Answers(answer) => answer,
                 Reaction::Away => return Err(CallError::Away("the test says so".into())),
+                Reaction::AwayAfter(length) => {
+                    tokio::time::sleep(length).await;
+                    return Err(CallError::Away("the test says so".into()));
+                }
                 Reaction::TooLong => return Err(CallError::TooLong),
                 Reaction::Crashes => return Err(CallError::Crashed("the test says so".into())),
                 Reaction::Slow(length, answer) => {

@@ -4,8 +4,51 @@
 //! computed: an empty list would acknowledge everything.
 //!
 //! A project with handlers of its own builds its own worker from this crate: it implements [`handler::Handler`] and
-//! passes its handlers to `run`. What a handler is written with is here, too: [`plan`], [`key`], [`item`] and
-//! [`mod@write`].
+//! passes its handlers to `run`. What a handler is written with is here, too: [`plan`], [`key`], [`item`],
+//! [`mod@write`], [`place`] for tables of your own, and [`effect`].
+//!
+//! ```
+//! use hookonce_worker::effect::Effect;
+//! use hookonce_worker::handler::{Handler, HandlerError};
+//! use hookonce_worker::key::DomainKey;
+//! use hookonce_worker::place::{ItemRef, TableAlias};
+//! use hookonce_worker::plan::{DomainWrite, Event, Plan, Snapshot};
+//! use hookonce_worker::write::Change;
+//!
+//! /// Counts what is taken from the stock of an article, in a table of its own, and tells the shop when it is empty.
+//! #[derive(Debug)]
+//! struct Stock {
+//!     table: TableAlias,
+//! }
+//!
+//! impl Handler for Stock {
+//!     type Fact = String;
+//!
+//!     fn name(&self) -> &'static str {
+//!         "stock"
+//!     }
+//!
+//!     fn recognise(&self, event: &Event) -> Result<Option<String>, HandlerError> {
+//!         Ok(String::from_utf8(event.body.clone()).ok())
+//!     }
+//!
+//!     fn domain_key(&self, article: &String) -> DomainKey {
+//!         DomainKey::of([article])
+//!     }
+//!
+//!     fn reads(&self, _: &Event, article: &String) -> Vec<ItemRef> {
+//!         vec![ItemRef::own(self.table, [("article", article.as_str().into())])]
+//!     }
+//!
+//!     fn plan(&self, event: &Event, article: &String, snapshot: &Snapshot) -> Result<Plan, HandlerError> {
+//!         let Some(item) = self.reads(event, article).pop() else { return Ok(Plan::default()) };
+//!         let left = snapshot.number(&item, "left") - 1;
+//!         let empty = (left == 0).then(|| Effect::json("empty", "shop", article)).transpose()?;
+//!         let write = DomainWrite::update(item, vec![Change::Set("left".into(), left.into())]);
+//!         Ok(Plan::default().with(write.as_seen(snapshot, "left")).with_effect(empty))
+//!     }
+//! }
+//! ```
 
 pub mod handlers;
 #[cfg(feature = "account")]
@@ -22,7 +65,7 @@ use hookonce_runtime::process::{Received, WorkerParts, respond};
 use hookonce_runtime::route::{Asked, Routes};
 use hookonce_runtime::telemetry::{Counts, Telemetry};
 
-pub use hookonce_protocol::{item, key, plan, write};
+pub use hookonce_protocol::{effect, item, key, place, plan, write};
 pub use hookonce_runtime::handler;
 #[cfg(feature = "account")]
 pub use {lambda_runtime::Error, start::run};

@@ -17,8 +17,7 @@ use crate::telemetry::NAMESPACE;
 /// The prefix of all hookonce variables. An unknown variable with this prefix is an error.
 pub const PREFIX: &str = "HOOKONCE_";
 
-/// All variables of all functions. One environment may serve all of them, so only a name that none reads is a
-/// misspelling.
+/// All variables of all functions. One environment may serve all, so only a name that none reads is a misspelling.
 pub const VARIABLES: &[&str] = &[
     "HOOKONCE_ACCEPT_AGE_DAYS",
     "HOOKONCE_ATTEMPTS_MAX",

@@ -7,7 +7,14 @@ rm -rf "$data"
 mkdir -p target
 make --silent dev port=0 data="$data" >target/stack.log 2>&1 &
 stack=$!
-trap 'kill "$stack" 2>/dev/null && wait "$stack" || true' EXIT
+finish() {
+    status=$?
+    kill "$stack" 2>/dev/null && wait "$stack" || true
+    [ "$status" = 0 ] || cat target/stack.log >&2
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 hookonce() {
     cargo hookonce "$@" --data "$data"
@@ -19,7 +26,6 @@ soon() {
     until "$@"; do
         tries=$((tries - 1))
         if [ "$tries" = 0 ] || ! kill -0 "$stack" 2>/dev/null; then
-            cat target/stack.log >&2
             exit 1
         fi
         sleep 0.2

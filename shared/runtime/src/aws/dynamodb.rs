@@ -19,6 +19,7 @@ use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
+use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Found, attribute, journal_shard};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::{Action, Table, Write};
@@ -255,8 +256,8 @@ impl<A: Ambient> DynamoStore<A> {
         each
     }
 
-    /// Whether a user table has another key than is named of it, because it was created anew. Asks DynamoDB, for the
-    /// next plan, too.
+    /// Whether a user table may have another key than is named of it, because it was created anew. Asks DynamoDB, for
+    /// the next plan, too. If DynamoDB does not answer, it may: an event must not die of that.
     async fn another_key<'a>(&self, named: impl Iterator<Item = (Table, &'a Key)>) -> bool {
         let mut keys: BTreeMap<TableAlias, Vec<&Key>> = BTreeMap::new();
         for (table, key) in named {
@@ -266,9 +267,8 @@ impl<A: Ambient> DynamoStore<A> {
         }
         for (alias, keys) in keys {
             let Some(table) = self.own_tables.get(&alias) else { continue };
-            if let Ok(schema) = table.schema_anew(&self.client).await
-                && !keys.iter().all(|key| schema.is_of(key))
-            {
+            let schema = table.schema_anew(&self.client).await;
+            if !schema.is_ok_and(|schema| keys.iter().all(|key| schema.is_of(key))) {
                 return true;
             }
         }
@@ -323,9 +323,15 @@ impl<A: Ambient> Store for DynamoStore<A> {
             Err(error) => match error.as_service_error() {
                 Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
                     let reasons = self.cancellation_reasons(writes, cancelled.cancellation_reasons());
-                    let is_invalid = reasons.contains(&CancellationReason::Invalid);
-                    let is_denied =
-                        is_invalid && self.another_key(writes.iter().map(|write| (write.table, &write.key))).await;
+                    // A record that has moved on, or a fact that is applied, says more than a key that is refused.
+                    let is_settled = writes.iter().zip(&reasons).any(|(write, reason)| {
+                        matches!(write.table, Table::Inbox | Table::Domain)
+                            && !matches!(write.purpose, Purpose::DomainWrite | Purpose::DomainCheck)
+                            && *reason == CancellationReason::ConditionFailed
+                    });
+                    let is_denied = !is_settled
+                        && reasons.contains(&CancellationReason::Invalid)
+                        && self.another_key(writes.iter().map(|write| (write.table, &write.key))).await;
                     if is_denied { Committed::Denied } else { Committed::Cancelled(reasons) }
                 }
                 Some(service) if service.code() == Some(VALIDATION_EXCEPTION) => {

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::https::read;
-use super::lambda::{Invocation, LambdaClient, NotInvoked};
+use super::lambda::{ERROR_TYPE, Invocation, LambdaClient, NotInvoked};
 use crate::destination::{
     ANSWER_BYTES_MAX, Answer, Attempt, Caller, Destination, HttpCaller, QueueTarget, Target, Trouble, function_event,
     queue_message,
@@ -30,9 +30,6 @@ const MESSAGE_FAULTS: [&str; 3] = ["InvalidMessageContents", "InvalidParameterVa
 
 /// What Lambda says about the event itself.
 const EVENT_FAULT: &str = "InvalidRequestContentException";
-
-/// The header in which Lambda names an error, perhaps with an address after a colon.
-const ERROR_TYPE: &str = "x-amzn-errortype";
 
 /// The header in which Lambda names an invocation. The function's log has the same id.
 const REQUEST_ID: &str = "x-amzn-requestid";

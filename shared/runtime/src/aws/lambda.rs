@@ -24,6 +24,13 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// the function or the service: it is missing, not ready, throttled, not permitted, or out of order.
 const REFUSED: [u16; 3] = [400, 413, 415];
 
+/// The errors with status 400 that are about the request. Others are about the function, such as `SnapStartException`.
+/// <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html#API_Invoke_Errors>
+const REQUEST_ERRORS: [&str; 2] = ["InvalidRequestContentException", "InvalidParameterValueException"];
+
+/// The header in which Lambda names an error. A colon and an address may follow.
+pub(super) const ERROR_TYPE: &str = "x-amzn-errortype";
+
 /// How a function is invoked.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Invocation {
@@ -106,7 +113,9 @@ impl CallHandler for LambdaHandlers {
                 NotInvoked::Unanswered(error) => CallError::Away(error.into()),
             })?;
             let status = response.status().as_u16();
-            if REFUSED.contains(&status) {
+            let error = response.headers().get(ERROR_TYPE).and_then(|error| error.split(':').next());
+            let about_request = error.is_none_or(|error| status != 400 || REQUEST_ERRORS.contains(&error));
+            if REFUSED.contains(&status) && about_request {
                 return Err(CallError::Crashed(refusal(status)));
             }
             if !response.status().is_success() {

@@ -63,7 +63,7 @@ impl Conversation<'_> {
             HandlerAnswer::Reads { .. } => {
                 Err(self.malformed(&MalformedAnswer::new("reads", "was sent before; the second answer must be a plan")))
             }
-            HandlerAnswer::Plan { fact: again, .. } if again != fact => {
+            HandlerAnswer::Plan { fact: again, .. } if self.handling.fact.is_none() && again != fact => {
                 tracing::warn!(record.key = %self.event.record, handler = %self.handling.target,
                     "the handler named another fact in its second answer");
                 Err(Planned::Failed(Failure::retryable(Code::HandlerFactChanged)))
@@ -126,9 +126,10 @@ impl Conversation<'_> {
         let (length, moment) = (began.elapsed(), (self.calls.moment)());
         match &called {
             // Throttled at once, perhaps because other calls hang or take long: it says nothing about the handler.
-            Ok(Err(CallError::Away(_))) => {}
+            Ok(Err(CallError::Away(_))) if length < HELD_MIN => {}
             ended => {
-                let hangs = length >= HELD_MIN && matches!(ended, Err(_) | Ok(Err(CallError::Crashed(_))));
+                let failed = matches!(ended, Err(_) | Ok(Err(CallError::Crashed(_) | CallError::Away(_))));
+                let hangs = length >= HELD_MIN && failed;
                 turn.learn(!hangs, moment);
                 let length = Millis(i64::try_from(length.as_millis()).unwrap_or(i64::MAX));
                 self.handlers.took(target, length, moment.now);

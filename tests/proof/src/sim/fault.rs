@@ -112,7 +112,7 @@ impl CallEdge {
             SimFault::Conflict => !matches!(self.purpose, CallPurpose::Other(_)),
             // A read whose reply is lost or late counts as refused.
             SimFault::ReplyLost | SimFault::Late => self.changes,
-            _ => true,
+            SimFault::Refused | SimFault::CrashBefore | SimFault::CrashAfter | SimFault::CrashDuring => true,
         }
     }
 }

@@ -214,7 +214,8 @@ impl Drill {
             }
             Planned::Several { .. } => Ok(if settled { Finding::Same } else { Finding::WouldApply }),
             Planned::Failed(failure) => Ok(Finding::Fails(self.of_handler(record, &failure.code))),
-            Planned::Unavailable | Planned::CallsUsedUp | Planned::HandlerSlow => Err(store_unavailable()),
+            Planned::CallsUsedUp => Ok(Finding::Fails(self.of_handler(record, "it has used up its calls"))),
+            Planned::Unavailable | Planned::HandlerSlow => Err(store_unavailable()),
             Planned::TableAway => Err(Failure::unavailable(
                 "a table that a handler uses is missing or cannot be read",
                 "docs/errors/TABLE_UNAVAILABLE.md says more; --log info shows what DynamoDB answered",

@@ -38,8 +38,7 @@ const OVERDUE: Millis = Millis::minutes(10);
 /// How many of the latest dead records of a shard are looked at, to say how many are effects.
 const DEAD_LOOKED_AT: usize = 1_000;
 
-/// Number of questions about each shard: pending records, those that wait, pending effects, dead records, and dead
-/// effects.
+/// Questions about each shard: pending records, those that wait, pending effects, dead records, and dead effects.
 const QUESTIONS: usize = 5;
 
 #[derive(Debug, Args)]

@@ -231,7 +231,7 @@ async fn queues(config: &SdkConfig, outputs: &Outputs) -> [Check; 4] {
     let (slow, effects) = futures::join!(slow, effects);
     let letters = match &hints {
         Ok(hints) => dead_letters(config, hints.dead_letter_queue.as_deref()).await,
-        Err(_) => Err(Failure::unavailable("nobody knows its name", "see what is said about the queue")),
+        Err(_) => Err(Failure::unavailable("its name is unknown", "fix the check `queue` first")),
     };
     let named = [("queue", hints), ("slow queue", slow), ("effects queue", effects), ("dead-letter queue", letters)];
     named.map(|(what, found)| Check::new(what, found.map(|it| format!("{} message(s) wait", it.messages))))
