@@ -22,10 +22,9 @@ hookonce() {
 
 # Tries a command for a minute, until it succeeds.
 soon() {
-    tries=300
+    end=$(($(date +%s) + 60))
     until "$@"; do
-        tries=$((tries - 1))
-        if [ "$tries" = 0 ] || ! kill -0 "$stack" 2>/dev/null; then
+        if [ "$(date +%s)" -ge "$end" ] || ! kill -0 "$stack" 2>/dev/null; then
             exit 1
         fi
         sleep 0.2
