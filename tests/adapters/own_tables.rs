@@ -1,12 +1,16 @@
 //! What the store makes of every description of a user table.
 
-use hookonce_protocol::call::Unavailable;
-use hookonce_protocol::place::{KeyAttribute, KeyKind, KeySchema, TableAlias};
+use hookonce_protocol::call::{CancellationReason, Committed, Unavailable};
+use hookonce_protocol::ingress::claim_write;
+use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
+use hookonce_protocol::plan::{DomainWrite, Plan};
+use hookonce_protocol::write::Change;
 use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::port::Store as _;
 use serde_json::{Value, json};
 
 use super::{AMPLE, Case, STORE, error, failing, means, store_at};
+use crate::fixtures::a_record;
 use crate::scripted::{Reaction, ScriptedServer};
 
 fn orders() -> TableAlias {
@@ -76,4 +80,34 @@ async fn a_key_is_asked_for_until_it_is_known_and_then_no_more() {
     assert_eq!(server.requests().len(), 3);
     assert_eq!(store.key_schema(TableAlias::parse("unknown").unwrap(), &[]).await, Ok(None));
     assert_eq!(server.requests().len(), 3, "nothing is asked for a table that the configuration does not have");
+}
+
+/// The table may have been created anew, which only DynamoDB knows. Until it says so, no event dies of a refused key, and
+/// one that is applied already is known as that.
+#[tokio::test]
+async fn a_refused_key_is_final_only_if_the_table_still_has_it() {
+    let claim = claim_write(&a_record("in#shop#evt_1"));
+    let own = DomainWrite::update(ItemRef::own(orders(), [("a", "1".into())]), vec![Change::Add("n".into(), 1)]);
+    let writes: Vec<_> = [claim].into_iter().chain(Plan::default().with(own).into_writes()).collect();
+    let unanswered = || error(400, &format!("{STORE}#AccessDeniedException"));
+    let [same, other] = [table(&[("a", "HASH")], &[("a", "S")]), table(&[("b", "HASH")], &[("b", "S")])];
+    let refused = [CancellationReason::None, CancellationReason::Invalid];
+    let settled = [CancellationReason::ConditionFailed, CancellationReason::Invalid];
+    for (first, described, expected, requests) in [
+        ("None", same, Committed::Cancelled(refused.to_vec()), 2),
+        ("None", other.clone(), Committed::Denied, 2),
+        ("None", unanswered(), Committed::Denied, 2),
+        ("ConditionalCheckFailed", other, Committed::Cancelled(settled.to_vec()), 1),
+    ] {
+        let code = format!("{STORE}#TransactionCanceledException");
+        let cancelled =
+            json!({ "__type": code, "CancellationReasons": [{"Code": first}, {"Code": "ValidationError"}] });
+        let server = ScriptedServer::start(move |_, request| match request.asks_for("DescribeTable") {
+            true => described.clone(),
+            false => (400, cancelled.to_string()).into(),
+        });
+        let server = server.await;
+        assert_eq!(with_orders(store_at(&server, AMPLE)).commit(&writes).await, expected, "{first}");
+        assert_eq!(server.requests().len(), requests);
+    }
 }

@@ -448,3 +448,19 @@ async fn a_route_may_name_the_fact() {
     assert_eq!(tables.record("#msg_2").last_error.as_deref(), Some("FACT_MISSING"));
     assert_eq!(handlers.requests().len(), 1);
 }
+
+/// The route's name counts, so a handler may name a fact in one round only.
+#[tokio::test]
+async fn where_a_route_names_the_fact_the_rounds_of_a_handler_need_not_agree() {
+    let (mut harness, _) = harness(|request| {
+        let mut answer = count_in_two_rounds(request);
+        answer.as_object_mut().unwrap().retain(|field, _| field != "fact" || request["items"][0].is_null());
+        Reaction::Answers(answer)
+    })
+    .await;
+    let route = json!({ "name": "count", "consumer": "billing", "fact": ["$.fact"], "handler": {"lambda": "count"} });
+    harness.routes.as_mut().unwrap().put(&json!({ "version": 1, "otherwise": "ignore", "routes": [route] }));
+    harness.deliver(&count("msg_1", "a")).await;
+    harness.settle().await;
+    assert_eq!(harness.tables().await.record("#msg_1").outcome, Some(Outcome::Applied));
+}

@@ -56,7 +56,7 @@ struct By {
 
 /// Whether nothing was lost, doubled or killed that should not be.
 pub(crate) fn test(language: Language, embedded: bool) -> Outcome<bool> {
-    language.is_built()?;
+    language.must_be_built()?;
     fresh_folder(Path::new(DATA))?;
     let hookonce = build_hookonce()?;
     build_functions()?;

@@ -129,8 +129,8 @@ impl Language {
         }
     }
 
-    /// Whether the sample handlers can run.
-    pub(crate) fn is_built(self) -> Outcome {
+    /// Fails unless the sample handlers can run.
+    pub(crate) fn must_be_built(self) -> Outcome {
         if self == Self::Typescript && !Path::new("clients/typescript/dist").exists() {
             return Err("scripts/check clients builds the handlers; run it first".to_owned());
         }
@@ -139,7 +139,7 @@ impl Language {
 
     /// Writes the routes to the handlers, and returns the options that run them.
     fn prepare(self) -> Outcome<Vec<String>> {
-        self.is_built()?;
+        self.must_be_built()?;
         write(&data("routes.json"), routes(|handler| handler))?;
         let option = |(handler, _): (&str, &str)| format!("--handler={handler}={}", self.troubled(handler));
         let options = HANDLERS.map(option).into_iter().chain(["--handler-watch=clients/python/src".to_owned()]);

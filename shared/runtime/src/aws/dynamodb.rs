@@ -318,6 +318,7 @@ impl<A: Ambient> Store for DynamoStore<A> {
         let Some(actions) = writes.iter().map(|write| self.action(write)).collect::<Option<Vec<_>>>() else {
             return Committed::Invalid;
         };
+        let named = writes.iter().map(|write| (write.table, &write.key));
         match self.client.transact_write_items().set_transact_items(Some(actions)).send().await {
             Ok(_) => Committed::Applied,
             Err(error) => match error.as_service_error() {
@@ -325,22 +326,19 @@ impl<A: Ambient> Store for DynamoStore<A> {
                     let reasons = self.cancellation_reasons(writes, cancelled.cancellation_reasons());
                     // A record that has moved on, or a fact that is applied, says more than a key that is refused.
                     let is_settled = writes.iter().zip(&reasons).any(|(write, reason)| {
-                        matches!(write.table, Table::Inbox | Table::Domain)
+                        *reason == CancellationReason::ConditionFailed
                             && !matches!(write.purpose, Purpose::DomainWrite | Purpose::DomainCheck)
-                            && *reason == CancellationReason::ConditionFailed
                     });
-                    let is_denied = !is_settled
-                        && reasons.contains(&CancellationReason::Invalid)
-                        && self.another_key(writes.iter().map(|write| (write.table, &write.key))).await;
-                    if is_denied { Committed::Denied } else { Committed::Cancelled(reasons) }
+                    let is_refused = reasons.contains(&CancellationReason::Invalid) && !is_settled;
+                    if is_refused && self.another_key(named).await {
+                        Committed::Denied
+                    } else {
+                        Committed::Cancelled(reasons)
+                    }
                 }
                 Some(service) if service.code() == Some(VALIDATION_EXCEPTION) => {
                     log_write_failure("TransactWriteItems", writes, &error);
-                    if self.another_key(writes.iter().map(|write| (write.table, &write.key))).await {
-                        Committed::Denied
-                    } else {
-                        Committed::Invalid
-                    }
+                    if self.another_key(named).await { Committed::Denied } else { Committed::Invalid }
                 }
                 Some(service)
                     if matches!(service.code(), Some("AccessDeniedException" | "ResourceNotFoundException")) =>
