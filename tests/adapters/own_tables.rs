@@ -102,9 +102,8 @@ async fn a_refused_key_is_final_only_if_the_table_still_has_it() {
         let code = format!("{STORE}#TransactionCanceledException");
         let cancelled =
             json!({ "__type": code, "CancellationReasons": [{"Code": first}, {"Code": "ValidationError"}] });
-        let server = ScriptedServer::start(move |_, request| match request.asks_for("DescribeTable") {
-            true => described.clone(),
-            false => (400, cancelled.to_string()).into(),
+        let server = ScriptedServer::start(move |_, request| {
+            if request.asks_for("DescribeTable") { described.clone() } else { (400, cancelled.to_string()).into() }
         });
         let server = server.await;
         assert_eq!(with_orders(store_at(&server, AMPLE)).commit(&writes).await, expected, "{first}");
