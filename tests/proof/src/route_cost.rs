@@ -4,8 +4,8 @@
 //! for types of its own. In the others every route is for every type, and only the last one takes the event: they ask
 //! for exact values, for the beginnings and ends of texts, for all texts but some, for bounds of a number, for fields
 //! of their own, for several fields, or for elements of an array. In the sets called split, each route asks for two
-//! fields that the event has in two elements. In the sets of arrays, each route asks about an array of a thousand
-//! numbers or texts.
+//! fields that the event has in two elements. In the sets of arrays, the event has arrays of a thousand values, or one
+//! of a thousand objects.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -21,6 +21,9 @@ pub const MICROSECONDS_MAX: f64 = 50.0;
 
 /// What it may cost for an event with arrays of a thousand elements, of which a third is the parser's.
 pub const ARRAYS_MICROSECONDS_MAX: f64 = 300.0;
+
+/// The same for an array of a thousand objects.
+pub const OBJECTS_MICROSECONDS_MAX: f64 = 1_000.0;
 
 /// How often each set decides in one round: a few milliseconds, for which even a busy machine lets a process run.
 const DECISIONS: u32 = 100;
@@ -108,6 +111,11 @@ fn split_exact(number: usize) -> Value {
     last_or(number, &json!({"data": {"split": {"k": ["b"], "q": [5, 10 + number]}}}))
 }
 
+/// A route for an element that is one thing and must not have another. The event has elements of either.
+fn split_absent(number: usize) -> Value {
+    last_or(number, &json!({"data": {"split": {"k": ["b"], "other": [{"exists": false}], "q": [0, 10 + number]}}}))
+}
+
 /// A route for numbers above a bound of its own, where the event has an array of them. Only the last one takes it.
 fn bound_of_array(number: usize) -> Value {
     last_or(number, &json!({"data": {"numbers": [{"numeric": [">", ROUTES_MAX + number]}]}}))
@@ -140,21 +148,37 @@ fn last_or(number: usize, when: &Value) -> Value {
     if number + 1 == ROUTES_MAX { exact(number) } else { asks(number, when) }
 }
 
-/// An event of two kilobytes that only the last route takes. With arrays, it has two of a thousand elements each.
-fn event(arrays: bool) -> Option<Event> {
+/// What an event has much of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Much {
+    Nothing,
+    /// An array of a thousand numbers, and one of as many texts.
+    Values,
+    /// An array of a thousand objects.
+    Objects,
+}
+
+/// An event of two kilobytes and what it has much of. Only the last route takes it.
+fn event(much: Much) -> Option<Event> {
     let endpoint = EndpointId::parse("stripe-eu").ok()?;
     let last = ROUTES_MAX - 1;
+    let split = if much == Much::Objects { ROUTES_MAX / 2 } else { 1 };
+    let split: Vec<_> = (0..split).flat_map(|_| [json!({"k": "a", "q": 5}), json!({"k": "b", "q": 0})]).collect();
     let mut body = json!({
         "type": format!("type.{last}"), "padding": "x".repeat(1_500), "live": true,
         "data": {
             "account": format!("acct_{last}"), format!("field_{last}"): 1, "object": {"id": "in_1", "amount": 4_900},
-            "code": format!("{last:04}-a"), "split": [{"k": "a", "q": 5}, {"k": "b", "q": 0}],
+            "code": format!("{last:04}-a"), "split": split,
             "lines": (0..10).map(|line| json!({"kind": format!("kind_{}", last + line)})).collect::<Vec<_>>(),
         }
     });
-    if arrays {
-        body["data"]["numbers"] = (0..ROUTES_MAX).rev().collect();
-        body["data"]["texts"] = ["red", "blue"].iter().cycle().take(ROUTES_MAX).copied().collect();
+    match much {
+        Much::Nothing => {}
+        Much::Values => {
+            body["data"]["numbers"] = (0..ROUTES_MAX).rev().collect();
+            body["data"]["texts"] = ["red", "blue"].iter().cycle().take(ROUTES_MAX).copied().collect();
+        }
+        Much::Objects => body["data"]["split"].as_array_mut()?.push(json!({"other": 1})),
     }
     Some(Event {
         version: EVENT_VERSION,
@@ -186,15 +210,17 @@ fn microseconds(set: &RouteSet, event: &Event) -> Option<f64> {
 
 /// The figures, and what costs more than it may.
 pub fn measure() -> Option<(Value, Vec<String>)> {
-    let [plain, arrays] = [event(false)?, event(true)?];
+    let [plain, values, objects] = [event(Much::Nothing)?, event(Much::Values)?, event(Much::Objects)?];
     let alone = set(1, |_| usual(ROUTES_MAX - 1))?;
     let mut figures = json!({
         "bench": "routes", "routes": ROUTES_MAX, "body_bytes": plain.body.len(), "decisions": DECISIONS, "rounds": ROUNDS,
         "optimized": !cfg!(debug_assertions), "one_route_us": microseconds(&alone, &plain)?,
-        "arrays_body_bytes": arrays.body.len(), "one_route_of_arrays_us": microseconds(&alone, &arrays)?,
+        "values_body_bytes": values.body.len(), "one_route_of_values_us": microseconds(&alone, &values)?,
+        "objects_body_bytes": objects.body.len(), "one_route_of_objects_us": microseconds(&alone, &objects)?,
     });
-    let (plain, arrays) = ((&plain, MICROSECONDS_MAX), (&arrays, ARRAYS_MICROSECONDS_MAX));
-    let sets: [(&str, RouteOf, (&Event, f64)); 15] = [
+    let (plain, values) = ((&plain, MICROSECONDS_MAX), (&values, ARRAYS_MICROSECONDS_MAX));
+    let objects = (&objects, OBJECTS_MICROSECONDS_MAX);
+    let sets: [(&str, RouteOf, (&Event, f64)); 18] = [
         ("usual_us", usual, plain),
         ("exact_us", exact, plain),
         ("ends_us", end, plain),
@@ -207,9 +233,12 @@ pub fn measure() -> Option<(Value, Vec<String>)> {
         ("anything_but_us", anything_but, plain),
         ("split_bounds_us", split_bounds, plain),
         ("split_exact_us", split_exact, plain),
-        ("bounds_of_array_us", bound_of_array, arrays),
-        ("ranges_of_array_us", range_of_array, arrays),
-        ("anything_but_of_array_us", anything_but_of_array, arrays),
+        ("bounds_of_array_us", bound_of_array, values),
+        ("ranges_of_array_us", range_of_array, values),
+        ("anything_but_of_array_us", anything_but_of_array, values),
+        ("split_bounds_of_array_us", split_bounds, objects),
+        ("split_exact_of_array_us", split_exact, objects),
+        ("split_absent_of_array_us", split_absent, objects),
     ];
     let mut over = Vec::new();
     for (name, route, (event, most)) in sets {

@@ -7,6 +7,7 @@
 mod document;
 mod fault;
 mod pattern;
+mod route_bits;
 mod set;
 mod source;
 mod stored;

@@ -206,11 +206,7 @@ impl Pattern {
 }
 
 impl Matcher {
-    pub(super) fn exact(&self) -> Option<&Value> {
-        if let Self::Exact(value) = self { Some(value) } else { None }
-    }
-
-    pub(super) fn fits(&self, leaf: &Value) -> bool {
+    fn fits(&self, leaf: &Value) -> bool {
         match self {
             Self::Exact(value) => same(value, leaf),
             Self::Prefix(start) => leaf.as_str().is_some_and(|text| text.starts_with(start)),
@@ -318,17 +314,8 @@ fn any_leaf(value: &Value, fits: &dyn Fn(&Value) -> bool) -> bool {
     }
 }
 
-/// Each leaf that a value is or has in its arrays.
-pub(super) fn each_leaf<'a>(value: &'a Value, found: &mut dyn FnMut(&'a Value)) {
-    match value {
-        Value::Array(elements) => elements.iter().for_each(|element| each_leaf(element, found)),
-        Value::Object(_) => {}
-        leaf @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => found(leaf),
-    }
-}
-
 /// The objects that a value is or has in its arrays.
-pub(super) fn objects<'a>(value: &'a Value, found: &mut Vec<&'a Map<String, Value>>) {
+fn objects<'a>(value: &'a Value, found: &mut Vec<&'a Map<String, Value>>) {
     match value {
         Value::Object(object) => found.push(object),
         Value::Array(elements) => elements.iter().for_each(|element| objects(element, found)),
@@ -337,7 +324,7 @@ pub(super) fn objects<'a>(value: &'a Value, found: &mut Vec<&'a Map<String, Valu
 }
 
 /// The objects that these objects have under a name.
-pub(super) fn below<'a>(all: &[&'a Map<String, Value>], name: &str) -> Vec<&'a Map<String, Value>> {
+fn below<'a>(all: &[&'a Map<String, Value>], name: &str) -> Vec<&'a Map<String, Value>> {
     let mut found = Vec::new();
     for value in all.iter().filter_map(|object| object.get(name)) {
         objects(value, &mut found);

@@ -13,7 +13,8 @@ use serde_json::Value;
 use super::document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
 use super::fault::{Faults, RouteSetError};
 use super::pattern::Pattern;
-use super::value_index::{Parts, Possible, ValueIndex};
+use super::route_bits::{RouteBits, RouteGroup};
+use super::value_index::{Parts, ValueIndex};
 use crate::fault::DocumentFault;
 use crate::handler::Reach;
 use crate::remote::RemoteTarget;
@@ -246,15 +247,12 @@ impl RouteSet {
     /// Decides about an event: the first route that fits takes it.
     pub fn decide(&self, event: &Event) -> Decision<'_> {
         let body = Body { event, json: OnceCell::new() };
-        let mut possible: Option<Possible> = None;
-        let of_endpoint = self.by_endpoint.concerned(event.endpoint.as_str());
-        let of_type = self.by_type.concerned(&event.event_type);
-        let is_indexed = of_endpoint.also_in(&of_type).nth(COMPARED_MAX).is_some();
-        for index in of_endpoint.also_in(&of_type) {
+        let mut concerned = self.by_endpoint.concerned(event.endpoint.as_str());
+        concerned.keep(&self.by_type.concerned(&event.event_type));
+        let is_indexed = concerned.iter().nth(COMPARED_MAX).is_some();
+        let mut possible: Option<RouteBits> = None;
+        for index in concerned.iter() {
             let Some(route) = self.routes.get(index) else { continue };
-            if possible.as_ref().is_some_and(|possible| !possible.contains(index)) {
-                continue;
-            }
             if let Some(pattern) = &route.when {
                 let Some(json) = body.json() else { return Decision::Unreadable };
                 // A first route may be for nothing that the body holds, so the body is looked through only now.
@@ -333,60 +331,36 @@ impl Names {
     }
 }
 
-/// Some routes of a set, a bit for each.
-#[derive(Debug, Clone)]
-struct Routes(Vec<u64>);
-
-impl Routes {
-    fn none_of(count: usize) -> Self {
-        Self(vec![0; count.div_ceil(64)])
-    }
-
-    fn insert(&mut self, route: usize) {
-        self.0.get_mut(route / 64).into_iter().for_each(|bits| *bits |= 1 << (route % 64));
-    }
-
-    /// Those that are also in the other, in their order.
-    fn also_in(&self, other: &Self) -> impl Iterator<Item = usize> {
-        let both = self.0.iter().zip(&other.0).map(|(one, other)| one & other).enumerate();
-        let each =
-            |(at, bits): (usize, u64)| (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| at * 64 + bit);
-        both.filter(|(_, bits)| *bits != 0).flat_map(each)
-    }
-}
-
 /// Which routes a name concerns.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Index {
-    any: Routes,
-    exact: HashMap<String, Vec<usize>>,
+    any: RouteBits,
+    exact: HashMap<String, RouteGroup>,
     starts: Parts,
 }
 
 impl Index {
-    fn of<'a>(names: impl ExactSizeIterator<Item = &'a Names>) -> Self {
-        let any = Routes::none_of(names.len());
-        let mut index = Self { any, exact: HashMap::new(), starts: Parts::default() };
+    fn of<'a>(names: impl Iterator<Item = &'a Names>) -> Self {
+        let mut index = Self::default();
         for (route, names) in names.enumerate() {
             let Some(patterns) = &names.0 else {
                 index.any.insert(route);
                 continue;
             };
             for pattern in patterns {
-                let routes = match pattern {
-                    NamePattern::Exact(name) => index.exact.entry(name.clone()).or_default(),
-                    NamePattern::Prefix(start) => index.starts.ask(start),
-                };
-                routes.push(route);
+                match pattern {
+                    NamePattern::Exact(name) => index.exact.entry(name.clone()).or_default().insert(route),
+                    NamePattern::Prefix(start) => index.starts.insert(start, route),
+                }
             }
         }
         index
     }
 
-    fn concerned(&self, name: &str) -> Routes {
+    fn concerned(&self, name: &str) -> RouteBits {
         let mut concerned = self.any.clone();
         let named = self.exact.get(name).into_iter().chain(self.starts.of_start(name));
-        named.flatten().for_each(|route| concerned.insert(*route));
+        named.for_each(|group| group.add_to(&mut concerned));
         concerned
     }
 }
