@@ -21,6 +21,13 @@ CDKS_OWN = {"BootstrapVersion", "CheckBootstrapVersion"}
 # `sam package` has put a place in S3 where they stood.
 READ_BY_THE_BUILD = {"WorkerCode"}
 SECTIONS = ("Parameters", "Rules", "Mappings", "Conditions", "Resources", "Outputs")
+# What the provider takes: https://registry.terraform.io/providers/hashicorp/aws/latest/docs/resources/cloudformation_stack
+STACK_ARGUMENTS = {
+    "capabilities", "disable_rollback", "iam_role_arn", "name", "notification_arns", "on_failure", "parameters", "policy_body",
+    "policy_url", "region", "tags", "template_body", "template_url", "timeout_in_minutes",
+}
+# What Terraform itself takes in any resource.
+META_ARGUMENTS = {"lifecycle", "depends_on", "provider"}
 # CloudFormation reads no more from the body of a request.
 REQUEST_BYTES_MAX = 51_200
 
@@ -90,6 +97,8 @@ def terraform(template, configuration):
     roles = [name for name, body in template["Resources"].items() if body["Type"] == "AWS::IAM::Role"]
     named = [name for name in roles if "RoleName" in template["Resources"][name]["Properties"]]
     yield "Terraform", "capabilities", stack["capabilities"], ["CAPABILITY_NAMED_IAM" if named else "CAPABILITY_IAM"]
+    arguments = {name for name in stack if not name.startswith("__")}
+    yield "Terraform", "unknown arguments", sorted(arguments - STACK_ARGUMENTS - META_ARGUMENTS), []
     yield "Terraform", "where the template is", sorted({"template_body", "template_url"} & set(stack)), ["template_url"]
     yield "Terraform", "the template is too large for a request", len(json.dumps(template, separators=(",", ":"))) > REQUEST_BYTES_MAX, True
     start = "aws_cloudformation_stack.inbox.outputs["
@@ -125,6 +134,10 @@ def break_terraform_parameter(inputs):
     inputs[2]["resource"]["aws_cloudformation_stack", "inbox"]["parameters"]["WorkerConcurrency"] = 10
 
 
+def break_terraform_argument(inputs):
+    inputs[2]["resource"]["aws_cloudformation_stack", "inbox"]["timeout"] = 30
+
+
 def break_output(inputs):
     inputs[2]["output"]["table"] = '${aws_cloudformation_stack.inbox.outputs["Domain"]}'
 
@@ -145,6 +158,7 @@ BREAKS = {
     break_resource: "CDK: Resources that changed is ['WorkerFunctionHints']",
     break_cdk_parameter: "CDK: unknown parameters is ['AlarmTopic']",
     break_terraform_parameter: "Terraform: unknown parameters is ['WorkerConcurrency']",
+    break_terraform_argument: "Terraform: unknown arguments is ['timeout']",
     break_output: "Terraform: outputs that do not exist is ['Domain']",
     break_translation: "the translation: parameters that nothing reads is ['WorkerConcurrencyMax']",
     break_capability: "Terraform: capabilities",
@@ -191,7 +205,7 @@ def main():
     missed = [] if found else list(missed_breaks(inputs))
     for line in found + missed:
         print(line)
-    print("NOT checked: a deployment, `sam package`, the schema of Terraform's provider, Terraform itself")
+    print("NOT checked: a deployment, `sam package`, Terraform itself and the types of its provider")
     print(json.dumps({"part": "iac", "rules": rules, "broken": len(BREAKS), "violations": len(found) + len(missed)}))
     return 1 if found or missed else 0
 

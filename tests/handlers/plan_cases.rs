@@ -121,4 +121,7 @@ fn a_write_that_gives_its_version_another_value_is_refused() {
             assert_eq!(checked.is_err(), case.refused, "{case:?}: {checked:?}");
         }
     }
+    let delete = DomainWrite::delete(item.clone()).newer_than(&snapshot, "version", 7, Tie::Skip);
+    let refused = Plan::default().with(delete).check(&Tenant::parse("acme").unwrap(), &scope).unwrap_err();
+    assert!(refused.to_string().ends_with("a delete forgets the version: mark the item as deleted with an update"));
 }

@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 
 use hookonce_protocol::call::CancellationReason::{self, ConditionFailed, Invalid, None as Fine, Transient};
-use hookonce_protocol::call::{Call, Committed, HandlerPlan, Next, Planned, Reply, Signal, Step};
+use hookonce_protocol::call::{
+    Call, Committed, HandlerPlan, Machine as _, Next, Planned, Reply, Signal, Step, Written,
+};
 use hookonce_protocol::check::Scope;
 use hookonce_protocol::code::Code;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
 use hookonce_protocol::plan::{DomainWrite, Plan};
-use hookonce_protocol::record::{Found, attribute, set};
-use hookonce_protocol::timing::Timing;
-use hookonce_protocol::worker::{Cancellation, RECOMMITS_MAX, Settled, Worker};
+use hookonce_protocol::record::{Found, Record, attribute, set};
+use hookonce_protocol::time::Millis;
+use hookonce_protocol::timing::{Moment, Timing};
+use hookonce_protocol::worker::{Cancellation, Done, RECOMMITS_MAX, Settled, WAITING_VISIBILITY_MAX, Worker};
 use hookonce_protocol::write::{Action, Write};
 
 use super::a_record;
@@ -74,7 +77,10 @@ type WorkerStep = Step<Worker, Settled>;
 
 /// A worker that has read the event and plans.
 fn planning() -> WorkerStep {
-    let event = a_record("in#shop#evt_1");
+    planning_of(a_record("in#shop#evt_1"))
+}
+
+fn planning_of(event: Record) -> WorkerStep {
     let step = Worker::start(Ok(hint(&event)), 1, Timing::standard(), at(START));
     answered(step, Reply::Read(Ok(Found::Record(Box::new(event)))), START)
 }
@@ -131,5 +137,25 @@ fn an_outage_while_a_handler_plans_again_is_no_failed_condition() {
         let step = answered(again, Reply::Planned(planned), START);
         assert_eq!(waits_with(&step, Code::ConditionFailed), is_contention);
         assert_eq!(matches!(step.next, Next::Done(Settled::Retry(_))), !is_contention);
+    }
+}
+
+/// A handler is away for hours, for all events of a busy account. SQS hides only so many messages, also those of others.
+#[test]
+fn a_message_of_what_waits_is_hidden_for_a_minute_at_most() {
+    let settled = |waited: Millis, entropy: u64| {
+        let since = START.plus(Millis(-waited.0));
+        let step = planning_of(Record { handler_away_since: Some(since), ..a_record("in#shop#evt_1") });
+        let Next::Call(planning, Call::Plan(_)) = step.next else { panic!("it plans") };
+        let away = planning.step(Reply::Planned(Planned::HandlerAway), Moment { now: START, entropy });
+        match answered(away, Reply::Written(Written::Applied), START).next {
+            Next::Done(settled) => settled,
+            Next::Call(..) => panic!("it has ended"),
+        }
+    };
+    assert_eq!(settled(Millis(0), 0), Settled::Retry(Millis(Timing::standard().backoff_base.0 / 2)));
+    assert_eq!(settled(Millis::minutes(2), 0), Settled::Retry(WAITING_VISIBILITY_MAX));
+    for (waited, entropy) in [(Millis::minutes(2), 1), (Millis::minutes(3), 0), (Millis::hours(20), 0)] {
+        assert_eq!(settled(waited, entropy), Settled::Ack(Done::Deferred), "{waited:?}");
     }
 }

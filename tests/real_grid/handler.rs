@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use aws_sdk_dynamodb::types::ScalarAttributeType;
 use hookonce_local::clients::without_key;
-use hookonce_protocol::place::TableAlias;
-use hookonce_protocol::write::Table;
+use hookonce_protocol::call::Written;
+use hookonce_protocol::place::{ItemRef, TableAlias};
+use hookonce_protocol::purpose::Purpose;
+use hookonce_protocol::write::{Action, Change, Condition, Table, Write};
+use hookonce_runtime::port::Store as _;
 use serde_json::{Value, json};
 
 use super::fault_plan::{FaultPlan, Role, RoleInjector};
@@ -77,6 +80,18 @@ pub(crate) fn alias() -> TableAlias {
 /// A fresh stack with its table.
 pub(crate) async fn stack() -> TestStack {
     TestStack::new().await.with_table(REMOTE, &[(KEY, ScalarAttributeType::S)]).await
+}
+
+/// Counts in its table, as if the handler had done it.
+pub(crate) async fn count(stack: &TestStack) {
+    let write = Write {
+        purpose: Purpose::DomainWrite,
+        table: Table::Own(alias()),
+        key: ItemRef::own(alias(), [(KEY, "one".into())]).key,
+        action: Action::Update(vec![Change::Add(COUNT.into(), 1)]),
+        condition: Condition::default(),
+    };
+    assert_eq!(stack.store().write(&write).await, Written::Applied);
 }
 
 /// How often it has counted in its table.

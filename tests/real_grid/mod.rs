@@ -284,6 +284,14 @@ async fn a_store_that_lies_is_found_out() {
     assert!(outcome.says("lost: 1"), "{:?}", outcome.wrong);
 }
 
+#[tokio::test]
+async fn a_second_count_in_a_user_table_is_found_out() {
+    let mut runner = Runner::new(binaries()).await;
+    handler::count(&runner.stack).await;
+    let outcome = runner.run(&scenarios::counting("a remote handler"), None).await;
+    assert!(outcome.says("has counted 2 times"), "{:?}", outcome.wrong);
+}
+
 /// An effect of each class whose first call meets this fault.
 async fn called_under(fault: WireFault) -> Vec<(&'static str, RunOutcome)> {
     let (mut runner, mut outcomes) = (Runner::new(binaries()).await, Vec::new());

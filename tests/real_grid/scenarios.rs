@@ -146,12 +146,14 @@ fn effects() -> Vec<Scenario> {
 
 /// Those with a handler in another language, which has a table of its own.
 fn remote() -> Vec<Scenario> {
-    let scenario = |name| {
-        let delivery = invoice_paid("evt_1", "in_1", 4_900).to(REMOTE);
-        Scenario::new(name, vec![delivery], vec![FACT.to_owned()])
-    };
-    let away = scenario("a remote handler that is away").down(&[(Role::Worker, CALL_HANDLER)]);
-    vec![scenario("a remote handler"), away.disturbance(Disturbance::OneBatch)]
+    let away = counting("a remote handler that is away").down(&[(Role::Worker, CALL_HANDLER)]);
+    vec![counting("a remote handler"), away.disturbance(Disturbance::OneBatch)]
+}
+
+/// One event of the handler in another language.
+pub(crate) fn counting(name: &'static str) -> Scenario {
+    let delivery = invoice_paid("evt_1", "in_1", 4_900).to(REMOTE);
+    Scenario::new(name, vec![delivery], vec![FACT.to_owned()])
 }
 
 /// Those without effects.

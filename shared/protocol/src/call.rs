@@ -8,7 +8,7 @@ use crate::check::{PlanError, Scope};
 use crate::destination::{Called, Delivery, Terms};
 use crate::effect::{DestinationId, EffectDraft};
 use crate::item::Item;
-use crate::key::{DomainKey, RecordKey};
+use crate::key::{DomainKey, RecordKey, Tenant};
 use crate::message::Message;
 use crate::plan::Plan;
 use crate::record::{DeadReason, Found, Record, dead_shard, effect_shard, pending_shard, waiting_shard};
@@ -261,6 +261,16 @@ pub struct HandlerPlan {
     pub effects: Vec<EffectDraft>,
     /// What the handler may write, and what it has seen.
     pub scope: Scope,
+}
+
+impl HandlerPlan {
+    /// Checks what the commit would write, the effects included.
+    ///
+    /// # Errors
+    /// [`PlanError`] names the first thing that is wrong.
+    pub fn check(&self, tenant: &Tenant) -> Result<(), PlanError> {
+        self.plan.check_with(&self.effects, tenant, &self.scope)
+    }
 }
 
 /// Why a handler failed, or why the body could not be read for it. A handler in another language answers with this

@@ -11,7 +11,7 @@ use crate::effect::{DestinationId, EFFECT_BYTES_MAX, EFFECT_PATH_BYTES_MAX, Effe
 use crate::item::{ITEM_BYTES_MAX, Value, ValueFault, is_attribute_name};
 use crate::key::Tenant;
 use crate::place::{ItemRef, Key, KeySchema, PlaceFault, TableAlias};
-use crate::plan::{PLAN_BYTES_MAX, PLAN_WRITES_MAX, Plan};
+use crate::plan::{DomainWrite, PLAN_BYTES_MAX, PLAN_WRITES_MAX, Plan, VersionFault};
 use crate::write::{Action, Change, Clause, Condition};
 
 /// The most clauses in one condition. Its expression then stays below DynamoDB's 4 KB, whatever the clauses are.
@@ -145,6 +145,9 @@ pub enum Fault {
     /// Two changes of one attribute, or an item with another value than its version.
     #[error("attribute {0} changes twice")]
     AttributeTwice(Shown),
+    /// A delete of an item with a version.
+    #[error("a delete forgets the version: mark the item as deleted with an update")]
+    VersionForgotten,
     /// A name that DynamoDB refuses.
     #[error("the name of an attribute is empty or too long")]
     Name,
@@ -176,7 +179,8 @@ impl fmt::Display for Shown {
 }
 
 impl Plan {
-    /// Checks what the handler may write, and the store's limits.
+    /// Checks the writes and checks: what the handler may change, and the store's limits. Of the effects, the route and
+    /// the destinations have a say: `hookonce drill` checks them, too.
     ///
     /// # Errors
     /// [`PlanError`] names the first thing that is wrong.
@@ -188,7 +192,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`PlanError`] names the first thing that is wrong.
-    pub fn check_with(&self, effects: &[EffectDraft], tenant: &Tenant, scope: &Scope) -> Result<(), PlanError> {
+    pub(crate) fn check_with(&self, effects: &[EffectDraft], tenant: &Tenant, scope: &Scope) -> Result<(), PlanError> {
         if self.writes.len() + self.checks.len() + effects.len() > PLAN_WRITES_MAX {
             return Err(PlanError::TooManyWrites);
         }
@@ -198,7 +202,7 @@ impl Plan {
             let unguarded = write.condition.0.is_empty() && !write.blind && scope.shown.contains(&item);
             let checked = check_item(&item, tenant, scope, &mut seen)
                 .and(if unguarded { Err(Fault::Unguarded) } else { Ok(()) })
-                .and(write.given_twice.as_ref().map_or(Ok(()), |name| Err(Fault::AttributeTwice(name.as_ref().into()))))
+                .and(check_version(write))
                 .and_then(|()| check_condition(&write.condition))
                 .and_then(|()| check_action(&write.key, &write.action));
             checked.map_err(|fault| PlanError::Write { index, table: write.table, fault })?;
@@ -237,6 +241,14 @@ fn check_effects(effects: &[EffectDraft], scope: &Scope) -> Result<usize, PlanEr
 fn check_item(item: &ItemRef, tenant: &Tenant, scope: &Scope, seen: &mut BTreeSet<ItemRef>) -> Result<(), Fault> {
     item.check(tenant, &scope.tables)?;
     if seen.insert(item.clone()) { Ok(()) } else { Err(Fault::ItemTwice) }
+}
+
+fn check_version(write: &DomainWrite) -> Result<(), Fault> {
+    match &write.version_fault {
+        None => Ok(()),
+        Some(VersionFault::Contradicted(name)) => Err(Fault::AttributeTwice(name.as_ref().into())),
+        Some(VersionFault::Forgotten) => Err(Fault::VersionForgotten),
+    }
 }
 
 fn check_condition(condition: &Condition) -> Result<(), Fault> {

@@ -211,9 +211,18 @@ pub struct DomainWrite {
     /// refused: it would overwrite what another event has changed since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub blind: bool,
-    /// An attribute to which it gives two values. The plan is refused.
+    /// What is wrong with its version. The plan is refused.
     #[serde(skip)]
-    pub given_twice: Option<AttributeName>,
+    pub version_fault: Option<VersionFault>,
+}
+
+/// What is wrong with the version of a write.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum VersionFault {
+    /// The write gives this attribute another value.
+    Contradicted(AttributeName),
+    /// The write is a delete, which forgets the version.
+    Forgotten,
 }
 
 /// A condition on an item that the plan does not write.
@@ -302,7 +311,7 @@ impl Check {
 
 impl DomainWrite {
     fn new(item: ItemRef, action: Action, condition: Condition) -> Self {
-        Self { table: item.table, key: item.key, action, condition, blind: false, given_twice: None }
+        Self { table: item.table, key: item.key, action, condition, blind: false, version_fault: None }
     }
 
     /// Creates the item of one effect. The commit fails if the item exists.
@@ -348,10 +357,10 @@ impl DomainWrite {
     /// write out if the snapshot has a newer version, or the same and `tie` says so. The commit then requires that the
     /// attribute still is as in the snapshot, so of two events that race, one plans again. Numbers are compared as
     /// numbers, texts byte by byte. A stored version of another type counts as older. A write that itself gives the
-    /// attribute another value is refused with its plan.
+    /// attribute another value is refused with its plan, and so is a delete: it forgets the version, so an older event would
+    /// bring the item back. Mark the item as deleted with an update.
     ///
-    /// Not for a delete: it forgets the version, so an older event would bring the item back. Mark the item as deleted
-    /// with an update. The handler must have asked for the item.
+    /// The handler must have asked for the item.
     #[must_use]
     pub fn newer_than(
         mut self,
@@ -370,12 +379,14 @@ impl DomainWrite {
         match &mut self.action {
             Action::Put(item) => {
                 let known = item.entry(attribute.to_string()).or_insert_with(|| version.clone());
-                self.given_twice = (*known != version).then(|| attribute.clone()).or(self.given_twice);
+                if *known != version {
+                    self.version_fault = Some(VersionFault::Contradicted(attribute.clone()));
+                }
             }
             Action::Update(changes) if changes.contains(&Change::Set(attribute.clone(), version.clone())) => {}
             // If the update sets it to another value, it changes twice, which is refused, too.
             Action::Update(changes) => changes.push(Change::Set(attribute.clone(), version)),
-            Action::Delete | Action::Check => {}
+            Action::Delete | Action::Check => self.version_fault = Some(VersionFault::Forgotten),
         }
         Some(self.as_seen(snapshot, attribute))
     }

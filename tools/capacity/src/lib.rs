@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN, Timing};
-use hookonce_protocol::worker::VISIBILITY_MAX;
+use hookonce_protocol::worker::{VISIBILITY_MAX, WAITING_VISIBILITY_MAX};
 use hookonce_runtime::aws::ATTEMPTS_MAX;
 use hookonce_runtime::deadline::PATIENCE_MAX;
 use hookonce_runtime::endpoint::{ABSENT_PER_MINUTE_MAX, CACHE_ENTRIES_MAX, UNLISTED_PER_MINUTE_MAX};
@@ -262,6 +262,9 @@ pub fn page<Starts: Fn(u32, f64) -> ColdStarts>(counted: &Counted<Starts>) -> St
         hidden_seconds = grouped(hidden_seconds(&timing)),
         visibility = VISIBILITY_MAX.as_seconds(),
         failing = grouped((IN_FLIGHT.value / hidden_seconds(&timing)).floor()),
+        waiting_visibility = WAITING_VISIBILITY_MAX.as_seconds(),
+        waiting_seconds = grouped(waiting_seconds()),
+        waiting = grouped((IN_FLIGHT.value / waiting_seconds()).floor()),
         outages = outages(&timing),
         prices = prices,
         price = price,
@@ -414,6 +417,12 @@ fn hidden_seconds(timing: &Timing) -> f64 {
         if bound <= longest { bound / 2.0 } else { longest * longest / (2.0 * bound) }
     };
     (0..timing.attempts_max - 1).map(of_one).sum()
+}
+
+/// For how many seconds the messages of a record are hidden at most while its handler is away. A pause lasts at least
+/// half as long as the record has waited, so the last one that hides a message begins after two of the longest.
+fn waiting_seconds() -> f64 {
+    3.0 * float(WAITING_VISIBILITY_MAX.as_seconds())
 }
 
 /// How often the relay sends the hint of one record again in this time.

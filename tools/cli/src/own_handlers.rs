@@ -78,6 +78,11 @@ impl HandlerCommand {
         words.flat_map(|word| sources(word, here)).collect()
     }
 
+    fn watched(&self, here: &Path) -> BTreeSet<PathBuf> {
+        let sources = self.sources(here);
+        if sources.is_empty() { [here.to_owned()].into() } else { sources }
+    }
+
     fn function(self, ambient: Ambient) -> (String, OwnHandler) {
         let name = self.name.clone();
         let lines = Lines::to(move |line| output::note(&format!("[{name}] {line}")));
@@ -128,17 +133,13 @@ impl HandlerCommands {
         Ok(OwnHandlers { functions: isolated.collect(), running: Some(Running { api, watch }) })
     }
 
-    /// The files and folders to look at: this whole folder if no command names a file.
+    /// The files and folders to look at: this whole folder if a command names no file.
     fn watched(&self) -> BTreeSet<PathBuf> {
         let here = Path::new(".");
-        let mut watched: BTreeSet<_> = match &self.watched {
+        match &self.watched {
             Some(folder) => [folder.clone()].into(),
-            None => self.commands.iter().flat_map(|command| command.sources(here)).collect(),
-        };
-        if watched.is_empty() {
-            watched.insert(here.to_owned());
+            None => self.commands.iter().flat_map(|command| command.watched(here)).collect(),
         }
-        watched
     }
 }
 
@@ -326,6 +327,16 @@ mod tests {
         for wrong in ["python app.py", "=python", "a b=python", "a=", "a='", &format!("{}=x", "a".repeat(65))] {
             HandlerCommand::parse(wrong).unwrap_err();
         }
+    }
+
+    #[test]
+    fn a_handler_whose_command_names_no_file_starts_anew_with_the_whole_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("py")).unwrap();
+        fs::write(folder.path().join("py/app.py"), "").unwrap();
+        let watched = |text: &str| HandlerCommand::parse(text).unwrap().watched(folder.path());
+        assert_eq!(watched("a=python py/app.py"), [folder.path().join("py")].into());
+        assert_eq!(watched("b=npm run handler"), [folder.path().to_owned()].into());
     }
 
     /// Four of its processes are busy. The worker gives a call 5 seconds, so that one second leaves a handler most of

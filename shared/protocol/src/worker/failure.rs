@@ -13,6 +13,10 @@ use crate::write::{Action, Change, Table, Write};
 /// over after the back-off.
 pub const VISIBILITY_MAX: Millis = Millis::seconds(900);
 
+/// The longest time that a message is hidden while its record waits without counting. A handler may be away for a day,
+/// for any number of events, and SQS hides only so many messages.
+pub const WAITING_VISIBILITY_MAX: Millis = Millis::seconds(60);
+
 /// The longest time that a message is hidden after a transient failure. SQS hides a message for at most 12 hours from
 /// its receipt.
 pub const TRANSIENT_VISIBILITY_MAX: Millis = Millis::hours(11);
@@ -145,13 +149,20 @@ impl Worker {
     ) -> WorkerStep {
         match (written, dead) {
             (Written::Applied, Some(reason)) => died(record.key.clone(), reason),
-            (written, _) => self.not_dead(record, written, wait, moment),
+            (written, _) => self.not_dead(record, written, (wait, VISIBILITY_MAX), moment),
         }
     }
 
-    pub(super) fn not_dead(self, record: &Record, written: Written, wait: Millis, moment: Moment) -> WorkerStep {
+    /// After the failure was written: hides the message for this time, unless it is longer than a message may be hidden.
+    pub(super) fn not_dead(
+        self,
+        record: &Record,
+        written: Written,
+        (wait, hidden_max): (Millis, Millis),
+        moment: Moment,
+    ) -> WorkerStep {
         match written {
-            Written::Applied if wait > VISIBILITY_MAX => Step::done(Settled::Ack(Done::Deferred)),
+            Written::Applied if wait > hidden_max => Step::done(Settled::Ack(Done::Deferred)),
             Written::Applied => Step::done(Settled::Retry(wait)),
             Written::ConditionFailed(found) if still_mine(&found, record) => self.transient(record.attempts, moment),
             Written::ConditionFailed(_) => Step::done(Settled::Ack(Done::Elsewhere)),

@@ -43,7 +43,7 @@ use crate::write::Write;
 
 pub use commit::Cancellation;
 pub use commit::HOPS;
-pub use failure::{TRANSIENT_VISIBILITY_MAX, VISIBILITY_MAX};
+pub use failure::{TRANSIENT_VISIBILITY_MAX, VISIBILITY_MAX, WAITING_VISIBILITY_MAX};
 pub(crate) use failure::{death, still_mine};
 use fan_out::{FanOut, Own};
 
@@ -242,7 +242,7 @@ impl Worker {
         let Some(tenant) = record.owner() else {
             return self.fail(record, &Failure::permanent(Code::PlanRefused), moment).signal(Signal::HandlerFailed);
         };
-        if let Err(error) = plan.plan.check_with(&plan.effects, &tenant, &plan.scope) {
+        if let Err(error) = plan.check(&tenant) {
             let refused = Signal::PlanRefused { key: record.key.clone(), error };
             return self.fail(record, &Failure::permanent(Code::PlanRefused), moment).signal(refused);
         }
@@ -411,7 +411,9 @@ impl Machine for Worker {
             }
             State::Hinting { fan_out } => self.close(fan_out, moment),
             State::Failing { record, wait, dead } => self.failed(&record, reply.written(), wait, dead, moment),
-            State::Postponing { record, wait } => self.not_dead(&record, reply.written(), wait, moment),
+            State::Postponing { record, wait } => {
+                self.not_dead(&record, reply.written(), (wait, WAITING_VISIBILITY_MAX), moment)
+            }
         }
     }
 }

@@ -5,7 +5,8 @@ use hookonce_protocol::time::{EpochMs, Millis};
 /// A handler is slow if its calls take this long on average.
 const SLOW_MIN: Millis = Millis::seconds(1);
 
-/// How long a process remembers the handlers that it does not call. Then it finds out anew how they are.
+/// How long a process remembers a handler that it does not call. Then it finds out anew how the handler is: a slow one
+/// gets one call, and the other events still move.
 pub const REMEMBERED: Millis = Millis::minutes(5);
 
 /// A longer call changes the average by this part of the difference, so that one cold start makes nobody slow.
@@ -20,19 +21,27 @@ const WEIGHT_DOWN: i64 = 16;
 pub(super) struct Pace {
     average_ms: i64,
     last_call: Option<EpochMs>,
+    /// Whether the next call is to show that the handler is not slow any more.
+    is_tried: bool,
 }
 
 impl Pace {
     /// Counts a call that ended now.
     pub(super) fn took(&mut self, length: Millis, now: EpochMs) {
-        let average = if self.is_known(now) { self.average_ms } else { 0 };
+        let is_quick_again = std::mem::take(&mut self.is_tried) && length < SLOW_MIN;
+        let average = if self.is_known(now) && !is_quick_again { self.average_ms } else { 0 };
         let difference = length.0.saturating_sub(average);
         self.average_ms = average + difference / if difference > 0 { WEIGHT_UP } else { WEIGHT_DOWN };
         self.last_call = Some(now);
     }
 
-    pub(super) fn is_slow(&self, now: EpochMs) -> bool {
-        self.average_ms >= SLOW_MIN.0 && self.is_known(now)
+    /// Whether its events move. Of a slow handler that nobody has called for long, the first one that asks does not.
+    pub(super) fn is_slow(&mut self, now: EpochMs) -> bool {
+        let (is_slow, is_known) = (self.average_ms >= SLOW_MIN.0, self.is_known(now));
+        if is_slow && !is_known {
+            (self.is_tried, self.last_call) = (true, Some(now));
+        }
+        is_slow && is_known
     }
 
     fn is_known(&self, now: EpochMs) -> bool {
@@ -82,10 +91,15 @@ mod tests {
 
     #[test]
     fn it_is_tried_again_after_a_while_without_a_call() {
-        let mut pace = after(vec![Millis::seconds(4); 20]);
-        assert!(pace.is_slow(NOW.plus(Millis(REMEMBERED.0 - 1))));
-        assert!(!pace.is_slow(NOW.plus(REMEMBERED)));
-        pace.took(Millis(50), NOW.plus(REMEMBERED));
-        assert!(!pace.is_slow(NOW.plus(REMEMBERED)), "what was forgotten stays forgotten");
+        let later = NOW.plus(REMEMBERED);
+        let slow = || after(vec![Millis::seconds(4); 20]);
+        assert!(slow().is_slow(NOW.plus(Millis(REMEMBERED.0 - 1))));
+        for (length, is_slow) in [(Millis(50), false), (Millis::seconds(4), true)] {
+            let mut pace = slow();
+            assert!(!pace.is_slow(later), "one event is called for");
+            assert!(pace.is_slow(later), "the others still move");
+            pace.took(length, later);
+            assert_eq!(pace.is_slow(later), is_slow, "{length:?}");
+        }
     }
 }

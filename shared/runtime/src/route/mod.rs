@@ -26,7 +26,8 @@ use crate::remote::{RemoteHandling, RemoteTarget};
 
 pub use document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
 pub use fault::RouteSetError;
-pub use set::{Decision, Fit, Handling, Offered, ROUTES_MAX, RouteSet, SET_BYTES_MAX, Taker};
+pub use route_bits::ROUTES_MAX;
+pub use set::{Decision, Fit, Handling, Offered, RouteSet, SET_BYTES_MAX, Taker};
 pub use source::{Asked, Current, Fetched, RouteFetchError, RouteFile, RouteSource, Routes};
 pub use stored::{PARTS_MAX, Packed, PackedError, RoutePointer, pack};
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
 use super::fault::{Faults, RouteSetError};
 use super::pattern::Pattern;
-use super::route_bits::{RouteBits, RouteGroup};
+use super::route_bits::{ROUTES_MAX, RouteBits, RouteGroup};
 use super::value_index::{Parts, ValueIndex};
 use crate::fault::DocumentFault;
 use crate::handler::Reach;
@@ -26,9 +26,6 @@ pub const SET_BYTES_MAX: usize = 1024 * 1024;
 
 /// The place of a fault of the set itself.
 const WHOLE: &str = "the set";
-
-/// The most routes in a set.
-pub const ROUTES_MAX: usize = 1_000;
 
 /// So many routes are compared with a body one by one. For more, what the whole set asks about is looked up once.
 const COMPARED_MAX: usize = 8;

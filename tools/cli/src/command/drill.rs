@@ -6,6 +6,7 @@ use std::pin::pin;
 use clap::Args;
 use futures::StreamExt as _;
 use hookonce_protocol::call::{HandlerPlan, Planned, Split};
+use hookonce_protocol::code::Code;
 use hookonce_protocol::effect::EffectDraft;
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::{RECORD, RecordKind};
@@ -199,6 +200,7 @@ impl Drill {
             return self.of_envelope(record).await;
         }
         let settled = record.status == Status::Processed;
+        let is_resting = self.handlers.handler_rests(record);
         let planned = match self.handlers.plan(record).await {
             Planned::Several { own: Some(own), .. } => *own,
             planned => planned,
@@ -216,14 +218,9 @@ impl Drill {
             Planned::Failed(failure) => Ok(Finding::Fails(self.of_handler(record, &failure.code))),
             Planned::CallsUsedUp => Ok(Finding::Fails(self.of_handler(record, "it has used up its calls"))),
             Planned::Unavailable | Planned::HandlerSlow => Err(store_unavailable()),
-            Planned::TableAway => Err(Failure::unavailable(
-                "a table that a handler uses is missing or cannot be read",
-                "docs/errors/TABLE_UNAVAILABLE.md says more; --log info shows what DynamoDB answered",
-            )),
+            Planned::TableAway => Ok(Finding::Fails(self.of_handler(record, Code::TableUnavailable.as_str()))),
             Planned::HandlerAway if !self.calls => Ok(Finding::NotAsked),
-            Planned::HandlerAway if self.handlers.handler_rests(record) => {
-                Ok(Finding::NotCalled(self.of_handler(record, "the handler rests")))
-            }
+            Planned::HandlerAway if is_resting => Ok(Finding::NotCalled(self.of_handler(record, "the handler rests"))),
             Planned::HandlerAway => Ok(Finding::Fails(self.of_handler(record, "the handler is away"))),
         }
     }
@@ -253,8 +250,8 @@ impl Drill {
 
     async fn of_plan(&self, record: &Record, plan: &HandlerPlan) -> Result<Finding, Failure> {
         let Some(tenant) = record.owner() else { return Ok(Finding::Skipped) };
-        if let Err(error) = plan.plan.check(&tenant, &plan.scope) {
-            return Ok(Finding::Fails(error.to_string()));
+        if let Err(error) = plan.check(&tenant) {
+            return Ok(Finding::Fails(format!("PLAN_REFUSED: {error}")));
         }
         let domain_key = plan.domain_key.item(&tenant, &plan.consumer, &record.key, record.generation);
         let created = created(plan);

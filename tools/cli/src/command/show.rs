@@ -325,7 +325,7 @@ impl Story {
     fn plan_today(&self, planned: &Planned) -> Vec<(&'static str, String)> {
         let told = match planned {
             Planned::Plan(plan) => {
-                let refused = self.record.owner().and_then(|tenant| plan.plan.check(&tenant, &plan.scope).err());
+                let refused = self.record.owner().and_then(|tenant| plan.check(&tenant).err());
                 let mut facts: Vec<_> =
                     refused.map(|error| ("plan today", format!("PLAN_REFUSED: {error}"))).into_iter().collect();
                 if let Some((key, writes)) = self.effect() {

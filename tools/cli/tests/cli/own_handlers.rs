@@ -102,6 +102,24 @@ fn a_drill_says_which_handler_hangs_and_goes_on() {
     drilled.says(&format!("HANDLER_TIMED_OUT: {hangs}")).says(&format!("the handler rests: {hangs}"));
 }
 
+/// The worker refuses a plan together with its effects. So do those who say what it would do.
+#[test]
+fn drill_and_show_refuse_what_the_worker_refuses() {
+    let handler = serve(|event| {
+        let effect = json!({ "effect": "mail", "destination": "mailer", "payload": {} });
+        json!({ "request": event["request"], "fact": "1", "writes": [], "effects": [effect] })
+    });
+    let route = json!({ "name": "all", "consumer": "mails", "handler": { "url": handler } });
+    let workspace = Workspace::routed(&json!({ "version": 1, "otherwise": "dead", "routes": [route] }).to_string());
+    let _running = workspace.dev(&["dev", "--port", "0"]);
+    workspace.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
+    let show = |more: &[&str]| workspace.run(&[&["show", "stripe", "evt_first"], more].concat());
+    wait_until("it is DEAD", || parsed(&show(&["--json"]))["state"] == "DEAD");
+    let why = "PLAN_REFUSED: effects[0]";
+    show(&["--call-handlers"]).exits(0).says(why);
+    workspace.run(&["drill", "--state", "DEAD", "--call-handlers"]).exits(1).says(why);
+}
+
 /// An effect's payload is sent as the handler wrote it, and a field that stands there twice is refused, as on AWS.
 #[test]
 fn dev_reads_the_very_bytes_that_a_handler_answers() {

@@ -8,10 +8,13 @@ class Invoices:
     """A handler plans, and writes nothing itself: hookonce commits its plan once."""
 
     def fact(self, event: Event) -> Fact | Ignore:
-        """Names the business fact, not the delivery: the same invoice has one effect, whoever reports it."""
+        """Names the business fact, not the delivery: the same invoice is paid once, whoever reports it.
+
+        The type is part of the name. Otherwise another event of the same invoice would be taken for a duplicate.
+        """
         if event.type != "invoice.paid":
             return IGNORE
-        return fact_of(invoice(event).text("id"))
+        return fact_of(event.type, invoice(event).text("id"))
 
     def reads(self, event: Event) -> list[ReadKey]:
         """The items that the plan depends on. This one needs none."""

@@ -10,7 +10,7 @@ class TheHandler(unittest.TestCase):
     def test_a_paid_invoice_is_stored_and_counted(self) -> None:
         played = play(make_event("invoice.paid", PAID, provider="stripe"), Invoices())
         assert played.plan is not None
-        self.assertEqual(played.fact, "in_1")
+        self.assertEqual(played.fact, "invoice.paid#in_1")
         self.assertEqual([write["key"] for write in played.plan["writes"]], ["stripe#invoice#in_1", "stripe#customer#cus_1"])
 
     def test_other_events_are_ignored(self) -> None:

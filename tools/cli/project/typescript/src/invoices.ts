@@ -3,9 +3,12 @@ import { type Document, type Event, type Fact, factOf, type Handler, handler, IG
 
 /** A handler plans, and writes nothing itself: hookonce commits its plan once. */
 export class Invoices implements Handler {
-  /** Names the business fact, not the delivery: the same invoice has one effect, whoever reports it. */
+  /**
+   * Names the business fact, not the delivery: the same invoice is paid once, whoever reports it. The type is part of
+   * the name. Otherwise another event of the same invoice would be taken for a duplicate.
+   */
   fact(event: Event): Fact | Ignore {
-    return event.type === "invoice.paid" ? factOf(invoice(event).text("id")) : IGNORE;
+    return event.type === "invoice.paid" ? factOf(event.type, invoice(event).text("id")) : IGNORE;
   }
 
   /** The items that the plan depends on. This one needs none. */

@@ -9,7 +9,7 @@ const PAID = { data: { object: { id: "in_1", customer: "cus_1", amount_paid: 490
 
 test("a paid invoice is stored and counted", async () => {
   const played = await play(makeEvent("invoice.paid", PAID, { provider: "stripe" }), new Invoices());
-  assert.equal(played.fact, "in_1");
+  assert.equal(played.fact, "invoice.paid#in_1");
   assert.deepEqual(
     played.plan?.writes.map((write) => write.key),
     ["stripe#invoice#in_1", "stripe#customer#cus_1"],
