@@ -92,6 +92,14 @@ fn the_documents_tell_how_long_a_body_may_be() {
 }
 
 #[test]
+fn both_pages_on_costs_tell_what_the_relay_reads_at_rest() {
+    let capacity = document("docs/capacity.md");
+    let (_, rows) = capacity.split_once("| shards read | read units |").unwrap();
+    let row = rows.lines().find_map(|row| row.strip_prefix("| 16 | ")?.strip_suffix(" |")).unwrap();
+    assert!(document("docs/deploy.md").contains(&row.replace(" | ", " read units, ")), "{row}");
+}
+
+#[test]
 fn the_hints_of_a_backlog_that_a_run_sends_are_told() {
     let most = hookonce_protocol::relay::Budget::standard().backlog_max();
     assert!(document("docs/effects.md").contains(&format!("| {} a minute", grouped(most))), "{most}");

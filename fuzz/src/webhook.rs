@@ -142,7 +142,7 @@ impl EndpointSource for Vectors {
     }
 }
 
-/// No certificate can be had.
+/// No certificate can be fetched.
 #[derive(Debug)]
 struct Nowhere;
 

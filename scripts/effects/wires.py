@@ -10,7 +10,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-# What happens to a request, with its weight. The faults have the names that tests/proof/src/fault.rs gives them; what is
+# What happens to a request, with its weight. The faults have the names of tests/proof/src/model/faults.rs; what is
 # refused may also get no answer.
 FAULTS = {"passed": 90, "refused": 1.5, "refused, no answer": 3, "reply lost": 3, "late": 1, "slow": 1.5}
 # Only these meet faults, by the end of `X-Amz-Target`.

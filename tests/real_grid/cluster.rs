@@ -1,12 +1,9 @@
 //! One run of a scenario: the functions behind their proxies, and everything around them that is not the project's: the
 //! provider, the event source, the schedule and the passage of time.
 
-use std::sync::Mutex;
-
 use aws_sdk_dynamodb::types::AttributeValue;
-use aws_sdk_sqs::types::Message;
 use hookonce_local::clients::REGION;
-use hookonce_local::event_source::{BatchResult, sqs_event};
+use hookonce_local::event_source::sqs_event;
 use hookonce_local::tables::QueueRef;
 use hookonce_protocol::item::PARTITION_KEY;
 use hookonce_protocol::record::{Record, Status, attribute};
@@ -38,13 +35,11 @@ pub(crate) struct Cluster<'a> {
     stack: &'a TestStack,
     plan: &'a FaultPlan,
     functions: Functions,
-    /// Queue and receipt of each message that was received and not deleted.
-    held: Mutex<Vec<(String, String)>>,
 }
 
 impl<'a> Cluster<'a> {
     pub(crate) fn new(stack: &'a TestStack, plan: &'a FaultPlan, functions: Functions) -> Self {
-        Self { stack, plan, functions, held: Mutex::default() }
+        Self { stack, plan, functions }
     }
 
     /// Invokes a function; `None` if it was killed.
@@ -104,15 +99,7 @@ impl<'a> Cluster<'a> {
             return false;
         }
         let response = self.invoke(role, sqs_event(&messages, &queue.arn, REGION)).await;
-        let ids: Vec<_> = messages.iter().map(|message| message.message_id().unwrap()).collect();
-        // A killed function has no response: the event source deletes nothing.
-        let verdict = response.map(|response| BatchResult::of(&ids, &Ok(response)));
-        let is_done =
-            |message: &&Message| verdict.as_ref().is_some_and(|verdict| verdict.deletes(message.message_id().unwrap()));
-        let (done, kept): (Vec<_>, Vec<_>) = messages.iter().partition(is_done);
-        self.stack.delete_from(&queue.url, &done).await;
-        let receipts = kept.iter().map(|message| (queue.url.clone(), message.receipt_handle().unwrap().to_owned()));
-        self.held.lock().unwrap().extend(receipts);
+        self.stack.conclude(queue, &messages, response).await;
         true
     }
 
@@ -137,7 +124,7 @@ impl<'a> Cluster<'a> {
             if !self.process(Role::Relay, self.queue_of(role)).await {
                 return;
             }
-            self.redeliver().await;
+            self.stack.redeliver().await;
         }
     }
 
@@ -149,19 +136,7 @@ impl<'a> Cluster<'a> {
 
     /// Takes every visible message for this function out of its queue permanently.
     pub(crate) async fn lose_hints(&self, role: Role) {
-        let queue = self.queue_of(role);
-        let messages = self.stack.receive(queue).await;
-        self.stack.delete_from(&queue.url, &messages.iter().collect::<Vec<_>>()).await;
-    }
-
-    /// Makes every message visible again that was received and not deleted.
-    async fn redeliver(&self) {
-        let held = std::mem::take(&mut *self.held.lock().unwrap());
-        for (url, receipt) in held {
-            let show = self.stack.sqs.change_message_visibility().queue_url(url);
-            // This fails if the message is visible already or was received again.
-            drop(show.receipt_handle(receipt).visibility_timeout(0).send().await);
-        }
+        self.stack.lose(self.queue_of(role)).await;
     }
 
     /// Moves the due time of every waiting record into the past, because the functions use the machine's clock. Whoever
@@ -193,7 +168,7 @@ impl<'a> Cluster<'a> {
     /// rest.
     pub(crate) async fn settle(&self) -> bool {
         for _ in 0..ROUNDS_MAX {
-            self.redeliver().await;
+            self.stack.redeliver().await;
             self.work(BATCHES_MAX).await;
             let queued =
                 self.stack.messages().await + self.stack.messages_of(&self.stack.resources.effects_queue).await;

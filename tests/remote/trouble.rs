@@ -308,7 +308,7 @@ async fn the_events_of_a_slow_handler_hold_no_batch_once_a_process_knows_it() {
     // All are lost on the way. The relay sends them to the queue again, and they move once more.
     send("c").await;
     assert!(harness.work_on(&worker, queue, &Script::none()).await);
-    assert_eq!(harness.lose_of(slow_queue).await, 9);
+    assert_eq!(harness.stack.lose(slow_queue).await, 9);
     harness.clock.advance(Millis::minutes(4));
     harness.relay().await;
     assert!(harness.work_on(&worker, queue, &Script::none()).await);

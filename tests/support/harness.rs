@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use aws_sdk_sqs::types::Message;
 use hookonce_dispatcher::DispatcherFunction;
-use hookonce_local::event_source::{BatchResult, sqs_event};
+use hookonce_local::event_source::sqs_event;
 use hookonce_local::tables::QueueRef;
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::{Record, Status};
@@ -44,7 +44,7 @@ use super::history::RecordHistory;
 use super::iam::{Iam, Used};
 use super::remote::FakeHandlers;
 use super::routes::MemoryRoutes;
-use super::stack::{RECEIVE_MAX, TestStack, queues};
+use super::stack::{TestStack, queues};
 use super::tables::Tables;
 use super::webhook::{Answer, Webhook};
 
@@ -93,8 +93,6 @@ pub(crate) struct Harness {
     /// Makes the calls over the network.
     pub(crate) caller: Option<Arc<dyn Caller>>,
     used: Mutex<BTreeMap<&'static str, Used>>,
-    /// Queue and receipt of each message that was received and not deleted.
-    held: Mutex<Vec<(String, String)>>,
     history: Mutex<RecordHistory>,
 }
 
@@ -133,7 +131,6 @@ impl Harness {
             callee: Callee::default(),
             caller: None,
             used: Mutex::default(),
-            held: Mutex::default(),
             history: Mutex::default(),
         }
     }
@@ -279,15 +276,8 @@ impl Harness {
     }
 
     async fn conclude_of(&self, queue: &QueueRef, messages: Vec<Message>, response: Option<BatchResponse>) {
-        let ids: Vec<_> = messages.iter().map(|message| message.message_id().unwrap()).collect();
-        // A killed function has no response: the event source deletes nothing.
-        let verdict = response.map(|response| BatchResult::of(&ids, &Ok(json!(response))));
-        let done =
-            |message: &&Message| verdict.as_ref().is_some_and(|verdict| verdict.deletes(message.message_id().unwrap()));
-        let (done, kept): (Vec<_>, Vec<_>) = messages.iter().partition(done);
-        self.stack.delete_from(&queue.url, &done).await;
-        let receipts = kept.iter().map(|message| (queue.url.clone(), message.receipt_handle().unwrap().to_owned()));
-        self.held.lock().unwrap().extend(receipts);
+        let response = response.map(|response| json!(response));
+        self.stack.conclude(queue, &messages, response).await;
         self.observe().await;
     }
 
@@ -339,35 +329,17 @@ impl Harness {
 
     /// Makes every message visible again that was received and not deleted.
     pub(crate) async fn redeliver(&self) {
-        let held = std::mem::take(&mut *self.held.lock().unwrap());
-        for (url, receipt) in held {
-            let show = self.stack.sqs.change_message_visibility().queue_url(url);
-            // This fails if the message is visible already or was received again.
-            drop(show.receipt_handle(receipt).visibility_timeout(0).send().await);
-        }
+        self.stack.redeliver().await;
     }
 
     /// Takes every visible message out of the queue permanently, and returns how many there were.
     pub(crate) async fn lose_hints(&self) -> usize {
-        self.lose_of(&self.stack.resources.queue).await
+        self.stack.lose(&self.stack.resources.queue).await
     }
 
     /// Takes every visible message out of the effects queue permanently, and returns how many there were.
     pub(crate) async fn lose_effects(&self) -> usize {
-        self.lose_of(&self.stack.resources.effects_queue).await
-    }
-
-    /// Takes every visible message out of a queue permanently, and returns how many there were.
-    pub(crate) async fn lose_of(&self, queue: &QueueRef) -> usize {
-        let mut lost = 0;
-        loop {
-            let messages = self.stack.receive(queue).await;
-            self.stack.delete_from(&queue.url, &messages.iter().collect::<Vec<_>>()).await;
-            lost += messages.len();
-            if messages.len() < RECEIVE_MAX {
-                return lost;
-            }
-        }
+        self.stack.lose(&self.stack.resources.effects_queue).await
     }
 
     /// When Lambda ends a relay that starts now.

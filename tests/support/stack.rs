@@ -4,8 +4,8 @@
 //! `scripts/real-backends test` does.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{
@@ -15,6 +15,7 @@ use aws_sdk_dynamodb::types::{
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message};
 use hookonce_local::backends::{Backends, DataLocation};
 use hookonce_local::clients;
+use hookonce_local::event_source::BatchResult;
 use hookonce_local::tables::{QueueRef, StackResources, StackShape, create_stack};
 use hookonce_protocol::item::{Item, PARTITION_KEY};
 use hookonce_protocol::place::TableAlias;
@@ -22,6 +23,7 @@ use hookonce_protocol::record::attribute;
 use hookonce_protocol::write::Table;
 use hookonce_runtime::aws::{DynamoStore, SqsQueue, from_attributes, to_attributes};
 use hookonce_runtime::tables::{OwnTables, aliases};
+use serde_json::Value;
 
 use super::logs::listen;
 
@@ -29,7 +31,7 @@ use super::logs::listen;
 const BATCH_WRITES_MAX: usize = 25;
 
 /// Messages that one receive returns.
-pub(crate) const RECEIVE_MAX: usize = 10;
+const RECEIVE_MAX: usize = 10;
 
 /// Nothing is swept unless a test asks for it.
 const NEVER: Duration = Duration::from_hours(1);
@@ -72,6 +74,8 @@ pub(crate) struct TestStack {
     pub(crate) resources: StackResources,
     own_tables: OwnTables,
     own_keys: BTreeMap<TableAlias, Vec<String>>,
+    /// Queue and receipt of each message that was received and not deleted.
+    held: Arc<Mutex<Vec<(String, String)>>>,
 }
 
 impl TestStack {
@@ -96,7 +100,8 @@ impl TestStack {
         let mut shape = StackShape::deployed(&name);
         change(&mut shape);
         let resources = create_stack(&dynamodb, &sqs, &shape).await.unwrap();
-        let stack = Self { dynamodb, sqs, resources, own_tables: OwnTables::new(), own_keys: BTreeMap::new() };
+        let (own_tables, own_keys, held) = (OwnTables::new(), BTreeMap::new(), Arc::default());
+        let stack = Self { dynamodb, sqs, resources, own_tables, own_keys, held };
         stack.keep_expired().await;
         stack
     }
@@ -234,6 +239,42 @@ impl TestStack {
         let entries = messages.iter().enumerate().map(entry).collect();
         let delete = self.sqs.delete_message_batch().queue_url(queue_url).set_entries(Some(entries));
         assert!(delete.send().await.unwrap().failed().is_empty());
+    }
+
+    /// Deletes what a function acknowledged, and holds the rest. A killed function has no response: the event source
+    /// deletes nothing.
+    pub(crate) async fn conclude(&self, queue: &QueueRef, messages: &[Message], response: Option<Value>) {
+        let ids: Vec<_> = messages.iter().map(|message| message.message_id().unwrap()).collect();
+        let verdict = response.map(|response| BatchResult::of(&ids, &Ok(response)));
+        let is_done =
+            |message: &&Message| verdict.as_ref().is_some_and(|verdict| verdict.deletes(message.message_id().unwrap()));
+        let (done, kept): (Vec<_>, Vec<_>) = messages.iter().partition(is_done);
+        self.delete_from(&queue.url, &done).await;
+        let receipts = kept.iter().map(|message| (queue.url.clone(), message.receipt_handle().unwrap().to_owned()));
+        self.held.lock().unwrap().extend(receipts);
+    }
+
+    /// Makes every message visible again that was received and not deleted.
+    pub(crate) async fn redeliver(&self) {
+        let held = std::mem::take(&mut *self.held.lock().unwrap());
+        for (url, receipt) in held {
+            let show = self.sqs.change_message_visibility().queue_url(url);
+            // This fails if the message is visible already or was received again.
+            drop(show.receipt_handle(receipt).visibility_timeout(0).send().await);
+        }
+    }
+
+    /// Takes every visible message out of a queue permanently, and returns how many there were.
+    pub(crate) async fn lose(&self, queue: &QueueRef) -> usize {
+        let mut lost = 0;
+        loop {
+            let messages = self.receive(queue).await;
+            self.delete_from(&queue.url, &messages.iter().collect::<Vec<_>>()).await;
+            lost += messages.len();
+            if messages.len() < RECEIVE_MAX {
+                return lost;
+            }
+        }
     }
 
     /// Messages in the queue of hints, hidden ones included.

@@ -7,6 +7,7 @@ mod arrows;
 mod clauses;
 mod codes;
 mod documents;
+mod faults;
 mod modules;
 mod names;
 mod size;

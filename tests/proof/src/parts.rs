@@ -120,7 +120,7 @@ fn show(counterexample: &Counterexample, say: &mut (dyn FnMut(&str) + Send)) {
     }
 }
 
-/// What became of a mutant.
+/// How the search for a counterexample of a mutant ended.
 enum MutantOutcome {
     /// A counterexample.
     Killed(&'static str, Counterexample),

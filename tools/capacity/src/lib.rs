@@ -90,7 +90,7 @@ pub struct Defaults {
     pub requests_per_second_max: u32,
 }
 
-/// What became of instances that started together, each with a delivery for one endpoint.
+/// The outcome for instances that started together, each with a delivery for one endpoint.
 #[derive(Debug)]
 pub struct ColdStarts {
     /// How many could not read their document in time.
@@ -330,7 +330,7 @@ fn needs(event: &PerEvent) -> String {
     .concat()
 }
 
-/// A number that one stack can have up to a most.
+/// A number that has a maximum per stack.
 fn number_or_stacks(needed: f64, most: f64) -> String {
     let more = if needed > most { ": more than one stack" } else { "" };
     format!("{}{more}", grouped(needed))

@@ -1,11 +1,11 @@
-//! What became of the records that a command was to change.
+//! The results for the records that a command was to change.
 
 use std::collections::BTreeMap;
 
 use hookonce_protocol::operator::Refusal;
 use hookonce_protocol::trail::Operation;
 
-/// What became of one record, or would.
+/// The result for one record, or what it would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum OrderResult {
     /// A dry run would do it.

@@ -128,7 +128,7 @@ impl Needs {
             return;
         }
         for Named { place, kind, name } in &self.missing {
-            output::note(&format!("{place}: there is no {kind} {name}: what needs it waits until there is"));
+            output::note(&format!("{place}: there is no {kind} {name}: events that need it wait until it exists"));
         }
         for (Named { place, kind, name }, failure) in &self.unchecked {
             output::note(&format!("{place}: the {kind} {name} is not checked: {failure}"));

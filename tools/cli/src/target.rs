@@ -107,20 +107,16 @@ pub(crate) struct RunningStack {
     /// The domain table.
     pub(crate) domain_table: String,
     /// The user tables.
-    #[serde(default)]
     pub(crate) tables: OwnTables,
     /// The handlers in other languages that it runs, by name. `None` if it does not know which ones its functions find.
-    #[serde(default)]
     pub(crate) handlers: Option<Vec<String>>,
     /// The URL of Lambda's invoke API for these handlers. `None` if it runs none.
-    #[serde(default)]
     pub(crate) lambda_url: Option<String>,
     /// The number of index shards to read.
     pub(crate) index_shards_read: u16,
     /// The process id.
     pub(crate) pid: u32,
-    /// The release of hookonce that runs it. Empty if it did not say.
-    #[serde(default)]
+    /// The release of hookonce that runs it.
     pub(crate) version: String,
 }
 

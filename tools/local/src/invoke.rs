@@ -97,8 +97,8 @@ pub enum InvokeError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// As many invocations run as may. This one did not begin.
-    #[error("as many invocations of the function run as may")]
+    /// The function's concurrency limit is reached. This invocation did not begin.
+    #[error("the function's concurrency limit is reached")]
     Throttled,
     /// The service that runs the function could not be reached, or did not invoke it.
     #[error("the function could not be reached")]

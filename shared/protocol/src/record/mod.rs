@@ -174,7 +174,8 @@ pub struct Record {
     /// The entry in the index of due records. `None` unless PENDING or DEAD.
     pub due: Option<Due>,
     /// How often an operator brought it back in the same generation. What was decided before a retry must not end the
-    /// record after it, so every update names the count that it starts from.
+    /// record after it, so what decides on a record names the count that it starts from. An effect that its callee did
+    /// ends all the same.
     pub retries: i64,
     /// Handler failures since it was claimed or brought back.
     pub attempts: i64,
@@ -251,7 +252,8 @@ impl Found {
     }
 }
 
-/// The state that a change starts from. It is part of the condition of every update of a record.
+/// The state that a change starts from. It is part of the condition of an update of a record. Three updates name less of
+/// it: the relay's re-arm, a counted duplicate, and the end of a delivered effect.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Guard {
     /// The status that the record must have.

@@ -1,8 +1,8 @@
 //! The worker: takes a message and settles its record.
 //!
 //! ```text
-//! read ─ PENDING ─▶ plan ─▶ commit: record, domain key, every mutation and every effect in one transaction ─▶ hint the
-//!   │                 │        │                                                                effects ─▶ ack
+//! read ─ PENDING ─▶ plan ─▶ commit: record, domain key, every write and every effect in one transaction ─▶ hint the
+//!   │                 │        │                                                             effects ─▶ ack
 //!   │                 │        ├─ record no longer as read ─▶ ack (someone finished, replayed or expired it)
 //!   │                 │        ├─ domain key exists ─▶ mark DUPLICATE ─▶ ack
 //!   │                 │        ├─ handler's own condition ─▶ read and plan again, a few times

@@ -124,7 +124,7 @@ impl AccountCaller {
         let Attempt { called, answer, .. } = self.attempt(destination, delivery, moment).await;
         match answer {
             Ok(_) if matches!(called, Called::Done { .. }) => {}
-            // Not what it says: it may repeat what was sent.
+            // Do not log the message: it may repeat the payload.
             Ok(Answer { status, code, .. }) => {
                 tracing::warn!(destination.id = %destination.id, status, code, "a hand-over was not confirmed");
             }

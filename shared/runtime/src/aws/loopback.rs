@@ -40,7 +40,7 @@ impl CallHandler for LoopbackHandlers {
             let connection = CaptureSmithyConnection::new();
             call.add_extension(connection.clone());
             let response = self.0.call(call).await.map_err(|error| match connection.get() {
-                // It took the request, so the event may be what it cannot stand.
+                // It took the request, so the event itself may crash the handler.
                 Some(_) => CallError::Crashed(error.into()),
                 None => CallError::Away(error.into()),
             })?;

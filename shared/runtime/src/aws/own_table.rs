@@ -33,7 +33,7 @@ impl OwnTable {
         }
     }
 
-    /// Its key, as it is by now.
+    /// Asks DynamoDB for the key again.
     pub(super) async fn schema_anew(&self, client: &Client) -> Result<KeySchema, Unavailable> {
         self.ask(client, &mut *self.known.lock().await).await
     }

@@ -22,7 +22,7 @@ pub(super) fn judge(
     let retry_after = retry_after(headers, now);
     match status {
         200..=299 if says_success(target, body) => Called::Done { status: Some(status) },
-        // It answered, and not what it should: whether it was done is open.
+        // 2xx without the expected body: the outcome is unknown.
         200..=299 => Called::Unclear { retry_after },
         _ if target.done_statuses.contains(&status) => Called::AlreadyDone { status },
         _ if target.not_done_statuses.contains(&status) => Called::NotDone { retry_after },

@@ -446,14 +446,14 @@ fn bury(world: &mut World, state: &mut State, index: usize, copy: bool) -> bool 
     enter(state, outcome)
 }
 
-/// The runs of the relay, and what each is over.
+/// The runs of the relay, each with the list that it reads.
 pub(super) const RUNS: [(Action, DueState); 3] = [
     (Action::Relay, DueState::Pending),
     (Action::RelayWaiting, DueState::Waiting),
     (Action::RelayEffects, DueState::Effect),
 ];
 
-/// Begins a run over what it is made for.
+/// Starts a relay run for one list.
 type NewRun = fn(Timing, RelayBudget, Limits, Moment) -> Run;
 
 fn start_relay(world: &mut World, state: &mut State, new: NewRun) -> bool {

@@ -12,9 +12,9 @@ use super::rule::Rule;
 pub struct Document {
     /// The promise.
     pub class: Class,
-    /// What the protocol is told of who is called.
+    /// The callee's identity, as the protocol sees it.
     pub callee: &'static str,
-    /// Who is called in truth.
+    /// The server that is really called.
     pub server: u8,
     /// For a key that it knows, the callee says only that it did this before.
     pub says_done_before: bool,
@@ -23,7 +23,7 @@ pub struct Document {
 /// Everything that was called.
 pub(super) type Callees = Vec<Calls>;
 
-/// What became of the calls of one effect.
+/// How the calls of one effect ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Calls {
     /// How often it was done.

@@ -1,4 +1,4 @@
-//! What a caller is told whose call is not carried out.
+//! Replies to calls that were not carried out.
 
 use super::fault::SimFault;
 

@@ -109,7 +109,7 @@ struct FinalState {
     ignored: BTreeSet<String>,
     /// How many effects the plans that were committed have, by fact.
     planned: BTreeMap<String, i64>,
-    /// What became of them.
+    /// How they ended.
     effect_counts: Verdict,
     violations: BTreeSet<Violation>,
 }

@@ -172,8 +172,8 @@ impl Counts {
     }
 }
 
-/// The shares of these counts in percent, rounded so that they add up to what all of them have. What is not nothing is
-/// not told as nothing.
+/// The shares of these counts in percent, rounded so that they add up to what all of them have. A non-zero count never
+/// shows as 0 %.
 fn shares(counts: &[u64], of: u64) -> Vec<String> {
     let of = of.max(1);
     let total = counts.iter().sum::<u64>();

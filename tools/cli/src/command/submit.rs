@@ -1,8 +1,8 @@
 //! `hookonce submit`: hands an operation of your own to a Standard Webhooks endpoint, under an idempotency key.
 //!
 //! It is an ordinary delivery: signed with the endpoint's secret, sent through the gateway, stored by one conditional
-//! write. The key is the `webhook-id`, so a second submission is a duplicate, and its record says what became of the
-//! first.
+//! write. The key is the `webhook-id`, so a second submission is a duplicate, and the record says how far the first
+//! one is.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -182,7 +182,7 @@ impl Answer {
     }
 }
 
-/// What became of an operation.
+/// The state of an operation.
 #[derive(Debug)]
 struct Story {
     /// `None` if it is not written yet, or has expired.
@@ -221,14 +221,14 @@ impl Story {
     }
 }
 
-/// Reads what became of it, until it is settled if a person waits for that.
+/// Reads its state, until it is settled if a person waits for that.
 async fn follow(
     arguments: &Arguments,
     id: &EndpointId,
     sha256: [u8; 32],
     wait: Option<Duration>,
 ) -> Result<Story, Failure> {
-    let stored = |failure: Failure| failure.with("; what became of the operation is unknown, but it is stored", "");
+    let stored = |failure: Failure| failure.with("; the operation is stored, but its state is unknown", "");
     let place = &arguments.place;
     let target = Target::named(place.folder.clone(), place.stack.clone());
     let store = target.store().await.map_err(stored)?;

@@ -150,7 +150,7 @@ fn a_destination_or_function_that_is_not_there_is_named_before_the_set_is_in_use
     let told = text(&deployed);
     assert!(deployed.status.success() && told.contains("set 1 with 1 part(s)"), "{told}");
     for line in [
-        "routes[1].forward: there is no destination crm: what needs it waits until there is".to_owned(),
+        "routes[1].forward: there is no destination crm: events that need it wait until it exists".to_owned(),
         format!("the function {BILLING} is not checked: lambda:GetFunctionConfiguration failed: not authorized"),
         "the function rest is not checked: lambda:GetFunctionConfiguration failed: not authorized".to_owned(),
     ] {

@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
 struct Check {
     /// What was looked at.
     what: &'static str,
-    /// What was seen, or why it does not do.
+    /// What was seen, or why the check failed.
     seen: Result<String, Failure>,
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
 
 type Documents = BTreeMap<EndpointId, EndpointDocument>;
 
-/// What became of the endpoints of a file.
+/// The results for the endpoints of a file.
 #[derive(Debug, Default)]
 struct Tally {
     imported: usize,

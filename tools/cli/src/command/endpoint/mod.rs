@@ -140,7 +140,7 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     check_its_tenant(&*store, &id, &document).await?;
     store.list(std::slice::from_ref(&id)).await?;
     documents::add(&*store, &id, &document).await?;
-    // First what is done: nobody else knows the secret.
+    // Print the result first: nobody else knows the secret.
     output::note(&format!("endpoint {id} receives webhooks from {} at /webhooks/{id}", provider.name()));
     if let (true, Some(secret)) = (made, document.secrets.first()) {
         tell_generated::<EndpointId>(secret);
