@@ -141,7 +141,7 @@ fn a_short_pause_that_a_callee_asks_for_grows_until_the_relay_takes_over() {
     assert!((9..=100).all(|receives| wait(1, receives) == Settled::Ack(Done::Deferred)));
 }
 
-/// An effect that was called in vain so often, and the pause after one more call that ends so.
+/// An effect of which so many calls failed, and the pause after one more call that ends so.
 fn pause_after(not_done: i64, ended: Called, receives: i64) -> Millis {
     pause_of(an_effect(), not_done, ended, receives)
 }

@@ -143,13 +143,27 @@ fn an_outage_while_a_handler_plans_again_is_no_failed_condition() {
 /// A handler is away for hours, for all events of a busy account. SQS hides only so many messages, also those of others.
 #[test]
 fn a_message_of_what_waits_is_hidden_for_a_minute_at_most() {
+    let visibility = Timing::standard().visibility_timeout;
     let settled = |waited: Millis, entropy: u64| {
         let since = START.plus(Millis(-waited.0));
         let step = planning_of(Record { handler_away_since: Some(since), ..a_record("in#shop#evt_1") });
         let Next::Call(planning, Call::Plan(_)) = step.next else { panic!("it plans") };
         let away = planning.step(Reply::Planned(Planned::HandlerAway), Moment { now: START, entropy });
+        let Next::Call(_, Call::Write(Write { action: Action::Update(changes), .. })) = &away.next else {
+            panic!("it writes")
+        };
+        let changes = changes.clone();
+        let due = |pause: Millis| changes.contains(&set(attribute::DUE_AT, START.plus(pause).0));
         match answered(away, Reply::Written(Written::Applied), START).next {
-            Next::Done(settled) => settled,
+            Next::Done(Settled::Retry(wait)) => {
+                assert!(due(Millis(wait.0 + visibility.0)), "the relay is the fallback: {changes:?}");
+                Settled::Retry(wait)
+            }
+            Next::Done(settled) => {
+                let pause = waited.min(Millis::hours(1)).0 / 2 + i64::try_from(entropy).unwrap();
+                assert!(due(Millis(pause)), "the relay sends after the pause: {changes:?}");
+                settled
+            }
             Next::Call(..) => panic!("it has ended"),
         }
     };

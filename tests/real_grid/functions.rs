@@ -13,6 +13,7 @@ use hookonce_local::clients;
 use hookonce_local::invoke::{Invoke, InvokeError, invoke_fn};
 use hookonce_local::process::{ProcessConfig, ProcessInvoke};
 use hookonce_local::tables::Place;
+use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
@@ -29,7 +30,6 @@ use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::process::WorkerParts;
-use hookonce_runtime::remote::RemoteHandlers;
 use hookonce_runtime::route::{RouteFile, Routes};
 use hookonce_runtime::telemetry::{NAMESPACE, Telemetry};
 use hookonce_webhook::WebhookFunction;
@@ -39,6 +39,7 @@ use serde_json::{Value, from_value, json};
 use super::fault_plan::{FaultPlan, Role, RoleInjector};
 use super::handler::{self, Handler};
 use crate::support::endpoints::MemoryMaterials;
+use crate::support::remote::{FakeHandlers, Reaction};
 use crate::support::stack::queues;
 use crate::support::wire::Proxy;
 
@@ -151,7 +152,7 @@ fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
             let (handlers, catalog) = (handlers::all(), Catalog::built_in());
             let routes = Routes::new(RouteFile::new(endpoints.join(ROUTES)), handlers.names());
             let routes = routes.with_tables(BTreeSet::from([handler::alias()]));
-            let remote = RemoteHandlers::none();
+            let remote = FakeHandlers::new(|request| Reaction::Answers(handler::answer(request))).remote();
             let parts = WorkerParts { store, queue, ambient, handlers, remote, catalog, timing };
             let worker = Arc::new(WorkerFunction::new(parts, routes, silent));
             boxed(invoke_fn(move |event| {
@@ -189,7 +190,8 @@ fn adapters(role: Role, place: &Place) -> (DynamoStore, SqsQueue) {
     let config = config.timeout_config(timeouts(CALL_MAX)).retry_config(retries()).build();
     let sqs = aws_sdk_sqs::Client::from_conf(config);
     let resources = &place.resources;
-    let store = DynamoStore::new(dynamodb, &resources.inbox_table, &resources.domain_table);
+    let tables = resources.own_tables.iter().map(|(alias, name)| (TableAlias::parse(alias).unwrap(), name.clone()));
+    let store = DynamoStore::new(dynamodb, &resources.inbox_table, &resources.domain_table).with_tables(tables);
     let queue = match role {
         Role::Dispatcher => SqsQueue::new(sqs, &resources.effects_queue.url),
         Role::Webhook | Role::Copy | Role::Worker | Role::Relay => queues(sqs, resources),

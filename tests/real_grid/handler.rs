@@ -51,7 +51,8 @@ impl Handler {
     }
 }
 
-fn answer(request: &Value) -> Value {
+/// Its answer to a request.
+pub(crate) fn answer(request: &Value) -> Value {
     let (table, key) = (REMOTE, json!({ KEY: {"S": "one"} }));
     let Some(shown) = request["items"].get(0) else {
         return json!({ "fact": "one", "reads": [{ "table": table, "key": key }] });

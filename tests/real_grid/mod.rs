@@ -289,7 +289,7 @@ async fn a_second_count_in_a_user_table_is_found_out() {
     let mut runner = Runner::new(binaries()).await;
     handler::count(&runner.stack).await;
     let outcome = runner.run(&scenarios::counting("a remote handler"), None).await;
-    assert!(outcome.says("has counted 2 times"), "{:?}", outcome.wrong);
+    assert_eq!(outcome.wrong, ["the remote handler has counted 2 times in its table"]);
 }
 
 /// An effect of each class whose first call meets this fault.

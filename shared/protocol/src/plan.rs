@@ -370,6 +370,10 @@ impl DomainWrite {
         tie: Tie,
     ) -> Option<Self> {
         let (attribute, version) = (attribute.into(), version.into());
+        if matches!(self.action, Action::Delete | Action::Check) {
+            self.version_fault = Some(VersionFault::Forgotten);
+            return Some(self);
+        }
         let seen = snapshot.item(self.item()).and_then(|item| item.get(attribute.as_ref()));
         match seen.and_then(|seen| seen.order(&version)) {
             Some(Ordering::Greater) => return None,
@@ -386,7 +390,7 @@ impl DomainWrite {
             Action::Update(changes) if changes.contains(&Change::Set(attribute.clone(), version.clone())) => {}
             // If the update sets it to another value, it changes twice, which is refused, too.
             Action::Update(changes) => changes.push(Change::Set(attribute.clone(), version)),
-            Action::Delete | Action::Check => self.version_fault = Some(VersionFault::Forgotten),
+            Action::Delete | Action::Check => {}
         }
         Some(self.as_seen(snapshot, attribute))
     }

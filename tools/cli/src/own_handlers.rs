@@ -335,7 +335,7 @@ mod tests {
         fs::create_dir(folder.path().join("py")).unwrap();
         fs::write(folder.path().join("py/app.py"), "").unwrap();
         let watched = |text: &str| HandlerCommand::parse(text).unwrap().watched(folder.path());
-        assert_eq!(watched("a=python py/app.py"), [folder.path().join("py")].into());
+        assert_eq!(watched("a=python py/app.py"), [PathBuf::from("py")].into());
         assert_eq!(watched("b=npm run handler"), [folder.path().to_owned()].into());
     }
 

@@ -48,7 +48,7 @@ impl Worker {
     /// The pause grows with the time that it has waited. After [`Timing::handler_away_max`] it counts: nothing waits
     /// for ever.
     ///
-    /// For a short pause the message itself comes back. For a longer one the relay sends it then: hidden messages would
+    /// For a short pause the message itself comes back. After a longer one the relay sends it: hidden messages would
     /// fill the queue, and hold up events of other handlers. It has a list and a budget for what waits, for the same
     /// reason.
     pub(super) fn postpone(self, record: Box<Record>, code: Code, moment: Moment) -> WorkerStep {
@@ -59,7 +59,9 @@ impl Worker {
         }
         let half = Millis(away.0.max(self.timing.backoff_base.0).min(HANDLER_PAUSE_MAX.0) / 2);
         let wait = Millis(half.0 + moment.uniform(half).0);
-        let due_at = moment.now.plus(wait).plus(self.timing.visibility_timeout);
+        // A hidden message returns first, and the relay is the fallback.
+        let fallback = if wait > WAITING_VISIBILITY_MAX { Millis(0) } else { self.timing.visibility_timeout };
+        let due_at = moment.now.plus(wait).plus(fallback);
         let due = Due::waiting(&record.key, self.timing.shards, due_at);
         let changes = vec![
             set(attribute::DUE_SHARD, due.shard),

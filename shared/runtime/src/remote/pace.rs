@@ -21,15 +21,15 @@ const WEIGHT_DOWN: i64 = 16;
 pub(super) struct Pace {
     average_ms: i64,
     last_call: Option<EpochMs>,
-    /// Whether the next call is to show that the handler is not slow any more.
+    /// Whether the next call begins a new average.
     is_tried: bool,
 }
 
 impl Pace {
     /// Counts a call that ended now.
     pub(super) fn took(&mut self, length: Millis, now: EpochMs) {
-        let is_quick_again = std::mem::take(&mut self.is_tried) && length < SLOW_MIN;
-        let average = if self.is_known(now) && !is_quick_again { self.average_ms } else { 0 };
+        let is_new = std::mem::take(&mut self.is_tried) || !self.is_known(now);
+        let average = if is_new { 0 } else { self.average_ms };
         let difference = length.0.saturating_sub(average);
         self.average_ms = average + difference / if difference > 0 { WEIGHT_UP } else { WEIGHT_DOWN };
         self.last_call = Some(now);
@@ -94,7 +94,8 @@ mod tests {
         let later = NOW.plus(REMEMBERED);
         let slow = || after(vec![Millis::seconds(4); 20]);
         assert!(slow().is_slow(NOW.plus(Millis(REMEMBERED.0 - 1))));
-        for (length, is_slow) in [(Millis(50), false), (Millis::seconds(4), true)] {
+        // One cold start keeps nobody slow.
+        for (length, is_slow) in [(Millis(50), false), (Millis(1_500), false), (Millis::seconds(4), true)] {
             let mut pace = slow();
             assert!(!pace.is_slow(later), "one event is called for");
             assert!(pace.is_slow(later), "the others still move");

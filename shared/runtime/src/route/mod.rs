@@ -6,6 +6,7 @@
 
 mod document;
 mod fault;
+mod leaves;
 mod pattern;
 mod route_bits;
 mod set;

@@ -292,7 +292,7 @@ fn numeric(operand: &Value) -> Option<Matcher> {
 }
 
 /// Equal as JSON values. Numbers are equal by value: 300, 300.0 and 3e2 are.
-fn same(one: &Value, other: &Value) -> bool {
+pub(super) fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => order(one, other).is_some_and(Ordering::is_eq),
         (one, other) => one == other,

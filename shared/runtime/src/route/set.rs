@@ -12,9 +12,10 @@ use serde_json::Value;
 
 use super::document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
 use super::fault::{Faults, RouteSetError};
+use super::leaves::Parts;
 use super::pattern::Pattern;
 use super::route_bits::{ROUTES_MAX, RouteBits, RouteGroup};
-use super::value_index::{Parts, ValueIndex};
+use super::value_index::ValueIndex;
 use crate::fault::DocumentFault;
 use crate::handler::Reach;
 use crate::remote::RemoteTarget;

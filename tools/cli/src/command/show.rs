@@ -356,7 +356,7 @@ impl Story {
         if let Some(effect) = &record.effect {
             facts.push(("effect", format!("{} to the destination {}", effect.name, effect.destination)));
             if effect.not_done > 0 {
-                facts.push(("called in vain", format!("{} time(s): nothing done, or no turn", effect.not_done)));
+                facts.push(("failed calls", format!("{} time(s): nothing done, or no turn", effect.not_done)));
             }
             facts.extend(effect.status_code.map(|status| ("answer", format!("status {status}"))));
         }
