@@ -15,29 +15,16 @@ need_python() {
 }
 
 # Installs the Python packages of scripts/locks/NAME.txt into an environment of their own, unless they are there. Each
-# file that pip downloads must have a hash from that list. `python_tool NAME FOLDER PYTHON` names the environment's folder
-# and interpreter, too.
+# file that pip downloads must have a hash from that list.
 python_tool() {
-    local lock="scripts/locks/$1.txt" environment="$tools/${2:-$1}" python=${3:-python3}
+    local lock="scripts/locks/$1.txt" environment="$tools/$1"
     if cmp --silent "$lock" "$environment/lock.txt"; then
         return
     fi
     need_python
-    "$python" -m venv --clear "$environment"
+    python3 -m venv --clear "$environment"
     "$environment/bin/pip" install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement "$lock"
     cp "$lock" "$environment/lock.txt"
-}
-
-# Says where a Python 3.10 is: on the path, or where pyenv and GitHub's runners keep one. Says nothing if there is none.
-python_310() {
-    local candidate
-    for candidate in $(type -ap python3.10) "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.10.*/bin/python3.10 \
-        /opt/hostedtoolcache/Python/3.10.*/*/bin/python3.10; do
-        if "$candidate" -c 'import ensurepip, venv' 2>/dev/null; then
-            echo "$candidate"
-            return
-        fi
-    done
 }
 
 # `cargo lambda`. With zig it builds for any processor and any glibc.

@@ -167,6 +167,7 @@ class RuntimeApi(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.sockets
 def test_the_runtime_answers_one_invocation_after_the_other() -> None:
     event = make_event("invoice.paid", {}, provider="stripe").to_json()
     with HTTPServer(("127.0.0.1", 0), RuntimeApi) as server:
