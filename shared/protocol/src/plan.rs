@@ -372,7 +372,7 @@ impl DomainWrite {
         let (attribute, version) = (attribute.into(), version.into());
         if matches!(self.action, Action::Delete | Action::Check) {
             self.version_fault = Some(VersionFault::Forgotten);
-            return Some(self);
+            return Some(self.as_seen(snapshot, attribute));
         }
         let seen = snapshot.item(self.item()).and_then(|item| item.get(attribute.as_ref()));
         match seen.and_then(|seen| seen.order(&version)) {
