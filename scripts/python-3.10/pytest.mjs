@@ -21,5 +21,5 @@ os.chdir("/project/clients/python")
 import pytest
 assert sys.version_info[:2] == (3, 10), sys.version
 print("Python", sys.version.split()[0])
-int(pytest.main(["--quiet", "--capture=sys", "-p", "no:cacheprovider", "-p", "no:faulthandler", "-m", "not sockets"]))
+int(pytest.main(["--capture=sys", "-p", "no:cacheprovider", "-p", "no:faulthandler", "-m", "not sockets"]))
 `);

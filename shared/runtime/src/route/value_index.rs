@@ -2,7 +2,8 @@
 //! about the same however many routes ask about it.
 //!
 //! The index only leaves out, and what it leaves is still compared as a whole. It leaves a route that does not fit only
-//! if the route asks for a whole number of 2^53 or more, or beside one: no float tells it from its neighbours.
+//! where whole numbers beyond 2^53 are compared, above or below zero: the index knows them as floats, of which several
+//! are one.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -217,8 +218,8 @@ impl Asked {
             _ if !self.may_be_absent() => {}
             Value::Array(elements) => elements.iter().for_each(|element| self.note(element, presence)),
             Value::Object(object) => {
-                let fields = self.below.iter().flat_map(|below| below.absent_fields());
-                for (field, value) in fields.filter_map(|(name, field)| Some((field, object.get(name)?))) {
+                let Some(below) = &self.below else { return };
+                for (field, value) in object.iter().filter_map(|(name, value)| Some((below.fields.get(name)?, value))) {
                     field.note(value, presence);
                 }
             }
