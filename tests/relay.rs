@@ -324,7 +324,7 @@ async fn silent_queue(most: usize) -> (String, Arc<Mutex<BTreeSet<String>>>) {
                     let request: Value = serde_json::from_slice(&request.body).unwrap();
                     let bodies = request["Entries"].as_array().unwrap().iter().map(|entry| &entry["MessageBody"]);
                     let keys = bodies.map(|body| match Message::decode(body.as_str().unwrap()).unwrap() {
-                        Message::Ref { pk } | Message::Slow { pk } => pk.as_str().to_owned(),
+                        Message::Ref { pk } | Message::Slow { pk, .. } => pk.as_str().to_owned(),
                         Message::Full(_) => unreachable!("the relay sends hints only"),
                     });
                     let mut seen = seen.lock().unwrap();

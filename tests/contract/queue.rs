@@ -82,7 +82,7 @@ async fn hints_of_effects_go_to_their_own_queue(stack: &TestStack, queue: &impl 
 
 async fn hints_of_slow_handlers_have_their_own_queue(stack: &TestStack, queue: &impl Queue) {
     let Message::Ref { pk } = hint("slow") else { unreachable!() };
-    queue.send(&Message::Slow { pk }).await.unwrap();
+    queue.send(&Message::Slow { pk, handler: "plan".into() }).await.unwrap();
     assert!(stack.receive(&stack.resources.queue).await.is_empty());
     let received = stack.receive(&stack.resources.slow_queue).await;
     let receipt = received[0].receipt_handle().unwrap();

@@ -21,20 +21,21 @@ fn the_text_of_a_hint_is_stable() {
     let hint = Message::Ref { pk: RecordKey::parse("in#stripe#evt_1").unwrap() };
     assert_eq!(hint.encode(), r#"{"v":1,"k":"ref","pk":"in#stripe#evt_1"}"#);
     assert_eq!(Message::decode(&hint.encode()), Ok(hint));
-    let slow = Message::Slow { pk: RecordKey::parse("in#stripe#evt_1").unwrap() };
-    assert_eq!(slow.encode(), r#"{"v":1,"k":"slow","pk":"in#stripe#evt_1"}"#);
+    let slow = Message::Slow { pk: RecordKey::parse("in#stripe#evt_1").unwrap(), handler: "plan".into() };
+    assert_eq!(slow.encode(), r#"{"v":1,"k":"slow","pk":"in#stripe#evt_1","handler":"plan"}"#);
     assert_eq!(Message::decode(&slow.encode()), Ok(slow));
 }
 
 #[test]
 fn each_message_has_one_queue() {
     let key = |key: &str| RecordKey::parse(key).unwrap();
+    let slow = |pk| Message::Slow { pk: key(pk), handler: "plan".into() };
     for (message, lane) in [
         (Message::Ref { pk: key("in#a#x") }, Lane::Events),
         (Message::Full(Box::new(a_claim("in#a#x"))), Lane::Events),
-        (Message::Slow { pk: key("in#a#x") }, Lane::SlowEvents),
+        (slow("in#a#x"), Lane::SlowEvents),
         (Message::Ref { pk: key("in#a#fx#1#receipt") }, Lane::Effects),
-        (Message::Slow { pk: key("in#a#fx#1#receipt") }, Lane::Effects),
+        (slow("in#a#fx#1#receipt"), Lane::Effects),
     ] {
         assert_eq!(message.lane(), lane, "{message:?}");
         assert_eq!(message.is_hint(), !matches!(message, Message::Full(_)));
@@ -49,8 +50,8 @@ fn the_event_of_a_slow_handler_has_left_its_queue_once_it_is_in_the_other() {
     for (sent, is_acknowledged) in [(Ok(()), true), (Err(Unavailable), false)] {
         let step = Worker::start(Ok(hint.clone()), 1, Timing::standard(), at(START));
         let step = answered(step, Reply::Read(Ok(Found::Record(Box::new(record.clone())))), START);
-        let step = answered(step, Reply::Planned(Planned::HandlerSlow), START);
-        assert_eq!(*call(&step), Call::Send(Message::Slow { pk: record.key.clone() }));
+        let step = answered(step, Reply::Planned(Planned::HandlerSlow { handler: "plan".into() }), START);
+        assert_eq!(*call(&step), Call::Send(Message::Slow { pk: record.key.clone(), handler: "plan".into() }));
         let ended = answered(step, Reply::Sent(sent), START).next;
         assert_eq!(ended == Next::Done(Settled::Ack(Done::Moved)), is_acknowledged, "{ended:?}");
         assert_eq!(matches!(ended, Next::Done(Settled::Retry(_))), !is_acknowledged, "{ended:?}");

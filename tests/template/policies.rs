@@ -130,7 +130,7 @@ async fn a_bit_of_everything() -> Harness {
     // A slow handler: its event moves, fails and is hidden there.
     harness.deliver(&counted("msg_11", "count.later", "eleven")).await;
     harness.lose_hints().await;
-    let moved = Message::Slow { pk: RecordKey::parse("in#standard_webhooks#msg_11").unwrap() };
+    let moved = Message::Slow { pk: RecordKey::parse("in#standard_webhooks#msg_11").unwrap(), handler: "plan".into() };
     harness.queue("WorkerFunction", &Script::none()).send(&moved).await.unwrap();
     let slow_queue = &harness.stack.resources.slow_queue;
     assert!(harness.work_on(&harness.worker(&Script::none()), slow_queue, &Script::none()).await);

@@ -245,7 +245,10 @@ pub enum Planned {
     /// A user table that the handler uses is missing, or cannot be read.
     TableAway,
     /// The handler is slow. It is asked once the event has moved to the queue of slow handlers.
-    HandlerSlow,
+    HandlerSlow {
+        /// Its name or URL.
+        handler: String,
+    },
 }
 
 /// A plan, with its consumer and fact.

@@ -65,7 +65,7 @@ impl DeadLetter {
     ) -> Step<Self, DeadLetterOutcome> {
         let machine = Self { timing, sent_at, state: State::Reading };
         match message {
-            Ok(Message::Ref { pk } | Message::Slow { pk }) => Step::call(machine, Call::Read(pk)),
+            Ok(Message::Ref { pk } | Message::Slow { pk, .. }) => Step::call(machine, Call::Read(pk)),
             Ok(Message::Full(claim)) => machine.claim(&claim, moment),
             Err(MessageError::UnknownVersion) => Step::done(DeadLetterOutcome::Keep).signal(Signal::UnknownVersion),
             // It is not a hookonce message. A person can inspect it until the queue's retention ends.

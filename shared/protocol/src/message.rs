@@ -21,6 +21,8 @@ pub enum Message {
     Slow {
         /// The record.
         pk: RecordKey,
+        /// The handler.
+        handler: String,
     },
     /// The only copy of a delivery that was acknowledged while the store was down.
     Full(Box<Claim>),
@@ -97,7 +99,7 @@ impl Message {
     /// The record that the message is about.
     pub fn record_key(&self) -> &RecordKey {
         match self {
-            Self::Ref { pk } | Self::Slow { pk } => pk,
+            Self::Ref { pk } | Self::Slow { pk, .. } => pk,
             Self::Full(claim) => &claim.pk,
         }
     }

@@ -238,7 +238,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
         messages: &[Result<Message, E>],
     ) -> BTreeMap<RecordKey, hookonce_protocol::record::Found> {
         let hint = |message: &Result<Message, E>| match message {
-            Ok(Message::Ref { pk } | Message::Slow { pk }) => Some(pk.clone()),
+            Ok(Message::Ref { pk } | Message::Slow { pk, .. }) => Some(pk.clone()),
             Ok(Message::Full(_)) | Err(_) => None,
         };
         let mut keys: Vec<_> = messages.iter().filter_map(hint).collect();

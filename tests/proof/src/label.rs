@@ -158,7 +158,7 @@ pub fn labels(role: Role, call: &Call, reply: &Reply) -> Vec<String> {
                 Planned::CallsUsedUp => "calls used up",
                 Planned::HandlerAway => "handler away",
                 Planned::TableAway => "table away",
-                Planned::HandlerSlow => "handler slow",
+                Planned::HandlerSlow { .. } => "handler slow",
             },
         ),
         (Call::Split(_), Reply::Split(split)) => {

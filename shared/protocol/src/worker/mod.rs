@@ -127,7 +127,7 @@ impl Worker {
     pub fn start(message: Result<Message, MessageError>, receives: i64, timing: Timing, moment: Moment) -> WorkerStep {
         let worker = |state| Self { timing, receives, state };
         match message {
-            Ok(Message::Ref { pk } | Message::Slow { pk }) => {
+            Ok(Message::Ref { pk } | Message::Slow { pk, .. }) => {
                 Step::call(worker(State::Reading { replans: 0 }), Call::Read(pk))
             }
             Ok(Message::Full(claim)) => worker(State::Reading { replans: 0 }).claim(&claim, moment),
@@ -231,8 +231,8 @@ impl Worker {
             Planned::CallsUsedUp | Planned::Unavailable => self.transient(record.attempts, moment),
             Planned::HandlerAway => self.postpone(record, Code::HandlerUnavailable, moment).signal(Signal::HandlerAway),
             Planned::TableAway => self.postpone(record, Code::TableUnavailable, moment).signal(Signal::TableAway),
-            Planned::HandlerSlow => {
-                let call = Call::Send(Message::Slow { pk: record.key.clone() });
+            Planned::HandlerSlow { handler } => {
+                let call = Call::Send(Message::Slow { pk: record.key.clone(), handler });
                 self.call(State::Moving { record }, call)
             }
         }

@@ -97,21 +97,27 @@ impl SqsQueue {
     }
 }
 
-/// The group of a message: its endpoint, or for an effect its name and its endpoint, because what delays effects is
-/// most often one destination. On a standard queue a group orders nothing. SQS uses it to keep one group's backlog from
-/// delaying the messages of the others (fair queues). Endpoints' ids and effects' names have only characters that SQS
-/// allows in a group id.
+/// The group of a message: what most often delays messages of its queue. That is a slow handler, or for an effect its name
+/// and its endpoint, because one destination is behind them, or else the endpoint. On a standard queue a group orders
+/// nothing. SQS uses it to keep one group's backlog from delaying the messages of the others (fair queues). Handlers'
+/// names, endpoints' ids and effects' names have only characters that SQS allows in a group id.
 fn group(message: &Message) -> String {
     let (endpoint, rest) = message.record_key().parts();
-    let mut group = match (message.record_key().kind(), rest.rsplit_once('#')) {
-        (RecordKind::Effect, Some((_, name))) => format!("{name}/{endpoint}"),
+    match (message, message.record_key().kind(), rest.rsplit_once('#')) {
+        // The end of an ARN or a URL tells most.
+        (Message::Slow { handler, .. }, ..) => {
+            handler.get(handler.len().saturating_sub(GROUP_BYTES_MAX)..).unwrap_or(endpoint).to_owned()
+        }
+        (_, RecordKind::Effect, Some((_, name))) => {
+            let mut group = format!("{name}/{endpoint}");
+            group.truncate(GROUP_BYTES_MAX);
+            group
+        }
         _ => endpoint.to_owned(),
-    };
-    group.truncate(GROUP_BYTES_MAX);
-    group
+    }
 }
 
-/// The longest group id that SQS accepts. What is cut off is the end of an endpoint's id.
+/// The longest group id that SQS accepts.
 const GROUP_BYTES_MAX: usize = 128;
 
 const _: () = assert!(ENDPOINT_BYTES_MAX <= GROUP_BYTES_MAX);

@@ -44,7 +44,7 @@ struct Conversation<'a> {
 impl Conversation<'_> {
     async fn hold<S: Store>(&self, store: &S) -> Result<Planned, Planned> {
         if self.calls.slow_move && self.handlers.is_slow(&self.handling.target, (self.calls.moment)().now) {
-            return Ok(Planned::HandlerSlow);
+            return Ok(Planned::HandlerSlow { handler: self.handling.target.name().to_owned() });
         }
         let (fact, reads) = match self.ask(&[]).await? {
             HandlerAnswer::Reads { fact, reads } => (fact, reads),
@@ -102,7 +102,7 @@ impl Conversation<'_> {
     }
 
     async fn ask(&self, items: &[ShownItem]) -> Result<HandlerAnswer, Planned> {
-        let Some((caller, handler)) = self.handlers.caller(&self.handling.target) else {
+        let Some(caller) = self.handlers.caller(&self.handling.target) else {
             // A rehearsal that calls nobody. It says itself that it did not ask.
             tracing::debug!(handler = %self.handling.target, "this process does not call handlers of this kind");
             return Err(Planned::HandlerAway);
@@ -122,7 +122,7 @@ impl Conversation<'_> {
             return Err(Planned::CallsUsedUp);
         }
         let began = Instant::now();
-        let called = timeout(call_max(), caller.call(handler, bytes)).await;
+        let called = timeout(call_max(), caller.call(target.name(), bytes)).await;
         let (length, moment) = (began.elapsed(), (self.calls.moment)());
         match &called {
             // Throttled at once, perhaps because other calls hang or take long: it says nothing about the handler.

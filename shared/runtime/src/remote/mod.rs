@@ -82,6 +82,13 @@ impl RemoteTarget {
         let plain = path.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'#' | b'"' | b'<' | b'>'));
         (loopback && plain && url.len() <= URL_BYTES_MAX).then(|| Self::Url(url.to_owned()))
     }
+
+    /// The function's name or ARN, or the URL.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Lambda(name) | Self::Url(name) => name,
+        }
+    }
 }
 
 impl fmt::Display for RemoteTarget {
@@ -230,13 +237,12 @@ impl RemoteHandlers {
         with(known.entry(target.to_string()).or_default())
     }
 
-    /// Who calls a handler, and the handler's name or URL. `None` if this process calls none of its kind.
-    fn caller<'a>(&'a self, target: &'a RemoteTarget) -> Option<(&'a dyn CallHandler, &'a str)> {
-        let (caller, handler) = match target {
-            RemoteTarget::Lambda(name) => (&self.lambda, name),
-            RemoteTarget::Url(url) => (&self.url, url),
-        };
-        Some((caller.as_deref()?, handler))
+    /// Who calls a handler. `None` if this process calls none of its kind.
+    fn caller(&self, target: &RemoteTarget) -> Option<&dyn CallHandler> {
+        match target {
+            RemoteTarget::Lambda(_) => self.lambda.as_deref(),
+            RemoteTarget::Url(_) => self.url.as_deref(),
+        }
     }
 }
 

@@ -76,7 +76,7 @@ impl World {
                 Reply::Planned(Planned::Failed(Failure { code: "HANDLER".to_owned(), retryable }))
             }
             Answer::HandlerAway => Reply::Planned(Planned::HandlerAway),
-            Answer::HandlerSlow => Reply::Planned(Planned::HandlerSlow),
+            Answer::HandlerSlow => Reply::Planned(Planned::HandlerSlow { handler: String::new() }),
         }
     }
 

@@ -217,7 +217,7 @@ impl Drill {
             Planned::Several { .. } => Ok(if settled { Finding::Same } else { Finding::WouldApply }),
             Planned::Failed(failure) => Ok(Finding::Fails(self.of_handler(record, &failure.code))),
             Planned::CallsUsedUp => Ok(Finding::Fails(self.of_handler(record, "it has used up its calls"))),
-            Planned::Unavailable | Planned::HandlerSlow => Err(store_unavailable()),
+            Planned::Unavailable | Planned::HandlerSlow { .. } => Err(store_unavailable()),
             Planned::TableAway => Ok(Finding::Fails(self.of_handler(record, Code::TableUnavailable.as_str()))),
             Planned::HandlerAway if !self.calls => Ok(Finding::NotAsked),
             Planned::HandlerAway if is_resting => Ok(Finding::NotCalled(self.of_handler(record, "the handler rests"))),

@@ -337,7 +337,7 @@ impl Story {
             Planned::NoHandler => "no handler wants it".to_owned(),
             Planned::Several { others, .. } => format!("a record for each of its {} events", others.len()),
             Planned::Failed(failure) => format!("fails with {}", failure.code),
-            Planned::Unavailable | Planned::CallsUsedUp | Planned::HandlerSlow => "unknown".to_owned(),
+            Planned::Unavailable | Planned::CallsUsedUp | Planned::HandlerSlow { .. } => "unknown".to_owned(),
             Planned::TableAway => "unknown: a table of its handler is missing or cannot be read".to_owned(),
             Planned::HandlerAway if self.calls_handlers => {
                 "unknown: its handler, in another language, does not answer".to_owned()
