@@ -32,6 +32,20 @@ need_cargo_lambda() {
     python_tool cargo-lambda
 }
 
+# Says where libfaketime is, unpacked below target/tools from the package that Debian and Ubuntu have.
+faketime_library() {
+    local place="$tools/faketime"
+    if ! compgen -G "$place/usr/lib/*/faketime/libfaketimeMT.so.1"; then
+        mkdir -p "$place"
+        (
+            cd "$place"
+            apt-get download -qq libfaketime || { apt-get update -qq && apt-get download -qq libfaketime; }
+            dpkg --extract libfaketime_*.deb .
+        ) >&2
+        compgen -G "$place/usr/lib/*/faketime/libfaketimeMT.so.1"
+    fi
+}
+
 # Says where a command line of AWS of version 2 is, which PyPI does not have: on this machine, or unpacked below target/tools
 # where apt has it. Says nothing if there is none.
 aws_two() {

@@ -248,9 +248,8 @@ async fn messages_on_the_wire() {
     recorded.call("send an effect without a queue of its own", &server, queue.send(&effect("1"))).await.unwrap();
     recorded.call("hide", &server, queue.hide(Lane::Events, "receipt", Millis::seconds(900))).await.unwrap();
     let slow = queue.clone().with_slow("https://sqs.eu-central-1.amazonaws.com/123456789012/slow");
-    let moved_from = |handler: &str| {
-        Message::Slow { pk: RecordKey::parse("in#shop#evt_1").unwrap(), handler: handler.to_owned() }
-    };
+    let moved_from =
+        |handler: &str| Message::Slow { pk: RecordKey::parse("in#shop#evt_1").unwrap(), handler: handler.to_owned() };
     let moved = moved_from("plan:live");
     recorded.call("send to the slow queue", &server, slow.send(&moved)).await.unwrap();
     let arn = format!("arn:aws:lambda:eu-central-1:123456789012:function:{}:live", "a".repeat(64));

@@ -53,7 +53,7 @@ fn own(template: &Template) -> String {
 }
 
 /// Metrics that are counted: the listed ones, and those of signals as the sources name them.
-pub(super) fn counted() -> BTreeSet<String> {
+pub(crate) fn counted() -> BTreeSet<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/protocol/src/call.rs");
     let source = std::fs::read_to_string(path).unwrap();
     let arms = source.split("fn metric(&self)").nth(1).and_then(|rest| rest.split("\n    }\n").next()).unwrap();

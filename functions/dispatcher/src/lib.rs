@@ -17,7 +17,7 @@ use hookonce_runtime::destination::DestinationSource;
 use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::port::{Queue, Store};
 use hookonce_runtime::process::{Received, respond};
-use hookonce_runtime::telemetry::{Counts, Telemetry};
+use hookonce_runtime::telemetry::Telemetry;
 
 #[cfg(feature = "account")]
 pub use {lambda_runtime::Error, start::run};
@@ -40,9 +40,10 @@ impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> DispatcherFunction<S,
         let now = || self.parts.ambient.moment().now;
         let tell = |signal: &Signal| self.telemetry.tell(signal, now());
         let processed = self.parts.dispatch(&Received::each(&batch), deadline, &tell).await;
-        let mut counts = Counts::default();
-        let response = respond(batch, processed, &mut counts, metric);
-        self.telemetry.emit(&counts, now());
+        let (response, by_endpoint) = respond(batch, processed, metric);
+        for counts in &by_endpoint {
+            self.telemetry.emit(counts, now());
+        }
         response
     }
 }

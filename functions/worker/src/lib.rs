@@ -100,8 +100,10 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerFunction<S, Q, A> {
             Asked::Answered => counts.add("routes_unavailable", 0),
             Asked::InVain => counts.add("routes_unavailable", 1),
         }
-        let response = respond(batch, processed, &mut counts, |settled| Some(metric(settled)));
-        self.telemetry.emit(&counts, now());
+        let (response, by_endpoint) = respond(batch, processed, |settled| Some(metric(settled)));
+        for counts in std::iter::once(&counts).chain(&by_endpoint) {
+            self.telemetry.emit(counts, now());
+        }
         response
     }
 }

@@ -115,16 +115,18 @@ impl Processed {
 }
 
 /// The response to a batch: the messages that stay in the queue. Counts how each ended, by its signals and by what
-/// `metric` calls it.
+/// `metric` calls it, apart for each endpoint.
 pub fn respond(
     batch: Batch,
     processed: Vec<Processed>,
-    counts: &mut Counts,
     metric: impl Fn(&Settled) -> Option<&'static str>,
-) -> BatchResponse {
+) -> (BatchResponse, Vec<Counts>) {
     let mut processed = processed.into_iter();
-    let mut response = BatchResponse::default();
+    let (mut response, mut by_endpoint) = (BatchResponse::default(), BTreeMap::new());
     for message in batch.records {
+        let named = Message::decode(&message.body).ok();
+        let endpoint = named.and_then(|named| EndpointId::parse(named.record_key().parts().0).ok());
+        let counts = by_endpoint.entry(endpoint).or_insert_with_key(|endpoint| Counts::of(endpoint.as_ref()));
         let ended = processed.next();
         if let Some(driven) = ended.as_ref().and_then(|ended| ended.settled(counts)) {
             counts.untold(&driven.signals);
@@ -137,7 +139,7 @@ pub fn respond(
             response.keep(message.message_id);
         }
     }
-    response
+    (response, by_endpoint.into_values().collect())
 }
 
 /// How long before the function's deadline a batch ends. What has not started by then is not started any more, and what

@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use hookonce_protocol::call::Signal;
+use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::EpochMs;
 use serde_json::{Map, Value, json};
 use tracing::level_filters::LevelFilter;
@@ -92,6 +93,12 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Counts for the messages of an endpoint, which becomes a property.
+    pub fn of(endpoint: Option<&EndpointId>) -> Self {
+        let properties = endpoint.map(|endpoint| ("endpoint", endpoint.as_str().to_owned())).into_iter().collect();
+        Self { properties, ..Self::default() }
+    }
+
     /// Adds to a counter.
     pub fn add(&mut self, metric: &'static str, amount: usize) {
         *self.metrics.entry(metric).or_default() += i64::try_from(amount).unwrap_or(i64::MAX);

@@ -1,32 +1,35 @@
-//! One handler is away, and another one answers nonsense, while deliveries run through the functions' binaries on
-//! DynamoDB Local and ElasticMQ, or on the embedded stack. A third handler goes on. Then the two come back, what died
+//! One handler is away for a day, and another one answers nonsense for its first hour, while a third one goes on: with
+//! the functions' binaries, on DynamoDB Local and ElasticMQ or on the embedded stack. Then the two come back, what died
 //! is replayed, and every event must have been applied once.
 //!
-//! A day cannot be waited for here: a test with a clock of its own does (`tests/remote/trouble.rs`). Here the handler
-//! is away until the relay has found its records waiting several times. A record is called again at most as long after
-//! the handler's return as it had been away, plus the visibility timeout and a run of the relay; that is what this
-//! waits for.
+//! The day passes in steps of a clock of its own, by which `hookonce dev`, the functions and the command line go. At
+//! each step all timers end, so that the relay runs and sends what is due, and the worker calls its handler again. The
+//! servers stay at the true time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::clock::Clock;
 use crate::kill::{Backends, HANDLERS, Language, routes};
 use crate::process::{
-    Background, Outcome, binaries, build_functions, build_hookonce, fresh_folder, json, output, wait_for, write,
+    Background, Outcome, build_functions, build_hookonce, fresh_folder, json, output, read, wait_for, write,
 };
 
 const DATA: &str = "target/away-test";
 const PORT: u16 = 9_101;
 const DELIVERIES: &str = "300";
-/// How long the two handlers are in trouble: several runs of the relay, and several calls of each record.
-const TROUBLE: Duration = Duration::from_secs(150);
-/// How long the demo waits for the last event, counted from the deliveries.
+/// The steps of the hour in which a handler answers nonsense.
+const FIRST_STEPS: [Duration; 4] = [Duration::from_mins(15); 4];
+/// The steps of the rest of the day. A record waits an hour at most.
+const OTHER_STEPS: [Duration; 23] = [Duration::from_hours(1); 23];
+/// How long all is at work after a step, in true time.
+const STEP: Duration = Duration::from_secs(8);
+/// How long the demo waits for the last event, counted from the deliveries, in true time.
 const WAIT_MINUTES: &str = "25";
-/// Between two replays of what died. A worker may still have the old routes at the first one.
-const REPLAY_EVERY: Duration = Duration::from_secs(20);
 
 /// The output of `hookonce demo --json`.
 #[derive(Deserialize)]
@@ -70,46 +73,65 @@ pub(crate) fn test(language: Language, embedded: bool) -> Outcome<bool> {
     let handlers = HANDLERS.map(|(handler, _)| format!("--handler={handler}={}", language.command(handler)));
     let nonsense =
         "env PYTHONPATH=clients/python/src:tools/xtask/src python3 -m hookonce.runtime nonsense.lambda_handler";
-    let mut dev = backends.command(&hookonce);
-    dev.args(["dev", "--data", DATA, "--port", &PORT.to_string(), "--binaries"]).arg(binaries("release")?);
+    let mut clock = Clock::start(Path::new(DATA))?;
+    let stack = Stack { variables: clock.variables(), backends: &backends, hookonce: &hookonce };
+    let mut dev = stack.command("dev");
+    dev.args(["--port", &PORT.to_string(), "--metrics", "--binaries"]).arg(clock.functions()?);
     dev.args(handlers).arg(format!("--handler=nonsense={nonsense}")).args(backends.options());
     let _stack = Background::start(&dev, &data("dev.log"))?;
     wait_for("the stack", &data("dev.log"), || data("stack.json").exists())?;
 
     std::thread::scope(|scope| {
         let demo = scope.spawn(|| deliver(&backends, &hookonce));
-        std::thread::sleep(TROUBLE);
-        let counted = |endpoint| {
-            let answers = std::iter::repeat_with(|| stats(&backends, &hookonce, endpoint));
-            answers.take(3).find_map(Result::ok).unwrap_or_default().by
+        stack.wait_for_the_last_delivery()?;
+        let mut pass = |steps: &[Duration]| -> Outcome<usize> {
+            let mut calls = 0;
+            for step in steps {
+                let before = lines_with("handler_unavailable")?;
+                clock.forward(*step)?;
+                std::thread::sleep(STEP);
+                calls += usize::from(lines_with("handler_unavailable")? > before);
+            }
+            Ok(calls)
         };
-        wait_for("the events of the third handler", &data("dev.log"), || {
-            let unharmed = counted("whatsapp");
-            count(&unharmed.state, "APPLIED") > 0 && count(&unharmed.state, "PENDING") == 0
-        })?;
-        let [away, nonsense, unharmed] = ["stripe", "github", "whatsapp"].map(counted);
+        let mut steps_with_calls = pass(&FIRST_STEPS)?;
+        let [nonsense, unharmed] = ["github", "whatsapp"].map(|endpoint| stack.stats(endpoint));
+        let (nonsense, unharmed) = (nonsense?.by, unharmed?.by);
+        let malformed = count(&nonsense.error, "HANDLER_ANSWER_MALFORMED");
+        let died = count(&nonsense.state, "DEAD");
+        eprintln!("away: after an hour, {malformed} answers were malformed and {died} events are DEAD of nonsense");
+        write(&data("routes.json"), routes(|handler| if handler == "payments" { "away" } else { handler }))?;
+        steps_with_calls += pass(&OTHER_STEPS)?;
+        let away = stack.stats("stripe")?.by;
         let killed = count(&away.state, "DEAD") + count(&unharmed.state, "DEAD");
         let waited = count(&away.error, "HANDLER_UNAVAILABLE");
-        let (malformed, died) = (count(&nonsense.error, "HANDLER_ANSWER_MALFORMED"), count(&nonsense.state, "DEAD"));
-        eprintln!(
-            "away: {waited} record(s) wait for their handler, {malformed} are tried again and {died} are DEAD of nonsense"
-        );
+        let untouched = count(&unharmed.state, "PENDING") == 0 && count(&unharmed.state, "APPLIED") > 0;
+        eprintln!("away: after a day, {waited} events wait for their handler, called after {steps_with_calls} steps");
         write(&data("routes.json"), routes(|handler| handler))?;
+        let mut steps_to_end = 0;
         while !demo.is_finished() {
-            std::thread::sleep(REPLAY_EVERY);
-            replay(&backends, &hookonce)?;
+            stack.replay()?;
+            pass(&[Duration::from_mins(30)])?;
+            steps_to_end += 1;
         }
         let report = demo.join().map_err(|_| "the deliveries ended early".to_owned())??;
         let Report { events, applied, applied_twice, lost, dead, pending, violations } = report;
         println!(
             "{{\"part\":\"away\",\"events\":{events},\"waited\":{waited},\"malformed\":{malformed},\"died\":{died},\
+             \"steps_with_calls\":{steps_with_calls},\"half_hours_to_end\":{steps_to_end},\
              \"killed\":{killed},\"applied\":{applied},\"doubled\":{applied_twice},\"lost\":{lost},\"dead\":{dead},\
              \"pending\":{pending},\"violations\":{violations}}}"
         );
-        let was_in_trouble = waited > 0 && malformed > 0 && died > 0;
+        let was_called = steps_with_calls >= OTHER_STEPS.len();
+        let was_in_trouble = waited > 0 && malformed > 0 && died > 0 && was_called;
         let whole = applied == events && applied_twice + lost + dead + pending + violations == 0;
-        Ok(was_in_trouble && whole && killed == 0)
+        Ok(was_in_trouble && untouched && whole && killed == 0)
     })
+}
+
+/// How many lines of the stack's log name this metric.
+fn lines_with(metric: &str) -> Outcome<usize> {
+    Ok(read(&data("dev.log"))?.lines().filter(|line| line.contains(metric)).count())
 }
 
 fn deliver(backends: &Backends, hookonce: &Path) -> Outcome<Report> {
@@ -120,17 +142,43 @@ fn deliver(backends: &Backends, hookonce: &Path) -> Outcome<Report> {
     json(&String::from_utf8_lossy(&output.stdout))
 }
 
-fn stats(backends: &Backends, hookonce: &Path, endpoint: &str) -> Outcome<Stats> {
-    let mut command = backends.command(hookonce);
-    json(&output(command.args(["stats", "--endpoint", endpoint, "--json", "--data", DATA]))?)
+/// The stack under test, for commands by its clock.
+struct Stack<'a> {
+    variables: [String; 3],
+    backends: &'a Backends,
+    hookonce: &'a Path,
 }
 
-/// Lets what died of nonsense run again. The command exits with 1 where nothing did.
-fn replay(backends: &Backends, hookonce: &Path) -> Outcome {
-    let mut command = backends.command(hookonce);
-    command.args(["replay", "--state", "DEAD", "--endpoint", "github", "--yes", "--by", "prove", "--data", DATA]);
-    let status = command.status().map_err(|error| format!("cannot start hookonce: {error}"))?;
-    if matches!(status.code(), Some(0 | 1)) { Ok(()) } else { Err(format!("the replay ended with {status}")) }
+impl Stack<'_> {
+    fn command(&self, name: &str) -> Command {
+        let mut command = self.backends.command("env");
+        command.args(&self.variables).arg(self.hookonce).args([name, "--data", DATA]);
+        command
+    }
+
+    fn stats(&self, endpoint: &str) -> Outcome<Stats> {
+        json(&output(self.command("stats").args(["--endpoint", endpoint, "--json"]))?)
+    }
+
+    /// Deliveries are signed at the true time, so that the day begins after them.
+    fn wait_for_the_last_delivery(&self) -> Outcome {
+        let mut seen = 0;
+        wait_for("the last delivery", &data("dev.log"), || {
+            std::thread::sleep(Duration::from_secs(10));
+            let counts =
+                HANDLERS.map(|(_, endpoint)| self.stats(endpoint).map_or(0, |stats| stats.by.state.values().sum()));
+            let all = counts.iter().sum::<u64>();
+            std::mem::replace(&mut seen, all) == all && all > 0
+        })
+    }
+
+    /// Lets what died of nonsense run again. The command exits with 1 where nothing did.
+    fn replay(&self) -> Outcome {
+        let mut command = self.command("replay");
+        command.args(["--state", "DEAD", "--endpoint", "github", "--yes", "--by", "prove"]);
+        let status = command.status().map_err(|error| format!("cannot start hookonce: {error}"))?;
+        if matches!(status.code(), Some(0 | 1)) { Ok(()) } else { Err(format!("the replay ended with {status}")) }
+    }
 }
 
 fn count(by: &BTreeMap<String, u64>, name: &str) -> u64 {

@@ -9,6 +9,7 @@
 mod answers;
 mod away;
 mod backends;
+mod clock;
 mod domain;
 mod effects;
 mod emulator;

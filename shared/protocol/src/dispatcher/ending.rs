@@ -8,14 +8,11 @@ use crate::purpose::Purpose;
 use crate::record::{DeadReason, Outcome, Status, attribute, counted, equals, remove, set};
 use crate::time::Millis;
 use crate::timing::{Moment, Timing};
-use crate::worker::{Done, Settled, VISIBILITY_MAX, death};
+use crate::worker::{Done, Pause, Settled, death};
 use crate::write::{Action, Change, Condition, Table, Write};
 
 /// The longest pause of an effect that its callee did not do, unless the callee asks for a longer one.
 const DESTINATION_PAUSE_MAX: Millis = Millis::hours(1);
-
-/// How long after its due time the relay sends a hint, as a rule: it runs every minute.
-const RELAY_MAX: Millis = Millis::minutes(2);
 
 impl Dispatcher {
     /// Ends an effect that its callee did, whoever has the pass now or retried it meanwhile. Only a replaced key means
@@ -74,17 +71,18 @@ impl Dispatcher {
         let NextCall { effect, first, terms } = call;
         let backoff = Millis(self.timing.backoff_bound(tries).0.min(DESTINATION_PAUSE_MAX.0));
         let asked = retry_after.unwrap_or(Millis(0));
-        let wait = pause(asked.max(backoff), &self.timing, moment);
-        let fitting = if first { Some(wait) } else { self.fitting(&effect, terms.class, wait, asked, moment) };
-        let Some(wait) = fitting else { return self.die(effect, DeadReason::UnknownOutcome, moment) };
-        let mut changes = self.due_again(wait, moment);
+        let wait = stretched(asked.max(backoff), &self.timing, moment);
+        let fitting =
+            if first { Some(Pause::new(wait)) } else { self.fitting(&effect, terms.class, wait, asked, moment) };
+        let Some(pause) = fitting else { return self.die(effect, DeadReason::UnknownOutcome, moment) };
+        let mut changes = self.due_again(pause, moment);
         changes.push(set(attribute::LAST_ERROR, Code::DestinationUnavailable.as_str()));
         changes.push(set(attribute::NOT_DONE, effect.part.not_done + 1));
         if first {
             changes.extend([remove(attribute::FIRST_CALL_AT), remove(attribute::CALLEE)]);
         }
         let condition = effect.unchanged();
-        self.end(effect, Purpose::RearmEffect, changes, condition, waiting(wait), Signal::EffectWaits)
+        self.end(effect, Purpose::RearmEffect, changes, condition, pause.settled(), Signal::EffectWaits)
     }
 
     /// Counts a call of which nobody can tell how it ended, and lets the effect wait for its next one. If that would be
@@ -92,38 +90,32 @@ impl Dispatcher {
     pub(super) fn count(self, call: NextCall, retry_after: Option<Millis>, moment: Moment) -> DispatcherStep {
         let NextCall { effect, terms, .. } = call;
         let backoff = moment.uniform(self.timing.backoff_bound(effect.record.attempts));
-        let asked = retry_after.map_or(Millis(0), |asked| pause(asked, &self.timing, moment));
-        let Some(wait) = self.fitting(&effect, terms.class, backoff.max(asked), asked, moment) else {
+        let asked = retry_after.map_or(Millis(0), |asked| stretched(asked, &self.timing, moment));
+        let Some(pause) = self.fitting(&effect, terms.class, backoff.max(asked), asked, moment) else {
             return self.die(effect, DeadReason::UnknownOutcome, moment);
         };
-        let mut changes = self.due_again(wait, moment);
+        let mut changes = self.due_again(pause, moment);
         changes.extend(effect.record.failed_again(Code::CallUnclear.as_str(), moment.now));
         let condition = effect.unchanged();
-        self.end(effect, Purpose::FailEffect, changes, condition, waiting(wait), Signal::EffectWaits)
+        self.end(effect, Purpose::FailEffect, changes, condition, pause.settled(), Signal::EffectWaits)
     }
 
     /// The pause after which an effect may be called again. If this one would end too late, it is half of the time that
     /// is left, unless the callee asks for more, or so little is left that the relay might come too late.
-    fn fitting(&self, effect: &Effect, class: Class, wait: Millis, asked: Millis, moment: Moment) -> Option<Millis> {
-        let is_in_time = |wait: Millis| {
-            // A longer pause ends when the relay has sent its hint: the message's time is over by then.
-            let late = if wait > VISIBILITY_MAX {
-                Millis(self.timing.effects_visibility_timeout.0 + RELAY_MAX.0)
-            } else {
-                Millis(0)
-            };
-            self.is_repeatable(effect, class, moment.now.plus(wait).plus(late))
-        };
-        if is_in_time(wait) {
-            return Some(wait);
+    fn fitting(&self, effect: &Effect, class: Class, wait: Millis, asked: Millis, moment: Moment) -> Option<Pause> {
+        let is_in_time = |pause: &Pause| self.is_repeatable(effect, class, pause.ends_at(moment.now));
+        let pause = Pause::new(wait);
+        if is_in_time(&pause) {
+            return Some(pause);
         }
         let half = Millis(self.repeatable_until(effect, class)?.0.saturating_sub(moment.now.0) / 2);
-        (half >= asked.max(self.timing.effects_visibility_timeout) && is_in_time(half)).then_some(half)
+        let shorter = (half >= asked.max(self.timing.effects_visibility_timeout)).then_some(Pause::new(half));
+        shorter.filter(is_in_time)
     }
 
-    /// Gives the pass back. The message returns first. The relay is the fallback if it does not.
-    fn due_again(&self, wait: Millis, moment: Moment) -> Vec<Change> {
-        let due_at = moment.now.plus(wait).plus(self.timing.effects_visibility_timeout);
+    /// Gives the pass back.
+    fn due_again(&self, pause: Pause, moment: Moment) -> Vec<Change> {
+        let due_at = pause.due_at(moment.now, self.timing.effects_visibility_timeout);
         vec![set(attribute::DUE_AT, due_at.0), remove(attribute::PASS), remove(attribute::PASS_AT)]
     }
 
@@ -149,11 +141,6 @@ impl Dispatcher {
 }
 
 /// Stretches a pause, between the back-off's base and its cap.
-fn pause(length: Millis, timing: &Timing, moment: Moment) -> Millis {
+fn stretched(length: Millis, timing: &Timing, moment: Moment) -> Millis {
     moment.stretched(Millis(length.0.clamp(timing.backoff_base.0, timing.backoff_cap.0)))
-}
-
-/// For a short pause the message comes back. For a longer one the relay sends it, within its budget.
-pub(super) fn waiting(wait: Millis) -> Settled {
-    if wait > VISIBILITY_MAX { Settled::Ack(Done::Deferred) } else { Settled::Retry(wait) }
 }

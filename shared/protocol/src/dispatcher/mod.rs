@@ -29,7 +29,7 @@ use crate::purpose::Purpose;
 use crate::record::{DeadReason, EffectPart, Found, Pass, Record, Status, attribute, counted, equals, set};
 use crate::time::{EpochMs, Millis};
 use crate::timing::{Moment, Timing};
-use crate::worker::{Done, HOPS, Settled, TRANSIENT_VISIBILITY_MAX, VISIBILITY_MAX, misrouted, still_mine};
+use crate::worker::{Done, HOPS, Pause, Settled, TRANSIENT_VISIBILITY_MAX, VISIBILITY_MAX, misrouted, still_mine};
 use crate::write::{Action, Clause, Condition, Table, Write};
 
 pub use key::idempotency_key;
@@ -203,7 +203,7 @@ impl Dispatcher {
         let Ok(Some(terms)) = terms else {
             // It may last for days, and hidden messages would fill the queue of all destinations.
             let wait = self.backoff(effect.record.attempts, moment);
-            return Step::done(ending::waiting(wait)).signal(Signal::DestinationUnknown);
+            return Step::done(Pause::new(wait).settled()).signal(Signal::DestinationUnknown);
         };
         let moved = effect.first_call().is_some_and(|(_, callee)| callee != Some(terms.callee.as_str()));
         if moved || !self.is_repeatable(&effect, terms.class, moment.now) {

@@ -1,6 +1,6 @@
 //! Failures. Counted ones bring a record closer to DEAD; transient ones only cost time.
 
-use super::{Done, Settled, State, Worker, WorkerStep, died};
+use super::{Done, Pause, Settled, State, VISIBILITY_MAX, Worker, WorkerStep, died};
 use crate::call::{Call, Failure, Signal, Step, Written};
 use crate::code::Code;
 use crate::purpose::Purpose;
@@ -8,14 +8,6 @@ use crate::record::{DeadReason, Due, Found, Record, Status, attribute, equals, r
 use crate::time::Millis;
 use crate::timing::{Moment, Timing};
 use crate::write::{Action, Change, Table, Write};
-
-/// The longest time that a message is hidden. For a longer back-off, the message is acknowledged and the relay takes
-/// over after the back-off.
-pub const VISIBILITY_MAX: Millis = Millis::seconds(900);
-
-/// The longest time that a message is hidden while its record waits without counting. A handler may be away for a day,
-/// for any number of events, and SQS hides only so many messages.
-pub const WAITING_VISIBILITY_MAX: Millis = Millis::seconds(60);
 
 /// The longest time that a message is hidden after a transient failure. SQS hides a message for at most 12 hours from
 /// its receipt.
@@ -58,10 +50,8 @@ impl Worker {
             return self.fail(record, &Failure::retryable(code), moment).signal(Signal::HandlerFailed);
         }
         let half = Millis(away.0.max(self.timing.backoff_base.0).min(HANDLER_PAUSE_MAX.0) / 2);
-        let wait = Millis(half.0 + moment.uniform(half).0);
-        // A hidden message returns first, and the relay is the fallback.
-        let fallback = if wait > WAITING_VISIBILITY_MAX { Millis(0) } else { self.timing.visibility_timeout };
-        let due_at = moment.now.plus(wait).plus(fallback);
+        let pause = Pause::uncounted(Millis(half.0 + moment.uniform(half).0));
+        let due_at = pause.due_at(moment.now, self.timing.visibility_timeout);
         let due = Due::waiting(&record.key, self.timing.shards, due_at);
         let changes = vec![
             set(attribute::DUE_SHARD, due.shard),
@@ -79,7 +69,7 @@ impl Worker {
             action: Action::Update(changes),
             condition: record.guard().condition(seen),
         };
-        self.call(State::Postponing { record, wait }, Call::Write(write))
+        self.call(State::Postponing { record, pause }, Call::Write(write))
     }
 
     /// Counts a failure of the handler, or makes the record DEAD if no more failures are allowed.
@@ -90,7 +80,7 @@ impl Worker {
             (true, true) => Some(DeadReason::AttemptsExhausted),
             (true, false) => None,
         };
-        let wait = moment.uniform(self.timing.backoff_bound(record.attempts));
+        let pause = Pause::new(moment.uniform(self.timing.backoff_bound(record.attempts)));
         let mut changes = record.failed_again(&failure.code, moment.now);
         if !WAITED_FOR.map(Code::as_str).contains(&failure.code.as_str()) {
             changes.push(remove(attribute::HANDLER_AWAY_SINCE));
@@ -99,14 +89,13 @@ impl Worker {
         if let Some(reason) = reason {
             changes.extend(death(&record, reason, &self.timing, moment));
         } else {
-            // The message returns first. The relay is the fallback if it does not.
-            let due_at = moment.now.plus(wait).plus(self.timing.visibility_timeout);
+            let due_at = pause.due_at(moment.now, self.timing.visibility_timeout);
             let list = if record.handler_away_since.is_some() { Due::waiting } else { Due::pending };
             let due = list(&record.key, self.timing.shards, due_at);
             changes.extend([set(attribute::DUE_SHARD, due.shard), set(attribute::DUE_AT, due.at.0)]);
         }
         let purpose = if reason.is_some() { Purpose::DieOfFailure } else { Purpose::CountFailure };
-        self.write_failure(record, purpose, changes, wait, reason)
+        self.write_failure(record, purpose, changes, pause, reason)
     }
 
     /// Makes a record DEAD when the store can never carry out its write.
@@ -118,8 +107,8 @@ impl Worker {
     pub(super) fn stale(self, record: Box<Record>, moment: Moment) -> WorkerStep {
         let mut changes = vec![set(attribute::LAST_ERROR, DeadReason::Stale.as_str())];
         changes.extend(death(&record, DeadReason::Stale, &self.timing, moment));
-        let wait = moment.uniform(self.timing.backoff_bound(record.attempts));
-        self.write_failure(record, Purpose::DieOfAge, changes, wait, Some(DeadReason::Stale))
+        let pause = Pause::new(moment.uniform(self.timing.backoff_bound(record.attempts)));
+        self.write_failure(record, Purpose::DieOfAge, changes, pause, Some(DeadReason::Stale))
     }
 
     fn write_failure(
@@ -127,7 +116,7 @@ impl Worker {
         record: Box<Record>,
         purpose: Purpose,
         changes: Vec<Change>,
-        wait: Millis,
+        pause: Pause,
         dead: Option<DeadReason>,
     ) -> WorkerStep {
         let write = Write {
@@ -138,34 +127,27 @@ impl Worker {
             // The condition includes the count, so that two copies that fail at the same time count once.
             condition: record.guard().condition([equals(attribute::ATTEMPTS, record.attempts)]),
         };
-        self.call(State::Failing { record, wait, dead }, Call::Write(write))
+        self.call(State::Failing { record, pause, dead }, Call::Write(write))
     }
 
     pub(super) fn failed(
         self,
         record: &Record,
         written: Written,
-        wait: Millis,
+        pause: Pause,
         dead: Option<DeadReason>,
         moment: Moment,
     ) -> WorkerStep {
         match (written, dead) {
             (Written::Applied, Some(reason)) => died(record.key.clone(), reason),
-            (written, _) => self.not_dead(record, written, (wait, VISIBILITY_MAX), moment),
+            (written, _) => self.not_dead(record, written, pause, moment),
         }
     }
 
-    /// After the failure was written: hides the message for this time, unless it is longer than a message may be hidden.
-    pub(super) fn not_dead(
-        self,
-        record: &Record,
-        written: Written,
-        (wait, hidden_max): (Millis, Millis),
-        moment: Moment,
-    ) -> WorkerStep {
+    /// After the failure was written, or not.
+    pub(super) fn not_dead(self, record: &Record, written: Written, pause: Pause, moment: Moment) -> WorkerStep {
         match written {
-            Written::Applied if wait > hidden_max => Step::done(Settled::Ack(Done::Deferred)),
-            Written::Applied => Step::done(Settled::Retry(wait)),
+            Written::Applied => Step::done(pause.settled()),
             Written::ConditionFailed(found) if still_mine(&found, record) => self.transient(record.attempts, moment),
             Written::ConditionFailed(_) => Step::done(Settled::Ack(Done::Elsewhere)),
             Written::TransactionConflict | Written::Unavailable => self.transient(record.attempts, moment),

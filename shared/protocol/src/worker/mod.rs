@@ -24,6 +24,7 @@ mod commit;
 mod failure;
 mod fan_out;
 pub mod first_seen;
+mod pause;
 
 use crate::call::{
     Call, CancellationReason, ChildEvent, Committed, Failure, HandlerPlan, Machine, Planned, Reply, Signal, Step,
@@ -43,9 +44,11 @@ use crate::write::Write;
 
 pub use commit::Cancellation;
 pub use commit::HOPS;
-pub use failure::{TRANSIENT_VISIBILITY_MAX, VISIBILITY_MAX, WAITING_VISIBILITY_MAX};
+pub use failure::TRANSIENT_VISIBILITY_MAX;
 pub(crate) use failure::{death, still_mine};
 use fan_out::{FanOut, Own};
+pub(crate) use pause::Pause;
+pub use pause::{VISIBILITY_MAX, WAITING_VISIBILITY_MAX};
 
 /// How often one message may plan again after a condition of the plan failed.
 pub const REPLANS_MAX: u8 = 3;
@@ -103,8 +106,8 @@ enum State {
     Creating { fan_out: FanOut, children: Vec<ChildEvent> },
     Quarantining { fan_out: FanOut, fresh: Vec<RecordKey>, others: Vec<RecordKey> },
     Hinting { fan_out: FanOut },
-    Failing { record: Box<Record>, wait: Millis, dead: Option<DeadReason> },
-    Postponing { record: Box<Record>, wait: Millis },
+    Failing { record: Box<Record>, pause: Pause, dead: Option<DeadReason> },
+    Postponing { record: Box<Record>, pause: Pause },
 }
 
 /// A commit that may be retried.
@@ -410,10 +413,8 @@ impl Machine for Worker {
                 self.quarantined(fan_out, fresh, others, &written, moment)
             }
             State::Hinting { fan_out } => self.close(fan_out, moment),
-            State::Failing { record, wait, dead } => self.failed(&record, reply.written(), wait, dead, moment),
-            State::Postponing { record, wait } => {
-                self.not_dead(&record, reply.written(), (wait, WAITING_VISIBILITY_MAX), moment)
-            }
+            State::Failing { record, pause, dead } => self.failed(&record, reply.written(), pause, dead, moment),
+            State::Postponing { record, pause } => self.not_dead(&record, reply.written(), pause, moment),
         }
     }
 }

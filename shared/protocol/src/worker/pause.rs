@@ -1,0 +1,49 @@
+//! How a record waits: its message is hidden in the queue, or the relay sends it again.
+
+use super::{Done, Settled};
+use crate::time::{EpochMs, Millis};
+
+/// The longest time that a message is hidden. For a longer back-off, the message is acknowledged and the relay takes
+/// over after the back-off.
+pub const VISIBILITY_MAX: Millis = Millis::seconds(900);
+
+/// The longest time that a message is hidden while its record waits without counting. A handler may be away for a day,
+/// for any number of events, and SQS hides only so many messages.
+pub const WAITING_VISIBILITY_MAX: Millis = Millis::seconds(60);
+
+/// How long after its due time the relay sends a record, as a rule: it runs every minute.
+const RELAY_MAX: Millis = Millis::minutes(2);
+
+/// A pause of a record. It is decided once: the record's due time and its message must agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Pause {
+    length: Millis,
+    is_hidden: bool,
+}
+
+impl Pause {
+    pub(crate) fn new(length: Millis) -> Self {
+        Self { length, is_hidden: length <= VISIBILITY_MAX }
+    }
+
+    /// That of a record which waits without counting.
+    pub(crate) fn uncounted(length: Millis) -> Self {
+        Self { length, is_hidden: length <= WAITING_VISIBILITY_MAX }
+    }
+
+    /// When the relay sends the record. A hidden message returns first, and the relay is the fallback if it does not.
+    pub(crate) fn due_at(self, now: EpochMs, visibility_timeout: Millis) -> EpochMs {
+        let end = now.plus(self.length);
+        if self.is_hidden { end.plus(visibility_timeout) } else { end }
+    }
+
+    /// When the record is worked on again at the latest, as a rule.
+    pub(crate) fn ends_at(self, now: EpochMs) -> EpochMs {
+        let end = now.plus(self.length);
+        if self.is_hidden { end } else { end.plus(RELAY_MAX) }
+    }
+
+    pub(crate) fn settled(self) -> Settled {
+        if self.is_hidden { Settled::Retry(self.length) } else { Settled::Ack(Done::Deferred) }
+    }
+}

@@ -1,0 +1,57 @@
+//! A clock for programs, days of which pass in minutes: libfaketime, which Debian and Ubuntu have, tells them another time.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::process::{Outcome, binaries, fresh_folder, output, write};
+
+/// A clock that starts at the true time and can be set forward, for the wall and for timers.
+pub(crate) struct Clock {
+    library: PathBuf,
+    file: PathBuf,
+    ahead: Duration,
+}
+
+impl Clock {
+    /// Starts a clock that is kept in a file of this folder.
+    pub(crate) fn start(folder: &Path) -> Outcome<Self> {
+        let install = ". scripts/tools.bash && faketime_library";
+        let library = output(Command::new("bash").args(["-euo", "pipefail", "-c", install]))?;
+        let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
+        let clock = Self { library: library.trim().into(), file: folder.join("clock"), ahead: Duration::ZERO };
+        clock.write().map(|()| clock)
+    }
+
+    pub(crate) fn forward(&mut self, by: Duration) -> Outcome {
+        self.ahead += by;
+        self.write()
+    }
+
+    fn write(&self) -> Outcome {
+        let new = self.file.with_extension("new");
+        write(&new, format!("+{}\n", self.ahead.as_secs()))?;
+        std::fs::rename(&new, &self.file).map_err(|error| format!("{}: {error}", self.file.display()))
+    }
+
+    /// The arguments of `env` for a program that goes by this clock.
+    pub(crate) fn variables(&self) -> [String; 3] {
+        [
+            format!("LD_PRELOAD={}", self.library.display()),
+            format!("FAKETIME_TIMESTAMP_FILE={}", self.file.display()),
+            "FAKETIME_NO_CACHE=1".to_owned(),
+        ]
+    }
+
+    /// A folder from which the functions' release binaries run by this clock. They get no environment of ours.
+    pub(crate) fn functions(&self) -> Outcome<PathBuf> {
+        let (folder, from) = (self.file.with_file_name("functions"), binaries("release")?);
+        fresh_folder(&folder)?;
+        for name in ["hookonce-webhook", "hookonce-worker", "hookonce-relay", "hookonce-dispatcher"] {
+            let (script, binary) = (folder.join(name), from.join(name));
+            write(&script, format!("#!/bin/sh\nexec env {} {}\n", self.variables().join(" "), binary.display()))?;
+            output(Command::new("chmod").arg("+x").arg(script))?;
+        }
+        Ok(folder)
+    }
+}
