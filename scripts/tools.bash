@@ -8,6 +8,9 @@ cargo_cyclonedx=0.5.9
 cargo_deny=0.20.2
 cargo_mutants=27.1.0
 
+# The oldest that the example promises to run on. Newer ones than 1.8 cannot be built from their Go module.
+terraform=1.5.7
+
 need_python() {
     python3 -c 'import ensurepip, venv' 2>/dev/null && return
     apt-get update -qq
@@ -44,6 +47,13 @@ faketime_library() {
         ) >&2
         compgen -G "$place/usr/lib/*/faketime/libfaketimeMT.so.1"
     fi
+}
+
+# Terraform: this machine's, or built from its Go module. Go checks what it downloads against its checksum database.
+need_terraform() {
+    command -v terraform >/dev/null || [ -x "$tools/bin/terraform" ] && return
+    command -v go >/dev/null || { apt-get update -qq; apt-get install -y -qq --no-install-recommends golang-go ca-certificates; }
+    CGO_ENABLED=0 GOBIN="$tools/bin" go install "github.com/hashicorp/terraform@v$terraform"
 }
 
 # Says where a command line of AWS of version 2 is, which PyPI does not have: on this machine, or unpacked below target/tools

@@ -1,17 +1,18 @@
 """Checks the examples of deploy/cdk and deploy/terraform against the template, as far as no account is needed. Then breaks
 each input once: each break must be found.
 
-usage: check.py TEMPLATE CDK_OUTPUT TERRAFORM
+usage: check.py TEMPLATE CDK_OUTPUT TERRAFORM PLACE
 
 TEMPLATE is the translated template, CDK_OUTPUT the folder that the CDK example was synthesised into, TERRAFORM the
-example's file. Nothing is deployed, and Terraform itself does not run."""
+example's file, PLACE a folder for Terraform. Terraform itself runs, but with a stand-in for its provider (provider.py).
+Nothing is deployed."""
 
 import copy
 import json
 import pathlib
 import sys
 
-import hcl2
+from terraform import Refused, applied
 
 sys.path.append(str(pathlib.Path(__file__).parents[1]))
 from references import references  # noqa: E402
@@ -21,13 +22,6 @@ CDKS_OWN = {"BootstrapVersion", "CheckBootstrapVersion"}
 # `sam package` has put a place in S3 where they stood.
 READ_BY_THE_BUILD = {"WorkerCode"}
 SECTIONS = ("Parameters", "Rules", "Mappings", "Conditions", "Resources", "Outputs")
-# What the provider takes: https://registry.terraform.io/providers/hashicorp/aws/latest/docs/resources/cloudformation_stack
-STACK_ARGUMENTS = {
-    "capabilities", "disable_rollback", "iam_role_arn", "name", "notification_arns", "on_failure", "parameters", "policy_body",
-    "policy_url", "region", "tags", "template_body", "template_url", "timeout_in_minutes",
-}
-# What Terraform itself takes in any resource.
-META_ARGUMENTS = {"lifecycle", "depends_on", "provider"}
 # CloudFormation reads no more from the body of a request.
 REQUEST_BYTES_MAX = 51_200
 
@@ -91,25 +85,30 @@ def nested_outputs(outputs):
     return found
 
 
-def terraform(template, configuration):
-    stack = configuration["resource"]["aws_cloudformation_stack", "inbox"]
+def terraform(template, example):
+    stack = example["resources"]["aws_cloudformation_stack.inbox"]
     yield from passed("Terraform", stack["parameters"], template)
+    topic = example["resources"]["aws_sns_topic.alarms"]["arn"]
+    yield "Terraform", "parameters passed", stack["parameters"], {"AlarmTopicArn": topic, "WorkerConcurrencyMax": "10"}
     roles = [name for name, body in template["Resources"].items() if body["Type"] == "AWS::IAM::Role"]
     named = [name for name in roles if "RoleName" in template["Resources"][name]["Properties"]]
     yield "Terraform", "capabilities", stack["capabilities"], ["CAPABILITY_NAMED_IAM" if named else "CAPABILITY_IAM"]
-    arguments = {name for name in stack if not name.startswith("__")}
-    yield "Terraform", "unknown arguments", sorted(arguments - STACK_ARGUMENTS - META_ARGUMENTS), []
-    yield "Terraform", "where the template is", sorted({"template_body", "template_url"} & set(stack)), ["template_url"]
+    # The provider takes either. The stand-in has found the template at its address.
+    yield "Terraform", "the template in the request", stack["template_body"], None
     yield "Terraform", "the template is too large for a request", len(json.dumps(template, separators=(",", ":"))) > REQUEST_BYTES_MAX, True
-    start = "aws_cloudformation_stack.inbox.outputs["
-    read = [value.split(start, 1)[1].split("]", 1)[0].strip('"') for value in configuration["output"].values() if start in value]
-    yield "Terraform", "outputs read", len(read), len(configuration["output"])
-    yield "Terraform", "outputs that do not exist", sorted(set(read) - set(template["Outputs"])), []
+    # An output that the stack does not have ends `terraform apply`.
+    strange = [name for name, value in example["outputs"].items() if value not in stack["outputs"].values()]
+    yield "Terraform", "outputs that are not the stack's", strange, []
+    yield "Terraform", "outputs", sorted(example["outputs"]), ["domain_table", "webhook_url"]
+    yield "Terraform", "changes after `apply`", example["again"], {}
+    updated = {"aws_cloudformation_stack.inbox": ["update"], "aws_s3_object.template": ["delete", "create"]}
+    yield "Terraform", "changes with a new template", example["new template"], updated
+    yield "Terraform", "destroys the stack", "Instance cannot be destroyed" not in example["destroy"], False
 
 
 def findings(inputs):
-    template, synthesised, configuration = inputs
-    rules = [*translation(template), *cdk(template, synthesised), *terraform(template, configuration)]
+    template, synthesised, example = inputs
+    rules = [*translation(template), *cdk(template, synthesised), *terraform(template, example)]
     found = [f"{what}: {rule} is {is_so!r} and should be {should_be!r}" for what, rule, is_so, should_be in rules if is_so != should_be]
     return len(rules), found
 
@@ -131,15 +130,11 @@ def break_cdk_parameter(inputs):
 
 
 def break_terraform_parameter(inputs):
-    inputs[2]["resource"]["aws_cloudformation_stack", "inbox"]["parameters"]["WorkerConcurrency"] = 10
-
-
-def break_terraform_argument(inputs):
-    inputs[2]["resource"]["aws_cloudformation_stack", "inbox"]["timeout"] = 30
+    inputs[2]["resources"]["aws_cloudformation_stack.inbox"]["parameters"]["WorkerConcurrency"] = "10"
 
 
 def break_output(inputs):
-    inputs[2]["output"]["table"] = '${aws_cloudformation_stack.inbox.outputs["Domain"]}'
+    inputs[2]["outputs"]["domain_table"] = "hookonce"
 
 
 def break_translation(inputs):
@@ -158,11 +153,30 @@ BREAKS = {
     break_resource: "CDK: Resources that changed is ['WorkerFunctionHints']",
     break_cdk_parameter: "CDK: unknown parameters is ['AlarmTopic']",
     break_terraform_parameter: "Terraform: unknown parameters is ['WorkerConcurrency']",
-    break_terraform_argument: "Terraform: unknown arguments is ['timeout']",
-    break_output: "Terraform: outputs that do not exist is ['Domain']",
+    break_output: "Terraform: outputs that are not the stack's is ['domain_table']",
     break_translation: "the translation: parameters that nothing reads is ['WorkerConcurrencyMax']",
     break_capability: "Terraform: capabilities",
 }
+# Each break of the example's text, and what Terraform must then say.
+TEXT_BREAKS = {
+    ("bucket = var.bucket", "bucket  = var.bucket"): "terraform fmt: main.tf",
+    ("capabilities =", "timeout      = 30\n  capabilities ="): 'An argument named "timeout" is not expected here',
+    ('= ["CAPABILITY_IAM"]', '= "CAPABILITY_IAM"'): 'Inappropriate value for attribute "capabilities": set of string required',
+    ("var.template)", "var.templates)"): 'An input variable with the name "templates" has not been declared',
+    ("${aws_s3_object.template.key}", "${var.template}"): "TemplateURL must reference a valid S3 object",
+    ('outputs["DomainTable"]', 'outputs["Domain"]'): "Invalid index on main.tf",
+}
+
+
+def missed_text_breaks(place, template, text):
+    for (old, new), expected in TEXT_BREAKS.items():
+        try:
+            applied(place / "broken", template, text.replace(old, new))
+            said = "nothing"
+        except Refused as refused:
+            said = str(refused)
+        if text.count(old) != 1 or expected not in said:
+            yield f"after {old!r} became {new!r}, Terraform says {said}"
 
 
 def missed_breaks(inputs):
@@ -179,34 +193,21 @@ def read_cdk(folder):
     return {"root": root, "nested": nested}
 
 
-def read_terraform(path):
-    """The blocks by their labels. The parser keeps the quotation marks of texts and labels."""
-    parsed = hcl2.loads(path.read_text())
-
-    def plain(value):
-        if isinstance(value, str) and value.startswith('"'):
-            return value[1:-1]
-        if isinstance(value, list):
-            return [plain(item) for item in value]
-        if isinstance(value, dict):
-            return {plain(name): plain(item) for name, item in value.items()}
-        return value
-
-    resources = {(plain(kind), plain(name)): plain(body) for block in parsed["resource"] for kind, named in block.items() if kind != "__is_block__"
-                 for name, body in named.items() if name != "__is_block__"}
-    outputs = {plain(name): str(body["value"]) for block in parsed["output"] for name, body in block.items() if name != "__is_block__"}
-    return {"resource": resources, "output": outputs}
-
-
 def main():
-    template, cdk_output, terraform_file = map(pathlib.Path, sys.argv[1:])
-    inputs = json.loads(template.read_text()), read_cdk(cdk_output), read_terraform(terraform_file)
+    template, cdk_output, terraform_file, place = (pathlib.Path(word).absolute() for word in sys.argv[1:])
+    text = terraform_file.read_text()
+    try:
+        inputs = json.loads(template.read_text()), read_cdk(cdk_output), applied(place / "example", template, text)
+    except Refused as refused:
+        print(refused)
+        return 1
     rules, found = findings(inputs)
-    missed = [] if found else list(missed_breaks(inputs))
+    missed = [] if found else [*missed_breaks(inputs), *missed_text_breaks(place, template, text)]
     for line in found + missed:
         print(line)
-    print("NOT checked: a deployment, `sam package`, Terraform itself and the types of its provider")
-    print(json.dumps({"part": "iac", "rules": rules, "broken": len(BREAKS), "violations": len(found) + len(missed)}))
+    print("NOT checked: a deployment, `sam package`, `terraform init` and Terraform's provider, for which a stand-in ran")
+    figures = {"rules": rules, "broken": len(BREAKS) + len(TEXT_BREAKS), "violations": len(found) + len(missed)}
+    print(json.dumps({"part": "iac", "terraform": inputs[2]["version"]} | figures))
     return 1 if found or missed else 0
 
 
