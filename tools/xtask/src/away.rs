@@ -157,7 +157,7 @@ impl Stack<'_> {
     }
 
     fn stats(&self, endpoint: &str) -> Outcome<Stats> {
-        json(&output(self.command("stats").args(["--endpoint", endpoint, "--json"]))?)
+        json(&output(self.command("stats").args(["--endpoint", endpoint, "--since", "35d", "--json"]))?)
     }
 
     /// Deliveries are signed at the true time, so that the day begins after them.
