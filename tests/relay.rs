@@ -171,7 +171,7 @@ async fn effects_that_nobody_calls_and_that_are_called_in_vain_are_counted() {
     harness.destinations.put("receipts", &keyed(24));
     harness.callee.answers_at("receipts", Called::NotDone { retry_after: None });
     applied(&harness, "msg_1", &["receipts"]).await;
-    let told = || ["effects_untried_resends", "effects_vain_calls"].map(|metric| harness.metric(metric));
+    let told = || ["effects_untried_resends", "effects_failed_calls"].map(|metric| harness.metric(metric));
     for expected in [[0, 0], [1, 0]] {
         harness.lose_effects().await;
         harness.clock.advance(Millis::hours(6));

@@ -18,7 +18,9 @@ const OWN: [&str; 5] = ["falsesuccess", "lateatrest", "noreply", "passed", "slow
 /// fault.
 fn faults(files: &Files, (path, before): (&str, &str)) -> Vec<String> {
     let (_, list) = files[path].split_once(before).unwrap_or_else(|| panic!("{path} has no {before}"));
-    let (list, _) = list.split_once('}').unwrap();
+    // A list of Rust may have braces within a line, and that of Python is one line.
+    let end = if path.ends_with(".rs") { "\n}" } else { "}" };
+    let (list, _) = list.split_once(end).unwrap();
     let keys = list.split('"').skip(1).step_by(2).filter_map(|key| key.split(',').next());
     let variants = list.lines().map(str::trim).filter(|line| !line.starts_with("//"));
     let variants = variants.filter_map(|line| line.strip_suffix(','));
@@ -27,17 +29,23 @@ fn faults(files: &Files, (path, before): (&str, &str)) -> Vec<String> {
 
 fn findings(files: &Files) -> Vec<String> {
     let model = faults(files, MODEL);
-    let unknown = |name: &String| !model.contains(name) && !OWN.contains(&name.as_str());
-    let other = |list: (&'static str, _)| {
-        faults(files, list).into_iter().filter(unknown).map(move |name| format!("{}: the model has no {name}", list.0))
-    };
-    OTHERS.into_iter().flat_map(other).collect()
+    let others: Vec<_> =
+        OTHERS.iter().flat_map(|list| faults(files, *list).into_iter().map(|name| (list.0, name))).collect();
+    let unknown = others.iter().filter(|(_, name)| !model.contains(name) && !OWN.contains(&name.as_str()));
+    let stale = OWN.iter().filter(|own| others.iter().all(|(_, name)| name != *own));
+    let unknown = unknown.map(|(path, name)| format!("{path}: the model has no {name}"));
+    unknown.chain(stale.map(|own| format!("no harness has {own}"))).collect()
 }
 
 #[test]
 fn every_harness_calls_a_fault_by_its_name_in_the_model() {
     let mut files = project();
     none(&findings(&files));
+    let wire = files.get_mut(OTHERS[2].0).unwrap();
+    let before = wire.clone();
+    *wire = wire.replace("FalseSuccess,", "");
+    assert_eq!(findings(&files), ["no harness has falsesuccess"]);
+    files.insert(OTHERS[2].0.to_owned(), before);
     for (path, _) in OTHERS {
         let text = files.get_mut(path).unwrap();
         *text = text.replace("ReplyLost,", "AnswerLost,").replace("reply lost", "answer lost");

@@ -59,7 +59,7 @@ pub const METRICS: &[&str] = &[
     "effects_sent",
     "effects_oldest_due_age_ms",
     "effects_untried_resends",
-    "effects_vain_calls",
+    "effects_failed_calls",
     "dead_records",
     "dead_oldest_age_ms",
     "dead_shards_capped",

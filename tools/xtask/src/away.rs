@@ -76,7 +76,7 @@ pub(crate) fn test(language: Language, embedded: bool) -> Outcome<bool> {
     let mut clock = Clock::start(Path::new(DATA))?;
     let stack = Stack { variables: clock.variables(), backends: &backends, hookonce: &hookonce };
     let mut dev = stack.command("dev");
-    dev.args(["--port", &PORT.to_string(), "--metrics", "--binaries"]).arg(clock.functions()?);
+    dev.args(["--port", &PORT.to_string(), "--binaries"]).arg(clock.functions()?);
     dev.args(handlers).arg(format!("--handler=nonsense={nonsense}")).args(backends.options());
     let _stack = Background::start(&dev, &data("dev.log"))?;
     wait_for("the stack", &data("dev.log"), || data("stack.json").exists())?;
@@ -87,10 +87,10 @@ pub(crate) fn test(language: Language, embedded: bool) -> Outcome<bool> {
         let mut pass = |steps: &[Duration]| -> Outcome<usize> {
             let mut calls = 0;
             for step in steps {
-                let before = lines_with("handler_unavailable")?;
+                let before = lines_with("HANDLER_UNAVAILABLE")?;
                 clock.forward(*step)?;
                 std::thread::sleep(STEP);
-                calls += usize::from(lines_with("handler_unavailable")? > before);
+                calls += usize::from(lines_with("HANDLER_UNAVAILABLE")? > before);
             }
             Ok(calls)
         };
@@ -129,9 +129,9 @@ pub(crate) fn test(language: Language, embedded: bool) -> Outcome<bool> {
     })
 }
 
-/// How many lines of the stack's log name this metric.
-fn lines_with(metric: &str) -> Outcome<usize> {
-    Ok(read(&data("dev.log"))?.lines().filter(|line| line.contains(metric)).count())
+/// How many lines of the stack's log have this text.
+fn lines_with(text: &str) -> Outcome<usize> {
+    Ok(read(&data("dev.log"))?.lines().filter(|line| line.contains(text)).count())
 }
 
 fn deliver(backends: &Backends, hookonce: &Path) -> Outcome<Report> {

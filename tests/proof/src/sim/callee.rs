@@ -59,6 +59,8 @@ struct Account {
     /// The keys that it was called with, and how many it may have.
     keys: BTreeSet<String>,
     epochs: usize,
+    /// Whether it was done before it was committed once more.
+    was_done: bool,
     /// What was sent.
     sent: Option<(Vec<u8>, &'static str, String)>,
 }
@@ -85,9 +87,14 @@ pub struct Answered {
 }
 
 impl Callees {
-    /// An effect was committed. If it was before, everything about it has expired since.
+    /// An effect was committed. If it was before, everything about it has expired since, and a person lets its event be
+    /// applied again. Only a callee may still know its key, and then says that it has done what is asked for.
     pub fn committed(&mut self, effect: &str) {
-        self.accounts.insert(effect.to_owned(), Account::default());
+        let before = self.accounts.remove(effect).unwrap_or_default();
+        let is_done =
+            |((_, key), (_, kept)): (&(String, String), &(i64, Kept))| before.keys.contains(key) && *kept == Kept::Done;
+        let was_done = before.was_done || self.memory.iter().any(is_done);
+        self.accounts.insert(effect.to_owned(), Account { was_done, ..Account::default() });
     }
 
     /// A call arrives.
@@ -217,7 +224,7 @@ impl Callees {
         // Destinations that are called at least once end by their attempts, done or not.
         let not_done = !record.effect_unknown() && record.dead_reason != Some(DeadReason::AttemptsExhausted);
         let dead = record.status == Status::Dead && not_done;
-        if delivered && account.done == 0 {
+        if delivered && account.done == 0 && !account.was_done {
             Some(Rule::Unapplied)
         } else if dead && account.done > 0 {
             Some(Rule::DeadYetApplied)
