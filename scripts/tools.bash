@@ -38,6 +38,7 @@ need_cargo_lambda() {
 # Says where libfaketime is, unpacked below target/tools from the package that Debian and Ubuntu have.
 faketime_library() {
     local place="$tools/faketime"
+    command -v apt-get >/dev/null || { echo 'libfaketime comes from apt: use Debian or Ubuntu' >&2; return 1; }
     if ! compgen -G "$place/usr/lib/*/faketime/libfaketimeMT.so.1"; then
         mkdir -p "$place"
         (

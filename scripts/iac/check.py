@@ -96,10 +96,8 @@ def terraform(template, example):
     # The provider takes either. The stand-in has found the template at its address.
     yield "Terraform", "the template in the request", stack["template_body"], None
     yield "Terraform", "the template is too large for a request", len(json.dumps(template, separators=(",", ":"))) > REQUEST_BYTES_MAX, True
-    # An output that the stack does not have ends `terraform apply`.
-    strange = [name for name, value in example["outputs"].items() if value not in stack["outputs"].values()]
-    yield "Terraform", "outputs that are not the stack's", strange, []
-    yield "Terraform", "outputs", sorted(example["outputs"]), ["domain_table", "webhook_url"]
+    read = {"webhook_url": stack["outputs"]["WebhookUrl"], "domain_table": stack["outputs"]["DomainTable"]}
+    yield "Terraform", "outputs", example["outputs"], read
     yield "Terraform", "changes after `apply`", example["again"], {}
     updated = {"aws_cloudformation_stack.inbox": ["update"], "aws_s3_object.template": ["delete", "create"]}
     yield "Terraform", "changes with a new template", example["new template"], updated
@@ -134,7 +132,12 @@ def break_terraform_parameter(inputs):
 
 
 def break_output(inputs):
-    inputs[2]["outputs"]["domain_table"] = "hookonce"
+    outputs = inputs[2]["outputs"]
+    outputs["domain_table"] = outputs["webhook_url"]
+
+
+def break_lifecycle(inputs):
+    inputs[2]["destroy"] = {"aws_cloudformation_stack.inbox": ["delete"]}
 
 
 def break_translation(inputs):
@@ -153,7 +156,8 @@ BREAKS = {
     break_resource: "CDK: Resources that changed is ['WorkerFunctionHints']",
     break_cdk_parameter: "CDK: unknown parameters is ['AlarmTopic']",
     break_terraform_parameter: "Terraform: unknown parameters is ['WorkerConcurrency']",
-    break_output: "Terraform: outputs that are not the stack's is ['domain_table']",
+    break_output: "Terraform: outputs is",
+    break_lifecycle: "Terraform: destroys the stack",
     break_translation: "the translation: parameters that nothing reads is ['WorkerConcurrencyMax']",
     break_capability: "Terraform: capabilities",
 }

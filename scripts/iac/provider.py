@@ -15,9 +15,9 @@ from tf.types import Bool, Map, Number, Set, String, Unknown
 
 REGION = "eu-central-1"
 ACCOUNT = "123456789012"
-# Every attribute of version 6 of the provider, but no blocks. Compared by hand: names, types and what is required with the
-# npm package @cdktf/provider-aws 21.22.1, which is generated from the provider 6.25.0 (and is 37 MB, too much for a check);
-# what is computed and what replaces (!) with the provider's source.
+# Every attribute of version 6 of the provider, but no blocks. Names, types and what is required were compared by hand
+# with the npm package @cdktf/provider-aws 21.22.1, which is generated from the provider 6.25.0 and too large for a check;
+# what is computed and what replaces (!), with the provider's source.
 ATTRIBUTES = {
     "aws_cloudformation_stack": {
         "required": "name!",

@@ -252,8 +252,10 @@ async fn messages_on_the_wire() {
         |handler: &str| Message::Slow { pk: RecordKey::parse("in#shop#evt_1").unwrap(), handler: handler.to_owned() };
     let moved = moved_from("plan:live");
     recorded.call("send to the slow queue", &server, slow.send(&moved)).await.unwrap();
-    let arn = format!("arn:aws:lambda:eu-central-1:123456789012:function:{}:live", "a".repeat(64));
+    let (name, alias) = ("a".repeat(64), "b".repeat(128));
+    let arn = format!("arn:aws:lambda:eu-central-1:123456789012:function:{name}:{alias}");
     recorded.call("send one of a handler with a long name", &server, slow.send(&moved_from(&arn))).await.unwrap();
+    recorded.call("send one of a handler without a name", &server, slow.send(&moved_from(""))).await.unwrap();
     recorded.call("hide in it", &server, slow.hide(Lane::SlowEvents, "receipt", Millis::seconds(900))).await.unwrap();
     recorded.call("send to the slow queue without one", &server, queue.send(&moved)).await.unwrap();
     recorded.call("warm up", &server, queue.warm_up()).await;

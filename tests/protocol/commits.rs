@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hookonce_protocol::call::CancellationReason::{self, ConditionFailed, Invalid, None as Fine, Transient};
 use hookonce_protocol::call::{
-    Call, Committed, HandlerPlan, Machine as _, Next, Planned, Reply, Signal, Step, Written,
+    Call, Committed, Failure, HandlerPlan, Machine as _, Next, Planned, Reply, Signal, Step, Written,
 };
 use hookonce_protocol::check::Scope;
 use hookonce_protocol::code::Code;
@@ -14,7 +14,9 @@ use hookonce_protocol::plan::{DomainWrite, Plan};
 use hookonce_protocol::record::{Found, Record, attribute, set};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::{Moment, Timing};
-use hookonce_protocol::worker::{Cancellation, Done, RECOMMITS_MAX, Settled, WAITING_VISIBILITY_MAX, Worker};
+use hookonce_protocol::worker::{
+    Cancellation, Done, RECOMMITS_MAX, Settled, VISIBILITY_MAX, WAITING_VISIBILITY_MAX, Worker,
+};
 use hookonce_protocol::write::{Action, Write};
 
 use super::a_record;
@@ -137,6 +139,23 @@ fn an_outage_while_a_handler_plans_again_is_no_failed_condition() {
         let step = answered(again, Reply::Planned(planned), START);
         assert_eq!(waits_with(&step, Code::ConditionFailed), is_contention);
         assert_eq!(matches!(step.next, Next::Done(Settled::Retry(_))), !is_contention);
+    }
+}
+
+#[test]
+fn after_a_pause_for_which_no_message_is_hidden_a_failed_record_is_due_at_once() {
+    let visibility = Timing::standard().visibility_timeout;
+    for (pause, fallback) in [(VISIBILITY_MAX, visibility), (Millis(VISIBILITY_MAX.0 + 1), Millis(0))] {
+        let step = planning_of(Record { attempts: 10, ..a_record("in#shop#evt_1") });
+        let Next::Call(planning, Call::Plan(_)) = step.next else { panic!("it plans") };
+        let moment = Moment { now: START, entropy: u64::try_from(pause.0).unwrap() };
+        let failed = planning.step(Reply::Planned(Planned::Failed(Failure::retryable("LATER"))), moment);
+        let Next::Call(_, Call::Write(Write { action: Action::Update(changes), .. })) = &failed.next else {
+            panic!("it writes")
+        };
+        assert!(changes.contains(&set(attribute::DUE_AT, START.plus(pause).plus(fallback).0)), "{changes:?}");
+        let hidden = if fallback.0 > 0 { Settled::Retry(pause) } else { Settled::Ack(Done::Deferred) };
+        assert_eq!(answered(failed, Reply::Written(Written::Applied), START).next, Next::Done(hidden));
     }
 }
 

@@ -84,7 +84,7 @@ impl fmt::Debug for Telemetry {
     }
 }
 
-/// The counts of one invocation.
+/// What one metric line counts.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     metrics: BTreeMap<&'static str, i64>,
@@ -172,8 +172,8 @@ impl Telemetry {
     /// come: what they count is met again with the message, but a record dies once.
     pub fn tell(&self, signal: &Signal, now: EpochMs) {
         log(signal);
-        if is_death(signal) {
-            let mut counts = Counts::default();
+        if let Signal::RecordDead { key, .. } = signal {
+            let mut counts = Counts::of(EndpointId::parse(key.parts().0).ok().as_ref());
             counts.signals(std::slice::from_ref(signal));
             self.emit(&counts, now);
         }

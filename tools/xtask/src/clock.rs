@@ -1,8 +1,9 @@
-//! A clock for programs, days of which pass in minutes: libfaketime, which Debian and Ubuntu have, tells them another time.
+//! A clock for programs, on which days pass in minutes. libfaketime, a package of Debian and Ubuntu, tells them the
+//! time.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::process::{Outcome, binaries, fresh_folder, output, write};
 
@@ -23,9 +24,21 @@ impl Clock {
         clock.write().map(|()| clock)
     }
 
+    /// Sets it forward. Fails if programs do not go by it: one that cannot load the library only warns.
     pub(crate) fn forward(&mut self, by: Duration) -> Outcome {
         self.ahead += by;
-        self.write()
+        self.write()?;
+        let expected = Duration::as_secs(&self.now()?);
+        let told = output(Command::new("env").args(self.variables()).args(["date", "+%s"]))?;
+        let told: u64 = told.trim().parse().map_err(|_| format!("date says {told:?}"))?;
+        let is_told = told.abs_diff(expected) <= 5;
+        if is_told { Ok(()) } else { Err(format!("by the clock it is {expected}, and a program was told {told}")) }
+    }
+
+    /// The time on this clock, since the epoch.
+    pub(crate) fn now(&self) -> Outcome<Duration> {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        since.map(|since| since + self.ahead).map_err(|error| format!("the true time: {error}"))
     }
 
     fn write(&self) -> Outcome {

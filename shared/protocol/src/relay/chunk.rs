@@ -31,8 +31,8 @@ pub struct ChunkReport {
     /// The highest number of sends among due records that nobody has tried. It shows whether anyone processes what is
     /// sent.
     pub untried_resends: i64,
-    /// The most failed calls of a due effect.
-    pub failed_calls: i64,
+    /// The most tries of a due record that failed.
+    pub failed_tries: i64,
     /// More than half of its reads, writes or sends failed, so that another chunk would most likely fare the same. One
     /// record that fails for itself does not hold up the others.
     pub stalled: bool,
@@ -89,10 +89,10 @@ impl Chunk {
                     let Some(observed) = record.due.as_ref().map(|due| due.at).filter(|at| *at <= moment.now) else {
                         continue;
                     };
-                    let failed_calls = failed_calls(&record);
-                    self.report.failed_calls = self.report.failed_calls.max(failed_calls);
+                    let failed_tries = failed_tries(&record);
+                    self.report.failed_tries = self.report.failed_tries.max(failed_tries);
                     // A record that waits uncounted was tried. A handler that is away has an alarm of its own.
-                    if failed_calls == 0 && record.handler_away_since.is_none() {
+                    if failed_tries == 0 && record.handler_away_since.is_none() {
                         self.report.untried_resends = self.report.untried_resends.max(record.resends);
                     }
                     let interval =
@@ -203,7 +203,7 @@ fn pending() -> Clause {
 }
 
 /// How often a record was tried, and nothing came of it. A call whose process died counts once.
-fn failed_calls(record: &Record) -> i64 {
+fn failed_tries(record: &Record) -> i64 {
     let called =
         record.effect.as_ref().map_or(0, |effect| effect.not_done.max(i64::from(effect.first_call_at.is_some())));
     record.attempts.saturating_add(called)

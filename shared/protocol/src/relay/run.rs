@@ -49,8 +49,8 @@ pub struct Report {
     /// The highest number of sends among due records that nobody has tried. It shows whether anyone processes what is
     /// sent.
     pub untried_resends: i64,
-    /// The most failed calls of a due effect.
-    pub failed_calls: i64,
+    /// The most tries of a due record that failed.
+    pub failed_tries: i64,
     /// Shards that were not read to their end, because the store did not answer or the time was over.
     pub shards_unavailable: usize,
     /// What is DEAD.
@@ -195,7 +195,7 @@ impl Run {
         self.report.sent += chunk.sent;
         self.report.failed += chunk.failed;
         self.report.untried_resends = self.report.untried_resends.max(chunk.untried_resends);
-        self.report.failed_calls = self.report.failed_calls.max(chunk.failed_calls);
+        self.report.failed_tries = self.report.failed_tries.max(chunk.failed_tries);
     }
 
     /// Turns to the pages that follow full ones, once every chunk has ended. Says whether there are any.

@@ -14,7 +14,7 @@ pub const WAITING_VISIBILITY_MAX: Millis = Millis::seconds(60);
 /// How long after its due time the relay sends a record, as a rule: it runs every minute.
 const RELAY_MAX: Millis = Millis::minutes(2);
 
-/// A pause of a record. It is decided once: the record's due time and its message must agree.
+/// A pause of a record. Where a due time is written, it and the message must agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Pause {
     length: Millis,
@@ -26,7 +26,7 @@ impl Pause {
         Self { length, is_hidden: length <= VISIBILITY_MAX }
     }
 
-    /// That of a record which waits without counting.
+    /// That of an event which waits, without counting, for a handler, a table or others' changes.
     pub(crate) fn uncounted(length: Millis) -> Self {
         Self { length, is_hidden: length <= WAITING_VISIBILITY_MAX }
     }

@@ -97,24 +97,24 @@ impl SqsQueue {
     }
 }
 
-/// The group of a message: what most often delays messages of its queue. That is a slow handler, or for an effect its name
-/// and its endpoint, because one destination is behind them, or else the endpoint. On a standard queue a group orders
-/// nothing. SQS uses it to keep one group's backlog from delaying the messages of the others (fair queues). Handlers'
-/// names, endpoints' ids and effects' names have only characters that SQS allows in a group id.
+/// The group of a message: what most often delays messages of its queue. That is a slow handler, or for an effect its
+/// name and its endpoint, because one destination is behind them, or else the endpoint. On a standard queue a group orders
+/// nothing. SQS uses it to keep one group's backlog from delaying the messages of the others (fair queues).
 fn group(message: &Message) -> String {
     let (endpoint, rest) = message.record_key().parts();
-    match (message, message.record_key().kind(), rest.rsplit_once('#')) {
-        // The end of an ARN or a URL tells most.
+    let group = match (message, message.record_key().kind(), rest.rsplit_once('#')) {
         (Message::Slow { handler, .. }, ..) => {
-            handler.get(handler.len().saturating_sub(GROUP_BYTES_MAX)..).unwrap_or(endpoint).to_owned()
+            handler.rsplit_once(":function:").map_or(&**handler, |(_, name)| name).to_owned()
         }
-        (_, RecordKind::Effect, Some((_, name))) => {
-            let mut group = format!("{name}/{endpoint}");
-            group.truncate(GROUP_BYTES_MAX);
-            group
-        }
+        (_, RecordKind::Effect, Some((_, name))) => format!("{name}/{endpoint}"),
         _ => endpoint.to_owned(),
+    };
+    // Endpoints' ids, effects' names and functions' names have only characters that SQS allows.
+    let mut group: String = group.chars().filter(char::is_ascii_graphic).take(GROUP_BYTES_MAX).collect();
+    if group.is_empty() {
+        endpoint.clone_into(&mut group);
     }
+    group
 }
 
 /// The longest group id that SQS accepts.

@@ -59,8 +59,8 @@ struct Account {
     /// The keys that it was called with, and how many it may have.
     keys: BTreeSet<String>,
     epochs: usize,
-    /// Whether it was done before it was committed once more.
-    was_done: bool,
+    /// Whether a callee that knows its key has said that it is done.
+    said_done: bool,
     /// What was sent.
     sent: Option<(Vec<u8>, &'static str, String)>,
 }
@@ -88,13 +88,9 @@ pub struct Answered {
 
 impl Callees {
     /// An effect was committed. If it was before, everything about it has expired since, and a person lets its event be
-    /// applied again. Only a callee may still know its key, and then says that it has done what is asked for.
+    /// applied again. Only a callee may still know its key.
     pub fn committed(&mut self, effect: &str) {
-        let before = self.accounts.remove(effect).unwrap_or_default();
-        let is_done =
-            |((_, key), (_, kept)): (&(String, String), &(i64, Kept))| before.keys.contains(key) && *kept == Kept::Done;
-        let was_done = before.was_done || self.memory.iter().any(is_done);
-        self.accounts.insert(effect.to_owned(), Account { was_done, ..Account::default() });
+        self.accounts.insert(effect.to_owned(), Account::default());
     }
 
     /// A call arrives.
@@ -145,6 +141,8 @@ impl Callees {
             let place = (terms.callee.clone(), delivery.idempotency_key.clone());
             let known = self.memory.get(&place).filter(|(since, _)| now <= since.saturating_add(window.0));
             if let Some((_, kept)) = known {
+                let account = self.accounts.entry(delivery.effect.as_str().to_owned()).or_default();
+                account.said_done |= *kept == Kept::Done;
                 return *kept;
             }
             self.memory.insert(place, (now, wanted));
@@ -224,7 +222,7 @@ impl Callees {
         // Destinations that are called at least once end by their attempts, done or not.
         let not_done = !record.effect_unknown() && record.dead_reason != Some(DeadReason::AttemptsExhausted);
         let dead = record.status == Status::Dead && not_done;
-        if delivered && account.done == 0 && !account.was_done {
+        if delivered && account.done == 0 && !account.said_done {
             Some(Rule::Unapplied)
         } else if dead && account.done > 0 {
             Some(Rule::DeadYetApplied)
