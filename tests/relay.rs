@@ -171,7 +171,7 @@ async fn effects_that_nobody_calls_and_that_are_called_in_vain_are_counted() {
     harness.destinations.put("receipts", &keyed(24));
     harness.callee.answers_at("receipts", Called::NotDone { retry_after: None });
     applied(&harness, "msg_1", &["receipts"]).await;
-    let told = || ["effects_untried_resends", "effects_failed_calls"].map(|metric| harness.metric(metric));
+    let told = || ["effects_untried_resends", "effects_failed_tries"].map(|metric| harness.metric(metric));
     for expected in [[0, 0], [1, 0]] {
         harness.lose_effects().await;
         harness.clock.advance(Millis::hours(6));
@@ -287,12 +287,12 @@ async fn owed(harness: &Harness, records: usize) {
 }
 
 /// The same, for records that wait for a handler since then.
-async fn owed_since(harness: &Harness, records: usize, handler_away_since: Option<EpochMs>) {
-    let list = if handler_away_since.is_some() { Due::waiting } else { Due::pending };
+async fn owed_since(harness: &Harness, records: usize, waits_since: Option<EpochMs>) {
+    let list = if waits_since.is_some() { Due::waiting } else { Due::pending };
     let (store, due_at) = (harness.stack.store(), EpochMs(harness.clock.now().0 - 1));
     let claim = |number: usize| {
         let mut record = a_record(&format!("in#standard_webhooks#msg_{number:04}"));
-        record.handler_away_since = handler_away_since;
+        record.waits_since = waits_since;
         record.due = Some(list(&record.key, harness.timing.shards, due_at));
         claim_write(&record)
     };

@@ -165,7 +165,7 @@ fn a_message_of_what_waits_is_hidden_for_a_minute_at_most() {
     let visibility = Timing::standard().visibility_timeout;
     let settled = |waited: Millis, entropy: u64| {
         let since = START.plus(Millis(-waited.0));
-        let step = planning_of(Record { handler_away_since: Some(since), ..a_record("in#shop#evt_1") });
+        let step = planning_of(Record { waits_since: Some(since), ..a_record("in#shop#evt_1") });
         let Next::Call(planning, Call::Plan(_)) = step.next else { panic!("it plans") };
         let away = planning.step(Reply::Planned(Planned::HandlerAway), Moment { now: START, entropy });
         let Next::Call(_, Call::Write(Write { action: Action::Update(changes), .. })) = &away.next else {

@@ -23,7 +23,7 @@ fn each_rule_that_is_broken_alone_is_reported_alone() {
         (TimingViolation::LeaseTooShort, Timing { lease: Millis(62_499), ..whole }),
         (TimingViolation::VisibilityTooShort, Timing { visibility_timeout: Millis(359_999), ..whole }),
         (TimingViolation::WorkerTimeoutTooShort, Timing { worker_timeout: Millis(29_999), ..whole }),
-        (TimingViolation::HandlerAwayTooLong, Timing { handler_away_max: Millis::days(3), ..whole }),
+        (TimingViolation::UncountedWaitTooLong, Timing { uncounted_wait_max: Millis::days(3), ..whole }),
         (TimingViolation::VisibilityTooShort, Timing { batching_window: Millis(1), ..whole }),
         (
             TimingViolation::DeliveryRetentionTooShort,

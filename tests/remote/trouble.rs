@@ -99,7 +99,7 @@ async fn a_handler_that_is_away_for_a_day_loses_nothing_and_kills_nothing() {
         for record in harness.observe().await.values() {
             assert_eq!((record.status, record.attempts), (Status::Pending, 0), "{record:?}");
             assert_eq!(record.last_error.as_deref(), Some("HANDLER_UNAVAILABLE"));
-            assert_eq!(record.handler_away_since, Some(began));
+            assert_eq!(record.waits_since, Some(began));
             assert!(record.due.as_ref().unwrap().at > harness.clock.now(), "the relay leaves it alone");
         }
         harness.clock.advance(Millis::minutes(70));
@@ -112,7 +112,7 @@ async fn a_handler_that_is_away_for_a_day_loses_nothing_and_kills_nothing() {
     harness.settle().await;
     let tables = harness.tables().await;
     assert_eq!(tables.verdict(&["a", "b", "c"].map(counted_fact)), Verdict::applied(3));
-    assert_eq!(tables.record("#msg_a").handler_away_since, None);
+    assert_eq!(tables.record("#msg_a").waits_since, None);
 }
 
 /// Delivers an event that waits uncounted for a day. Then its attempts count until it is DEAD, all with this code.
@@ -141,7 +141,7 @@ async fn a_handler_that_stays_away_is_counted_after_a_day_and_the_record_can_be_
     away.store(false, Ordering::SeqCst);
     let retry = operator::retry(dead, false, &harness.timing, harness.clock.moment()).unwrap();
     assert_eq!(harness.operate(&retry).await, Written::Applied);
-    assert_eq!(harness.tables().await.record("#msg_1").handler_away_since, None, "a retry waits anew");
+    assert_eq!(harness.tables().await.record("#msg_1").waits_since, None, "a retry waits anew");
     harness.relay().await;
     harness.settle().await;
     assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));

@@ -51,7 +51,7 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         count(&mut counts, &waiting, ["waiting_due", "waiting_sent", "waiting_oldest_due_age_ms"]);
         count(&mut counts, &effects, ["effects_due", "effects_sent", "effects_oldest_due_age_ms"]);
         counts.set("effects_untried_resends", effects.output.untried_resends);
-        counts.set("effects_failed_calls", effects.output.failed_tries);
+        counts.set("effects_failed_tries", effects.output.failed_tries);
         let report = events.output;
         counts.set("relay_untried_resends", report.untried_resends);
         // A part of the shards shows at least that many.

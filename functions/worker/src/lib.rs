@@ -116,7 +116,8 @@ fn metric(settled: &Settled) -> &'static str {
         Settled::Ack(Done::Settled(Outcome::FannedOut)) => "envelope_fanned_out",
         Settled::Ack(Done::Settled(Outcome::Delivered)) => "effect_delivered",
         Settled::Ack(Done::Moved) => "event_moved",
-        Settled::Ack(Done::Elsewhere | Done::Absent | Done::Dead | Done::Deferred) => "message_acknowledged",
+        Settled::Ack(Done::Deferred) => "event_deferred",
+        Settled::Ack(Done::Elsewhere | Done::Absent | Done::Dead) => "message_acknowledged",
         Settled::Retry(_) => "event_retried",
     }
 }

@@ -395,6 +395,8 @@ pub enum Signal {
     HandlerAway,
     /// A user table that a handler uses is missing or busy, or cannot be read or written.
     TableAway,
+    /// An event waits because others changed its items each time that it was planned.
+    PlanOvertaken,
     /// A handler's plan broke a limit of the store.
     PlanRefused {
         /// Of the record that was planned.
@@ -439,6 +441,7 @@ impl Signal {
             Self::HandlerCalled => "handler_calls",
             Self::HandlerAway => "handler_unavailable",
             Self::TableAway => "table_unavailable",
+            Self::PlanOvertaken => "plan_overtaken",
             Self::EffectDelivered => "effect_delivered",
             Self::EffectWaits => "effect_waits",
             Self::DestinationUnknown => "destination_unknown",

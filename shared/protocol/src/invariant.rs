@@ -71,7 +71,7 @@ fn is_kept(record: &Record, timing: &Timing) -> bool {
 fn is_listed(record: &Record, timing: &Timing) -> bool {
     let list = match record.status {
         Status::Pending if record.key.kind() == RecordKind::Effect => EFFECT_LIST,
-        Status::Pending if record.handler_away_since.is_some() => WAITING_LIST,
+        Status::Pending if record.waits_since.is_some() => WAITING_LIST,
         Status::Pending => PENDING_LIST,
         Status::Dead => DEAD_LIST,
         Status::Processed | Status::Discarded => return record.due.is_none(),

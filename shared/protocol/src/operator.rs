@@ -423,7 +423,7 @@ fn with_body(record: &Record) -> Condition {
 fn rearmed(record: &Record, timing: &Timing, moment: Moment) -> Vec<Change> {
     let due = Due::pending(&record.key, timing.shards, moment.now);
     vec![
-        remove(attribute::HANDLER_AWAY_SINCE),
+        remove(attribute::WAITS_SINCE),
         set(attribute::STATUS, Status::Pending.as_str()),
         set(attribute::ATTEMPTS, 0),
         set(attribute::RESENDS, 0),

@@ -36,7 +36,7 @@ words! {
         CloseEnvelope = "close envelope",
         /// Counts a failure of the handler: W5.
         CountFailure = "count failure",
-        /// Postpones a record while its handler is away: Q11.
+        /// Lets a record wait, without counting, for a handler, a table or others' changes: Q11.
         Postpone = "postpone",
         /// Makes a record DEAD after its last failure: W5.
         DieOfFailure = "die of failure",
@@ -66,7 +66,7 @@ words! {
         GuardCall = "guard call",
         /// Ends an effect whose callee did it: D6.
         SettleEffect = "settle effect",
-        /// Lets an effect wait that its callee did not do: D6.
+        /// Lets an effect wait after a call that did nothing: D6.
         RearmEffect = "re-arm effect",
         /// Counts a call of which nobody can tell how it ended: D6.
         FailEffect = "fail effect",

@@ -46,7 +46,7 @@ pub struct Timing {
     pub effect_retention: Millis,
     /// How long a record waits uncounted while its handler is away, or while conditions of its plans fail. After that,
     /// each time counts as a failure.
-    pub handler_away_max: Millis,
+    pub uncounted_wait_max: Millis,
     /// The timeout of the dispatcher function.
     pub dispatcher_timeout: Millis,
     /// The visibility timeout of the effects queue. After it, the process that had a pass is gone.
@@ -124,7 +124,7 @@ impl Timing {
             commit_age_max: Millis::days(60),
             delivery_retention: Millis::days(35),
             effect_retention: Millis::days(95),
-            handler_away_max: Millis::hours(24),
+            uncounted_wait_max: Millis::hours(24),
             dispatcher_timeout: Millis::seconds(60),
             effects_visibility_timeout: Millis::seconds(360),
             key_margin: Millis::hours(1),
@@ -190,8 +190,8 @@ impl Timing {
             ),
             (TimingViolation::ZombieAgeTooLong, self.delivery_retention.0 > self.zombie_age_max.0.saturating_mul(FAR)),
             (
-                TimingViolation::HandlerAwayTooLong,
-                self.delivery_retention.0 > self.handler_away_max.0.saturating_mul(self.attempts_max),
+                TimingViolation::UncountedWaitTooLong,
+                self.delivery_retention.0 > self.uncounted_wait_max.0.saturating_mul(self.attempts_max),
             ),
             (
                 TimingViolation::AcceptAge,
@@ -261,7 +261,7 @@ pub enum TimingViolation {
     ZombieAgeTooLong,
     /// A record must not expire while its handler is away.
     #[error("the delivery retention must be longer than the longest wait for a handler times the attempts")]
-    HandlerAwayTooLong,
+    UncountedWaitTooLong,
     /// Q5.
     #[error("the accept age must be longer than the queue's retention and shorter than the delivery retention")]
     AcceptAge,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_protocol::call::{Failure, HandlerPlan, Planned, Unavailable};
-use hookonce_protocol::check::Scope;
+use hookonce_protocol::check::{CONTENT_TYPE_BYTES_MAX, Scope};
 use hookonce_protocol::code::Code;
 use hookonce_protocol::effect::{DestinationId, Effect, EffectDraft, EffectName, Method, Payload};
 use hookonce_protocol::item::size_bytes;
@@ -21,9 +21,6 @@ const SNAPSHOT_BYTES_MAX: usize = 5 * 1024 * 1024;
 
 /// So many items are read at once: each has at most 400 KB.
 const READS_AT_ONCE: usize = 16;
-
-/// The longest type of a forwarded event's content, in bytes.
-const CONTENT_TYPE_BYTES_MAX: usize = 256;
 
 /// Reads these items for the handler of an event.
 ///

@@ -38,6 +38,7 @@ pub const METRICS: &[&str] = &[
     "event_ignored",
     "event_moved",
     "event_retried",
+    "event_deferred",
     "effect_retried",
     "envelope_fanned_out",
     "message_acknowledged",
@@ -59,7 +60,7 @@ pub const METRICS: &[&str] = &[
     "effects_sent",
     "effects_oldest_due_age_ms",
     "effects_untried_resends",
-    "effects_failed_calls",
+    "effects_failed_tries",
     "dead_records",
     "dead_oldest_age_ms",
     "dead_shards_capped",
@@ -210,6 +211,7 @@ pub fn log(signal: &Signal) {
         | Signal::HandlerCalled
         | Signal::HandlerAway
         | Signal::TableAway
+        | Signal::PlanOvertaken
         | Signal::EffectDelivered
         | Signal::EffectWaits
         | Signal::DestinationUnknown

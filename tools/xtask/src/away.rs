@@ -65,22 +65,9 @@ pub(crate) fn test(language: Language, embedded: bool) -> Outcome<bool> {
     let hookonce = build_hookonce()?;
     build_functions()?;
     let backends = Backends::start(embedded)?;
-    let troubled = |handler| match handler {
-        "payments" => "away",
-        "builds" => "nonsense",
-        handler => handler,
-    };
-    write(&data("routes.json"), routes(troubled))?;
-    let handlers = HANDLERS.map(|(handler, _)| format!("--handler={handler}={}", language.command(handler)));
-    let nonsense =
-        "env PYTHONPATH=clients/python/src:tools/xtask/src python3 -m hookonce.runtime nonsense.lambda_handler";
     let mut clock = Clock::start(Path::new(DATA))?;
     let stack = Stack { variables: clock.variables(), backends: &backends, hookonce: &hookonce };
-    let mut dev = stack.command("dev");
-    dev.args(["--port", &PORT.to_string(), "--binaries"]).arg(clock.functions()?);
-    dev.args(handlers).arg(format!("--handler=nonsense={nonsense}")).args(backends.options());
-    let _stack = Background::start(&dev, &data("dev.log"))?;
-    wait_for("the stack", &data("dev.log"), || data("stack.json").exists())?;
+    let _stack = stack.start(language, &clock)?;
 
     std::thread::scope(|scope| {
         let demo = scope.spawn(|| deliver(&backends, &hookonce));
@@ -159,6 +146,25 @@ struct Stack<'a> {
 }
 
 impl Stack<'_> {
+    /// Starts it with two handlers in trouble.
+    fn start(&self, language: Language, clock: &Clock) -> Outcome<Background> {
+        let troubled = |handler| match handler {
+            "payments" => "away",
+            "builds" => "nonsense",
+            handler => handler,
+        };
+        write(&data("routes.json"), routes(troubled))?;
+        let handlers = HANDLERS.map(|(handler, _)| format!("--handler={handler}={}", language.command(handler)));
+        let nonsense =
+            "env PYTHONPATH=clients/python/src:tools/xtask/src python3 -m hookonce.runtime nonsense.lambda_handler";
+        let mut dev = self.command("dev");
+        dev.args(["--port", &PORT.to_string(), "--binaries"]).arg(clock.functions()?);
+        dev.args(handlers).arg(format!("--handler=nonsense={nonsense}")).args(self.backends.options());
+        let started = Background::start(&dev, &data("dev.log"))?;
+        wait_for("the stack", &data("dev.log"), || data("stack.json").exists())?;
+        Ok(started)
+    }
+
     fn command(&self, name: &str) -> Command {
         let mut command = self.backends.command("env");
         command.args(&self.variables).arg(self.hookonce).args([name, "--data", DATA]);

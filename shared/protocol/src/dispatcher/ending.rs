@@ -55,7 +55,7 @@ impl Dispatcher {
         self.end(effect, Purpose::DieOfCall, changes, condition, settled, died)
     }
 
-    /// Lets an effect wait that its callee did not do, without counting. The pause grows with these tries, however
+    /// Lets an effect wait, without counting, after a call that did nothing. The pause grows with these tries, however
     /// little the callee asks for: before its message is a dead letter, the relay takes over. Then no message is hidden
     /// while it waits.
     ///

@@ -21,7 +21,7 @@ pub const RESENDS: &str = "resends";
 pub const RETRIES: &str = "retries";
 pub const DEAD_LETTERS: &str = "dead_letters";
 pub const DEAD_LETTER_AT: &str = "dead_letter_at";
-pub const HANDLER_AWAY_SINCE: &str = "handler_away_since";
+pub const WAITS_SINCE: &str = "waits_since";
 pub const PARENT: &str = "parent";
 pub const EXPIRES_AT: &str = "expires_at";
 pub const OUTCOME: &str = "outcome";
@@ -74,7 +74,7 @@ pub const HEAD: [&str; 50] = [
     RETRIES,
     DEAD_LETTERS,
     DEAD_LETTER_AT,
-    HANDLER_AWAY_SINCE,
+    WAITS_SINCE,
     PARENT,
     EXPIRES_AT,
     OUTCOME,

@@ -186,7 +186,7 @@ pub struct Record {
     /// When the last of them was counted. Only a message that was sent later counts again.
     pub dead_letter_at: Option<EpochMs>,
     /// Since when it waits uncounted: its handler is away, or conditions of its plans fail. `None` if it does not.
-    pub handler_away_since: Option<EpochMs>,
+    pub waits_since: Option<EpochMs>,
     /// The envelope that this event came in, or the event that this effect belongs to.
     pub parent: Option<RecordKey>,
     /// The native TTL, in seconds. `None` while DEAD, because a dead record never expires by itself.
@@ -330,7 +330,7 @@ impl Record {
             resends: 0,
             dead_letters: 0,
             dead_letter_at: None,
-            handler_away_since: None,
+            waits_since: None,
             parent: None,
             expires_at: Some(timing.expiry(key.kind(), now)),
             outcome: None,
@@ -462,7 +462,7 @@ impl Record {
             (attribute::DEAD_AT, self.dead_at.map(|at| at.0.into())),
             (attribute::DISCARDED_AT, self.discarded_at.map(|at| at.0.into())),
             (attribute::DEAD_LETTER_AT, self.dead_letter_at.map(|at| at.0.into())),
-            (attribute::HANDLER_AWAY_SINCE, self.handler_away_since.map(|at| at.0.into())),
+            (attribute::WAITS_SINCE, self.waits_since.map(|at| at.0.into())),
             (attribute::RETRIES, (self.retries > 0).then(|| self.retries.into())),
             (attribute::DEAD_LETTERS, (self.dead_letters > 0).then(|| self.dead_letters.into())),
             (attribute::DUPLICATE_COUNT, (self.duplicate_count > 0).then(|| self.duplicate_count.into())),
@@ -527,7 +527,7 @@ impl Record {
             resends: number(attribute::RESENDS)?,
             dead_letters: number(attribute::DEAD_LETTERS).unwrap_or(0),
             dead_letter_at: moment(attribute::DEAD_LETTER_AT),
-            handler_away_since: moment(attribute::HANDLER_AWAY_SINCE),
+            waits_since: moment(attribute::WAITS_SINCE),
             parent: text(attribute::PARENT).and_then(RecordKey::parse),
             expires_at: number(attribute::EXPIRES_AT).map(EpochSec),
             outcome: text(attribute::OUTCOME).and_then(Outcome::parse),

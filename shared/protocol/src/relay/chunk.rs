@@ -92,7 +92,7 @@ impl Chunk {
                     let failed_tries = failed_tries(&record);
                     self.report.failed_tries = self.report.failed_tries.max(failed_tries);
                     // A record that waits uncounted was tried. A handler that is away has an alarm of its own.
-                    if failed_tries == 0 && record.handler_away_since.is_none() {
+                    if failed_tries == 0 && record.waits_since.is_none() {
                         self.report.untried_resends = self.report.untried_resends.max(record.resends);
                     }
                     let interval =

@@ -137,7 +137,7 @@ pub(super) fn settle(record: &Record, outcome: Outcome, timing: &Timing, moment:
             remove(attribute::DUE_SHARD),
             remove(attribute::DUE_AT),
             remove(attribute::LAST_ERROR),
-            remove(attribute::HANDLER_AWAY_SINCE),
+            remove(attribute::WAITS_SINCE),
         ]),
         condition: record.guard().condition([]),
     }

@@ -37,16 +37,16 @@ impl Worker {
     }
 
     /// Lets the record wait, without counting, for a handler or a table that is away, or for items that others change.
-    /// The pause grows with the time that it has waited. After [`Timing::handler_away_max`] it counts: nothing waits
+    /// The pause grows with the time that it has waited. After [`Timing::uncounted_wait_max`] it counts: nothing waits
     /// for ever.
     ///
     /// For a short pause the message itself comes back. After a longer one the relay sends it: hidden messages would
     /// fill the queue, and hold up events of other handlers. It has a list and a budget for what waits, for the same
     /// reason.
     pub(super) fn postpone(self, record: Box<Record>, code: Code, moment: Moment) -> WorkerStep {
-        let since = record.handler_away_since.unwrap_or(moment.now);
+        let since = record.waits_since.unwrap_or(moment.now);
         let away = Millis(moment.now.0.saturating_sub(since.0));
-        if away > self.timing.handler_away_max {
+        if away > self.timing.uncounted_wait_max {
             return self.fail(record, &Failure::retryable(code), moment).signal(Signal::HandlerFailed);
         }
         let half = Millis(away.0.max(self.timing.backoff_base.0).min(HANDLER_PAUSE_MAX.0) / 2);
@@ -56,7 +56,7 @@ impl Worker {
         let changes = vec![
             set(attribute::DUE_SHARD, due.shard),
             set(attribute::DUE_AT, due.at.0),
-            set(attribute::HANDLER_AWAY_SINCE, since.0),
+            set(attribute::WAITS_SINCE, since.0),
             set(attribute::LAST_ERROR, code.as_str()),
         ];
         // The due time that was read: a write that comes late must not undo what the relay or another copy has set
@@ -83,14 +83,14 @@ impl Worker {
         let pause = Pause::new(moment.uniform(self.timing.backoff_bound(record.attempts)));
         let mut changes = record.failed_again(&failure.code, moment.now);
         if !WAITED_FOR.map(Code::as_str).contains(&failure.code.as_str()) {
-            changes.push(remove(attribute::HANDLER_AWAY_SINCE));
-            record.handler_away_since = None;
+            changes.push(remove(attribute::WAITS_SINCE));
+            record.waits_since = None;
         }
         if let Some(reason) = reason {
             changes.extend(death(&record, reason, &self.timing, moment));
         } else {
             let due_at = pause.due_at(moment.now, self.timing.visibility_timeout);
-            let list = if record.handler_away_since.is_some() { Due::waiting } else { Due::pending };
+            let list = if record.waits_since.is_some() { Due::waiting } else { Due::pending };
             let due = list(&record.key, self.timing.shards, due_at);
             changes.extend([set(attribute::DUE_SHARD, due.shard), set(attribute::DUE_AT, due.at.0)]);
         }

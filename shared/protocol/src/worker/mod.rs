@@ -230,7 +230,9 @@ impl Worker {
             }
             Planned::Failed(failure) => self.fail(record, &failure, moment).signal(Signal::HandlerFailed),
             // Others changed its items each time, as if its plans were used up.
-            Planned::CallsUsedUp if replans > 0 => self.postpone(record, Code::ConditionFailed, moment),
+            Planned::CallsUsedUp if replans > 0 => {
+                self.postpone(record, Code::ConditionFailed, moment).signal(Signal::PlanOvertaken)
+            }
             Planned::CallsUsedUp | Planned::Unavailable => self.transient(record.attempts, moment),
             Planned::HandlerAway => self.postpone(record, Code::HandlerUnavailable, moment).signal(Signal::HandlerAway),
             Planned::TableAway => self.postpone(record, Code::TableUnavailable, moment).signal(Signal::TableAway),
@@ -302,7 +304,7 @@ impl Worker {
                     self.fail(attempt.record, &Failure::permanent(Code::ConditionFailed), moment)
                 }
                 WhenConditionFails::Retry if attempt.replans >= REPLANS_MAX => {
-                    self.postpone(attempt.record, Code::ConditionFailed, moment)
+                    self.postpone(attempt.record, Code::ConditionFailed, moment).signal(Signal::PlanOvertaken)
                 }
                 WhenConditionFails::Retry => {
                     let call = Call::Read(attempt.record.key.clone());

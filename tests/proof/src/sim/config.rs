@@ -356,7 +356,7 @@ fn draw_timing(rng: &mut Rng) -> Timing {
         backoff_cap: Millis(rng.between(60_000, 6 * HOUR)),
         lease: Millis(rng.between(62_500, 300_000)),
         resend_interval_max: Millis(rng.between(300_000, 6 * HOUR)),
-        handler_away_max: Millis(rng.pick(&[10 * MINUTE, 2 * HOUR, 24 * HOUR])),
+        uncounted_wait_max: Millis(rng.pick(&[10 * MINUTE, 2 * HOUR, 24 * HOUR])),
         ..Timing::standard()
     };
     if rng.chance(5_000) {
@@ -370,7 +370,7 @@ fn draw_timing(rng: &mut Rng) -> Timing {
     let effect_retention = provider_window + commit_age_max + rng.between(MINUTE, HOUR);
     let resend_interval_max = rng.between(60_000, delivery_retention / 96 - 1);
     let key_margin = rng.between(2 * MINUTE, 30 * MINUTE);
-    let handler_away_max = rng.between(MINUTE, delivery_retention / standard.attempts_max - 1);
+    let uncounted_wait_max = rng.between(MINUTE, delivery_retention / standard.attempts_max - 1);
     let effects_visibility_timeout = rng.between(288_000, 400_000);
     let backoff_cap = rng.between(20_000, 20 * MINUTE);
     let pause = (backoff_cap + effects_visibility_timeout).max(resend_interval_max);
@@ -388,7 +388,7 @@ fn draw_timing(rng: &mut Rng) -> Timing {
         commit_age_max: Millis(commit_age_max),
         delivery_retention: Millis(delivery_retention),
         effect_retention: Millis(effect_retention),
-        handler_away_max: Millis(handler_away_max),
+        uncounted_wait_max: Millis(uncounted_wait_max),
         dispatcher_timeout: Millis(48_000),
         effects_visibility_timeout: Millis(effects_visibility_timeout),
         key_margin: Millis(key_margin),

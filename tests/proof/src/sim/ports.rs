@@ -199,7 +199,35 @@ impl Ports {
         match write.purpose {
             Purpose::Rearm | Purpose::RepairDueTime | Purpose::ClaimChild => Call::WriteEach(vec![write]),
             Purpose::CountDuplicate | Purpose::MarkDue => Call::WriteBestEffort(write),
-            _ => Call::Write(write),
+            Purpose::Claim
+            | Purpose::ClaimDead
+            | Purpose::Quarantine
+            | Purpose::Settle
+            | Purpose::DomainKey
+            | Purpose::DomainWrite
+            | Purpose::DomainCheck
+            | Purpose::MarkDuplicate
+            | Purpose::MarkIgnored
+            | Purpose::CloseEnvelope
+            | Purpose::CountFailure
+            | Purpose::Postpone
+            | Purpose::DieOfFailure
+            | Purpose::DieOfAge
+            | Purpose::RearmDeadLetter
+            | Purpose::DieOfDeadLetter
+            | Purpose::Retry
+            | Purpose::Force
+            | Purpose::Discard
+            | Purpose::Redact
+            | Purpose::Doubt
+            | Purpose::CreateEffect
+            | Purpose::GuardCall
+            | Purpose::SettleEffect
+            | Purpose::RearmEffect
+            | Purpose::FailEffect
+            | Purpose::DieOfCall
+            | Purpose::NoteOperation
+            | Purpose::NoteBody => Call::Write(write),
         }
     }
 

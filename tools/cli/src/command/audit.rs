@@ -30,9 +30,6 @@ use crate::target::{OpenStack, Target, store_unavailable};
 /// Number of items in one page.
 const PAGE: usize = 500;
 
-/// How long a PENDING record may be due before somebody should know.
-const OVERDUE: Millis = Millis::minutes(10);
-
 /// How long before its expiry a domain key or the record of an effect may be gone.
 const EXPIRY_MARGIN: Millis = Millis::days(3);
 
@@ -262,7 +259,7 @@ impl Audit<'_> {
         if stands && !applied && !unknown {
             found.push(Violation::EffectStands);
         }
-        let is_overdue = |due: &Due| due.at.0 < self.started.0 - OVERDUE.0;
+        let is_overdue = |due: &Due| due.at.0 < self.started.0 - super::status::OVERDUE.0;
         if record.status == Status::Pending && record.due.as_ref().is_some_and(is_overdue) {
             found.push(Violation::Overdue);
         }

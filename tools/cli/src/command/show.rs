@@ -363,7 +363,7 @@ impl Story {
         if record.attempts > 0 {
             facts.push(("failed attempts", format_failures(record)));
         }
-        if let (Some(since), Status::Pending) = (record.handler_away_since, record.status) {
+        if let (Some(since), Status::Pending) = (record.waits_since, record.status) {
             let code = record.last_error.as_deref().unwrap_or("no code");
             facts.push(("waits uncounted", format!("since {}, last error {code}", output::local_moment(since))));
         }

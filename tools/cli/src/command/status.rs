@@ -33,7 +33,7 @@ const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 const RELAY_AWAY: Millis = Millis::minutes(10);
 
 /// How long a record may be due before somebody should know. The alarm of the template says the same.
-const OVERDUE: Millis = Millis::minutes(10);
+pub(super) const OVERDUE: Millis = Millis::minutes(10);
 
 /// How many of the latest dead records of a shard are looked at, to say how many are effects.
 const DEAD_LOOKED_AT: usize = 1_000;

@@ -228,7 +228,7 @@ fn deliveries() -> Vec<Scenario> {
     let mut patient = Scenario::new("three failures", vec![single(1)]);
     patient.timing.attempts_max = 3;
     let mut away = Scenario::new("a handler away for too long", vec![single(1)]);
-    away.timing.handler_away_max = Millis(0);
+    away.timing.uncounted_wait_max = Millis(0);
     vec![
         Scenario::new("two deliveries", vec![single(2)]).with("crash refuse late duplicate fail redrive tick"),
         Scenario::new("two deliveries, relay and clock", vec![single(2)]).with("crash refuse duplicate tick relay"),
