@@ -19,7 +19,7 @@ const OWN: [&str; 5] = ["falsesuccess", "lateatrest", "noreply", "passed", "slow
 fn faults(files: &Files, (path, before): (&str, &str)) -> Vec<String> {
     let (_, list) = files[path].split_once(before).unwrap_or_else(|| panic!("{path} has no {before}"));
     // A list of Rust may have braces within a line, and that of Python is one line.
-    let end = if path.ends_with(".rs") { "\n}" } else { "}" };
+    let end = if before.starts_with("pub") { "\n}" } else { "}" };
     let (list, _) = list.split_once(end).unwrap();
     let keys = list.split('"').skip(1).step_by(2).filter_map(|key| key.split(',').next());
     let variants = list.lines().map(str::trim).filter(|line| !line.starts_with("//"));

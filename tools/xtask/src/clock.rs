@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::process::{Outcome, binaries, fresh_folder, output, write};
 
@@ -28,17 +28,9 @@ impl Clock {
     pub(crate) fn forward(&mut self, by: Duration) -> Outcome {
         self.ahead += by;
         self.write()?;
-        let expected = Duration::as_secs(&self.now()?);
-        let told = output(Command::new("env").args(self.variables()).args(["date", "+%s"]))?;
-        let told: u64 = told.trim().parse().map_err(|_| format!("date says {told:?}"))?;
+        let (expected, told) = (date(&[])? + self.ahead.as_secs(), date(&self.variables())?);
         let is_told = told.abs_diff(expected) <= 5;
         if is_told { Ok(()) } else { Err(format!("by the clock it is {expected}, and a program was told {told}")) }
-    }
-
-    /// The time on this clock, since the epoch.
-    pub(crate) fn now(&self) -> Outcome<Duration> {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        since.map(|since| since + self.ahead).map_err(|error| format!("the true time: {error}"))
     }
 
     fn write(&self) -> Outcome {
@@ -67,4 +59,10 @@ impl Clock {
         }
         Ok(folder)
     }
+}
+
+/// The time that a program with these variables is told, in seconds since the epoch.
+fn date(variables: &[String]) -> Outcome<u64> {
+    let told = output(Command::new("env").args(variables).args(["date", "+%s"]))?;
+    told.trim().parse().map_err(|_| format!("date says {told:?}"))
 }
