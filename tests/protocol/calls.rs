@@ -84,9 +84,9 @@ fn only_a_first_call_is_refused_for_certain() {
     for class in CLASSES {
         let first = left(&an_effect(), class, REFUSED, START);
         assert_eq!(first.dead_reason, Some(DeadReason::Refused), "{class:?}");
-        let in_vain = left(&an_effect(), class, NOT_DONE, START);
-        assert_eq!((part(&in_vain).first_call_at, &part(&in_vain).callee), (None, &None), "{class:?}");
-        assert_eq!(left(&in_vain, class, REFUSED, START).dead_reason, Some(DeadReason::Refused), "{class:?}");
+        let not_done_now = left(&an_effect(), class, NOT_DONE, START);
+        assert_eq!((part(&not_done_now).first_call_at, &part(&not_done_now).callee), (None, &None), "{class:?}");
+        assert_eq!(left(&not_done_now, class, REFUSED, START).dead_reason, Some(DeadReason::Refused), "{class:?}");
     }
     for class in [CLASSES[0], CLASSES[2]] {
         let unclear = left(&an_effect(), class, UNCLEAR, START);
@@ -104,8 +104,8 @@ fn it_was_done_before_only_where_an_earlier_call_may_have_been_done() {
     let already = Called::AlreadyDone { status: 409 };
     let first = left(&an_effect(), keyed, already, START);
     assert_eq!((first.status, first.dead_reason), (Status::Dead, Some(DeadReason::UnknownOutcome)));
-    let in_vain = left(&an_effect(), keyed, NOT_DONE, START);
-    assert_eq!(left(&in_vain, keyed, already, START).dead_reason, Some(DeadReason::UnknownOutcome));
+    let not_done_now = left(&an_effect(), keyed, NOT_DONE, START);
+    assert_eq!(left(&not_done_now, keyed, already, START).dead_reason, Some(DeadReason::UnknownOutcome));
 
     let unclear = left(&an_effect(), keyed, UNCLEAR, START);
     let done = left(&unclear, keyed, already, later(Millis::minutes(1)));
@@ -250,14 +250,14 @@ fn a_pause_is_cut_so_that_a_repeat_comes_before_the_end_of_the_window() {
 fn a_guard_that_comes_late_takes_no_pass_after_a_call_that_was_not_done() {
     let effect = an_effect();
     let late = write(&asked(&effect, Class::AtMostOnce, "late", 1, START));
-    let in_vain = left(&effect, Class::AtMostOnce, NOT_DONE, later(Millis::seconds(30)));
-    assert_eq!((part(&in_vain).not_done, &part(&in_vain).pass), (1, &None));
-    assert!(late.apply(Some(&in_vain.encode())).is_err());
+    let not_done_now = left(&effect, Class::AtMostOnce, NOT_DONE, later(Millis::seconds(30)));
+    assert_eq!((part(&not_done_now).not_done, &part(&not_done_now).pass), (1, &None));
+    assert!(late.apply(Some(&not_done_now.encode())).is_err());
     let mut careless = late;
     careless.condition.0.retain(|clause| clause.attribute() != "not_done");
-    assert!(careless.apply(Some(&in_vain.encode())).is_ok(), "nothing else tells");
-    let next = write(&asked(&in_vain, Class::AtMostOnce, "next", 1, later(Millis::minutes(2))));
-    assert!(next.apply(Some(&in_vain.encode())).is_ok());
+    assert!(careless.apply(Some(&not_done_now.encode())).is_ok(), "nothing else tells");
+    let next = write(&asked(&not_done_now, Class::AtMostOnce, "next", 1, later(Millis::minutes(2))));
+    assert!(next.apply(Some(&not_done_now.encode())).is_ok());
 }
 
 #[test]

@@ -98,7 +98,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerFunction<S, Q, A> {
             Asked::Not => {}
             // The alarm ends with a good read, and not while nobody reads.
             Asked::Answered => counts.add("routes_unavailable", 0),
-            Asked::InVain => counts.add("routes_unavailable", 1),
+            Asked::Unanswered => counts.add("routes_unavailable", 1),
         }
         let (response, by_endpoint) = respond(batch, processed, |settled| Some(metric(settled)));
         for counts in std::iter::once(&counts).chain(&by_endpoint) {

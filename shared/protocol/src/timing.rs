@@ -259,8 +259,8 @@ pub enum TimingViolation {
     /// Q8.
     #[error("the delivery retention must be longer than {FAR} times the zombie age")]
     ZombieAgeTooLong,
-    /// A record must not expire while its handler is away.
-    #[error("the delivery retention must be longer than the longest wait for a handler times the attempts")]
+    /// A record must not expire while it waits.
+    #[error("the delivery retention must be longer than the longest uncounted wait times the attempts")]
     UncountedWaitTooLong,
     /// Q5.
     #[error("the accept age must be longer than the queue's retention and shorter than the delivery retention")]

@@ -1,4 +1,5 @@
-//! A rest for whoever fails several times in a row, as one process sees it.
+//! A callee that fails several times in a row, such as a handler, is not called for a while. Each process counts for
+//! itself.
 
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
@@ -12,11 +13,11 @@ pub const REST_MIN: Millis = Millis::seconds(25);
 /// What is added to it at random, at most.
 pub const REST_SPREAD: Millis = Millis::seconds(10);
 
-/// A rest is at least this many times as long as the failure that it follows, so that one who hangs takes at most a
-/// fifth of the time.
+/// A rest is at least this many times as long as the failure that it follows, so that a callee that hangs takes
+/// at most a fifth of the time.
 pub const REST_PER_FAILURE: i64 = 4;
 
-/// How often somebody failed since the last success, and the rest that followed.
+/// How often a callee failed since the last success, and the rest that followed.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     failures: u32,
@@ -29,7 +30,7 @@ impl Health {
         self.rests_until.filter(|until| now < *until).map(|until| Millis(until.0.saturating_sub(now.0)))
     }
 
-    /// True from [`FAILURES_MAX`] failures in a row on: nobody knows whether they are back.
+    /// True from [`FAILURES_MAX`] failures in a row on: nobody knows whether it works again.
     pub(crate) fn is_doubted(&self) -> bool {
         self.failures >= FAILURES_MAX
     }

@@ -166,6 +166,7 @@ pub fn labels(role: Role, call: &Call, reply: &Reply) -> Vec<String> {
         }
         (Call::Terms(_), Reply::Terms(result)) => one("terms", terms(result)),
         (Call::Deliver(_), Reply::Called(result)) => one("call", called(result)),
-        _ => Vec::new(),
+        (Call::CountReceived { .. } | Call::Wait(_), _) => Vec::new(),
+        (call, reply) => unreachable!("{reply:?} is no reply to {call:?}"),
     }
 }

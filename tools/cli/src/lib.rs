@@ -41,6 +41,7 @@ mod outputs;
 mod own_handlers;
 #[cfg(test)]
 mod pages;
+mod progress;
 mod receiver;
 mod rehearsal;
 mod route_needs;

@@ -447,11 +447,11 @@ fn wanted(found: Vec<Result<Found, Unavailable>>, examined: usize, filter: &Filt
     Ok(page)
 }
 
-/// Finds a record by its endpoint and the key that `list` and the HTTP answer show.
+/// The keys that a record may have, by its endpoint and the key that `list` and the HTTP answer show.
 ///
 /// # Errors
-/// [`Failure`] when it is no endpoint's id, the store does not answer, or another version wrote the record.
-pub(crate) async fn find(store: &DynamoStore, endpoint: &str, key: &str) -> Result<Option<Record>, Failure> {
+/// [`Failure`] when it is no endpoint's id.
+pub(crate) fn candidates(endpoint: &str, key: &str) -> Result<Vec<RecordKey>, Failure> {
     let endpoint = &EndpointId::parse(endpoint).map_err(|error| {
         Failure::usage(error.to_string(), "take the endpoint and the key as `hookonce list` prints them")
     })?;
@@ -460,7 +460,15 @@ pub(crate) async fn find(store: &DynamoStore, endpoint: &str, key: &str) -> Resu
         Some(RecordKey::delivery(endpoint, key)),
         Some(RecordKey::event(endpoint, key)),
     ];
-    let keys: Vec<_> = candidates.into_iter().flatten().collect();
+    Ok(candidates.into_iter().flatten().collect())
+}
+
+/// Finds a record by its endpoint and the key that `list` and the HTTP answer show.
+///
+/// # Errors
+/// [`Failure`] when it is no endpoint's id, the store does not answer, or another version wrote the record.
+pub(crate) async fn find(store: &DynamoStore, endpoint: &str, key: &str) -> Result<Option<Record>, Failure> {
+    let keys = candidates(endpoint, key)?;
     for found in store.read_each(&keys).await {
         match found.map_err(|_| store_unavailable())? {
             Found::Record(record) => return Ok(Some(*record)),

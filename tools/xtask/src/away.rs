@@ -15,6 +15,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::clock::Clock;
+use crate::demo::{Deliveries, Report};
 use crate::kill::{Backends, HANDLERS, Language, routes};
 use crate::process::{
     Background, Outcome, build_functions, build_hookonce, fresh_folder, json, output, read, wait_for, write,
@@ -22,27 +23,14 @@ use crate::process::{
 
 const DATA: &str = "target/away-test";
 const PORT: u16 = 9_101;
-const DELIVERIES: &str = "300";
+/// They are waited for by the true time.
+const DELIVERIES: Deliveries = Deliveries { port: PORT, data: DATA, events: 300, seed: 1 };
 /// The steps of the hour in which a handler answers nonsense.
 const FIRST_STEPS: [Duration; 4] = [Duration::from_mins(15); 4];
 /// The steps of the rest of the day. A record waits an hour at most.
 const OTHER_STEPS: [Duration; 23] = [Duration::from_hours(1); 23];
 /// How long all is at work after a step, in true time.
 const STEP: Duration = Duration::from_secs(8);
-/// How long the demo waits for the last event, counted from the deliveries, in true time.
-const WAIT_MINUTES: &str = "25";
-
-/// The output of `hookonce demo --json`.
-#[derive(Deserialize)]
-struct Report {
-    events: u64,
-    applied: u64,
-    applied_twice: u64,
-    lost: u64,
-    dead: u64,
-    pending: u64,
-    violations: u64,
-}
 
 /// The output of `hookonce stats --json`.
 #[derive(Deserialize, Default)]
@@ -70,7 +58,7 @@ pub(crate) fn test(language: Language, embedded: bool) -> Outcome<bool> {
     let _stack = stack.start(language, &clock)?;
 
     std::thread::scope(|scope| {
-        let demo = scope.spawn(|| deliver(&backends, &hookonce));
+        let demo = scope.spawn(|| DELIVERIES.make(backends.command(&hookonce)));
         stack.wait_for_the_last_delivery()?;
         // Returns in how many steps the handler that is away was called.
         let mut pass = |steps: &[Duration]| -> Outcome<usize> {
@@ -109,7 +97,7 @@ pub(crate) fn test(language: Language, embedded: bool) -> Outcome<bool> {
             steps_to_end += 1;
         }
         let report = demo.join().map_err(|_| "the deliveries ended early".to_owned())??;
-        let Report { events, applied, applied_twice, lost, dead, pending, violations } = report;
+        let Report { events, applied, applied_twice, lost, dead, pending, violations, held } = report;
         println!(
             "{{\"part\":\"away\",\"events\":{events},\"waited\":{waited},\"malformed\":{malformed},\"died\":{died},\
              \"steps_with_calls\":{steps_with_calls},\"applied_meanwhile\":{applied_meanwhile},\"half_hours_to_end\":{steps_to_end},\
@@ -121,21 +109,13 @@ pub(crate) fn test(language: Language, embedded: bool) -> Outcome<bool> {
         let went_on = applied_meanwhile + 1 >= u64::try_from(steps).unwrap_or(u64::MAX);
         let was_in_trouble = all_wait && malformed > 0 && died > 0 && steps_with_calls == steps;
         let whole = applied == events && applied_twice + lost + dead + pending + violations == 0;
-        Ok(was_in_trouble && went_on && whole && killed == 0)
+        Ok(was_in_trouble && went_on && held && whole && killed == 0)
     })
 }
 
 /// How many lines of the stack's log have this text.
 fn lines_with(text: &str) -> Outcome<usize> {
     Ok(read(&data("dev.log"))?.lines().filter(|line| line.contains(text)).count())
-}
-
-fn deliver(backends: &Backends, hookonce: &Path) -> Outcome<Report> {
-    let mut demo = backends.command(hookonce);
-    demo.args(["demo", "--url", &format!("http://127.0.0.1:{PORT}"), "--deliveries", DELIVERIES, "--copies", "3"]);
-    demo.args(["--concurrency", "12", "--wait-minutes", WAIT_MINUTES, "--json", "--data", DATA]);
-    let output = demo.output().map_err(|error| format!("cannot start hookonce: {error}"))?;
-    json(&String::from_utf8_lossy(&output.stdout))
 }
 
 /// The stack under test, for commands by its clock.

@@ -9,6 +9,7 @@ use clap::Subcommand;
 use serde_json::{Map, Value};
 
 use crate::backends::{Running, Servers};
+use crate::demo::{Deliveries, Report};
 use crate::domain;
 use crate::kill::Language;
 use crate::process::{
@@ -18,6 +19,7 @@ use crate::process::{
 
 const PORT: u16 = 9_000;
 const DATA: &str = "target/emulator";
+const DELIVERIES: Deliveries = Deliveries { port: PORT, data: DATA, events: 90, seed: 1 };
 /// Sends what the demo does not send to a handler of one's own. The built-in ones remember facts under other names.
 const ROUTES: &str = r#"{"version":1,"otherwise":"builtin","routes":[{"name":"refunds","consumer":"own","endpoints":["stripe"],
     "types":["charge.refunded"],"handler":{"lambda":"payments"}}]}"#;
@@ -67,6 +69,10 @@ pub(crate) fn test() -> Outcome<bool> {
     tally.check("the relay runs on its clock", Emulator::relay_runs);
     println!("{} passed, {} failed", tally.passed, tally.failed);
     Ok(tally.failed == 0)
+}
+
+fn figures_hold(report: &Report) -> Outcome {
+    if report.held { Ok(()) } else { Err(format!("{report:?}")) }
 }
 
 /// How many checks held.
@@ -149,26 +155,8 @@ impl Emulator {
         output(self.servers.command(&self.hookonce).args(arguments).args(["--data", DATA]))
     }
 
-    fn demo_command(&self) -> Program {
-        let mut demo = self.servers.command(&self.hookonce);
-        demo.args([
-            "demo",
-            "--url",
-            &address(),
-            "--deliveries",
-            "90",
-            "--copies",
-            "4",
-            "--concurrency",
-            "16",
-            "--json",
-        ]);
-        demo.args(["--data", DATA]);
-        demo
-    }
-
     fn demo(&self) -> Outcome {
-        output(&mut self.demo_command()).map(drop)
+        figures_hold(&DELIVERIES.make(self.servers.command(&self.hookonce))?)
     }
 
     /// The store hangs or is down in the middle of a run. Meanwhile, Stripe's endpoint asks for a retry, and GitHub's
@@ -179,13 +167,13 @@ impl Emulator {
         lasts: Duration,
         end: impl FnOnce(&mut Running) -> Outcome,
     ) -> Outcome {
-        let mut demo = self.demo_command();
-        let demo = std::thread::spawn(move || output(&mut demo));
+        let hookonce = self.servers.command(&self.hookonce);
+        let demo = std::thread::spawn(move || DELIVERIES.make(hookonce));
         std::thread::sleep(Duration::from_secs(1));
         begin(&mut self.servers)?;
         std::thread::sleep(lasts);
         end(&mut self.servers)?;
-        demo.join().map_err(|_| "the thread of the demo panicked".to_owned())?.map(drop)
+        figures_hold(&demo.join().map_err(|_| "the thread of the demo panicked".to_owned())??)
     }
 
     /// A function under the emulator invokes a handler that `hookonce dev` runs, in both rounds. The event is applied

@@ -21,6 +21,7 @@ use serde::Deserialize;
 
 use crate::answers::{Answers, committed};
 use crate::backends::{Running, Servers};
+use crate::demo::Deliveries;
 use crate::domain;
 use crate::process::{
     Background, Outcome, binaries, build_functions, build_hookonce, children, fresh_folder, json, read, signal,
@@ -40,14 +41,6 @@ const PAUSE_MS: std::ops::Range<u64> = 50..250;
 #[derive(Deserialize)]
 struct Stack {
     pid: u32,
-}
-
-/// The output of `hookonce demo --json`.
-#[derive(Deserialize)]
-struct Report {
-    events: u64,
-    lost: u64,
-    applied_twice: u64,
 }
 
 /// The sums over the runs of deliveries.
@@ -212,20 +205,12 @@ fn compare(backends: &Backends, events: u64) -> Outcome<(bool, String)> {
 
 /// One run of deliveries. Returns whether every effect happened exactly once.
 fn deliver(backends: &Backends, hookonce: &Path, deliveries: u32, seed: u64, figures: &mut Figures) -> Outcome<bool> {
-    let mut demo = backends.command(hookonce);
-    demo.args(["demo", "--url", &format!("http://127.0.0.1:{PORT}"), "--deliveries", &deliveries.to_string()]);
-    demo.args(["--copies", "3", "--concurrency", "12", "--seed", &seed.to_string(), "--json", "--data", DATA]);
-    demo.args(["--wait-minutes", "25"]);
-    let output = demo.output().map_err(|error| format!("cannot start hookonce: {error}"))?;
-    let report = String::from_utf8_lossy(&output.stdout);
-    if !output.status.success() {
-        eprintln!("{report}{}", String::from_utf8_lossy(&output.stderr));
-    }
-    let Report { events, lost, applied_twice } = json(&report)?;
-    figures.events += events;
-    figures.lost += lost;
-    figures.doubled += applied_twice;
-    Ok(output.status.success())
+    let deliveries = Deliveries { port: PORT, data: DATA, events: deliveries, seed };
+    let report = deliveries.make(backends.command(hookonce))?;
+    figures.events += report.events;
+    figures.lost += report.lost;
+    figures.doubled += report.applied_twice;
+    Ok(report.held)
 }
 
 /// Kills a random process of a function every 0.05 to 0.25 seconds, this many in all.

@@ -10,6 +10,7 @@ mod answers;
 mod away;
 mod backends;
 mod clock;
+mod demo;
 mod domain;
 mod effects;
 mod emulator;

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use clap::Args;
 
-use crate::process::{Background, Outcome, build_hookonce, fresh_folder, output, read, wait_for};
+use crate::process::{Outcome, build_hookonce, fresh_folder, output};
 
 const PLACE: &str = "target/projects";
 
@@ -54,24 +54,6 @@ impl Project {
         command
     }
 
-    fn hookonce(&self, arguments: &[&str]) -> Outcome<String> {
-        output(self.command("cargo").arg("hookonce").args(arguments))
-    }
-
-    /// Starts the stack with this command, delivers one event three times, and waits until it is applied.
-    fn applies_once(&self, dev: &Command) -> Outcome {
-        let log = self.folder.join("dev.log");
-        let _stack = Background::start(dev, &log)?;
-        let is_applied = || {
-            wait_for("the stack", &log, || self.folder.join(".hookonce/stack.json").exists())?;
-            self.hookonce(&["route", "deploy", "routes.json"])?;
-            self.hookonce(&["trigger", "stripe.invoice.paid", "--id", "first", "--copies", "3"])?;
-            let show = || self.hookonce(&["show", "stripe", "evt_first", "--json"]);
-            wait_for("the event", &log, || show().is_ok_and(|record| record.contains("\"APPLIED\"")))
-        };
-        is_applied().map_err(|error| format!("{error}\n{}", read(&log).unwrap_or_default()))
-    }
-
     /// Makes what `sam build` would deploy of the handler, and lets this command run it with nothing else in reach.
     fn applies_as_built(&self, runtime: &str) -> Outcome {
         let built = self.folder.join("target/built");
@@ -87,7 +69,7 @@ impl Project {
         );
         let mut dev = self.command("cargo");
         dev.args(["hookonce", "dev", "--port", "0", "--handler-watch"]).arg(&built).arg("--handler").arg(run);
-        self.applies_once(&dev)?;
+        output(dev.args(["--", "make", "--silent", "deliver"]))?;
         eprintln!("{name}: what is deployed of its handler applies an event once");
         Ok(())
     }

@@ -19,7 +19,7 @@ use crate::handler::Mandate;
 use crate::port::Store;
 use crate::snapshot::{self, asked_too_much};
 
-/// A call that fails after this time has held the worker for nothing.
+/// A call that fails sooner has not held the worker up, so it says nothing about the handler.
 const HELD_MIN: Duration = Duration::from_secs(1);
 
 /// Lets a handler in another language plan.

@@ -118,7 +118,7 @@ struct State {
     /// The refused version before which there is no set to use, either.
     nothing_before: Option<String>,
     /// How often the source was asked before there was anything to use.
-    asked_in_vain: u32,
+    unanswered: u32,
     ask_at: EpochMs,
 }
 
@@ -134,9 +134,9 @@ impl State {
         if !matches!(self.routing, Routing::Unknown) {
             return moment.now.plus(longest);
         }
-        let doubled = FIRST_PAUSE.0.saturating_mul(1_i64.checked_shl(self.asked_in_vain.min(32)).unwrap_or(i64::MAX));
+        let doubled = FIRST_PAUSE.0.saturating_mul(1_i64.checked_shl(self.unanswered.min(32)).unwrap_or(i64::MAX));
         let pause = Millis(doubled.min(longest.0));
-        self.asked_in_vain = self.asked_in_vain.saturating_add(1);
+        self.unanswered = self.unanswered.saturating_add(1);
         moment.now.plus(pause).plus(moment.uniform(Millis(pause.0 / 4)))
     }
 }
@@ -160,7 +160,7 @@ pub enum Asked {
     /// It answered.
     Answered,
     /// It did not answer.
-    InVain,
+    Unanswered,
 }
 
 impl Routes {
@@ -176,7 +176,7 @@ impl Routes {
 
     fn with(source: Option<Box<dyn RouteSource>>, handlers: Vec<&'static str>, routing: Routing) -> Self {
         let state =
-            State { routing, version: None, refused: None, nothing_before: None, asked_in_vain: 0, ask_at: EpochMs(0) };
+            State { routing, version: None, refused: None, nothing_before: None, unanswered: 0, ask_at: EpochMs(0) };
         Self { source, handlers, tables: BTreeSet::new(), state: Mutex::new(state) }
     }
 
@@ -206,7 +206,7 @@ impl Routes {
         };
         let (refused, asked) = match in_time(source.fetch(held.as_deref())).await {
             Some(fetched) => (self.take(fetched, moment.now.plus(source.pause()), source.is_local()), Asked::Answered),
-            None => (false, Asked::InVain),
+            None => (false, Asked::Unanswered),
         };
         if refused {
             self.go_back(source.as_ref()).await;
@@ -365,19 +365,19 @@ mod tests {
 
     /// What a source says of its sets, in the order of its answers.
     #[derive(Debug, Default)]
-    struct Story {
+    struct Scripted {
         now: Mutex<Vec<Option<Fetched>>>,
         before: Mutex<Vec<Option<Fetched>>>,
         /// What happens to the routes while the set before is on its way.
         meanwhile: Mutex<Option<(Arc<Routes>, Fetched)>>,
     }
 
-    fn answer(story: &Mutex<Vec<Option<Fetched>>>) -> Result<Fetched, RouteFetchError> {
-        let answer = story.lock().unwrap().pop().expect("one question more than expected");
-        answer.ok_or_else(|| RouteFetchError("the story says so".into()))
+    fn answer(script: &Mutex<Vec<Option<Fetched>>>) -> Result<Fetched, RouteFetchError> {
+        let answer = script.lock().unwrap().pop().expect("one question more than expected");
+        answer.ok_or_else(|| RouteFetchError("as scripted".into()))
     }
 
-    impl RouteSource for Arc<Story> {
+    impl RouteSource for Arc<Scripted> {
         fn fetch<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
             Box::pin(async { answer(&self.now) })
         }
@@ -405,10 +405,10 @@ mod tests {
     }
 
     /// Asks once for each answer of the source, and returns the version in use after each.
-    async fn asked(story: &Arc<Story>, routes: &Routes) -> Vec<(Option<String>, bool)> {
-        story.now.lock().unwrap().reverse();
-        story.before.lock().unwrap().reverse();
-        let (questions, mut versions) = (story.now.lock().unwrap().len(), Vec::new());
+    async fn asked(source: &Arc<Scripted>, routes: &Routes) -> Vec<(Option<String>, bool)> {
+        source.now.lock().unwrap().reverse();
+        source.before.lock().unwrap().reverse();
+        let (questions, mut versions) = (source.now.lock().unwrap().len(), Vec::new());
         for question in 0..questions {
             let now = EpochMs(120_000 * i64::try_from(question).unwrap());
             let current = routes.current(Moment { now, entropy: 0 }).await;
@@ -416,7 +416,10 @@ mod tests {
             assert_eq!(matches!(current.routing, Routing::Set(_)), version.is_some());
             versions.push((version, current.refused));
         }
-        assert!(story.now.lock().unwrap().is_empty() && story.before.lock().unwrap().is_empty(), "what was not asked");
+        assert!(
+            source.now.lock().unwrap().is_empty() && source.before.lock().unwrap().is_empty(),
+            "what was not asked"
+        );
         versions
     }
 
@@ -444,9 +447,9 @@ mod tests {
             (vec![bad(), unchanged(), unchanged()], vec![Some(named("bad-too"))], vec![waits.clone(); 3]),
             (vec![bad(), unchanged()], vec![Some(Fetched::Absent)], vec![waits.clone(); 2]),
         ] {
-            let story = Arc::new(Story { now: now.into(), before: before.into(), ..Story::default() });
-            let routes = Routes::new(Arc::clone(&story), Vec::new());
-            assert_eq!(asked(&story, &routes).await, expected);
+            let source = Arc::new(Scripted { now: now.into(), before: before.into(), ..Scripted::default() });
+            let routes = Routes::new(Arc::clone(&source), Vec::new());
+            assert_eq!(asked(&source, &routes).await, expected);
         }
     }
 
@@ -455,10 +458,10 @@ mod tests {
     async fn the_set_before_never_takes_the_place_of_a_newer_one() {
         for (found, expected) in [("good", Some("good")), ("bad-again", None)] {
             let (now, before) = (vec![Some(named("bad"))].into(), vec![Some(named("old"))].into());
-            let story = Arc::new(Story { now, before, ..Story::default() });
-            let routes = Arc::new(Routes::new(Arc::clone(&story), Vec::new()));
-            *story.meanwhile.lock().unwrap() = Some((Arc::clone(&routes), named(found)));
-            let versions = asked(&story, &routes).await;
+            let source = Arc::new(Scripted { now, before, ..Scripted::default() });
+            let routes = Arc::new(Routes::new(Arc::clone(&source), Vec::new()));
+            *source.meanwhile.lock().unwrap() = Some((Arc::clone(&routes), named(found)));
+            let versions = asked(&source, &routes).await;
             assert_eq!(versions, [(expected.map(str::to_owned), true)], "{found}");
         }
     }

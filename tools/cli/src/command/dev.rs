@@ -1,4 +1,4 @@
-//! `hookonce dev`: runs the whole inbox on this machine until Ctrl-C.
+//! `hookonce dev`: runs the whole inbox on this machine until Ctrl-C, or until a command ends.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -80,6 +80,9 @@ pub(crate) struct Arguments {
     prefix: String,
     #[command(flatten)]
     folder: DataFolder,
+    /// Run this command when the inbox is ready, and stop the inbox when the command ends: for tests.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
 }
 
 /// Reads a table of your own: `orders=shop:S` or `orders=shop:S,order:N`.
@@ -172,7 +175,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let variables = environment(stack.place(), &folder, running.public_url.as_deref(), stack.own_handlers());
     write_environment(&folder, &variables)?;
     let announcement = running.announce(&folder)?;
-    greet(&folder, &running, arguments.json);
+    if arguments.command.is_empty() {
+        greet(&folder, &running, arguments.json);
+    }
     for name in stack.own_handlers().names() {
         output::note(&format!("handler {name}: name it {{\"lambda\": \"{name}\"}} in {}", folder.routes().display()));
     }
@@ -181,15 +186,38 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let store = DynamoStore::new(clients::dynamodb(&running.dynamodb_url), running.inbox_table, running.domain_table);
     let printing = tokio::spawn(printer.run(store));
-    stopped().await;
-    output::note("stopping: running work ends first; press Ctrl-C again to stop at once");
+    let ended = over(&arguments.command).await;
     drop(announcement);
     tokio::select! {
         () = stack.shutdown() => {}
         () = stopped() => output::note("stopped without waiting"),
     }
     printing.abort();
-    Ok(Exit::Done)
+    ended
+}
+
+/// Waits for the end of the command. Without one, waits for Ctrl-C.
+async fn over(command: &[String]) -> Result<Exit, Failure> {
+    let Some((program, arguments)) = command.split_first() else {
+        stopped().await;
+        output::note("stopping: running work ends first; press Ctrl-C again to stop at once");
+        return Ok(Exit::Done);
+    };
+    let mut child = tokio::process::Command::new(program);
+    let ended = tokio::select! {
+        ended = child.args(arguments).kill_on_drop(true).status() => ended,
+        () = stopped() => {
+            output::note("stopping before the command has ended");
+            return Ok(Exit::No);
+        }
+    };
+    let status = ended.map_err(|error| {
+        Failure::usage(format!("{program} cannot start: {error}"), "check the command after --; no shell runs it")
+    })?;
+    if !status.success() {
+        output::note(&format!("{program} ended with {status}"));
+    }
+    Ok(if status.success() { Exit::Done } else { Exit::No })
 }
 
 /// How other commands reach the stack.

@@ -43,8 +43,7 @@ macro_rules! draft {
     };
 }
 
-const COMMON: &[Draft] =
-    &[draft!(".gitignore", "gitignore"), draft!("README.md"), draft!("samconfig.toml"), draft!("stack-test.sh")];
+const COMMON: &[Draft] = &[draft!(".gitignore", "gitignore"), draft!("README.md"), draft!("samconfig.toml")];
 
 const NONE: &[Draft] = &[
     draft!(".cargo/config.toml", "cargo.toml"),

@@ -19,8 +19,9 @@ use super::list::{format_tries, summary, tries};
 use crate::codes;
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::progress::{Progress, Wait};
 use crate::rehearsal::Rehearsal;
-use crate::select::{find, states};
+use crate::select::{candidates, find, states};
 use crate::target::{Target, store_unavailable};
 
 /// The most children that are printed one by one.
@@ -49,6 +50,8 @@ pub(crate) struct Arguments {
     /// Also show what is stored under the keys of the plan: the domain key, and the items that it writes and checks.
     #[arg(long, conflicts_with = "body")]
     items: bool,
+    #[command(flatten)]
+    wait: Wait,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -58,6 +61,7 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let store = arguments.target.store().await?;
+    let exit = settled(&store, &arguments).await?;
     let Some(record) = find(&store, &arguments.endpoint, &arguments.key).await? else {
         output::note(&format!("endpoint {} has no record {}", arguments.endpoint, arguments.key));
         output::note("`hookonce list` shows what there is; records expire after weeks");
@@ -75,7 +79,20 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     } else {
         story.print();
     }
-    Ok(Exit::Done)
+    Ok(exit)
+}
+
+/// Waits for the record if asked to. It is shown in any case.
+async fn settled(store: &DynamoStore, arguments: &Arguments) -> Result<Exit, Failure> {
+    let Some(at_most) = arguments.wait.at_most else { return Ok(Exit::Done) };
+    let keys = candidates(&arguments.endpoint, &arguments.key)?;
+    let Some(progress) = Progress::read_until(store, &keys, at_most, Progress::is_settled).await? else {
+        output::note(&format!("it is not settled after {}", humantime::format_duration(at_most)));
+        return Ok(Exit::Unavailable);
+    };
+    let Some(trouble) = progress.trouble() else { return Ok(Exit::Done) };
+    output::note(trouble);
+    Ok(Exit::No)
 }
 
 fn body(record: &Record) -> Result<Exit, Failure> {

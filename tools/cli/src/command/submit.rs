@@ -5,13 +5,11 @@
 //! one is.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 use hookonce_protocol::key::{EndpointId, RecordKey};
-use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
+use hookonce_protocol::record::{DeadReason, Record};
 use hookonce_providers::{Catalog, Settings};
-use hookonce_runtime::aws::DynamoStore;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -23,7 +21,7 @@ use super::send;
 use crate::documents::{Place, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::select::states;
+use crate::progress::{Progress, Wait};
 use crate::sender::{ATTEMPTS_MAX, Delivered, Delivery, Sender};
 use crate::target::Target;
 
@@ -35,9 +33,6 @@ const KEY_HEADER: &str = "webhook-id";
 
 /// The longest key, in bytes. Longer ones would be stored as their hash.
 const KEY_BYTES_MAX: usize = 512;
-
-/// How often `--wait` looks at the record.
-const LOOK_PERIOD: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -56,10 +51,8 @@ pub(crate) struct Arguments {
     /// URL of the endpoint [default: that of the stack].
     #[arg(long)]
     url: Option<String>,
-    /// Wait for the record and its effects to settle, at most this long.
-    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "60s",
-        value_parser = humantime::parse_duration)]
-    wait: Option<Duration>,
+    #[command(flatten)]
+    wait: Wait,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -86,11 +79,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Failure::usage(format!("nothing was sent: {error}"), hint)
     })?;
     let answer = Answer::of(&delivered, &delivery.url)?;
-    let found = match (answer, arguments.wait) {
+    let found = match (answer, arguments.wait.at_most) {
         (Answer::Refused, _) | (Answer::Accepted, None) => None,
-        (Answer::Accepted | Answer::Duplicate, wait) => Some(follow(&arguments, &id, sha256, wait).await?),
+        (Answer::Accepted | Answer::Duplicate, _) => Some(follow(&arguments, &id, sha256).await?),
     };
-    let submission = Submission { arguments: &arguments, delivered: &delivered, found };
+    let submission = Submission { arguments: &arguments, delivered: &delivered, found, sha256 };
     if arguments.json {
         output::json(&submission.json());
     } else {
@@ -182,76 +175,26 @@ impl Answer {
     }
 }
 
-/// The state of an operation.
-#[derive(Debug)]
-struct Story {
-    /// `None` if it is not written yet, or has expired.
-    record: Option<Record>,
-    effects: Vec<(RecordKey, Option<Record>)>,
-    /// Whether the record has the bytes that were submitted. Everything else holds only if it does.
-    same_body: bool,
+/// Whether the record has the bytes that were submitted. Everything else holds only if it does.
+fn same_body(progress: &Progress, sha256: [u8; 32]) -> bool {
+    progress.record.as_ref().is_none_or(|record| record.body_sha256 == sha256)
 }
 
-impl Story {
-    async fn read(store: &DynamoStore, key: &RecordKey, sha256: [u8; 32]) -> Result<Self, Failure> {
-        let record = states(store, vec![key.clone()]).await?.into_iter().find_map(|(_, record)| record);
-        let keys = record.as_ref().map(Record::effect_keys).unwrap_or_default();
-        let effects = states(store, keys).await?;
-        let same_body = record.as_ref().is_none_or(|record| record.body_sha256 == sha256);
-        Ok(Self { record, effects, same_body })
-    }
-
-    fn is_settled(&self) -> bool {
-        let settled = |record: &Record| record.status != Status::Pending;
-        let effects = self.effects.iter().all(|(_, effect)| effect.as_ref().is_none_or(settled));
-        !self.same_body || (self.record.as_ref().is_some_and(settled) && effects)
-    }
-
-    /// What a person must look at. `None` if everything was done, or may still be.
-    fn trouble(&self) -> Option<&'static str> {
-        if !self.same_body {
-            return Some("the key was used before with a different body; this body was not stored");
-        }
-        let stuck = |record: &&Record| matches!(record.status, Status::Dead | Status::Discarded);
-        let record = self.record.as_ref()?;
-        if stuck(&record) || self.effects.iter().filter_map(|(_, effect)| effect.as_ref()).any(|it| stuck(&it)) {
-            return Some("it was given up");
-        }
-        (record.outcome == Some(Outcome::Ignored)).then_some("no handler and no route wants it")
-    }
-}
-
-/// Reads its state, until it is settled if a person waits for that.
-async fn follow(
-    arguments: &Arguments,
-    id: &EndpointId,
-    sha256: [u8; 32],
-    wait: Option<Duration>,
-) -> Result<Story, Failure> {
+/// Reads how far the operation is, until it is settled if a person waits for that.
+async fn follow(arguments: &Arguments, id: &EndpointId, sha256: [u8; 32]) -> Result<Progress, Failure> {
     let stored = |failure: Failure| failure.with("; the operation is stored, but its state is unknown", "");
     let place = &arguments.place;
     let target = Target::named(place.folder.clone(), place.stack.clone());
     let store = target.store().await.map_err(stored)?;
-    let key = RecordKey::delivery(id, &arguments.key);
-    let Some(wait) = wait else { return Story::read(&store, &key, sha256).await.map_err(stored) };
-    let bar = output::spinner(&format!("waiting for {}", arguments.key));
-    let settled = tokio::time::timeout(wait, async {
-        loop {
-            let story = Story::read(&store, &key, sha256).await.map_err(stored)?;
-            if story.is_settled() {
-                return Ok(story);
-            }
-            bar.tick();
-            tokio::time::sleep(LOOK_PERIOD).await;
-        }
-    });
-    let settled = settled.await;
-    bar.finish_and_clear();
-    settled.unwrap_or_else(|_| {
-        Err(Failure::unavailable(
-            format!("it is stored, and not settled after {}", humantime::format_duration(wait)),
+    let keys = [RecordKey::delivery(id, &arguments.key)];
+    let Some(at_most) = arguments.wait.at_most else { return Progress::read(&store, &keys).await.map_err(stored) };
+    let enough = |progress: &Progress| !same_body(progress, sha256) || progress.is_settled();
+    let settled = Progress::read_until(&store, &keys, at_most, enough).await.map_err(stored)?;
+    settled.ok_or_else(|| {
+        Failure::unavailable(
+            format!("it is stored, and not settled after {}", humantime::format_duration(at_most)),
             format!("hookonce show {id} {}{}, or the same command again", arguments.key, place.option()),
-        ))
+        )
     })
 }
 
@@ -259,39 +202,48 @@ async fn follow(
 struct Submission<'a> {
     arguments: &'a Arguments,
     delivered: &'a Delivered,
-    found: Option<Story>,
+    found: Option<Progress>,
+    sha256: [u8; 32],
 }
 
 impl Submission<'_> {
     fn json(&self) -> Value {
-        let story = self.found.as_ref();
+        let found = self.found.as_ref();
         let state = |(key, record): &(RecordKey, Option<Record>)| json!({ "key": key.parts().1, "state": record.as_ref().map(Record::state_word) });
         json!({
             "endpoint": self.arguments.endpoint,
             "key": self.arguments.key,
             "status": self.delivered.status,
             "answer": self.delivered.word,
-            "same_body": story.map(|story| story.same_body),
-            "record": story.and_then(|story| story.record.as_ref()).map(summary),
-            "effects": story.map(|story| story.effects.iter().map(state).collect::<Vec<_>>()),
+            "same_body": found.map(|found| same_body(found, self.sha256)),
+            "record": found.and_then(|found| found.record.as_ref()).map(summary),
+            "effects": found.map(|found| found.effects.iter().map(state).collect::<Vec<_>>()),
         })
     }
 
     fn print(&self) {
         output::line(&format!("{}  {}", self.delivered.word, self.arguments.key));
-        let Some(story) = &self.found else { return };
+        let Some(found) = &self.found else { return };
         let mut table = output::table(&[]);
         let mut row =
             |name: &str, state: &str, more: String| table.add_row([format!("  {name}"), state.to_owned(), more]);
-        match &story.record {
+        match &found.record {
             None => row("event", "unknown", "its record is not written yet, or has expired".to_owned()),
             Some(record) => row("event", record.state_word(), describe(record)),
         }
-        for (key, effect) in &story.effects {
+        for (key, effect) in &found.effects {
             let state = effect.as_ref().map_or("EXPIRED", Record::state_word);
             row("effect", state, effect.as_ref().map_or_else(|| key.parts().1.to_owned(), describe));
         }
         output::print(&table);
+    }
+
+    /// What a person must look at.
+    fn trouble(&self, found: &Progress) -> Option<&'static str> {
+        if same_body(found, self.sha256) {
+            return found.trouble();
+        }
+        Some("the key was used before with a different body; this body was not stored")
     }
 
     fn exit(&self, answer: Answer) -> Exit {
@@ -300,7 +252,7 @@ impl Submission<'_> {
             output::note("it was refused, and nothing was stored: docs/errors explains each code");
             return Exit::No;
         }
-        let Some(trouble) = self.found.as_ref().and_then(Story::trouble) else { return Exit::Done };
+        let Some(trouble) = self.found.as_ref().and_then(|found| self.trouble(found)) else { return Exit::Done };
         output::note(trouble);
         output::note(&format!("  try: hookonce show {endpoint} {key}{}", place.option()));
         Exit::No

@@ -186,3 +186,36 @@ fn what_cannot_be_triggered_says_what_to_do() {
     let none: Vec<Value> = Vec::new();
     assert_ne!(json(&workspace.run(&["trigger", "--list", "--json"])), object!(none));
 }
+
+#[test]
+fn dev_ends_with_the_result_of_the_command_that_it_runs() {
+    let workspace = Workspace::new();
+    let run = |command: &[&str]| workspace.run(&[&["dev", "--port", "0", "--"], command].concat());
+    let hookonce = env!("CARGO_BIN_EXE_hookonce");
+    let deliver = format!(
+        "{hookonce} trigger stripe.invoice.paid --id first --copies 3; {hookonce} show stripe evt_first --wait"
+    );
+    run(&["sh", "-ec", &deliver]).exits(0).says("2 duplicate(s)").says("processed: APPLIED");
+    run(&["sh", "-c", "exit 3"]).exits(1).says("sh ended with exit status: 3");
+    run(&["./nowhere"]).exits(2).says("./nowhere cannot start");
+    assert!(!workspace.path(".hookonce/stack.json").exists(), "no stack is left");
+}
+
+#[test]
+fn show_waits_until_an_event_settles_and_its_exit_code_says_how() {
+    let route = |name: &str, kind: &str, port: u16| {
+        let handler = object!({ "url": format!("http://127.0.0.1:{port}") });
+        object!({ "name": name, "types": [kind], "consumer": name, "handler": handler })
+    };
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let routes = [route("away", "invoice.paid", closed)];
+    let workspace = Workspace::routed(&object!({ "version": 1, "otherwise": "dead", "routes": routes }).to_string());
+    let _running = workspace.dev(&["dev", "--port", "0"]);
+    for event in ["stripe.invoice.paid", "stripe.charge.refunded"] {
+        workspace.run(&["trigger", event, "--id", event]).exits(0);
+    }
+    let show = |key: &str, wait: &str| workspace.run(&["show", "stripe", key, wait]);
+    show("evt_stripe.charge.refunded", "--wait").exits(1).says("it was given up").says("DEAD");
+    show("evt_stripe.invoice.paid", "--wait=1s").exits(3).says("it is not settled after 1s").says("PENDING");
+    show("evt_nobody", "--wait=1s").exits(1).says("has no record");
+}
