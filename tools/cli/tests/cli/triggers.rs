@@ -203,19 +203,16 @@ fn dev_ends_with_the_result_of_the_command_that_it_runs() {
 
 #[test]
 fn show_waits_until_an_event_settles_and_its_exit_code_says_how() {
-    let route = |name: &str, kind: &str, port: u16| {
-        let handler = object!({ "url": format!("http://127.0.0.1:{port}") });
-        object!({ "name": name, "types": [kind], "consumer": name, "handler": handler })
-    };
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let routes = [route("away", "invoice.paid", closed)];
-    let workspace = Workspace::routed(&object!({ "version": 1, "otherwise": "dead", "routes": routes }).to_string());
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let handler = object!({ "url": format!("http://{closed}") });
+    let away = object!({ "name": "away", "types": ["invoice.paid"], "consumer": "away", "handler": handler });
+    let workspace = Workspace::routed(&object!({ "version": 1, "otherwise": "dead", "routes": [away] }).to_string());
     let _running = workspace.dev(&["dev", "--port", "0"]);
-    for event in ["stripe.invoice.paid", "stripe.charge.refunded"] {
-        workspace.run(&["trigger", event, "--id", event]).exits(0);
+    for (event, id) in [("stripe.invoice.paid", "paid"), ("stripe.charge.refunded", "refunded")] {
+        workspace.run(&["trigger", event, "--id", id]).exits(0);
     }
     let show = |key: &str, wait: &str| workspace.run(&["show", "stripe", key, wait]);
-    show("evt_stripe.charge.refunded", "--wait").exits(1).says("it was given up").says("DEAD");
-    show("evt_stripe.invoice.paid", "--wait=1s").exits(3).says("it is not settled after 1s").says("PENDING");
+    show("evt_refunded", "--wait").exits(1).says("it was given up").says("DEAD");
+    show("evt_paid", "--wait=1s").exits(3).says("it is not settled after 1s").says("PENDING");
     show("evt_nobody", "--wait=1s").exits(1).says("has no record");
 }
