@@ -24,7 +24,7 @@ use crate::failure::{Exit, Failure};
 use crate::handlers;
 use crate::life;
 use crate::output;
-use crate::own_handlers::{HandlerCommand, HandlerCommands};
+use crate::own_handlers::{HandlerCommand, HandlerCommands, OwnHandlers};
 use crate::stack::{Functions, PREFIX, Servers, Stack, StackConfig, environment, own_tables};
 use crate::target::{DataFolder, RunningStack, write};
 
@@ -176,10 +176,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     write_environment(&folder, &variables)?;
     let announcement = running.announce(&folder)?;
     if arguments.command.is_empty() {
-        greet(&folder, &running, arguments.json);
-    }
-    for name in stack.own_handlers().names() {
-        output::note(&format!("handler {name}: name it {{\"lambda\": \"{name}\"}} in {}", folder.routes().display()));
+        greet(&folder, &running, stack.own_handlers(), arguments.json);
     }
     if let Some(capturer) = capturer {
         output::note(&capturer.notice());
@@ -250,7 +247,7 @@ fn add_first_endpoints(folder: &DataFolder) -> Result<(), Failure> {
     Ok(())
 }
 
-fn greet(folder: &DataFolder, running: &RunningStack, as_json: bool) {
+fn greet(folder: &DataFolder, running: &RunningStack, handlers: &OwnHandlers, as_json: bool) {
     // A program reads lines of JSON only.
     let say = if as_json { output::note } else { output::line };
     say(&format!("hookonce is running at {}", running.url));
@@ -264,6 +261,9 @@ fn greet(folder: &DataFolder, running: &RunningStack, as_json: bool) {
     output::note("  hookonce endpoint rotate stripe --secret -  (asks for the secret that Stripe gives you)");
     output::note("  hookonce endpoint show github --reveal      (the secret to give to GitHub)");
     output::note("Ctrl-C stops the inbox and keeps its tables.\n");
+    for name in handlers.names() {
+        output::note(&format!("handler {name}: name it {{\"lambda\": \"{name}\"}} in {}", folder.routes().display()));
+    }
 }
 
 /// Writes the environment of functions that another process runs, in the form of `cargo lambda watch --env-file`.
