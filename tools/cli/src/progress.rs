@@ -6,10 +6,11 @@ use clap::Args;
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_runtime::aws::DynamoStore;
+use hookonce_runtime::port::Store as _;
 
 use crate::failure::Failure;
 use crate::output;
-use crate::select::states;
+use crate::select::readable;
 
 /// How often `--wait` looks at the records.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
@@ -35,17 +36,18 @@ impl Progress {
     /// Reads the records of the event that has one of these keys.
     ///
     /// # Errors
-    /// [`Failure`] when the store does not answer.
+    /// [`Failure`] when the store does not answer, or another version wrote one of them.
     pub(crate) async fn read(store: &DynamoStore, keys: &[RecordKey]) -> Result<Self, Failure> {
-        let record = states(store, keys.to_vec()).await?.into_iter().find_map(|(_, record)| record);
+        let record = heads(store, keys).await?.into_iter().flatten().next();
         let effects = record.as_ref().map(Record::effect_keys).unwrap_or_default();
-        Ok(Self { record, effects: states(store, effects).await? })
+        let states = heads(store, &effects).await?;
+        Ok(Self { record, effects: effects.into_iter().zip(states).collect() })
     }
 
     /// Reads them again and again, until they are `enough`. `None` if they were not in time.
     ///
     /// # Errors
-    /// [`Failure`] when the store does not answer.
+    /// [`Failure`] when the store does not answer, or another version wrote one of them.
     pub(crate) async fn read_until(
         store: &DynamoStore,
         keys: &[RecordKey],
@@ -84,4 +86,8 @@ impl Progress {
         }
         (record.outcome == Some(Outcome::Ignored)).then_some("no handler and no route wants it")
     }
+}
+
+async fn heads(store: &DynamoStore, keys: &[RecordKey]) -> Result<Vec<Option<Record>>, Failure> {
+    store.read_heads(keys).await.into_iter().map(readable).collect()
 }

@@ -470,15 +470,25 @@ pub(crate) fn candidates(endpoint: &str, key: &str) -> Result<Vec<RecordKey>, Fa
 pub(crate) async fn find(store: &DynamoStore, endpoint: &str, key: &str) -> Result<Option<Record>, Failure> {
     let keys = candidates(endpoint, key)?;
     for found in store.read_each(&keys).await {
-        match found.map_err(|_| store_unavailable())? {
-            Found::Record(record) => return Ok(Some(*record)),
-            Found::Unreadable(unreadable) => {
-                return Err(Failure::usage(unreadable.to_string(), "use the hookonce version that wrote this record"));
-            }
-            Found::Nothing => {}
+        if let Some(record) = readable(found)? {
+            return Ok(Some(record));
         }
     }
     Ok(None)
+}
+
+/// The record that was found.
+///
+/// # Errors
+/// [`Failure`] when the store did not answer, or another version wrote the record.
+pub(crate) fn readable(found: Result<Found, Unavailable>) -> Result<Option<Record>, Failure> {
+    match found.map_err(|_| store_unavailable())? {
+        Found::Record(record) => Ok(Some(*record)),
+        Found::Nothing => Ok(None),
+        Found::Unreadable(unreadable) => {
+            Err(Failure::usage(unreadable.to_string(), "use the hookonce version that wrote this record"))
+        }
+    }
 }
 
 /// The records of these keys, without their bodies.

@@ -19,7 +19,7 @@ use crate::process::{
 
 const PORT: u16 = 9_000;
 const DATA: &str = "target/emulator";
-const DELIVERIES: Deliveries = Deliveries { port: PORT, data: DATA, events: 90, seed: 1 };
+const DELIVERIES: Deliveries = Deliveries { port: PORT, data: DATA, events: 120, seed: 1 };
 /// Sends what the demo does not send to a handler of one's own. The built-in ones remember facts under other names.
 const ROUTES: &str = r#"{"version":1,"otherwise":"builtin","routes":[{"name":"refunds","consumer":"own","endpoints":["stripe"],
     "types":["charge.refunded"],"handler":{"lambda":"payments"}}]}"#;

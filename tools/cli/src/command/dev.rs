@@ -15,6 +15,9 @@ use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
 use hookonce_runtime::aws::DynamoStore;
+#[cfg(unix)]
+use rustix::process::{Pid, Signal};
+use tokio::process::{Child, Command};
 
 use super::endpoint;
 use super::providers::find;
@@ -200,21 +203,42 @@ async fn over(command: &[String]) -> Result<Exit, Failure> {
         output::note("stopping: running work ends first; press Ctrl-C again to stop at once");
         return Ok(Exit::Done);
     };
-    let mut child = tokio::process::Command::new(program);
+    let mut command = Command::new(program);
+    command.args(arguments).kill_on_drop(true);
+    // With these variables of `cargo run`, a cargo within the command would build crates anew.
+    let is_cargos = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_cargos)) {
+        command.env_remove(name);
+    }
+    let failed = |what: &str, error| {
+        Failure::usage(format!("{program} {what}: {error}"), "check the command after --; no shell runs it")
+    };
+    let mut child = command.spawn().map_err(|error| failed("cannot start", error))?;
     let ended = tokio::select! {
-        ended = child.args(arguments).kill_on_drop(true).status() => ended,
+        ended = child.wait() => ended,
         () = stopped() => {
-            output::note("stopping before the command has ended");
-            return Ok(Exit::No);
+            output::note("stopping: the command ends first; press Ctrl-C again to stop at once");
+            terminate(&child);
+            tokio::select! {
+                ended = child.wait() => ended,
+                () = stopped() => return Ok(Exit::No),
+            }
         }
     };
-    let status = ended.map_err(|error| {
-        Failure::usage(format!("{program} cannot start: {error}"), "check the command after --; no shell runs it")
-    })?;
+    let status = ended.map_err(|error| failed("cannot be waited for", error))?;
     if !status.success() {
         output::note(&format!("{program} ended with {status}"));
     }
     Ok(if status.success() { Exit::Done } else { Exit::No })
+}
+
+/// Asks a process to end. After Ctrl-C, the terminal has asked it, too.
+fn terminate(child: &Child) {
+    #[cfg(unix)]
+    if let Some(process) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+        // It may have ended meanwhile.
+        let _ = rustix::process::kill_process(process, Signal::TERM);
+    }
 }
 
 /// How other commands reach the stack.

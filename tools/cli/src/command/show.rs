@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     /// Record key, as `list` and the HTTP answer show it.
     key: String,
     /// Write only the stored body, byte for byte.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "at_most")]
     body: bool,
     /// Also call a handler in another language, to learn what it would do today. It gets the event, as in a delivery.
     #[arg(long)]
@@ -65,7 +65,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let Some(record) = find(&store, &arguments.endpoint, &arguments.key).await? else {
         output::note(&format!("endpoint {} has no record {}", arguments.endpoint, arguments.key));
         output::note("`hookonce list` shows what there is; records expire after weeks");
-        return Ok(Exit::No);
+        return Ok(if exit == Exit::Done { Exit::No } else { exit });
     };
     if arguments.body {
         return body(&record);

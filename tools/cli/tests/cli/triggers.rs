@@ -6,7 +6,7 @@ use std::net::TcpListener;
 
 use serde_json::{Value, json as object};
 
-use crate::support::{Ended, Running, Workspace, json, root, text, wait_until};
+use crate::support::{Ended, Running, Workspace, interrupt, json, root, text, wait_until};
 
 /// Every sample, its key for the id `ID`, and the domain key of its effect. `U` is a UUID, `S` a SHA-256, `N` a number.
 fn samples() -> Vec<(String, String, Option<String>)> {
@@ -198,6 +198,13 @@ fn dev_ends_with_the_result_of_the_command_that_it_runs() {
     run(&["sh", "-ec", &deliver]).exits(0).says("2 duplicate(s)").says("processed: APPLIED");
     run(&["sh", "-c", "exit 3"]).exits(1).says("sh ended with exit status: 3");
     run(&["./nowhere"]).exits(2).says("./nowhere cannot start");
+
+    // Only hookonce is interrupted here. The command may clean up.
+    let cleans = "trap 'touch cleaned; exit' TERM; touch begun; while :; do sleep 0.1; done";
+    let child = workspace.start(&["dev", "--port", "0", "--", "sh", "-c", cleans]);
+    wait_until("the command begins", || workspace.path("begun").exists());
+    interrupt(child).exits(0).says("the command ends first");
+    assert!(workspace.path("cleaned").exists());
     assert!(!workspace.path(".hookonce/stack.json").exists(), "no stack is left");
 }
 
