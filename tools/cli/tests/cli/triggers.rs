@@ -221,5 +221,5 @@ fn show_waits_until_an_event_settles_and_its_exit_code_says_how() {
     let show = |key: &str, wait: &str| workspace.run(&["show", "stripe", key, wait]);
     show("evt_refunded", "--wait").exits(1).says("it was given up").says("DEAD");
     show("evt_paid", "--wait=1s").exits(3).says("it is not settled after 1s").says("PENDING");
-    show("evt_nobody", "--wait=1s").exits(1).says("has no record");
+    show("evt_nobody", "--wait=1s").exits(3).says("has no record");
 }
