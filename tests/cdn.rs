@@ -25,7 +25,7 @@ fn inbound(headers: &[(&str, &str)]) -> Inbound {
         method: "POST".to_owned(),
         path: "/webhooks/stripe".to_owned(),
         query: String::new(),
-        domain: None,
+        called: None,
         headers: headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect(),
         body: Vec::new(),
         source: Some([192, 0, 2, 1].into()),

@@ -28,12 +28,12 @@ use serde_json::Value;
 pub struct Inbound {
     /// The method, as it was sent.
     pub method: String,
-    /// The path, without the query.
+    /// The path, without the query. A REST API leaves its stage out of it.
     pub path: String,
     /// The query without its question mark; empty if there is none.
     pub query: String,
-    /// The domain name that the gateway was called by, as the gateway reports it.
-    pub domain: Option<String>,
+    /// The URL that the gateway was called by, without the query, as the gateway reports it.
+    pub called: Option<String>,
     /// Header names in lower case, with values. A name may repeat.
     pub headers: Vec<(String, Vec<u8>)>,
     /// The raw bytes of the body.
@@ -110,15 +110,14 @@ impl Inbound {
         }
     }
 
-    /// The URL that some schemes sign: from the configuration or the gateway's domain, never from the `Host` header.
+    /// The URL that some schemes sign: from the configuration or from the gateway, never from the `Host` header.
     pub fn url(&self, public_url: Option<&str>) -> String {
-        let origin = match (public_url, &self.domain) {
-            (Some(url), _) => url.trim_end_matches('/').to_owned(),
-            (None, Some(domain)) => format!("https://{domain}"),
-            (None, None) => String::new(),
+        let url = match (public_url, &self.called) {
+            (Some(origin), _) => format!("{}{}", origin.trim_end_matches('/'), self.path),
+            (None, Some(called)) => called.clone(),
+            (None, None) => self.path.clone(),
         };
-        let query = if self.query.is_empty() { String::new() } else { format!("?{}", self.query) };
-        format!("{origin}{}{query}", self.path)
+        if self.query.is_empty() { url } else { format!("{url}?{}", self.query) }
     }
 
     /// Reads payload 2.0: HTTP API and Function URL.
@@ -129,11 +128,12 @@ impl Inbound {
         if !cookies.is_empty() {
             headers.push(("cookie".to_owned(), cookies.join("; ").into_bytes()));
         }
+        let path = event.raw_path.unwrap_or_default();
         Ok(Self {
             method: context.http.method.as_str().to_owned(),
-            path: event.raw_path.unwrap_or_default(),
+            called: context.domain_name.map(|domain| format!("https://{domain}{path}")),
+            path,
             query: event.raw_query_string.unwrap_or_default(),
-            domain: context.domain_name,
             headers,
             body: decode(event.body, event.is_base64_encoded)?,
             source: context.http.source_ip.and_then(|ip| ip.parse().ok()),
@@ -142,15 +142,17 @@ impl Inbound {
     }
 
     /// Reads payload 1.0: REST API, or an HTTP API configured for it. The gateway decodes the query, so this encodes it
-    /// again.
+    /// again. A REST API is called by the path in the context, which has the stage; the event's own path has it not.
     fn read_v1(event: ApiGatewayProxyRequest) -> Result<Self, Malformed> {
         let context = event.request_context;
         let parameters = parameters(&event.multi_value_query_string_parameters, &event.query_string_parameters);
+        let path = event.path.unwrap_or_default();
+        let called = context.path.as_ref().unwrap_or(&path);
         Ok(Self {
             method: event.http_method.as_str().to_owned(),
-            path: event.path.unwrap_or_default(),
+            called: context.domain_name.map(|domain| format!("https://{domain}{called}")),
+            path,
             query: form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish(),
-            domain: context.domain_name,
             headers: pairs(&event.multi_value_headers, &event.headers),
             body: decode(event.body, event.is_base64_encoded)?,
             source: context.identity.source_ip.and_then(|ip| ip.parse().ok()),
@@ -175,7 +177,7 @@ impl Inbound {
             method: event.http_method.as_str().to_owned(),
             path: event.path.unwrap_or_default(),
             query: parameters.join("&"),
-            domain: None,
+            called: None,
             source: forwarded.and_then(last_address),
             headers,
             body: decode(event.body, event.is_base64_encoded)?,

@@ -100,7 +100,7 @@ impl DeadLetter {
                 self.state = State::KeepingOther { old };
                 Step::call(self, call).signal(mismatch)
             }
-            found => self.found(&found, moment),
+            Found::Record(_) | Found::Nothing | Found::Unreadable(_) => self.found(&found, moment),
         }
     }
 

@@ -23,6 +23,8 @@
 //! | [`trail`] | what operators did to a record |
 //! | [`invariant`] | checks that hold for every stored record |
 
+#![deny(clippy::wildcard_enum_match_arm)] // a new variant must not go unseen
+
 pub mod call;
 pub mod check;
 pub mod claim;

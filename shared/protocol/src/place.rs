@@ -183,7 +183,13 @@ fn identity(value: &Value) -> String {
         }
         Value::Bytes(bytes) => format!("B{}", STANDARD.encode(bytes)),
         // No key holds any other type: the check of the plan refuses it.
-        other => format!("{other:?}"),
+        Value::Flag(_)
+        | Value::TextSet(_)
+        | Value::NumberSet(_)
+        | Value::BytesSet(_)
+        | Value::List(_)
+        | Value::Map(_)
+        | Value::Null(_) => format!("{value:?}"),
     }
 }
 

@@ -12,7 +12,9 @@
 //! | [`memory`] | what a worker holds in memory while it splits envelopes |
 //! | [`table`] | the table of mutants in the documents |
 //! | [`parts`] | what `scripts/prove` runs |
+//! | [`call`] | the writes of a call |
 //! | [`label`] | names for a process's calls and their results |
+#![deny(clippy::wildcard_enum_match_arm)] // a new variant must not go unseen
 #![expect(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -21,6 +23,7 @@
     reason = "a proof that meets something it cannot explain must stop, not go on"
 )]
 
+pub mod call;
 pub mod grid;
 pub mod label;
 pub mod memory;

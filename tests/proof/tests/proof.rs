@@ -67,12 +67,8 @@ type ClauseOf = (Role, Purpose, String);
 
 /// The writes of a call that the protocol decides on: those that a plan adds to a commit are its handler's.
 fn writes(call: &Call) -> &[Write] {
-    match call {
-        Call::Write(write) | Call::WriteBestEffort(write) => std::slice::from_ref(write),
-        Call::WriteEach(writes) => writes,
-        Call::Commit(writes) => &writes[..2],
-        _ => &[],
-    }
+    let writes = hookonce_proof::call::writes(call);
+    if matches!(call, Call::Commit(_)) { &writes[..2] } else { writes }
 }
 
 fn clauses(role: Role, write: &Write) -> BTreeSet<ClauseOf> {

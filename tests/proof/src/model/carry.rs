@@ -12,7 +12,7 @@ use super::process::End;
 use super::rule::Rule;
 use super::state::{Budget, LateWrite, SLOTS, State};
 use super::view::fact_of;
-use super::world::{Answer, Class, Outcome, ProcView, World};
+use super::world::{Answer, Class, Outcome, ProcView, World, write_of};
 use crate::label::Role;
 
 /// The empty domain table, for plans that depend on nothing.
@@ -219,16 +219,13 @@ impl Model {
         state.late[place] = LateWrite::default();
         state.late.sort_unstable();
         let call = std::sync::Arc::clone(world.call(late.call));
-        match call.as_ref() {
-            Call::Commit(_) => {
-                self.commit(world, state, late.call, late.shown);
-            }
-            Call::Deliver(_) => Self::land_call(world, state, late.call, late.part),
-            Call::Write(write) | Call::WriteBestEffort(write) => {
-                self.land_write(world, state, late, write.key.as_str());
-            }
-            Call::WriteEach(writes) => self.land_write(world, state, late, writes[usize::from(late.part)].key.as_str()),
-            _ => {}
+        if matches!(*call, Call::Commit(_)) {
+            self.commit(world, state, late.call, late.shown);
+        } else if matches!(*call, Call::Deliver(_)) {
+            Self::land_call(world, state, late.call, late.part);
+        } else {
+            let write = write_of(&call, usize::from(late.part));
+            self.land_write(world, state, late, write.key.as_str());
         }
         true
     }

@@ -1,6 +1,5 @@
 //! Effects in the world: who has a pass, what a call does, and what the promises say about every state.
 
-use hookonce_protocol::call::Call;
 use hookonce_protocol::destination::Called;
 use hookonce_protocol::dispatcher::idempotency_key;
 use hookonce_protocol::item::Value;
@@ -14,6 +13,7 @@ use super::pool::CallId;
 use super::rule::Rule;
 use super::state::{Budget, SLOTS, State};
 use super::world::{Answer, ProcView, World};
+use crate::call::writes;
 
 /// What a pass begins with, before its number.
 const PASS: &str = "p";
@@ -27,14 +27,15 @@ pub(super) fn pass_bit(pass: &str) -> u16 {
 /// The passes that a write names.
 pub(super) fn passes_of(write: &Write) -> u16 {
     let bit = |value: &Value| value.as_text().map_or(0, pass_bit);
-    let named = write.condition.0.iter().map(|clause| match clause {
-        Clause::Equals(name, value) if name == attribute::PASS => bit(value),
-        _ => 0,
+    let named = write.condition.0.iter().filter(|clause| clause.attribute() == attribute::PASS);
+    let named = named.map(|clause| match clause {
+        Clause::Equals(_, value) => bit(value),
+        Clause::Absent(_) | Clause::Present(_) | Clause::OneOf(..) | Clause::Differs(..) => 0,
     });
     let changes = if let Action::Update(changes) = &write.action { changes.as_slice() } else { &[] };
-    let set = changes.iter().map(|change| match change {
-        Change::Set(name, value) if name == attribute::PASS => bit(value),
-        _ => 0,
+    let set = changes.iter().filter(|change| change.attribute() == attribute::PASS).map(|change| match change {
+        Change::Set(_, value) => bit(value),
+        Change::Remove(_) | Change::Add(..) => 0,
     });
     named.chain(set).fold(0, |all, bit| all | bit)
 }
@@ -44,11 +45,8 @@ impl World {
     pub(super) fn draw_pass(&self, state: &State) -> (u16, String) {
         let items = state.items.iter().chain(&state.before).filter_map(|item| self.item(*item));
         let procs = state.procs.iter().filter(|proc| proc.is_some()).map(|proc| self.procs.view(*proc).passes);
-        let late =
-            state.late.iter().filter(|late| late.call.is_some()).map(|late| match self.call(late.call).as_ref() {
-                Call::Write(write) => passes_of(write),
-                _ => 0,
-            });
+        let late = state.late.iter().filter(|late| late.call.is_some());
+        let late = late.map(|late| writes(self.call(late.call)).iter().map(passes_of).fold(0, |all, bits| all | bits));
         let taken = items.map(|view| view.pass).chain(procs).chain(late).fold(0, |all, bits| all | bits);
         let number = taken.trailing_ones();
         (1 << number, format!("{PASS}{number}"))
@@ -133,10 +131,8 @@ impl Model {
             world.note(true);
             work(world, state, slot, call);
         }
-        match fault {
-            Some(Fault::Late | Fault::CrashDuring) => state.postpone(view.call, view.document, view.shown),
-            _ => true,
-        }
+        let is_late = matches!(fault, Some(Fault::Late | Fault::CrashDuring));
+        !is_late || state.postpone(view.call, view.document, view.shown)
     }
 
     /// A call that was given up reaches its callee after all.
@@ -180,9 +176,10 @@ impl Model {
                 (quiet && calls.doubt.is_none() && calls.accepted == 0).then_some(Rule::Misjudged)
             }
             // It is promised at least once. Whoever brings it back has it called again.
-            (Status::Dead, Some(DeadReason::AttemptsExhausted)) => None,
+            (Status::Dead, None | Some(DeadReason::AttemptsExhausted)) | (Status::Pending | Status::Discarded, _) => {
+                None
+            }
             (Status::Dead, Some(_)) => (done && !record.effect_unknown()).then_some(Rule::DeadYetApplied),
-            _ => None,
         }
     }
 }

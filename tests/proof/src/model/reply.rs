@@ -12,7 +12,8 @@ use hookonce_protocol::trail::Trail;
 
 use super::plan::events;
 use super::pool::ItemId;
-use super::world::{Answer, NOT_DUE, World, write_of};
+use super::world::{Answer, NOT_DUE, World, sent_by, write_of};
+use crate::call::writes;
 
 impl World {
     fn found(&self, id: ItemId) -> Found {
@@ -33,19 +34,22 @@ impl World {
             Answer::Terms(document) => Reply::Terms(Ok(self.terms(document))),
             Answer::NoTerms => Reply::Terms(Ok(None)),
             Answer::Called(called) => Reply::Called(called),
-            Answer::Conflict => match call {
-                Call::Commit(writes) => {
+            Answer::Conflict => match writes(call) {
+                [] => panic!("no transaction can be in the way of {call:?}"),
+                writes if matches!(call, Call::Commit(_)) => {
                     Reply::Committed(Committed::Cancelled(vec![CancellationReason::Transient; writes.len()]))
                 }
                 _ => Reply::Written(Written::TransactionConflict),
             },
             Answer::Unavailable => unavailable(call),
-            Answer::Seen(seen) => match call {
-                Call::ReadHeads(keys) => {
+            Answer::Seen(seen) => {
+                if let Call::ReadHeads(keys) = call {
                     Reply::ReadHeads(seen.iter().take(keys.len()).map(|item| Ok(self.found(*item))).collect())
+                } else {
+                    assert!(matches!(call, Call::Read(_)), "not a read of records: {call:?}");
+                    Reply::Read(Ok(self.found(seen[0])))
                 }
-                _ => Reply::Read(Ok(self.found(seen[0]))),
-            },
+            }
             Answer::Committed => Reply::Committed(Committed::Applied),
             Answer::Cancelled(reasons) => {
                 let reason = |code: u8| match code {
@@ -57,13 +61,15 @@ impl World {
                     reasons.iter().take(writes.len()).map(|code| reason(*code)).collect(),
                 ))
             }
-            Answer::Sent(confirmed) => match call {
-                Call::SendEach(messages) => {
-                    let sent = |index| if index < usize::from(confirmed) { Ok(()) } else { Err(Unavailable) };
-                    Reply::SentEach((0..messages.len()).map(sent).collect())
+            Answer::Sent(confirmed) => {
+                let sent = |index| if index < usize::from(confirmed) { Ok(()) } else { Err(Unavailable) };
+                let sent = (0..sent_by(call).len()).map(sent);
+                if matches!(call, Call::SendEach(_)) {
+                    Reply::SentEach(sent.collect())
+                } else {
+                    Reply::Sent(sent.collect())
                 }
-                _ => Reply::Sent(if confirmed > 0 { Ok(()) } else { Err(Unavailable) }),
-            },
+            }
             Answer::Due(due) => {
                 let shown = self.keys.iter().zip(due).filter(|(_, at)| *at != NOT_DUE);
                 let entry = |(key, at): (&RecordKey, i64)| DueEntry { key: key.clone(), due_at: EpochMs(at) };
@@ -97,7 +103,19 @@ pub(super) fn immediate(call: &Call) -> Option<Reply> {
         Call::CountReceived { .. } => Some(Reply::Counted(Ok(0))),
         Call::Wait(_) => Some(Reply::Done),
         Call::Split(record) => Some(Reply::Split(Split::Events(events(record)))),
-        _ => None,
+        Call::Write(_)
+        | Call::WriteBestEffort(_)
+        | Call::WriteEach(_)
+        | Call::Read(_)
+        | Call::ReadTrail(_)
+        | Call::ReadHeads(_)
+        | Call::Commit(_)
+        | Call::Send(_)
+        | Call::SendEach(_)
+        | Call::QueryDue(_)
+        | Call::Plan(_)
+        | Call::Terms(_)
+        | Call::Deliver(_) => None,
     }
 }
 

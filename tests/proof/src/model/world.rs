@@ -25,6 +25,7 @@ use super::reply::immediate;
 use super::scenario::Scenario;
 use super::state::SLOTS;
 use super::view::{Domain, DomainView, FACT_NAMES, ItemView, plain, plain_domain, plain_write};
+use crate::call::{writes, writes_mut};
 use crate::label::{Role, labels, repeated};
 use crate::mutant::Mutation;
 
@@ -325,11 +326,7 @@ impl World {
                 Advanced::Ended(end) => return Outcome::Ended(end),
                 Advanced::Asks(actor, mut call) => {
                     self.note(self.mutation.rewrite_call(actor.role(), &mut call));
-                    match &mut call {
-                        Call::Write(write) | Call::WriteBestEffort(write) => plain_write(write),
-                        Call::WriteEach(writes) => writes.iter_mut().for_each(plain_write),
-                        _ => {}
-                    }
+                    writes_mut(&mut call).iter_mut().for_each(plain_write);
                     let Some(reply) = immediate(&call) else { return Outcome::Goes(self.intern_proc(*actor, call)) };
                     self.labels.extend(labels(actor.role(), &call, &reply));
                     let moment = self.moment(now, 0);
@@ -431,11 +428,12 @@ impl World {
 
     /// The records that a process waits to read, by place.
     pub(super) fn reads(&self, call: CallId) -> Vec<usize> {
-        match self.calls.value(call).as_ref() {
-            Call::Read(key) => vec![self.slot(key.as_str())],
-            Call::ReadHeads(keys) => keys.iter().map(|key| self.slot(key.as_str())).collect(),
-            _ => Vec::new(),
+        let call = self.calls.value(call).as_ref();
+        if let Call::Read(key) = call {
+            return vec![self.slot(key.as_str())];
         }
+        let Call::ReadHeads(keys) = call else { panic!("not a read of records: {call:?}") };
+        keys.iter().map(|key| self.slot(key.as_str())).collect()
     }
 
     /// The messages of a send.
@@ -443,11 +441,7 @@ impl World {
         if let Some(known) = self.sends.get(&call) {
             return Arc::clone(known);
         }
-        let messages = match self.calls.value(call).as_ref() {
-            Call::Send(message) => vec![message.clone()],
-            Call::SendEach(messages) => messages.clone(),
-            _ => Vec::new(),
-        };
+        let messages = sent_by(self.calls.value(call)).to_vec();
         let numbers = Arc::new(messages.into_iter().map(|message| self.intern_message(message)).collect());
         self.sends.insert(call, Arc::clone(&numbers));
         numbers
@@ -584,13 +578,18 @@ impl World {
     }
 }
 
+/// The messages of a send.
+pub(super) fn sent_by(call: &Call) -> &[Message] {
+    if let Call::Send(message) = call {
+        return std::slice::from_ref(message);
+    }
+    let Call::SendEach(messages) = call else { panic!("not a send: {call:?}") };
+    messages
+}
+
 /// One write of a call.
 pub(super) fn write_of(call: &Call, part: usize) -> &Write {
-    match call {
-        Call::Write(write) | Call::WriteBestEffort(write) => write,
-        Call::WriteEach(writes) => &writes[part],
-        other => unreachable!("not a write: {other:?}"),
-    }
+    &writes(call)[part]
 }
 
 /// A person accepts that what the write brings back happens twice.

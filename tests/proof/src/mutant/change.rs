@@ -6,20 +6,13 @@ use hookonce_protocol::record::attribute;
 use hookonce_protocol::write::{Action, Condition, Write};
 
 use super::Mutation;
+use crate::call::writes_mut;
 use crate::label::Role;
 
 /// Changes the writes of one role for one purpose.
 pub(super) fn each(role: Role, call: &mut Call, wanted: Role, what: &[Purpose], change: fn(&mut Write)) {
-    if role != wanted {
-        return;
-    }
-    let writes: &mut [Write] = match call {
-        Call::Write(write) | Call::WriteBestEffort(write) => std::slice::from_mut(write),
-        Call::WriteEach(writes) | Call::Commit(writes) => writes,
-        _ => return,
-    };
-    for write in writes.iter_mut().filter(|write| what.contains(&write.purpose)) {
-        change(write);
+    if role == wanted {
+        writes_mut(call).iter_mut().filter(|write| what.contains(&write.purpose)).for_each(change);
     }
 }
 

@@ -142,8 +142,8 @@ fn guards() -> Vec<Mutant> {
         "guard-notes-each-call-as-first", "D4: only the first call is noted", &["keyed: at the end of the window"],
             rewrite!(Dispatcher, GUARD, |write| {
                 let now = changes(write).into_iter().flatten().find_map(|change| match change {
-                    Change::Set(name, value) if name == attribute::PASS_AT => Some(value.clone()),
-                    _ => None,
+                    Change::Set(name, value) => (name == attribute::PASS_AT).then(|| value.clone()),
+                    Change::Remove(_) | Change::Add(..) => None,
                 });
                 besides(write, set(attribute::FIRST_CALL_AT, now.unwrap_or_else(|| 0.into())));
             });

@@ -80,12 +80,10 @@ fn writes() -> Vec<Mutant> {
             Mutation { refused: Some(|_, item| Written::ConditionFailed(Found::from_item(item))), ..NOTHING };
         "invalid-counts-as-unavailable", "every write: what the store can never carry out is not tried for ever", &["{a,b}, b fits into no item"],
             Mutation { reply: Some(|_, _, reply| {
-                let written: &mut [Written] = match reply {
-                    Reply::Written(written) => std::slice::from_mut(written),
-                    Reply::WrittenEach(each) => each,
-                    _ => return,
-                };
-                written.iter_mut().filter(|one| **one == Written::Invalid).for_each(|one| *one = Written::Unavailable);
+                let each: &mut [Written] = if let Reply::Written(written) = reply {
+                    std::slice::from_mut(written)
+                } else if let Reply::WrittenEach(each) = reply { each } else { return };
+                each.iter_mut().filter(|one| **one == Written::Invalid).for_each(|one| *one = Written::Unavailable);
             }), ..NOTHING };
     }
 }

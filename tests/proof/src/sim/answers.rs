@@ -25,7 +25,13 @@ impl<T> Answers<T> {
         let answer = match fault {
             SimFault::Conflict => self.conflict,
             SimFault::Invalid => self.invalid,
-            _ => None,
+            SimFault::Refused
+            | SimFault::ReplyLost
+            | SimFault::Repeated
+            | SimFault::Late
+            | SimFault::CrashBefore
+            | SimFault::CrashAfter
+            | SimFault::CrashDuring => None,
         };
         answer.unwrap_or(self.refused)
     }

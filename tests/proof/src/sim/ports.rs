@@ -26,6 +26,7 @@ use super::handler::{OWN_KEY, OWN_TABLE};
 use super::interference::interfere;
 use super::tables::NotWritten;
 use super::world::{Inner, NEXT_VERSION, Release, World, seen_by};
+use crate::call::writes;
 use crate::label::{self, Role, labels};
 
 /// How late a call that its caller gave up may still reach a third party.
@@ -354,14 +355,6 @@ pub async fn sleep(milliseconds: i64) {
     tokio::time::sleep(Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))).await;
 }
 
-fn only_write(call: &Call) -> Option<&Write> {
-    match call {
-        Call::Write(write) | Call::WriteBestEffort(write) => Some(write),
-        Call::WriteEach(writes) => writes.first(),
-        _ => None,
-    }
-}
-
 /// One write, as the store carries it out. A write that finds itself has been repeated by the store's client; it must
 /// say so, and change nothing more.
 fn carry_out(inner: &mut Inner, now: i64, role: Role, release: Release, write: &Write) -> Written {
@@ -388,7 +381,9 @@ fn carry_out(inner: &mut Inner, now: i64, role: Role, release: Release, write: &
                 }
                 Written::ConditionFailed(seen_by(release, item.as_ref()))
             }
-            written => written,
+            judged @ (Written::Applied | Written::TransactionConflict | Written::Invalid | Written::Unavailable) => {
+                judged
+            }
         },
     }
 }
@@ -396,7 +391,7 @@ fn carry_out(inner: &mut Inner, now: i64, role: Role, release: Release, write: &
 impl Store for Ports {
     async fn write(&self, write: &Write) -> Written {
         let call = self.mutated(Self::call_of(write.clone()));
-        let Some(carried) = only_write(&call).cloned() else { return Written::Unavailable };
+        let Some(carried) = writes(&call).first().cloned() else { return Written::Unavailable };
         let purpose = carried.purpose;
         if purpose == Purpose::ClaimChild {
             self.saw("split -> events"); // Only a split makes such a claim.
@@ -418,14 +413,14 @@ impl Store for Ports {
         if purpose == Purpose::GuardCall {
             self.freeze().await;
         }
-        match &call {
-            Call::WriteEach(_) => self.note_reply(&call, Reply::WrittenEach(vec![written])).written_each(1).remove(0),
-            Call::WriteBestEffort(_) => {
-                self.note_reply(&call, Reply::Done);
-                written
-            }
-            _ => self.note_reply(&call, Reply::Written(written)).written(),
+        if matches!(call, Call::WriteEach(_)) {
+            return self.note_reply(&call, Reply::WrittenEach(vec![written])).written_each(1).remove(0);
         }
+        if matches!(call, Call::WriteBestEffort(_)) {
+            self.note_reply(&call, Reply::Done);
+            return written;
+        }
+        self.note_reply(&call, Reply::Written(written)).written()
     }
 
     async fn commit(&self, writes: &[Write]) -> Committed {

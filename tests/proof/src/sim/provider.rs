@@ -123,10 +123,9 @@ impl Receiver {
         let bytes = |(name, value): (String, String)| (name, value.into_bytes());
         let headers: Vec<_> = headers.into_iter().chain(signed).map(bytes).collect();
         let request = Request { method: "POST", url: &url, headers: &headers, body: &request.body };
-        match endpoint.provider.receive(&request, &endpoint.keyring, &Settings::none(), None, now)? {
-            Received::Delivery(delivery) => Ok(delivery),
-            other => panic!("a delivery is no handshake: {other:?}"),
-        }
+        let received = endpoint.provider.receive(&request, &endpoint.keyring, &Settings::none(), None, now)?;
+        let Received::Delivery(delivery) = received else { panic!("a delivery is no handshake: {received:?}") };
+        Ok(delivery)
     }
 }
 
