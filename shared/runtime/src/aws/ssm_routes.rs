@@ -92,10 +92,9 @@ impl SsmRoutes {
         let before = self.pointed().await.map_err(DeployRoutesError::Unavailable)?;
         let last = before.as_ref().map_or(0, |before| before.pointer.number);
         let number = self.write_parts(last, &packed.parts).await?;
-        let previous = before.as_ref().map(|before| (before.pointer.number, before.pointer.parts));
-        let previous_sha256 = before.as_ref().map(|before| before.pointer.sha256.clone());
-        let (parts, sha256) = (packed.parts.len(), packed.sha256);
-        let pointer = RoutePointer { number, parts, sha256, previous, previous_sha256 };
+        let previous =
+            before.as_ref().map(|before| Box::new(RoutePointer { previous: None, ..before.pointer.clone() }));
+        let pointer = RoutePointer { number, parts: packed.parts.len(), sha256: packed.sha256, previous };
         let written = match self.pointed().await {
             Ok(found) if found == before => self.point(&pointer, before.as_ref()).await,
             Ok(_) => Err(DeployRoutesError::Overtaken),
@@ -175,7 +174,7 @@ impl SsmRoutes {
     /// were overtaken, and older ones that are still there. Returns what could not be deleted.
     async fn clear(&self, last: Option<&Pointed>) -> Vec<String> {
         let Some(Pointed { pointer: last, .. }) = last else { return Vec::new() };
-        let (previous, parts) = last.previous.unwrap_or((0, 0));
+        let (previous, parts) = last.previous.as_ref().map_or((0, 0), |set| (set.number, set.parts));
         let first = last.number.saturating_sub(NUMBERS_TRIED_MAX).max(1);
         let mut unused = self.forgotten(first..previous).await;
         unused.extend(RoutePointer::names(&self.pointer, previous, parts));
@@ -279,7 +278,7 @@ impl RouteSource for SsmRoutes {
     fn fetch_previous<'a>(&'a self, version: &'a str) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
         Box::pin(async move {
             let pointed = self.pointed().await?.filter(|pointed| pointed.pointer.version() == version);
-            match pointed.and_then(|pointed| pointed.pointer.before()) {
+            match pointed.and_then(|pointed| pointed.pointer.previous) {
                 Some(previous) => self.set_of(&previous).await,
                 None => Ok(Fetched::Absent),
             }

@@ -25,31 +25,22 @@ pub struct RoutePointer {
     pub parts: usize,
     /// The hash of its text, in hex.
     pub sha256: String,
-    /// The number and the count of parts of the set before.
+    /// The set before, without the one before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub previous: Option<(u64, usize)>,
-    /// The hash of the text of the set before, in hex.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub previous_sha256: Option<String>,
+    pub previous: Option<Box<Self>>,
 }
 
 impl RoutePointer {
-    /// Reads a pointer. `None` if the text is none, or names more parts than a set can have.
+    /// Reads a pointer. `None` if the text is none, or a set has more parts than it can have.
     pub fn parse(text: &str) -> Option<Self> {
         let pointer: Self = strict::read(text.as_bytes(), ShowNames::Shortened).ok()?;
-        (1..=PARTS_MAX).contains(&pointer.parts).then_some(pointer)
+        let sets = [Some(&pointer), pointer.previous.as_deref()];
+        sets.into_iter().flatten().all(|set| (1..=PARTS_MAX).contains(&set.parts)).then_some(pointer)
     }
 
     /// Names this very set.
     pub fn version(&self) -> String {
         format!("{}-{}", self.number, self.sha256)
-    }
-
-    /// What pointed to the set before. `None` if there was none, or if an older release wrote this pointer.
-    pub fn before(&self) -> Option<Self> {
-        let (number, parts) = self.previous.filter(|(_, parts)| (1..=PARTS_MAX).contains(parts))?;
-        let sha256 = self.previous_sha256.clone()?;
-        Some(Self { number, parts, sha256, previous: None, previous_sha256: None })
     }
 
     /// The names of a set's parts, below the name of the pointer.
@@ -106,7 +97,7 @@ mod tests {
 
     fn pointer(packed: &Packed) -> RoutePointer {
         let sha256 = packed.sha256.clone();
-        RoutePointer { number: 1, parts: packed.parts.len(), sha256, previous: None, previous_sha256: None }
+        RoutePointer { number: 1, parts: packed.parts.len(), sha256, previous: None }
     }
 
     proptest! {
@@ -129,30 +120,19 @@ mod tests {
     #[test]
     fn a_pointer_is_read_back_and_what_is_none_is_not() {
         let packed = pack("{}").unwrap();
-        let pointer = RoutePointer { previous: Some((4, 2)), ..pointer(&packed) };
+        let previous = pointer(&packed);
+        let pointer = RoutePointer { number: 2, previous: Some(Box::new(previous)), ..pointer(&packed) };
         assert_eq!(RoutePointer::parse(&serde_json::to_string(&pointer).unwrap()), Some(pointer));
         for text in [
             "",
             "{}",
             r#"{"number":1,"parts":0,"sha256":""}"#,
             r#"{"number":1,"parts":101,"sha256":""}"#,
+            r#"{"number":2,"parts":1,"sha256":"","previous":{"number":1,"parts":0,"sha256":""}}"#,
             r#"[1,1,""]"#,
         ] {
             assert_eq!(RoutePointer::parse(text), None, "{text}");
         }
         assert_eq!(RoutePointer::names("/h/s/routes", 7, 2), ["/h/s/routes-7/0", "/h/s/routes-7/1"]);
-    }
-
-    #[test]
-    fn a_pointer_names_the_set_before_as_that_named_itself() {
-        let first = pointer(&pack("{}").unwrap());
-        let previous =
-            |parts, sha256| RoutePointer { previous: Some((1, parts)), previous_sha256: sha256, ..first.clone() };
-        assert_eq!(first.before(), None);
-        assert_eq!(previous(1, Some(first.sha256.clone())).before(), Some(first.clone()));
-        assert_eq!(previous(1, None).before(), None, "an older release wrote no hash");
-        for parts in [0, PARTS_MAX + 1] {
-            assert_eq!(previous(parts, Some(first.sha256.clone())).before(), None, "{parts}");
-        }
     }
 }

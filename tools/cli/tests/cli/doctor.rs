@@ -157,7 +157,7 @@ fn documents_of_effects_and_routes(aws: &Aws, told: &dyn Fn(i32, &[&str], &str),
         let name = "/hookonce/inbox/routes";
         let names = RoutePointer::names(name, 1, parts.len());
         let (number, previous, count) = (1, None, parts.len());
-        let pointer = RoutePointer { number, parts: count, sha256, previous, previous_sha256: None };
+        let pointer = RoutePointer { number, parts: count, sha256, previous };
         names.iter().zip(&parts).for_each(|(name, part)| aws.account().put(name, part));
         aws.account().put(name, &object!(pointer).to_string());
         match wrong {
