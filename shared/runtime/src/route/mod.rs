@@ -4,6 +4,7 @@
 //! keeps the last good one and looks for a changed one at a bounded rate. Without a set, the handlers are asked in
 //! their order.
 
+mod asked;
 mod document;
 mod fault;
 mod leaves;

@@ -153,15 +153,16 @@ pub enum Fit {
     Unreadable,
 }
 
-/// The body of an event, parsed at most once.
+/// The body of an event, as far as routes ask about it, read at most once.
 struct Body<'a> {
     event: &'a Event,
+    index: &'a ValueIndex,
     json: OnceCell<Option<Value>>,
 }
 
 impl Body<'_> {
     fn json(&self) -> Option<&Value> {
-        self.json.get_or_init(|| serde_json::from_slice(&self.event.body).ok()).as_ref()
+        self.json.get_or_init(|| self.index.read(&self.event.body)).as_ref()
     }
 }
 
@@ -244,7 +245,7 @@ impl RouteSet {
 
     /// Decides about an event: the first route that fits takes it.
     pub fn decide(&self, event: &Event) -> Decision<'_> {
-        let body = Body { event, json: OnceCell::new() };
+        let body = Body { event, index: &self.by_value, json: OnceCell::new() };
         let mut concerned = self.by_endpoint.concerned(event.endpoint.as_str());
         concerned.keep(&self.by_type.concerned(&event.event_type));
         let is_indexed = concerned.iter().nth(COMPARED_MAX).is_some();
@@ -271,7 +272,7 @@ impl RouteSet {
 
     /// Says of each route, by its name, how an event fits it.
     pub fn explain(&self, event: &Event) -> Vec<(&str, Fit)> {
-        let body = Body { event, json: OnceCell::new() };
+        let body = Body { event, index: &self.by_value, json: OnceCell::new() };
         self.routes.iter().map(|route| (route.name.as_str(), route.fit(&body))).collect()
     }
 }

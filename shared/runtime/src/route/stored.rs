@@ -34,8 +34,8 @@ impl RoutePointer {
     /// Reads a pointer. `None` if the text is none, or a set has more parts than it can have.
     pub fn parse(text: &str) -> Option<Self> {
         let pointer: Self = strict::read(text.as_bytes(), ShowNames::Shortened).ok()?;
-        let sets = [Some(&pointer), pointer.previous.as_deref()];
-        sets.into_iter().flatten().all(|set| (1..=PARTS_MAX).contains(&set.parts)).then_some(pointer)
+        let fits = |set: &Self| (1..=PARTS_MAX).contains(&set.parts);
+        (fits(&pointer) && pointer.previous.as_deref().is_none_or(fits)).then_some(pointer)
     }
 
     /// Names this very set.
