@@ -297,7 +297,7 @@ fn the_schemas_describe_the_types() {
     let written = json!(HandlerRequest::new("6f1c2a", &event, &[]));
     assert_eq!(names(&request["properties"]), names(&written));
     assert_eq!(names(&request["$defs"]["event"]["properties"]), names(&written["event"]));
-    let shown = ShownItem { name: ItemRef { table: TableAlias::parse("t").ok(), key: Key::from("k") }, item: None };
+    let shown = ShownItem { name: &ItemRef { table: TableAlias::parse("t").ok(), key: Key::from("k") }, item: None };
     assert_eq!(names(&schema("plan.json")["$defs"]["shown"]["properties"]), names(&json!(shown)));
     assert_eq!(written["version"], request["properties"]["version"]["const"]);
 

@@ -14,6 +14,7 @@ use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::{CallBudget, Calls, REMEMBERED};
 use hookonce_runtime::rest::{FAILURES_MAX, REST_MIN};
+use hookonce_runtime::room::{Room, Share};
 use hookonce_runtime::route::{Offered, RouteSet, Routing};
 use serde_json::json;
 use tokio::time::Instant;
@@ -57,7 +58,9 @@ async fn planned_from(slow_move: bool, parts: &Worker, now: EpochMs, until: Dura
     record.body = Some(hookonce_runtime::body::compress(br#"{"type":"count.once","fact":"a"}"#).unwrap());
     let budget = CallBudget::until(Instant::now() + until);
     let moment = || Moment { now, entropy: 0 };
-    let calls = Calls { slow_move, budget: &budget, request_id: &|| "r".to_owned(), moment: &moment };
+    let room = Room::default();
+    let share = &Share::of(&room);
+    let calls = Calls { slow_move, budget: &budget, share, request_id: &|| "r".to_owned(), moment: &moment };
     let planned = parts.plan(&record, &Routing::Set(set.into()), calls).await;
     (planned, budget.made())
 }

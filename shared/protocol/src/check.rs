@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::effect::{DestinationId, EFFECT_BYTES_MAX, EFFECT_PATH_BYTES_MAX, EffectDraft, EffectPathError, check_path};
-use crate::item::{ITEM_BYTES_MAX, Value, ValueFault, is_attribute_name};
+use crate::item::{ITEM_BYTES_MAX, Value, ValueFault, is_attribute_name, memory_bytes};
 use crate::key::Tenant;
 use crate::place::{ItemRef, Key, KeySchema, PlaceFault, TableAlias};
-use crate::plan::{DomainWrite, PLAN_BYTES_MAX, PLAN_WRITES_MAX, Plan, VersionFault};
+use crate::plan::{DomainWrite, PLAN_BYTES_MAX, PLAN_MEMORY_MAX, PLAN_WRITES_MAX, Plan, VersionFault};
 use crate::write::{Action, Change, Clause, Condition};
 
 /// The most clauses in one condition. Its expression then stays below DynamoDB's 4 KB, whatever the clauses are.
@@ -55,6 +55,9 @@ pub enum PlanError {
     /// More than [`PLAN_BYTES_MAX`] bytes.
     #[error("the plan holds more than {PLAN_BYTES_MAX} bytes")]
     TooLarge,
+    /// Values that take more than [`PLAN_MEMORY_MAX`] bytes of memory.
+    #[error("the plan has too many values: they take more than {} MiB of memory", PLAN_MEMORY_MAX / 1_048_576)]
+    TooManyValues,
     /// A write.
     #[error("writes[{index}]{}: {fault}", of(*.table))]
     Write {
@@ -196,6 +199,9 @@ impl Plan {
         if self.writes.len() + self.checks.len() + effects.len() > PLAN_WRITES_MAX {
             return Err(PlanError::TooManyWrites);
         }
+        if self.memory_bytes() > PLAN_MEMORY_MAX {
+            return Err(PlanError::TooManyValues);
+        }
         let (mut seen, mut bytes) = (BTreeSet::new(), check_effects(effects, scope)?);
         for (index, write) in self.writes.iter().enumerate() {
             let item = write.item();
@@ -216,6 +222,19 @@ impl Plan {
             bytes = bytes.saturating_add(check.key.size_bytes() + condition_bytes(&check.condition));
         }
         if bytes > PLAN_BYTES_MAX { Err(PlanError::TooLarge) } else { Ok(()) }
+    }
+
+    /// The memory that the values of the writes and checks take, in bytes.
+    fn memory_bytes(&self) -> usize {
+        let conditions = self.writes.iter().map(|write| &write.condition);
+        let clauses = conditions.chain(self.checks.iter().map(|check| &check.condition)).flat_map(|all| &all.0);
+        let compared = clauses.flat_map(Clause::values).map(Value::memory_bytes);
+        let written = self.writes.iter().map(|write| match &write.action {
+            Action::Put(item) => memory_bytes(item),
+            Action::Update(changes) => changes.iter().filter_map(Change::value).map(Value::memory_bytes).sum(),
+            Action::Delete | Action::Check => 0,
+        });
+        written.chain(compared).sum()
     }
 }
 

@@ -355,11 +355,35 @@ impl Value {
             Self::Map(values) => size_bytes(values) + values.len() + 3,
         }
     }
+
+    /// The memory that the value takes beside itself, in bytes (an upper bound).
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Number(number) => number.0.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Flag(_) | Self::Null(_) => 0,
+            Self::TextSet(texts) => texts.0.iter().map(|text| size_of::<String>() + text.len()).sum(),
+            Self::NumberSet(numbers) => numbers.0.iter().map(|number| size_of::<Number>() + number.0.len()).sum(),
+            Self::BytesSet(blobs) => blobs.0.iter().map(|bytes| size_of::<Vec<u8>>() + bytes.len()).sum(),
+            Self::List(values) => values.iter().map(|value| size_of::<Self>() + value.memory_bytes()).sum(),
+            Self::Map(values) => memory_bytes(values),
+        }
+    }
 }
 
 /// The item's size as DynamoDB counts it, names and values, in bytes (an upper bound).
 pub fn size_bytes(item: &Item) -> usize {
     item.iter().map(|(name, value)| name.len() + value.size_bytes()).sum()
+}
+
+/// What one block of a map may take: a tree keeps at most eleven entries in it, and at least about six.
+const BLOCK_BYTES: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 32;
+
+/// The memory that an item takes, in bytes (an upper bound). A small map takes a hundred times its size.
+pub fn memory_bytes(item: &Item) -> usize {
+    let values = item.iter().map(|(name, value)| name.len() + value.memory_bytes());
+    item.len().div_ceil(6) * BLOCK_BYTES + values.sum::<usize>()
 }
 
 /// Prints only the number of bytes, because they may be a provider's payload.

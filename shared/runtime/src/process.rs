@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use error_reporter::Report;
 use futures::FutureExt as _;
@@ -19,7 +19,6 @@ use hookonce_protocol::timing::{HANDLER_MARGIN, Timing};
 use hookonce_protocol::worker::{Done, Settled, TRANSIENT_VISIBILITY_MAX, Worker, first_seen};
 use hookonce_protocol::write::Write;
 use hookonce_providers::{Catalog, EventPart};
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
 use crate::ambient::Ambient;
@@ -30,6 +29,7 @@ use crate::handler::{Handlers, Recognised};
 use crate::ingest::child_bytes_max;
 use crate::port::{Queue, Store};
 use crate::remote::{self, CallBudget, Calls, RemoteHandlers, RemoteTarget};
+use crate::room::{Room, Share};
 use crate::route::{self, Assigned, Routing};
 use crate::snapshot;
 use crate::telemetry::Counts;
@@ -149,10 +149,6 @@ pub const DEADLINE_MARGIN: Millis = Millis::seconds(2);
 /// The longest time that a batch may take, whatever its deadline.
 const BATCH_MAX: Millis = Millis::hours(1);
 
-/// The most KiB of stored events that the messages of a batch hold at once, each in its machine and again in its
-/// writes. An envelope whose events take more is fanned out alone.
-const EVENTS_KIB_MAX: u32 = 32 * 1024;
-
 /// When a batch ends that begins now: shortly before the function's deadline.
 pub(crate) fn batch_end(deadline: EpochMs, now: EpochMs) -> Instant {
     let left = Millis(deadline.0.saturating_sub(now.0).saturating_sub(DEADLINE_MARGIN.0));
@@ -198,7 +194,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
         let Ok(mut records) = timeout_at(until, self.prefetch(&decoded)).await else {
             return messages.iter().map(|_| Processed::OutOfTime).collect();
         };
-        let room = &Semaphore::new(EVENTS_KIB_MAX as usize);
+        let room = &Room::default();
         // All come from one queue, so that of one that can be read is that of those that cannot.
         let lane_of_batch = decoded.iter().flatten().next().map_or(Lane::Events, Message::lane);
         let work = messages.iter().zip(decoded).map(|(received, message)| {
@@ -217,8 +213,8 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                     };
                 }
                 let budget = CallBudget::until(calls_until);
-                let (first_seen, held) = (OnceLock::new(), Mutex::new(None));
-                let carrier = OneMessage { parts: self, routing, lane, budget: &budget, first_seen, room, held };
+                let (first_seen, share) = (OnceLock::new(), Share::of(room));
+                let carrier = OneMessage { parts: self, routing, lane, budget: &budget, first_seen, share };
                 let mut driven = drive_and_tell(first, &carrier, &self.ambient, tell).await;
                 driven.signals.extend(std::iter::repeat_n(Signal::HandlerCalled, budget.made().into()));
                 hide(&self.queue, lane, received, &driven.output).await;
@@ -401,10 +397,9 @@ fn children(envelope: &Record, parts: Vec<EventPart>) -> Result<Vec<ChildEvent>,
     parts.into_iter().map(child).collect()
 }
 
-/// How much room these events take. No envelope takes more than there is.
-fn kib_of(events: &[ChildEvent]) -> u32 {
-    let bytes: usize = events.iter().map(|event| event.body.len()).sum();
-    u32::try_from(bytes.div_ceil(1_024)).unwrap_or(EVENTS_KIB_MAX).min(EVENTS_KIB_MAX)
+/// How much room these events take.
+fn bytes_of(events: &[ChildEvent]) -> usize {
+    events.iter().map(|event| event.body.len()).sum()
 }
 
 /// Carries out the calls of one message's machine.
@@ -418,39 +413,22 @@ struct OneMessage<'a, S, Q, A> {
     /// The note to write once the record is settled. Only for deliveries, and only if the provider does not sign its
     /// ids.
     first_seen: OnceLock<Write>,
-    /// What is left of the room for events, and what this message holds of it until it ends.
-    room: &'a Semaphore,
-    held: Mutex<Option<SemaphorePermit<'a>>>,
+    /// What this message holds of the room for events, plans and items.
+    share: Share,
 }
 
-impl<'a, S: Store, Q: Queue, A: Ambient> OneMessage<'a, S, Q, A> {
-    /// Whether the room for events has so much left. This message then holds it, in place of what it held before.
-    fn has_room(&self, kib: u32) -> bool {
-        self.hold(None);
-        self.room.try_acquire_many(kib).map(|permit| self.hold(Some(permit))).is_ok()
-    }
-
-    /// Waits for so much room and holds it. Whoever waits holds no events: those that wait would fill the memory
-    /// together.
-    async fn wait_for_room(&self, kib: u32) {
-        self.hold(self.room.acquire_many(kib).await.ok());
-    }
-
-    fn hold(&self, permit: Option<SemaphorePermit<'a>>) {
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = permit;
-    }
-
+impl<S: Store, Q: Queue, A: Ambient> OneMessage<'_, S, Q, A> {
     async fn split(&self, record: &Record) -> Split {
         let split = self.parts.split(record);
-        let kib = match &split {
-            Split::Events(events) => kib_of(events),
+        let bytes = match &split {
+            Split::Events(events) => bytes_of(events),
             Split::Failed(_) => 0,
         };
-        if self.has_room(kib) {
+        if self.share.try_hold(bytes) {
             return split;
         }
         drop(split);
-        self.wait_for_room(kib).await;
+        self.share.hold(bytes).await;
         self.parts.split(record)
     }
 
@@ -458,15 +436,16 @@ impl<'a, S: Store, Q: Queue, A: Ambient> OneMessage<'a, S, Q, A> {
         let request_id = || self.parts.ambient.claim_id().0;
         let moment = || self.parts.ambient.moment();
         let slow_move = self.lane != Lane::SlowEvents;
-        let calls = || Calls { slow_move, budget: self.budget, request_id: &request_id, moment: &moment };
+        let calls =
+            || Calls { slow_move, budget: self.budget, share: &self.share, request_id: &request_id, moment: &moment };
         let planned = self.parts.plan(record, self.routing, calls()).await;
         let Planned::Several { others, .. } = &planned else { return planned };
-        let kib = kib_of(others);
-        if self.has_room(kib) {
+        let bytes = bytes_of(others);
+        if self.share.try_hold(bytes) {
             return planned;
         }
         drop(planned);
-        self.wait_for_room(kib).await;
+        self.share.hold(bytes).await;
         self.parts.plan(record, self.routing, calls()).await
     }
 

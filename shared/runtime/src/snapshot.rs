@@ -6,10 +6,10 @@ use hookonce_protocol::call::{Failure, HandlerPlan, Planned, Unavailable};
 use hookonce_protocol::check::{CONTENT_TYPE_BYTES_MAX, Scope};
 use hookonce_protocol::code::Code;
 use hookonce_protocol::effect::{DestinationId, Effect, EffectDraft, EffectName, Method, Payload};
-use hookonce_protocol::item::size_bytes;
+use hookonce_protocol::item::{memory_bytes, size_bytes};
 use hookonce_protocol::key::Tenant;
 use hookonce_protocol::place::{ItemRef, Key, TableAlias};
-use hookonce_protocol::plan::{Event, PLAN_WRITES_MAX, Plan, Snapshot};
+use hookonce_protocol::plan::{Event, PLAN_MEMORY_MAX, PLAN_WRITES_MAX, Plan, Snapshot};
 use sha2::{Digest as _, Sha256};
 
 use crate::body::{self, BODY_BYTES_MAX};
@@ -19,8 +19,22 @@ use crate::port::Store;
 /// The most bytes of items that a handler may see.
 const SNAPSHOT_BYTES_MAX: usize = 5 * 1024 * 1024;
 
+/// The most memory that these items may take, in bytes.
+const SNAPSHOT_MEMORY_MAX: usize = PLAN_MEMORY_MAX;
+
 /// So many items are read at once: each has at most 400 KB.
 const READS_AT_ONCE: usize = 16;
+
+/// So many are read first, and one at a time if those are full of small maps: they take a hundred times their size.
+const READS_AT_FIRST: usize = 4;
+
+/// From this memory on, items are read one at a time, in bytes.
+const MUCH_MEMORY: usize = SNAPSHOT_MEMORY_MAX / 8;
+
+/// The room that a message needs while it reads so many items, in bytes.
+pub(crate) fn room_of(reads: usize) -> usize {
+    reads.min(READS_AT_ONCE) * 1024 * 1024
+}
 
 /// Reads these items for the handler of an event.
 ///
@@ -47,16 +61,22 @@ pub(crate) async fn read<S: Store>(
 
 /// Reads some items at a time, so that the handlers of a batch cannot ask for more than the worker's memory holds.
 async fn read_in_parts<S: Store>(store: &S, event: &Event, reads: &[ItemRef]) -> Result<Snapshot, Planned> {
-    let (mut snapshot, mut bytes) = (Snapshot::default(), 0);
-    for part in reads.chunks(READS_AT_ONCE) {
+    let (mut snapshot, mut bytes, mut memory) = (Snapshot::default(), 0, 0);
+    let (mut left, mut at_once) = (reads, READS_AT_FIRST);
+    while !left.is_empty() {
+        let (part, others) = left.split_at(at_once.min(left.len()));
+        left = others;
         let of_user = part.iter().any(|item| item.table.is_some());
         let read = store.read_items(part).await;
         let read = read.map_err(|_| if of_user { Planned::TableAway } else { Planned::Unavailable })?;
         bytes += read.items().filter_map(|(_, item)| item).map(size_bytes).sum::<usize>();
-        if bytes > SNAPSHOT_BYTES_MAX {
-            tracing::warn!(record.key = %event.record, bytes, "the items that the handler asked for are too large together");
+        memory += read.items().filter_map(|(_, item)| item).map(memory_bytes).sum::<usize>();
+        if bytes > SNAPSHOT_BYTES_MAX || memory > SNAPSHOT_MEMORY_MAX {
+            tracing::warn!(record.key = %event.record, bytes, memory,
+                "the items that the handler asked for are too large together");
             return Err(asked_too_much());
         }
+        at_once = if memory > MUCH_MEMORY { 1 } else { READS_AT_ONCE };
         snapshot.extend(read);
     }
     Ok(snapshot)

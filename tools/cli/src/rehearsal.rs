@@ -14,6 +14,7 @@ use hookonce_runtime::aws::{DynamoStore, LoopbackHandlers};
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::{CallBudget, CallHandler, Calls, RemoteHandlers, RemoteTarget};
+use hookonce_runtime::room::{Room, Share};
 use hookonce_runtime::route::{Offered, RouteSet, Routing};
 use tokio::time::Instant;
 
@@ -115,7 +116,9 @@ impl Rehearsal {
         let budget =
             CallBudget::until(Instant::now() + duration(HANDLER_CALL_MAX) * (u32::from(HANDLER_CALLS_MAX) + 1));
         let request_id = || System.claim_id().0;
-        let calls = Calls { slow_move: false, budget: &budget, request_id: &request_id, moment: &|| System.moment() };
+        let (room, moment) = (Room::default(), || System.moment());
+        let share = &Share::of(&room);
+        let calls = Calls { slow_move: false, budget: &budget, share, request_id: &request_id, moment: &moment };
         self.parts.plan(record, &self.routing, calls).await
     }
 

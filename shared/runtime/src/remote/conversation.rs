@@ -6,10 +6,8 @@ use error_reporter::Report;
 use hookonce_protocol::call::{Failure, Planned};
 use hookonce_protocol::check::Scope;
 use hookonce_protocol::code::Code;
-use hookonce_protocol::item::Item;
 use hookonce_protocol::key::DomainKey;
-use hookonce_protocol::place::ItemRef;
-use hookonce_protocol::plan::{Event, Plan};
+use hookonce_protocol::plan::{Event, Plan, Snapshot};
 use hookonce_protocol::time::Millis;
 use tokio::time::{Instant, timeout};
 
@@ -17,6 +15,7 @@ use super::wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, ShownItem};
 use super::{CallError, Calls, REQUEST_BYTES_MAX, RemoteHandlers, RemoteHandling, call_max};
 use crate::handler::Mandate;
 use crate::port::Store;
+use crate::room::json_memory;
 use crate::snapshot::{self, asked_too_much};
 
 /// A call that fails sooner has not held the worker up, so it says nothing about the handler.
@@ -46,7 +45,7 @@ impl Conversation<'_> {
         if self.calls.slow_move && self.handlers.is_slow(&self.handling.target, (self.calls.moment)().now) {
             return Ok(Planned::HandlerSlow { handler: self.handling.target.name().to_owned() });
         }
-        let (fact, reads) = match self.ask(&[]).await? {
+        let (fact, reads) = match self.ask(Snapshot::default()).await? {
             HandlerAnswer::Reads { fact, reads } => (fact, reads),
             HandlerAnswer::Plan { fact, plan } => {
                 return self.planned(store, Scope::default(), fact, plan).await;
@@ -56,10 +55,9 @@ impl Conversation<'_> {
             HandlerAnswer::VersionUnknown => return Ok(self.too_old()),
         };
         let tables = self.handling.reach.tables.as_deref();
+        self.calls.share.hold(snapshot::room_of(reads.len())).await;
         let (scope, snapshot) = snapshot::read(store, self.event, &reads, tables).await?;
-        let shown = |(name, item): (&ItemRef, Option<&Item>)| ShownItem { name: name.clone(), item: item.cloned() };
-        let items: Vec<_> = snapshot.items().map(shown).collect();
-        match self.ask(&items).await? {
+        match self.ask(snapshot).await? {
             HandlerAnswer::Reads { .. } => {
                 Err(self.malformed(&MalformedAnswer::new("reads", "was sent before; the second answer must be a plan")))
             }
@@ -101,7 +99,8 @@ impl Conversation<'_> {
         Ok(snapshot::complete(store, self.event, scope, mandate, plan).await)
     }
 
-    async fn ask(&self, items: &[ShownItem]) -> Result<HandlerAnswer, Planned> {
+    /// Asks the handler. The items and the answer are not in memory while it works.
+    async fn ask(&self, snapshot: Snapshot) -> Result<HandlerAnswer, Planned> {
         let Some(caller) = self.handlers.caller(&self.handling.target) else {
             // A rehearsal that calls nobody. It says itself that it did not ask.
             tracing::debug!(handler = %self.handling.target, "this process does not call handlers of this kind");
@@ -109,11 +108,15 @@ impl Conversation<'_> {
         };
         let request = (self.calls.request_id)();
         let (target, record) = (&self.handling.target, &self.event.record);
-        let Some(bytes) = HandlerRequest::new(&request, self.event, items).encode() else {
+        let items: Vec<_> = snapshot.items().map(|(name, item)| ShownItem { name, item }).collect();
+        let Some(bytes) = HandlerRequest::new(&request, self.event, &items).encode() else {
             tracing::warn!(record.key = %record, handler = %target,
                 "the event and the items that the handler asked for make a request of more than {REQUEST_BYTES_MAX} bytes");
             return Err(asked_too_much());
         };
+        drop(items);
+        drop(snapshot);
+        self.calls.share.release();
         let Some(turn) = self.handlers.turn(target, (self.calls.moment)().now) else {
             tracing::info!(record.key = %record, handler = %target, "the handler rests after calls without an answer");
             return Err(Planned::HandlerAway);
@@ -136,7 +139,10 @@ impl Conversation<'_> {
             }
         }
         match called {
-            Ok(Ok(answer)) => HandlerAnswer::parse(&answer, &request).map_err(|why| self.malformed(&why)),
+            Ok(Ok(answer)) => {
+                self.calls.share.hold(json_memory(&answer)).await;
+                HandlerAnswer::parse(&answer, &request).map_err(|why| self.malformed(&why))
+            }
             Ok(Err(CallError::TooLong)) => Err(self.malformed(&MalformedAnswer::new("", "is too long"))),
             Ok(Err(error @ CallError::Away(_))) => {
                 tracing::warn!(record.key = %record, handler = %target, error = %Report::new(&error), "no answer");

@@ -34,6 +34,7 @@ use crate::document::EVENT_BYTES_MAX;
 use crate::drive::duration;
 use crate::handler::Reach;
 use crate::rest::Health;
+use crate::room::Share;
 
 /// The longest request, in bytes. Lambda takes no longer one. As a delivery comes in such a request, its event leaves
 /// in one, as long as no items are shown with it.
@@ -286,6 +287,8 @@ pub struct Calls<'a> {
     pub slow_move: bool,
     /// How many there may be.
     pub budget: &'a CallBudget,
+    /// What the message holds of the memory that a batch shares.
+    pub share: &'a Share,
     /// Makes an id for a request.
     pub request_id: &'a (dyn Fn() -> String + Sync),
     /// Tells the time.

@@ -29,13 +29,13 @@ const VERSION_UNKNOWN: &str = "REQUEST_VERSION_UNKNOWN";
 const RESERVED_PREFIX: &str = "HANDLER_";
 
 /// An item that a handler asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ShownItem {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ShownItem<'a> {
     /// Its name.
     #[serde(flatten)]
-    pub name: ItemRef,
+    pub name: &'a ItemRef,
     /// The item, if it exists.
-    pub item: Option<Item>,
+    pub item: Option<&'a Item>,
 }
 
 /// What a handler is asked.
@@ -48,12 +48,12 @@ pub struct HandlerRequest<'a> {
     /// The event.
     pub event: &'a Event,
     /// The items that the handler asked for. None in the first call.
-    pub items: &'a [ShownItem],
+    pub items: &'a [ShownItem<'a>],
 }
 
 impl<'a> HandlerRequest<'a> {
     /// A request in this version.
-    pub fn new(request: &'a str, event: &'a Event, items: &'a [ShownItem]) -> Self {
+    pub fn new(request: &'a str, event: &'a Event, items: &'a [ShownItem<'a>]) -> Self {
         Self { version: VERSION, request, event, items }
     }
 
