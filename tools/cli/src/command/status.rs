@@ -370,7 +370,7 @@ impl StackStatus {
             if let Some(oldest) = oldest.filter(|oldest| now.0 - oldest.0 > OVERDUE.0) {
                 let age = output::between(oldest, now);
                 let text =
-                    format!("{what} has been due for {age}: {cause}, docs/runbook.md#the-oldest-due-record-is-old");
+                    format!("{what} has been due for {age}: {cause}, docs/runbook.md#records-are-overdue");
                 needs.push((name.to_owned(), text));
             }
         }
