@@ -46,7 +46,7 @@ pub struct Report {
     pub failed: usize,
     /// How long the oldest entry has been due.
     pub oldest_age: Option<Millis>,
-    /// The highest number of sends among due records that nobody has tried. It shows whether anyone processes what is
+    /// The highest number of sends among due records that were never tried. It shows whether anyone processes what is
     /// sent.
     pub untried_resends: i64,
     /// The most tries of a due record that failed.

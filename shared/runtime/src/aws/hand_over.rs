@@ -1,8 +1,8 @@
 //! The caller of the dispatcher: URLs, queues and functions. It makes each call once.
 //!
-//! The errors are those of the service models of SendMessage and Invoke. What is wrong with the message itself is
-//! refused. What a person or the time mends is not done, and waits: a queue or a function that is missing, not
-//! permitted, throttled or not ready.
+//! The errors are those of the service models of SendMessage and Invoke. A fault of the message itself is `Refused`. A
+//! fault that a person can fix, or that passes, is `NotDone`, and the effect waits: a queue or a function that is
+//! missing, not permitted, throttled or not ready.
 
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;

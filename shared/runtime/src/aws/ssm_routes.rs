@@ -78,7 +78,7 @@ impl SsmRoutes {
     }
 
     /// Makes a set the one in use: writes its parts, then the pointer, and deletes the sets that no reader follows any
-    /// more: the one before the last one, those of deployments that the last one has passed over, and what earlier
+    /// more: the one before the last one, sets of deployments that never became active, and what earlier
     /// deployments could not delete.
     ///
     /// Parameter Store has no conditional write of an existing parameter. Right before the pointer is written it is
