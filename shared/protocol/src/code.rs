@@ -40,7 +40,7 @@ words! {
         HandlerPanicked = "HANDLER_PANICKED",
         /// A handler did not answer in time.
         HandlerTimedOut = "HANDLER_TIMED_OUT",
-        /// A handler is away.
+        /// A handler is unavailable.
         HandlerUnavailable = "HANDLER_UNAVAILABLE",
         /// The store can never commit the plan.
         PlanRefused = "PLAN_REFUSED",

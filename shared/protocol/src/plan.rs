@@ -344,8 +344,8 @@ impl DomainWrite {
         self
     }
 
-    /// Allows an unconditional write to an item that was read: for changes that are right whatever
-    /// the item holds, such as a sum.
+    /// Allows an unconditional write to an item that was read: for changes that are right whatever the item holds, such
+    /// as a sum.
     #[must_use]
     pub fn blind(mut self) -> Self {
         self.blind = true;

@@ -154,7 +154,7 @@ impl Caller for AccountCaller {
     }
 }
 
-/// The time is over. Nobody can tell how far it came.
+/// The time is over. The outcome of the call is unknown.
 fn late() -> Attempt {
     Attempt { called: UNCLEAR, answer: Err(Trouble::Time), sent: true }
 }

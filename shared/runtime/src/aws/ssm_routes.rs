@@ -53,7 +53,7 @@ pub enum DeployRoutesError {
     /// Another deployment wrote the pointer at the same moment. One of the two sets is in use.
     #[error("another deployment of routes wrote at the same moment; one of the two sets is in use")]
     Raced,
-    /// Nobody can tell whether the pointer was written.
+    /// It is unknown whether the pointer was written.
     #[error("it is not known whether the new set is in use: the reply was lost, and the pointer does not tell")]
     Unknown(#[source] RouteFetchError),
     /// Unfinished deployments have taken every number that was tried.
