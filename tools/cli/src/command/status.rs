@@ -369,8 +369,7 @@ impl StackStatus {
             let oldest = due.as_ref().ok().and_then(|due| due.oldest);
             if let Some(oldest) = oldest.filter(|oldest| now.0 - oldest.0 > OVERDUE.0) {
                 let age = output::between(oldest, now);
-                let text =
-                    format!("{what} has been due for {age}: {cause}, docs/runbook.md#records-are-overdue");
+                let text = format!("{what} has been due for {age}: {cause}, docs/runbook.md#records-are-overdue");
                 needs.push((name.to_owned(), text));
             }
         }
