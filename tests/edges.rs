@@ -218,7 +218,7 @@ async fn ids_that_name_no_endpoint_cost_a_bounded_number_of_reads() {
         let expected = if number < ABSENT_PER_MINUTE_MAX { (404, false) } else { (503, true) };
         assert_eq!((answer.status_code, answer.headers.contains_key("retry-after")), expected, "{number}");
     }
-    assert!(!logs.take().contains("endpoint lookup failed"), "strangers fill no log");
+    assert!(!logs.take().contains("endpoint lookup failed"), "unauthenticated requests fill no log");
     assert_eq!(harness.endpoints.fetches(), 1 + ABSENT_PER_MINUTE_MAX);
     assert_eq!(webhook.handle(send("stripe")).await.status_code, 200);
     harness.clock.advance(Millis::minutes(1));

@@ -306,7 +306,7 @@ async fn what_is_no_request_has_an_answer() {
 }
 
 proptest! {
-    /// Whatever a stranger sends through any gateway gets an HTTP answer, and the function reads the bytes that were
+    /// Whatever anyone sends through any gateway gets an HTTP answer, and the function reads the bytes that were
     /// sent.
     #[test]
     fn no_request_makes_the_function_fail(

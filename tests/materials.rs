@@ -51,7 +51,7 @@ impl Sns {
         gateway_event("POST", "/webhooks/topic", &self.headers, &self.body, &harness.clock)
     }
 
-    /// The event of a stranger who names another certificate of the provider, and its URL.
+    /// The event of an unauthenticated caller who names another certificate of the provider, and its URL.
     fn naming(&self, number: usize, harness: &Harness) -> (String, Value) {
         let url = self.url().replace(".pem", &format!("{number}.pem"));
         (url.clone(), self.changed(&self.url(), &url, harness))
@@ -155,7 +155,7 @@ async fn a_renewed_certificate_is_fetched_when_a_message_names_it_and_the_old_on
     assert_eq!(harness.materials.urls(), [old.url(), is]);
 }
 
-/// What worked before has a budget of its own: strangers cannot keep it from being fetched again.
+/// What worked before has a budget of its own: unauthenticated callers cannot keep it from being fetched again.
 #[tokio::test]
 async fn a_certificate_that_worked_is_fetched_again_whatever_strangers_name() {
     let (harness, webhook, sns) = with_certificate(VALID).await;
@@ -164,7 +164,7 @@ async fn a_certificate_that_worked_is_fetched_again_whatever_strangers_name() {
     harness.clock.advance(Millis::hours(23));
     for number in 0..2 * MATERIALS_MAX {
         let (url, forged) = sns.naming(number, &harness);
-        // Half of the names exist: a stranger may know other certificates of the provider.
+        // Half of the names exist: anyone may know other certificates of the provider.
         if number % 2 == 0 {
             harness.materials.put(&url, other.second_certificate.as_str());
         }
@@ -176,7 +176,7 @@ async fn a_certificate_that_worked_is_fetched_again_whatever_strangers_name() {
     assert_eq!(harness.materials.urls()[before..], [own]);
 }
 
-/// A stranger can name a certificate that exists. It counts as ours only once it has verified a delivery.
+/// Anyone can name a certificate that exists. It counts as ours only once it has verified a delivery.
 #[tokio::test]
 async fn a_certificate_that_verified_nothing_pages_nobody_when_it_is_gone() {
     let (harness, webhook, sns) = with_message(VALID, &["topic"]).await;

@@ -171,7 +171,7 @@ async fn a_redacted_record_has_no_body_and_still_knows_its_delivery() {
     assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
 }
 
-/// A trail outlives its record. A key that is claimed anew begins without forces.
+/// A trail outlives its record. A key that is claimed again begins without forces.
 #[tokio::test]
 async fn a_force_before_the_record_expired_is_no_force_of_its_successor() {
     let harness = Harness::with(counting).await;

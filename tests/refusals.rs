@@ -68,8 +68,8 @@ fn check_log(log: &str, code: &str, name: &str) {
     let said = line.filter(|line| line["message"] == "delivery not accepted").collect::<Vec<_>>();
     assert_eq!(said.len(), 1, "{name}: {log}");
     assert_eq!(said[0]["code"], json!(code), "{name}");
-    // A mismatch says what came, and a look-up that failed says why. Nothing else that a stranger can cause is a line
-    // more.
+    // A mismatch says what came, and a look-up that failed says why. Nothing else that an unauthenticated caller can
+    // cause is a line more.
     let count = |message: &str| log.lines().filter(|line| line.contains(message)).count();
     assert_eq!(count("no secret fits"), usize::from(code == "signature_mismatch"), "{name}: {log}");
     assert_eq!(count("endpoint lookup failed"), usize::from(code == "endpoint_unavailable"), "{name}: {log}");

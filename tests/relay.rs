@@ -127,7 +127,7 @@ async fn effects_are_sent_however_long_the_events_take() {
     assert_eq!(harness.callee.calls().len(), 1, "what was sent is done");
 }
 
-/// A handler that is away for a day leaves more events waiting than one run may send.
+/// A handler that is unavailable for a day leaves more events waiting than one run may send.
 #[tokio::test]
 async fn events_that_wait_hold_up_no_other_event() {
     let mut harness = Harness::with(counting).await;

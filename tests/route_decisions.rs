@@ -48,14 +48,14 @@ fn own_fact(provider: &str, key: &str, body: &Value) -> Option<String> {
     }
 }
 
-/// Another attempt of the provider and what a stranger makes of one delivery are the same fact, another event is
+/// Another attempt of the provider and what somebody else makes of one delivery are the same fact, another event is
 /// another one.
 #[test]
 fn an_event_that_is_forwarded_is_one_fact_however_it_comes_again() {
     let mail =
         |id: &str, token: &str| json!({ "signature": {"token": token}, "event-data": {"id": id, "timestamp": 1.5} });
     for (provider, one, again, other) in [
-        // The key is signed, and the body may be written anew.
+        // The key is signed, and the body may be serialized again.
         ("notion", ("e1", json!({"n": 1})), ("e1", json!({"n": 2})), ("e2", json!({"n": 1}))),
         // The body is signed, and the key is free.
         ("github", ("1", json!({"n": 1})), ("2", json!({"n": 1})), ("1", json!({"n": 2}))),

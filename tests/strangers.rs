@@ -11,7 +11,7 @@ use crate::support::samples::{invoice_paid, vectors};
 use crate::support::{Harness, Script};
 use crate::template::metrics::paging;
 
-/// Requests of each kind that a stranger sends.
+/// Requests of each kind that an unauthenticated caller sends.
 const REQUESTS: usize = 100;
 
 /// Paging metrics of AWS. No request makes a function fail, as `gateways` and the fuzz target `webhook` show, and none

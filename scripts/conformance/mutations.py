@@ -105,7 +105,7 @@ def change_url(random, request, cases):
 
 
 def sign_again(random, request, cases):
-    """Another body, signed anew: authentic again, unless it is too old."""
+    """Another body, signed again: authentic again, unless it is too old."""
     fresh = copy.deepcopy(request)
     try:
         sign(fresh, cases.scheme, cases.sample["secrets"][0], request.now - random.choice([0, 1, 400]))

@@ -165,7 +165,7 @@ def fact_of(parent):
 
 
 class Callee:
-    """The process of the receiver. It is killed, and is away for a while."""
+    """The process of the receiver. It is killed, and stays down for a while."""
 
     def __init__(self, host, folder):
         self.host, self.table, self.calm = host, os.path.join(folder, "callee.sqlite"), os.path.join(folder, "calm")
@@ -247,7 +247,7 @@ def event(number, suffix):
 
 
 def deliver(body):
-    """Delivers as the provider does: until the answer is 2xx, signed anew each time. Returns whether it was."""
+    """Delivers as the provider does: until the answer is 2xx, signed again each time. Returns whether it was."""
     for _ in range(ATTEMPTS_MAX):
         at = str(int(time.time()))
         signature = hmac.new(SIGNING_SECRET.encode(), f"{at}.{body}".encode(), hashlib.sha256).hexdigest()

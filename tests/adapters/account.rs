@@ -18,13 +18,13 @@ pub(super) fn no_credentials() -> impl ProvideCredentials {
 }
 
 #[tokio::test]
-async fn missing_credentials_are_told_from_those_that_cannot_be_had() {
+async fn missing_credentials_are_told_from_those_that_cannot_be_fetched() {
     assert!(check_credentials(&config_at("http://127.0.0.1:9")).await.is_ok());
     let absent = check_credentials(&SdkConfig::builder().build()).await;
     assert!(matches!(absent, Err(CredentialsFailure::Absent)), "{absent:?}");
     let absent = checked(no_credentials()).await;
     assert!(matches!(absent, Err(CredentialsFailure::Absent)), "{absent:?}");
     let expired = checked(provide_credentials_fn(async || Err(CredentialsError::provider_error("the token expired"))));
-    let Err(CredentialsFailure::Other(text)) = expired.await else { panic!("they cannot be had") };
+    let Err(CredentialsFailure::Other(text)) = expired.await else { panic!("fetching them fails") };
     assert!(text.contains("the token expired"), "its causes are told, too: {text}");
 }

@@ -106,7 +106,7 @@ async fn a_message_that_just_fits_is_sent() {
     }
 }
 
-/// A missing permission, queue or key is mended by a person, and then the effect goes out. It must not die of it.
+/// A missing permission, queue or key is fixed by a person, and then the effect goes out. It must not die of it.
 #[tokio::test]
 async fn an_effect_for_a_queue_waits_for_what_can_be_mended() {
     let of = |status: u16, code: &str, expected: Called| {
@@ -265,7 +265,7 @@ async fn a_hand_over_ends_in_its_time() {
         assert_eq!(called(&server, &destination, &plain()).await, UNCLEAR);
         assert!(server.requests().len() <= 1, "nothing is repeated");
         let caller = AccountCaller::new(&config_at(&nowhere().await));
-        assert_eq!(caller.call(&destination, &plain(), MOMENT).await, UNCLEAR, "nobody can tell how far it came");
+        assert_eq!(caller.call(&destination, &plain(), MOMENT).await, UNCLEAR, "the outcome is unknown");
     }
 }
 

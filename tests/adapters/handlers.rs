@@ -126,7 +126,7 @@ async fn a_connection_to_lambda_that_is_not_taken_is_given_up() {
     assert_eq!(called.await.expect("it must not hang"), "away");
 }
 
-/// A program on a laptop is started anew whenever somebody changes it.
+/// A program on a laptop is restarted whenever somebody changes it.
 #[tokio::test]
 async fn no_connection_to_a_url_is_kept() {
     let server = ScriptedServer::start(|_, _| (200, "{}")).await;

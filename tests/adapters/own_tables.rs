@@ -82,8 +82,8 @@ async fn a_key_is_asked_for_until_it_is_known_and_then_no_more() {
     assert_eq!(server.requests().len(), 3, "nothing is asked for a table that the configuration does not have");
 }
 
-/// The table may have been created anew, which only DynamoDB knows. Until it says so, no event dies of a refused key, and
-/// one that is applied already is known as that.
+/// The table may have been created again, which only DynamoDB knows. Until it says so, no event dies of a refused key,
+/// and one that is applied already is known as that.
 #[tokio::test]
 async fn a_refused_key_is_final_only_if_the_table_still_has_it() {
     let claim = claim_write(&a_record("in#shop#evt_1"));

@@ -162,8 +162,8 @@ fn pause_of(mut effect: Record, not_done: i64, ended: Called, receives: i64) -> 
     }
 }
 
-/// Otherwise the messages of a destination that is away for a day would be hidden nearly all of the time, and SQS hides
-/// only so many.
+/// Otherwise the messages of a destination that is unavailable for a day would be hidden nearly all of the time, and
+/// SQS hides only so many.
 #[test]
 fn the_pauses_of_a_destination_that_is_away_grow_from_message_to_message() {
     let pauses: Vec<_> = (0..12).map(|not_done| pause_after(not_done, NOT_DONE, 1)).collect();

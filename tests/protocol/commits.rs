@@ -159,7 +159,8 @@ fn after_a_pause_for_which_no_message_is_hidden_a_failed_record_is_due_at_once()
     }
 }
 
-/// A handler is away for hours, for all events of a busy account. SQS hides only so many messages, also those of others.
+/// A handler is unavailable for hours, for all events of a busy account. SQS hides only so many messages, also those of
+/// others.
 #[test]
 fn a_message_of_what_waits_is_hidden_for_a_minute_at_most() {
     let visibility = Timing::standard().visibility_timeout;

@@ -83,7 +83,7 @@ impl Callee {
     }
 }
 
-/// Whether nobody can tell after this fault if a call was done that may be made only once.
+/// Whether this fault leaves the outcome of a call unknown that may be made only once.
 fn leaves_it_open((call, fault): &(Call, WireFault)) -> bool {
     let has_no_answer = call.operation == CALL_DESTINATION
         && matches!(

@@ -53,7 +53,7 @@ impl<'a> Cluster<'a> {
         answer.map(|answer| answer.unwrap_or_else(|error| panic!("{role:?} failed as a whole: {error}")))
     }
 
-    /// A provider that delivers until it gets a 2xx, and signs each attempt anew.
+    /// A provider that delivers until it gets a 2xx, and signs each attempt again.
     pub(crate) async fn arrive(&self, role: Role, delivery: &Delivery) {
         for _ in 0..TRIES_MAX {
             let clock = Clock::new(1);

@@ -82,7 +82,7 @@ pub(crate) struct Harness {
     pub(crate) edge: EdgeConfig,
     metrics: Arc<Mutex<Vec<String>>>,
     pub(crate) handlers: fn() -> Handlers,
-    /// The handlers in other languages. Without it, each of them is away.
+    /// The handlers in other languages. Without it, each of them is unavailable.
     pub(crate) remote: Option<FakeHandlers>,
     /// Where workers find their routes. Without it, the handlers are asked in their order.
     pub(crate) routes: Option<MemoryRoutes>,

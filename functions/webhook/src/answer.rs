@@ -80,7 +80,7 @@ impl Denial {
         }
     }
 
-    /// The metric that counts it. Strangers can move the last two, so neither pages anybody.
+    /// The metric that counts it. Unauthenticated callers can raise the last two, so neither pages anybody.
     pub fn metric(self) -> &'static str {
         match self {
             Self::StoreUnavailable(_) | Self::EndpointUnavailable | Self::MaterialUnavailable(_) => {

@@ -240,7 +240,7 @@ pub enum Planned {
     Unavailable,
     /// The handler could not be asked: the message has used up its calls, or its time.
     CallsUsedUp,
-    /// The handler is away: it cannot be reached, or takes no calls for now.
+    /// The handler is unavailable: it cannot be reached, or takes no calls for now.
     HandlerAway,
     /// A user table that the handler uses is missing, or cannot be read.
     TableAway,
@@ -391,7 +391,7 @@ pub enum Signal {
     HandlerFailed,
     /// A handler in another language was called.
     HandlerCalled,
-    /// A handler is away.
+    /// A handler is unavailable.
     HandlerAway,
     /// A user table that a handler uses is missing or busy, or cannot be read or written.
     TableAway,
@@ -406,7 +406,7 @@ pub enum Signal {
     },
     /// A callee did an effect.
     EffectDelivered,
-    /// An effect waits: its callee did not do it, or nobody can tell.
+    /// An effect waits: its callee did not do it, or the outcome is unknown.
     EffectWaits,
     /// An effect waits for its destination, which is unknown or cannot be read.
     DestinationUnknown,
@@ -545,7 +545,7 @@ impl Reply {
         if let Self::Terms(terms) = self { terms } else { Err(Unavailable) }
     }
 
-    /// The reply to a call of a destination. If it is lost, nobody can tell how the call ended.
+    /// The reply to a call of a destination. If it is lost, the outcome of the call is unknown.
     pub fn called(self) -> Called {
         if let Self::Called(called) = self { called } else { Called::Unclear { retry_after: None } }
     }

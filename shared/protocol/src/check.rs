@@ -182,8 +182,8 @@ impl fmt::Display for Shown {
 }
 
 impl Plan {
-    /// Checks the writes and checks: what the handler may change, and the store's limits. Of the effects, the route and
-    /// the destinations have a say: `hookonce drill` checks them, too.
+    /// Checks the writes and checks: what the handler may change, and the store's limits. Whether its effects are
+    /// allowed also depends on the route and the destinations: `hookonce drill` checks them, too.
     ///
     /// # Errors
     /// [`PlanError`] names the first thing that is wrong.

@@ -12,7 +12,7 @@ words! {
         BodyNotCompressed = "BODY_NOT_COMPRESSED",
         /// A stored body cannot be read.
         BodyUnreadable = "BODY_UNREADABLE",
-        /// Of an effect whose last call has an unknown result.
+        /// The last call of an effect has an unknown outcome.
         CallUnclear = "CALL_UNCLEAR",
         /// A condition of the plan does not hold.
         ConditionFailed = "CONDITION_FAILED",
@@ -40,7 +40,7 @@ words! {
         HandlerPanicked = "HANDLER_PANICKED",
         /// A handler did not answer in time.
         HandlerTimedOut = "HANDLER_TIMED_OUT",
-        /// A handler is away.
+        /// A handler is unavailable.
         HandlerUnavailable = "HANDLER_UNAVAILABLE",
         /// The store can never commit the plan.
         PlanRefused = "PLAN_REFUSED",

@@ -82,12 +82,12 @@ pub enum Called {
         /// The status of its answer, if it has one.
         status: Option<u16>,
     },
-    /// Nobody can tell, and another try cannot help: an answer that some callees give after they have done it.
+    /// The outcome is unknown, and another try cannot help: an answer that some callees give after they have done it.
     Unknown {
         /// The status of its answer.
         status: u16,
     },
-    /// Nobody can tell, and another try may: a timeout, a broken connection, an error on its side.
+    /// The outcome is unknown, and another try may help: a timeout, a broken connection, an error on its side.
     Unclear {
         /// How long it asks to wait.
         retry_after: Option<Millis>,

@@ -212,7 +212,7 @@ pub enum IllegalStep {
 /// | PROCESSED, DISCARDED | the same, without the body | a redaction |
 /// | any | the same status, generation, outcome and dead reason | a counted duplicate |
 ///
-/// A retry and a force begin anew: without failures, sends, outcome and dead reason. There is no other edge. A record
+/// A retry and a force start over: without failures, sends, outcome and dead reason. There is no other edge. A record
 /// only disappears by its TTL, which is not a write.
 pub fn illegal_step(before: Option<&Record>, after: &Record) -> Option<IllegalStep> {
     let Some(before) = before else { return (!is_claim(after)).then_some(IllegalStep::Edge) };

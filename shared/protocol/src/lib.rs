@@ -3,7 +3,7 @@
 //! **The record is the truth, the queue message is only a hint.** Acknowledging a delivery means that a durable record
 //! with its payload exists. Every change of a record is one conditional write, and its condition is the state that it
 //! starts from. Hints are sent by the winner of a claim or a commit, once, and by the relay; a worker that moves one to
-//! the queue of slow handlers sends it anew.
+//! the queue of slow handlers sends it again.
 //!
 //! Architecture Invariant: nothing in this crate waits, reads a clock, draws a random number or knows a network type. A
 //! machine takes `(state, reply)` and returns the next state and one [`Call`](call::Call). The driver in

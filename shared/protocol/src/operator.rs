@@ -328,7 +328,7 @@ pub fn retry(record: &Record, accept_duplicate: bool, timing: &Timing, moment: M
     Ok(update(record, Purpose::Retry, changes, with_body(record)))
 }
 
-/// What a retry changes of an effect. An accepted duplicate begins anew, with the same key: the callee may still know
+/// What a retry changes of an effect. An accepted duplicate starts over, with the same key: the callee may still know
 /// it. After a refusal, which was certain, the next call has another key: the callee may have kept the refusal under
 /// the first.
 fn retried_effect(record: &Record, accept_duplicate: bool, moment: Moment) -> Vec<Change> {

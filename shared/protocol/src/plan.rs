@@ -211,8 +211,7 @@ pub struct DomainWrite {
     /// The condition that must hold before the write.
     #[serde(default)]
     pub condition: Condition,
-    /// Whether it may be unconditional although the handler has seen the item. Without this word, such a write is
-    /// refused: it would overwrite what another event has changed since.
+    /// Allows an unconditional write to an item that was read. Otherwise refused: it could lose an update.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub blind: bool,
     /// What is wrong with its version. The plan is refused.
@@ -349,8 +348,8 @@ impl DomainWrite {
         self
     }
 
-    /// Allows the write to be unconditional although the handler has seen the item: for changes that are right whatever
-    /// the item holds, such as a sum.
+    /// Allows an unconditional write to an item that was read: for changes that are right whatever the item holds, such
+    /// as a sum.
     #[must_use]
     pub fn blind(mut self) -> Self {
         self.blind = true;

@@ -68,7 +68,7 @@ words! {
         SettleEffect = "settle effect",
         /// Lets an effect wait after a call that did nothing: D6.
         RearmEffect = "re-arm effect",
-        /// Counts a call of which nobody can tell how it ended: D6.
+        /// Counts a call with an unknown outcome: D6.
         FailEffect = "fail effect",
         /// Makes an effect DEAD, before its next call or after its last: D2, D3, D6.
         DieOfCall = "die of call",

@@ -44,8 +44,8 @@ pub struct Timing {
     pub delivery_retention: Millis,
     /// How long domain keys are kept, and the event records of providers that batch.
     pub effect_retention: Millis,
-    /// How long a record waits uncounted while its handler is away, or while conditions of its plans fail. After that,
-    /// each time counts as a failure.
+    /// How long a record waits uncounted while its handler is unavailable, or while conditions of its plans fail. After
+    /// that, each time counts as a failure.
     pub uncounted_wait_max: Millis,
     /// The timeout of the dispatcher function.
     pub dispatcher_timeout: Millis,

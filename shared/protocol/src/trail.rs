@@ -32,7 +32,7 @@ words! {
         Discard = "discard",
         /// Erases the stored body of a record that needs it no more.
         Redact = "redact",
-        /// Ends a PENDING effect of which nobody knows whether it was done.
+        /// Ends a PENDING effect with an unknown outcome.
         Doubt = "doubt",
     }
 }
@@ -42,7 +42,7 @@ words! {
 pub struct Entry {
     /// Identifies this act. Unique for each.
     pub id: String,
-    /// The record's claim. A key may be claimed anew once its record has expired, before its trail does.
+    /// The record's claim. A key may be claimed again once its record has expired, before its trail does.
     pub claim_id: ClaimId,
     /// When.
     pub at: EpochMs,

@@ -1,4 +1,4 @@
-//! Every limit on what a stranger sends, with its unit.
+//! Every limit on what an unauthenticated caller sends, with its unit.
 
 /// Longest value of a header that a scheme, a key or a handshake reads, in bytes. The longest in use is a compact JWT.
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;

@@ -151,7 +151,7 @@ impl Provider {
 
     /// True when a signed key vouches for a body that is not signed: somebody who holds one delivery could send another
     /// body under its key. Where this is false, either the signature covers the body, so that another one comes from
-    /// the provider (some write a retry anew), or neither is signed, and a stranger would choose a fresh key. Of
+    /// the provider (some serialize a retry again), or neither is signed, and an attacker would choose a fresh key. Of
     /// schemes that an endpoint has to list, none vouches for a key alone.
     pub fn leaves_body_free(&self) -> bool {
         let free = |entry: &SchemeEntry| !entry.only_if_listed && !entry.scheme.kind().covers(&Source::Sha256);

@@ -307,7 +307,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whoever may leave the proof out may also choose an address.
+    /// Without the proof, clients could spoof the address header.
     fn check_edge(&mut self, edge: &EdgeConfig) {
         if let Some(name) = &edge.client_address_header {
             let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

@@ -1,4 +1,4 @@
-//! The index of endpoint ids: says whether an id exists without a read for each id that a stranger invents.
+//! The index of endpoint ids: says whether an id exists without a read for each invented id.
 //!
 //! It has [`SHARDS`] texts. An id belongs to one of them by its hash. A text lists 24 bits of each id's hash, so 10,000
 //! ids fit into standard parameters, 4 KB each, and one invented id in 16 million looks like an existing one.
@@ -144,7 +144,8 @@ pub trait IndexStore: Sync {
 
 /// Lists ids. Call it before the documents of new endpoints are written: whoever dies in between leaves an id without
 /// an endpoint, which is harmless. No [`rebuild`] forgets the ids for [`LISTED_FOR`], because this also writes a text
-/// anew that lists them and is old. Call it again after the documents: another writer may have died between two writes.
+/// again that lists them and is old. Call it again after the documents: another writer may have died between two
+/// writes.
 ///
 /// Parameter Store has no conditional write. Two writers may therefore overwrite each other's text. The version shows
 /// that to the second one, which then adds what it has overwritten. If it dies before that, the first one's ids are

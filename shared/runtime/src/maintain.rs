@@ -60,7 +60,7 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
     /// Sends due records within the budget of one period, counts the DEAD ones, and ends before the deadline.
     ///
     /// Events, events that wait and effects have a budget each, and are sent side by side: a backlog of one leaves the
-    /// others their time. A handler that is away holds up no event of another, and a destination that is away no event
+    /// others their time. An unavailable handler holds up no event of another, and an unavailable destination no event
     /// at all.
     pub async fn run(&self, deadline: EpochMs) -> Runs {
         let (limits, moment) = (self.limits(deadline), self.ambient.moment());

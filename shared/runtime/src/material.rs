@@ -110,14 +110,15 @@ impl<M: MaterialSource> Materials<M> {
     }
 
     /// Notes that what was fetched has verified a delivery. From now on, fetching it again takes nothing from the limit
-    /// that strangers can use up, and nothing that strangers name pushes it out of the cache.
+    /// that unauthenticated callers can use up, and nothing that they name pushes it out of the cache.
     pub fn proven(&self, needed: &MaterialNeeded) {
         if let Some(kept) = self.state().kept.get_mut(needed.cache_key()) {
             kept.proven = true;
         }
     }
 
-    /// Whether the certificate or key has ever verified a delivery. Of the others, strangers choose the names.
+    /// Whether the certificate or key has ever verified a delivery. Unauthenticated callers choose the names of the
+    /// others.
     pub fn is_proven(&self, needed: &MaterialNeeded) -> bool {
         self.state().kept.get(needed.cache_key()).is_some_and(|kept| kept.proven)
     }

@@ -30,7 +30,7 @@ impl Health {
         self.rests_until.filter(|until| now < *until).map(|until| Millis(until.0.saturating_sub(now.0)))
     }
 
-    /// True from [`FAILURES_MAX`] failures in a row on: nobody knows whether it works again.
+    /// True from [`FAILURES_MAX`] failures in a row on: whether it works again is unknown.
     pub(crate) fn is_doubted(&self) -> bool {
         self.failures >= FAILURES_MAX
     }

@@ -156,8 +156,8 @@ impl Capturer {
     }
 }
 
-/// The captures that share one quota: those of an endpoint that were taken, and those that were refused. What strangers
-/// send therefore pushes out what strangers sent.
+/// The captures that share one quota: those of an endpoint that were taken, and those that were refused.
+/// Unauthenticated requests therefore push out only each other.
 fn class(name: &str) -> (&str, bool) {
     let mut parts = name.rsplitn(3, '-').skip(1);
     let is_taken = parts.next().is_some_and(|status| status.starts_with('2'));

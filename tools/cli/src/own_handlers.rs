@@ -126,7 +126,7 @@ impl HandlerCommands {
         let functions: BTreeMap<_, _> = functions.collect();
         let watched = self.watched();
         let names: Vec<_> = watched.iter().map(|path| path.display().to_string()).collect();
-        output::note(&format!("handlers start anew when a file in {} changes", names.join(", ")));
+        output::note(&format!("handlers restart when a file in {} changes", names.join(", ")));
         let watch = tokio::spawn(watch(watched, self.data.clone(), functions.clone())).abort_handle();
         let api = InvokeApi::start(functions.clone(), TIMEOUT, access_key_id).await?;
         let isolated = functions.into_iter().map(|(name, function)| (name, Isolated::new(function, TIMEOUT)));

@@ -1,4 +1,4 @@
-//! Delivers as a provider would: signs each attempt anew, and retries when the answer asks for it.
+//! Delivers as a provider would: signs each attempt again, and retries when the answer asks for it.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -95,7 +95,7 @@ impl Sender {
         Self { client: client.build().unwrap_or_default(), attempts_max }
     }
 
-    /// Delivers until the answer is final or the attempts are used up. Each attempt is signed anew.
+    /// Delivers until the answer is final or the attempts are used up. Each attempt is signed again.
     ///
     /// # Errors
     /// [`SignError`] when the secret cannot sign for this provider.

@@ -1,6 +1,6 @@
-//! One handler is away for a day, and another one answers nonsense for its first hour, while a third one goes on: with
-//! the functions' binaries, on DynamoDB Local and ElasticMQ or on the embedded stack. Then the two come back, what died
-//! is replayed, and every event must have been applied once.
+//! One handler is unavailable for a day, and another one answers nonsense for its first hour, while a third one goes
+//! on: with the functions' binaries, on DynamoDB Local and ElasticMQ or on the embedded stack. Then the two come back,
+//! what died is replayed, and every event must have been applied once.
 //!
 //! The day passes in steps of a clock of its own, by which `hookonce dev`, the functions and the command line go, and
 //! with `dev` the embedded stack. At each step all timers end, so that the relay runs and sends what is due, and the
@@ -65,7 +65,7 @@ pub(crate) fn test(language: Language, embedded: bool) -> Outcome<bool> {
     std::thread::scope(|scope| {
         let demo = scope.spawn(|| DELIVERIES.make(backends.command(&hookonce)));
         stack.wait_for_the_last_delivery()?;
-        // Returns in how many steps the handler that is away was called.
+        // Returns in how many steps the unavailable handler was called.
         let mut pass = |steps: &[Duration]| -> Outcome<usize> {
             let mut calls = 0;
             for step in steps {

@@ -53,7 +53,7 @@ pub(crate) fn test() -> Outcome<bool> {
     tally.check("nothing is lost while the store hangs", || {
         emulator.outage(|store| store.pause(), Duration::from_secs(5), |store| store.resume())
     });
-    tally.check("nothing is lost while the store is away", || {
+    tally.check("nothing is lost while the store is unavailable", || {
         emulator.outage(|store| store.stop(), Duration::from_secs(1), Running::start)
     });
     tally.check("a misspelt and contradicting configuration is refused, every fault at once", || {

@@ -39,7 +39,8 @@ pub(crate) enum Part {
         #[arg(long)]
         short: bool,
     },
-    /// The functions' binaries on real backends, while one handler is away for a day and another one answers nonsense
+    /// The functions' binaries on real backends, while one handler is unavailable for a day and another one answers
+    /// nonsense
     Away {
         /// The language of the handlers
         #[arg(long, value_name = "LANGUAGE")]

@@ -85,8 +85,8 @@ impl Dispatcher {
         self.end(effect, Purpose::RearmEffect, changes, condition, pause.settled(), Signal::EffectWaits)
     }
 
-    /// Counts a call of which nobody can tell how it ended, and lets the effect wait for its next one. If that would be
-    /// too late, the effect is DEAD now.
+    /// Counts a call with an unknown outcome, and lets the effect wait for its next one. If that would be too late, the
+    /// effect is DEAD now.
     pub(super) fn count(self, call: NextCall, retry_after: Option<Millis>, moment: Moment) -> DispatcherStep {
         let NextCall { effect, terms, .. } = call;
         let backoff = moment.uniform(self.timing.backoff_bound(effect.record.attempts));

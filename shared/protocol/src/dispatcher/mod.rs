@@ -212,7 +212,7 @@ impl Dispatcher {
         self.guard(effect, terms, moment)
     }
 
-    /// Whether an effect may be called at this time, as an earlier call of it may have been done.
+    /// Whether a call at this time is safe, given an earlier call whose outcome may be unknown.
     fn is_repeatable(&self, effect: &Effect, class: Class, at: EpochMs) -> bool {
         match self.repeatable_until(effect, class) {
             Some(until) => at <= until,

@@ -25,7 +25,7 @@ pub struct EffectPart {
     pub first_call_at: Option<EpochMs>,
     /// Who was called then.
     pub callee: Option<String>,
-    /// How often a call ended without that the callee did anything. A guard that the store carries out only after such
+    /// How often a call ended and the callee had done nothing. A guard that the store carries out only after such
     /// a call finds another number, and takes no pass.
     pub not_done: i64,
     /// How often an operator replaced its key, because the callee had refused it.

@@ -66,7 +66,7 @@ words! {
         DeadLetter = "DEAD_LETTER",
         /// Another body came under a known id.
         IdCollision = "ID_COLLISION",
-        /// The callee may have done the effect: nobody can tell, and it must not be called again.
+        /// The callee may have done the effect: the outcome is unknown, and it must not be called again.
         UnknownOutcome = "UNKNOWN_OUTCOME",
         /// The callee refused the effect, and did not do it.
         Refused = "REFUSED",
@@ -93,7 +93,7 @@ impl Due {
         Self { shard: list(key.shard(shards)), at }
     }
 
-    /// The entry of a PENDING event that waits without counting, for a handler or a table that is away.
+    /// The entry of a PENDING event that waits without counting, for a handler or a table that is unavailable.
     pub fn waiting(key: &RecordKey, shards: u16, at: EpochMs) -> Self {
         Self { shard: waiting_shard(key.shard(shards)), at }
     }
@@ -185,7 +185,8 @@ pub struct Record {
     pub dead_letters: i64,
     /// When the last of them was counted. Only a message that was sent later counts again.
     pub dead_letter_at: Option<EpochMs>,
-    /// Since when it waits uncounted: its handler is away, or conditions of its plans fail. `None` if it does not.
+    /// Since when it waits uncounted: its handler is unavailable, or conditions of its plans fail. `None` if it does
+    /// not.
     pub waits_since: Option<EpochMs>,
     /// The envelope that this event came in, or the event that this effect belongs to.
     pub parent: Option<RecordKey>,

@@ -28,13 +28,13 @@ pub struct ChunkReport {
     pub sent: usize,
     /// Messages that the queue did not confirm.
     pub failed: usize,
-    /// The highest number of sends among due records that nobody has tried. It shows whether anyone processes what is
+    /// The highest number of sends among due records that were never tried. It shows whether anyone processes what is
     /// sent.
     pub untried_resends: i64,
     /// The most tries of a due record that failed.
     pub failed_tries: i64,
-    /// More than half of its reads, writes or sends failed, so that another chunk would most likely fare the same. One
-    /// record that fails for itself does not hold up the others.
+    /// More than half of its reads, writes or sends failed, so another chunk would most likely fail, too. A failure of
+    /// one record does not hold up the others.
     pub stalled: bool,
 }
 
@@ -91,7 +91,7 @@ impl Chunk {
                     };
                     let failed_tries = failed_tries(&record);
                     self.report.failed_tries = self.report.failed_tries.max(failed_tries);
-                    // A record that waits uncounted was tried. A handler that is away has an alarm of its own.
+                    // A record that waits uncounted was tried. An unavailable handler has an alarm of its own.
                     if failed_tries == 0 && record.waits_since.is_none() {
                         self.report.untried_resends = self.report.untried_resends.max(record.resends);
                     }

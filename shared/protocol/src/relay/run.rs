@@ -46,7 +46,7 @@ pub struct Report {
     pub failed: usize,
     /// How long the oldest entry has been due.
     pub oldest_age: Option<Millis>,
-    /// The highest number of sends among due records that nobody has tried. It shows whether anyone processes what is
+    /// The highest number of sends among due records that were never tried. It shows whether anyone processes what is
     /// sent.
     pub untried_resends: i64,
     /// The most tries of a due record that failed.
@@ -103,7 +103,7 @@ impl Run {
     }
 
     /// Begins a run over events that wait without counting, beside the first one, which counts what is DEAD. It has a
-    /// budget of its own: a handler that is away for a day holds up no event of another.
+    /// budget of its own: a handler that is unavailable for a day holds up no event of another.
     pub fn waiting(timing: Timing, budget: Budget, limits: Limits, moment: Moment) -> Self {
         Self::over(DueState::Waiting, timing, budget, limits, moment).with_backlog()
     }

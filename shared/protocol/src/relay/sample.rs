@@ -63,7 +63,7 @@ impl Machine for Sample {
                 self.counted = self.counted.saturating_add(count);
                 if moment.now > self.count_until { self.end() } else { self.next() }
             }
-            // What was not counted grants nothing. A store that fails needs fewer sends, not an estimate.
+            // Uncounted arrivals add no budget. A store that fails needs fewer sends, not an estimate.
             Err(_) => self.end(),
         }
     }

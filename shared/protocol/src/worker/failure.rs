@@ -16,7 +16,7 @@ pub const TRANSIENT_VISIBILITY_MAX: Millis = Millis::hours(11);
 /// What a record may wait for without a counted attempt.
 const WAITED_FOR: [Code; 3] = [Code::HandlerUnavailable, Code::TableUnavailable, Code::ConditionFailed];
 
-/// The longest pause before a handler that is away is called again for a record.
+/// The longest pause before an unavailable handler is called again for a record.
 const HANDLER_PAUSE_MAX: Millis = Millis::hours(1);
 
 impl Worker {
@@ -36,9 +36,9 @@ impl Worker {
         Step::done(Settled::Retry(moment.uniform(Millis(bound))))
     }
 
-    /// Lets the record wait, without counting, for a handler or a table that is away, or for items that others change.
-    /// The pause grows with the time that it has waited. After [`Timing::uncounted_wait_max`] it counts: nothing waits
-    /// for ever.
+    /// Lets the record wait, without counting, for a handler or a table that is unavailable, or for items that others
+    /// change. The pause grows with the time that it has waited. After [`Timing::uncounted_wait_max`] each try counts,
+    /// so the wait is bounded.
     ///
     /// For a short pause the message itself comes back. After a longer one the relay sends it: hidden messages would
     /// fill the queue, and hold up events of other handlers. It has a list and a budget for what waits, for the same
@@ -151,7 +151,8 @@ impl Worker {
             Written::ConditionFailed(found) if still_mine(&found, record) => self.transient(record.attempts, moment),
             Written::ConditionFailed(_) => Step::done(Settled::Ack(Done::Elsewhere)),
             Written::TransactionConflict | Written::Unavailable => self.transient(record.attempts, moment),
-            // Not even the failure can be written. The record stays PENDING, and the message comes back ever later.
+            // Writing the failure is refused, too. The record stays PENDING, and its message comes back after growing
+            // pauses.
             Written::Invalid => self.transient(record.attempts, moment).signal(Signal::WriteInvalid),
         }
     }

@@ -7,10 +7,10 @@
 //!   │                 │        ├─ domain key exists ─▶ mark DUPLICATE ─▶ ack
 //!   │                 │        ├─ handler's own condition ─▶ read and plan again, a few times
 //!   │                 │        ├─ conflict, throttling ─▶ wait, commit again, a few times; if only user tables are busy, as
-//!   │                 │        │                          if they were away
+//!   │                 │        │                          if they were unavailable
 //!   │                 │        └─ unknown ─▶ read: PROCESSED by this claim ─▶ hint the effects ─▶ ack
 //!   │                 ├─ handler slow ─▶ hint in the queue of slow handlers ─▶ ack
-//!   │                 ├─ handler or table away, or others changed its items each time ─▶ wait, uncounted for a day
+//!   │                 ├─ handler or table unavailable, or others changed its items each time ─▶ wait, uncounted for a day
 //!   │                 └─ failed ─▶ count it, back off with full jitter; DEAD at the limit
 //!   ├─ an envelope ─▶ split ─▶ create each child ─▶ hint the fresh ones ─▶ close the envelope
 //!   │  (likewise a single event that today's catalog reads as several; if one has the record's own key, it is planned and

@@ -7,8 +7,8 @@ use crate::time::{EpochMs, Millis};
 /// over after the back-off.
 pub const VISIBILITY_MAX: Millis = Millis::seconds(900);
 
-/// The longest time that a message is hidden while its record waits without counting. A handler may be away for a day,
-/// for any number of events, and SQS hides only so many messages.
+/// The longest time that a message is hidden while its record waits without counting. A handler may be unavailable for
+/// a day, for any number of events, and SQS hides only so many messages.
 pub const WAITING_VISIBILITY_MAX: Millis = Millis::seconds(60);
 
 /// How long after its due time the relay sends a record, as a rule: it runs every minute.

@@ -1,6 +1,6 @@
-//! The only file that hashes what a stranger sent.
+//! The only file that hashes unauthenticated input.
 //!
-//! A scheme makes one code for each secret and compares it with every candidate, so what a stranger puts into headers
+//! A scheme makes one code for each secret and compares it with every candidate, so what a caller puts into headers
 //! never buys a second pass over the body. Tools count the bytes that pass through here; a test compares the worst
 //! refused request with an accepted one.
 

@@ -95,7 +95,7 @@ impl SchemeKind for TwilioScheme {
             return Err(Refusal::SignatureMismatch);
         }
         let body = signed_body(context.request, &context.url)?;
-        // This takes up to two passes for each secret, the only scheme that does: nobody can tell which URL is signed.
+        // This takes up to two passes for each secret, the only scheme that does: either URL may be signed.
         let urls = port_variants(&context.url);
         let fits = |secret: &str| {
             let mut codes = urls.iter().map(|url| hash.hmac(secret.as_bytes(), &[url.as_bytes(), &body]));

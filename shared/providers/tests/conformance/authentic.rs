@@ -33,7 +33,7 @@ fn without(names: &BTreeSet<String>, value: &mut Value) {
     }
 }
 
-/// The delivery of a vector with another body and without some headers, signed anew. `None` if nothing here signs it:
+/// The delivery of a vector with another body and without some headers, signed again. `None` if nothing here signs it:
 /// the scheme needs a private key, or keeps what it signs inside the body.
 fn delivered(
     vector: &Vector,
@@ -41,7 +41,7 @@ fn delivered(
     body: &[u8],
     dropped: &BTreeSet<String>,
 ) -> Option<VerifiedDelivery> {
-    // Braintree signs words for strangers, so it never takes a payload that is not XML for a delivery.
+    // Braintree signs words for anyone, so it never takes a payload that is not XML for a delivery.
     if provider.id() == "braintree" && !body.trim_ascii_start().starts_with(b"<") {
         return None;
     }
@@ -65,7 +65,7 @@ fn delivered(
         }
         // Some bodies are a question of the provider.
         Ok(Received::Handshake(_)) => None,
-        // Where strangers have words signed, a word is no delivery.
+        // Where anyone can have words signed, a word is no delivery.
         Err(Refusal::SignatureMismatch) if signed.body.iter().all(u8::is_ascii_alphanumeric) => None,
         // An id that is part of the signed text cannot be left out.
         Err(Refusal::SignatureMismatch | Refusal::SignatureMissing) if !dropped.is_empty() => None,

@@ -107,7 +107,7 @@ fn the_secret_that_fitted_answers_the_question() {
     assert_eq!(judged(&["new", "old"]), judged(&["old"]));
 }
 
-/// Only where strangers have words signed does a signed word prove nothing, and no header that comes twice makes an
+/// Only where anyone can have words signed does a signed word prove nothing, and no header that comes twice makes an
 /// authentic delivery a question.
 #[test]
 fn what_is_signed_and_is_no_question_is_a_delivery() {

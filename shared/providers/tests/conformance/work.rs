@@ -1,4 +1,5 @@
-//! What a stranger can make an endpoint compute before it knows the sender: bytes that are hashed and parsed.
+//! What an unauthenticated caller can make an endpoint compute before it knows the sender: bytes that are hashed and
+//! parsed.
 //!
 //! `cargo test --workspace --test conformance work -- --nocapture` prints them.
 

@@ -23,7 +23,7 @@ pub enum CredentialsFailure {
     /// The environment names none.
     #[error("no credentials were found")]
     Absent,
-    /// Those that it names cannot be had.
+    /// Fetching those that it names fails.
     #[error("{0}")]
     Other(String),
 }
@@ -31,7 +31,7 @@ pub enum CredentialsFailure {
 /// Checks that the environment has credentials, before a call fails for want of them.
 ///
 /// # Errors
-/// [`CredentialsFailure`] when it has none, or they cannot be had.
+/// [`CredentialsFailure`] when it has none, or fetching them fails.
 pub async fn check_credentials(config: &SdkConfig) -> Result<(), CredentialsFailure> {
     let provider = config.credentials_provider().ok_or(CredentialsFailure::Absent)?;
     match provider.provide_credentials().await {

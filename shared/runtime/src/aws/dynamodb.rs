@@ -256,8 +256,9 @@ impl<A: Ambient> DynamoStore<A> {
         each
     }
 
-    /// Whether a user table may have another key than is named of it, because it was created anew. Asks DynamoDB, for
-    /// the next plan, too. If DynamoDB does not answer, it may: an event must not die of that.
+    /// Whether a user table's key schema differs from that of these keys, because the table was created again. Asks
+    /// DynamoDB and caches the answer for the next plan. True if DynamoDB does not answer: an event must not die of
+    /// that.
     async fn another_key<'a>(&self, named: impl Iterator<Item = (Table, &'a Key)>) -> bool {
         let mut keys: BTreeMap<TableAlias, Vec<&Key>> = BTreeMap::new();
         for (table, key) in named {

@@ -1,8 +1,8 @@
 //! The caller of the dispatcher: URLs, queues and functions. It makes each call once.
 //!
-//! The errors are those of the service models of SendMessage and Invoke. What is wrong with the message itself is
-//! refused. What a person or the time mends is not done, and waits: a queue or a function that is missing, not
-//! permitted, throttled or not ready.
+//! The errors are those of the service models of SendMessage and Invoke. A fault of the message itself is `Refused`. A
+//! fault that a person can fix, or that passes, is `NotDone`, and the effect waits: a queue or a function that is
+//! missing, not permitted, throttled or not ready.
 
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
@@ -154,7 +154,7 @@ impl Caller for AccountCaller {
     }
 }
 
-/// The time is over. Nobody can tell how far it came.
+/// The time is over. The outcome of the call is unknown.
 fn late() -> Attempt {
     Attempt { called: UNCLEAR, answer: Err(Trouble::Time), sent: true }
 }

@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 #[derive(Debug)]
 pub(super) struct OwnTable {
     name: String,
-    /// A key never changes during the life of a table. But the table may be deleted and created anew.
+    /// A key never changes during the life of a table. But the table may be deleted and created again.
     known: Mutex<Option<KeySchema>>,
 }
 

@@ -53,7 +53,7 @@ pub enum DeployRoutesError {
     /// Another deployment wrote the pointer at the same moment. One of the two sets is in use.
     #[error("another deployment of routes wrote at the same moment; one of the two sets is in use")]
     Raced,
-    /// Nobody can tell whether the pointer was written.
+    /// It is unknown whether the pointer was written.
     #[error("it is not known whether the new set is in use: the reply was lost, and the pointer does not tell")]
     Unknown(#[source] RouteFetchError),
     /// Unfinished deployments have taken every number that was tried.
@@ -78,7 +78,7 @@ impl SsmRoutes {
     }
 
     /// Makes a set the one in use: writes its parts, then the pointer, and deletes the sets that no reader follows any
-    /// more: the one before the last one, those of deployments that the last one has passed over, and what earlier
+    /// more: the one before the last one, sets of deployments that never became active, and what earlier
     /// deployments could not delete.
     ///
     /// Parameter Store has no conditional write of an existing parameter. Right before the pointer is written it is

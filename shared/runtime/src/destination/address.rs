@@ -13,7 +13,7 @@ pub enum Zone {
     Private,
     /// This machine's own. In a function, its runtime's interface is there.
     Loopback,
-    /// Nobody's that an effect could be for: link-local, where a cloud keeps its credentials, multicast, unspecified,
+    /// Never a valid destination: link-local, where a cloud keeps its credentials, multicast, unspecified,
     /// documentation, reserved, or a tunnel to any other address.
     Forbidden,
 }

@@ -102,7 +102,7 @@ impl Known {
     }
 }
 
-/// Who answers is there, whatever the answer says. A call that could not be made says nothing.
+/// Any response counts as reachable. A call that could not be made counts as neither.
 fn learn(health: &mut Health, called: &Called, ended: Moment, took: Millis) {
     match called {
         Called::Refused { status: None } | Called::NoTurn => {}

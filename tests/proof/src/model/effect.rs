@@ -41,7 +41,7 @@ pub(super) fn passes_of(write: &Write) -> u16 {
 }
 
 impl World {
-    /// A pass that nothing names: it stands for one that is drawn anew.
+    /// A pass that nothing names: it stands for one that is drawn again.
     pub(super) fn draw_pass(&self, state: &State) -> (u16, String) {
         let items = state.items.iter().chain(&state.before).filter_map(|item| self.item(*item));
         let procs = state.procs.iter().filter(|proc| proc.is_some()).map(|proc| self.procs.view(*proc).passes);

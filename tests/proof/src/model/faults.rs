@@ -36,7 +36,7 @@ pub enum Fault {
     HandlerAway,
     /// The handler is slow, and the event moves.
     HandlerSlow,
-    /// The document of the destination is away, or has a fault.
+    /// The document of the destination is unavailable, or has a fault.
     DestinationAway,
     /// Nobody calls, because the calls of others take all the time.
     NoTurn,

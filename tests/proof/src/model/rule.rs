@@ -164,7 +164,7 @@ impl Model {
         None
     }
 
-    /// Re-sends that came early for a reason: a failed send, a counted failure, a handler that is away, a dead letter,
+    /// Re-sends that came early for a reason: a failed send, a counted failure, an unavailable handler, a dead letter,
     /// a crash that makes one of them happen again, an operator.
     fn excused(&self, state: &State) -> i64 {
         let reasons = [

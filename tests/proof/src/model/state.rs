@@ -57,7 +57,7 @@ budgets! {
     Fail,
     /// The handler fails permanently.
     Poison,
-    /// The handler is away, or the document of a destination.
+    /// The handler is unavailable, or the document of a destination.
     Away,
     /// The handler is slow.
     Slow,

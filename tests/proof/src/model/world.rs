@@ -109,13 +109,13 @@ pub(super) enum Answer {
         /// Whether another attempt can succeed.
         retryable: bool,
     },
-    /// The handler is away.
+    /// The handler is unavailable.
     HandlerAway,
     /// The handler is slow.
     HandlerSlow,
     /// The document of the destination, by its place.
     Terms(u8),
-    /// The document of the destination is away.
+    /// The document of the destination is unavailable.
     NoTerms,
     /// How a call of the destination ended.
     Called(Called),

@@ -37,7 +37,7 @@ enum Kept {
     Refused,
 }
 
-/// A call of which nobody knows that nothing was done.
+/// A call that may have been done.
 #[derive(Debug, Clone)]
 struct OpenCall {
     number: usize,

@@ -28,7 +28,7 @@ const CLASSES: [&str; 3] = ["keyed", "at_most_once", "at_least_once"];
 pub enum Edited {
     /// It is gone. It comes back before the day ends.
     Gone,
-    /// Somebody leaves it with a fault. It is mended before the day ends.
+    /// Somebody leaves it with a fault. It is fixed before the day ends.
     Faulty,
     /// It names another address.
     Moved,

@@ -1,5 +1,5 @@
-//! The business rule of a day as a handler in another language: it is asked and answers with JSON, and is away at
-//! times.
+//! The business rule of a day as a handler in another language: it is asked and answers with JSON, and is unavailable
+//! at times.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;

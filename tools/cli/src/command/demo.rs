@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     /// Deliver to this gateway's endpoints stripe, whatsapp and github, instead of starting a stack.
     #[arg(long)]
     url: Option<String>,
-    /// Minutes to wait for the last event. If a handler is away for N minutes, allow at least 2 x N + 7.
+    /// Minutes to wait for the last event. If a handler is unavailable for N minutes, allow at least 2 x N + 7.
     #[arg(long, default_value_t = WAIT_MINUTES, value_parser = clap::value_parser!(u64).range(1..=1_440))]
     wait_minutes: u64,
     /// Kill the dispatcher this many times, each time right after the receiver has booked an invoice. The messages that

@@ -205,7 +205,7 @@ async fn over(command: &[String]) -> Result<Exit, Failure> {
     };
     let mut command = Command::new(program);
     command.args(arguments).kill_on_drop(true);
-    // With these variables of `cargo run`, a cargo within the command would build crates anew.
+    // With these variables of `cargo run`, a cargo within the command would build crates again.
     let is_cargos = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_cargos)) {
         command.env_remove(name);

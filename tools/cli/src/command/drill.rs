@@ -221,7 +221,7 @@ impl Drill {
             Planned::TableAway => Ok(Finding::Fails(self.of_handler(record, Code::TableUnavailable.as_str()))),
             Planned::HandlerAway if !self.calls => Ok(Finding::NotAsked),
             Planned::HandlerAway if is_resting => Ok(Finding::NotCalled(self.of_handler(record, "the handler rests"))),
-            Planned::HandlerAway => Ok(Finding::Fails(self.of_handler(record, "the handler is away"))),
+            Planned::HandlerAway => Ok(Finding::Fails(self.of_handler(record, "the handler is unavailable"))),
         }
     }
 

@@ -133,7 +133,7 @@ impl Story {
     async fn of(store: &DynamoStore, record: Record, arguments: &Arguments) -> Result<Self, Failure> {
         let Arguments { target, call_handlers: calls_handlers, .. } = arguments;
         let calls_handlers = *calls_handlers;
-        // The record is worth a look even if nobody knows today's routes.
+        // The record is shown even if today's routes cannot be read.
         let rehearsal = match Rehearsal::of(store.clone(), target).await {
             Ok(rehearsal) if calls_handlers => rehearsal.calling_handlers(target).await?,
             Ok(rehearsal) => rehearsal,
@@ -468,7 +468,7 @@ fn stored_item((item, stored): &(ItemRef, Option<Item>)) -> Value {
     json!({ "table": item.table, "key": item.key, "item": stored })
 }
 
-/// How often it failed. A replay begins to count anew.
+/// How often it failed. A replay begins to count again at zero.
 fn format_failures(record: &Record) -> String {
     let since = if record.retries + record.generation > 0 { " since the last replay" } else { "" };
     let code = record.last_error.as_deref().unwrap_or("no code");

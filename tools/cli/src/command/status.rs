@@ -28,7 +28,7 @@ use crate::watch::{Alarm, Watch, no_alarms, oldest_message};
 /// The release of this command.
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// How long the relay may be away before somebody should know. The alarm of the template says the same.
+/// How long the relay may not run before somebody should know. The alarm of the template says the same.
 #[cfg(feature = "aws")]
 const RELAY_AWAY: Millis = Millis::minutes(10);
 
@@ -337,7 +337,7 @@ impl StackStatus {
         let parts = parts.into_iter().chain(self.aws.iter().flat_map(|aws| {
             let (watch, functions) = (aws.watch.as_ref().err(), aws.functions.as_ref().err());
             let (release, caller) = (aws.version.as_ref().err(), aws.caller.as_ref().err());
-            // Without the outputs, nobody knows the functions' names either.
+            // Without the outputs, the functions' names are unknown, too.
             let functions = functions.filter(|_| release.is_none());
             [("alarms", watch), ("release", release), ("functions", functions), ("caller", caller)]
         }));
@@ -369,8 +369,7 @@ impl StackStatus {
             let oldest = due.as_ref().ok().and_then(|due| due.oldest);
             if let Some(oldest) = oldest.filter(|oldest| now.0 - oldest.0 > OVERDUE.0) {
                 let age = output::between(oldest, now);
-                let text =
-                    format!("{what} has been due for {age}: {cause}, docs/runbook.md#the-oldest-due-record-is-old");
+                let text = format!("{what} has been due for {age}: {cause}, docs/runbook.md#records-are-overdue");
                 needs.push((name.to_owned(), text));
             }
         }

@@ -154,7 +154,7 @@ enum Answer {
 
 impl Answer {
     /// # Errors
-    /// [`Failure::Unavailable`] when nobody can tell whether it was taken. The same submission may be made again.
+    /// [`Failure::Unavailable`] when it is unknown whether it was taken. The same submission may be made again.
     fn of(delivered: &Delivered, url: &str) -> Result<Self, Failure> {
         match (delivered.status, delivered.word.as_str()) {
             (Some(200..300), "accepted") => Ok(Self::Accepted),

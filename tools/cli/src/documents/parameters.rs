@@ -25,7 +25,7 @@ use crate::account::{refused, signed_in};
 use crate::failure::Failure;
 use crate::outputs::Outputs;
 
-/// How long one call may take, with its retries. Throttled calls wait and come again.
+/// How long one call may take, with its retries. Throttled calls are repeated after a wait.
 const CALL_MAX: Millis = Millis::seconds(60);
 const ATTEMPTS_MAX: u32 = 8;
 

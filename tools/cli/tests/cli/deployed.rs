@@ -231,7 +231,7 @@ fn status_tells_of_alarms_the_relay_and_the_caller() {
     let raised = [
         alarm("inbox-2/page/RecordsDied", "of another stack"),
         alarm("inbox/notice/BodiesDiffer", "See docs/runbook.md#bodies-differ"),
-        alarm("inbox/page/RelayCannotSend", "See docs/runbook.md#the-relay-cannot-send-or-cannot-look"),
+        alarm("inbox/page/RelayCannotSend", "See docs/runbook.md#the-relay-cannot-send-or-cannot-read-the-index"),
     ];
     aws.account().alarms.extend(raised);
     aws.account().relay_ran_at = Some(now() - 660);
@@ -245,7 +245,7 @@ fn status_tells_of_alarms_the_relay_and_the_caller() {
     let printed = text(&status(&[]));
     assert!(printed.contains("0 delayed, the oldest is 12m 34s old"), "{printed}");
     assert!(printed.contains("page RelayCannotSend, raised for 10m"), "{printed}");
-    assert!(printed.contains("See docs/runbook.md#the-relay-cannot-send-or-cannot-look"), "{printed}");
+    assert!(printed.contains("See docs/runbook.md#the-relay-cannot-send-or-cannot-read-the-index"), "{printed}");
 
     aws.account().snags.push_back(("DescribeAlarms", Interception::Answered("AccessDenied")));
     let blind = status(&[]).exits(3).says("ask for the permission cloudwatch:DescribeAlarms");

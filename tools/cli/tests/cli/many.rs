@@ -179,7 +179,7 @@ impl Many {
         object!({ "Responses": { table.as_str(): items }, "UnprocessedKeys": {} })
     }
 
-    /// A page, as text: to read and write each item anew would take most of a test's time.
+    /// A page, as text: to read and write each item again would take most of a test's time.
     fn scan(&self, body: &Value) -> String {
         let is_inbox = body["TableName"] == "inbox";
         let template = if is_inbox { &self.record } else { &self.domain_key };

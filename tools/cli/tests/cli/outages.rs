@@ -1,4 +1,4 @@
-//! A delivery that was accepted while the store was away, and then redacted.
+//! A delivery that was accepted while the store was unavailable, and then redacted.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};

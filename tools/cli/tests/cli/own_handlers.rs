@@ -135,7 +135,7 @@ fn dev_reads_the_very_bytes_that_a_handler_answers() {
     assert_eq!((&first["outcome"], &first["error"]), (&json!("retry"), &json!("HANDLER_ANSWER_MALFORMED")), "{first}");
 }
 
-/// Whoever looks at a record calls nobody, so nobody is reported to be away.
+/// Whoever looks at a record calls nobody, so no handler is reported as unavailable.
 #[test]
 fn show_says_that_it_asks_no_handler_in_another_language() {
     let workspace = Workspace::routed(ROUTES);
@@ -181,7 +181,7 @@ fn dev_prints_a_death_by_dead_letters() {
     workspace.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
     let tables = Tables::of_workspace(&workspace);
     let hint = Message::Ref { pk: RecordKey::parse("in#stripe#evt_first").unwrap() };
-    // Its handler is away, so nothing but dead letters ends it.
+    // Its handler is unavailable, so nothing but dead letters ends it.
     wait_until("the worker has tried", || tables.items(&tables.inbox)[0].contains_key("last_error"));
     let rounds = || tables.items(&tables.inbox)[0].get("dead_letters").map_or("0", |it| it.as_n().unwrap()).to_owned();
     for round in ["1", "2", "3"] {

@@ -44,7 +44,7 @@ pub(crate) fn serve(answer: impl Fn(&Value) -> Value + Send + Sync + 'static) ->
     url
 }
 
-/// Answers with the plan of each event: one item, in which the plan is counted. Until it is mended, it knows nothing to
+/// Answers with the plan of each event: one item, in which the plan is counted. Until it is fixed, it knows nothing to
 /// do with each tenth.
 fn handler(is_mended: &Arc<AtomicBool>) -> String {
     let is_mended = Arc::clone(is_mended);

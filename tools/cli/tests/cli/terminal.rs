@@ -46,7 +46,7 @@ fn is_shown_only(printed: &[u8]) -> bool {
     !printed.chars().any(|c| (c.is_control() && c != '\n') || "\u{202e}".contains(c))
 }
 
-/// Calls of commands, each with what a stranger wrote: in a record with this key, in files, or typed.
+/// Calls of commands, each with what somebody else wrote: in a record with this key, in files, or typed.
 fn commands<'a>(key: &'a str, body: &'a str, document: &'a str) -> Vec<Vec<&'a str>> {
     let order = ["--by", "me", "--reason", EVIL];
     let with_order = |command: &[&'a str]| [command, &["--key", "stripe", key], &order].concat();

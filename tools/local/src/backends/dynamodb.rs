@@ -153,7 +153,7 @@ async fn answer(State(server): State<StoreServer>, request: Request) -> Answer {
         let id = Uuid::new_v4().simple().to_string().to_uppercase();
         (status, [("content-type", CONTENT_TYPE.to_owned()), ("x-amzn-requestid", id)], body)
     };
-    // Before the body: it may be long, and a stranger's.
+    // Before the body: it may be long, and its sender is not authenticated.
     if !server.guard.admits(&headers) {
         return answer(StatusCode::FORBIDDEN, REFUSED.to_owned());
     }

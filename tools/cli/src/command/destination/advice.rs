@@ -95,12 +95,12 @@ fn of_function(status: u16, code: &str) -> Option<&'static str> {
         }
         "" if status == 202 => return None,
         "" if status < 300 => {
-            "Lambda answers asynchronous calls otherwise: the server at AWS_ENDPOINT_URL_LAMBDA knows no such calls"
+            "the server at AWS_ENDPOINT_URL_LAMBDA does not support asynchronous invocation (expected 202)"
         }
         // Lambda names its errors.
         "" | "ServiceException" => "Lambda failed, or something on the way to it: try again",
         _ => {
-            "Lambda cannot run the function now: mend what the error names, such as its network, file system, code or quota"
+            "Lambda cannot run the function now: fix what the error names, such as its network, file system, code or quota"
         }
     })
 }

@@ -103,7 +103,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The failure when there is no room for another secret. To drop one that may be in use is not this step's business.
+/// The failure when there is no room for another secret. This step removes none, because it may be in use.
 fn full(id: &EndpointId, place: &Place) -> Failure {
     Failure::usage(
         format!("endpoint {id} has {SECRETS_MAX} secrets, the most that it can hold; nothing was written"),
