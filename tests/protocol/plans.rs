@@ -113,6 +113,19 @@ fn a_plan_is_checked_before_it_is_committed() {
     assert_eq!(check(&plan(PLAN_BYTES_MAX / 8 - overhead + 1)), Err(PlanError::TooLarge));
 }
 
+/// A map of one entry takes a block for eleven, so three megabytes of them would take several hundred.
+#[test]
+fn a_plan_of_very_many_small_maps_is_refused() {
+    let small = || Value::Map([("a".to_owned(), Value::Flag(true))].into());
+    let plan = |maps: usize| {
+        let item = |count| Item::from([("a".to_owned(), Value::List((0..count).map(|_| small()).collect()))]);
+        let writes = (0..4).map(|index| put(key(&format!("k{index}")), item(maps / 4)));
+        writes.fold(Plan::default(), Plan::with)
+    };
+    assert_eq!(check(&plan(120_000)), Ok(()));
+    assert_eq!(check(&plan(160_000)), Err(PlanError::TooManyValues));
+}
+
 #[test]
 fn a_key_is_the_tenants_or_that_of_a_user_table() {
     let long = format!("e#{}", "k".repeat(ITEM_KEY_BYTES_MAX - 1));

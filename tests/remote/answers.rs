@@ -369,6 +369,37 @@ async fn a_handler_sees_so_many_bytes_of_items_at_most() {
     assert_eq!(state("exceeds").as_deref(), Some("HANDLER_ASKED_TOO_MUCH"));
 }
 
+/// Maps of one entry take a hundred times their size in memory. Ten events share the worker's.
+#[tokio::test]
+async fn a_handler_sees_and_plans_so_many_values_at_most() {
+    let (harness, _) = harness(|request| {
+        let key = |number: u64| json!(format!("standard_webhooks#maps#{number}"));
+        let fact = request["event"]["key"].clone();
+        let maps = || json!({ "L": vec![json!({ "M": {"a": {"BOOL": true}} }); 50_000] });
+        let put = |number| json!({ "key": key(number), "action": {"put": {"maps": maps()}} });
+        let fill = |numbers: std::ops::Range<u64>| json!({ "fact": fact, "writes": numbers.map(put).collect::<Vec<_>>() });
+        let read = |count| json!({ "fact": fact, "reads": (0..count).map(|number| json!({ "key": key(number) })).collect::<Vec<_>>() });
+        Reaction::Answers(match request["event"]["type"].as_str().unwrap() {
+            "count.first" => fill(0..2),
+            "count.second" => fill(2..4),
+            "count.plans" => fill(4..7),
+            _ if request["items"].as_array().is_some_and(|items| !items.is_empty()) => json!({ "fact": fact, "writes": [] }),
+            "count.fits" => read(2),
+            _ => read(4),
+        })
+    })
+    .await;
+    for kind in ["first", "second", "plans", "fits", "exceeds"] {
+        harness.deliver(&counted(&format!("msg_{kind}"), &format!("count.{kind}"), kind)).await;
+        harness.settle().await;
+    }
+    let tables = harness.tables().await;
+    let state = |kind: &str| tables.record(&format!("#msg_{kind}")).last_error.clone();
+    assert_eq!(["first", "second", "fits"].map(state), [None, None, None]);
+    assert_eq!(state("plans").as_deref(), Some("PLAN_REFUSED"));
+    assert_eq!(state("exceeds").as_deref(), Some("HANDLER_ASKED_TOO_MUCH"));
+}
+
 #[tokio::test]
 async fn each_answer_becomes_what_it_says() {
     let (harness, handlers) = harness(|request| {

@@ -1,8 +1,10 @@
-//! What a worker holds in memory while it splits a batch of the largest envelopes: `scripts/bench memory`.
+//! What a worker holds in memory: `scripts/bench memory`. It splits a batch of the largest envelopes, decides about the
+//! longest bodies of small objects, and commits the largest plans of small maps.
 //!
 //! The worker is the deployed one. Its store takes every write, after it has made the text of the request.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::time::Duration;
 
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
@@ -22,12 +24,12 @@ use hookonce_runtime::body;
 use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::port::{Queue, Store};
 use hookonce_runtime::process::{Processed, Received, WorkerParts};
-use hookonce_runtime::remote::RemoteHandlers;
-use hookonce_runtime::route::Routing;
+use hookonce_runtime::remote::{CallError, CallHandler, RemoteHandlers};
+use hookonce_runtime::route::{Offered, RouteSet, Routing};
 use serde_json::{Value, json};
 
 /// Messages of one batch.
-const ENVELOPES: usize = 10;
+const MESSAGES: usize = 10;
 
 /// Events of each envelope.
 const EVENTS: usize = 150;
@@ -35,28 +37,86 @@ const EVENTS: usize = 150;
 /// Bytes around each event that do not compress.
 const AROUND: usize = 280_000;
 
+/// Small objects in each body that a route asks about: as many as the longest body holds.
+const OBJECTS: usize = 580_000;
+
+/// Small maps in each plan, in three items: nearly as many as a plan may have.
+const MAPS: usize = 135_000;
+
 /// How long a call to the store takes.
 const STORE_TIME: Duration = Duration::from_millis(5);
 
-/// Splits a batch, and returns the figures: the most memory that the process held, before the batch and at its end.
-pub async fn measure() -> Option<Value> {
-    let (timing, now) = (Timing::standard(), System.moment().now);
-    let envelopes: Option<Vec<_>> = (0..ENVELOPES).map(|number| envelope(number, &timing, now)).collect();
-    let envelopes = envelopes?;
+/// The most KiB that a batch may take. The function has 512 MiB.
+pub const MOST_KIB: u64 = 440 * 1024;
+
+/// Works on three batches, and returns the figures: the most memory that the process held during each, in KiB.
+pub async fn measure() -> Option<(Value, Vec<String>)> {
+    let now = System.moment().now;
+    let routes = |rule: Value| {
+        let set = json!({ "version": 1, "otherwise": "dead", "routes": [rule] }).to_string();
+        let set = RouteSet::parse(&set, Offered { handlers: &[], urls: false }).ok()?;
+        Some(Routing::Set(set.into()))
+    };
+    let lambda = json!({ "lambda": "count" });
+    let asks = json!({ "name": "a", "consumer": "c", "when": {"a": {"x": [1]}}, "handler": lambda });
+    let object = format!(r#"{{"a": [{}]}}"#, vec![r#"{"x":0}"#; OBJECTS].join(","));
+    let small = br#"{"type": "count", "fact": "a"}"#;
+    let batches = [
+        ("envelopes", Routing::Handlers, (0..MESSAGES).map(|number| envelope(number, now)).collect()),
+        ("routed", routes(asks)?, (0..MESSAGES).map(|number| single(number, object.as_bytes(), now)).collect()),
+        (
+            "planned",
+            routes(json!({ "name": "p", "consumer": "c", "handler": lambda }))?,
+            (0..MESSAGES).map(|number| single(number, small, now)).collect::<Option<Vec<_>>>(),
+        ),
+    ];
+    let mut figures = json!({ "bench": "memory", "messages": MESSAGES, "most_kib_allowed": MOST_KIB });
+    let mut over = Vec::new();
+    for (name, routing, claims) in batches {
+        std::fs::write("/proc/self/clear_refs", "5").ok()?;
+        let before = most_held_kib()?;
+        let acknowledged = work(claims?, &routing, now).await;
+        let most = most_held_kib()?;
+        figures[name] = json!({ "acknowledged": acknowledged, "before_kib": before, "most_kib": most });
+        if most > MOST_KIB || acknowledged != MESSAGES {
+            over.push(format!("{name}: {acknowledged} of {MESSAGES} messages with {most} KiB"));
+        }
+    }
+    Some((figures, over))
+}
+
+/// Works on a batch with the records of these claims. Returns how many messages are done.
+async fn work(claims: Vec<Write>, routing: &Routing, now: EpochMs) -> usize {
     let body = |write: &Write| format!(r#"{{"v":1,"k":"ref","pk":"{}"}}"#, write.key);
     let received = |write| Received { body: body(write), receipt_handle: String::new(), receives: 1 };
-    let messages: Vec<_> = envelopes.iter().map(received).collect();
-    let (catalog, ambient, remote) = (Catalog::built_in(), System, RemoteHandlers::none());
-    let (store, handlers) = (Nowhere(envelopes), Handlers::new());
+    let messages: Vec<_> = claims.iter().map(received).collect();
+    let (catalog, ambient, timing) = (Catalog::built_in(), System, Timing::standard());
+    let remote = RemoteHandlers::new(Some(Box::new(Mapper)), None);
+    let (store, handlers) = (Nowhere(claims), Handlers::new());
     let worker = WorkerParts { store, queue: Nobody, ambient, handlers, remote, catalog, timing };
-    let before = most_held_kib()?;
     let deadline = now.plus(Millis::minutes(30));
-    let processed = worker.process(&messages, &Routing::Handlers, deadline, &|_| ()).await;
-    let acknowledged = processed.iter().filter(|it| Processed::is_acknowledged(it)).count();
-    Some(json!({
-        "bench": "memory", "envelopes": ENVELOPES, "events": EVENTS, "around_bytes": AROUND,
-        "acknowledged": acknowledged, "before_kib": before, "most_kib": most_held_kib()?,
-    }))
+    let processed = worker.process(&messages, routing, deadline, &|_| ()).await;
+    processed.iter().filter(|it| Processed::is_acknowledged(it)).count()
+}
+
+/// A handler whose plan puts items of small maps.
+#[derive(Debug)]
+struct Mapper;
+
+impl CallHandler for Mapper {
+    fn call<'a>(
+        &'a self,
+        _: &'a str,
+        request: Vec<u8>,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, CallError>> + Send + 'a>> {
+        Box::pin(async move {
+            let asked: Value = serde_json::from_slice(&request).unwrap_or_default();
+            let maps = vec![r#"{"M":{"a":{"BOOL":true}}}"#; MAPS / 3].join(",");
+            let put = |name| format!(r#"{{"key":"bench#{name}","action":{{"put":{{"l":{{"L":[{maps}]}}}}}}}}"#);
+            let writes = ["a", "b", "c"].map(put).join(",");
+            Ok(format!(r#"{{"request":{},"fact":"a","writes":[{writes}]}}"#, asked["request"]).into_bytes())
+        })
+    }
 }
 
 /// The most memory that this process has held so far, as Linux counts it.
@@ -66,25 +126,35 @@ fn most_held_kib() -> Option<u64> {
 }
 
 /// The claim of an envelope.
-fn envelope(number: usize, timing: &Timing, now: EpochMs) -> Option<Write> {
+fn envelope(number: usize, now: EpochMs) -> Option<Write> {
     let messages: Vec<_> = (0..EVENTS).map(|event| json!({ "id": format!("wamid.{number}.{event}") })).collect();
     let entry = json!([{ "changes": [{ "value": { "messages": messages } }] }]);
     let raw = json!({ "around": noise(number), "entry": entry }).to_string();
+    claim(&format!("in#bench#en#{number:064x}"), "meta_whatsapp", raw.as_bytes(), now)
+}
+
+/// The claim of one event.
+fn single(number: usize, body: &[u8], now: EpochMs) -> Option<Write> {
+    claim(&format!("in#bench#{number}"), "standard_webhooks", body, now)
+}
+
+fn claim(key: &str, provider: &str, raw: &[u8], now: EpochMs) -> Option<Write> {
+    let timing = Timing::standard();
     let claim = Claim {
-        pk: RecordKey::parse(&format!("in#bench#en#{number:064x}"))?,
-        claim_id: ClaimId(number.to_string()),
+        pk: RecordKey::parse(key)?,
+        claim_id: ClaimId(key.to_owned()),
         tenant: None,
-        provider: "meta_whatsapp".to_owned(),
-        event_type: "batch".to_owned(),
+        provider: provider.to_owned(),
+        event_type: "any".to_owned(),
         received_at: now,
         accept_before: now.plus(timing.accept_age_max),
-        body: body::compress(raw.as_bytes()).ok()?,
+        body: body::compress(raw).ok()?,
         body_sha256: [7; 32],
         headers: BTreeMap::new(),
         secret_index: 0,
         quarantine_mismatch: true,
     };
-    Some(claim_write(&claim.record(timing, now)))
+    Some(claim_write(&claim.record(&timing, now)))
 }
 
 /// Text that hardly compresses: six random bits in each character.
@@ -123,8 +193,11 @@ impl Store for Nowhere {
         Written::Applied
     }
 
-    async fn commit(&self, _: &[Write]) -> Committed {
-        Committed::Unavailable // An envelope commits nothing.
+    async fn commit(&self, writes: &[Write]) -> Committed {
+        for write in writes {
+            self.write(write).await;
+        }
+        Committed::Applied
     }
 
     async fn read(&self, key: &RecordKey) -> Result<Found, Unavailable> {

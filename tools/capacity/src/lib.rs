@@ -318,6 +318,7 @@ fn needs(event: &PerEvent) -> String {
         row("`IndexShards`", &|rate| shards(event, rate)),
         row("`WorkerConcurrencyMax`", &|rate| number_or_stacks(workers(rate), SOURCE_CONCURRENCY.value)),
         row("concurrent executions", &|rate| grouped(workers(rate) + webhooks(rate))),
+        row("and of handlers that are Lambda functions, at most", &|rate| grouped(workers(rate) * BATCH)),
         row("requests per second at the gateway, without batches", &|rate| grouped(f64::from(rate))),
         row("write units per second, inbox table", &|rate| times(rate, event.inbox_units)),
         row("write units per second, index of due records", &|rate| times(rate, event.due_units)),

@@ -121,7 +121,7 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The handler cannot be reached, or takes no calls for now. The event is not to blame.
-    #[error("the handler is away")]
+    #[error("the handler is unavailable")]
     Away(#[source] Cause),
     /// The handler crashed, ran out of its own time, or refused the call.
     #[error("the handler crashed, or refused the call")]
@@ -202,7 +202,7 @@ impl RemoteHandlers {
         Self { lambda, url, known: Mutex::default() }
     }
 
-    /// None: each counts as away.
+    /// None: each counts as unavailable.
     pub fn none() -> Self {
         Self::default()
     }

@@ -28,7 +28,7 @@ use hookonce_protocol::write::{Table, Write};
 use hookonce_runtime::ambient::{Ambient, System};
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::port::{Queue, Store};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Due records.
 const RECORDS: usize = 20_000;
@@ -137,27 +137,31 @@ fn due_write(number: usize, timing: &Timing, now: EpochMs) -> Option<Write> {
     Some(claim_write(&claim.record(timing, claimed_at)))
 }
 
+/// Prints the figures, and what is over its limit.
+fn ended(figures: &Value, over: &[String]) -> ExitCode {
+    println!("{figures}");
+    for fault in over {
+        eprintln!("{fault}");
+    }
+    if over.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let bench = std::env::args().nth(1);
     if bench.as_deref() == Some("memory") {
-        let Some(figures) = memory::measure().await else {
+        let Some((figures, over)) = memory::measure().await else {
             eprintln!("the memory of this process is not known");
             return ExitCode::FAILURE;
         };
-        println!("{figures}");
-        return ExitCode::SUCCESS;
+        return ended(&figures, &over);
     }
     if bench.as_deref() == Some("routes") {
         let Some((figures, over)) = route_cost::measure() else {
             eprintln!("an event did not get where the route set sends it");
             return ExitCode::FAILURE;
         };
-        println!("{figures}");
-        for fault in &over {
-            eprintln!("{fault}");
-        }
-        return if over.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        return ended(&figures, &over);
     }
     let timing = Timing { shards: 64, shards_read: 64, ..Timing::standard() };
     let (store, now) = (FarTables::default(), System.moment().now);
