@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import pytest
 
-from hookonce import Event, Fact, ItemKey, Items, Plan, TableKey, fact_of
+from hookonce import Event, Fact, ItemKey, Items, OnceKey, Plan, TableKey, fact_of
 from hookonce.keys import identity, item_key
 from hookonce.protocol import ReadKey
 from hookonce.runtime import _invoke
@@ -71,6 +71,12 @@ def test_a_text_is_no_list() -> None:
         Plan().update(ORDER, remove="old")
     with pytest.raises(TypeError, match="list of values"):
         Plan().check(ORDER).if_one_of("state", "paid")
+
+
+def test_a_tie_is_one_of_two_words() -> None:
+    tie: Any = "sometimes"
+    with pytest.raises(ValueError, match="write or skip"):
+        Plan().put(ORDER, {}).newer_than(Items([{**ORDER.to_json(), "item": None}]), "epoch", 1, tie=tie)
 
 
 @pytest.mark.parametrize("number", ["17", "17.0", "1.7e1", "0170e-1"])
@@ -154,13 +160,14 @@ def test_the_kit_takes_the_longest_keys() -> None:
     played(lambda plan, event: [plan.put(key, {}) for key in longest])
 
 
-def test_reads_must_be_returned() -> None:
+@pytest.mark.parametrize("reads", [None, "key", [OnceKey("test#a#b")]])
+def test_reads_must_be_returned(reads: Any) -> None:
     class Forgetful:
         def fact(self, event: Event) -> Fact:
             return fact_of("x")
 
         def reads(self, event: Event) -> Any:
-            return None
+            return reads
 
         def plan(self, event: Event, items: Items) -> Plan:
             return Plan()

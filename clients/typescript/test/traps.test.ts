@@ -2,7 +2,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Decimal, type Event, factOf, type Handler, type Item, ItemKey, Items, Plan, TableKey } from "../src/index.js";
+import {
+  Decimal,
+  type Event,
+  factOf,
+  type Handler,
+  type Item,
+  ItemKey,
+  Items,
+  OnceKey,
+  Plan,
+  TableKey,
+} from "../src/index.js";
 import { parseJson } from "../src/json.js";
 import { identity } from "../src/keys.js";
 import { makeEvent, play } from "../src/testing.js";
@@ -46,6 +57,19 @@ test("only numbers are added", () => {
   for (const amount of [null, "", [], true, "5"]) {
     assert.throws(() => new Plan().update(ORDER, { add: { minor: amount as never } }), RangeError);
   }
+});
+
+test("a hole in an array is refused", () => {
+  const holed = new Array<number>(2);
+  assert.throws(() => encode(holed), TypeError);
+  assert.throws(() => new Plan().check(ORDER).ifOneOf("state", holed), TypeError);
+  assert.throws(() => new Plan().effect("e", "d", holed), TypeError);
+});
+
+test("a tie is one of two words", () => {
+  const items = new Items([{ ...ORDER.toJSON(), item: null }]);
+  const write = new Plan().put(ORDER, {});
+  assert.throws(() => write.newerThan(items, "epoch", 1, "sometimes" as never), /write or skip/);
 });
 
 test("numbers are compared digit by digit", () => {
@@ -141,7 +165,7 @@ test("the kit takes the longest keys", async () => {
 });
 
 test("reads must be returned at once", async () => {
-  for (const reads of [() => undefined, async () => [], () => ["key"]]) {
+  for (const reads of [() => undefined, async () => [], () => ["key"], () => [new OnceKey("test#a#b")]]) {
     await assert.rejects(play(makeEvent("a", {}), rule(() => {}, reads as never)), /reads\(\) must return/);
   }
 });
