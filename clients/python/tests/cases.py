@@ -11,7 +11,18 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def load(name: str) -> Any:
-    return json.loads((ROOT / "tests/cases" / name).read_text("utf-8"), parse_float=Decimal)
+    text = (ROOT / "tests/cases" / name).read_text("utf-8")
+    return json.loads(text, parse_float=Decimal, object_hook=_repeated)
+
+
+def _repeated(fields: dict[str, Any]) -> Any:
+    """A text so many times, or a list of so many values. In those, `%` is the number of each."""
+    if fields.keys() != {"times", "of"}:
+        return fields
+    times, of = fields["times"], fields["of"]
+    if isinstance(of, str):
+        return of * times
+    return [json.loads(json.dumps(of).replace("%", str(number))) for number in range(times)]
 
 
 def body(case: Mapping[str, Any]) -> bytes:

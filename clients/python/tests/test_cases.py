@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import re
+from contextlib import nullcontext
 from typing import Any, Iterator
 
 import pytest
@@ -16,6 +18,7 @@ from cases import body, canonical, load
 from hookonce import Plan
 from hookonce.keys import fact_of, identity, item_key, once_key
 from hookonce.protocol import Entry
+from hookonce.rules import check_answer
 
 ENTRIES: dict[str, Entry] = {
     "payments": payments.lambda_handler,
@@ -83,3 +86,12 @@ def test_effects_are_written_as_the_cases_say() -> None:
     for path in cases["paths"]["refused"]:
         with pytest.raises(ValueError):
             Plan().effect("e", "d", {}, path=path)
+
+
+@pytest.mark.parametrize("case", load("refused.json")["cases"], ids=lambda case: case["name"])
+def test_the_kit_refuses_what_the_worker_refuses(case: dict[str, Any]) -> None:
+    reads = case.get("reads", [])
+    answer = case.get("plan", {"reads": reads})
+    answer = {"fact": case.get("fact", "f"), "when_condition_fails": "retry", **answer}
+    with pytest.raises(AssertionError, match=re.escape(case["says"])) if "code" in case else nullcontext():
+        check_answer(answer, load("refused.json")["tenant"], reads)

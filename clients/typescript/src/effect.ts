@@ -1,7 +1,7 @@
 /** What a plan sends out of the account once its changes are committed. */
 import { isUtf8 } from "node:buffer";
 
-import { wellFormed } from "./values.js";
+import { isPlain, wellFormed } from "./values.js";
 
 /** What JSON holds. */
 export type JsonValue =
@@ -64,14 +64,20 @@ function checkPath(path: string): void {
   );
 }
 
-/** A copy, so that nothing changes it any more. */
-function frozen(payload: JsonValue): JsonValue {
-  const text = JSON.stringify(payload, (name, value: unknown) => {
-    for (const part of [name, value]) if (typeof part === "string") wellFormed(part);
-    const exact = typeof value !== "number" || (Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value));
-    if (exact && typeof value !== "bigint" && typeof value !== "function" && typeof value !== "symbol") return value;
-    throw new TypeError("payload must be bytes or JSON; pass a bigint or a number beyond 53 bits as text");
-  }) as string | undefined;
-  if (text === undefined) throw new TypeError("payload must be bytes or JSON");
-  return JSON.parse(text) as JsonValue;
+/** A copy, so that nothing changes it any more. Like JSON, it leaves out a field that is `undefined`. */
+function frozen(payload: unknown): JsonValue {
+  if (typeof payload === "string") return wellFormed(payload);
+  if (typeof payload === "boolean" || payload === null) return payload;
+  if (typeof payload === "number" && (Number.isInteger(payload) ? Number.isSafeInteger(payload) : Number.isFinite(payload))) {
+    return payload;
+  }
+  if (Array.isArray(payload)) return Array.from(payload, frozen);
+  if (isPlain(payload)) {
+    const fields = Object.entries(payload).filter(([, field]) => field !== undefined);
+    return Object.fromEntries(fields.map(([name, field]) => [wellFormed(name), frozen(field)]));
+  }
+  throw new TypeError(
+    "payload must be bytes or JSON: text, numbers, booleans, null, arrays, plain objects; pass a bigint, a Decimal or a " +
+      "number beyond 53 bits as text",
+  );
 }

@@ -123,7 +123,7 @@ export class Check {
 
   /** The attribute exists and equals one of the values. */
   ifOneOf(attribute: string, values: readonly Value[]): this {
-    this.condition.push({ one_of: [attribute, values.map(encode)] });
+    this.condition.push({ one_of: [attribute, [...values.values()].map(encode)] });
     return this;
   }
 
@@ -171,6 +171,7 @@ export class Write extends Check {
    * the version before the commit, the event is planned again. A stored version of another type counts as older.
    */
   newerThan(items: Items, attribute: string, version: Digits | string, tie: "write" | "skip"): this {
+    if (tie !== "write" && tie !== "skip") throw new RangeError("tie must be write or skip");
     const seen = items.attribute(this.key, attribute);
     const order = seen === undefined ? 1 : compared(version, decode(seen));
     this.#leftOut ||= order < 0 || (order === 0 && tie === "skip");

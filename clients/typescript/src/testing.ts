@@ -5,15 +5,8 @@ import { Event, type EventJson, VERSION } from "./event.js";
 import { identity, type Key, type KeyJson } from "./keys.js";
 import type { PlanJson } from "./plan.js";
 import { type Answer, type Handler, handler, type Request } from "./protocol.js";
-import { encodeItem, type Item, type Typed, type TypedItem } from "./values.js";
-
-const READS_MAX = 100;
-const PARTS_MAX = 98;
-const KEY_BYTES_MAX = 2_048;
-const SORT_KEY_BYTES_MAX = 1_024;
-const NO_KEY =
-  "a key that no table takes: it has one or two parts, each text, a number or bytes, none of them empty or longer " +
-  `than ${KEY_BYTES_MAX} bytes (${SORT_KEY_BYTES_MAX} for a sort key)`;
+import { checkAnswer } from "./rules.js";
+import { encodeItem, type Item, type TypedItem } from "./values.js";
 
 /** What a handler answered, in the JSON of the protocol. */
 export class Played {
@@ -69,8 +62,9 @@ export function makeEvent(type: string, body: unknown, changes: Partial<EventJso
 /**
  * Plays both rounds, as the worker would, and returns the answer. `items` is what the tables hold.
  *
- * Every round is played twice: a handler that is not pure fails here. A plan fails here, too, if the worker would refuse it
- * for what the plan alone shows. The worker checks more: sizes of items, digits, and the key schema of each table.
+ * Every round is played twice: a handler that is not pure fails here. An answer fails here, too, if the worker would refuse
+ * it for what the answer alone shows. The worker checks more: sizes of items and effects, digits, the key schema of each
+ * table, and what the route lists.
  */
 export async function play(event: Event, rule: Handler, items: readonly (readonly [Key, Item])[] = []): Promise<Played> {
   const stored = new Map<string, TypedItem>(items.map(([key, item]) => [identity(key.toJSON()), encodeItem(item)]));
@@ -83,61 +77,13 @@ export async function play(event: Event, rule: Handler, items: readonly (readonl
     return JSON.parse(first ?? "") as Answer;
   };
   const first = await ask([]);
-  const prefix = `${event.tenant}#`;
-  if (!("reads" in first)) return checked(new Played([], first), prefix);
-  assert.ok(first.reads.length <= READS_MAX, `reads() asks for more than ${READS_MAX} items`);
-  for (const [number, { key }] of first.reads.entries()) assert.ok(fits(key), `reads[${number}] is ${NO_KEY}`);
+  checkAnswer(first, event.tenant, []);
+  if (!("reads" in first)) return new Played([], first);
   const answer = await ask(first.reads.map((key) => ({ ...key, item: stored.get(identity(key)) ?? null })));
   const fixed = !("reads" in answer) && (!("fact" in answer) || answer.fact === first.fact);
   assert.ok(fixed, "reads() and fact() must not depend on the items");
-  return checked(new Played(first.reads, answer), prefix);
-}
-
-function checked(played: Played, tenant: string): Played {
-  const shown = new Set(played.reads.map(identity));
-  const named = new Set<string>();
-  const { writes = [], checks = [], effects = [] } = played.plan ?? {};
-  const parts = writes.length + checks.length + effects.length;
-  assert.ok(parts <= PARTS_MAX, `the plan has more than ${PARTS_MAX} writes, checks and effects`);
-  const names = new Set(effects.map(({ effect }) => effect));
-  assert.ok(names.size === effects.length, "two effects of the plan have one name");
-  for (const [number, part] of [...writes, ...checks].entries()) {
-    const key = identity(part);
-    assert.ok(!named.has(key), `part ${number} of the plan names an item for the second time`);
-    named.add(key);
-    assert.ok(fits(part.key), `part ${number} of the plan names ${NO_KEY}`);
-    const own = typeof part.key !== "string" || part.key.startsWith(tenant);
-    assert.ok(own, `part ${number} of the plan names an item of another tenant: use event.itemKey()`);
-  }
-  for (const [number, check] of checks.entries()) {
-    assert.ok(check.condition.length > 0, `check ${number} requires nothing`);
-  }
-  for (const [number, write] of writes.entries()) {
-    const careless = write.condition.length === 0 && write.blind !== true && shown.has(identity(write));
-    assert.ok(!careless, `write ${number} overwrites an item that was read: add asSeen() or blind()`);
-    if (write.action === "delete" || !("update" in write.action)) continue;
-    const changed = write.action.update.map((change) => ("set" in change ? change.set[0] : "add" in change ? change.add[0] : change.remove));
-    const once = changed.length > 0 && new Set(changed).size === changed.length;
-    assert.ok(once, `write ${number} changes nothing, or one attribute twice`);
-    const keys = typeof write.key === "string" ? ["pk"] : Object.keys(write.key);
-    assert.ok(!changed.some((name) => keys.includes(name)), `write ${number} changes a key attribute`);
-  }
-  return played;
-}
-
-/** Whether a table can have the key. Which of two parts is the sort key, only the table knows. */
-function fits(key: KeyJson["key"]): boolean {
-  const parts = typeof key === "string" ? [{ S: key }] : Object.values(key);
-  const sizes = parts.map(keyBytes);
-  const areSized = sizes.every((size) => size >= 1 && size <= KEY_BYTES_MAX);
-  return areSized && (sizes.length === 1 || (sizes.length === 2 && Math.min(...sizes) <= SORT_KEY_BYTES_MAX));
-}
-
-/** The size of a part of a key. A number fits always, and another type never. */
-function keyBytes(part: Typed): number {
-  if ("S" in part) return Buffer.byteLength(part.S);
-  if ("B" in part) return Buffer.from(part.B, "base64").length;
-  return "N" in part ? 1 : 0;
+  checkAnswer(answer, event.tenant, first.reads);
+  return new Played(first.reads, answer);
 }
 
 function sorted(value: unknown): unknown {

@@ -66,7 +66,7 @@ export function encode(value: Value): Typed {
   if (value === null) return { NULL: true };
   if (value instanceof Uint8Array) return { B: base64(value) };
   if (value instanceof Set) return encodeSet([...value]);
-  if (Array.isArray(value)) return { L: value.map(encode) };
+  if (Array.isArray(value)) return { L: Array.from(value, encode) };
   if (isPlain(value)) return { M: encodeItem(value) };
   throw new TypeError("an attribute cannot hold this value");
 }
@@ -154,7 +154,7 @@ function isNumber(value: unknown): value is Digits {
   return typeof value === "number" || typeof value === "bigint" || value instanceof Decimal;
 }
 
-function isPlain(value: unknown): value is { readonly [name: string]: Value } {
+export function isPlain(value: unknown): value is { readonly [name: string]: Value } {
   if (typeof value !== "object" || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === Object.prototype || prototype === null;

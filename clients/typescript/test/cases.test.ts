@@ -9,10 +9,11 @@ import * as messages from "../examples/messages.js";
 import * as payments from "../examples/payments.js";
 import * as receipts from "../examples/receipts.js";
 import type { EventJson } from "../src/event.js";
-import { factOf, identity, itemKey, type Part, onceKey } from "../src/keys.js";
+import { factOf, identity, itemKey, type KeyJson, type Part, onceKey } from "../src/keys.js";
 import type { EffectJson, JsonValue, Method } from "../src/effect.js";
 import { type ItemJson, Plan, type PlanJson } from "../src/plan.js";
 import type { Answer, Entry, Request } from "../src/protocol.js";
+import { checkAnswer } from "../src/rules.js";
 
 const ROOT = new URL("../../../../", import.meta.url);
 const ENTRIES: [string, Entry][] = [
@@ -70,7 +71,15 @@ function shape({ request, ...rest }: Answer, reads: unknown): unknown {
 }
 
 function load(name: string): unknown {
-  return JSON.parse(readFileSync(new URL(`tests/cases/${name}`, ROOT), "utf8"));
+  return JSON.parse(readFileSync(new URL(`tests/cases/${name}`, ROOT), "utf8"), (_, value: unknown) => repeated(value));
+}
+
+/** A text so many times, or a list of so many values. In those, `%` is the number of each. */
+function repeated(value: unknown): unknown {
+  if (!isObject(value) || !("times" in value && "of" in value)) return value;
+  const { times, of } = value as { times: number; of: unknown };
+  if (typeof of === "string") return of.repeat(times);
+  return Array.from({ length: times }, (_, number): unknown => JSON.parse(JSON.stringify(of).replaceAll("%", String(number))));
 }
 
 function body({ body, delivery, replace = {}, repeat = {} }: Case): Buffer {
@@ -134,3 +143,15 @@ test("effects are written as the cases say", () => {
   }
   for (const path of paths.refused) assert.throws(() => new Plan().effect("e", "d", {}, { path }), RangeError, path);
 });
+
+type Refused = { name: string; says?: string; fact?: string; reads?: KeyJson[]; plan?: Partial<PlanJson> };
+const refused = load("refused.json") as { tenant: string; cases: Refused[] };
+for (const { name, says, fact = "f", reads = [], plan = { reads } } of refused.cases) {
+  test(`${name} is ${says === undefined ? "taken" : "refused"}`, () => {
+    const answer = { request: "r-1", fact, when_condition_fails: "retry", ...plan } as Answer;
+    const check = (): void => checkAnswer(answer, refused.tenant, reads);
+    if (says === undefined) return check();
+    const isSaid = (error: Error): boolean => error instanceof assert.AssertionError && error.message.includes(says);
+    assert.throws(check, isSaid);
+  });
+}

@@ -281,7 +281,9 @@ test("a payload is what it was when it was planned", () => {
 });
 
 test("a payload that JSON would change is refused", () => {
-  for (const payload of [1n, { a: NaN }, [2 ** 53], undefined, () => 1, { a: Infinity }]) {
+  const changed = [1n, { a: NaN }, [2 ** 53], undefined, () => 1, { a: Infinity }, [undefined]];
+  const others = [new Map([["a", 1]]), { a: new Set([1]) }, new Decimal("1.10"), new Date(0)];
+  for (const payload of [...changed, ...others]) {
     assert.throws(() => new Plan().effect("e", "d", payload as never), TypeError);
   }
   assert.throws(() => new Plan().effect("e", "d", {}, { method: "GET" as never }), RangeError);

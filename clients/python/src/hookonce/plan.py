@@ -75,12 +75,12 @@ class Check:
 
     def if_absent(self: Self, attribute: str | None = None) -> Self:
         """The attribute does not exist. Without a name: the item does not exist."""
-        self._condition.append({"absent": attribute or self._key.key_attribute})
+        self._condition.append({"absent": self._key.key_attribute if attribute is None else attribute})
         return self
 
     def if_present(self: Self, attribute: str | None = None) -> Self:
         """The attribute exists. Without a name: the item exists."""
-        self._condition.append({"present": attribute or self._key.key_attribute})
+        self._condition.append({"present": self._key.key_attribute if attribute is None else attribute})
         return self
 
     def if_equals(self: Self, attribute: str, value: Value) -> Self:
@@ -128,6 +128,8 @@ class Write(Check):
         changes the version before the commit, the event is planned again. A stored version of another type counts as
         older.
         """
+        if tie not in ("write", "skip"):
+            raise ValueError("tie must be write or skip")
         if self._action == "delete":
             raise TypeError("a delete forgets the version; mark the item as deleted with an update")
         seen = items.attribute(self._key, attribute)

@@ -70,10 +70,10 @@ def _answer(rule: Handler, event: Event, items: Items) -> dict[str, object]:
         return {"ignore": True}
     if not isinstance(fact, Fact):
         raise TypeError("fact() must return what fact_of() makes, or IGNORE")
-    reads = rule.reads(event)
-    if not isinstance(reads, Iterable):
-        raise TypeError("reads() must return a list of keys")
-    reads = list(reads)
+    asked = rule.reads(event)
+    reads = list(asked) if isinstance(asked, Iterable) else [asked]
+    if not all(isinstance(key, (ItemKey, TableKey)) for key in reads):
+        raise TypeError("reads() must return a list of keys, none of them of event.once()")
     if not all(items.holds(key) for key in reads):
         return {"fact": fact.text, "reads": [key.to_json() for key in reads]}
     plan = rule.plan(event, items)

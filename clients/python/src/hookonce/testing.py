@@ -23,17 +23,8 @@ from typing import Any, Mapping, Sequence
 from .event import VERSION, Event
 from .keys import Key, identity
 from .protocol import Handler, handler
-from .values import Item, Typed, decode, encode_item
-
-
-_READS_MAX = 100
-_PARTS_MAX = 98
-_KEY_BYTES_MAX = 2_048
-_SORT_KEY_BYTES_MAX = 1_024
-_NO_KEY = (
-    "a key that no table takes: it has one or two parts, each text, a number or bytes, none of them empty or longer "
-    f"than {_KEY_BYTES_MAX} bytes ({_SORT_KEY_BYTES_MAX} for a sort key)"
-)
+from .rules import check_answer
+from .values import Item, encode_item
 
 
 @dataclass(frozen=True)
@@ -75,9 +66,9 @@ def make_event(type: str, body: object, **changes: Any) -> Event:
 def play(event: Event, rule: Handler, items: Mapping[Key, Item] | None = None) -> Played:
     """Plays both rounds, as the worker would, and returns the answer. `items` is what the tables hold.
 
-    Every round is played twice: a handler that is not pure fails here. A plan fails here, too, if the worker would refuse
-    it for what the plan alone shows. The worker checks more: sizes of items, digits, and the key schema of each
-    table.
+    Every round is played twice: a handler that is not pure fails here. An answer fails here, too, if the worker would
+    refuse it for what the answer alone shows. The worker checks more: sizes of items and effects, digits, the key schema
+    of each table, and what the route lists.
     """
     stored = {identity(key.to_json()): encode_item(item) for key, item in (items or {}).items()}
     entry = handler(rule)
@@ -92,71 +83,16 @@ def play(event: Event, rule: Handler, items: Mapping[Key, Item] | None = None) -
 
     first = ask([])
     reads: list[Mapping[str, Any]] = first.get("reads", [])
-    if len(reads) > _READS_MAX:
-        raise AssertionError(f"reads() asks for more than {_READS_MAX} items")
-    for number, key in enumerate(reads):
-        if not _fits(key["key"]):
-            raise AssertionError(f"reads[{number}] is {_NO_KEY}")
+    check_answer(first, event.tenant, [])
     answer = first
     if "reads" in first:
         answer = ask([{**key, "item": stored.get(identity(key))} for key in reads])
         if "reads" in answer or answer.get("fact", first["fact"]) != first["fact"]:
             raise AssertionError("reads() and fact() must not depend on the items")
+        check_answer(answer, event.tenant, reads)
     if "error" in answer:
         return Played(reads=reads, error=answer["error"])
     if "ignore" in answer:
         return Played(ignored=True)
     plan = {name: part for name, part in answer.items() if name not in ("request", "fact")}
-    _refuse(plan, {identity(key) for key in reads}, f"{event.tenant}#")
     return Played(fact=answer["fact"], reads=reads, plan=plan)
-
-
-def _refuse(plan: Mapping[str, Any], shown: set[str], tenant: str) -> None:
-    parts = [*plan["writes"], *plan.get("checks", [])]
-    effects = [effect["effect"] for effect in plan.get("effects", [])]
-    if len(parts) + len(effects) > _PARTS_MAX:
-        raise AssertionError(f"the plan has more than {_PARTS_MAX} writes, checks and effects")
-    if len(set(effects)) < len(effects):
-        raise AssertionError("two effects of the plan have one name")
-    named: set[str] = set()
-    for number, part in enumerate(parts):
-        key = identity(part)
-        if key in named:
-            raise AssertionError(f"part {number} of the plan names an item for the second time")
-        named.add(key)
-        if not _fits(part["key"]):
-            raise AssertionError(f"part {number} of the plan names {_NO_KEY}")
-        if isinstance(part["key"], str) and not part["key"].startswith(tenant):
-            raise AssertionError(f"part {number} of the plan names an item of another tenant: use event.item_key()")
-        if "action" not in part and not part["condition"]:
-            raise AssertionError(f"check {number - len(plan['writes'])} requires nothing")
-        if "action" in part:
-            _refuse_write(number, part, key in shown)
-
-
-def _fits(key: str | Mapping[str, Typed]) -> bool:
-    """Whether a table can have the key. Which of two parts is the sort key, only the table knows."""
-    parts = [{"S": key}] if isinstance(key, str) else list(key.values())
-    sizes = sorted(_key_bytes(part) for part in parts)
-    is_sized = all(1 <= size <= _KEY_BYTES_MAX for size in sizes)
-    return is_sized and (len(sizes) == 1 or (len(sizes) == 2 and sizes[0] <= _SORT_KEY_BYTES_MAX))
-
-
-def _key_bytes(part: Typed) -> int:
-    """The size of a part of a key. A number fits always, and another type never."""
-    value = decode(part)
-    if isinstance(value, (str, bytes)):
-        return len(value.encode() if isinstance(value, str) else value)
-    return 1 if "N" in part else 0
-
-
-def _refuse_write(number: int, write: Mapping[str, Any], shown: bool) -> None:
-    if shown and not write["condition"] and not write.get("blind"):
-        raise AssertionError(f"write {number} overwrites an item that was read: add as_seen() or blind()")
-    if "update" not in write["action"]:
-        return
-    changed = [change["remove"] if "remove" in change else next(iter(change.values()))[0] for change in write["action"]["update"]]
-    if not changed or len(set(changed)) < len(changed):
-        raise AssertionError(f"write {number} changes nothing, or one attribute twice")
-    if not {"pk"}.isdisjoint(changed) if isinstance(write["key"], str) else not write["key"].keys().isdisjoint(changed):
-        raise AssertionError(f"write {number} changes a key attribute")
