@@ -43,8 +43,9 @@ pub(super) fn circles(files: &Files, folders: &[&str]) -> Vec<String> {
     crates.values().flat_map(Crate::circles).collect()
 }
 
-/// Test targets whose files stand beside their manifest.
-const TEST_TARGETS: [&str; 2] = ["tests/adapters", "tests"];
+/// Test targets, each a crate. The longest names come first.
+const TEST_TARGETS: [&str; 5] =
+    ["shared/providers/tests/conformance", "tests/adapters", "tools/cli/tests/cli", "tools/local/tests/local", "tests"];
 
 /// The crate of a file, and the file's path there.
 fn place(path: &str) -> Option<(&str, &str)> {

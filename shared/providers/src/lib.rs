@@ -96,5 +96,5 @@ pub use scheme::draft::{SignError, UnsignedRequest};
 pub use settings::{SettingRule, Settings};
 #[cfg(feature = "tools")]
 pub use sign::SignedRequest;
-#[cfg(feature = "tools")]
+#[cfg(debug_assertions)]
 pub use work::{hashed_bytes, panics_at, parsed_bytes};

@@ -1,7 +1,7 @@
 //! How much a request makes this crate compute, in bytes that are hashed and bytes that are parsed, and a fault to
 //! plant: for tests and benches.
 
-#[cfg(feature = "tools")]
+#[cfg(debug_assertions)]
 mod counted {
     use std::cell::Cell;
 
@@ -43,8 +43,8 @@ mod counted {
     }
 }
 
-/// A deployed function counts nothing.
-#[cfg(not(feature = "tools"))]
+/// A release build counts nothing, so no deployed function does.
+#[cfg(not(debug_assertions))]
 mod counted {
     pub(crate) const fn hashed(_bytes: usize) {}
 
@@ -52,5 +52,5 @@ mod counted {
 }
 
 pub(crate) use counted::{hashed, parsed};
-#[cfg(feature = "tools")]
+#[cfg(debug_assertions)]
 pub use counted::{hashed_bytes, panics_at, parsed_bytes};

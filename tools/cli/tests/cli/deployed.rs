@@ -5,9 +5,8 @@ use std::net::TcpListener;
 
 use serde_json::json as object;
 
-use crate::audits::Tables;
 use crate::aws::{Alarm, Aws, CALLER, Interception, Request, SIGNED_IN, now, outputs_of};
-use crate::operators::Stack;
+use crate::stacks::{Stack, Tables};
 use crate::support::{Ended, Workspace, json, text, wait_until};
 
 const FILE: &str = "events/deliveries/stripe-invoice-paid.json";

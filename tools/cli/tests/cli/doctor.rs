@@ -7,9 +7,8 @@ use hookonce_runtime::index;
 use hookonce_runtime::route::{Packed, RoutePointer, pack};
 use serde_json::{Value, json as object};
 
-use crate::audits::Tables;
 use crate::aws::{Alarm, Aws, CALLER, Interception, now, outputs_of};
-use crate::operators::Stack;
+use crate::stacks::{Stack, Tables};
 use crate::support::{Ended, Workspace, json, text};
 
 /// The checks that are not well, by name.

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use serde_json::{Value, json};
 
 use crate::destinations::receiver;
-use crate::operators::summary;
+use crate::stacks::summary;
 use crate::support::{Ended, Workspace, interrupt, json as json_of};
 
 const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [

@@ -9,9 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use hookonce_runtime::body::decompress;
 use serde_json::{Value, json as object};
 
-use crate::audits::Tables;
 use crate::destinations::receiver;
-use crate::operators::{lines, summary};
+use crate::stacks::{Tables, lines, summary};
 use crate::support::{Ended, Running, Workspace, json, root, text, wait_until};
 
 /// What no one may find after a redaction.

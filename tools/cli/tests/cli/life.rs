@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 
 use serde_json::{Value, json as object};
 
-use crate::operators::Stack;
+use crate::stacks::Stack;
 use crate::support::{Ended, Workspace, json, root, text, wait_until};
 
 #[test]

@@ -28,6 +28,7 @@ mod readme;
 mod restores;
 mod routes;
 mod runbook;
+mod stacks;
 mod submits;
 mod support;
 mod terminal;

@@ -16,9 +16,8 @@ use hookonce_protocol::record::journal_shard;
 use hookonce_protocol::time::EpochMs;
 use serde_json::{Value, json as object};
 
-use crate::audits::{Tables, as_json};
 use crate::aws::{Request, now};
-use crate::operators::{Stack, summary};
+use crate::stacks::{Stack, Tables, as_json, summary};
 use crate::support::{PATIENCE, Workspace, json, text};
 
 const RECORDS: usize = 100_000;

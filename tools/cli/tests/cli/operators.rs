@@ -5,71 +5,8 @@ use std::process::Output;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json as object};
 
-use crate::audits::Tables;
-use crate::support::{Running, Workspace, interrupt, json, root, text, wait_until};
-
-/// A running stack with some records of the payments handler.
-pub(crate) struct Stack {
-    pub(crate) workspace: Workspace,
-    _running: Running,
-}
-
-/// The JSON lines on a command's standard output.
-pub(crate) fn lines(output: &Output) -> Vec<Value> {
-    let all = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
-    all.map(|line| line.unwrap_or_else(|error| panic!("{error} in {}", text(output)))).collect()
-}
-
-pub(crate) fn summary(output: &Output) -> Value {
-    lines(output).pop().unwrap_or_else(|| panic!("{}", text(output)))["summary"].clone()
-}
-
-impl Stack {
-    /// `sound` invoices that are applied, and `broken` ones that no handler can read and that are dead.
-    pub(crate) fn with(sound: usize, broken: usize) -> Self {
-        let workspace = Workspace::new();
-        let running = workspace.dev(&["dev", "--port", "0"]);
-        let stack = Self { workspace, _running: running };
-        for index in 0..sound + broken {
-            let sent = stack.deliver(index, index < sound);
-            assert!(sent.status.success(), "{}", text(&sent));
-        }
-        stack.wait_for("APPLIED", sound);
-        stack.wait_for("DEAD", broken);
-        stack
-    }
-
-    /// Delivers an invoice of its own. No handler can read one that is not sound.
-    pub(crate) fn deliver(&self, index: usize, sound: bool) -> Output {
-        let sample = std::fs::read(root().join("events/deliveries/stripe-invoice-paid.json")).unwrap();
-        let mut event: Value = serde_json::from_slice(&sample).unwrap();
-        event["id"] = object!(format!("evt_{index}"));
-        event["data"]["object"]["id"] = object!(format!("in_{index}"));
-        if !sound {
-            event["data"]["object"]["amount_paid"] = object!("much");
-        }
-        let file = self.workspace.write("event.json", event.to_string().as_bytes());
-        self.workspace.run(&["send", "--provider", "stripe", "--file", &file])
-    }
-
-    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        self.workspace.run(arguments)
-    }
-
-    /// The records of a state. They came within the hour, so the rest of the day is not read.
-    pub(crate) fn list(&self, state: &str) -> Vec<Value> {
-        let listed = json(&self.run(&["list", "--state", state, "--since", "1h", "--limit", "1000", "--json"]));
-        listed.as_array().unwrap().clone()
-    }
-
-    pub(crate) fn wait_for(&self, state: &str, count: usize) {
-        wait_until(&format!("{count} records are {state}"), || self.list(state).len() == count);
-    }
-
-    pub(crate) fn show(&self, key: &str) -> Value {
-        json(&self.run(&["show", "stripe", key, "--json"]))
-    }
-}
+use crate::stacks::{Stack, Tables, lines, summary};
+use crate::support::{Workspace, interrupt, json, root, text, wait_until};
 
 #[test]
 fn a_dry_run_says_what_would_happen_and_changes_nothing() {

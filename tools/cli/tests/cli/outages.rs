@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use hookonce_local::clients;
 use serde_json::{Value, json as object};
 
-use crate::audits::Tables;
 use crate::forwards::{MARKER, WHY, message_holds, places_of_the_marker};
+use crate::stacks::Tables;
 use crate::support::{Running, Workspace, interrupt, json, root, text, wait_until};
 
 #[derive(Default)]

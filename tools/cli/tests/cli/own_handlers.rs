@@ -7,9 +7,8 @@ use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;
 use serde_json::{Value, json};
 
-use crate::audits::Tables;
-use crate::operators::summary;
 use crate::poison::serve;
+use crate::stacks::{Tables, summary};
 use crate::support::{Ended, Running, Workspace, json as parsed, text, wait_until};
 
 const RUNTIME: &str = include_str!("../../../local/tests/local/runtime.bash");

@@ -9,7 +9,7 @@ use hookonce_runtime::index::{IdShard, parameter, shard};
 use serde_json::{Value, json as object};
 
 use crate::aws::{Account, Aws, Interception, now, outputs_of, written_by_the_template};
-use crate::operators::Stack;
+use crate::stacks::Stack;
 use crate::support::{Ended, Workspace, interrupt, json, send_interrupt, text, wait_until};
 use crate::terminal::signature;
 
@@ -505,7 +505,7 @@ fn a_rotation_is_finished_when_the_older_secret_is_silent() {
     };
     age(86_400 + 400);
     // The delivery of this stack was verified by the newest secret.
-    let tables = crate::audits::Tables::of(&local);
+    let tables = crate::stacks::Tables::of(&local);
     tables.set_number(&tables.inbox, "in#stripe#evt_0", "secret_index", 1);
     refused(1, "a delivery used an older secret at");
     tables.set_number(&tables.inbox, "in#stripe#evt_0", "secret_index", 0);

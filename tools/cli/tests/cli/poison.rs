@@ -10,9 +10,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json as object};
 
-use crate::audits::Tables;
 use crate::aws::Request;
-use crate::operators::{lines, summary};
+use crate::stacks::{Tables, lines, summary};
 use crate::support::{Ended, Running, Workspace, interrupt, json, root, text, wait_until};
 
 const EVENTS: usize = 500;

@@ -4,9 +4,8 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::audits::Tables;
 use crate::aws::{Aws, now, outputs_of};
-use crate::operators::{Stack, summary};
+use crate::stacks::{Stack, Tables, summary};
 use crate::support::{Ended, json, text, wait_until};
 
 /// A stack, and copies of its tables as they were earlier.

@@ -6,9 +6,8 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::audits::Tables;
 use crate::aws::{Aws, outputs_of};
-use crate::operators::Stack;
+use crate::stacks::{Stack, Tables};
 use crate::support::{root, text};
 use crate::terminal::signature;
 
