@@ -15,7 +15,7 @@ use hookonce_protocol::worker::{Settled, Worker};
 use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::batch::BatchResponse;
 use hookonce_runtime::body::compress;
-use hookonce_runtime::drive::{Carry, Remote, drive};
+use hookonce_runtime::drive::{Carry, StoreAndQueue, drive};
 use hookonce_runtime::port::Queue as _;
 use serde_json::json;
 
@@ -59,7 +59,7 @@ impl Carry for Asking<'_> {
     async fn carry(&self, call: Call) -> Reply {
         match call {
             Call::Plan(record) => Reply::Planned(Planned::Plan(Box::new(self.plan(&record)))),
-            call => Remote { store: self.store, queue: self.queue }.carry(call).await,
+            call => StoreAndQueue { store: self.store, queue: self.queue }.carry(call).await,
         }
     }
 }

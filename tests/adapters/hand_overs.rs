@@ -6,7 +6,7 @@ use hookonce_protocol::destination::{Called, Delivery};
 use hookonce_protocol::effect::Method;
 use hookonce_runtime::aws::AccountCaller;
 use hookonce_runtime::body::compress;
-use hookonce_runtime::destination::{Answer, Caller as _, Destination, HttpCaller, MESSAGE_BYTES_MAX};
+use hookonce_runtime::destination::{CalleeAnswer, Caller as _, Destination, HttpCaller, MESSAGE_BYTES_MAX};
 use serde_json::{Value, json};
 
 use super::account::no_credentials;
@@ -193,21 +193,26 @@ async fn an_attempt_tells_what_the_service_said_and_under_which_id_it_took_the_c
             .with_header("x-amzn-requestid", "r-1")
             .with_header("x-amzn-errortype", "Gone:")
     };
-    let gone = |message: Option<String>| Answer { message, code: text("Gone"), id: text("r-1"), ..Answer::of(404) };
+    let gone = |message: Option<String>| CalleeAnswer {
+        message,
+        code: text("Gone"),
+        id: text("r-1"),
+        ..CalleeAnswer::of(404)
+    };
     for (destination, reaction, called, answer) in [
-        (&queue, TAKEN.into(), Called::Done { status: None }, Answer { id: text("1"), ..Answer::of(200) }),
+        (&queue, TAKEN.into(), Called::Done { status: None }, CalleeAnswer { id: text("1"), ..CalleeAnswer::of(200) }),
         (
             &queue,
             error(400, &format!("{SERVICE}#QueueDoesNotExist")),
             NOT_DONE,
-            Answer { code: text("QueueDoesNotExist"), message: text("a message"), ..Answer::of(400) },
+            CalleeAnswer { code: text("QueueDoesNotExist"), message: text("a message"), ..CalleeAnswer::of(400) },
         ),
-        (&queue, (200, "<html>").into(), UNCLEAR, Answer::of(200)),
+        (&queue, (200, "<html>").into(), UNCLEAR, CalleeAnswer::of(200)),
         (
             &function,
             Reaction::Answer(HttpMessage::reply(("202 -", "")).with_header("x-amzn-requestid", "r-1")),
             Called::Done { status: Some(202) },
-            Answer { id: text("r-1"), ..Answer::of(202) },
+            CalleeAnswer { id: text("r-1"), ..CalleeAnswer::of(202) },
         ),
         (&function, Reaction::Answer(named("404 -", r#"{"Message": "no"}"#)), NOT_DONE, gone(text("no"))),
         (&function, Reaction::Answer(named("404 -", "<html>")), NOT_DONE, gone(None)),

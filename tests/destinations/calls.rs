@@ -14,7 +14,7 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
 use hookonce_providers::StandardSecret;
 use hookonce_runtime::body;
-use hookonce_runtime::destination::{Answer, Caller, Destination, Guarded, HttpCaller};
+use hookonce_runtime::destination::{CalleeAnswer, Caller, Destination, Guarded, HttpCaller};
 use hookonce_runtime::rest::{FAILURES_MAX, REST_MIN, REST_PER_FAILURE, REST_SPREAD};
 use serde_json::{Value, json};
 
@@ -325,7 +325,7 @@ async fn a_call_without_an_answer_has_a_cause() {
         assert_eq!((attempt.answer.unwrap_err().word(), attempt.sent), (cause, sent), "{url}");
     }
     let attempt = caller.attempt(&at(&plain.url(""), &json!({})), &delivery(), MOMENT).await;
-    assert_eq!((attempt.called, attempt.answer.unwrap(), attempt.sent), (done(200), Answer::of(200), true));
+    assert_eq!((attempt.called, attempt.answer.unwrap(), attempt.sent), (done(200), CalleeAnswer::of(200), true));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hookonce_protocol::call::{Call, HandlerPlan, Machine as _, Next, Planned, Reply, Signal};
-use hookonce_protocol::check::{CHANGES_MAX, CLAUSES_MAX, Fault, PlanError, Scope};
+use hookonce_protocol::check::{CHANGES_MAX, CLAUSES_MAX, PlanError, PlanFault, Scope};
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::effect::{EFFECT_PATH_BYTES_MAX, Effect, Method};
 use hookonce_protocol::item::{ITEM_BYTES_MAX, Item, Number, Value, size_bytes};
@@ -98,9 +98,9 @@ fn a_plan_is_checked_before_it_is_committed() {
     assert_eq!(check(&many(PLAN_WRITES_MAX + 1)), Err(PlanError::TooManyWrites));
     assert_eq!(check(&checked(many(PLAN_WRITES_MAX - 1), "x")), Ok(()));
     assert_eq!(check(&checked(many(PLAN_WRITES_MAX), "x")), Err(PlanError::TooManyWrites), "a check is one of them");
-    let twice = PlanError::Write { index: 2, table: None, fault: Fault::ItemTwice };
+    let twice = PlanError::Write { index: 2, table: None, fault: PlanFault::ItemTwice };
     assert_eq!(check(&many(2).with(create("item-1"))), Err(twice));
-    let twice = PlanError::Check { index: 0, table: None, fault: Fault::ItemTwice };
+    let twice = PlanError::Check { index: 0, table: None, fault: PlanFault::ItemTwice };
     assert_eq!(check(&checked(many(2), "item-1")), Err(twice), "what is written cannot be checked too");
     let heavy = |bytes: usize| Item::from([("a".to_owned(), Value::Bytes(vec![0; bytes]))]);
     // The key, the attribute's name, and the condition's.
@@ -191,7 +191,7 @@ fn what_was_seen_is_not_overwritten_unawares() {
         check(&plan_of(json!({ "writes": [], "checks": [{ "key": "e#item#seen", "condition": condition }] })))
     };
     assert_eq!(check_of(json!([{ "present": "pk" }])), Ok(()));
-    let nothing = PlanError::Check { index: 0, table: None, fault: Fault::NoCondition };
+    let nothing = PlanError::Check { index: 0, table: None, fault: PlanFault::NoCondition };
     assert_eq!(check_of(json!([])), Err(nothing));
 }
 

@@ -5,7 +5,7 @@ mod start;
 
 use hookonce_protocol::call::Signal;
 use hookonce_protocol::dead_letter::DeadLetterOutcome;
-use hookonce_protocol::relay::Report;
+use hookonce_protocol::relay::RunReport;
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::batch::{Batch, BatchResponse};
@@ -100,7 +100,7 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
 }
 
 /// Counts what was due, what was sent of it, and how old the oldest was.
-fn count(counts: &mut Counts, run: &Driven<Report>, [due, sent, age]: [&'static str; 3]) {
+fn count(counts: &mut Counts, run: &Driven<RunReport>, [due, sent, age]: [&'static str; 3]) {
     let report = &run.output;
     counts.signals(&run.signals);
     counts.add(due, report.due);

@@ -1,6 +1,6 @@
 //! Responses to the caller: fixed codes, with no detail that would help a forger.
 
-use hookonce_protocol::ingress::Answer;
+use hookonce_protocol::ingress::IngressAnswer;
 use hookonce_protocol::key::RecordKey;
 use hookonce_providers::{AnswerBody, Answers, HandshakeAnswer, Refusal, RetryPlease};
 use serde_json::json;
@@ -108,17 +108,17 @@ impl Denial {
 }
 
 /// The response to a delivery, in the format that its provider expects.
-pub fn delivered(answer: Answer, key: &RecordKey, answers: &Answers) -> Outbound {
+pub fn delivered(answer: IngressAnswer, key: &RecordKey, answers: &Answers) -> Outbound {
     let (wanted, status) = match answer {
-        Answer::Accepted(_) => (&answers.accepted, "accepted"),
-        Answer::Duplicate(_) => (&answers.duplicate, "duplicate"),
-        Answer::RetryPlease => return Denial::StoreUnavailable(answers.retry_please).outbound(),
+        IngressAnswer::Accepted(_) => (&answers.accepted, "accepted"),
+        IngressAnswer::Duplicate(_) => (&answers.duplicate, "duplicate"),
+        IngressAnswer::RetryPlease => return Denial::StoreUnavailable(answers.retry_please).outbound(),
     };
     report(wanted, status, key.parts().1)
 }
 
 /// A success in the format that its provider expects.
-pub fn report(wanted: &hookonce_providers::Answer, status: &str, id: &str) -> Outbound {
+pub fn report(wanted: &hookonce_providers::ProviderAnswer, status: &str, id: &str) -> Outbound {
     match &wanted.body {
         AnswerBody::Report => Outbound::json(wanted.status, &json!({ "status": status, "id": id })),
         AnswerBody::Empty => Outbound::empty(wanted.status),

@@ -19,7 +19,7 @@ use answer::Denial;
 use error_reporter::Report;
 use gateway::{Inbound, Malformed, Outbound};
 use hookonce_protocol::call::Signal;
-use hookonce_protocol::ingress::Answer;
+use hookonce_protocol::ingress::IngressAnswer;
 use hookonce_protocol::key::{EndpointId, RecordKey, Tenant};
 use hookonce_providers::{
     Fallback, Fingerprint, HandshakeAnswer, Keyring, Received, Refusal, Request, VerifiedDelivery,
@@ -265,18 +265,18 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         let other_body = ingested.driven.signals.iter().any(|signal| matches!(signal, Signal::BodyMismatch(_)));
         let answers = endpoint.provider.answers();
         match ingested.driven.output {
-            Answer::Accepted(_) => {
+            IngressAnswer::Accepted(_) => {
                 counts.add("delivery_accepted", 1);
                 self.count_fallbacks(endpoint, delivery, &ingested.key);
             }
-            Answer::Duplicate(_) => counts.add("delivery_duplicate", 1),
-            Answer::RetryPlease => return Err(Denial::StoreUnavailable(answers.retry_please)),
+            IngressAnswer::Duplicate(_) => counts.add("delivery_duplicate", 1),
+            IngressAnswer::RetryPlease => return Err(Denial::StoreUnavailable(answers.retry_please)),
         }
         tracing::info!(
             endpoint.id = %endpoint.id,
             record.key = %ingested.key,
             secret.index = delivery.secret_index(),
-            duplicate = matches!(ingested.driven.output, Answer::Duplicate(_)),
+            duplicate = matches!(ingested.driven.output, IngressAnswer::Duplicate(_)),
             other_body,
             "delivery acknowledged"
         );

@@ -66,7 +66,7 @@ pub enum PlanError {
         /// Its user table.
         table: Option<TableAlias>,
         /// What is wrong with it.
-        fault: Fault,
+        fault: PlanFault,
     },
     /// A check.
     #[error("checks[{index}]{}: {fault}", of(*.table))]
@@ -76,7 +76,7 @@ pub enum PlanError {
         /// Its user table.
         table: Option<TableAlias>,
         /// What is wrong with it.
-        fault: Fault,
+        fault: PlanFault,
     },
     /// An effect.
     #[error("effects[{index}]: {fault}")]
@@ -114,7 +114,7 @@ fn of(table: Option<TableAlias>) -> String {
 
 /// What is wrong with a write or a check.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
-pub enum Fault {
+pub enum PlanFault {
     /// The item itself.
     #[error(transparent)]
     Place(#[from] PlaceFault),
@@ -207,7 +207,7 @@ impl Plan {
             let item = write.item();
             let unguarded = write.condition.0.is_empty() && !write.blind && scope.shown.contains(&item);
             let checked = check_item(&item, tenant, scope, &mut seen)
-                .and(if unguarded { Err(Fault::Unguarded) } else { Ok(()) })
+                .and(if unguarded { Err(PlanFault::Unguarded) } else { Ok(()) })
                 .and(check_version(write))
                 .and_then(|()| check_condition(&write.condition))
                 .and_then(|()| check_action(&write.key, &write.action));
@@ -216,7 +216,7 @@ impl Plan {
         }
         for (index, check) in self.checks.iter().enumerate() {
             let checked = check_item(&check.item(), tenant, scope, &mut seen)
-                .and(if check.condition.0.is_empty() { Err(Fault::NoCondition) } else { Ok(()) })
+                .and(if check.condition.0.is_empty() { Err(PlanFault::NoCondition) } else { Ok(()) })
                 .and_then(|()| check_condition(&check.condition));
             checked.map_err(|fault| PlanError::Check { index, table: check.table, fault })?;
             bytes = bytes.saturating_add(check.key.size_bytes() + condition_bytes(&check.condition));
@@ -257,28 +257,28 @@ fn check_effects(effects: &[EffectDraft], scope: &Scope) -> Result<usize, PlanEr
     Ok(bytes)
 }
 
-fn check_item(item: &ItemRef, tenant: &Tenant, scope: &Scope, seen: &mut BTreeSet<ItemRef>) -> Result<(), Fault> {
+fn check_item(item: &ItemRef, tenant: &Tenant, scope: &Scope, seen: &mut BTreeSet<ItemRef>) -> Result<(), PlanFault> {
     item.check(tenant, &scope.tables)?;
-    if seen.insert(item.clone()) { Ok(()) } else { Err(Fault::ItemTwice) }
+    if seen.insert(item.clone()) { Ok(()) } else { Err(PlanFault::ItemTwice) }
 }
 
-fn check_version(write: &DomainWrite) -> Result<(), Fault> {
+fn check_version(write: &DomainWrite) -> Result<(), PlanFault> {
     match &write.version_fault {
         None => Ok(()),
-        Some(VersionFault::Contradicted(name)) => Err(Fault::AttributeTwice(name.as_ref().into())),
-        Some(VersionFault::Forgotten) => Err(Fault::VersionForgotten),
+        Some(VersionFault::Contradicted(name)) => Err(PlanFault::AttributeTwice(name.as_ref().into())),
+        Some(VersionFault::Forgotten) => Err(PlanFault::VersionForgotten),
     }
 }
 
-fn check_condition(condition: &Condition) -> Result<(), Fault> {
+fn check_condition(condition: &Condition) -> Result<(), PlanFault> {
     let alternatives = condition.0.iter().map(|clause| clause.values().len()).sum::<usize>();
     if condition.0.len() > CLAUSES_MAX || alternatives > ALTERNATIVES_MAX {
-        return Err(Fault::ConditionTooLong);
+        return Err(PlanFault::ConditionTooLong);
     }
     for clause in &condition.0 {
         check_name(clause.attribute())?;
         if matches!(clause, Clause::OneOf(_, values) if values.is_empty()) {
-            return Err(Fault::NoAlternative(clause.attribute().into()));
+            return Err(PlanFault::NoAlternative(clause.attribute().into()));
         }
         for value in clause.values() {
             check_value(clause.attribute(), value)?;
@@ -287,7 +287,7 @@ fn check_condition(condition: &Condition) -> Result<(), Fault> {
     Ok(())
 }
 
-fn check_action(key: &Key, action: &Action) -> Result<(), Fault> {
+fn check_action(key: &Key, action: &Action) -> Result<(), PlanFault> {
     match action {
         Action::Put(item) => {
             let stored = key.stored();
@@ -295,32 +295,32 @@ fn check_action(key: &Key, action: &Action) -> Result<(), Fault> {
                 check_name(name)?;
                 check_value(name, value)?;
                 if stored.get(name).is_some_and(|part| part != value) {
-                    return Err(Fault::KeyChanged(name.as_str().into()));
+                    return Err(PlanFault::KeyChanged(name.as_str().into()));
                 }
             }
         }
         Action::Update(changes) => check_changes(key, changes)?,
         Action::Delete | Action::Check => {}
     }
-    if action_bytes(key, action) > ITEM_BYTES_MAX { Err(Fault::ItemTooLarge) } else { Ok(()) }
+    if action_bytes(key, action) > ITEM_BYTES_MAX { Err(PlanFault::ItemTooLarge) } else { Ok(()) }
 }
 
-fn check_changes(key: &Key, changes: &[Change]) -> Result<(), Fault> {
+fn check_changes(key: &Key, changes: &[Change]) -> Result<(), PlanFault> {
     if changes.is_empty() {
-        return Err(Fault::NoChange);
+        return Err(PlanFault::NoChange);
     }
     if changes.len() > CHANGES_MAX {
-        return Err(Fault::UpdateTooLong);
+        return Err(PlanFault::UpdateTooLong);
     }
     let mut changed = BTreeSet::new();
     for change in changes {
         let name = change.attribute();
         check_name(name)?;
         if key.has(name) {
-            return Err(Fault::KeyChanged(name.into()));
+            return Err(PlanFault::KeyChanged(name.into()));
         }
         if !changed.insert(name) {
-            return Err(Fault::AttributeTwice(name.into()));
+            return Err(PlanFault::AttributeTwice(name.into()));
         }
         if let Some(value) = change.value() {
             check_value(name, value)?;
@@ -329,12 +329,12 @@ fn check_changes(key: &Key, changes: &[Change]) -> Result<(), Fault> {
     Ok(())
 }
 
-fn check_name(name: &str) -> Result<(), Fault> {
-    if is_attribute_name(name) { Ok(()) } else { Err(Fault::Name) }
+fn check_name(name: &str) -> Result<(), PlanFault> {
+    if is_attribute_name(name) { Ok(()) } else { Err(PlanFault::Name) }
 }
 
-fn check_value(name: &str, value: &Value) -> Result<(), Fault> {
-    value.fault().map_or(Ok(()), |fault| Err(Fault::Value(name.into(), fault)))
+fn check_value(name: &str, value: &Value) -> Result<(), PlanFault> {
+    value.fault().map_or(Ok(()), |fault| Err(PlanFault::Value(name.into(), fault)))
 }
 
 /// The size of the item that a put leaves, and the least size of the one that an update leaves, in bytes.

@@ -55,7 +55,7 @@ pub struct Durable(());
 
 /// The answer to the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Answer {
+pub enum IngressAnswer {
     /// This delivery was accepted as the first.
     Accepted(Durable),
     /// The delivery is a duplicate.
@@ -132,12 +132,12 @@ pub(crate) fn has_other_body(claim: &Record, old: &Record) -> bool {
 
 impl Ingress {
     /// Starts with the claim. The queue accepts a message of at most `message_bytes_max` bytes.
-    pub fn start(claim: Claim, rules: Rules, message_bytes_max: usize, timing: Timing) -> Step<Self, Answer> {
+    pub fn start(claim: Claim, rules: Rules, message_bytes_max: usize, timing: Timing) -> Step<Self, IngressAnswer> {
         let (claim, state) = (Box::new(claim), State::Claiming { again: false });
         Self { claim, rules, message_bytes_max, timing, state }.claim(false)
     }
 
-    fn call(mut self, state: State, call: Call) -> Step<Self, Answer> {
+    fn call(mut self, state: State, call: Call) -> Step<Self, IngressAnswer> {
         self.state = state;
         Step::call(self, call)
     }
@@ -147,37 +147,37 @@ impl Ingress {
         self.claim.record(&self.timing, self.claim.received_at)
     }
 
-    fn claim(self, again: bool) -> Step<Self, Answer> {
+    fn claim(self, again: bool) -> Step<Self, IngressAnswer> {
         let write = claim_write(&self.record());
         self.call(State::Claiming { again }, Call::Write(write))
     }
 
-    fn hint(self) -> Step<Self, Answer> {
+    fn hint(self) -> Step<Self, IngressAnswer> {
         let message = Message::Ref { pk: self.claim.pk.clone() };
         self.call(State::Hinting, Call::Send(message))
     }
 
     /// The claim found an item. The item is durable, whatever its state.
-    fn found(self, found: Found, moment: Moment) -> Step<Self, Answer> {
+    fn found(self, found: Found, moment: Moment) -> Step<Self, IngressAnswer> {
         match found {
             Found::Record(old) if old.claim_id == self.claim.claim_id => match old.status {
                 Status::Pending => self.hint().signal(Signal::OwnRetry),
                 Status::Processed | Status::Dead | Status::Discarded => {
-                    Step::done(Answer::Accepted(Durable(()))).signal(Signal::OwnRetry)
+                    Step::done(IngressAnswer::Accepted(Durable(()))).signal(Signal::OwnRetry)
                 }
             },
             Found::Record(old) => self.lost(&old, moment),
-            Found::Unreadable(_) => Step::done(Answer::Duplicate(Durable(()))).signal(Signal::UnknownVersion),
+            Found::Unreadable(_) => Step::done(IngressAnswer::Duplicate(Durable(()))).signal(Signal::UnknownVersion),
             Found::Nothing => self.check(false),
         }
     }
 
-    fn check(self, again: bool) -> Step<Self, Answer> {
+    fn check(self, again: bool) -> Step<Self, IngressAnswer> {
         let key = self.claim.pk.clone();
         self.call(State::Checking { again }, Call::Read(key))
     }
 
-    fn lost(self, old: &Record, moment: Moment) -> Step<Self, Answer> {
+    fn lost(self, old: &Record, moment: Moment) -> Step<Self, IngressAnswer> {
         let mismatch = old.body_sha256 != self.claim.body_sha256;
         match (mismatch, self.rules.on_body_mismatch) {
             (true, OnBodyMismatch::Quarantine) => {
@@ -191,7 +191,7 @@ impl Ingress {
 
     /// Counts the duplicate. A sum cannot show who added to it, so the write also names its request: a repetition that
     /// finds that name does not count again. Between two other duplicates, it may.
-    fn count(self, old: &Record, moment: Moment) -> Step<Self, Answer> {
+    fn count(self, old: &Record, moment: Moment) -> Step<Self, IngressAnswer> {
         let me = self.claim.claim_id.0.as_str();
         let write = Write {
             purpose: Purpose::CountDuplicate,
@@ -211,7 +211,7 @@ impl Ingress {
         self.call(State::Counting, Call::WriteBestEffort(write))
     }
 
-    fn mark_due(self, moment: Moment) -> Step<Self, Answer> {
+    fn mark_due(self, moment: Moment) -> Step<Self, IngressAnswer> {
         let guard = Guard { status: Status::Pending, claim_id: self.claim.claim_id.clone(), generation: 0, retries: 0 };
         let mine = self.record().due.map_or(moment.now, |due| due.at);
         let write = Write {
@@ -224,26 +224,26 @@ impl Ingress {
         self.call(State::MarkingDue, Call::WriteBestEffort(write)).signal(Signal::HintFailed)
     }
 
-    fn outage(self) -> Step<Self, Answer> {
+    fn outage(self) -> Step<Self, IngressAnswer> {
         match self.rules.on_store_outage {
-            OnStoreOutage::Reject => Step::done(Answer::RetryPlease),
+            OnStoreOutage::Reject => Step::done(IngressAnswer::RetryPlease),
             OnStoreOutage::Enqueue => self.enqueue(),
         }
     }
 
-    fn enqueue(self) -> Step<Self, Answer> {
+    fn enqueue(self) -> Step<Self, IngressAnswer> {
         let message = Message::Full(self.claim.clone());
         if message.encode().len() > self.message_bytes_max {
-            return Step::done(Answer::RetryPlease);
+            return Step::done(IngressAnswer::RetryPlease);
         }
         self.call(State::Enqueueing, Call::Send(message))
     }
 }
 
 impl Machine for Ingress {
-    type Output = Answer;
+    type Output = IngressAnswer;
 
-    fn step(self, reply: Reply, moment: Moment) -> Step<Self, Answer> {
+    fn step(self, reply: Reply, moment: Moment) -> Step<Self, IngressAnswer> {
         match self.state {
             State::Claiming { again } => match reply.written() {
                 Written::Applied => self.hint(),
@@ -253,7 +253,7 @@ impl Machine for Ingress {
                 Written::Unavailable => self.outage(),
                 // Nothing durable can come of it, neither here nor out of a message. A corrected release may still
                 // take the provider's retry.
-                Written::Invalid => Step::done(Answer::RetryPlease).signal(Signal::WriteInvalid),
+                Written::Invalid => Step::done(IngressAnswer::RetryPlease).signal(Signal::WriteInvalid),
             },
             State::Checking { again } => match reply.read() {
                 Ok(Found::Nothing) if again => self.claim(true),
@@ -261,25 +261,25 @@ impl Machine for Ingress {
                 Ok(found) => self.found(found, moment),
             },
             State::Hinting => match reply.sent() {
-                Ok(()) => Step::done(Answer::Accepted(Durable(()))),
+                Ok(()) => Step::done(IngressAnswer::Accepted(Durable(()))),
                 Err(_) => self.mark_due(moment),
             },
-            State::MarkingDue => Step::done(Answer::Accepted(Durable(()))),
-            State::Counting => Step::done(Answer::Duplicate(Durable(()))),
+            State::MarkingDue => Step::done(IngressAnswer::Accepted(Durable(()))),
+            State::Counting => Step::done(IngressAnswer::Duplicate(Durable(()))),
             // The other body is acknowledged, so it must be durable. If that is unknown, the provider's retry comes
             // back here.
             State::Quarantining => match reply.written() {
                 Written::Applied => {
                     let died = Signal::RecordDead { key: self.claim.pk.alternate(), reason: DeadReason::IdCollision };
-                    Step::done(Answer::Duplicate(Durable(()))).signal(died)
+                    Step::done(IngressAnswer::Duplicate(Durable(()))).signal(died)
                 }
-                Written::ConditionFailed(_) => Step::done(Answer::Duplicate(Durable(()))),
-                Written::Invalid => Step::done(Answer::RetryPlease).signal(Signal::WriteInvalid),
-                Written::TransactionConflict | Written::Unavailable => Step::done(Answer::RetryPlease),
+                Written::ConditionFailed(_) => Step::done(IngressAnswer::Duplicate(Durable(()))),
+                Written::Invalid => Step::done(IngressAnswer::RetryPlease).signal(Signal::WriteInvalid),
+                Written::TransactionConflict | Written::Unavailable => Step::done(IngressAnswer::RetryPlease),
             },
             State::Enqueueing => match reply.sent() {
-                Ok(()) => Step::done(Answer::Accepted(Durable(()))).signal(Signal::FailOpen),
-                Err(_) => Step::done(Answer::RetryPlease),
+                Ok(()) => Step::done(IngressAnswer::Accepted(Durable(()))).signal(Signal::FailOpen),
+                Err(_) => Step::done(IngressAnswer::RetryPlease),
             },
         }
     }

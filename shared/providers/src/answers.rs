@@ -9,9 +9,9 @@ use crate::limits::RETRY_AFTER_SECONDS_MAX;
 #[serde(deny_unknown_fields, default)]
 pub struct Answers {
     /// A delivery was stored.
-    pub accepted: Answer,
+    pub accepted: ProviderAnswer,
     /// A delivery had been stored before; for the provider this is success, too.
-    pub duplicate: Answer,
+    pub duplicate: ProviderAnswer,
     /// Asks the provider to retry.
     pub retry_please: RetryPlease,
 }
@@ -29,7 +29,7 @@ pub struct RetryPlease {
 /// One answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Answer {
+pub struct ProviderAnswer {
     /// A 2xx status.
     pub status: u16,
     /// The body.
@@ -55,7 +55,7 @@ impl Default for RetryPlease {
     }
 }
 
-impl Default for Answer {
+impl Default for ProviderAnswer {
     fn default() -> Self {
         Self { status: 200, body: AnswerBody::Report }
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::{Serialize, Serializer};
 
-use crate::answers::{Answer, AnswerBody, Answers};
+use crate::answers::{AnswerBody, Answers, ProviderAnswer};
 use crate::catalog::Catalog;
 use crate::coverage::Coverage;
 use crate::facts::SourceKind;
@@ -190,7 +190,7 @@ fn answers(answers: &Answers) -> String {
     )
 }
 
-fn answer(answer: &Answer) -> String {
+fn answer(answer: &ProviderAnswer) -> String {
     match &answer.body {
         AnswerBody::Report => answer.status.to_string(),
         AnswerBody::Empty => format!("{} without a body", answer.status),

@@ -68,7 +68,7 @@ mod split;
 mod template;
 mod work;
 
-pub use answers::{Answer, AnswerBody, Answers, RetryPlease};
+pub use answers::{AnswerBody, Answers, ProviderAnswer, RetryPlease};
 #[cfg(feature = "tools")]
 pub use captured::{CapturedRequest, CapturedRequestError};
 pub use catalog::{Catalog, CatalogError};

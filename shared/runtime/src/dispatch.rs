@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::ambient::Ambient;
 use crate::destination::{Caller, Destination, DestinationLookupError, DestinationSource, Destinations, TURN_MAX};
-use crate::drive::{Carry, Remote, drive_and_tell, duration};
+use crate::drive::{Carry, StoreAndQueue, drive_and_tell, duration};
 use crate::port::{Queue, Store};
 use crate::process::{DEADLINE_MARGIN, Processed, Received, batch_end, hide, isolated};
 
@@ -132,7 +132,7 @@ impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> Carry for OneEffect<'
         match call {
             Call::Terms(id) => Reply::Terms(self.terms(&id).await),
             Call::Deliver(delivery) => Reply::Called(self.deliver(&delivery).await),
-            call => Remote { store: &self.parts.store, queue: &self.parts.queue }.carry(call).await,
+            call => StoreAndQueue { store: &self.parts.store, queue: &self.parts.queue }.carry(call).await,
         }
     }
 }

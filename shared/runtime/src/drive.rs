@@ -63,14 +63,14 @@ pub async fn drive_and_tell<M: Machine>(
 
 /// Carries out calls to the store and the queue.
 #[derive(Debug)]
-pub struct Remote<'a, S, Q> {
+pub struct StoreAndQueue<'a, S, Q> {
     /// The store.
     pub store: &'a S,
     /// The queue.
     pub queue: &'a Q,
 }
 
-impl<S: Store, Q: Queue> Carry for Remote<'_, S, Q> {
+impl<S: Store, Q: Queue> Carry for StoreAndQueue<'_, S, Q> {
     async fn carry(&self, call: Call) -> Reply {
         match call {
             Call::Write(write) => Reply::Written(self.store.write(&write).await),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hookonce_protocol::claim::Claim;
-use hookonce_protocol::ingress::{Answer, Ingress, OnBodyMismatch};
+use hookonce_protocol::ingress::{Ingress, IngressAnswer, OnBodyMismatch};
 use hookonce_protocol::item::{ITEM_BYTES_MAX, size_bytes};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::{Record, attribute};
@@ -14,7 +14,7 @@ use crate::ambient::Ambient;
 use crate::body::{self, BodyError};
 use crate::config::MESSAGE_BYTES_MAX;
 use crate::deadline::{Deadline, UntilDeadline};
-use crate::drive::{Driven, Remote, drive, duration};
+use crate::drive::{Driven, StoreAndQueue, drive, duration};
 use crate::endpoint::Endpoint;
 use crate::port::{Queue, Store};
 
@@ -63,7 +63,7 @@ pub struct Ingested {
     /// The key of the record.
     pub key: RecordKey,
     /// The answer, with the signals.
-    pub driven: Driven<Answer>,
+    pub driven: Driven<IngressAnswer>,
 }
 
 impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
@@ -80,7 +80,7 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
         let claim = self.claim(endpoint, delivery)?;
         let key = claim.pk.clone();
         let first = Ingress::start(claim, endpoint.rules, self.message_bytes_max, self.timing);
-        let remote = Remote { store: &self.store, queue: &self.queue };
+        let remote = StoreAndQueue { store: &self.store, queue: &self.queue };
         let best_effort = duration(self.timing.best_effort_timeout);
         let driven = drive(first, &UntilDeadline { carrier: &remote, deadline, best_effort }, &self.ambient).await;
         Ok(Ingested { key, driven })

@@ -4,12 +4,12 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use hookonce_protocol::call::{Machine, Signal, Step};
 use hookonce_protocol::dead_letter::{self, DeadLetter};
 use hookonce_protocol::message::Message;
-use hookonce_protocol::relay::{Budget, CHUNK_MAX, Limits, Report, Run, beyond};
+use hookonce_protocol::relay::{Budget, CHUNK_MAX, Limits, Run, RunReport, beyond};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 
 use crate::ambient::Ambient;
-use crate::drive::{Driven, Remote, WRITES_IN_FLIGHT_MAX, drive, drive_and_tell};
+use crate::drive::{Driven, StoreAndQueue, WRITES_IN_FLIGHT_MAX, drive, drive_and_tell};
 use crate::port::{Queue, READ_ROUNDS_MAX, Store};
 
 /// The most shards that are read at once.
@@ -32,11 +32,11 @@ type Next<M> = fn(&mut Run, Moment) -> Option<Step<M, <M as Machine>::Output>>;
 #[derive(Debug)]
 pub struct Runs {
     /// To deliveries, events and envelopes that do not wait. It counts what is DEAD of every kind.
-    pub events: Driven<Report>,
+    pub events: Driven<RunReport>,
     /// To events that wait without counting.
-    pub waiting: Driven<Report>,
+    pub waiting: Driven<RunReport>,
     /// To effects.
-    pub effects: Driven<Report>,
+    pub effects: Driven<RunReport>,
 }
 
 /// The parts that the relay needs.
@@ -84,7 +84,7 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
         pages.into_iter().flatten().filter(|page| !page.entries.is_empty()).count()
     }
 
-    async fn one(&self, mut run: Run) -> Driven<Report> {
+    async fn one(&self, mut run: Run) -> Driven<RunReport> {
         let signals = self.send_due(&mut run).await;
         self.side_by_side(&mut run, SCANS_IN_FLIGHT_MAX, Run::next_dead_scan, Run::dead_scanned).await;
         Driven { output: run.report(), signals }
@@ -147,7 +147,7 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
         drive_and_tell(first, &self.remote(), &self.ambient, tell).await
     }
 
-    fn remote(&self) -> Remote<'_, S, Q> {
-        Remote { store: &self.store, queue: &self.queue }
+    fn remote(&self) -> StoreAndQueue<'_, S, Q> {
+        StoreAndQueue { store: &self.store, queue: &self.queue }
     }
 }

@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::ambient::Ambient;
 use crate::batch::{Batch, BatchResponse, QueueMessage};
 use crate::body;
-use crate::drive::{Carry, Driven, Remote, drive_and_tell, duration};
+use crate::drive::{Carry, Driven, StoreAndQueue, drive_and_tell, duration};
 use crate::handler::{Handlers, Recognised};
 use crate::ingest::child_bytes_max;
 use crate::port::{Queue, Store};
@@ -470,7 +470,7 @@ impl<S: Store, Q: Queue, A: Ambient> Carry for OneMessage<'_, S, Q, A> {
                 self.remember(&record);
                 Reply::Split(self.split(&record).await)
             }
-            call => Remote { store: &self.parts.store, queue: &self.parts.queue }.carry(call).await,
+            call => StoreAndQueue { store: &self.parts.store, queue: &self.parts.queue }.carry(call).await,
         }
     }
 }

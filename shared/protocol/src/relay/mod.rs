@@ -22,7 +22,7 @@ use crate::time::Millis;
 
 pub use beyond::beyond;
 pub use chunk::{CHUNK_MAX, Chunk, ChunkReport, FAILED_SEND_PAUSE, rearm_write};
-pub use run::{DeadReport, Limits, PAGES_MAX, Report, Run};
+pub use run::{DeadReport, Limits, PAGES_MAX, Run, RunReport};
 pub use sample::{SAMPLE_SPAN, SHARDS_SAMPLED_MAX, Sample};
 pub use scan::{DEAD_PAGE, SHARD_PAGE, Scan, Scanned};
 

@@ -35,7 +35,7 @@ impl Limits {
 
 /// The report of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Report {
+pub struct RunReport {
     /// Due entries found.
     pub due: usize,
     /// Records whose due time this run moved.
@@ -91,7 +91,7 @@ pub struct Run {
     stalled: bool,
     /// Pages of DEAD records that are still to be counted.
     dead_pages: VecDeque<DueQuery>,
-    report: Report,
+    report: RunReport,
 }
 
 impl Run {
@@ -131,7 +131,7 @@ impl Run {
             taken: 0,
             stalled: false,
             dead_pages: VecDeque::new(),
-            report: Report::default(),
+            report: RunReport::default(),
         }
     }
 
@@ -229,7 +229,7 @@ impl Run {
     }
 
     /// What happened.
-    pub fn report(self) -> Report {
+    pub fn report(self) -> RunReport {
         self.report
     }
 }

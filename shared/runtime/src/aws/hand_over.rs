@@ -20,8 +20,8 @@ use tokio::time::{Instant, timeout_at};
 use super::https::read;
 use super::lambda::{ERROR_TYPE, Invocation, LambdaClient, NotInvoked};
 use crate::destination::{
-    ANSWER_BYTES_MAX, Answer, Attempt, Caller, Destination, HttpCaller, QueueTarget, Target, Trouble, function_event,
-    queue_message,
+    ANSWER_BYTES_MAX, Attempt, CalleeAnswer, Caller, Destination, HttpCaller, QueueTarget, Target, Trouble,
+    function_event, queue_message,
 };
 use crate::drive::duration;
 
@@ -82,7 +82,7 @@ impl AccountCaller {
         }
         match send.send().await {
             Ok(taken) => {
-                let answer = Answer { id: taken.message_id, ..Answer::of(OK) };
+                let answer = CalleeAnswer { id: taken.message_id, ..CalleeAnswer::of(OK) };
                 Attempt { called: Called::Done { status: None }, answer: Ok(answer), sent: true }
             }
             Err(error) => Attempt {
@@ -109,7 +109,7 @@ impl AccountCaller {
                 // How it ended is known by now, also if the rest of the answer never comes.
                 let body = timeout_at(end, read(response.into_body(), ANSWER_BYTES_MAX)).await;
                 let message = body.ok().and_then(Result::ok).and_then(|body| message(&body));
-                Attempt { called, answer: Ok(Answer { status, code, message, id }), sent: true }
+                Attempt { called, answer: Ok(CalleeAnswer { status, code, message, id }), sent: true }
             }
             Err(NotInvoked::Unsigned(cause)) => {
                 Attempt { called: NOT_DONE, answer: Err(Trouble::Unsigned(cause)), sent: false }
@@ -125,7 +125,7 @@ impl AccountCaller {
         match answer {
             Ok(_) if matches!(called, Called::Done { .. }) => {}
             // Do not log the message: it may repeat the payload.
-            Ok(Answer { status, code, .. }) => {
+            Ok(CalleeAnswer { status, code, .. }) => {
                 tracing::warn!(destination.id = %destination.id, status, code, "a hand-over was not confirmed");
             }
             Err(Trouble::Unsendable(reason)) => {
@@ -173,14 +173,14 @@ fn of_queue(error: &SdkError<SendMessageError>) -> Called {
 }
 
 /// What SQS says of a send that it did not confirm.
-fn answer_of_queue(error: SdkError<SendMessageError>) -> Result<Answer, Trouble> {
+fn answer_of_queue(error: SdkError<SendMessageError>) -> Result<CalleeAnswer, Trouble> {
     match error {
         SdkError::ServiceError(answer) => {
             let (status, error) = (answer.raw().status().as_u16(), answer.into_err());
             let text = |text: Option<&str>| text.map(str::to_owned);
-            Ok(Answer { code: text(error.code()), message: text(error.message()), ..Answer::of(status) })
+            Ok(CalleeAnswer { code: text(error.code()), message: text(error.message()), ..CalleeAnswer::of(status) })
         }
-        SdkError::ResponseError(answer) => Ok(Answer::of(answer.raw().status().as_u16())),
+        SdkError::ResponseError(answer) => Ok(CalleeAnswer::of(answer.raw().status().as_u16())),
         error => {
             let trouble =
                 if matches!(error, SdkError::ConstructionFailure(_)) { Trouble::Unsigned } else { Trouble::Unanswered };

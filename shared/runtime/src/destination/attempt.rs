@@ -12,7 +12,7 @@ pub struct Attempt {
     /// How it ended.
     pub called: Called,
     /// The answer, or why there is none.
-    pub answer: Result<Answer, Trouble>,
+    pub answer: Result<CalleeAnswer, Trouble>,
     /// Whether a byte of the request may have left.
     pub sent: bool,
 }
@@ -26,7 +26,7 @@ impl Attempt {
 
 /// What the callee answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct CalleeAnswer {
     /// The status of HTTP.
     pub status: u16,
     /// The error that a service of AWS names, such as `AccessDeniedException`.
@@ -37,7 +37,7 @@ pub struct Answer {
     pub id: Option<String>,
 }
 
-impl Answer {
+impl CalleeAnswer {
     /// A status, and nothing else.
     pub const fn of(status: u16) -> Self {
         Self { status, code: None, message: None, id: None }

@@ -29,7 +29,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::Caller;
 use super::address::{Zone, zone};
 use super::answer::judge;
-use super::attempt::{Answer, Attempt, Trouble};
+use super::attempt::{Attempt, CalleeAnswer, Trouble};
 use super::checked::{Destination, HttpTarget};
 use super::request::request;
 use crate::drive::duration;
@@ -149,7 +149,7 @@ impl HttpCaller {
                 drop(driver);
                 let status = head.status.as_u16();
                 let called = judge(target, status, &head.headers, body.as_deref(), moment.now);
-                Attempt { called, answer: Ok(Answer::of(status)), sent: true }
+                Attempt { called, answer: Ok(CalleeAnswer::of(status)), sent: true }
             }
             Err(trouble) => {
                 let sent = !gate.close();

@@ -28,7 +28,7 @@ use hookonce_protocol::timing::Moment;
 
 pub use address::{Zone, zone};
 #[cfg(feature = "aws")]
-pub use attempt::{Answer, Attempt, Trouble};
+pub use attempt::{Attempt, CalleeAnswer, Trouble};
 pub use cache::{CACHE_AGE_MAX, DestinationLookupError, Destinations, FETCH_MAX, REFUSED_AGE_MAX, STALE_AGE_MAX};
 pub use checked::{
     Destination, HEADERS_MAX, HttpTarget, IN_FLIGHT_MAX, KeyPlace, SuccessCheck, TIMEOUT_MS_MAX, Target,

@@ -3,7 +3,7 @@
 use hookonce_protocol::call::{Call, Machine, Next, Reply, Step, Written};
 use hookonce_protocol::dead_letter::{self, DeadLetter};
 use hookonce_protocol::dispatcher::Dispatcher;
-use hookonce_protocol::ingress::{Answer, Ingress};
+use hookonce_protocol::ingress::{Ingress, IngressAnswer};
 use hookonce_protocol::operator::{Operated, Operator};
 use hookonce_protocol::relay::{Chunk, Run, Scan};
 use hookonce_protocol::timing::Moment;
@@ -155,13 +155,13 @@ impl Actor {
     }
 
     /// The first or a later step of an attempt.
-    pub(super) fn ingress(step: Step<Ingress, Answer>, delivery: u8) -> Advanced {
+    pub(super) fn ingress(step: Step<Ingress, IngressAnswer>, delivery: u8) -> Advanced {
         match step.next {
             Next::Call(machine, call) => Advanced::Asks(Box::new(Self::Ingress(machine, delivery)), call),
-            Next::Done(Answer::Accepted(_) | Answer::Duplicate(_)) => {
+            Next::Done(IngressAnswer::Accepted(_) | IngressAnswer::Duplicate(_)) => {
                 Advanced::Ended(End::Answered { delivery, accepted: true })
             }
-            Next::Done(Answer::RetryPlease) => Advanced::Ended(End::Answered { delivery, accepted: false }),
+            Next::Done(IngressAnswer::RetryPlease) => Advanced::Ended(End::Answered { delivery, accepted: false }),
         }
     }
 

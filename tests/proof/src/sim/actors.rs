@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use hookonce_protocol::dead_letter;
-use hookonce_protocol::ingress::Answer;
+use hookonce_protocol::ingress::IngressAnswer;
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::{Lane, Message};
@@ -133,8 +133,10 @@ async fn attempt(
     let ingested = ports.live(timeout, ingest).await;
     let Some(Ok(ingested)) = ingested else { return false };
     match ingested.driven.output {
-        Answer::Accepted(_) | Answer::Duplicate(_) => world.lock().history.observations[number].acknowledged += 1,
-        Answer::RetryPlease => return false,
+        IngressAnswer::Accepted(_) | IngressAnswer::Duplicate(_) => {
+            world.lock().history.observations[number].acknowledged += 1
+        }
+        IngressAnswer::RetryPlease => return false,
     }
     if back == i64::MAX {
         return false;

@@ -1,6 +1,6 @@
 //! What to do about the answer to one call, by what was called.
 
-use hookonce_runtime::destination::{Answer, DestinationKind, Trouble};
+use hookonce_runtime::destination::{CalleeAnswer, DestinationKind, Trouble};
 
 use crate::credentials::{SIGN_IN, are_rejected};
 
@@ -10,7 +10,7 @@ const DENIED_BY_FUNCTION: &str =
     "your credentials need lambda:InvokeFunction on this function, with its version or alias if the document names one";
 
 /// What to do about an answer, or about its absence. `is_probe` says that the payload was not the user's own.
-pub(super) fn advice(kind: DestinationKind, answer: &Result<Answer, Trouble>, is_probe: bool) -> Option<String> {
+pub(super) fn advice(kind: DestinationKind, answer: &Result<CalleeAnswer, Trouble>, is_probe: bool) -> Option<String> {
     let advice = match (kind, answer) {
         (_, Err(trouble)) => Some(of_trouble(kind, trouble)),
         (DestinationKind::Http, Ok(answer)) => of_status(answer.status, is_probe),
@@ -140,7 +140,7 @@ mod tests {
 
     fn said(kind: DestinationKind, status: u16, code: &str) -> String {
         let code = Some(code.to_owned()).filter(|code| !code.is_empty());
-        advice(kind, &Ok(Answer { code, ..Answer::of(status) }), true).unwrap_or_default()
+        advice(kind, &Ok(CalleeAnswer { code, ..CalleeAnswer::of(status) }), true).unwrap_or_default()
     }
 
     /// SQS names an error of its older protocol in a header, and the SDK takes that name.

@@ -17,7 +17,7 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::AccountCaller;
 use hookonce_runtime::body;
-use hookonce_runtime::destination::{Answer, Attempt, Destination, DestinationKind, HttpCaller, Target, Trouble};
+use hookonce_runtime::destination::{Attempt, CalleeAnswer, Destination, DestinationKind, HttpCaller, Target, Trouble};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -195,7 +195,7 @@ fn print(call: &str, attempt: &Attempt, then: &str, duration_ms: i64) {
     let mut table = output::table(&[]);
     table.add_row(["call", call]);
     let answer = match &attempt.answer {
-        Ok(Answer { status, code, id, .. }) => {
+        Ok(CalleeAnswer { status, code, id, .. }) => {
             let code = code.as_ref().map(|code| format!(" {code}")).unwrap_or_default();
             let id = id.as_ref().map(|id| format!(", id {id}")).unwrap_or_default();
             format!("{status}{code} after {duration_ms}ms{id}")
@@ -203,7 +203,7 @@ fn print(call: &str, attempt: &Attempt, then: &str, duration_ms: i64) {
         Err(trouble) => format!("none: {}", Report::new(trouble)),
     };
     table.add_row(["answer", &answer]);
-    if let Ok(Answer { message: Some(message), .. }) = &attempt.answer {
+    if let Ok(CalleeAnswer { message: Some(message), .. }) = &attempt.answer {
         table.add_row(["says", message]);
     }
     let left = if attempt.sent { "" } else { "; nothing has left this machine" };
