@@ -14,8 +14,8 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
 use hookonce_providers::StandardSecret;
 use hookonce_runtime::body;
+use hookonce_runtime::circuit_breaker::{FAILURES_MAX, OPEN_MIN, OPEN_PER_FAILURE, OPEN_SPREAD};
 use hookonce_runtime::destination::{CalleeAnswer, Caller, Destination, Guarded, HttpCaller};
-use hookonce_runtime::rest::{FAILURES_MAX, REST_MIN, REST_PER_FAILURE, REST_SPREAD};
 use serde_json::{Value, json};
 
 use super::{KEY, MOMENT, delivery, destination};
@@ -350,7 +350,7 @@ async fn what_cannot_be_sent_is_refused_without_a_call() {
 }
 
 #[tokio::test]
-async fn a_destination_that_fails_again_and_again_gets_a_rest() {
+async fn a_destination_that_fails_again_and_again_opens_its_circuit() {
     let receiver = Receiver::start(Reply::status(500, "", "")).await;
     let (destination, sent) = (at(&receiver.url(""), &json!({})), delivery());
     let guarded = Guarded::new(HttpCaller::on_loopback());
@@ -358,13 +358,13 @@ async fn a_destination_that_fails_again_and_again_gets_a_rest() {
     for _ in 0..FAILURES_MAX {
         assert_eq!(guarded.call(&destination, &sent, at(0)).await, UNCLEAR);
     }
-    let Called::NotDone { retry_after: Some(rest) } = guarded.call(&destination, &sent, at(0)).await else {
-        panic!("it rests")
+    let Called::NotDone { retry_after: Some(left) } = guarded.call(&destination, &sent, at(0)).await else {
+        panic!("the circuit is open")
     };
-    assert!(rest >= REST_MIN && rest.0 <= REST_MIN.0 + REST_SPREAD.0, "{rest:?}");
-    assert!(matches!(guarded.call(&destination, &sent, at(rest.0 - 1)).await, Called::NotDone { .. }));
+    assert!(left >= OPEN_MIN && left.0 <= OPEN_MIN.0 + OPEN_SPREAD.0, "{left:?}");
+    assert!(matches!(guarded.call(&destination, &sent, at(left.0 - 1)).await, Called::NotDone { .. }));
     assert_eq!(receiver.connections(), FAILURES_MAX as usize);
-    assert_eq!(guarded.call(&destination, &sent, at(rest.0)).await, UNCLEAR);
+    assert_eq!(guarded.call(&destination, &sent, at(left.0)).await, UNCLEAR);
 }
 
 /// A destination that fails after this time, until it is back.
@@ -385,7 +385,7 @@ impl Caller for Slow {
     }
 }
 
-/// Of ten effects in a batch all would otherwise wait for it again after each rest, and hold up those of other
+/// Of ten effects in a batch all would otherwise wait for it again whenever its circuit closes, and hold up those of other
 /// destinations.
 #[tokio::test(start_paused = true)]
 async fn after_a_rest_one_call_finds_out_whether_a_destination_is_back() {
@@ -414,10 +414,10 @@ async fn the_longer_a_destination_takes_to_fail_the_longer_it_rests() {
         assert_eq!(guarded.call(&destination, &sent, MOMENT).await, UNCLEAR);
     }
     let ended = Moment { now: MOMENT.now.plus(Millis::minutes(1)), ..MOMENT };
-    let Called::NotDone { retry_after: Some(rest) } = guarded.call(&destination, &sent, ended).await else {
-        panic!("it rests")
+    let Called::NotDone { retry_after: Some(left) } = guarded.call(&destination, &sent, ended).await else {
+        panic!("the circuit is open")
     };
-    assert!(rest >= Millis(REST_PER_FAILURE * 60_000), "{rest:?}");
+    assert!(left >= Millis(OPEN_PER_FAILURE * 60_000), "{left:?}");
 }
 
 #[tokio::test]
@@ -462,7 +462,7 @@ async fn who_has_no_turn_at_a_destination_in_doubt_waits_as_for_one_that_is_away
     }
     let rested = Moment { now: MOMENT.now.plus(Millis::hours(1)), ..MOMENT };
     assert_eq!(both(rested).await, [UNCLEAR, NOT_DONE]);
-    let [Called::NotDone { retry_after: Some(_) }, _] = both(rested).await[..] else { panic!("it rests") };
+    let [Called::NotDone { retry_after: Some(_) }, _] = both(rested).await[..] else { panic!("the circuit is open") };
 }
 
 /// A laptop has neither queues nor functions. Their effects wait, and go out on AWS.

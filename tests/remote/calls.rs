@@ -9,11 +9,11 @@ use hookonce_protocol::call::{Failure, Planned};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::{HANDLER_CALL_MAX, Moment, Timing};
 use hookonce_providers::Catalog;
+use hookonce_runtime::circuit_breaker::{FAILURES_MAX, OPEN_MIN};
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::{CallBudget, Calls, REMEMBERED};
-use hookonce_runtime::rest::{FAILURES_MAX, REST_MIN};
 use hookonce_runtime::room::{Room, Share};
 use hookonce_runtime::route::{Offered, RouteSet, Routing};
 use serde_json::json;
@@ -94,7 +94,7 @@ async fn a_handler_that_hangs_several_times_in_a_row_rests() {
     for _ in 0..FAILURES_MAX {
         assert!(matches!(planned_by(&parts, EpochMs(0), long).await, (Planned::Failed(_), 1)));
     }
-    let (rested, began) = (EpochMs(0).plus(REST_MIN), Instant::now());
+    let (rested, began) = (EpochMs(0).plus(OPEN_MIN), Instant::now());
     assert_eq!(planned_by(&parts, EpochMs(rested.0 - 1), long).await, (Planned::HandlerAway, 0));
     assert_eq!(began.elapsed(), Duration::ZERO, "nobody waits for it");
     let batch = (0..10).map(|_| planned_by(&parts, rested, long));
@@ -103,7 +103,7 @@ async fn a_handler_that_hangs_several_times_in_a_row_rests() {
     assert!(left.iter().all(|(planned, _)| *planned == Planned::HandlerAway), "{left:?}");
     assert_eq!(planned_by(&parts, rested, long).await, (Planned::HandlerAway, 0), "one more failure is enough");
     hang.store(false, Ordering::SeqCst);
-    let later = rested.plus(REST_MIN);
+    let later = rested.plus(OPEN_MIN);
     for _ in 0..2 {
         assert!(matches!(planned_by(&parts, later, long).await, (Planned::Plan(_), 1)));
     }
@@ -134,7 +134,7 @@ async fn a_throttled_call_does_not_hide_that_a_handler_hangs() {
     assert_eq!(planned_by(&parts, EpochMs(0), long).await, (Planned::HandlerAway, 0));
 }
 
-/// One that always answers just in time never rests. Its events would hold every run of the worker.
+/// One that always answers just in time never opens its circuit. Its events would hold every run of the worker.
 #[tokio::test(start_paused = true)]
 async fn the_event_of_a_slow_handler_moves_without_a_call_and_is_tried_again_after_a_while() {
     let takes = Arc::new(AtomicU32::new(4));

@@ -19,7 +19,7 @@
 //! | [`document`], [`endpoint`], [`config`], `location` | endpoint documents and the environment, parsed once into types |
 //! | [`tables`] | which table an alias of a user table stands for |
 //! | [`material`] | certificates and keys of providers, fetched and cached |
-//! | [`rest`] | a rest for a handler or a destination that fails several times in a row |
+//! | [`circuit_breaker`] | pauses the calls of a handler or a destination that fails several times in a row |
 //! | `per_minute` | limits how often callers can make an instance call other services |
 //! | [`room`] | the memory that the messages of a batch share |
 //! | `snapshot` | reads what a handler asks for, and completes its plan |
@@ -34,6 +34,7 @@ pub mod ambient;
 pub mod aws;
 pub mod batch;
 pub mod body;
+pub mod circuit_breaker;
 pub mod config;
 pub mod deadline;
 pub mod destination;
@@ -55,7 +56,6 @@ mod per_minute;
 pub mod port;
 pub mod process;
 pub mod remote;
-pub mod rest;
 pub mod room;
 pub mod route;
 mod snapshot;

@@ -106,9 +106,9 @@ impl Rehearsal {
         self.parts.remote_target(record, &self.routing)
     }
 
-    /// Whether that handler rests, because it did not answer several calls in a row. Nobody calls it meanwhile.
-    pub(crate) fn handler_rests(&self, record: &Record) -> bool {
-        self.handler(record).is_some_and(|handler| self.parts.remote.rests(&handler, System.moment().now))
+    /// Whether the circuit of that handler is open, because it did not answer several calls in a row. Nobody calls it meanwhile.
+    pub(crate) fn handler_is_open(&self, record: &Record) -> bool {
+        self.handler(record).is_some_and(|handler| self.parts.remote.is_open(&handler, System.moment().now))
     }
 
     /// What a worker would do with a record.

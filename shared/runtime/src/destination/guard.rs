@@ -1,4 +1,4 @@
-//! What one process does to spare a destination: calls at one time, and a rest after failures in a row.
+//! What one process does to spare a destination: calls at one time, and a circuit breaker.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,13 +14,13 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Caller;
 use super::checked::Destination;
-use crate::rest::Health;
+use crate::circuit_breaker::CircuitBreaker;
 
 /// How long a call waits for its turn. A call takes no longer than this and its destination's timeout.
 pub const TURN_MAX: Duration = Duration::from_millis(DESTINATION_TURN_MAX.0.unsigned_abs());
 
 /// A caller that keeps to `in_flight_max`, and leaves a destination alone that fails again and again. Without a turn,
-/// and during a rest, nothing is called. One that hangs would otherwise hold batch after batch, and so the effects of
+/// and while its circuit is open, nothing is called. One that hangs would otherwise hold batch after batch, and so the effects of
 /// all others.
 #[derive(Debug)]
 pub struct Guarded<C> {
@@ -34,7 +34,7 @@ struct Known {
     turns: Semaphore,
     /// The turn of the call that finds out whether a destination is back.
     probe: Semaphore,
-    health: Mutex<Health>,
+    breaker: Mutex<CircuitBreaker>,
 }
 
 impl<C: Caller> Guarded<C> {
@@ -48,7 +48,7 @@ impl<C: Caller> Guarded<C> {
         let key = (destination.id.clone(), destination.in_flight_max);
         let fresh = || {
             let turns = Semaphore::new(usize::from(destination.in_flight_max));
-            Arc::new(Known { turns, probe: Semaphore::new(1), health: Mutex::default() })
+            Arc::new(Known { turns, probe: Semaphore::new(1), breaker: Mutex::default() })
         };
         Arc::clone(known.entry(key).or_insert_with(fresh))
     }
@@ -64,23 +64,23 @@ impl<C: Caller> Caller for Guarded<C> {
         Box::pin(async move {
             let known = self.known(destination);
             let until = Instant::now() + TURN_MAX;
-            if let Some(rest) = known.health().rest(moment.now) {
-                return Called::NotDone { retry_after: Some(rest) };
+            if let Some(left) = known.breaker().open_for(moment.now) {
+                return Called::NotDone { retry_after: Some(left) };
             }
             let Ok(Ok(_turn)) = timeout_at(until, known.turns.acquire()).await else {
-                let is_doubted = known.health().is_doubted();
-                return if is_doubted { Called::NotDone { retry_after: None } } else { Called::NoTurn };
+                let is_tripped = known.breaker().is_tripped();
+                return if is_tripped { Called::NotDone { retry_after: None } } else { Called::NoTurn };
             };
             let Ok(_probe) = timeout_at(until, known.probe()).await else {
                 return Called::NotDone { retry_after: None };
             };
-            if let Some(rest) = known.health().rest(moment.now) {
-                return Called::NotDone { retry_after: Some(rest) };
+            if let Some(left) = known.breaker().open_for(moment.now) {
+                return Called::NotDone { retry_after: Some(left) };
             }
             let began = Instant::now();
             let called = self.caller.call(destination, delivery, moment).await;
             let took = Millis(i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX));
-            learn(&mut known.health(), &called, Moment { now: moment.now.plus(took), ..moment }, took);
+            learn(&mut known.breaker(), &called, Moment { now: moment.now.plus(took), ..moment }, took);
             called
         })
     }
@@ -90,25 +90,25 @@ impl Known {
     /// While a destination is in doubt, one call at a time goes there. The others wait until it has answered, and then
     /// all go, or until it is too late for them.
     async fn probe(&self) -> Option<SemaphorePermit<'_>> {
-        if !self.health().is_doubted() {
+        if !self.breaker().is_tripped() {
             return None;
         }
         let turn = self.probe.acquire().await.ok();
-        turn.filter(|_| self.health().is_doubted())
+        turn.filter(|_| self.breaker().is_tripped())
     }
 
-    fn health(&self) -> MutexGuard<'_, Health> {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    fn breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Any response counts as reachable. A call that could not be made counts as neither.
-fn learn(health: &mut Health, called: &Called, ended: Moment, took: Millis) {
+fn learn(breaker: &mut CircuitBreaker, called: &Called, ended: Moment, took: Millis) {
     match called {
         Called::Refused { status: None } | Called::NoTurn => {}
         Called::Done { .. } | Called::AlreadyDone { .. } | Called::Refused { .. } | Called::Unknown { .. } => {
-            health.succeeded();
+            breaker.succeeded();
         }
-        Called::NotDone { .. } | Called::Unclear { .. } => health.failed(ended, took),
+        Called::NotDone { .. } | Called::Unclear { .. } => breaker.failed(ended, took),
     }
 }

@@ -118,7 +118,7 @@ impl Conversation<'_> {
         drop(snapshot);
         self.calls.share.release();
         let Some(turn) = self.handlers.turn(target, (self.calls.moment)().now) else {
-            tracing::info!(record.key = %record, handler = %target, "the handler rests after calls without an answer");
+            tracing::info!(record.key = %record, handler = %target, "the handler is not called: its circuit is open after calls without an answer");
             return Err(Planned::HandlerAway);
         };
         if !self.calls.budget.take() {

@@ -30,10 +30,10 @@ pub use pace::REMEMBERED;
 pub use wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, ShownItem};
 
 use self::pace::Pace;
+use crate::circuit_breaker::CircuitBreaker;
 use crate::document::EVENT_BYTES_MAX;
 use crate::drive::duration;
 use crate::handler::Reach;
-use crate::rest::Health;
 use crate::room::Share;
 
 /// The longest request, in bytes. Lambda takes no longer one. As a delivery comes in such a request, its event leaves
@@ -151,8 +151,8 @@ pub trait CallHandler: Send + Sync + fmt::Debug + 'static {
     fn call<'a>(&'a self, handler: &'a str, request: Vec<u8>) -> BoxFuture<'a, Result<Vec<u8>, CallError>>;
 }
 
-/// The handlers in other languages that a worker can call. One that times out several times in a row rests: nobody
-/// calls it, and its events wait, without an attempt. One that is slow is called for messages from the queue of slow
+/// The handlers in other languages that a worker can call. Behind a circuit breaker: one that times out several
+/// times in a row is not called for a while, and its events wait, without an attempt. One that is slow is called for messages from the queue of slow
 /// handlers only. Otherwise each batch with one of its events would hold a worker for seconds, and so the events of
 /// every other handler.
 #[derive(Debug, Default)]
@@ -165,7 +165,7 @@ pub struct RemoteHandlers {
 /// What this process knows of a handler.
 #[derive(Debug, Default)]
 struct Known {
-    health: Health,
+    breaker: CircuitBreaker,
     pace: Pace,
     /// Whether a call is under way that finds out whether it is back.
     is_probed: bool,
@@ -183,7 +183,7 @@ impl Turn<'_> {
     /// Remembers whether the handler answered in time. If not, the call took as long as a call may.
     fn learn(&self, in_time: bool, moment: Moment) {
         self.handlers.of(self.target, |known| {
-            if in_time { known.health.succeeded() } else { known.health.failed(moment, HANDLER_CALL_MAX) }
+            if in_time { known.breaker.succeeded() } else { known.breaker.failed(moment, HANDLER_CALL_MAX) }
         });
     }
 }
@@ -217,17 +217,17 @@ impl RemoteHandlers {
         self.of(target, |known| known.pace.is_slow(now))
     }
 
-    /// Whether nobody calls a handler for a while, because it did not answer several calls in a row.
-    pub fn rests(&self, target: &RemoteTarget, now: EpochMs) -> bool {
-        self.of(target, |known| known.health.rest(now).is_some())
+    /// Whether the circuit of a handler is open: it did not answer several calls in a row.
+    pub fn is_open(&self, target: &RemoteTarget, now: EpochMs) -> bool {
+        self.of(target, |known| known.breaker.open_for(now).is_some())
     }
 
-    /// Lets a call of a handler be made, unless the handler rests. After its rest, one call at a time finds out whether
-    /// it is back: otherwise all events of a batch would wait for it again, and each would count an attempt.
+    /// Lets a call of a handler be made, unless its circuit is open. After that, one call at a time finds out whether
+    /// the handler is back: otherwise all events of a batch would wait for it again, and each would count an attempt.
     fn turn<'a>(&'a self, target: &'a RemoteTarget, now: EpochMs) -> Option<Turn<'a>> {
         self.of(target, |known| {
-            let (rests, probes) = (known.health.rest(now).is_some(), known.health.is_doubted());
-            let may = !(rests || (probes && known.is_probed));
+            let (is_open, probes) = (known.breaker.open_for(now).is_some(), known.breaker.is_tripped());
+            let may = !(is_open || (probes && known.is_probed));
             known.is_probed |= may && probes;
             may.then(|| Turn { handlers: self, target, probes })
         })

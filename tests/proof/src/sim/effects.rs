@@ -20,7 +20,7 @@ use crate::label::Role;
 /// How long a process that sleeps may go on: what it does after that, another one does.
 const LIFE_MAX: Millis = Millis::minutes(59);
 
-/// A process, with the documents that it knows and the rests that it grants.
+/// A process, with the documents that it knows and its circuit breakers.
 type Dispatching = DispatcherParts<Ports, Ports, Ports, Documents>;
 
 /// The dispatcher of a new process.

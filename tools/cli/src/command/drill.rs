@@ -16,8 +16,8 @@ use hookonce_protocol::record::{Found, Outcome, Record, Status};
 use hookonce_protocol::timing::HANDLER_CALL_MAX;
 use hookonce_protocol::write::{Action, Clause};
 use hookonce_runtime::aws::DynamoStore;
+use hookonce_runtime::circuit_breaker::{FAILURES_MAX, OPEN_MIN};
 use hookonce_runtime::port::Store as _;
-use hookonce_runtime::rest::{FAILURES_MAX, REST_MIN};
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
@@ -144,10 +144,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             output::note("handlers in other languages were not asked; --call-handlers calls them");
         }
         if tally.contains_key(Finding::NotCalled(String::new()).word()) {
-            let (call, rest) = (HANDLER_CALL_MAX.0 / 1_000, REST_MIN.0 / 1_000);
+            let (call, pause) = (HANDLER_CALL_MAX.0 / 1_000, OPEN_MIN.0 / 1_000);
             output::note(&format!(
                 "not called: their handler did not answer {FAILURES_MAX} calls in a row, each within {call} s. It is then called \
-                 once in {rest} s or more"
+                 once in {pause} s or more"
             ));
         }
         if tally.contains_key(Finding::InPart(String::new()).word()) {
@@ -200,7 +200,7 @@ impl Drill {
             return self.of_envelope(record).await;
         }
         let settled = record.status == Status::Processed;
-        let is_resting = self.handlers.handler_rests(record);
+        let is_open = self.handlers.handler_is_open(record);
         let planned = match self.handlers.plan(record).await {
             Planned::Several { own: Some(own), .. } => *own,
             planned => planned,
@@ -220,7 +220,7 @@ impl Drill {
             Planned::Unavailable | Planned::HandlerSlow { .. } => Err(store_unavailable()),
             Planned::TableAway => Ok(Finding::Fails(self.of_handler(record, Code::TableUnavailable.as_str()))),
             Planned::HandlerAway if !self.calls => Ok(Finding::NotAsked),
-            Planned::HandlerAway if is_resting => Ok(Finding::NotCalled(self.of_handler(record, "the handler rests"))),
+            Planned::HandlerAway if is_open => Ok(Finding::NotCalled(self.of_handler(record, "its circuit is open"))),
             Planned::HandlerAway => Ok(Finding::Fails(self.of_handler(record, "the handler is unavailable"))),
         }
     }

@@ -98,7 +98,7 @@ fn a_drill_says_which_handler_hangs_and_goes_on() {
         ["fails", "not called", "same"].map(|word| summary(&drilled)[word].clone()),
         [json!(5), json!(2), json!(1)]
     );
-    drilled.says(&format!("HANDLER_TIMED_OUT: {hangs}")).says(&format!("the handler rests: {hangs}"));
+    drilled.says(&format!("HANDLER_TIMED_OUT: {hangs}")).says(&format!("its circuit is open: {hangs}"));
 }
 
 /// The worker refuses a plan together with its effects. So do those who say what it would do.
