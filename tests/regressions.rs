@@ -22,7 +22,7 @@ async fn two_retries_race_eighteen_seconds_apart_around_a_slow_handler() {
     assert_eq!(harness.stack.messages().await, 1, "a retry sends nothing");
 
     // The relay sends the record again, as if it were forgotten, and a second worker overtakes the first.
-    harness.clock.advance(harness.timing.lease);
+    harness.clock.advance(harness.timing.first_resend);
     assert_eq!(harness.relay().await["sent"], 1);
     harness.work().await;
     assert_eq!(harness.tables().await.record("#msg_1").status, Status::Processed);
@@ -73,8 +73,8 @@ async fn a_crash_between_dedup_and_enqueue_is_repaired_by_the_relay_whether_the_
             assert_eq!(word(&harness.deliver(&delivery).await), (200, "duplicate".to_owned()));
             assert_eq!(harness.stack.messages().await, 0, "only the relay sends again");
         }
-        harness.clock.advance(Millis(harness.timing.lease.0 - 1));
-        assert_eq!(harness.relay().await["sent"], 0, "the lease has a millisecond left");
+        harness.clock.advance(Millis(harness.timing.first_resend.0 - 1));
+        assert_eq!(harness.relay().await["sent"], 0, "the first re-send is due in a millisecond");
         harness.clock.advance(Millis(1));
         assert_eq!(harness.relay().await["sent"], 1);
         harness.work().await;

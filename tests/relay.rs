@@ -47,7 +47,7 @@ async fn a_run_sends_no_more_than_its_budget_and_the_oldest_first() {
     let mut harness = Harness::with(counting).await;
     harness.budget = Budget { sends_per_second_min: 1, arrivals_percent: 20, period: Millis::seconds(4) };
     forgotten(&harness, 10).await;
-    harness.clock.advance(harness.timing.lease);
+    harness.clock.advance(harness.timing.first_resend);
     for run in 0..3 {
         let report = harness.relay().await;
         let expected = if run < 2 { 4 } else { 2 };
@@ -69,7 +69,7 @@ async fn more_than_a_page_of_one_shard_is_sent_in_one_period() {
     let mut harness = Harness::with(counting).await;
     harness.timing = Timing { shards: 1, shards_read: 1, ..harness.timing };
     forgotten(&harness, SHARD_PAGE + 8).await;
-    harness.clock.advance(harness.timing.lease);
+    harness.clock.advance(harness.timing.first_resend);
     let script = Script::none();
     let report = harness.relay_under(&script).await.unwrap();
     assert_eq!(report["sent"], json!(SHARD_PAGE + 8));
@@ -106,7 +106,7 @@ async fn effects_are_sent_however_long_the_events_take() {
     let harness = Harness::new().await;
     applied(&harness, "msg_1", &["receipts"]).await;
     assert_eq!(harness.lose_effects().await, 1);
-    harness.clock.advance(harness.timing.lease);
+    harness.clock.advance(harness.timing.first_resend);
     let gate = Gate::default();
     let script = Script::held(Operation::QueryDue, &gate);
     let slowly = async {
@@ -134,7 +134,7 @@ async fn events_that_wait_hold_up_no_other_event() {
     harness.budget = Budget { sends_per_second_min: 1, arrivals_percent: 20, period: Millis::seconds(4) };
     owed_since(&harness, 10, Some(harness.clock.now())).await;
     forgotten(&harness, 1).await;
-    harness.clock.advance(harness.timing.lease);
+    harness.clock.advance(harness.timing.first_resend);
     assert_eq!(harness.relay().await["sent"], json!(1), "it fell due after all of those that wait");
     assert_eq!(harness.metric("waiting_sent"), 10, "they have a budget of their own");
 }
@@ -144,7 +144,7 @@ async fn events_that_wait_hold_up_no_other_event() {
 async fn the_relay_reads_no_bodies() {
     let harness = Harness::with(counting).await;
     forgotten(&harness, 3).await;
-    harness.clock.advance(harness.timing.lease);
+    harness.clock.advance(harness.timing.first_resend);
     let script = Script::none();
     assert_eq!(harness.relay_under(&script).await.unwrap()["sent"], json!(3));
     let reads = [Operation::ReadHeads, Operation::ReadEach, Operation::Read].map(|operation| script.count(operation));
@@ -201,7 +201,7 @@ async fn a_run_that_sees_no_shard_claims_no_age() {
 async fn a_hint_that_could_not_be_sent_falls_due_again_soon() {
     let harness = Harness::with(counting).await;
     forgotten(&harness, 1).await;
-    harness.clock.advance(harness.timing.lease);
+    harness.clock.advance(harness.timing.first_resend);
     let report = harness.relay_under(&Script::every(Operation::SendEach, Fault::Refused)).await.unwrap();
     assert_eq!((&report["sent"], &report["failed"]), (&json!(0), &json!(1)));
     harness.clock.advance(Millis(FAILED_SEND_PAUSE.0 - 1));
@@ -238,7 +238,7 @@ async fn a_record_that_nobody_works_on_is_sent_ever_more_seldom() {
 async fn a_shard_that_cannot_be_read_holds_up_no_other() {
     let harness = Harness::with(counting).await;
     forgotten(&harness, 8).await;
-    harness.clock.advance(harness.timing.lease);
+    harness.clock.advance(harness.timing.first_resend);
     let report = harness.relay_under(&Script::on(Operation::QueryDue, 0, Fault::Refused)).await.unwrap();
     let first = report["sent"].as_u64().unwrap();
     assert!((1..8).contains(&first), "{report}");
@@ -377,7 +377,7 @@ async fn the_number_of_shards_grows_and_nothing_is_left_behind() {
     }
     // The last step is rolled back before anything is sent.
     harness.timing = Timing { shards: 2, ..harness.timing };
-    harness.clock.advance(harness.timing.lease);
+    harness.clock.advance(harness.timing.first_resend);
     assert_eq!(harness.relay().await["sent"], json!(60));
     harness.settle().await;
     let facts: Vec<_> =
@@ -403,7 +403,7 @@ async fn looked_beyond(harness: &Harness) -> i64 {
 async fn what_a_partial_read_leaves_out_is_sent_later() {
     let harness = Harness::with(counting).await;
     forgotten(&harness, 3).await;
-    harness.clock.advance(harness.timing.lease);
+    harness.clock.advance(harness.timing.first_resend);
     let script = Script::on(Operation::ReadHeads, 0, Fault::Partial);
     assert_eq!(harness.relay_under(&script).await.unwrap()["sent"], json!(1));
     assert_eq!(harness.records().await.values().filter(|record| record.resends > 0).count(), 1, "no other was moved");

@@ -53,7 +53,7 @@ fn bury(item: &mut Option<Item>, message: Message, sent_at: Option<EpochMs>, now
 /// and the relay sends copies. Returns when each dead letter was counted, in minutes.
 fn crash_loop(mut record: Record) -> Vec<i64> {
     let timing = Timing::standard();
-    record.due = record.due.map(|due| hookonce_protocol::record::Due { at: START.plus(timing.lease), ..due });
+    record.due = record.due.map(|due| hookonce_protocol::record::Due { at: START.plus(timing.first_resend), ..due });
     let hint = || Message::Ref { pk: record.key.clone() };
     let (mut item, mut messages, mut counted) = (Some(record.encode()), vec![START], Vec::new());
     for minute in 0..10_000 {

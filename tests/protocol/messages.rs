@@ -87,7 +87,7 @@ fn a_claim_made_late_counts_its_ages_from_the_receipt_and_its_lease_from_now() {
     let (at_once, now) = (a_record("in#stripe#evt_1"), EpochMs(START.0 + 3_600_000));
     let later = a_claim("in#stripe#evt_1").record(&timing, now);
     assert_eq!((later.received_at, later.expires_at), (START, at_once.expires_at));
-    assert_eq!(later.due.unwrap().at, now.plus(timing.lease));
+    assert_eq!(later.due.unwrap().at, now.plus(timing.first_resend));
 }
 
 proptest! {

@@ -20,7 +20,7 @@ fn each_rule_that_is_broken_alone_is_reported_alone() {
     let broken: [(TimingViolation, Timing); 25] = [
         (TimingViolation::WebhookTimeoutTooShort, Timing { send_timeout: Millis(1_000), ..whole }),
         (TimingViolation::WebhookTimeoutTooLong, Timing { provider_timeout: Millis(2_500), ..whole }),
-        (TimingViolation::LeaseTooShort, Timing { lease: Millis(62_499), ..whole }),
+        (TimingViolation::FirstResendTooSoon, Timing { first_resend: Millis(62_499), ..whole }),
         (TimingViolation::VisibilityTooShort, Timing { visibility_timeout: Millis(359_999), ..whole }),
         (TimingViolation::WorkerTimeoutTooShort, Timing { worker_timeout: Millis(29_999), ..whole }),
         (TimingViolation::UncountedWaitTooLong, Timing { uncounted_wait_max: Millis::days(3), ..whole }),
@@ -66,7 +66,7 @@ const EFFECT_AGE_LIMIT: i64 = 95 * 86_400_000 - (21_600_000 + 360_000) * 5 / 4 -
 fn each_rule_holds_at_its_limit() {
     let whole = Timing::standard();
     for timing in [
-        Timing { lease: Millis(62_500), ..whole },
+        Timing { first_resend: Millis(62_500), ..whole },
         Timing { provider_timeout: Millis(2_501), ..whole },
         Timing { send_timeout: Millis(999), ..whole },
         Timing { dead_letter_retention: Millis(whole.queue_retention.0 + 1), ..whole },
@@ -81,8 +81,8 @@ fn each_rule_holds_at_its_limit() {
 
 #[test]
 fn several_broken_rules_are_reported_at_once() {
-    let timing = Timing { lease: Millis(0), attempts_max: 0, accept_age_max: Millis(0), ..Timing::standard() };
-    let broken = [TimingViolation::LeaseTooShort, TimingViolation::AcceptAge, TimingViolation::Counts];
+    let timing = Timing { first_resend: Millis(0), attempts_max: 0, accept_age_max: Millis(0), ..Timing::standard() };
+    let broken = [TimingViolation::FirstResendTooSoon, TimingViolation::AcceptAge, TimingViolation::Counts];
     assert_eq!(timing.violations(), broken);
 }
 
@@ -123,7 +123,7 @@ fn intervals_double_up_to_their_limit() {
 fn extra_sends_are_bounded() {
     let timing = Timing::standard();
     let extra = |age: Millis| {
-        let (mut at, mut sends) = (timing.lease.0, 0);
+        let (mut at, mut sends) = (timing.first_resend.0, 0);
         while at <= age.0 {
             at += timing.resend_interval(sends).0;
             sends += 1;

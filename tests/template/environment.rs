@@ -147,10 +147,10 @@ fn a_webhook_may_wait_for_parameter_store() {
 #[test]
 fn every_variable_that_a_function_reads_is_set_and_none_else() {
     none(&findings(&template()));
-    let lease = "        HOOKONCE_LEASE_SECONDS: !FindInMap [Protocol, Lease, Seconds]\n";
-    let without = findings(&changed(lease, ""));
+    let first_resend = "        HOOKONCE_FIRST_RESEND_SECONDS: !FindInMap [Protocol, FirstResend, Seconds]\n";
+    let without = findings(&changed(first_resend, ""));
     assert_eq!(without.len(), FUNCTIONS.len(), "{without:?}");
-    assert!(without.iter().all(|finding| finding.ends_with("HOOKONCE_LEASE_SECONDS is read and not set")));
+    assert!(without.iter().all(|finding| finding.ends_with("HOOKONCE_FIRST_RESEND_SECONDS is read and not set")));
     let own = "          HOOKONCE_RELAY_SENDS_PER_SECOND:";
     let others = format!("          HOOKONCE_PUBLIC_URL: x\n{own}");
     only(&findings(&changed(own, &others)), "RelayFunction: HOOKONCE_PUBLIC_URL is set and not read");

@@ -43,7 +43,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Makes the record that the claim creates: PENDING, due one lease after `now`.
+    /// Makes the record that the claim creates: PENDING, due at its first re-send after `now`.
     pub fn record(&self, timing: &Timing, now: EpochMs) -> Record {
         let (key, body) = (self.pk.clone(), self.body.clone());
         Record {

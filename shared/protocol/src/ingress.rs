@@ -142,7 +142,7 @@ impl Ingress {
         Step::call(self, call)
     }
 
-    /// The record to write. Its lease starts at receipt.
+    /// The record to write. Its first re-send is due some time after the receipt.
     fn record(&self) -> Record {
         self.claim.record(&self.timing, self.claim.received_at)
     }

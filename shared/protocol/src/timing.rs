@@ -33,7 +33,7 @@ pub struct Timing {
     /// How long the dead-letter queue keeps a message.
     pub dead_letter_retention: Millis,
     /// How long after the claim the relay may first send the hint again.
-    pub lease: Millis,
+    pub first_resend: Millis,
     /// The longest interval between two sends of one record.
     pub resend_interval_max: Millis,
     /// How long a message that carries its payload (fail-open) may still be claimed.
@@ -118,7 +118,7 @@ impl Timing {
             visibility_timeout: Millis::seconds(360),
             queue_retention: Millis::days(7),
             dead_letter_retention: Millis::days(14),
-            lease: Millis::seconds(120),
+            first_resend: Millis::seconds(120),
             resend_interval_max: Millis::hours(6),
             accept_age_max: Millis::days(21),
             commit_age_max: Millis::days(60),
@@ -155,9 +155,9 @@ impl Timing {
         exponential(self.backoff_base, attempts, self.backoff_cap)
     }
 
-    /// How long after `resends` sends the relay may send again: `min(max, lease * 2^(resends+1))`.
+    /// How long after `resends` sends the relay may send again: `min(max, first_resend * 2^(resends+1))`.
     pub fn resend_interval(&self, resends: i64) -> Millis {
-        exponential(self.lease, resends.saturating_add(1), self.resend_interval_max)
+        exponential(self.first_resend, resends.saturating_add(1), self.resend_interval_max)
     }
 
     /// Returns all violations at once.
@@ -175,7 +175,7 @@ impl Timing {
         let rules = [
             (TimingViolation::WebhookTimeoutTooShort, edge < self.webhook_timeout.0),
             (TimingViolation::WebhookTimeoutTooLong, self.webhook_timeout.0 < self.provider_timeout.0),
-            (TimingViolation::LeaseTooShort, self.lease.0 >= self.webhook_timeout.0 + skew),
+            (TimingViolation::FirstResendTooSoon, self.first_resend.0 >= self.webhook_timeout.0 + skew),
             (
                 TimingViolation::VisibilityTooShort,
                 self.visibility_timeout.0 >= 6 * self.worker_timeout.0 + self.batching_window.0,
@@ -205,11 +205,11 @@ impl Timing {
             (
                 TimingViolation::ResendIntervalTooLong,
                 self.resend_interval_max.0.saturating_mul(FAR) < self.delivery_retention.0
-                    && self.resend_interval_max.0 >= self.lease.0,
+                    && self.resend_interval_max.0 >= self.first_resend.0,
             ),
             (
                 TimingViolation::Counts,
-                self.attempts_max >= 1 && self.shards >= 1 && self.backoff_base.0 >= 1 && self.lease.0 >= 1,
+                self.attempts_max >= 1 && self.shards >= 1 && self.backoff_base.0 >= 1 && self.first_resend.0 >= 1,
             ),
             (TimingViolation::DispatcherTimeoutTooShort, self.dispatcher_timeout.0 >= call + DISPATCHER_MARGIN.0),
             (
@@ -242,8 +242,8 @@ pub enum TimingViolation {
     #[error("the webhook timeout must be shorter than the provider's")]
     WebhookTimeoutTooLong,
     /// Q2.
-    #[error("the lease must be at least the webhook timeout plus twice the clock skew")]
-    LeaseTooShort,
+    #[error("the delay of the first re-send must be at least the webhook timeout plus twice the clock skew")]
+    FirstResendTooSoon,
     /// Q3.
     #[error("the queue's visibility timeout must be at least six worker timeouts plus the batching window")]
     VisibilityTooShort,
@@ -275,7 +275,7 @@ pub enum TimingViolation {
     DeadLetterRetentionTooShort,
     /// Q10.
     #[error(
-        "the longest resend interval must be at least the lease, and the delivery retention longer than {FAR} times it"
+        "the longest resend interval must be at least that of the first one, and the delivery retention longer than {FAR} times it"
     )]
     ResendIntervalTooLong,
     /// What is written must be read.
@@ -303,7 +303,7 @@ pub enum TimingViolation {
     )]
     EffectAge,
     /// Counts and durations of zero.
-    #[error("attempts, shards, the back-off base and the lease must be at least one")]
+    #[error("attempts, shards, the back-off base and the delay of the first re-send must be at least one")]
     Counts,
 }
 

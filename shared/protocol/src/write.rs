@@ -245,7 +245,7 @@ impl Write {
     /// |---|---|---|
     /// | claim, quarantine, due mark of a request | the claim id, made once per request | they always do |
     /// | duplicate count | `last_seen_by`, the loser's claim id | they always do |
-    /// | claims out of a message, of a child or a dead letter | the time of the lease or of the death | one hint too many, or one death is told twice |
+    /// | claims out of a message, of a child or a dead letter | the time of the first re-send or of the death | one hint too many, or one death is told twice |
     /// | marks, failures, deaths, dead letters | the time, and the drawn back-off | both report the one change |
     /// | re-arm and its repair | the time, and the drawn interval | one hint too many |
     /// | guard of a call | nothing: it has the pass of one receive | there is none |

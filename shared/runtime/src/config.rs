@@ -38,7 +38,7 @@ pub const VARIABLES: &[&str] = &[
     "HOOKONCE_INBOX_TABLE",
     "HOOKONCE_INDEX_SHARDS",
     "HOOKONCE_INDEX_SHARDS_READ",
-    "HOOKONCE_LEASE_SECONDS",
+    "HOOKONCE_FIRST_RESEND_SECONDS",
     "HOOKONCE_LOG",
     "HOOKONCE_MESSAGE_BYTES_MAX",
     "HOOKONCE_METRICS_NAMESPACE",
@@ -397,7 +397,7 @@ impl<'a> Reader<'a> {
             queue_retention: self.seconds("HOOKONCE_QUEUE_RETENTION_SECONDS", standard.queue_retention),
             dead_letter_retention: self
                 .seconds("HOOKONCE_DEAD_LETTER_RETENTION_SECONDS", standard.dead_letter_retention),
-            lease: self.seconds("HOOKONCE_LEASE_SECONDS", standard.lease),
+            first_resend: self.seconds("HOOKONCE_FIRST_RESEND_SECONDS", standard.first_resend),
             resend_interval_max: self.seconds("HOOKONCE_RESEND_INTERVAL_MAX_SECONDS", standard.resend_interval_max),
             accept_age_max: self.days("HOOKONCE_ACCEPT_AGE_DAYS", standard.accept_age_max),
             commit_age_max: self.days("HOOKONCE_COMMIT_AGE_DAYS", standard.commit_age_max),

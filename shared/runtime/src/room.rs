@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn what_stands_in_a_text_takes_no_room() {
         let object = json_memory(b"{}") - 2;
-        assert_eq!(json_memory(br#"{"{,\"{,": "\\"}"#), object + 15);
+        assert_eq!(json_memory(br#"{"{,\"{,": "\\"}"#), object + 16);
         assert_eq!(json_memory(br#"[{"a": {}}, 1]"#), 14 + 2 * object + size_of::<Value>());
     }
 

@@ -63,13 +63,13 @@ struct Backlog {
 }
 
 impl Backlog {
-    fn arrive(&mut self, arrivals: u64, now: u64, lease: u64) {
+    fn arrive(&mut self, arrivals: u64, now: u64, first_resend: u64) {
         for _ in 0..arrivals {
             let record = u32::try_from(self.done.len()).expect("fewer than 2^32 records");
             self.done.push(false);
             self.resends.push(0);
             self.queue.push_back(record);
-            self.due.push(Reverse((now + lease, record)));
+            self.due.push(Reverse((now + first_resend, record)));
             self.sends += 1;
         }
     }
@@ -108,13 +108,13 @@ impl Backlog {
 /// relay sends everything that is due.
 pub fn storm(outage: u64, arrivals: u64, budget: Option<Budget>) -> Storm {
     let timing = Timing::standard();
-    let lease = u64::try_from(timing.lease.as_seconds()).unwrap_or(0);
+    let first_resend = u64::try_from(timing.first_resend.as_seconds()).unwrap_or(0);
     let granted = budget.map_or(usize::MAX, |budget| budget.sends_max(arrivals * PERIOD));
     let mut backlog =
         Backlog { done: Vec::new(), resends: Vec::new(), queue: VecDeque::new(), due: BinaryHeap::new(), sends: 0 };
     let (mut peak, mut credit, mut drained) = (0, 0, None);
     for now in 0..outage * 6 {
-        backlog.arrive(arrivals, now, lease);
+        backlog.arrive(arrivals, now, first_resend);
         if now.is_multiple_of(PERIOD) {
             backlog.relay(now, &timing, granted);
         }

@@ -428,7 +428,7 @@ fn waiting_seconds() -> f64 {
 
 /// How often the relay sends the hint of one record again in this time.
 fn resends(timing: &Timing, length: Millis) -> i64 {
-    let (mut at, mut count) = (timing.lease.0, 0);
+    let (mut at, mut count) = (timing.first_resend.0, 0);
     while at <= length.0 {
         at += timing.resend_interval(count).0;
         count += 1;

@@ -209,11 +209,15 @@ impl Emulator {
     /// A function with a wrong configuration does not start, and reports every fault at once.
     fn misconfigured(&self) -> Outcome {
         let mut worker = self.servers.command("env");
-        worker.args(["HOOKONCE_INBOX_TABEL=x", "HOOKONCE_LEASE_SECONDS=1", "AWS_LAMBDA_RUNTIME_API=127.0.0.1:1"]);
+        worker.args([
+            "HOOKONCE_INBOX_TABEL=x",
+            "HOOKONCE_FIRST_RESEND_SECONDS=1",
+            "AWS_LAMBDA_RUNTIME_API=127.0.0.1:1",
+        ]);
         worker.args(["timeout", "20"]).arg(binaries("release")?.join("hookonce-worker")).stdin(Stdio::null());
         let said = worker.output().map_err(|error| format!("cannot start the worker: {error}"))?;
         let said = [said.stdout, said.stderr].concat();
-        contains(&String::from_utf8_lossy(&said), &["HOOKONCE_INBOX_TABEL", "HOOKONCE_QUEUE_URL", "lease"])
+        contains(&String::from_utf8_lossy(&said), &["HOOKONCE_INBOX_TABEL", "HOOKONCE_QUEUE_URL", "first re-send"])
     }
 
     /// Waits for a run that nobody here asked for. Each run counts what is due.

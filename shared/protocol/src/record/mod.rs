@@ -302,7 +302,7 @@ pub fn remove(name: &'static str) -> Change {
 }
 
 impl Record {
-    /// A record that nobody has worked on: PENDING, received now and due one lease later. It has no provider, no type
+    /// A record that nobody has worked on: PENDING, received now and due at its first re-send. It has no provider, no type
     /// and no headers yet, and is in no journal.
     pub(crate) fn fresh(
         key: RecordKey,
@@ -325,7 +325,7 @@ impl Record {
             secret_index: 0,
             received_at: now,
             journal_shard: None,
-            due: Some(Due::pending(&key, timing.shards, now.plus(timing.lease))),
+            due: Some(Due::pending(&key, timing.shards, now.plus(timing.first_resend))),
             retries: 0,
             attempts: 0,
             resends: 0,

@@ -84,7 +84,7 @@ pub(super) fn writes(
 /// The header that counts how often hookonce has passed an event on.
 pub const HOPS: &str = "hookonce-hops";
 
-/// The record of an effect: PENDING, due one lease after `now`.
+/// The record of an effect: PENDING, due at its first re-send after `now`.
 fn effect(event: &Record, draft: EffectDraft, timing: &Timing, moment: Moment) -> Record {
     let key = RecordKey::effect(&event.key, &event.claim_id, event.generation, draft.name.as_str());
     let claim_id = ClaimId::of_child(&event.key, &event.claim_id, &key);

@@ -133,7 +133,7 @@ fn due_write(number: usize, timing: &Timing, now: EpochMs) -> Option<Write> {
         secret_index: 0,
         quarantine_mismatch: false,
     };
-    let claimed_at = EpochMs(now.0 - timing.lease.0 - 60_000);
+    let claimed_at = EpochMs(now.0 - timing.first_resend.0 - 60_000);
     Some(claim_write(&claim.record(timing, claimed_at)))
 }
 

@@ -97,7 +97,7 @@ impl Rule {
 
 /// How often the relay may have re-armed a record of this age.
 pub(crate) fn resends_max(age: i64, timing: &Timing) -> i64 {
-    let (mut at, mut count) = (timing.lease.0, 0);
+    let (mut at, mut count) = (timing.first_resend.0, 0);
     while at <= age {
         at += timing.resend_interval(count).0;
         count += 1;

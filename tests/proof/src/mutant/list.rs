@@ -297,7 +297,7 @@ fn operators() -> Vec<Mutant> {
 fn costs() -> Vec<Mutant> {
     survivors! {
         "own-retry-not-recognised", "G1: a claim that finds itself counts as won", &["three deliveries"],
-            "cost: the relay sends the hint instead, one lease later",
+            "cost: the relay sends the hint instead, when its first re-send is due",
             Mutation { reply: Some(|role, _, reply| {
                 if let (Role::Ingress, Reply::Written(Written::ConditionFailed(Found::Record(record)))) = (role, reply) {
                     record.claim_id = ClaimId("another".to_owned());
@@ -348,10 +348,10 @@ fn costs() -> Vec<Mutant> {
 fn second_nets() -> Vec<Mutant> {
     survivors! {
         "due-mark-any-claim", "G2: the due mark requires its own claim", &["two forces"],
-            "second net: the due time that it names is that of this request's lease",
+            "second net: the due time that it names is that of this request's first re-send",
             rewrite!(Ingress, &[Purpose::MarkDue], any_claim);
         "due-mark-any-generation", "G2: the due mark requires generation 0", &["two forces"],
-            "second net: the due time that it names is that of this request's lease",
+            "second net: the due time that it names is that of this request's first re-send",
             rewrite!(Ingress, &[Purpose::MarkDue], any_generation);
         "commit-any-retries", "W4, F3: a commit, the duplicate mark and closing require the retries that were read",
             &["an ignored event, brought back", "an ignored event and another id of its fact"],
@@ -364,7 +364,7 @@ fn second_nets() -> Vec<Mutant> {
             "cost: a record that was brought back may count a dead letter that belongs to the time before",
             rewrite!(DeadLetter, DEAD_LETTER, any_retries);
         "due-mark-any-retries", "G2: the due mark requires that nobody retried", &["two deliveries, relay and clock"],
-            "second net: the due time that it names is that of this request's lease",
+            "second net: the due time that it names is that of this request's first re-send",
             rewrite!(Ingress, &[Purpose::MarkDue], any_retries);
         "repair-any-retries", "R3: the repair of a failed send requires the retries that were read", &["two relays at once"],
             "second net: the due time that it names is that of this run's re-arm",

@@ -354,7 +354,7 @@ fn draw_timing(rng: &mut Rng) -> Timing {
         attempts_max: rng.between(2, 12),
         backoff_base: Millis(rng.between(500, 20_000)),
         backoff_cap: Millis(rng.between(60_000, 6 * HOUR)),
-        lease: Millis(rng.between(62_500, 300_000)),
+        first_resend: Millis(rng.between(62_500, 300_000)),
         resend_interval_max: Millis(rng.between(300_000, 6 * HOUR)),
         uncounted_wait_max: Millis(rng.pick(&[10 * MINUTE, 2 * HOUR, 24 * HOUR])),
         ..Timing::standard()
@@ -382,7 +382,7 @@ fn draw_timing(rng: &mut Rng) -> Timing {
         visibility_timeout: Millis(rng.between(60_000, 120_000)),
         queue_retention: Millis(queue_retention),
         dead_letter_retention: Millis(12 * HOUR),
-        lease: Millis(rng.between(12_500, 60_000)),
+        first_resend: Millis(rng.between(12_500, 60_000)),
         resend_interval_max: Millis(resend_interval_max),
         accept_age_max: Millis(accept_age_max),
         commit_age_max: Millis(commit_age_max),

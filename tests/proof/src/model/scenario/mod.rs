@@ -125,7 +125,7 @@ fn far() -> Timing {
         delivery_retention: Millis::days(12),
         commit_age_max: Millis::days(11),
         effect_retention: Millis::days(21),
-        lease: Millis::days(5),
+        first_resend: Millis::days(5),
         resend_interval_max: Millis::days(5),
         visibility_timeout: Millis::hours(1),
         ..near()

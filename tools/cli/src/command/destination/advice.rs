@@ -180,7 +180,7 @@ mod tests {
             (500, "ServiceException", "try again"),
             (403, "", "lambda:InvokeFunction"),
             (502, "", "on the way"),
-            (200, "", "no such calls"),
+            (200, "", "asynchronous invocation"),
         ] {
             let said = said(DestinationKind::Lambda, status, name);
             assert!(said.contains(word), "{name}: {said}");
