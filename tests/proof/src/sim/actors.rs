@@ -134,7 +134,7 @@ async fn attempt(
     let Some(Ok(ingested)) = ingested else { return false };
     match ingested.driven.output {
         IngressAnswer::Accepted(_) | IngressAnswer::Duplicate(_) => {
-            world.lock().history.observations[number].acknowledged += 1
+            world.lock().history.observations[number].acknowledged += 1;
         }
         IngressAnswer::RetryPlease => return false,
     }
