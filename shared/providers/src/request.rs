@@ -145,25 +145,7 @@ pub(crate) fn form_fields(body: &[u8]) -> Result<Vec<FormField>, Refusal> {
 
 /// Decodes `+` and `%XX`; an incomplete escape stays as it is.
 pub(crate) fn percent_decoded(text: &str) -> Vec<u8> {
-    let mut rest = text.as_bytes();
-    let mut decoded = Vec::with_capacity(rest.len());
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        match byte {
-            b'+' => decoded.push(b' '),
-            b'%' => {
-                let escaped = after.split_at_checked(2).and_then(|(digits, after)| Some((hex_byte(digits)?, after)));
-                decoded.push(escaped.map_or(b'%', |(value, _)| value));
-                rest = escaped.map_or(after, |(_, after)| after);
-            }
-            other => decoded.push(other),
-        }
-    }
-    decoded
-}
-
-fn hex_byte(digits: &[u8]) -> Option<u8> {
-    hex::decode(digits).ok()?.first().copied()
+    percent_encoding::percent_decode(text.replace('+', " ").as_bytes()).collect()
 }
 
 #[cfg(test)]
