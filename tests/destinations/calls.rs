@@ -388,7 +388,7 @@ impl Caller for Slow {
 /// Of ten effects in a batch all would otherwise wait for it again whenever its circuit closes, and hold up those of other
 /// destinations.
 #[tokio::test(start_paused = true)]
-async fn after_a_rest_one_call_finds_out_whether_a_destination_is_back() {
+async fn while_a_circuit_is_half_open_one_call_finds_out_whether_a_destination_is_back() {
     let minute = Duration::from_mins(1);
     for (takes, is_back, calls) in [(minute, false, 1), (Duration::from_millis(100), true, 10)] {
         let (slow, sent) = (Slow { takes, ..Slow::default() }, delivery());
@@ -398,8 +398,8 @@ async fn after_a_rest_one_call_finds_out_whether_a_destination_is_back() {
         }
         slow.calls.store(0, Ordering::SeqCst);
         slow.is_back.store(is_back, Ordering::SeqCst);
-        let rested = Moment { now: MOMENT.now.plus(Millis::hours(1)), ..MOMENT };
-        let batch = (0..10).map(|_| guarded.call(&destination, &sent, rested)).collect::<FuturesUnordered<_>>();
+        let half_open = Moment { now: MOMENT.now.plus(Millis::hours(1)), ..MOMENT };
+        let batch = (0..10).map(|_| guarded.call(&destination, &sent, half_open)).collect::<FuturesUnordered<_>>();
         let called: Vec<_> = batch.collect().await;
         assert_eq!(slow.calls.load(Ordering::SeqCst), calls, "{called:?}");
         assert_eq!(called.iter().all(|called| *called == done(200)), is_back, "{called:?}");
@@ -407,7 +407,7 @@ async fn after_a_rest_one_call_finds_out_whether_a_destination_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longer_a_destination_takes_to_fail_the_longer_it_rests() {
+async fn the_longer_a_destination_takes_to_fail_the_longer_its_circuit_is_open() {
     let guarded = Guarded::new(Slow { takes: Duration::from_mins(1), ..Slow::default() });
     let (destination, sent) = (at("https://api.example.com/v1", &json!({})), delivery());
     for _ in 0..FAILURES_MAX {
@@ -460,9 +460,11 @@ async fn who_has_no_turn_at_a_destination_in_doubt_waits_as_for_one_that_is_away
     for _ in 1..FAILURES_MAX {
         assert_eq!(guarded.call(&destination, &sent, MOMENT).await, UNCLEAR);
     }
-    let rested = Moment { now: MOMENT.now.plus(Millis::hours(1)), ..MOMENT };
-    assert_eq!(both(rested).await, [UNCLEAR, NOT_DONE]);
-    let [Called::NotDone { retry_after: Some(_) }, _] = both(rested).await[..] else { panic!("the circuit is open") };
+    let half_open = Moment { now: MOMENT.now.plus(Millis::hours(1)), ..MOMENT };
+    assert_eq!(both(half_open).await, [UNCLEAR, NOT_DONE]);
+    let [Called::NotDone { retry_after: Some(_) }, _] = both(half_open).await[..] else {
+        panic!("the circuit is open")
+    };
 }
 
 /// A laptop has neither queues nor functions. Their effects wait, and go out on AWS.

@@ -13,6 +13,7 @@ use hookonce_runtime::remote::{HandlerAnswer, HandlerRequest, MalformedAnswer, R
 use serde_json::{Value, json};
 
 use super::{count_at_once, count_in_two_rounds, harness};
+use crate::support::Harness;
 use crate::support::counting::{count, counted};
 use crate::support::remote::{Reaction, to};
 use crate::support::{Script, samples};
@@ -342,6 +343,16 @@ fn a_long_answer_is_read_at_once() {
     ));
 }
 
+/// Works on one event of each kind, one after the other. Tells the last error of each.
+async fn in_turn(harness: &Harness, kinds: &[&str]) -> impl Fn(&str) -> Option<String> + use<> {
+    for kind in kinds {
+        harness.deliver(&counted(&format!("msg_{kind}"), &format!("count.{kind}"), kind)).await;
+        harness.settle().await;
+    }
+    let tables = harness.tables().await;
+    move |kind| tables.record(&format!("#msg_{kind}")).last_error.clone()
+}
+
 #[tokio::test]
 async fn a_handler_sees_so_many_bytes_of_items_at_most() {
     let (harness, _) = harness(|request| {
@@ -359,13 +370,8 @@ async fn a_handler_sees_so_many_bytes_of_items_at_most() {
         })
     })
     .await;
-    for kind in ["first", "second", "fits", "exceeds"] {
-        harness.deliver(&counted(&format!("msg_{kind}"), &format!("count.{kind}"), kind)).await;
-        harness.settle().await;
-    }
-    let tables = harness.tables().await;
-    let state = |kind: &str| tables.record(&format!("#msg_{kind}")).last_error.clone();
-    assert_eq!(["first", "second", "fits"].map(state), [None, None, None]);
+    let state = in_turn(&harness, &["first", "second", "fits", "exceeds"]).await;
+    assert_eq!(["first", "second", "fits"].map(&state), [None, None, None]);
     assert_eq!(state("exceeds").as_deref(), Some("HANDLER_ASKED_TOO_MUCH"));
 }
 
@@ -389,13 +395,8 @@ async fn a_handler_sees_and_plans_so_many_values_at_most() {
         })
     })
     .await;
-    for kind in ["first", "second", "plans", "fits", "exceeds"] {
-        harness.deliver(&counted(&format!("msg_{kind}"), &format!("count.{kind}"), kind)).await;
-        harness.settle().await;
-    }
-    let tables = harness.tables().await;
-    let state = |kind: &str| tables.record(&format!("#msg_{kind}")).last_error.clone();
-    assert_eq!(["first", "second", "fits"].map(state), [None, None, None]);
+    let state = in_turn(&harness, &["first", "second", "plans", "fits", "exceeds"]).await;
+    assert_eq!(["first", "second", "fits"].map(&state), [None, None, None]);
     assert_eq!(state("plans").as_deref(), Some("PLAN_REFUSED"));
     assert_eq!(state("exceeds").as_deref(), Some("HANDLER_ASKED_TOO_MUCH"));
 }

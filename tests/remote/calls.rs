@@ -83,7 +83,7 @@ async fn a_call_ends_when_its_time_is_over_and_is_not_begun_without_all_of_it() 
 
 /// A handler that hangs would otherwise hold every worker for as long as it has events.
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_hangs_several_times_in_a_row_rests() {
+async fn a_handler_that_hangs_several_times_in_a_row_opens_its_circuit() {
     let hang = Arc::new(AtomicBool::new(true));
     let hangs = Arc::clone(&hang);
     let handlers = FakeHandlers::new(move |request| {
@@ -94,16 +94,16 @@ async fn a_handler_that_hangs_several_times_in_a_row_rests() {
     for _ in 0..FAILURES_MAX {
         assert!(matches!(planned_by(&parts, EpochMs(0), long).await, (Planned::Failed(_), 1)));
     }
-    let (rested, began) = (EpochMs(0).plus(OPEN_MIN), Instant::now());
-    assert_eq!(planned_by(&parts, EpochMs(rested.0 - 1), long).await, (Planned::HandlerAway, 0));
+    let (half_open, began) = (EpochMs(0).plus(OPEN_MIN), Instant::now());
+    assert_eq!(planned_by(&parts, EpochMs(half_open.0 - 1), long).await, (Planned::HandlerAway, 0));
     assert_eq!(began.elapsed(), Duration::ZERO, "nobody waits for it");
-    let batch = (0..10).map(|_| planned_by(&parts, rested, long));
+    let batch = (0..10).map(|_| planned_by(&parts, half_open, long));
     let (tried, left): (Vec<_>, Vec<_>) = join_all(batch).await.into_iter().partition(|(_, calls)| *calls > 0);
     assert!(matches!(tried[..], [(Planned::Failed(_), 1)]), "one call tries it again: {tried:?}");
     assert!(left.iter().all(|(planned, _)| *planned == Planned::HandlerAway), "{left:?}");
-    assert_eq!(planned_by(&parts, rested, long).await, (Planned::HandlerAway, 0), "one more failure is enough");
+    assert_eq!(planned_by(&parts, half_open, long).await, (Planned::HandlerAway, 0), "one more failure is enough");
     hang.store(false, Ordering::SeqCst);
-    let later = rested.plus(OPEN_MIN);
+    let later = half_open.plus(OPEN_MIN);
     for _ in 0..2 {
         assert!(matches!(planned_by(&parts, later, long).await, (Planned::Plan(_), 1)));
     }
@@ -111,7 +111,7 @@ async fn a_handler_that_hangs_several_times_in_a_row_rests() {
 
 /// Connecting to it takes two seconds, and fails. Each batch with one of its events would wait so long.
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_is_slow_to_be_away_rests() {
+async fn a_handler_that_is_slow_to_be_away_opens_its_circuit() {
     let handlers = FakeHandlers::new(|_| Reaction::AwayAfter(Duration::from_secs(2)));
     let (parts, long) = (worker(&handlers), Duration::from_mins(1));
     for calls in [1, 1, 1, 1, 1, 0] {

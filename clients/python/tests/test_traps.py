@@ -160,3 +160,20 @@ def test_reads_must_be_returned(reads: Any) -> None:
 
     with pytest.raises(TypeError, match=r"reads\(\) must return"):
         play(make_event("a", {}), Forgetful())
+
+
+def test_a_handler_may_leave_the_fact_to_its_route() -> None:
+    class Rule:
+        def fact(self, event: Event) -> Fact:
+            return fact_of("")
+
+        def reads(self, event: Event) -> list[ReadKey]:
+            return []
+
+        def plan(self, event: Event, items: Items) -> Plan:
+            return Plan()
+
+    event = make_event("a", {})
+    assert play(event, Rule(), route_names_fact=True).fact == ""
+    with pytest.raises(AssertionError, match="FACT_MISSING"):
+        play(event, Rule())

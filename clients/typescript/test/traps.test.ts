@@ -156,3 +156,10 @@ test("reads must be returned at once", async () => {
     await assert.rejects(play(makeEvent("a", {}), rule(() => {}, reads as never)), /reads\(\) must return/);
   }
 });
+
+test("a handler may leave the fact to its route", async () => {
+  const handler: Handler = { fact: () => factOf(""), reads: () => [], plan: () => new Plan() };
+  const event = makeEvent("a", {});
+  assert.equal((await play(event, handler, [], { routeNamesFact: true })).fact, "");
+  await assert.rejects(play(event, handler), /FACT_MISSING/);
+});

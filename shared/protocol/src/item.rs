@@ -356,7 +356,7 @@ impl Value {
         }
     }
 
-    /// The memory that the value takes beside itself, in bytes (an upper bound).
+    /// About the memory that the value takes beside itself, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -377,13 +377,16 @@ pub fn size_bytes(item: &Item) -> usize {
     item.iter().map(|(name, value)| name.len() + value.size_bytes()).sum()
 }
 
-/// What one block of a map may take: a tree keeps at most eleven entries in it, and at least about six.
-const BLOCK_BYTES: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 32;
+/// The memory that one block of a map of names takes, in bytes. A tree keeps up to eleven entries in it, and at least
+/// five unless it is the only one.
+pub const fn block_bytes<V>() -> usize {
+    11 * (size_of::<String>() + size_of::<V>()) + 32
+}
 
-/// The memory that an item takes, in bytes (an upper bound). A small map takes a hundred times its size.
+/// About the memory that an item takes, in bytes. A small map takes a hundred times its size.
 pub fn memory_bytes(item: &Item) -> usize {
     let values = item.iter().map(|(name, value)| name.len() + value.memory_bytes());
-    item.len().div_ceil(6) * BLOCK_BYTES + values.sum::<usize>()
+    item.len().div_ceil(6) * block_bytes::<Value>() + values.sum::<usize>()
 }
 
 /// Prints only the number of bytes, because they may be a provider's payload.

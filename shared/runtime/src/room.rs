@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hookonce_protocol::item::Value;
+use hookonce_protocol::item::{Value, block_bytes};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The most KiB that the messages of a batch hold at once. Each KiB is there several times: in the machine, in its
@@ -61,17 +61,14 @@ fn kib(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(1_024)).unwrap_or(ROOM_KIB).min(ROOM_KIB)
 }
 
-/// The memory that JSON may take once it is values, in bytes: its text, and what its objects and elements may take.
+/// About the memory that JSON takes once it is values, in bytes: its text, and what its objects and elements take.
 pub(crate) fn json_memory(json: &[u8]) -> usize {
-    /// A tree keeps up to eleven fields in one block.
-    const OBJECT_BYTES: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 32;
-    const ELEMENT_BYTES: usize = size_of::<Value>();
     let (mut bytes, mut in_text, mut escaped) = (json.len(), false, false);
     for byte in json {
         match byte {
             b'"' if !escaped => in_text = !in_text,
-            b'{' if !in_text => bytes += OBJECT_BYTES,
-            b',' if !in_text => bytes += ELEMENT_BYTES,
+            b'{' if !in_text => bytes += block_bytes::<Value>(),
+            b',' if !in_text => bytes += size_of::<Value>(),
             _ => {}
         }
         escaped = *byte == b'\\' && !escaped;

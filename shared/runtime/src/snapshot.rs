@@ -22,14 +22,9 @@ const SNAPSHOT_BYTES_MAX: usize = 5 * 1024 * 1024;
 /// The most memory that these items may take, in bytes.
 const SNAPSHOT_MEMORY_MAX: usize = PLAN_MEMORY_MAX;
 
-/// So many items are read at once: each has at most 400 KB.
-const READS_AT_ONCE: usize = 16;
-
-/// So many are read first, and one at a time if those are full of small maps: they take a hundred times their size.
-const READS_AT_FIRST: usize = 4;
-
-/// From this memory on, items are read one at a time, in bytes.
-const MUCH_MEMORY: usize = SNAPSHOT_MEMORY_MAX / 8;
+/// So many items are read at once. Each has at most 400 KB, but one of small maps takes a hundred times its size in
+/// memory, which is known only after it was read.
+const READS_AT_ONCE: usize = 4;
 
 /// The room that a message needs while it reads so many items, in bytes.
 pub(crate) fn room_of(reads: usize) -> usize {
@@ -59,13 +54,10 @@ pub(crate) async fn read<S: Store>(
     Ok((scope, snapshot))
 }
 
-/// Reads some items at a time, so that the handlers of a batch cannot ask for more than the worker's memory holds.
+/// Reads some items at a time, and stops as soon as they are too many for the worker's memory.
 async fn read_in_parts<S: Store>(store: &S, event: &Event, reads: &[ItemRef]) -> Result<Snapshot, Planned> {
     let (mut snapshot, mut bytes, mut memory) = (Snapshot::default(), 0, 0);
-    let (mut left, mut at_once) = (reads, READS_AT_FIRST);
-    while !left.is_empty() {
-        let (part, others) = left.split_at(at_once.min(left.len()));
-        left = others;
+    for part in reads.chunks(READS_AT_ONCE) {
         let of_user = part.iter().any(|item| item.table.is_some());
         let read = store.read_items(part).await;
         let read = read.map_err(|_| if of_user { Planned::TableAway } else { Planned::Unavailable })?;
@@ -76,7 +68,6 @@ async fn read_in_parts<S: Store>(store: &S, event: &Event, reads: &[ItemRef]) ->
                 "the items that the handler asked for are too large together");
             return Err(asked_too_much());
         }
-        at_once = if memory > MUCH_MEMORY { 1 } else { READS_AT_ONCE };
         snapshot.extend(read);
     }
     Ok(snapshot)

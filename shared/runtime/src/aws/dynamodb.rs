@@ -1,6 +1,6 @@
 //! The store on DynamoDB.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
@@ -383,11 +383,11 @@ impl<A: Ambient> Store for DynamoStore<A> {
         let place = |item: &ItemRef| (item.table.map_or(Table::Domain, Table::Own), item.key.clone());
         let mut snapshot = Vec::with_capacity(items.len());
         for chunk in items.chunks(BATCH_KEYS_MAX) {
-            let read = self.batch_get(chunk.iter().map(place).collect(), &[]).await;
-            for item in chunk {
-                // An item that is asked for twice is read once.
-                let found = read.get(&place(item)).ok_or(Unavailable)?;
-                snapshot.push((item.clone(), found.clone()));
+            let mut read = self.batch_get(chunk.iter().map(place).collect(), &[]).await;
+            let distinct: BTreeSet<_> = chunk.iter().collect();
+            for item in distinct {
+                let found = read.remove(&place(item)).ok_or(Unavailable)?;
+                snapshot.push((item.clone(), found));
             }
         }
         Ok(snapshot.into_iter().collect())

@@ -151,10 +151,10 @@ pub trait CallHandler: Send + Sync + fmt::Debug + 'static {
     fn call<'a>(&'a self, handler: &'a str, request: Vec<u8>) -> BoxFuture<'a, Result<Vec<u8>, CallError>>;
 }
 
-/// The handlers in other languages that a worker can call. Behind a circuit breaker: one that times out several
-/// times in a row is not called for a while, and its events wait, without an attempt. One that is slow is called for messages from the queue of slow
-/// handlers only. Otherwise each batch with one of its events would hold a worker for seconds, and so the events of
-/// every other handler.
+/// The handlers in other languages that a worker can call. Each has a circuit breaker: a handler that times out several
+/// times in a row is not called for a while, and its events wait, without an attempt. One that is slow is called for
+/// messages from the queue of slow handlers only. Otherwise each batch with one of its events would hold a worker for
+/// seconds, and so the events of every other handler.
 #[derive(Debug, Default)]
 pub struct RemoteHandlers {
     lambda: Option<Box<dyn CallHandler>>,

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::fmt;
 
+use hookonce_protocol::item::block_bytes;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
@@ -21,8 +22,11 @@ const ROOM: usize = 64 * 1024 * 1024;
 /// What an element of an array may take: an array that grows is copied to twice the room.
 const ELEMENT_BYTES: usize = 3 * size_of::<Value>();
 
-/// What an object may take. A tree keeps its first eleven fields in one block.
-const OBJECT_BYTES: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 32;
+/// What the first element may take: room for four is made at once.
+const FIRST_ELEMENT_BYTES: usize = 4 * size_of::<Value>() + 16;
+
+/// Each block of an object's fields has at least so many, unless it is the only one.
+const BLOCK_FIELDS_MIN: usize = 5;
 
 /// What a body says about what is asked. `None` if it is no JSON, cannot be compared or takes too much memory. What says
 /// nothing is left out: a value where only objects are asked about, or an empty object.
@@ -122,7 +126,7 @@ impl<'de, A: Asks> Visitor<'de> for Part<'_, A> {
         let mut kept = Vec::new();
         while let Some(element) = elements.next_element_seed(Part { asks: self.asks, room: self.room })? {
             if let Some(element) = element {
-                self.take(ELEMENT_BYTES)?;
+                self.take(if kept.is_empty() { FIRST_ELEMENT_BYTES } else { ELEMENT_BYTES })?;
                 kept.push(element);
             }
         }
@@ -141,7 +145,8 @@ impl<'de, A: Asks> Visitor<'de> for Part<'_, A> {
                 kept.remove(&name);
                 continue;
             };
-            self.take(if kept.is_empty() { OBJECT_BYTES } else { 0 } + name.len())?;
+            let block = if kept.len().is_multiple_of(BLOCK_FIELDS_MIN) { block_bytes::<Value>() } else { 0 };
+            self.take(block + name.len())?;
             kept.insert(name, value);
         }
         Ok((!kept.is_empty()).then_some(Value::Object(kept)))
@@ -199,6 +204,9 @@ mod tests {
             assert!(read(element, most, &Patterns::Everything), "{most} of {}", &element[..1]);
             assert!(!read(element, most + most / 50, &Patterns::Everything), "more than {most} of {}", &element[..1]);
         }
+        let fields: Vec<_> = (0..12).map(|field| format!(r#""field_{field}":0"#)).collect();
+        let wide = format!("{{{}}}", fields.join(","));
+        assert!(read(&wide, 30_000, &Patterns::Everything) && !read(&wide, 33_000, &Patterns::Everything));
         let beside = format!(r#"{{"b": [{}]}}"#, vec![r#"{"":0}"#; 500_000].join(","));
         assert_eq!(super::read(beside.as_bytes(), &Patterns::FieldA), Some(json!([])));
     }
