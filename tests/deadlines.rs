@@ -19,7 +19,7 @@ use hookonce_runtime::deadline::{FIRST_REQUEST_MIN, LOOKUP_RESERVE, StartUp};
 use hookonce_runtime::endpoint::{Endpoints, REFRESH_PAUSE, STALE_AFTER};
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::material::Materials;
-use hookonce_runtime::port::{Queue, Store};
+use hookonce_runtime::port::{NotRead, Queue, Store};
 use hookonce_runtime::telemetry::Telemetry;
 use hookonce_webhook::WebhookFunction;
 use lambda_http::{Context, LambdaEvent, Service as _};
@@ -39,7 +39,7 @@ const HANGS: Duration = Duration::from_hours(1);
 pub(crate) struct Slow(Arc<Mutex<(Duration, Vec<String>)>>);
 
 impl Slow {
-    fn takes(&self, latency: Duration) {
+    pub(crate) fn takes(&self, latency: Duration) {
         self.0.lock().unwrap().0 = latency;
     }
 
@@ -79,8 +79,13 @@ impl Store for Slow {
         pending().await
     }
 
-    async fn read_items(&self, _items: &[ItemRef]) -> Result<Snapshot, Unavailable> {
-        pending().await
+    async fn read_items(&self, items: &[ItemRef]) -> Result<Snapshot, Unavailable> {
+        self.called("items").await;
+        Ok(items.iter().map(|item| (item.clone(), None)).collect())
+    }
+
+    async fn read_few_bytes(&self, _items: &[ItemRef], _bytes_max: u64) -> Result<Snapshot, NotRead> {
+        Err(NotRead::TooLong)
     }
 
     async fn key_schema(&self, _table: TableAlias, _named: &[&Key]) -> Result<Option<KeySchema>, Unavailable> {

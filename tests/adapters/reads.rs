@@ -16,7 +16,7 @@ use hookonce_protocol::timing::Moment;
 use hookonce_protocol::write::{Action, Table};
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::aws::{DynamoStore, FIRST_PAUSE, IndexQuery, ScanPage};
-use hookonce_runtime::port::Store as _;
+use hookonce_runtime::port::{NotRead, Store as _};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -191,6 +191,25 @@ async fn every_kind_of_value_comes_back_as_it_was_written() {
     let mut item = snapshot.item("e#item#k").unwrap().clone();
     assert_eq!(item.remove(PARTITION_KEY), Some("e#item#k".into()));
     assert_eq!(item, every_value());
+}
+
+/// Values may take a hundred times as much memory as the answer that holds them.
+#[tokio::test]
+async fn an_answer_that_is_too_long_never_becomes_values() {
+    let text = "this is no JSON";
+    let server = ScriptedServer::start(move |_, _| (200, text)).await;
+    let read = async |bytes_max| store_at(&server, AMPLE).read_few_bytes(&["a".into()], bytes_max).await;
+    assert_eq!(read(text.len() as u64 - 1).await, Err(NotRead::TooLong));
+    assert_eq!(server.requests().len(), 1, "it is not asked again");
+    assert_eq!(read(text.len() as u64).await, Err(NotRead::Unavailable));
+
+    let chunked = HttpMessage {
+        head: "HTTP/1.1 200 -\r\ntransfer-encoding: chunked\r\n\r\n".to_owned(),
+        body: b"0\r\n\r\n".to_vec(),
+    };
+    let server = ScriptedServer::start(move |_, _| Reaction::Answer(chunked.clone())).await;
+    let read = store_at(&server, AMPLE).read_few_bytes(&["a".into()], u64::MAX).await;
+    assert_eq!(read, Err(NotRead::TooLong), "it does not say how long it is");
 }
 
 /// DynamoDB leaves keys unprocessed because it is short of capacity.

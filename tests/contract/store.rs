@@ -14,7 +14,7 @@ use hookonce_protocol::record::{Due, Found, Record, Status, attribute, equals, r
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
 use hookonce_runtime::aws::{DynamoStore, IndexQuery};
-use hookonce_runtime::port::Store;
+use hookonce_runtime::port::{NotRead, Store};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -35,6 +35,7 @@ async fn dynamo_store_keeps_the_contract(dynamodb_url: &str, sqs_url: &str) {
     of_many_claims_one_wins(&store).await;
     reads_come_back_in_order(&store).await;
     a_partition_is_read_page_by_page(&store).await;
+    items_are_read_unless_the_answer_is_too_long(&store).await;
     the_due_index_is_sparse_and_oldest_first(&store).await;
     the_journal_counts_across_the_hour(&store).await;
     a_commit_is_all_or_nothing_and_names_its_reasons_in_order(&store).await;
@@ -154,6 +155,14 @@ async fn a_partition_is_read_page_by_page(store: &DynamoStore) {
         }
     }
     assert_eq!((read, pages), (keys.into_iter().rev().collect(), 3));
+}
+
+/// An answer of the server says how long it is.
+async fn items_are_read_unless_the_answer_is_too_long(store: &DynamoStore) {
+    assert_eq!(store.write(&put("short", Condition::none())).await, Written::Applied);
+    let items = ["short".into(), "nothing".into()];
+    assert_eq!(store.read_few_bytes(&items, 1_000).await.ok(), store.read_items(&items).await.ok());
+    assert_eq!(store.read_few_bytes(&items, 10).await, Err(NotRead::TooLong));
 }
 
 async fn reads_come_back_in_order(store: &impl Store) {

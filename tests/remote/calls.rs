@@ -4,11 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use futures::future::join_all;
 use hookonce_protocol::call::{Failure, Planned};
+use hookonce_protocol::item::{Value as Stored, block_bytes};
+use hookonce_protocol::record::Record;
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::{HANDLER_CALL_MAX, Moment, Timing};
 use hookonce_providers::Catalog;
+use hookonce_runtime::body::compress;
 use hookonce_runtime::circuit_breaker::{FAILURES_MAX, OPEN_MIN};
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::handler::Handlers;
@@ -50,18 +56,37 @@ async fn planned_by(parts: &Worker, now: EpochMs, until: Duration) -> (Planned, 
 
 /// The same for a message that moves to the slow queue if its handler is slow.
 async fn planned_from(slow_move: bool, parts: &Worker, now: EpochMs, until: Duration) -> (Planned, u16) {
+    planned_in(&Room::default(), slow_move, parts, now, until).await
+}
+
+/// The same beside other messages of a batch.
+async fn planned_in(room: &Room, slow_move: bool, parts: &Worker, now: EpochMs, until: Duration) -> (Planned, u16) {
+    planned_of(&counted(), &Share::of(room), slow_move, parts, now, until).await
+}
+
+/// The record of an event that is counted.
+fn counted() -> Record {
+    let mut record = a_record("in#shop#evt_1");
+    record.provider = "standard_webhooks".to_owned();
+    record.body = Some(compress(br#"{"type":"count.once","fact":"a"}"#).unwrap());
+    record
+}
+
+async fn planned_of(
+    record: &Record,
+    share: &Share,
+    slow_move: bool,
+    parts: &Worker,
+    now: EpochMs,
+    until: Duration,
+) -> (Planned, u16) {
     let route = json!({ "name": "n", "consumer": "c", "handler": {"lambda": "count"} });
     let set = json!({ "version": 1, "otherwise": "dead", "routes": [route] }).to_string();
     let set = RouteSet::parse(&set, Offered { handlers: &[], urls: false }).unwrap();
-    let mut record = a_record("in#shop#evt_1");
-    record.provider = "standard_webhooks".to_owned();
-    record.body = Some(hookonce_runtime::body::compress(br#"{"type":"count.once","fact":"a"}"#).unwrap());
     let budget = CallBudget::until(Instant::now() + until);
     let moment = || Moment { now, entropy: 0 };
-    let room = Room::default();
-    let share = &Share::of(&room);
     let calls = Calls { slow_move, budget: &budget, share, request_id: &|| "r".to_owned(), moment: &moment };
-    let planned = parts.plan(&record, &Routing::Set(set.into()), calls).await;
+    let planned = parts.plan(record, &Routing::Set(set.into()), calls).await;
     (planned, budget.made())
 }
 
@@ -79,6 +104,55 @@ async fn a_call_ends_when_its_time_is_over_and_is_not_begun_without_all_of_it() 
     assert_eq!(late, (Planned::Failed(Failure::retryable("HANDLER_TIMED_OUT")), 1));
     assert!(matches!(planned(Duration::ZERO, all).await, (Planned::Plan(_), 1)));
     assert_eq!(planned(Duration::ZERO, just_less).await, (Planned::CallsUsedUp, 0));
+}
+
+/// How much memory long items take is known only once they are read. Handlers work meanwhile.
+#[tokio::test(start_paused = true)]
+async fn of_a_batch_one_message_at_a_time_reads_long_items_and_one_item_at_a_time() {
+    let handlers = FakeHandlers::new(|request| {
+        let key = |number: u8| json!({ "key": format!("shop#count#{number}") });
+        let read = request["items"].as_array().is_some_and(|items| !items.is_empty());
+        let answer =
+            if read { count_at_once(request) } else { json!({ "fact": "a", "reads": [key(1), key(2), key(3)] }) };
+        Reaction::Slow(Duration::from_secs(2), answer)
+    });
+    let (parts, room, began) = (worker(&handlers), Room::default(), Instant::now());
+    parts.store.takes(Duration::from_millis(10));
+    let batch = (0..10).map(|_| planned_in(&room, false, &parts, EpochMs(0), Duration::from_mins(1)));
+    let planned = join_all(batch).await;
+    assert!(planned.iter().all(|planned| matches!(planned, (Planned::Plan(_), 2))), "{planned:?}");
+    assert_eq!(began.elapsed(), Duration::from_millis(2_000 + 10 * 3 * 10 + 2_000));
+}
+
+/// What an older catalog claimed as one event may hold very many. They are not in memory while the handler works.
+#[tokio::test(start_paused = true)]
+async fn the_other_events_of_a_body_wait_for_room_with_nothing_in_memory() {
+    let maps = 63 * 512 * 1_024 / (block_bytes::<Stored>() + size_of::<Stored>() + "{},".len());
+    let handlers = FakeHandlers::new(move |request| {
+        let fills = request["event"]["provider"] == "standard_webhooks";
+        let answer = if fills { vec![json!({}); maps].into() } else { json!(true) };
+        Reaction::Slow(Duration::from_secs(2), json!({ "ignore": answer }))
+    });
+    let (parts, room, began) = (worker(&handlers), Room::default(), Instant::now());
+    let (filled, long) = (Share::of(&room), Duration::from_mins(1));
+    planned_of(&counted(), &filled, false, &parts, EpochMs(0), long).await;
+    let around: Vec<u8> = (0..4_000).flat_map(|_| uuid::Uuid::new_v4().into_bytes()).collect();
+    let messages: Vec<_> = (0..13).map(|event| json!({ "id": format!("wamid.{event}") })).collect();
+    let entry = json!([{ "changes": [{ "value": { "messages": messages } }] }]);
+    let body = json!({ "around": STANDARD.encode(around), "entry": entry }).to_string();
+    let mut record = a_record("in#shop#ev#wamid.0");
+    record.provider = "meta_whatsapp".to_owned();
+    record.body = Some(compress(body.as_bytes()).unwrap());
+    let share = Share::of(&room);
+    let planned = planned_of(&record, &share, false, &parts, EpochMs(0), long);
+    let later = async move {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        drop(filled);
+    };
+    let ((planned, calls), ()) = tokio::join!(planned, later);
+    assert_eq!((calls, began.elapsed()), (2, Duration::from_secs(9)), "it is asked again once there is room");
+    let Planned::Several { others, own } = planned else { panic!("{planned:?}") };
+    assert_eq!((others.len(), own), (12, Some(Box::new(Planned::NoHandler))));
 }
 
 /// A handler that hangs would otherwise hold every worker for as long as it has events.

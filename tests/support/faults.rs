@@ -17,7 +17,7 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::worker::VISIBILITY_MAX;
 use hookonce_protocol::write::{Action, Write};
 use hookonce_runtime::aws::{DynamoStore, SqsQueue};
-use hookonce_runtime::port::{Queue, Store};
+use hookonce_runtime::port::{NotRead, Queue, Store};
 use tokio::sync::{Notify, watch};
 
 use super::call_names::named;
@@ -303,6 +303,11 @@ impl<S: Store> Store for Faulty<S> {
             return self.inner.read_items(items).await; // This makes no remote call.
         }
         self.script.carry(Operation::ReadDomain, Err(Unavailable), || self.inner.read_items(items)).await
+    }
+
+    async fn read_few_bytes(&self, items: &[ItemRef], bytes_max: u64) -> Result<Snapshot, NotRead> {
+        let read = || self.inner.read_few_bytes(items, bytes_max);
+        self.script.carry(Operation::ReadDomain, Err(NotRead::Unavailable), read).await
     }
 
     /// Asked once per process, so no place for faults of its own: `tests/adapters` breaks it.

@@ -180,7 +180,7 @@ impl TestStack {
         loop {
             let scan = self.dynamodb.scan().table_name(name).consistent_read(true).set_exclusive_start_key(from);
             let page = scan.send().await.unwrap();
-            items.extend(page.items().iter().map(from_attributes));
+            items.extend(page.items.into_iter().flatten().map(from_attributes));
             from = page.last_evaluated_key;
             if from.is_none() {
                 return items;

@@ -15,12 +15,24 @@ use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::Write;
+use thiserror::Error;
 
 use crate::document::{EndpointDocument, FetchError};
 
 /// The most requests, one after the other, in which [`Store::read_heads`] reads up to 100 records. Between two of them
 /// is a pause.
 pub const READ_ROUNDS_MAX: usize = 3;
+
+/// Why items were not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum NotRead {
+    /// The store did not answer for all of them.
+    #[error("the store did not answer for all items")]
+    Unavailable,
+    /// They have more bytes than the caller takes.
+    #[error("the items have more bytes than asked for")]
+    TooLong,
+}
 
 /// The two tables, and the user tables that handlers use.
 pub trait Store: Send + Sync + 'static {
@@ -47,6 +59,18 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`Unavailable`] when the store did not answer for all of them.
     fn read_items(&self, items: &[ItemRef]) -> impl Future<Output = Result<Snapshot, Unavailable>> + Send;
+
+    /// The same, unless an answer has more bytes than this. A store without answers in bytes takes any.
+    ///
+    /// # Errors
+    /// [`NotRead`] says why there is nothing.
+    fn read_few_bytes(
+        &self,
+        items: &[ItemRef],
+        _bytes_max: u64,
+    ) -> impl Future<Output = Result<Snapshot, NotRead>> + Send {
+        async move { self.read_items(items).await.map_err(|Unavailable| NotRead::Unavailable) }
+    }
 
     /// The key of a user table, of which items with these keys are named. `None` if the configuration has no table of
     /// this alias.
@@ -158,6 +182,14 @@ impl<S: Store> Store for Arc<S> {
 
     fn read_items(&self, items: &[ItemRef]) -> impl Future<Output = Result<Snapshot, Unavailable>> + Send {
         (**self).read_items(items)
+    }
+
+    fn read_few_bytes(
+        &self,
+        items: &[ItemRef],
+        bytes_max: u64,
+    ) -> impl Future<Output = Result<Snapshot, NotRead>> + Send {
+        (**self).read_few_bytes(items, bytes_max)
     }
 
     fn key_schema(

@@ -265,17 +265,30 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
 impl<S: Store, Q, A> WorkerParts<S, Q, A> {
     /// Routes a record's event to its handler, reads what it asks for and lets it plan. Writes nothing.
     pub async fn plan(&self, record: &Record, routing: &Routing, calls: Calls<'_>) -> Planned {
-        let Contained { own, others } = match guarded(|| self.read(record)) {
-            Ok(contained) => contained,
+        let (event, bytes) = match guarded(|| self.read(record)) {
+            Ok(Contained { own: Some(event), others }) if others.is_empty() => {
+                return self.plan_event(&event, routing, calls).await;
+            }
+            // The others are made again afterwards: they are not in memory while the handler works.
+            Ok(Contained { own, others }) => (own, bytes_of(&others)),
             Err(failure) => return Planned::Failed(failure),
         };
-        let own = match own {
+        let mut own = self.plan_own(event.as_ref(), routing, calls).await;
+        if !calls.share.try_hold_more(bytes) {
+            drop(own);
+            calls.share.hold_all_to_the_end().await;
+            own = self.plan_own(event.as_ref(), routing, calls).await;
+        }
+        match guarded(|| self.read(record)) {
+            Ok(Contained { others, .. }) => Planned::Several { others, own: own.map(Box::new) },
+            Err(failure) => Planned::Failed(failure),
+        }
+    }
+
+    async fn plan_own(&self, own: Option<&Event>, routing: &Routing, calls: Calls<'_>) -> Option<Planned> {
+        match own {
             Some(event) => Some(self.plan_event(event, routing, calls).await),
             None => None,
-        };
-        match own {
-            Some(own) if others.is_empty() => own,
-            own => Planned::Several { others, own: own.map(Box::new) },
         }
     }
 
@@ -289,31 +302,34 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
         }
     }
 
-    async fn plan_event(&self, event: Event, routing: &Routing, calls: Calls<'_>) -> Planned {
+    async fn plan_event(&self, event: &Event, routing: &Routing, calls: Calls<'_>) -> Planned {
         let set = match routing {
             // Until the routes are read, nobody guesses where an event goes.
             Routing::Unknown => return Planned::Unavailable,
             Routing::Handlers => None,
             Routing::Set(set) => Some(&**set),
         };
-        match guarded(|| route::assign(&self.handlers, set, self.catalog, &event)) {
+        match guarded(|| route::assign(&self.handlers, set, self.catalog, event)) {
             Ok(Assigned::Nobody) => Planned::NoHandler,
-            Ok(Assigned::Builtin(recognised)) => self.plan_here(&event, recognised).await,
+            Ok(Assigned::Builtin(recognised)) => self.plan_here(event, recognised, calls.share).await,
             Ok(Assigned::Forward(mandate)) => {
-                snapshot::complete(&self.store, &event, Scope::default(), mandate, Plan::default()).await
+                snapshot::complete(&self.store, event, Scope::default(), mandate, Plan::default()).await
             }
-            Ok(Assigned::Remote(handling)) => remote::plan(&self.store, &self.remote, &handling, &event, calls).await,
+            Ok(Assigned::Remote(handling)) => remote::plan(&self.store, &self.remote, &handling, event, calls).await,
             Err(failure) => Planned::Failed(failure),
         }
     }
 
-    async fn plan_here(&self, event: &Event, recognised: Recognised<'_>) -> Planned {
+    async fn plan_here(&self, event: &Event, recognised: Recognised<'_>, share: &Share) -> Planned {
         let (mandate, reads) = (recognised.mandate(), &recognised.reads);
-        let (scope, snapshot) = match snapshot::read(&self.store, event, reads, mandate.reach.tables.as_deref()).await {
+        let tables = mandate.reach.tables.as_deref();
+        let (scope, snapshot) = match snapshot::read(&self.store, event, reads, tables, share).await {
             Ok(read) => read,
             Err(planned) => return planned,
         };
-        match guarded(|| recognised.plan(&snapshot)) {
+        let plan = guarded(|| recognised.plan(&snapshot));
+        drop(snapshot);
+        match plan {
             Ok(plan) => snapshot::complete(&self.store, event, scope, mandate, plan).await,
             Err(failure) => Planned::Failed(failure),
         }
@@ -419,12 +435,13 @@ struct OneMessage<'a, S, Q, A> {
 
 impl<S: Store, Q: Queue, A: Ambient> OneMessage<'_, S, Q, A> {
     async fn split(&self, record: &Record) -> Split {
+        self.share.release();
         let split = self.parts.split(record);
         let bytes = match &split {
             Split::Events(events) => bytes_of(events),
             Split::Failed(_) => 0,
         };
-        if self.share.try_hold(bytes) {
+        if self.share.try_hold_more(bytes) {
             return split;
         }
         drop(split);
@@ -436,17 +453,10 @@ impl<S: Store, Q: Queue, A: Ambient> OneMessage<'_, S, Q, A> {
         let request_id = || self.parts.ambient.claim_id().0;
         let moment = || self.parts.ambient.moment();
         let slow_move = self.lane != Lane::SlowEvents;
-        let calls =
-            || Calls { slow_move, budget: self.budget, share: &self.share, request_id: &request_id, moment: &moment };
-        let planned = self.parts.plan(record, self.routing, calls()).await;
-        let Planned::Several { others, .. } = &planned else { return planned };
-        let bytes = bytes_of(others);
-        if self.share.try_hold(bytes) {
-            return planned;
-        }
-        drop(planned);
-        self.share.hold(bytes).await;
-        self.parts.plan(record, self.routing, calls()).await
+        let (budget, share) = (self.budget, &self.share);
+        share.release();
+        let calls = Calls { slow_move, budget, share, request_id: &request_id, moment: &moment };
+        self.parts.plan(record, self.routing, calls).await
     }
 
     fn remember(&self, record: &Record) {

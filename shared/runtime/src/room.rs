@@ -1,7 +1,7 @@
 //! The memory that the messages of a batch share for what they hold beside their bodies: the events of envelopes, and
 //! what handlers read and answer.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hookonce_protocol::item::{Value, block_bytes};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -24,36 +24,62 @@ impl Default for Room {
 #[derive(Debug)]
 pub struct Share {
     room: Room,
-    held: Mutex<Option<OwnedSemaphorePermit>>,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    permit: Option<OwnedSemaphorePermit>,
+    /// It is all that there is, and is held until the message ends.
+    to_the_end: bool,
 }
 
 impl Share {
     /// A message that holds nothing yet.
     pub fn of(room: &Room) -> Self {
-        Self { room: room.clone(), held: Mutex::new(None) }
+        Self { room: room.clone(), held: Mutex::default() }
     }
 
-    /// Holds so many bytes if they are left, and nothing if they are not.
-    pub(crate) fn try_hold(&self, bytes: usize) -> bool {
-        self.release();
-        let all = Arc::clone(&self.room.0);
-        all.try_acquire_many_owned(kib(bytes)).map(|permit| self.set(Some(permit))).is_ok()
+    /// Holds so many bytes more if they are left.
+    pub(crate) fn try_hold_more(&self, bytes: usize) -> bool {
+        let mut held = self.held();
+        if held.to_the_end {
+            return true;
+        }
+        let Ok(more) = Arc::clone(&self.room.0).try_acquire_many_owned(kib(bytes)) else { return false };
+        match &mut held.permit {
+            Some(permit) => permit.merge(more),
+            none => *none = Some(more),
+        }
+        true
     }
 
     /// Waits for so many bytes. Whoever waits holds nothing: those that wait would fill the memory together.
     pub(crate) async fn hold(&self, bytes: usize) {
         self.release();
-        let all = Arc::clone(&self.room.0);
-        self.set(all.acquire_many_owned(kib(bytes)).await.ok());
+        if !self.held().to_the_end {
+            let all = Arc::clone(&self.room.0);
+            let permit = all.acquire_many_owned(kib(bytes)).await.ok();
+            self.held().permit = permit;
+        }
+    }
+
+    /// Waits for all bytes, and holds them until the message ends, whatever it holds or releases later.
+    pub(crate) async fn hold_all_to_the_end(&self) {
+        self.hold(usize::MAX).await;
+        self.held().to_the_end = true;
     }
 
     /// Holds nothing more.
     pub(crate) fn release(&self) {
-        self.set(None);
+        let mut held = self.held();
+        if !held.to_the_end {
+            held.permit = None;
+        }
     }
 
-    fn set(&self, permit: Option<OwnedSemaphorePermit>) {
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = permit;
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -90,17 +116,23 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_needs_more_than_there_is_waits_until_it_is_alone() {
         let room = Room::default();
-        let [one, other, large] = [&room; 3].map(Share::of);
+        let [one, other, large, one_more] = [&room; 4].map(Share::of);
         one.hold(1_024 * 1_024).await;
-        assert!(other.try_hold(1_024));
+        assert!(other.try_hold_more(1_024));
         let waits =
             async |share: &Share| tokio::time::timeout(std::time::Duration::from_secs(1), share.hold(usize::MAX)).await;
         assert!(waits(&large).await.is_err());
         drop(one);
         other.release();
         assert!(waits(&large).await.is_ok());
-        assert!(!other.try_hold(1));
-        assert!(large.try_hold(1), "it gives back what it held");
-        assert!(other.try_hold(1));
+        assert!(!other.try_hold_more(1) && !large.try_hold_more(1));
+        large.hold(1).await;
+        assert!(other.try_hold_more(30 * 1_024 * 1_024), "it gives back what it held");
+        assert!(!large.try_hold_more(2 * 1_024 * 1_024), "more is held beside what is held");
+        drop(other);
+        large.hold_all_to_the_end().await;
+        large.release();
+        assert!(waits(&large).await.is_ok() && large.try_hold_more(1), "it has all");
+        assert!(!one_more.try_hold_more(1), "and keeps it");
     }
 }

@@ -14,7 +14,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::body::{self, BODY_BYTES_MAX};
 use crate::handler::{Mandate, READS_MAX};
-use crate::port::Store;
+use crate::port::{NotRead, Store};
+use crate::room::Share;
 
 /// The most bytes of items that a handler may see.
 const SNAPSHOT_BYTES_MAX: usize = 5 * 1024 * 1024;
@@ -22,16 +23,14 @@ const SNAPSHOT_BYTES_MAX: usize = 5 * 1024 * 1024;
 /// The most memory that these items may take, in bytes.
 const SNAPSHOT_MEMORY_MAX: usize = PLAN_MEMORY_MAX;
 
-/// So many items are read at once. Each has at most 400 KB, but one of small maps takes a hundred times its size in
-/// memory, which is known only after it was read.
-const READS_AT_ONCE: usize = 4;
+/// The most bytes of an answer that every message may read at any time. Items of small maps take some 60 times as much
+/// memory.
+const SHORT_ANSWER_BYTES_MAX: u64 = 128 * 1024;
 
-/// The room that a message needs while it reads so many items, in bytes.
-pub(crate) fn room_of(reads: usize) -> usize {
-    reads.min(READS_AT_ONCE) * 1024 * 1024
-}
+/// The room that a message holds meanwhile, in bytes. All messages of a batch have it at once.
+const SHORT_ANSWER_ROOM: usize = 3 * 1024 * 1024;
 
-/// Reads these items for the handler of an event.
+/// Reads these items for the handler of an event. The message holds their room afterwards.
 ///
 /// # Errors
 /// What becomes of the event instead.
@@ -40,6 +39,7 @@ pub(crate) async fn read<S: Store>(
     event: &Event,
     reads: &[ItemRef],
     allowed: Option<&[TableAlias]>,
+    share: &Share,
 ) -> Result<(Scope, Snapshot), Planned> {
     let mut scope =
         Scope { shown: reads.iter().cloned().collect(), tables: BTreeMap::new(), destinations: BTreeSet::new() };
@@ -50,27 +50,55 @@ pub(crate) async fn read<S: Store>(
         return Err(asked_too_much());
     }
     let distinct: Vec<_> = scope.shown.iter().cloned().collect();
-    let snapshot = read_in_parts(store, event, &distinct).await?;
+    let snapshot = read_items(store, event, &distinct, share).await?;
     Ok((scope, snapshot))
 }
 
-/// Reads some items at a time, and stops as soon as they are too many for the worker's memory.
-async fn read_in_parts<S: Store>(store: &S, event: &Event, reads: &[ItemRef]) -> Result<Snapshot, Planned> {
-    let (mut snapshot, mut bytes, mut memory) = (Snapshot::default(), 0, 0);
-    for part in reads.chunks(READS_AT_ONCE) {
-        let of_user = part.iter().any(|item| item.table.is_some());
-        let read = store.read_items(part).await;
-        let read = read.map_err(|_| if of_user { Planned::TableAway } else { Planned::Unavailable })?;
-        bytes += read.items().filter_map(|(_, item)| item).map(size_bytes).sum::<usize>();
-        memory += read.items().filter_map(|(_, item)| item).map(memory_bytes).sum::<usize>();
-        if bytes > SNAPSHOT_BYTES_MAX || memory > SNAPSHOT_MEMORY_MAX {
-            tracing::warn!(record.key = %event.record, bytes, memory,
-                "the items that the handler asked for are too large together");
-            return Err(asked_too_much());
-        }
-        snapshot.extend(read);
+/// Reads items. Long ones are read one by one, while no other message of the batch holds any: how much memory they take
+/// is known only then.
+async fn read_items<S: Store>(store: &S, event: &Event, reads: &[ItemRef], share: &Share) -> Result<Snapshot, Planned> {
+    if reads.is_empty() {
+        return Ok(Snapshot::default());
+    }
+    let not_read = |reads: &[ItemRef]| {
+        if reads.iter().any(|item| item.table.is_some()) { Planned::TableAway } else { Planned::Unavailable }
+    };
+    share.hold(SHORT_ANSWER_ROOM).await;
+    let mut read = Size::default();
+    match store.read_few_bytes(reads, SHORT_ANSWER_BYTES_MAX).await {
+        Ok(snapshot) => return read.add(&snapshot, event).map(|()| snapshot),
+        Err(NotRead::Unavailable) => return Err(not_read(reads)),
+        Err(NotRead::TooLong) => share.hold(usize::MAX).await,
+    }
+    let mut snapshot = Snapshot::default();
+    for item in reads {
+        let item = std::slice::from_ref(item);
+        let one = store.read_items(item).await.map_err(|_| not_read(item))?;
+        read.add(&one, event)?;
+        snapshot.extend(one);
     }
     Ok(snapshot)
+}
+
+/// What the items of a handler take, in bytes.
+#[derive(Default)]
+struct Size {
+    stored: usize,
+    memory: usize,
+}
+
+impl Size {
+    /// Adds items, unless all are too large together.
+    fn add(&mut self, read: &Snapshot, event: &Event) -> Result<(), Planned> {
+        self.stored += read.items().filter_map(|(_, item)| item).map(size_bytes).sum::<usize>();
+        self.memory += read.items().filter_map(|(_, item)| item).map(memory_bytes).sum::<usize>();
+        if self.stored <= SNAPSHOT_BYTES_MAX && self.memory <= SNAPSHOT_MEMORY_MAX {
+            return Ok(());
+        }
+        tracing::warn!(record.key = %event.record, bytes = self.stored, memory = self.memory,
+            "the items that the handler asked for are too large together");
+        Err(asked_too_much())
+    }
 }
 
 /// The failure of a handler that asks for what it may not have.

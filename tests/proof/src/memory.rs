@@ -1,7 +1,8 @@
 //! What a worker holds in memory: `scripts/bench memory`. It splits a batch of the largest envelopes, decides about the
-//! longest bodies of small objects, and commits the largest plans of small maps.
+//! longest bodies of small objects, commits the largest plans of small maps, and reads the longest items of such maps.
 //!
-//! The worker is the deployed one. Its store takes every write, after it has made the text of the request.
+//! The worker is the deployed one. Its store takes every write, after it has made the text of the request, and reads an
+//! item as the SDK does: the text becomes values of a library, and these become the item.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -22,7 +23,7 @@ use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::body;
 use hookonce_runtime::handler::Handlers;
-use hookonce_runtime::port::{Queue, Store};
+use hookonce_runtime::port::{NotRead, Queue, Store};
 use hookonce_runtime::process::{Processed, Received, WorkerParts};
 use hookonce_runtime::remote::{CallError, CallHandler, RemoteHandlers};
 use hookonce_runtime::route::{Offered, RouteSet, Routing};
@@ -43,13 +44,19 @@ const OBJECTS: usize = 580_000;
 /// Small maps in each plan, in three items: nearly as many as a plan may have.
 const MAPS: usize = 135_000;
 
+/// Small maps in each item that is read: nearly as many as an item may have.
+const MAPS_READ: usize = 50_000;
+
+/// Items that each handler asks for: as many of them as it may see.
+const READS: usize = 2;
+
 /// How long a call to the store takes.
 const STORE_TIME: Duration = Duration::from_millis(5);
 
 /// The most KiB that a batch may take. The function has 512 MiB.
 pub const MOST_KIB: u64 = 440 * 1024;
 
-/// Works on three batches, and returns the figures: the most memory that the process held during each, in KiB.
+/// Works on four batches, and returns the figures: the most memory that the process held during each, in KiB.
 pub async fn measure() -> Option<(Value, Vec<String>)> {
     let now = System.moment().now;
     let routes = |rule: Value| {
@@ -59,16 +66,17 @@ pub async fn measure() -> Option<(Value, Vec<String>)> {
     };
     let lambda = json!({ "lambda": "count" });
     let asks = json!({ "name": "a", "consumer": "c", "when": {"a": {"x": [1]}}, "handler": lambda });
+    let plans = json!({ "name": "p", "consumer": "c", "handler": lambda });
+    let singles = |event_type, body: &[u8]| {
+        (0..MESSAGES).map(|number| single(number, event_type, body, now)).collect::<Option<Vec<_>>>()
+    };
     let object = format!(r#"{{"a": [{}]}}"#, vec![r#"{"x":0}"#; OBJECTS].join(","));
-    let small = br#"{"type": "count", "fact": "a"}"#;
+    // What one batch has freed, the next one may still hold: the largest comes last.
     let batches = [
+        ("routed", routes(asks)?, singles("any", object.as_bytes())),
+        ("read", routes(plans.clone())?, singles("reads", b"{}")),
         ("envelopes", Routing::Handlers, (0..MESSAGES).map(|number| envelope(number, now)).collect()),
-        ("routed", routes(asks)?, (0..MESSAGES).map(|number| single(number, object.as_bytes(), now)).collect()),
-        (
-            "planned",
-            routes(json!({ "name": "p", "consumer": "c", "handler": lambda }))?,
-            (0..MESSAGES).map(|number| single(number, small, now)).collect::<Option<Vec<_>>>(),
-        ),
+        ("planned", routes(plans)?, singles("plans", b"{}")),
     ];
     let mut figures = json!({ "bench": "memory", "messages": MESSAGES, "most_kib_allowed": MOST_KIB });
     let mut over = Vec::new();
@@ -99,7 +107,7 @@ async fn work(claims: Vec<Write>, routing: &Routing, now: EpochMs) -> usize {
     processed.iter().filter(|it| Processed::is_acknowledged(it)).count()
 }
 
-/// A handler whose plan puts items of small maps.
+/// A handler whose plan puts items of small maps, or that asks for such items.
 #[derive(Debug)]
 struct Mapper;
 
@@ -111,12 +119,23 @@ impl CallHandler for Mapper {
     ) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, CallError>> + Send + 'a>> {
         Box::pin(async move {
             let asked: Value = serde_json::from_slice(&request).unwrap_or_default();
-            let maps = vec![r#"{"M":{"a":{"BOOL":true}}}"#; MAPS / 3].join(",");
-            let put = |name| format!(r#"{{"key":"bench#{name}","action":{{"put":{{"l":{{"L":[{maps}]}}}}}}}}"#);
-            let writes = ["a", "b", "c"].map(put).join(",");
-            Ok(format!(r#"{{"request":{},"fact":"a","writes":[{writes}]}}"#, asked["request"]).into_bytes())
+            let rest = if asked["event"]["type"] == "plans" {
+                let put = |name| format!(r#"{{"key":"bench#{name}","action":{{"put":{}}}}}"#, item(MAPS / 3));
+                format!(r#""writes":[{}]"#, ["a", "b", "c"].map(put).join(","))
+            } else if asked["items"].as_array().is_none_or(Vec::is_empty) {
+                let reads: Vec<_> = (0..READS).map(|number| json!({ "key": format!("bench#{number}") })).collect();
+                format!(r#""reads":{}"#, Value::from(reads))
+            } else {
+                r#""writes":[]"#.to_owned()
+            };
+            Ok(format!(r#"{{"request":{},"fact":"a",{rest}}}"#, asked["request"]).into_bytes())
         })
     }
+}
+
+/// An item of so many small maps, as JSON.
+fn item(maps: usize) -> String {
+    format!(r#"{{"l":{{"L":[{}]}}}}"#, vec![r#"{"M":{"a":{"BOOL":true}}}"#; maps].join(","))
 }
 
 /// The most memory that this process has held so far, as Linux counts it.
@@ -130,22 +149,22 @@ fn envelope(number: usize, now: EpochMs) -> Option<Write> {
     let messages: Vec<_> = (0..EVENTS).map(|event| json!({ "id": format!("wamid.{number}.{event}") })).collect();
     let entry = json!([{ "changes": [{ "value": { "messages": messages } }] }]);
     let raw = json!({ "around": noise(number), "entry": entry }).to_string();
-    claim(&format!("in#bench#en#{number:064x}"), "meta_whatsapp", raw.as_bytes(), now)
+    claim(&format!("in#bench#en#{number:064x}"), "meta_whatsapp", "any", raw.as_bytes(), now)
 }
 
 /// The claim of one event.
-fn single(number: usize, body: &[u8], now: EpochMs) -> Option<Write> {
-    claim(&format!("in#bench#{number}"), "standard_webhooks", body, now)
+fn single(number: usize, event_type: &str, body: &[u8], now: EpochMs) -> Option<Write> {
+    claim(&format!("in#bench#{number}"), "standard_webhooks", event_type, body, now)
 }
 
-fn claim(key: &str, provider: &str, raw: &[u8], now: EpochMs) -> Option<Write> {
+fn claim(key: &str, provider: &str, event_type: &str, raw: &[u8], now: EpochMs) -> Option<Write> {
     let timing = Timing::standard();
     let claim = Claim {
         pk: RecordKey::parse(key)?,
         claim_id: ClaimId(key.to_owned()),
         tenant: None,
         provider: provider.to_owned(),
-        event_type: "any".to_owned(),
+        event_type: event_type.to_owned(),
         received_at: now,
         accept_before: now.plus(timing.accept_age_max),
         body: body::compress(raw).ok()?,
@@ -212,8 +231,18 @@ impl Store for Nowhere {
         self.read_each(keys).await
     }
 
-    async fn read_items(&self, _: &[ItemRef]) -> Result<Snapshot, Unavailable> {
-        Err(Unavailable)
+    async fn read_items(&self, items: &[ItemRef]) -> Result<Snapshot, Unavailable> {
+        let text = item(MAPS_READ);
+        tokio::time::sleep(STORE_TIME).await;
+        let read = items.iter().map(|item| {
+            let values: Value = serde_json::from_str(&text).map_err(|_| Unavailable)?;
+            Ok((item.clone(), Some(serde_json::from_value(values).map_err(|_| Unavailable)?)))
+        });
+        read.collect()
+    }
+
+    async fn read_few_bytes(&self, _: &[ItemRef], _: u64) -> Result<Snapshot, NotRead> {
+        Err(NotRead::TooLong)
     }
 
     async fn key_schema(&self, _: TableAlias, _: &[&Key]) -> Result<Option<KeySchema>, Unavailable> {

@@ -49,7 +49,7 @@ fn projected(request: KeysAndAttributesBuilder, attributes: &[&str]) -> KeysAndA
 /// Takes what the answer says out of `wanted`, and returns what is left: keys that DynamoDB had no capacity for.
 pub(super) fn answered<'a>(
     wanted: Wanted,
-    output: &BatchGetItemOutput,
+    mut output: BatchGetItemOutput,
     read: &mut Read,
     name: impl Fn(Table) -> &'a str,
 ) -> Wanted {
@@ -57,9 +57,9 @@ pub(super) fn answered<'a>(
     let examples: BTreeMap<Table, Key> = wanted.iter().map(|(table, key)| (*table, key.clone())).collect();
     let (mut items, mut left) = (HashMap::new(), Wanted::new());
     for (table, example) in &examples {
-        let found = output.responses().and_then(|tables| tables.get(name(*table)));
+        let found = output.responses.as_mut().and_then(|tables| tables.remove(name(*table)));
         for item in found.into_iter().flatten() {
-            items.insert((*table, key_in(item, example)), item);
+            items.insert((*table, key_in(&item, example)), item);
         }
         let unprocessed = output.unprocessed_keys().and_then(|tables| tables.get(name(*table)));
         left.extend(
@@ -68,7 +68,7 @@ pub(super) fn answered<'a>(
     }
     let (left, done): (Wanted, Wanted) = wanted.into_iter().partition(|place| left.contains(place));
     for place in done {
-        let item = items.get(&place).map(|item| from_attributes(item));
+        let item = items.remove(&place).map(from_attributes);
         read.insert(place, item);
     }
     left
@@ -81,7 +81,7 @@ fn key_in(item: &HashMap<String, AttributeValue>, example: &Key) -> Key {
         Some(attributes) => {
             let own = |name: &String| Some((name.clone(), item.get(name)?.clone()));
             let key: HashMap<_, _> = attributes.keys().filter_map(own).collect();
-            Key::of(from_attributes(&key))
+            Key::of(from_attributes(key))
         }
     }
 }

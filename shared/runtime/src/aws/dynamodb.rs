@@ -24,12 +24,13 @@ use hookonce_protocol::record::{Found, attribute, journal_shard};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::{Action, Table, Write};
 
+use super::answer_limit::{AnswerLimit, AnswerTooLong};
 use super::batch_get::{self, Read, Wanted};
 use super::own_table::OwnTable;
 use super::render::{Expression, from_attributes, key_of, to_attributes};
 use crate::ambient::{Ambient, System};
 use crate::drive::duration;
-use crate::port::{READ_ROUNDS_MAX, Store};
+use crate::port::{NotRead, READ_ROUNDS_MAX, Store};
 
 /// The index of PENDING records by due time, and of DEAD records.
 pub const DUE_INDEX: &str = "due";
@@ -204,7 +205,16 @@ impl<A: Ambient> DynamoStore<A> {
 
     /// Reads up to [`BATCH_KEYS_MAX`] items by key, strongly consistent. If `attributes` is not empty, reads only those
     /// and the key. Items that could not be read are not in the answer.
-    async fn batch_get(&self, mut wanted: Wanted, attributes: &[&str]) -> Read {
+    /// Reads these items. Those that DynamoDB did not answer for are left out.
+    ///
+    /// # Errors
+    /// [`AnswerTooLong`] when an answer has more bytes than this.
+    async fn batch_get(
+        &self,
+        mut wanted: Wanted,
+        attributes: &[&str],
+        bytes_max: Option<u64>,
+    ) -> Result<Read, AnswerTooLong> {
         let mut read = Read::new();
         for round in 0..READ_ROUNDS_MAX {
             if wanted.is_empty() {
@@ -214,8 +224,14 @@ impl<A: Ambient> DynamoStore<A> {
                 tokio::time::sleep(duration(self.ambient.moment().uniform(pause_bound(round)))).await;
             }
             let request = batch_get::request(&wanted, attributes, |table| self.table(table));
-            match self.client.batch_get_item().set_request_items(request).send().await {
-                Ok(output) => wanted = batch_get::answered(wanted, &output, &mut read, |table| self.table(table)),
+            let limit = bytes_max.map(AnswerLimit::new);
+            let mut call = self.client.batch_get_item().set_request_items(request).customize();
+            if let Some(limit) = &limit {
+                call = call.interceptor(limit.clone());
+            }
+            match call.send().await {
+                Ok(output) => wanted = batch_get::answered(wanted, output, &mut read, |table| self.table(table)),
+                Err(_) if limit.is_some_and(|limit| limit.is_exceeded()) => return Err(AnswerTooLong),
                 Err(error) => {
                     log_failure("BatchGetItem", &error);
                     if error.code() == Some(VALIDATION_EXCEPTION) {
@@ -225,7 +241,22 @@ impl<A: Ambient> DynamoStore<A> {
                 }
             }
         }
-        read
+        Ok(read)
+    }
+
+    async fn items(&self, items: &[ItemRef], bytes_max: Option<u64>) -> Result<Snapshot, NotRead> {
+        let place = |item: &ItemRef| (item.table.map_or(Table::Domain, Table::Own), item.key.clone());
+        let mut snapshot = Vec::with_capacity(items.len());
+        for chunk in items.chunks(BATCH_KEYS_MAX) {
+            let read = self.batch_get(chunk.iter().map(place).collect(), &[], bytes_max).await;
+            let mut read = read.map_err(|AnswerTooLong| NotRead::TooLong)?;
+            let distinct: BTreeSet<_> = chunk.iter().collect();
+            for item in distinct {
+                let found = read.remove(&place(item)).ok_or(NotRead::Unavailable)?;
+                snapshot.push((item.clone(), found));
+            }
+        }
+        Ok(snapshot.into_iter().collect())
     }
 
     /// One reason for each write. Logs a write that can never succeed, or whose user table is busy: nothing else in the
@@ -280,7 +311,7 @@ impl<A: Ambient> DynamoStore<A> {
         let mut found = Vec::with_capacity(keys.len());
         for chunk in keys.chunks(BATCH_KEYS_MAX) {
             let places: Vec<_> = chunk.iter().map(|key| (Table::Inbox, Key::from(key.as_str()))).collect();
-            let read = self.batch_get(places.iter().cloned().collect(), attributes).await;
+            let read = self.batch_get(places.iter().cloned().collect(), attributes, None).await.unwrap_or_default();
             found.extend(
                 places
                     .iter()
@@ -363,7 +394,7 @@ impl<A: Ambient> Store for DynamoStore<A> {
             .set_key(Some(text_key(key.as_str())))
             .consistent_read(true);
         match read.send().await {
-            Ok(output) => Ok(Found::from_item(output.item().map(from_attributes).as_ref())),
+            Ok(output) => Ok(Found::from_item(output.item.map(from_attributes).as_ref())),
             Err(error) => {
                 log_failure("GetItem", &error);
                 Err(Unavailable)
@@ -380,17 +411,11 @@ impl<A: Ambient> Store for DynamoStore<A> {
     }
 
     async fn read_items(&self, items: &[ItemRef]) -> Result<Snapshot, Unavailable> {
-        let place = |item: &ItemRef| (item.table.map_or(Table::Domain, Table::Own), item.key.clone());
-        let mut snapshot = Vec::with_capacity(items.len());
-        for chunk in items.chunks(BATCH_KEYS_MAX) {
-            let mut read = self.batch_get(chunk.iter().map(place).collect(), &[]).await;
-            let distinct: BTreeSet<_> = chunk.iter().collect();
-            for item in distinct {
-                let found = read.remove(&place(item)).ok_or(Unavailable)?;
-                snapshot.push((item.clone(), found));
-            }
-        }
-        Ok(snapshot.into_iter().collect())
+        self.items(items, None).await.map_err(|_| Unavailable)
+    }
+
+    async fn read_few_bytes(&self, items: &[ItemRef], bytes_max: u64) -> Result<Snapshot, NotRead> {
+        self.items(items, Some(bytes_max)).await
     }
 
     async fn key_schema(&self, table: TableAlias, named: &[&Key]) -> Result<Option<KeySchema>, Unavailable> {
@@ -415,8 +440,8 @@ impl<A: Ambient> Store for DynamoStore<A> {
             .limit(i32::try_from(query.limit).unwrap_or(i32::MAX));
         match request.send().await {
             Ok(output) => Ok(DuePage {
-                entries: output.items().iter().filter_map(due_entry).collect(),
-                next: output.last_evaluated_key().and_then(due_cursor),
+                entries: output.items.into_iter().flatten().filter_map(due_entry).collect(),
+                next: output.last_evaluated_key.and_then(due_cursor),
             }),
             Err(error) => {
                 log_failure("Query", &error);
@@ -474,20 +499,20 @@ fn with_key(item: &Item, key: &Key) -> HashMap<String, AttributeValue> {
     attributes
 }
 
-fn due_cursor(item: &HashMap<String, AttributeValue>) -> Option<DueCursor> {
+fn due_cursor(item: HashMap<String, AttributeValue>) -> Option<DueCursor> {
     let item = from_attributes(item);
     let due_at = item.get(attribute::DUE_AT).and_then(Value::as_i64)?;
     Some(DueCursor { key: item.get(PARTITION_KEY)?.as_text()?.to_owned(), due_at: EpochMs(due_at) })
 }
 
-fn due_entry(item: &HashMap<String, AttributeValue>) -> Option<DueEntry> {
+fn due_entry(item: HashMap<String, AttributeValue>) -> Option<DueEntry> {
     let place = due_cursor(item)?;
     Some(DueEntry { key: RecordKey::parse(&place.key)?, due_at: place.due_at })
 }
 
 /// The condition did not hold. Logs a write that found itself, because nothing else shows that its reply was lost.
 fn refused(write: &Write, item: Option<&HashMap<String, AttributeValue>>) -> Written {
-    let written = Written::refused(write, item.map(from_attributes).as_ref());
+    let written = Written::refused(write, item.cloned().map(from_attributes).as_ref());
     if written == Written::Applied {
         tracing::info!(write.purpose = write.purpose.as_str(), "a repeated write was already carried out");
     }

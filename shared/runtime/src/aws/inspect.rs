@@ -72,8 +72,8 @@ impl DynamoStore {
         let request = self.query(query).scan_index_forward(false).limit(i32::try_from(limit).unwrap_or(i32::MAX));
         let request = request.set_exclusive_start_key(from.map(|IndexCursor(key)| key));
         let output = request.send().await.map_err(|error| failed("Query", &error))?;
-        let key = |item: &_| RecordKey::parse(from_attributes(item).get(PARTITION_KEY).and_then(Value::as_text)?);
-        let keys = output.items().iter().filter_map(key).collect();
+        let key = |item| RecordKey::parse(from_attributes(item).get(PARTITION_KEY).and_then(Value::as_text)?);
+        let keys = output.items.into_iter().flatten().filter_map(key).collect();
         Ok(IndexPage { keys, next: output.last_evaluated_key.map(IndexCursor) })
     }
 
@@ -139,10 +139,10 @@ impl DynamoStore {
         let named =
             attributes.iter().fold(scan, |scan, name| scan.expression_attribute_names(format!("#{name}"), *name));
         let output = named.send().await.map_err(|error| failed("Scan", &error))?;
-        let next = output.last_evaluated_key().map(from_attributes);
+        let next = output.last_evaluated_key.map(from_attributes);
         Ok(ScanPage {
-            read: usize::try_from(output.scanned_count()).unwrap_or(0),
-            items: output.items().iter().map(from_attributes).collect(),
+            read: usize::try_from(output.scanned_count).unwrap_or(0),
+            items: output.items.into_iter().flatten().map(from_attributes).collect(),
             next: next.and_then(|key| key.get(PARTITION_KEY)?.as_text().map(str::to_owned)),
         })
     }
@@ -169,7 +169,7 @@ impl DynamoStore {
         let mut items = Vec::new();
         while let Some(item) = pages.next().await {
             let item = item.map_err(|error| failed("Scan", &error))?;
-            items.push(from_attributes(&item));
+            items.push(from_attributes(item));
         }
         Ok(items)
     }

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "account")]
 mod account;
+mod answer_limit;
 mod batch_get;
 mod dynamodb;
 #[cfg(feature = "account")]

@@ -119,27 +119,27 @@ pub(super) fn key_of(key: &Key) -> HashMap<String, AttributeValue> {
     to_attributes(&key.stored())
 }
 
-fn from_attribute(value: &AttributeValue) -> Value {
+fn from_attribute(value: AttributeValue) -> Value {
     match value {
-        AttributeValue::S(text) => Value::Text(text.clone()),
-        AttributeValue::N(number) => Value::Number(Number::from_text(number)),
-        AttributeValue::B(blob) => Value::Bytes(blob.as_ref().to_vec()),
-        AttributeValue::Bool(flag) => Value::Flag(*flag),
-        AttributeValue::L(values) => Value::List(values.iter().map(from_attribute).collect()),
+        AttributeValue::S(text) => Value::Text(text),
+        AttributeValue::N(number) => Value::Number(Number::from_text(&number)),
+        AttributeValue::B(blob) => Value::Bytes(blob.into_inner()),
+        AttributeValue::Bool(flag) => Value::Flag(flag),
+        AttributeValue::L(values) => Value::List(values.into_iter().map(from_attribute).collect()),
         AttributeValue::M(values) => Value::Map(from_attributes(values)),
-        AttributeValue::Ss(texts) => Value::TextSet(texts.clone().into()),
+        AttributeValue::Ss(texts) => Value::TextSet(texts.into()),
         AttributeValue::Ns(numbers) => {
             Value::NumberSet(numbers.iter().map(Number::from_text).collect::<Vec<_>>().into())
         }
         AttributeValue::Bs(blobs) => {
-            Value::BytesSet(blobs.iter().map(|blob| blob.as_ref().to_vec()).collect::<Vec<_>>().into())
+            Value::BytesSet(blobs.into_iter().map(Blob::into_inner).collect::<Vec<_>>().into())
         }
         // Null, and types that DynamoDB may add later. Neither the protocol nor the handlers write them.
         _ => Value::Null(true),
     }
 }
 
-/// Converts an item from the SDK's type.
-pub fn from_attributes<S: BuildHasher>(item: &HashMap<String, AttributeValue, S>) -> Item {
-    item.iter().map(|(name, value)| (name.clone(), from_attribute(value))).collect()
+/// Converts an item from the SDK's type. It takes the item, because both may not fit into memory.
+pub fn from_attributes<S: BuildHasher>(item: HashMap<String, AttributeValue, S>) -> Item {
+    item.into_iter().map(|(name, value)| (name, from_attribute(value))).collect()
 }

@@ -55,8 +55,7 @@ impl Conversation<'_> {
             HandlerAnswer::VersionUnknown => return Ok(self.too_old()),
         };
         let tables = self.handling.reach.tables.as_deref();
-        self.calls.share.hold(snapshot::room_of(reads.len())).await;
-        let (scope, snapshot) = snapshot::read(store, self.event, &reads, tables).await?;
+        let (scope, snapshot) = snapshot::read(store, self.event, &reads, tables, self.calls.share).await?;
         match self.ask(snapshot).await? {
             HandlerAnswer::Reads { .. } => {
                 Err(self.malformed(&MalformedAnswer::new("reads", "was sent before; the second answer must be a plan")))

@@ -282,6 +282,7 @@ fn call_max() -> Duration {
 }
 
 /// What the calls of one message share.
+#[derive(Clone, Copy)]
 pub struct Calls<'a> {
     /// Whether the event of a slow handler moves to the queue of slow handlers, instead of a call.
     pub slow_move: bool,

@@ -9,11 +9,11 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use serde_json::{Map, Number, Value};
 
 /// What patterns ask of a value.
-pub(super) trait Asks {
+pub(super) trait Asks: Copy {
     /// Whether any asks for a text, a number, a flag or null.
     fn leaves(&self) -> bool;
     /// What they ask of a field, if the value is an object.
-    fn field(&self, name: &str) -> Option<&Self>;
+    fn field(&self, name: &str) -> Option<Self>;
 }
 
 /// The most memory that the values may take, in bytes. An event whose body asks for more is not decided.
@@ -30,7 +30,7 @@ const BLOCK_FIELDS_MIN: usize = 5;
 
 /// What a body says about what is asked. `None` if it is no JSON, cannot be compared or takes too much memory. What says
 /// nothing is left out: a value where only objects are asked about, or an empty object.
-pub(super) fn read(body: &[u8], asks: &impl Asks) -> Option<Value> {
+pub(super) fn read(body: &[u8], asks: impl Asks) -> Option<Value> {
     let text = str::from_utf8(body).ok()?;
     let mut json = serde_json::Deserializer::from_str(text);
     let room = Cell::new(ROOM);
@@ -40,7 +40,7 @@ pub(super) fn read(body: &[u8], asks: &impl Asks) -> Option<Value> {
 }
 
 struct Part<'a, A> {
-    asks: &'a A,
+    asks: A,
     room: &'a Cell<usize>,
 }
 
@@ -57,18 +57,18 @@ impl<A: Asks> Part<'_, A> {
 }
 
 /// The name of a field, and what is asked of it. `None` if nothing is.
-struct Field<'a, A>(&'a A);
+struct Field<A>(A);
 
-impl<'de, 'a, A: Asks> DeserializeSeed<'de> for Field<'a, A> {
-    type Value = Option<(String, &'a A)>;
+impl<'de, A: Asks> DeserializeSeed<'de> for Field<A> {
+    type Value = Option<(String, A)>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
-impl<'a, A: Asks> Visitor<'_> for Field<'a, A> {
-    type Value = Option<(String, &'a A)>;
+impl<A: Asks> Visitor<'_> for Field<A> {
+    type Value = Option<(String, A)>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a name")
@@ -160,6 +160,7 @@ mod tests {
     use super::*;
 
     /// Patterns that ask about everything, or about the field `a` and nothing else.
+    #[derive(Clone, Copy)]
     enum Patterns {
         Everything,
         FieldA,
@@ -170,10 +171,10 @@ mod tests {
             matches!(self, Self::Everything)
         }
 
-        fn field(&self, name: &str) -> Option<&Self> {
+        fn field(&self, name: &str) -> Option<Self> {
             match self {
-                Self::Everything => Some(self),
-                Self::FieldA => (name == "a").then_some(&Self::Everything),
+                Self::Everything => Some(*self),
+                Self::FieldA => (name == "a").then_some(Self::Everything),
             }
         }
     }
@@ -181,14 +182,14 @@ mod tests {
     #[test]
     fn what_nothing_asks_about_is_neither_kept_nor_compared() {
         let text = r#"{"b": [1e999, "\ud800", {"a": 1}], "a": [1, {}, [], [null, {"b": "x"}]], "c": {"a": 2}}"#;
-        assert_eq!(read(text.as_bytes(), &Patterns::FieldA), Some(json!({"a": [1, [null, {"b": "x"}]]})));
+        assert_eq!(read(text.as_bytes(), Patterns::FieldA), Some(json!({"a": [1, [null, {"b": "x"}]]})));
         for (text, kept) in
             [("7", Some(json!([]))), (r#"{"a": 1, "a": {}}"#, Some(json!([]))), (r#"{"a": 1e999}"#, None)]
         {
-            assert_eq!(read(text.as_bytes(), &Patterns::FieldA), kept, "{text}");
+            assert_eq!(read(text.as_bytes(), Patterns::FieldA), kept, "{text}");
         }
         for text in [&b"{\"b\": \"\xff\"}"[..], b"{\"b\": 1} 2", b"{\"b\": 1", b"", b"\"\\ud800\": 1}"] {
-            assert_eq!(read(text, &Patterns::FieldA), None, "{text:?}");
+            assert_eq!(read(text, Patterns::FieldA), None, "{text:?}");
         }
     }
 
@@ -201,13 +202,13 @@ mod tests {
         };
         let texts = format!("\"{}\"", "x".repeat(1_000));
         for (element, most) in [(r#"{"":0}"#, 90_000), ("0", 699_000), (&texts, 61_000)] {
-            assert!(read(element, most, &Patterns::Everything), "{most} of {}", &element[..1]);
-            assert!(!read(element, most + most / 50, &Patterns::Everything), "more than {most} of {}", &element[..1]);
+            assert!(read(element, most, Patterns::Everything), "{most} of {}", &element[..1]);
+            assert!(!read(element, most + most / 50, Patterns::Everything), "more than {most} of {}", &element[..1]);
         }
         let fields: Vec<_> = (0..12).map(|field| format!(r#""field_{field}":0"#)).collect();
         let wide = format!("{{{}}}", fields.join(","));
-        assert!(read(&wide, 30_000, &Patterns::Everything) && !read(&wide, 33_000, &Patterns::Everything));
+        assert!(read(&wide, 30_000, Patterns::Everything) && !read(&wide, 33_000, Patterns::Everything));
         let beside = format!(r#"{{"b": [{}]}}"#, vec![r#"{"":0}"#; 500_000].join(","));
-        assert_eq!(super::read(beside.as_bytes(), &Patterns::FieldA), Some(json!([])));
+        assert_eq!(super::read(beside.as_bytes(), Patterns::FieldA), Some(json!([])));
     }
 }

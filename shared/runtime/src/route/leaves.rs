@@ -10,6 +10,8 @@ use super::route_bits::{RouteBits, RouteGroup};
 /// What routes ask of the values in one place.
 #[derive(Debug, Default)]
 pub(super) struct Leaves {
+    /// The routes that ask for a value.
+    pub(super) asked_by: RouteGroup,
     /// The routes that fit if there is no value anywhere, and the number of the field.
     pub(super) absent: Option<(RouteGroup, usize)>,
     exists: RouteGroup,
@@ -27,6 +29,7 @@ impl Leaves {
         let (mut leaves, mut absent, mut ranges) = (Self::default(), RouteGroup::default(), Vec::new());
         let may_be_absent = asking.iter().any(|(_, matchers)| matchers.contains(&Matcher::Absent));
         for (route, matchers) in asking {
+            leaves.asked_by.insert(*route);
             for matcher in *matchers {
                 match matcher {
                     Matcher::Exact(value) => leaves.exact.insert(value, *route),

@@ -36,6 +36,10 @@ impl RouteBits {
         self.0.iter_mut().zip(&others.0).for_each(|(bits, others)| *bits = of(*bits, *others));
     }
 
+    fn meets(&self, others: &Self) -> bool {
+        self.0.iter().zip(&others.0).any(|(bits, others)| bits & others != 0)
+    }
+
     /// The routes in their order.
     pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
         let each =
@@ -74,6 +78,14 @@ impl RouteGroup {
                 *self = Self::Many(Box::new(bits));
             }
             Self::Many(bits) => bits.insert(route),
+        }
+    }
+
+    /// Whether one of these is among them.
+    pub(super) fn is_among(&self, bits: &RouteBits) -> bool {
+        match self {
+            Self::Few(routes) => routes.iter().any(|route| bits.contains(*route)),
+            Self::Many(routes) => routes.meets(bits),
         }
     }
 

@@ -153,16 +153,17 @@ pub enum Fit {
     Unreadable,
 }
 
-/// The body of an event, as far as routes ask about it, read at most once.
+/// The body of an event, as far as the routes for its endpoint and type ask about it, read at most once.
 struct Body<'a> {
     event: &'a Event,
     index: &'a ValueIndex,
+    concerned: RouteBits,
     json: OnceCell<Option<Value>>,
 }
 
 impl Body<'_> {
     fn json(&self) -> Option<&Value> {
-        self.json.get_or_init(|| self.index.read(&self.event.body)).as_ref()
+        self.json.get_or_init(|| self.index.read(&self.event.body, &self.concerned)).as_ref()
     }
 }
 
@@ -243,14 +244,18 @@ impl RouteSet {
         faults.none()
     }
 
-    /// Decides about an event: the first route that fits takes it.
-    pub fn decide(&self, event: &Event) -> Decision<'_> {
-        let body = Body { event, index: &self.by_value, json: OnceCell::new() };
+    fn body<'a>(&'a self, event: &'a Event) -> Body<'a> {
         let mut concerned = self.by_endpoint.concerned(event.endpoint.as_str());
         concerned.keep(&self.by_type.concerned(&event.event_type));
-        let is_indexed = concerned.iter().nth(COMPARED_MAX).is_some();
+        Body { event, index: &self.by_value, concerned, json: OnceCell::new() }
+    }
+
+    /// Decides about an event: the first route that fits takes it.
+    pub fn decide(&self, event: &Event) -> Decision<'_> {
+        let body = self.body(event);
+        let is_indexed = body.concerned.iter().nth(COMPARED_MAX).is_some();
         let mut possible: Option<RouteBits> = None;
-        for index in concerned.iter() {
+        for index in body.concerned.iter() {
             let Some(route) = self.routes.get(index) else { continue };
             if let Some(pattern) = &route.when {
                 let Some(json) = body.json() else { return Decision::Unreadable };
@@ -272,7 +277,7 @@ impl RouteSet {
 
     /// Says of each route, by its name, how an event fits it.
     pub fn explain(&self, event: &Event) -> Vec<(&str, Fit)> {
-        let body = Body { event, index: &self.by_value, json: OnceCell::new() };
+        let body = self.body(event);
         self.routes.iter().map(|route| (route.name.as_str(), route.fit(&body))).collect()
     }
 }
