@@ -65,8 +65,8 @@ fn module(inside: &str, has_library: bool) -> Path {
 type Taken = BTreeSet<String>;
 
 impl Crate {
-    /// Looks at the modules of every folder, each with everything below it. What a module shares with the files of its
-    /// own folder is no circle.
+    /// Looks at the files and folders of every folder, each folder with everything below it. A folder's own file and
+    /// the files in it are a whole and its parts, which may name each other.
     fn circles(&self) -> Vec<String> {
         let folders: BTreeSet<&[String]> =
             self.files.keys().filter_map(|path| path.split_last()).map(|(_, folder)| folder).collect();
