@@ -195,3 +195,33 @@ fn a_table_of_modules_has_each_of_them() {
     let files = planted([("a/src/lib.rs", &format!("{table}\npub mod a;\nmod b;\n#[cfg(test)]\npub mod c;\n"))]);
     assert_eq!(unlisted_modules(&files), ["a/src/lib.rs has no row for c"]);
 }
+
+/// The boxes, arrows and words of the README's picture: as `flow.dot` describes them, and as `flow.svg` shows them.
+fn pictured(files: &Files) -> [Vec<String>; 2] {
+    let dot = &files["docs/flow.dot"];
+    let things = dot.lines().filter_map(|line| {
+        let thing = line.trim().split(['[', ';']).next()?.replace('>', "&gt;").replace(' ', "");
+        (line.contains("pos=") || line.contains("->")).then_some(thing)
+    });
+    let labels = dot.split("label=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let words = labels.flat_map(|label| label.split("\\n")).map(|words| words.replace("  ", " "));
+    let described = things.chain(words).map(|thing| thing.replace('-', "&#45;")).collect();
+    let shown = files["docs/flow.svg"].lines().filter_map(|line| {
+        let inside =
+            line.strip_prefix("<title>").or_else(|| line.starts_with("<text").then_some(line.split_once('>')?.1));
+        Some(inside?.split('<').next()?.replace("&#160;", " ").replace("  ", " "))
+    });
+    let mut both = [described, shown.skip(1).collect::<Vec<_>>()];
+    both.iter_mut().for_each(|things| things.sort());
+    both
+}
+
+#[test]
+fn the_picture_shows_what_its_source_describes() {
+    let mut files = project();
+    let [described, shown] = pictured(&files);
+    assert_eq!(described, shown, "scripts/picture draws it again");
+    files.get_mut("docs/flow.dot").unwrap().push_str("relay -> worker;\n");
+    let [described, shown] = pictured(&files);
+    assert_eq!(described.len(), shown.len() + 1);
+}
