@@ -9,6 +9,7 @@ mod deadlines;
 mod destinations;
 mod edges;
 mod effects;
+mod effects_load;
 mod failures;
 mod fakes;
 mod figures;

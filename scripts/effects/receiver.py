@@ -1,16 +1,18 @@
 """A callee of effects that misbehaves on purpose.
 
 It verifies each call with the library of the Standard Webhooks project, does the work and notes the call in one
-transaction of its table, and then answers as it should, or late, or with an error, or not at all. It is killed and
-started again from outside: the table is all that it knows. One path for each class of destination; `/keyed` honours keys.
+transaction of its table, and then answers as it should, or late, or with an error, or not at all. It kills its process at
+a random moment and is started again from outside: the table is all that it knows. One path for each class of destination;
+`/keyed` honours keys. A GET returns the whole table as JSON.
 
-    receiver.py HOST PORT TABLE CALM      while the file CALM exists, it behaves
+    receiver.py HOST PORT SECRET FOLDER      its table is in the folder; while there is a file `calm`, too, it behaves
 """
 
 import hashlib
 import json
 import os
 import random
+import signal
 import socket
 import sqlite3
 import struct
@@ -21,22 +23,24 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from standardwebhooks import Webhook, WebhookVerificationError
 
-SECRET = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
-# How long the dispatcher waits for an answer, in its destination's document, and how long a late answer takes.
-TIMEOUT_MS = 1_500
+# A late answer comes after this: the dispatcher waits for 1.5 seconds.
 LATE_SECONDS = 2.2
+LIVES_SECONDS = (8, 20)
 # What the receiver does, with its weight. The first group has done the work; the second has not.
 DONE = {"good": 46, "late": 8, "error after": 10, "dropped after": 10}
 NOT_DONE = {"error before": 10, "dropped before": 6, "busy": 10}
-# A call with this answer may be repeated in every class: the callee says that it did nothing.
-SAID_NOT_DONE = "busy"
 
 TABLES = """
-CREATE TABLE IF NOT EXISTS calls (number INTEGER PRIMARY KEY, at REAL, class TEXT, fact TEXT, key TEXT, sha256 TEXT, answer TEXT);
+CREATE TABLE IF NOT EXISTS starts (number INTEGER PRIMARY KEY, at INTEGER);
+CREATE TABLE IF NOT EXISTS calls (number INTEGER PRIMARY KEY, at INTEGER, class TEXT, fact TEXT, key TEXT, sha256 TEXT, answer TEXT);
 CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS work (number INTEGER PRIMARY KEY, class TEXT, fact TEXT);
 CREATE TABLE IF NOT EXISTS refused (number INTEGER PRIMARY KEY, class TEXT);
 """
+
+
+def now_ms():
+    return int(time.time() * 1_000)
 
 
 def fact(body):
@@ -54,6 +58,8 @@ class Table:
         # The process dies here, not the machine.
         self.connection.execute("PRAGMA synchronous = OFF")
         self.connection.executescript(TABLES)
+        self.connection.execute("INSERT INTO starts (at) VALUES (?)", (now_ms(),))
+        self.connection.row_factory = sqlite3.Row
 
     def take(self, of_class, body, key, answer):
         """Notes a call, and does its work unless the key is known."""
@@ -61,7 +67,7 @@ class Table:
         with self.lock, self.connection as table:
             table.execute("BEGIN IMMEDIATE")
             table.execute("INSERT INTO calls (at, class, fact, key, sha256, answer) VALUES (?, ?, ?, ?, ?, ?)",
-                          (time.time(), of_class, what, key, digest, answer))
+                          (now_ms(), of_class, what, key, digest, answer))
             fresh = of_class != "keyed" or (
                 answer in DONE and table.execute("INSERT OR IGNORE INTO keys VALUES (?)", (key,)).rowcount == 1)
             if answer in DONE and fresh:
@@ -71,15 +77,23 @@ class Table:
         with self.lock, self.connection as table:
             table.execute("INSERT INTO refused (class) VALUES (?)", (of_class,))
 
+    def all(self):
+        with self.lock:
+            return {name: [dict(row) for row in self.connection.execute(f"SELECT * FROM {name} ORDER BY number")]
+                    for name in ("starts", "calls", "work", "refused")}
+
 
 class Receiver(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.answer(200, json.dumps(self.server.table.all()).encode())
 
     def do_POST(self):
         of_class = self.path.strip("/")
         body = self.rfile.read(int(self.headers["content-length"]))
         try:
-            Webhook(SECRET).verify(body, dict(self.headers.items()), json_parse=False)
+            Webhook(self.server.secret).verify(body, dict(self.headers.items()), json_parse=False)
         except WebhookVerificationError:
             self.server.table.refuse(of_class)
             return self.answer(400)
@@ -92,13 +106,13 @@ class Receiver(BaseHTTPRequestHandler):
             return self.drop()
         return self.answer({"error after": 500, "error before": 503, "busy": 429}.get(behaviour, 200))
 
-    def answer(self, status):
+    def answer(self, status, body=b""):
         self.send_response(status)
         if status == 429:
             self.send_header("retry-after", "1")
-        self.send_header("content-length", "0")
+        self.send_header("content-length", str(len(body)))
         self.end_headers()
-        return None
+        self.wfile.write(body)
 
     def drop(self):
         """Resets the connection."""
@@ -112,10 +126,19 @@ class Receiver(BaseHTTPRequestHandler):
         pass
 
 
+def die(calm):
+    """Kills this process at a random moment, unless it behaves by then."""
+    time.sleep(random.uniform(*LIVES_SECONDS))
+    if not os.path.exists(calm):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 def main():
-    host, port, path, calm = sys.argv[1:]
+    host, port, secret, folder = sys.argv[1:]
     server = ThreadingHTTPServer((host, int(port)), Receiver)
-    server.table, server.calm = Table(path), calm
+    server.secret, server.table = secret, Table(os.path.join(folder, "callee.sqlite"))
+    server.calm = os.path.join(folder, "calm")
+    threading.Thread(target=die, args=(server.calm,), daemon=True).start()
     server.serve_forever()
 
 

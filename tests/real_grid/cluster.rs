@@ -1,12 +1,10 @@
 //! One run of a scenario: the functions behind their proxies, and everything around them that is not the project's: the
 //! provider, the event source, the schedule and the passage of time.
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use hookonce_local::clients::REGION;
 use hookonce_local::event_source::sqs_event;
 use hookonce_local::tables::QueueRef;
-use hookonce_protocol::item::PARTITION_KEY;
-use hookonce_protocol::record::{Record, Status, attribute};
+use hookonce_protocol::record::{Record, Status, attribute, set};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Table;
@@ -145,17 +143,11 @@ impl<'a> Cluster<'a> {
         let past = System.moment().now.0 - 1_000;
         let held_since = past - Timing::standard().effects_visibility_timeout.0;
         for record in self.pending().await {
-            let update = self.stack.dynamodb.update_item().table_name(&self.stack.resources.inbox_table);
-            let update = update.key(PARTITION_KEY, AttributeValue::S(record.key.as_str().to_owned()));
-            let update = update.expression_attribute_values(":past", AttributeValue::N(past.to_string()));
-            let due = format!("SET {} = :past", attribute::DUE_AT);
-            let update = if record.effect.is_some_and(|effect| effect.pass.is_some()) {
-                let update = update.update_expression(format!("{due}, {} = :since", attribute::PASS_AT));
-                update.expression_attribute_values(":since", AttributeValue::N(held_since.to_string()))
-            } else {
-                update.update_expression(due)
-            };
-            update.send().await.unwrap();
+            let mut changes = vec![set(attribute::DUE_AT, past)];
+            if record.effect.as_ref().is_some_and(|effect| effect.pass.is_some()) {
+                changes.push(set(attribute::PASS_AT, held_since));
+            }
+            self.stack.change(&record, changes).await;
         }
     }
 

@@ -17,11 +17,14 @@ use hookonce_local::backends::{Backends, DataLocation};
 use hookonce_local::clients;
 use hookonce_local::event_source::BatchResult;
 use hookonce_local::tables::{QueueRef, StackResources, StackShape, create_stack};
+use hookonce_protocol::call::Written;
 use hookonce_protocol::item::{Item, PARTITION_KEY};
 use hookonce_protocol::place::TableAlias;
-use hookonce_protocol::record::attribute;
-use hookonce_protocol::write::Table;
+use hookonce_protocol::purpose::Purpose;
+use hookonce_protocol::record::{Record, attribute};
+use hookonce_protocol::write::{Action, Change, Clause, Table, Write};
 use hookonce_runtime::aws::{DynamoStore, SqsQueue, from_attributes, to_attributes};
+use hookonce_runtime::port::Store as _;
 use hookonce_runtime::tables::{OwnTables, aliases};
 use serde_json::Value;
 
@@ -207,6 +210,24 @@ impl TestStack {
             let requests = chunk.iter().map(delete).collect();
             self.dynamodb.batch_write_item().request_items(self.table(table), requests).send().await.unwrap();
         }
+    }
+
+    /// Changes a record that is as it was read, and says whether it still was.
+    pub(crate) async fn change(&self, record: &Record, changes: Vec<Change>) -> bool {
+        let item = record.encode();
+        let as_read = [attribute::PASS, attribute::PASS_AT, attribute::FIRST_CALL_AT, attribute::DUE_AT];
+        let as_read = as_read.map(|name| match item.get(name) {
+            Some(value) => Clause::Equals(name.into(), value.clone()),
+            None => Clause::Absent(name.into()),
+        });
+        let write = Write {
+            purpose: Purpose::DomainWrite,
+            table: Table::Inbox,
+            key: record.key.as_str().into(),
+            action: Action::Update(changes),
+            condition: record.guard().condition(as_read),
+        };
+        self.store().write(&write).await == Written::Applied
     }
 
     fn table(&self, table: Table) -> &str {

@@ -1,4 +1,4 @@
-//! The domain table of a stack on this machine, read past the product.
+//! The tables of a stack on this machine, read past the product.
 
 use std::path::Path;
 use std::process::Command as Program;
@@ -14,13 +14,16 @@ pub(crate) fn items(curl: impl Fn() -> Program, folder: &Path) -> Outcome<Vec<Va
         let mut values = variables.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
         values.next().ok_or_else(|| format!("no {name} is named"))
     };
-    let table = variable("HOOKONCE_DOMAIN_TABLE")?;
-    let url = variable("AWS_ENDPOINT_URL_DYNAMODB")?;
+    let (url, key) = (variable("AWS_ENDPOINT_URL_DYNAMODB")?, variable("AWS_ACCESS_KEY_ID")?);
+    scan(curl, url, key, variable("HOOKONCE_DOMAIN_TABLE")?)
+}
+
+/// Every item of a table of the server at this address, which takes this key.
+pub(crate) fn scan(curl: impl Fn() -> Program, url: &str, key: &str, table: &str) -> Outcome<Vec<Value>> {
     // DynamoDB Local reads the region, the embedded table the key, and neither verifies a signature.
     let signed = format!(
-        "authorization: AWS4-HMAC-SHA256 Credential={}/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, \
-         Signature=00",
-        variable("AWS_ACCESS_KEY_ID")?
+        "authorization: AWS4-HMAC-SHA256 Credential={key}/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, \
+         Signature=00"
     );
     let mut scan = json!({ "TableName": table, "ConsistentRead": true });
     let mut items = Vec::new();

@@ -9,6 +9,7 @@
 mod answers;
 mod away;
 mod backends;
+mod callee;
 mod clock;
 mod demo;
 mod domain;

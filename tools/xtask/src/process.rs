@@ -72,6 +72,12 @@ pub(crate) fn run_and_keep(command: &mut Command, beginning: &str) -> Outcome<(b
     Ok((status.success(), kept))
 }
 
+/// Runs tests by a command that ends in `cargo`, as [`run_and_keep`] does.
+pub(crate) fn run_tests(cargo: &mut Command, tests: &str, beginning: &str) -> Outcome<(bool, Option<String>)> {
+    cargo.args(["test", "--quiet", "--workspace", "--test", "all", "--offline", tests, "--", "--nocapture"]);
+    run_and_keep(cargo, beginning)
+}
+
 /// A program in the background. It ends when this is dropped, and after an hour whatever happens.
 pub(crate) struct Background {
     child: Option<Child>,

@@ -6,7 +6,7 @@ use std::process::Command as Program;
 use clap::{Args, Subcommand};
 
 use crate::backends::{PRIVATE_ADDRESS, Servers};
-use crate::process::{Outcome, binaries, build_functions, build_release, run, run_and_keep};
+use crate::process::{Outcome, binaries, build_functions, build_release, run, run_tests};
 use crate::{away, effects, kill};
 
 /// Parts that another program runs, from its own list.
@@ -119,8 +119,7 @@ fn wire() -> Outcome<bool> {
 
 /// Runs tests and repeats the line with their figures, because otherwise the test harness prints the last line.
 fn figures(mut cargo: Program, tests: &str, part: &str, beginning: &str) -> Outcome<bool> {
-    cargo.args(["test", "--quiet", "--workspace", "--test", "all", "--offline", tests, "--", "--nocapture"]);
-    let (passed, figures) = run_and_keep(&mut cargo, beginning)?;
+    let (passed, figures) = run_tests(&mut cargo, tests, beginning)?;
     println!("{}", figures.as_deref().unwrap_or(&format!("{{\"part\":\"{part}\",\"violations\":1}}")));
     Ok(passed && figures.is_some())
 }
