@@ -1,9 +1,9 @@
 """A callee of effects that misbehaves on purpose.
 
 It verifies each call with the library of the Standard Webhooks project, does the work and notes the call in one
-transaction of its table, and then answers as it should, or late, or with an error, or not at all. It kills its process at
-a random moment and is started again from outside: the table is all that it knows. One path for each class of destination;
-`/keyed` honours keys. A GET returns the whole table as JSON.
+transaction of its table, and then answers as it should, or late, or with an error, or not at all. It kills its process
+at a random moment and is started again from outside: the table is all that it knows. One path for each class of
+destination; `/keyed` honours keys. A GET returns the whole table as JSON.
 
     receiver.py HOST PORT SECRET FOLDER      its table is in the folder; while there is a file `calm`, too, it behaves
 """

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::backends::{DYNAMODB_PORT, PRIVATE_ADDRESS, Servers};
 use crate::callee::{Count, Noted};
-use crate::domain;
 use crate::process::{
     Background, Outcome, binaries, build_functions, build_hookonce, fresh_folder, json, output, run, run_tests, write,
 };
+use crate::tables;
 
 const DATA: &str = "target/effects-test";
 const CALLEE_PORT: u16 = 9_102;
@@ -29,8 +29,8 @@ struct Load {
     rejected: usize,
 }
 
-/// Loads a stack with events that have effects, and kills at least so many processes of the dispatcher meanwhile. In the
-/// end, a fault of each kind is planted into what was recorded, and its figure must see it.
+/// Loads a stack with events that have effects, and kills at least so many processes of the dispatcher meanwhile. In
+/// the end, a fault of each kind is planted into what was recorded, and its figure must see it.
 pub(crate) fn test(short: bool) -> Outcome<bool> {
     let (events, kills): (usize, usize) = if short { (200, 25) } else { (1_000, 125) };
     run(Program::new("bash").args(["-euo", "pipefail", "-c", ". scripts/tools.bash && python_tool effects"]))?;
@@ -55,7 +55,7 @@ pub(crate) fn test(short: bool) -> Outcome<bool> {
     curl.args(["--silent", "--fail", "--max-time", "60", &format!("http://{PRIVATE_ADDRESS}:{CALLEE_PORT}/")]);
     let noted: Noted = json(&output(&mut curl)?)?;
     let inbox = format!("http://127.0.0.1:{DYNAMODB_PORT}");
-    let inbox = domain::scan(|| servers.command("curl"), &inbox, "local", "hookonce-inbox")?;
+    let inbox = tables::scan(|| servers.command("curl"), &inbox, "local", "hookonce-inbox")?;
     let dispatchers = load.killed.get("hookonce-dispatcher").copied().unwrap_or_default();
     let other = [
         ("deliveries that were never accepted (see dev.log)", load.rejected),

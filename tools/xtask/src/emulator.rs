@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 
 use crate::backends::{Running, Servers};
 use crate::demo::{Deliveries, Report};
-use crate::domain;
 use crate::kill::Language;
 use crate::process::{
     Background, Outcome, binaries, build_functions, build_hookonce, fresh_folder, json, output, read, run, unlinked,
     wait_for, write,
 };
+use crate::tables;
 
 const PORT: u16 = 9_000;
 const DATA: &str = "target/emulator";
@@ -182,9 +182,9 @@ impl Emulator {
         self.hookonce(&["trigger", "stripe.charge.refunded", "--id", "own", "--copies", "3"])?;
         let shown = || self.hookonce(&["show", "stripe", "evt_own", "--json"]).unwrap_or_default();
         wait_for("the refund", &data("watch.log"), || shown().contains("\"APPLIED\""))?;
-        let domain = domain::items(|| self.servers.command("curl"), Path::new(DATA))?;
+        let domain = tables::domain(|| self.servers.command("curl"), Path::new(DATA))?;
         let facts =
-            domain.iter().filter(|item| domain::text(item, "pk").starts_with("#dk#stripe#own#charge.refunded#"));
+            domain.iter().filter(|item| tables::text(item, "pk").starts_with("#dk#stripe#own#charge.refunded#"));
         match facts.count() {
             1 => Ok(()),
             count => Err(format!("the handler's fact was applied {count} time(s)")),

@@ -22,11 +22,11 @@ use serde::Deserialize;
 use crate::answers::{Answers, committed};
 use crate::backends::{Running, Servers};
 use crate::demo::Deliveries;
-use crate::domain;
 use crate::process::{
     Background, Outcome, binaries, build_functions, build_hookonce, children, fresh_folder, json, read, signal,
     wait_for, write,
 };
+use crate::tables;
 
 const DATA: &str = "target/kill-test";
 const PORT: u16 = 9_100;
@@ -190,7 +190,7 @@ pub(crate) fn test(long: bool, language: Option<Language>, embedded: bool) -> Ou
 /// Compares what the handlers answered with what was committed, and returns the figures. False if something is wrong,
 /// or if no answer was late or differed, or no handler was killed in one of its rounds: then the run has shown nothing.
 fn compare(backends: &Backends, events: u64) -> Outcome<(bool, String)> {
-    let committed = committed(&domain::items(|| backends.command("curl"), Path::new(DATA))?);
+    let committed = committed(&tables::domain(|| backends.command("curl"), Path::new(DATA))?);
     let answers = Answers::noted(&data(ANSWERS))?;
     let (late, differing) = (answers.late, answers.differing());
     let violations = answers.violations(&committed) as u64 + events.abs_diff(committed.len() as u64);

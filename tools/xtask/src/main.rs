@@ -12,7 +12,6 @@ mod backends;
 mod callee;
 mod clock;
 mod demo;
-mod domain;
 mod effects;
 mod emulator;
 mod guide;
@@ -21,6 +20,7 @@ mod lines;
 mod process;
 mod projects;
 mod prove;
+mod tables;
 
 use std::process::{Command as Program, ExitCode};
 

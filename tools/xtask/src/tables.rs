@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::process::{Outcome, json, output, read};
 
 /// Every item of the domain table of the stack in this folder. `curl` runs where the table can be reached.
-pub(crate) fn items(curl: impl Fn() -> Program, folder: &Path) -> Outcome<Vec<Value>> {
+pub(crate) fn domain(curl: impl Fn() -> Program, folder: &Path) -> Outcome<Vec<Value>> {
     let variables = read(&folder.join("functions.env"))?;
     let variable = |name: &str| {
         let mut values = variables.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
@@ -22,8 +22,8 @@ pub(crate) fn items(curl: impl Fn() -> Program, folder: &Path) -> Outcome<Vec<Va
 pub(crate) fn scan(curl: impl Fn() -> Program, url: &str, key: &str, table: &str) -> Outcome<Vec<Value>> {
     // DynamoDB Local reads the region, the embedded table the key, and neither verifies a signature.
     let signed = format!(
-        "authorization: AWS4-HMAC-SHA256 Credential={key}/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, \
-         Signature=00"
+        "authorization: AWS4-HMAC-SHA256 Credential={key}/20260101/us-east-1/dynamodb/aws4_request, \
+         SignedHeaders=host, Signature=00"
     );
     let mut scan = json!({ "TableName": table, "ConsistentRead": true });
     let mut items = Vec::new();
