@@ -49,7 +49,7 @@ pub(crate) fn test(short: bool) -> Outcome<bool> {
     cargo.arg(format!("TEST_HOOKONCE={}", hookonce.display()));
     cargo.arg(format!("TEST_DATA={}", std::path::absolute(DATA).map_err(|error| error.to_string())?.display()));
     cargo.arg(format!("TEST_EVENTS={events}")).arg(format!("TEST_KILLS={kills}"));
-    let (_, load) = run_tests(cargo.arg("cargo"), "effects_load", "{\"killed\"")?;
+    let (ended, load) = run_tests(cargo.arg("cargo"), "effects_load", "{\"killed\"")?;
     let load: Load = json(&load.ok_or("the load did not come to its end")?)?;
     let mut curl = servers.command("curl");
     curl.args(["--silent", "--fail", "--max-time", "60", &format!("http://{PRIVATE_ADDRESS}:{CALLEE_PORT}/")]);
@@ -62,7 +62,7 @@ pub(crate) fn test(short: bool) -> Outcome<bool> {
         ("kills of dispatchers too few", kills.saturating_sub(dispatchers)),
     ];
     let killed = [("kills", load.killed.values().sum()), ("dispatchers_killed", dispatchers)];
-    report(&Count::new(events, noted, inbox, load.outlived), other, killed)
+    Ok(report(&Count::new(events, noted, inbox, load.outlived), other, killed)? && ended)
 }
 
 type Figure = (&'static str, usize);
