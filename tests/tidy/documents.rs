@@ -212,7 +212,9 @@ fn pictured(files: &Files) -> [Vec<String>; 2] {
         Some(inside?.split('<').next()?.replace("&#160;", " ").replace("  ", " "))
     });
     let mut both = [described, shown.skip(1).collect::<Vec<_>>()];
-    both.iter_mut().for_each(|things| things.sort());
+    for things in &mut both {
+        things.sort();
+    }
     both
 }
 
