@@ -199,17 +199,32 @@ async fn an_answer_that_is_too_long_never_becomes_values() {
     let text = "this is no JSON";
     let server = ScriptedServer::start(move |_, _| (200, text)).await;
     let read = async |bytes_max| store_at(&server, AMPLE).read_few_bytes(&["a".into()], bytes_max).await;
-    assert_eq!(read(text.len() as u64 - 1).await, Err(NotRead::TooLong));
+    let length = text.len() as u64;
+    assert_eq!(read(length - 1).await, Err(NotRead::TooLong(length)));
     assert_eq!(server.requests().len(), 1, "it is not asked again");
-    assert_eq!(read(text.len() as u64).await, Err(NotRead::Unavailable));
+    assert_eq!(read(length).await, Err(NotRead::Unavailable));
 
-    let chunked = HttpMessage {
-        head: "HTTP/1.1 200 -\r\ntransfer-encoding: chunked\r\n\r\n".to_owned(),
-        body: b"0\r\n\r\n".to_vec(),
+    for (status, expected, requests) in [(200, NotRead::TooLong(u64::MAX), 1), (503, NotRead::Unavailable, ATTEMPTS)] {
+        let head = format!("HTTP/1.1 {status} -\r\ntransfer-encoding: chunked\r\n\r\n");
+        let chunked = HttpMessage { head, body: b"0\r\n\r\n".to_vec() };
+        let server = ScriptedServer::start(move |_, _| Reaction::Answer(chunked.clone())).await;
+        let read = store_at(&server, AMPLE).read_few_bytes(&["a".into()], 1_000).await;
+        assert_eq!((read, server.requests().len()), (Err(expected), requests), "it does not say how long it is");
+    }
+}
+
+#[tokio::test]
+async fn answers_of_one_read_have_one_limit() {
+    let items = ["in#shop#a", "in#shop#b"].map(ItemRef::from);
+    let read = async |bytes_max| {
+        let left = |index, key: &str| index == 0 && key.ends_with("#b");
+        let server = table_that_leaves(["a", "b"].map(record).to_vec(), "domain", left).await;
+        (store_at(&server, AMPLE).read_few_bytes(&items, bytes_max).await, server.requests().len())
     };
-    let server = ScriptedServer::start(move |_, _| Reaction::Answer(chunked.clone())).await;
-    let read = store_at(&server, AMPLE).read_few_bytes(&["a".into()], u64::MAX).await;
-    assert_eq!(read, Err(NotRead::TooLong), "it does not say how long it is");
+    let (Err(NotRead::TooLong(first)), 1) = read(0).await else { panic!("it is longer") };
+    let (Err(NotRead::TooLong(second)), 2) = read(first).await else { panic!("the first one fits") };
+    assert!(read(first + second).await.0.is_ok());
+    assert_eq!(read(first + second - 1).await, (Err(NotRead::TooLong(second)), 2));
 }
 
 /// DynamoDB leaves keys unprocessed because it is short of capacity.

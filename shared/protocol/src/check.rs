@@ -225,7 +225,7 @@ impl Plan {
     }
 
     /// The memory that the values of the writes and checks take, in bytes.
-    fn memory_bytes(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         let conditions = self.writes.iter().map(|write| &write.condition);
         let clauses = conditions.chain(self.checks.iter().map(|check| &check.condition)).flat_map(|all| &all.0);
         let compared = clauses.flat_map(Clause::values).map(Value::memory_bytes);

@@ -29,9 +29,9 @@ pub enum NotRead {
     /// The store did not answer for all of them.
     #[error("the store did not answer for all items")]
     Unavailable,
-    /// They have more bytes than the caller takes.
-    #[error("the items have more bytes than asked for")]
-    TooLong,
+    /// An answer has so many bytes, more than the caller takes. It has the most that there are if it does not say.
+    #[error("the answer has {0} bytes, more than asked for")]
+    TooLong(u64),
 }
 
 /// The two tables, and the user tables that handlers use.
@@ -60,7 +60,7 @@ pub trait Store: Send + Sync + 'static {
     /// [`Unavailable`] when the store did not answer for all of them.
     fn read_items(&self, items: &[ItemRef]) -> impl Future<Output = Result<Snapshot, Unavailable>> + Send;
 
-    /// The same, unless an answer has more bytes than this. A store without answers in bytes takes any.
+    /// The same, unless the answers have more bytes than this. A store without answers in bytes takes any.
     ///
     /// # Errors
     /// [`NotRead`] says why there is nothing.

@@ -274,7 +274,9 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
             Err(failure) => return Planned::Failed(failure),
         };
         let mut own = self.plan_own(event.as_ref(), routing, calls).await;
-        if !calls.share.try_hold_more(bytes) {
+        if !matches!(own, Some(Planned::Plan(_))) {
+            calls.share.hold(bytes).await;
+        } else if !calls.share.try_hold_more(bytes) {
             drop(own);
             calls.share.hold_all_to_the_end().await;
             own = self.plan_own(event.as_ref(), routing, calls).await;
@@ -329,6 +331,7 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
         };
         let plan = guarded(|| recognised.plan(&snapshot));
         drop(snapshot);
+        share.keep(plan.as_ref().map_or(0, Plan::memory_bytes));
         match plan {
             Ok(plan) => snapshot::complete(&self.store, event, scope, mandate, plan).await,
             Err(failure) => Planned::Failed(failure),

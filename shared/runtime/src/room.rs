@@ -40,13 +40,11 @@ impl Share {
         Self { room: room.clone(), held: Mutex::default() }
     }
 
-    /// Holds so many bytes more if they are left.
+    /// Holds so many bytes more if they are left, or all.
     pub(crate) fn try_hold_more(&self, bytes: usize) -> bool {
         let mut held = self.held();
-        if held.to_the_end {
-            return true;
-        }
-        let Ok(more) = Arc::clone(&self.room.0).try_acquire_many_owned(kib(bytes)) else { return false };
+        let more = kib(bytes).min(ROOM_KIB - held.kib());
+        let Ok(more) = Arc::clone(&self.room.0).try_acquire_many_owned(more) else { return false };
         match &mut held.permit {
             Some(permit) => permit.merge(more),
             none => *none = Some(more),
@@ -70,6 +68,13 @@ impl Share {
         self.held().to_the_end = true;
     }
 
+    /// Gives back what it holds beyond so many bytes.
+    pub(crate) fn keep(&self, bytes: usize) {
+        let mut held = self.held();
+        let beyond = if held.to_the_end { 0 } else { held.kib().saturating_sub(kib(bytes)) };
+        drop(held.permit.as_mut().and_then(|permit| permit.split(beyond as usize)));
+    }
+
     /// Holds nothing more.
     pub(crate) fn release(&self) {
         let mut held = self.held();
@@ -80,6 +85,13 @@ impl Share {
 
     fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn kib(&self) -> u32 {
+        let held = self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        u32::try_from(held).unwrap_or(ROOM_KIB)
     }
 }
 
@@ -125,8 +137,8 @@ mod tests {
         drop(one);
         other.release();
         assert!(waits(&large).await.is_ok());
-        assert!(!other.try_hold_more(1) && !large.try_hold_more(1));
-        large.hold(1).await;
+        assert!(!other.try_hold_more(1) && large.try_hold_more(1), "all is enough for anything");
+        large.keep(1);
         assert!(other.try_hold_more(30 * 1_024 * 1_024), "it gives back what it held");
         assert!(!large.try_hold_more(2 * 1_024 * 1_024), "more is held beside what is held");
         drop(other);

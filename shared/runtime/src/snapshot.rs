@@ -23,14 +23,16 @@ const SNAPSHOT_BYTES_MAX: usize = 5 * 1024 * 1024;
 /// The most memory that these items may take, in bytes.
 const SNAPSHOT_MEMORY_MAX: usize = PLAN_MEMORY_MAX;
 
-/// The most bytes of an answer that every message may read at any time. Items of small maps take some 60 times as much
-/// memory.
+/// The most bytes of answers for which all messages of a batch have room at once.
 const SHORT_ANSWER_BYTES_MAX: u64 = 128 * 1024;
 
-/// The room that a message holds meanwhile, in bytes. All messages of a batch have it at once.
-const SHORT_ANSWER_ROOM: usize = 3 * 1024 * 1024;
+/// The most bytes of answers that are read together. Of more, a message reads one item after the other.
+const LONG_ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Reads these items for the handler of an event. The message holds their room afterwards.
+/// The room for a byte of an answer. Items of small maps take some 60 times as much memory as the answer that holds them.
+const ROOM_OF_A_BYTE: u64 = 24;
+
+/// Reads these items for the handler of an event. The message holds their room afterwards, unless there is none.
 ///
 /// # Errors
 /// What becomes of the event instead.
@@ -50,12 +52,13 @@ pub(crate) async fn read<S: Store>(
         return Err(asked_too_much());
     }
     let distinct: Vec<_> = scope.shown.iter().cloned().collect();
-    let snapshot = read_items(store, event, &distinct, share).await?;
+    let snapshot = read_items(store, event, &distinct, share).await.inspect_err(|_| share.release())?;
     Ok((scope, snapshot))
 }
 
-/// Reads items. Long ones are read one by one, while no other message of the batch holds any: how much memory they take
-/// is known only then.
+/// Reads items. How long they are is known only from the answer, and how much memory they take once they are read. So a
+/// long answer is asked for again, once there is room for it. Very long ones are read one by one, while no other message
+/// of the batch holds anything.
 async fn read_items<S: Store>(store: &S, event: &Event, reads: &[ItemRef], share: &Share) -> Result<Snapshot, Planned> {
     if reads.is_empty() {
         return Ok(Snapshot::default());
@@ -63,13 +66,17 @@ async fn read_items<S: Store>(store: &S, event: &Event, reads: &[ItemRef], share
     let not_read = |reads: &[ItemRef]| {
         if reads.iter().any(|item| item.table.is_some()) { Planned::TableAway } else { Planned::Unavailable }
     };
-    share.hold(SHORT_ANSWER_ROOM).await;
-    let mut read = Size::default();
-    match store.read_few_bytes(reads, SHORT_ANSWER_BYTES_MAX).await {
-        Ok(snapshot) => return read.add(&snapshot, event).map(|()| snapshot),
-        Err(NotRead::Unavailable) => return Err(not_read(reads)),
-        Err(NotRead::TooLong) => share.hold(usize::MAX).await,
+    let (mut read, mut bytes_max) = (Size::default(), SHORT_ANSWER_BYTES_MAX);
+    for _ in 0..2 {
+        share.hold(usize::try_from(bytes_max * ROOM_OF_A_BYTE).unwrap_or(usize::MAX)).await;
+        match store.read_few_bytes(reads, bytes_max).await {
+            Ok(snapshot) => return read.add(&snapshot, event).map(|()| snapshot),
+            Err(NotRead::Unavailable) => return Err(not_read(reads)),
+            Err(NotRead::TooLong(bytes)) if bytes <= LONG_ANSWER_BYTES_MAX => bytes_max = bytes,
+            Err(NotRead::TooLong(_)) => break,
+        }
     }
+    share.hold(usize::MAX).await;
     let mut snapshot = Snapshot::default();
     for item in reads {
         let item = std::slice::from_ref(item);

@@ -1,32 +1,45 @@
 //! Refuses an answer of the SDK's by its length, before it becomes values: these may take a hundred times as much memory.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_sdk_dynamodb::config::interceptors::BeforeDeserializationInterceptorContextRef;
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_smithy_runtime_api::box_error::BoxError;
 use thiserror::Error;
 
-/// An answer has more bytes than its caller takes.
+/// The answers of a read have more bytes than its caller takes.
 #[derive(Debug, Error)]
-#[error("the answer is too long")]
-pub(super) struct AnswerTooLong;
+#[error("the answer has {0} bytes, too many for its caller")]
+pub(super) struct AnswerTooLong(pub(super) u64);
 
-/// The most bytes that the answer of one call may have, and whether it had more.
+/// The most bytes that the answers of a read may have together. Clones share them.
 #[derive(Debug, Clone)]
-pub(super) struct AnswerLimit {
-    bytes_max: u64,
-    exceeded: Arc<AtomicBool>,
+pub(super) struct AnswerLimit(Arc<Bytes>);
+
+#[derive(Debug)]
+struct Bytes {
+    left: AtomicU64,
+    /// The length of the last answer. An error has none.
+    last: AtomicU64,
 }
 
 impl AnswerLimit {
     pub(super) fn new(bytes_max: u64) -> Self {
-        Self { bytes_max, exceeded: Arc::default() }
+        Self(Arc::new(Bytes { left: bytes_max.into(), last: 0.into() }))
     }
 
-    pub(super) fn is_exceeded(&self) -> bool {
-        self.exceeded.load(Ordering::Relaxed)
+    /// Counts the last answer, which has become values.
+    pub(super) fn count(&self) {
+        let Bytes { left, last } = &*self.0;
+        left.fetch_sub(last.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Why the last answer was refused, if it was.
+    pub(super) fn exceeded(&self) -> Option<AnswerTooLong> {
+        let Bytes { left, last } = &*self.0;
+        let last = last.load(Ordering::Relaxed);
+        (last > left.load(Ordering::Relaxed)).then_some(AnswerTooLong(last))
     }
 }
 
@@ -35,18 +48,17 @@ impl Intercept for AnswerLimit {
         "AnswerLimit"
     }
 
-    /// An answer that does not say its length may have any.
+    /// An answer that does not say its length may have any. Errors are short, and the SDK must see them.
     fn read_before_deserialization(
         &self,
         context: &BeforeDeserializationInterceptorContextRef<'_>,
         _components: &RuntimeComponents,
         _bag: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let length = context.response().headers().get("content-length");
-        if length.and_then(|length| length.parse().ok()).is_some_and(|length: u64| length <= self.bytes_max) {
-            return Ok(());
-        }
-        self.exceeded.store(true, Ordering::Relaxed);
-        Err(AnswerTooLong.into())
+        let response = context.response();
+        let length = response.headers().get("content-length").and_then(|length| length.parse().ok());
+        let length = if response.status().is_success() { length.unwrap_or(u64::MAX) } else { 0 };
+        self.0.last.store(length, Ordering::Relaxed);
+        self.exceeded().map_or(Ok(()), |too_long| Err(too_long.into()))
     }
 }

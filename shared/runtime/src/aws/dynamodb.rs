@@ -205,15 +205,14 @@ impl<A: Ambient> DynamoStore<A> {
 
     /// Reads up to [`BATCH_KEYS_MAX`] items by key, strongly consistent. If `attributes` is not empty, reads only those
     /// and the key. Items that could not be read are not in the answer.
-    /// Reads these items. Those that DynamoDB did not answer for are left out.
     ///
     /// # Errors
-    /// [`AnswerTooLong`] when an answer has more bytes than this.
+    /// [`AnswerTooLong`] when the answers have more bytes than the limit allows.
     async fn batch_get(
         &self,
         mut wanted: Wanted,
         attributes: &[&str],
-        bytes_max: Option<u64>,
+        limit: Option<&AnswerLimit>,
     ) -> Result<Read, AnswerTooLong> {
         let mut read = Read::new();
         for round in 0..READ_ROUNDS_MAX {
@@ -224,15 +223,19 @@ impl<A: Ambient> DynamoStore<A> {
                 tokio::time::sleep(duration(self.ambient.moment().uniform(pause_bound(round)))).await;
             }
             let request = batch_get::request(&wanted, attributes, |table| self.table(table));
-            let limit = bytes_max.map(AnswerLimit::new);
             let mut call = self.client.batch_get_item().set_request_items(request).customize();
-            if let Some(limit) = &limit {
+            if let Some(limit) = limit {
                 call = call.interceptor(limit.clone());
             }
             match call.send().await {
-                Ok(output) => wanted = batch_get::answered(wanted, output, &mut read, |table| self.table(table)),
-                Err(_) if limit.is_some_and(|limit| limit.is_exceeded()) => return Err(AnswerTooLong),
+                Ok(output) => {
+                    wanted = batch_get::answered(wanted, output, &mut read, |table| self.table(table));
+                    limit.into_iter().for_each(AnswerLimit::count);
+                }
                 Err(error) => {
+                    if let Some(too_long) = limit.and_then(AnswerLimit::exceeded) {
+                        return Err(too_long);
+                    }
                     log_failure("BatchGetItem", &error);
                     if error.code() == Some(VALIDATION_EXCEPTION) {
                         self.another_key(wanted.iter().map(|(table, key)| (*table, key))).await;
@@ -244,12 +247,12 @@ impl<A: Ambient> DynamoStore<A> {
         Ok(read)
     }
 
-    async fn items(&self, items: &[ItemRef], bytes_max: Option<u64>) -> Result<Snapshot, NotRead> {
+    async fn items(&self, items: &[ItemRef], limit: Option<&AnswerLimit>) -> Result<Snapshot, NotRead> {
         let place = |item: &ItemRef| (item.table.map_or(Table::Domain, Table::Own), item.key.clone());
         let mut snapshot = Vec::with_capacity(items.len());
         for chunk in items.chunks(BATCH_KEYS_MAX) {
-            let read = self.batch_get(chunk.iter().map(place).collect(), &[], bytes_max).await;
-            let mut read = read.map_err(|AnswerTooLong| NotRead::TooLong)?;
+            let read = self.batch_get(chunk.iter().map(place).collect(), &[], limit).await;
+            let mut read = read.map_err(|AnswerTooLong(bytes)| NotRead::TooLong(bytes))?;
             let distinct: BTreeSet<_> = chunk.iter().collect();
             for item in distinct {
                 let found = read.remove(&place(item)).ok_or(NotRead::Unavailable)?;
@@ -415,7 +418,7 @@ impl<A: Ambient> Store for DynamoStore<A> {
     }
 
     async fn read_few_bytes(&self, items: &[ItemRef], bytes_max: u64) -> Result<Snapshot, NotRead> {
-        self.items(items, Some(bytes_max)).await
+        self.items(items, Some(&AnswerLimit::new(bytes_max))).await
     }
 
     async fn key_schema(&self, table: TableAlias, named: &[&Key]) -> Result<Option<KeySchema>, Unavailable> {

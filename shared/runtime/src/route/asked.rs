@@ -1,4 +1,4 @@
-//! Reads of a body only what the patterns of a set ask about. A sender decides what else is in there: a few megabytes
+//! Reads of a body only what some patterns ask about. A sender decides what else is in there: a few megabytes
 //! of small objects take a hundred times as much memory once they are values.
 
 use std::cell::Cell;
