@@ -48,7 +48,7 @@ const ATTEMPTS_MAX: usize = 60;
 const PACE_TRIES: usize = 20;
 
 /// What happens to a request, with its weight. One that is slow is carried out all the same.
-static FATES: [(&str, Option<WireFault>, f64); 6] = [
+static OUTCOMES: [(&str, Option<WireFault>, f64); 6] = [
     ("passed", None, 90.0),
     ("slow", None, 1.5),
     ("refused", Some(WireFault::Refused), 1.5),
@@ -83,7 +83,7 @@ const OUTLIVED: Millis = Millis::hours(25);
 struct Wires {
     fail: AtomicBool,
     /// What happened to each request that could have met a fault.
-    fates: Mutex<Vec<&'static str>>,
+    outcomes: Mutex<Vec<&'static str>>,
 }
 
 impl Injector for Wires {
@@ -91,9 +91,9 @@ impl Injector for Wires {
         if !self.fail.load(Ordering::SeqCst) || !CALLS.split(' ').any(|operation| request.asks_for(operation)) {
             return None;
         }
-        let (fate, fault, _) = FATES.choose_weighted(&mut rand::rng(), |fate| fate.2).unwrap();
-        self.fates.lock().unwrap().push(fate);
-        if *fate == "slow" {
+        let (outcome, fault, _) = OUTCOMES.choose_weighted(&mut rand::rng(), |outcome| outcome.2).unwrap();
+        self.outcomes.lock().unwrap().push(outcome);
+        if *outcome == "slow" {
             pause(SLOW_MS).await;
         }
         *fault
@@ -161,7 +161,7 @@ impl Run {
         let mut next_kill = 0;
         while self.wires.fail.load(Ordering::SeqCst) {
             // By work, not by time: on a slow machine, processes get as far as on a fast one.
-            let requests = self.wires.fates.lock().unwrap().len();
+            let requests = self.wires.outcomes.lock().unwrap().len();
             if requests >= next_kill {
                 self.kill_one();
                 next_kill = requests + rand::random_range(REQUESTS_BETWEEN_KILLS);
@@ -298,7 +298,7 @@ async fn events_come_while_everything_fails() {
         drop(timeout(Duration::from_mins(5), is_killed).await);
         fs::write(data.join("calm"), "").unwrap();
         run.wires.fail.store(false, Ordering::SeqCst);
-        eprintln!("effects: faults are over: {:?}", counted(&run.wires.fates));
+        eprintln!("effects: faults are over: {:?}", counted(&run.wires.outcomes));
         rejected
     };
     let (rejected, (), ()) = join!(load, run.kill(), run.pass_time());

@@ -18,9 +18,9 @@ use hookonce_runtime::body::compress;
 use hookonce_runtime::circuit_breaker::{FAILURES_MAX, OPEN_MIN};
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::handler::Handlers;
+use hookonce_runtime::memory::{MemoryBudget, MemoryPermit};
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::{CallBudget, Calls, REMEMBERED};
-use hookonce_runtime::room::{Room, Share};
 use hookonce_runtime::route::{Offered, RouteSet, Routing};
 use serde_json::json;
 use tokio::time::Instant;
@@ -56,12 +56,18 @@ async fn planned_by(parts: &Worker, now: EpochMs, until: Duration) -> (Planned, 
 
 /// The same for a message that moves to the slow queue if its handler is slow.
 async fn planned_from(slow_move: bool, parts: &Worker, now: EpochMs, until: Duration) -> (Planned, u16) {
-    planned_in(&Room::default(), slow_move, parts, now, until).await
+    planned_in(&MemoryBudget::default(), slow_move, parts, now, until).await
 }
 
 /// The same beside other messages of a batch.
-async fn planned_in(room: &Room, slow_move: bool, parts: &Worker, now: EpochMs, until: Duration) -> (Planned, u16) {
-    planned_of(&counted(), &Share::of(room), slow_move, parts, now, until).await
+async fn planned_in(
+    budget: &MemoryBudget,
+    slow_move: bool,
+    parts: &Worker,
+    now: EpochMs,
+    until: Duration,
+) -> (Planned, u16) {
+    planned_of(&counted(), &MemoryPermit::of(budget), slow_move, parts, now, until).await
 }
 
 /// The record of an event that is counted.
@@ -74,7 +80,7 @@ fn counted() -> Record {
 
 async fn planned_of(
     record: &Record,
-    share: &Share,
+    memory: &MemoryPermit,
     slow_move: bool,
     parts: &Worker,
     now: EpochMs,
@@ -85,7 +91,7 @@ async fn planned_of(
     let set = RouteSet::parse(&set, Offered { handlers: &[], urls: false }).unwrap();
     let budget = CallBudget::until(Instant::now() + until);
     let moment = || Moment { now, entropy: 0 };
-    let calls = Calls { slow_move, budget: &budget, share, request_id: &|| "r".to_owned(), moment: &moment };
+    let calls = Calls { slow_move, budget: &budget, memory, request_id: &|| "r".to_owned(), moment: &moment };
     let planned = parts.plan(record, &Routing::Set(set.into()), calls).await;
     (planned, budget.made())
 }
@@ -116,9 +122,9 @@ async fn of_a_batch_one_message_at_a_time_reads_long_items() {
             let answer = if read { count_at_once(request) } else { json!({ "fact": "a", "reads": keys() }) };
             Reaction::Slow(Duration::from_secs(2), answer)
         });
-        let (parts, room, began) = (worker(&handlers), Room::default(), Instant::now());
+        let (parts, budget, began) = (worker(&handlers), MemoryBudget::default(), Instant::now());
         parts.store.takes(Duration::from_millis(10));
-        let batch = (0..10).map(|_| planned_in(&room, false, &parts, EpochMs(0), Duration::from_mins(1)));
+        let batch = (0..10).map(|_| planned_in(&budget, false, &parts, EpochMs(0), Duration::from_mins(1)));
         let planned = join_all(batch).await;
         assert!(planned.iter().all(|planned| matches!(planned, (Planned::Plan(_), 2))), "{planned:?}");
         assert_eq!(began.elapsed(), Duration::from_millis(2_000 + 10 * reads * 10 + 2_000), "{name}");
@@ -134,8 +140,8 @@ async fn the_other_events_of_a_body_wait_for_room_with_nothing_in_memory() {
         let answer = if fills { vec![json!({}); maps] } else { Vec::new() };
         Reaction::Slow(Duration::from_secs(2), json!({ "fact": "a", "writes": answer }))
     });
-    let (parts, room, began) = (worker(&handlers), Room::default(), Instant::now());
-    let (filled, long) = (Share::of(&room), Duration::from_mins(1));
+    let (parts, budget, began) = (worker(&handlers), MemoryBudget::default(), Instant::now());
+    let (filled, long) = (MemoryPermit::of(&budget), Duration::from_mins(1));
     planned_of(&counted(), &filled, false, &parts, EpochMs(0), long).await;
     let around: Vec<u8> = (0..4_000).flat_map(|_| uuid::Uuid::new_v4().into_bytes()).collect();
     let messages: Vec<_> = (0..13).map(|event| json!({ "id": format!("wamid.{event}") })).collect();
@@ -144,8 +150,8 @@ async fn the_other_events_of_a_body_wait_for_room_with_nothing_in_memory() {
     let mut record = a_record("in#shop#ev#wamid.0");
     record.provider = "meta_whatsapp".to_owned();
     record.body = Some(compress(body.as_bytes()).unwrap());
-    let share = Share::of(&room);
-    let planned = planned_of(&record, &share, false, &parts, EpochMs(0), long);
+    let memory = MemoryPermit::of(&budget);
+    let planned = planned_of(&record, &memory, false, &parts, EpochMs(0), long);
     let later = async move {
         tokio::time::sleep(Duration::from_secs(5)).await;
         drop(filled);

@@ -174,6 +174,13 @@ fn no_modules_of_a_crate_import_each_other_in_a_circle() {
         circles(&planted([("shared/x/src/lib.rs", root), ("shared/x/src/a.rs", a), ("shared/x/src/b/mod.rs", b)]), OWN)
     };
     none(&crates("use crate::b::{B, c}; pub struct A;", "pub struct B; pub fn c() {}"));
+    let whole = |root: &str| {
+        let path = |file| format!("{root}/src/b/{file}.rs");
+        let (whole, part) = (path("mod"), path("part"));
+        let files = [(whole.as_str(), "mod part; use part::P; pub struct B;"), (&part, "use super::B; pub struct P;")];
+        circles(&planted(files), OWN).len()
+    };
+    assert_eq!(["shared/x", "shared/runtime"].map(whole), [0, 2]);
     for back in [
         "use crate::a::A;",
         "use crate::A;",

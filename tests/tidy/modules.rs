@@ -16,6 +16,8 @@ type Path = Vec<String>;
 /// One crate: the files of its modules, and what each module names.
 #[derive(Default)]
 struct Crate {
+    /// Whether a folder's own file counts as one of its files.
+    whole_counts: bool,
     files: BTreeMap<Path, String>,
     uses: BTreeMap<Path, Vec<Use>>,
 }
@@ -35,6 +37,7 @@ pub(super) fn circles(files: &Files, folders: &[&str]) -> Vec<String> {
         let has_library = files.contains_key(&format!("{root}/src/lib.rs"));
         let module = module(inside, has_library);
         let one = crates.entry(root).or_default();
+        one.whole_counts = WHOLE_COUNTS.contains(&root);
         one.files.insert(module.clone(), path.to_owned());
         let mut uses = Vec::new();
         paths(&product(path, text), &mut uses);
@@ -42,6 +45,10 @@ pub(super) fn circles(files: &Files, folders: &[&str]) -> Vec<String> {
     }
     crates.values().flat_map(Crate::circles).collect()
 }
+
+/// Crates in which even a folder's own file may only gather what is in the folder. Elsewhere, it and the files in it
+/// are a whole and its parts, which may name each other.
+const WHOLE_COUNTS: [&str; 2] = ["shared/providers", "shared/runtime"];
 
 /// Test targets, each a crate. The longest names come first.
 const TEST_TARGETS: [&str; 5] =
@@ -65,8 +72,7 @@ fn module(inside: &str, has_library: bool) -> Path {
 type Taken = BTreeSet<String>;
 
 impl Crate {
-    /// Looks at the files and folders of every folder, each folder with everything below it. A folder's own file and
-    /// the files in it are a whole and its parts, which may name each other.
+    /// Looks at the files and folders of every folder, each folder with everything below it.
     fn circles(&self) -> Vec<String> {
         let folders: BTreeSet<&[String]> =
             self.files.keys().filter_map(|path| path.split_last()).map(|(_, folder)| folder).collect();
@@ -74,7 +80,10 @@ impl Crate {
     }
 
     fn circles_in(&self, folder: &[String]) -> Vec<String> {
-        let room = |path: &Path| path.strip_prefix(folder).and_then(|inside| inside.first()).cloned();
+        let room = |path: &Path| match path.strip_prefix(folder)?.first() {
+            None => self.whole_counts.then(|| "mod".to_owned()),
+            inside => inside.cloned(),
+        };
         let mut arrows: BTreeMap<String, BTreeMap<String, Taken>> = BTreeMap::new();
         for module in self.files.keys() {
             let Some(from) = room(module) else { continue };

@@ -10,7 +10,7 @@ const UNDONE_CODE: &[&str] = &[concat!("to", "do!("), concat!("unimple", "mented
 
 /// What comes from one person's machine and means nothing to a reader: local folders, private notes, writing tools.
 /// Compared in lower case, as whole words.
-const DESK: &[&str] = &[
+const LOCAL_TRACES: &[&str] = &[
     concat!("/wo", "rk/"),
     concat!("/ho", "me/"),
     concat!("/us", "ers/"),
@@ -54,10 +54,10 @@ fn undone(files: &Files) -> Vec<String> {
     findings
 }
 
-fn desk(files: &Files) -> Vec<String> {
+fn local_traces(files: &Files) -> Vec<String> {
     let found = ours(files).filter(|(_, _, line)| {
         let line = line.to_lowercase();
-        DESK.iter().any(|word| has_word(&line, word)) || TICKET.iter().any(|word| is_numbered(&line, word))
+        LOCAL_TRACES.iter().any(|word| has_word(&line, word)) || TICKET.iter().any(|word| is_numbered(&line, word))
     });
     found.map(|(path, number, line)| finding(path, number, line)).collect()
 }
@@ -95,13 +95,13 @@ fn nothing_is_left_undone() {
 }
 
 #[test]
-fn nothing_names_one_persons_desk() {
-    none(&desk(&project()));
-    for word in DESK {
-        assert_eq!(desk(&planted([("a.rs", &format!("// see {word}x and {word}"))])).len(), 1, "{word}");
+fn nothing_names_one_persons_machine() {
+    none(&local_traces(&project()));
+    for word in LOCAL_TRACES {
+        assert_eq!(local_traces(&planted([("a.rs", &format!("// see {word}x and {word}"))])).len(), 1, "{word}");
     }
     for word in TICKET {
-        assert_eq!(desk(&planted([("a.rs", &format!("// see {word}3"))])).len(), 1, "{word}");
-        assert_eq!(desk(&planted([("a.rs", &format!("// an {word}of records"))])).len(), 0, "{word}");
+        assert_eq!(local_traces(&planted([("a.rs", &format!("// see {word}3"))])).len(), 1, "{word}");
+        assert_eq!(local_traces(&planted([("a.rs", &format!("// an {word}of records"))])).len(), 0, "{word}");
     }
 }

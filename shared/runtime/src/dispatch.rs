@@ -12,7 +12,9 @@ use hookonce_protocol::timing::{DISPATCHER_MARGIN, Timing};
 use tokio::time::{Instant, timeout_at};
 
 use crate::ambient::Ambient;
-use crate::destination::{Caller, Destination, DestinationLookupError, DestinationSource, Destinations, TURN_MAX};
+use crate::destination::{
+    Caller, Destination, DestinationLookupError, DestinationSource, Destinations, PERMIT_WAIT_MAX,
+};
 use crate::drive::{Carry, StoreAndQueue, drive_and_tell, duration};
 use crate::port::{Queue, Store};
 use crate::process::{DEADLINE_MARGIN, Processed, Received, batch_end, hide, isolated};
@@ -90,7 +92,7 @@ impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> OneEffect<'_, S, Q, A
         let Some(destination) = self.destination.get() else { return Called::NoTurn };
         // A call that begins has all its time, the wait for its turn included, and then there is time to write how it
         // ended.
-        if Instant::now() + TURN_MAX + duration(destination.terms().timeout) > self.calls_until {
+        if Instant::now() + PERMIT_WAIT_MAX + duration(destination.terms().timeout) > self.calls_until {
             return Called::NoTurn;
         }
         let call = self.parts.caller.call(destination, delivery, self.parts.ambient.moment());

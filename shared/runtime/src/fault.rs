@@ -1,6 +1,6 @@
 //! What is wrong with a document that people write: a route set, an endpoint or a destination.
 
-use crate::strict::Unread;
+use crate::strict::StrictError;
 
 /// One fault: where it is, and why. Neither repeats a value that may be secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,8 +14,8 @@ pub struct DocumentFault {
 
 impl DocumentFault {
     /// The fault of a text that cannot be read as a document. `whole` stands for the place of the document itself.
-    pub(crate) fn unread(unread: Unread, whole: &str) -> Self {
-        let Unread { place, why: reason, line, column, is_json } = unread;
+    pub(crate) fn unread(unread: StrictError, whole: &str) -> Self {
+        let StrictError { place, why: reason, line, column, is_json } = unread;
         let place = match place {
             _ if !is_json => format!("line {line} column {column}"),
             place if place.is_empty() => whole.to_owned(),

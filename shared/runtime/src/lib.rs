@@ -21,7 +21,7 @@
 //! | [`material`] | certificates and keys of providers, fetched and cached |
 //! | [`circuit_breaker`] | pauses the calls of a handler or a destination that fails several times in a row |
 //! | `per_minute` | limits how often callers can make an instance call other services |
-//! | [`room`] | the memory that the messages of a batch share |
+//! | [`memory`] | the memory that the messages of a batch share |
 //! | `snapshot` | reads what a handler asks for, and completes its plan |
 //! | [`telemetry`] | structured logs and metrics, with stable names |
 //! | [`ambient`] | the only place that reads the clock and random numbers |
@@ -51,12 +51,12 @@ pub mod listing;
 mod location;
 pub mod maintain;
 pub mod material;
+pub mod memory;
 pub mod operate;
 mod per_minute;
 pub mod port;
 pub mod process;
 pub mod remote;
-pub mod room;
 pub mod route;
 mod snapshot;
 pub mod strict;

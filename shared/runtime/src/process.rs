@@ -27,9 +27,9 @@ use crate::body;
 use crate::drive::{Carry, Driven, StoreAndQueue, drive_and_tell, duration};
 use crate::handler::{Handlers, Recognised};
 use crate::ingest::child_bytes_max;
+use crate::memory::{MemoryBudget, MemoryPermit};
 use crate::port::{Queue, Store};
 use crate::remote::{self, CallBudget, Calls, RemoteHandlers, RemoteTarget};
-use crate::room::{Room, Share};
 use crate::route::{self, Assigned, Routing};
 use crate::snapshot;
 use crate::telemetry::Counts;
@@ -194,7 +194,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
         let Ok(mut records) = timeout_at(until, self.prefetch(&decoded)).await else {
             return messages.iter().map(|_| Processed::OutOfTime).collect();
         };
-        let room = &Room::default();
+        let memory = &MemoryBudget::default();
         // All come from one queue, so that of one that can be read is that of those that cannot.
         let lane_of_batch = decoded.iter().flatten().next().map_or(Lane::Events, Message::lane);
         let work = messages.iter().zip(decoded).map(|(received, message)| {
@@ -213,8 +213,8 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                     };
                 }
                 let budget = CallBudget::until(calls_until);
-                let (first_seen, share) = (OnceLock::new(), Share::of(room));
-                let carrier = OneMessage { parts: self, routing, lane, budget: &budget, first_seen, share };
+                let (first_seen, memory) = (OnceLock::new(), MemoryPermit::of(memory));
+                let carrier = OneMessage { parts: self, routing, lane, budget: &budget, first_seen, memory };
                 let mut driven = drive_and_tell(first, &carrier, &self.ambient, tell).await;
                 driven.signals.extend(std::iter::repeat_n(Signal::HandlerCalled, budget.made().into()));
                 hide(&self.queue, lane, received, &driven.output).await;
@@ -275,10 +275,10 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
         };
         let mut own = self.plan_own(event.as_ref(), routing, calls).await;
         if !matches!(own, Some(Planned::Plan(_))) {
-            calls.share.hold(bytes).await;
-        } else if !calls.share.try_hold_more(bytes) {
+            calls.memory.hold(bytes).await;
+        } else if !calls.memory.try_hold_more(bytes) {
             drop(own);
-            calls.share.hold_all_to_the_end().await;
+            calls.memory.hold_all_to_the_end().await;
             own = self.plan_own(event.as_ref(), routing, calls).await;
         }
         match guarded(|| self.read(record)) {
@@ -313,7 +313,7 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
         };
         match guarded(|| route::assign(&self.handlers, set, self.catalog, event)) {
             Ok(Assigned::Nobody) => Planned::NoHandler,
-            Ok(Assigned::Builtin(recognised)) => self.plan_here(event, recognised, calls.share).await,
+            Ok(Assigned::Builtin(recognised)) => self.plan_here(event, recognised, calls.memory).await,
             Ok(Assigned::Forward(mandate)) => {
                 snapshot::complete(&self.store, event, Scope::default(), mandate, Plan::default()).await
             }
@@ -322,16 +322,16 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
         }
     }
 
-    async fn plan_here(&self, event: &Event, recognised: Recognised<'_>, share: &Share) -> Planned {
+    async fn plan_here(&self, event: &Event, recognised: Recognised<'_>, memory: &MemoryPermit) -> Planned {
         let (mandate, reads) = (recognised.mandate(), &recognised.reads);
         let tables = mandate.reach.tables.as_deref();
-        let (scope, snapshot) = match snapshot::read(&self.store, event, reads, tables, share).await {
+        let (scope, snapshot) = match snapshot::read(&self.store, event, reads, tables, memory).await {
             Ok(read) => read,
             Err(planned) => return planned,
         };
         let plan = guarded(|| recognised.plan(&snapshot));
         drop(snapshot);
-        share.keep(plan.as_ref().map_or(0, Plan::memory_bytes));
+        memory.keep(plan.as_ref().map_or(0, Plan::memory_bytes));
         match plan {
             Ok(plan) => snapshot::complete(&self.store, event, scope, mandate, plan).await,
             Err(failure) => Planned::Failed(failure),
@@ -416,7 +416,7 @@ fn children(envelope: &Record, parts: Vec<EventPart>) -> Result<Vec<ChildEvent>,
     parts.into_iter().map(child).collect()
 }
 
-/// How much room these events take.
+/// How many bytes these events take.
 fn bytes_of(events: &[ChildEvent]) -> usize {
     events.iter().map(|event| event.body.len()).sum()
 }
@@ -432,23 +432,23 @@ struct OneMessage<'a, S, Q, A> {
     /// The note to write once the record is settled. Only for deliveries, and only if the provider does not sign its
     /// ids.
     first_seen: OnceLock<Write>,
-    /// What this message holds of the room for events, plans and items.
-    share: Share,
+    /// What this message holds of the batch's memory for events, plans and items.
+    memory: MemoryPermit,
 }
 
 impl<S: Store, Q: Queue, A: Ambient> OneMessage<'_, S, Q, A> {
     async fn split(&self, record: &Record) -> Split {
-        self.share.release();
+        self.memory.release();
         let split = self.parts.split(record);
         let bytes = match &split {
             Split::Events(events) => bytes_of(events),
             Split::Failed(_) => 0,
         };
-        if self.share.try_hold_more(bytes) {
+        if self.memory.try_hold_more(bytes) {
             return split;
         }
         drop(split);
-        self.share.hold(bytes).await;
+        self.memory.hold(bytes).await;
         self.parts.split(record)
     }
 
@@ -456,9 +456,9 @@ impl<S: Store, Q: Queue, A: Ambient> OneMessage<'_, S, Q, A> {
         let request_id = || self.parts.ambient.claim_id().0;
         let moment = || self.parts.ambient.moment();
         let slow_move = self.lane != Lane::SlowEvents;
-        let (budget, share) = (self.budget, &self.share);
-        share.release();
-        let calls = Calls { slow_move, budget, share, request_id: &request_id, moment: &moment };
+        let (budget, memory) = (self.budget, &self.memory);
+        memory.release();
+        let calls = Calls { slow_move, budget, memory, request_id: &request_id, moment: &moment };
         self.parts.plan(record, self.routing, calls).await
     }
 

@@ -14,8 +14,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::body::{self, BODY_BYTES_MAX};
 use crate::handler::{Mandate, READS_MAX};
+use crate::memory::MemoryPermit;
 use crate::port::{NotRead, Store};
-use crate::room::Share;
 
 /// The most bytes of items that a handler may see.
 const SNAPSHOT_BYTES_MAX: usize = 5 * 1024 * 1024;
@@ -41,7 +41,7 @@ pub(crate) async fn read<S: Store>(
     event: &Event,
     reads: &[ItemRef],
     allowed: Option<&[TableAlias]>,
-    share: &Share,
+    memory: &MemoryPermit,
 ) -> Result<(Scope, Snapshot), Planned> {
     let mut scope =
         Scope { shown: reads.iter().cloned().collect(), tables: BTreeMap::new(), destinations: BTreeSet::new() };
@@ -52,14 +52,19 @@ pub(crate) async fn read<S: Store>(
         return Err(asked_too_much());
     }
     let distinct: Vec<_> = scope.shown.iter().cloned().collect();
-    let snapshot = read_items(store, event, &distinct, share).await.inspect_err(|_| share.release())?;
+    let snapshot = read_items(store, event, &distinct, memory).await.inspect_err(|_| memory.release())?;
     Ok((scope, snapshot))
 }
 
 /// Reads items. How long they are is known only from the answer, and how much memory they take once they are read. So a
 /// long answer is asked for again, once there is room for it. Very long ones are read one by one, while no other message
 /// of the batch holds anything.
-async fn read_items<S: Store>(store: &S, event: &Event, reads: &[ItemRef], share: &Share) -> Result<Snapshot, Planned> {
+async fn read_items<S: Store>(
+    store: &S,
+    event: &Event,
+    reads: &[ItemRef],
+    memory: &MemoryPermit,
+) -> Result<Snapshot, Planned> {
     if reads.is_empty() {
         return Ok(Snapshot::default());
     }
@@ -68,7 +73,7 @@ async fn read_items<S: Store>(store: &S, event: &Event, reads: &[ItemRef], share
     };
     let (mut read, mut bytes_max) = (Size::default(), SHORT_ANSWER_BYTES_MAX);
     for _ in 0..2 {
-        share.hold(usize::try_from(bytes_max * ROOM_OF_A_BYTE).unwrap_or(usize::MAX)).await;
+        memory.hold(usize::try_from(bytes_max * ROOM_OF_A_BYTE).unwrap_or(usize::MAX)).await;
         match store.read_few_bytes(reads, bytes_max).await {
             Ok(snapshot) => return read.add(&snapshot, event).map(|()| snapshot),
             Err(NotRead::Unavailable) => return Err(not_read(reads)),
@@ -76,7 +81,7 @@ async fn read_items<S: Store>(store: &S, event: &Event, reads: &[ItemRef], share
             Err(NotRead::TooLong(_)) => break,
         }
     }
-    share.hold(usize::MAX).await;
+    memory.hold(usize::MAX).await;
     let mut snapshot = Snapshot::default();
     for item in reads {
         let item = std::slice::from_ref(item);

@@ -17,7 +17,6 @@
 mod account;
 mod again;
 mod capture;
-mod census;
 #[cfg(feature = "aws")]
 mod cloudwatch;
 mod codes;
@@ -53,6 +52,7 @@ mod secret;
 mod select;
 mod sender;
 mod stack;
+mod table_counts;
 mod target;
 #[cfg(feature = "aws")]
 mod watch;

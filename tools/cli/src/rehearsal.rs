@@ -12,9 +12,9 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::LambdaHandlers;
 use hookonce_runtime::aws::{DynamoStore, LoopbackHandlers};
 use hookonce_runtime::drive::duration;
+use hookonce_runtime::memory::{MemoryBudget, MemoryPermit};
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::{CallBudget, CallHandler, Calls, RemoteHandlers, RemoteTarget};
-use hookonce_runtime::room::{Room, Share};
 use hookonce_runtime::route::{Offered, RouteSet, Routing};
 use tokio::time::Instant;
 
@@ -116,9 +116,9 @@ impl Rehearsal {
         let budget =
             CallBudget::until(Instant::now() + duration(HANDLER_CALL_MAX) * (u32::from(HANDLER_CALLS_MAX) + 1));
         let request_id = || System.claim_id().0;
-        let (room, moment) = (Room::default(), || System.moment());
-        let share = &Share::of(&room);
-        let calls = Calls { slow_move: false, budget: &budget, share, request_id: &request_id, moment: &moment };
+        let (all, moment) = (MemoryBudget::default(), || System.moment());
+        let memory = &MemoryPermit::of(&all);
+        let calls = Calls { slow_move: false, budget: &budget, memory, request_id: &request_id, moment: &moment };
         self.parts.plan(record, &self.routing, calls).await
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use hookonce_local::invoke_api::plain_name;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_runtime::remote::RemoteTarget;
-use hookonce_runtime::route::{RouteSet, Taker};
+use hookonce_runtime::route::{RouteSet, RouteTarget};
 use serde::Serialize;
 
 use crate::documents::Place;
@@ -165,10 +165,10 @@ fn destinations(set: &RouteSet) -> Vec<Named> {
 
 fn functions(set: &RouteSet) -> Vec<Named> {
     let named = set.handlings().filter_map(|(index, handling)| match &handling.handler {
-        Some(Taker::Remote(RemoteTarget::Lambda(name))) => {
+        Some(RouteTarget::Remote(RemoteTarget::Lambda(name))) => {
             Some((name.clone(), format!("routes[{index}].handler.lambda")))
         }
-        Some(Taker::Remote(RemoteTarget::Url(_)) | Taker::Builtin(_)) | None => None,
+        Some(RouteTarget::Remote(RemoteTarget::Url(_)) | RouteTarget::Builtin(_)) | None => None,
     });
     each("function", named)
 }

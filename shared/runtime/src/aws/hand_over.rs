@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout_at};
 use super::https::read;
 use super::lambda::{ERROR_TYPE, Invocation, LambdaClient, NotInvoked};
 use crate::destination::{
-    ANSWER_BYTES_MAX, Attempt, CalleeAnswer, Caller, Destination, HttpCaller, QueueTarget, Target, Trouble,
+    ANSWER_BYTES_MAX, Attempt, AttemptError, CalleeAnswer, Caller, Destination, HttpCaller, QueueTarget, Target,
     function_event, queue_message,
 };
 use crate::drive::duration;
@@ -112,10 +112,10 @@ impl AccountCaller {
                 Attempt { called, answer: Ok(CalleeAnswer { status, code, message, id }), sent: true }
             }
             Err(NotInvoked::Unsigned(cause)) => {
-                Attempt { called: NOT_DONE, answer: Err(Trouble::Unsigned(cause)), sent: false }
+                Attempt { called: NOT_DONE, answer: Err(AttemptError::Unsigned(cause)), sent: false }
             }
             Err(NotInvoked::Unanswered(error)) => {
-                Attempt { called: UNCLEAR, answer: Err(Trouble::Unanswered(error.into())), sent: true }
+                Attempt { called: UNCLEAR, answer: Err(AttemptError::Unanswered(error.into())), sent: true }
             }
         }
     }
@@ -128,11 +128,11 @@ impl AccountCaller {
             Ok(CalleeAnswer { status, code, .. }) => {
                 tracing::warn!(destination.id = %destination.id, status, code, "a hand-over was not confirmed");
             }
-            Err(Trouble::Unsendable(reason)) => {
+            Err(AttemptError::Unsendable(reason)) => {
                 tracing::error!(destination.id = %destination.id, reason, "an effect cannot be sent as it is");
             }
-            Err(trouble) => {
-                tracing::warn!(destination.id = %destination.id, error = %Report::new(&trouble), "a hand-over has no answer");
+            Err(error) => {
+                tracing::warn!(destination.id = %destination.id, error = %Report::new(&error), "a hand-over has no answer");
             }
         }
         called
@@ -156,7 +156,7 @@ impl Caller for AccountCaller {
 
 /// The time is over. The outcome of the call is unknown.
 fn late() -> Attempt {
-    Attempt { called: UNCLEAR, answer: Err(Trouble::Time), sent: true }
+    Attempt { called: UNCLEAR, answer: Err(AttemptError::Time), sent: true }
 }
 
 /// How a send ended that SQS did not confirm.
@@ -173,7 +173,7 @@ fn of_queue(error: &SdkError<SendMessageError>) -> Called {
 }
 
 /// What SQS says of a send that it did not confirm.
-fn answer_of_queue(error: SdkError<SendMessageError>) -> Result<CalleeAnswer, Trouble> {
+fn answer_of_queue(error: SdkError<SendMessageError>) -> Result<CalleeAnswer, AttemptError> {
     match error {
         SdkError::ServiceError(answer) => {
             let (status, error) = (answer.raw().status().as_u16(), answer.into_err());
@@ -182,9 +182,12 @@ fn answer_of_queue(error: SdkError<SendMessageError>) -> Result<CalleeAnswer, Tr
         }
         SdkError::ResponseError(answer) => Ok(CalleeAnswer::of(answer.raw().status().as_u16())),
         error => {
-            let trouble =
-                if matches!(error, SdkError::ConstructionFailure(_)) { Trouble::Unsigned } else { Trouble::Unanswered };
-            Err(trouble(error.into_source().unwrap_or_else(|error| error.to_string().into())))
+            let kind = if matches!(error, SdkError::ConstructionFailure(_)) {
+                AttemptError::Unsigned
+            } else {
+                AttemptError::Unanswered
+            };
+            Err(kind(error.into_source().unwrap_or_else(|error| error.to_string().into())))
         }
     }
 }

@@ -15,6 +15,7 @@ mod lambda;
 mod loopback;
 mod own_table;
 mod render;
+mod retry;
 #[cfg(feature = "account")]
 mod signed;
 mod sqs;
@@ -22,12 +23,6 @@ mod sqs;
 mod ssm;
 #[cfg(feature = "account")]
 mod ssm_routes;
-
-use std::time::Duration;
-
-use aws_sdk_dynamodb::config::retry::RetryConfig;
-use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use hookonce_protocol::time::Millis;
 
 #[cfg(feature = "account")]
 pub use account::{
@@ -42,6 +37,7 @@ pub use inspect::{IndexCursor, IndexPage, IndexQuery, ScanPage};
 pub use lambda::LambdaHandlers;
 pub use loopback::LoopbackHandlers;
 pub use render::{from_attributes, to_attributes};
+pub use retry::{ATTEMPTS_MAX, FIRST_BACKOFF, retries, timeouts};
 #[cfg(feature = "account")]
 pub use signed::SignedService;
 pub use sqs::SqsQueue;
@@ -49,23 +45,3 @@ pub use sqs::SqsQueue;
 pub use ssm::{SsmDestinations, SsmEndpoints};
 #[cfg(feature = "account")]
 pub use ssm_routes::{DeployRoutesError, DeployedRoutes, SsmRoutes};
-
-use crate::drive::duration;
-
-/// Attempts of one call, including the first.
-pub const ATTEMPTS_MAX: u32 = 3;
-
-/// The largest pause before the first retry.
-pub const FIRST_BACKOFF: Duration = Duration::from_millis(50);
-
-/// Timeouts for a client whose calls may take `total`, including retries. The SDK sets none by default, except for
-/// connecting, which counts as part of an attempt.
-pub fn timeouts(total: Millis) -> TimeoutConfig {
-    let total = duration(total);
-    TimeoutConfig::builder().operation_attempt_timeout(total / 2).operation_timeout(total).build()
-}
-
-/// Retries with a short first pause, because a webhook sender is waiting.
-pub fn retries() -> RetryConfig {
-    RetryConfig::standard().with_max_attempts(ATTEMPTS_MAX).with_initial_backoff(FIRST_BACKOFF)
-}

@@ -12,7 +12,7 @@ pub struct Attempt {
     /// How it ended.
     pub called: Called,
     /// The answer, or why there is none.
-    pub answer: Result<CalleeAnswer, Trouble>,
+    pub answer: Result<CalleeAnswer, AttemptError>,
     /// Whether a byte of the request may have left.
     pub sent: bool,
 }
@@ -20,7 +20,7 @@ pub struct Attempt {
 impl Attempt {
     /// The effect does not fit the destination, so there is no request.
     pub(crate) fn unsendable(reason: &'static str) -> Self {
-        Self { called: Called::Refused { status: None }, answer: Err(Trouble::Unsendable(reason)), sent: false }
+        Self { called: Called::Refused { status: None }, answer: Err(AttemptError::Unsendable(reason)), sent: false }
     }
 }
 
@@ -46,7 +46,7 @@ impl CalleeAnswer {
 
 /// Why a call has no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum AttemptError {
     /// The effect does not fit the destination, so there is no request.
     #[error("an effect cannot be sent as it is: {0}")]
     Unsendable(&'static str),
@@ -82,7 +82,7 @@ pub enum Trouble {
     Time,
 }
 
-impl Trouble {
+impl AttemptError {
     /// The cause, as a fixed word.
     pub fn word(&self) -> &'static str {
         match self {

@@ -29,7 +29,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::Caller;
 use super::address::{Zone, zone};
 use super::answer::judge;
-use super::attempt::{Attempt, CalleeAnswer, Trouble};
+use super::attempt::{Attempt, AttemptError, CalleeAnswer};
 use super::checked::{Destination, HttpTarget};
 use super::request::request;
 use crate::drive::duration;
@@ -72,13 +72,13 @@ impl HttpCaller {
         Self { tls: OnceLock::from(connector(roots)), ..self }
     }
 
-    fn tls(&self) -> Result<&TlsConnector, Trouble> {
+    fn tls(&self) -> Result<&TlsConnector, AttemptError> {
         let made = self.tls.get_or_init(|| {
             let mut roots = RootCertStore::empty();
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             connector(roots)
         });
-        made.as_ref().ok_or(Trouble::NoTls)
+        made.as_ref().ok_or(AttemptError::NoTls)
     }
 
     fn may_call(&self, target: &HttpTarget, address: IpAddr) -> bool {
@@ -91,23 +91,24 @@ impl HttpCaller {
     }
 
     /// A connection to an address of the target that was checked. The name is looked up once.
-    async fn connect(&self, target: &HttpTarget, end: Instant) -> Result<TcpStream, Trouble> {
+    async fn connect(&self, target: &HttpTarget, end: Instant) -> Result<TcpStream, AttemptError> {
         let port = target.authority.port_u16().unwrap_or(if target.tls { 443 } else { 80 });
-        let found = timeout_at(end, lookup_host((bare_host(target), port))).await.map_err(|_| Trouble::Time)?;
+        let found = timeout_at(end, lookup_host((bare_host(target), port))).await.map_err(|_| AttemptError::Time)?;
         let allowed = |address: &SocketAddr| self.may_call(target, address.ip());
-        let addresses: Vec<_> = found.map_err(Trouble::Lookup)?.filter(allowed).take(ADDRESSES_MAX as usize).collect();
-        let mut trouble = Trouble::Address;
+        let addresses: Vec<_> =
+            found.map_err(AttemptError::Lookup)?.filter(allowed).take(ADDRESSES_MAX as usize).collect();
+        let mut last = AttemptError::Address;
         for (address, left) in addresses.iter().zip((1..=u32::try_from(addresses.len()).unwrap_or(1)).rev()) {
             // An address that does not answer leaves time for the next one.
             let now = Instant::now();
             let share = now + end.saturating_duration_since(now) / left;
             match timeout_at(share, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => return Ok(stream),
-                Ok(Err(error)) => trouble = Trouble::Connect(error),
-                Err(_) => trouble = Trouble::Time,
+                Ok(Err(error)) => last = AttemptError::Connect(error),
+                Err(_) => last = AttemptError::Time,
             }
         }
-        Err(trouble)
+        Err(last)
     }
 
     async fn send(
@@ -116,7 +117,7 @@ impl HttpCaller {
         request: Request<Full<Bytes>>,
         gate: &Gate,
         end: Instant,
-    ) -> Result<Exchange, Trouble> {
+    ) -> Result<Exchange, AttemptError> {
         let stream = self.connect(target, end).await?;
         // The request is written at once; waiting for more gains nothing.
         let _ = stream.set_nodelay(true);
@@ -124,16 +125,16 @@ impl HttpCaller {
             return exchange(Gated { stream, gate: gate.clone() }, request, end).await;
         }
         let name = ServerName::try_from(bare_host(target).to_owned())
-            .map_err(|error| Trouble::Tls(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
-        let handshake = timeout_at(end, self.tls()?.connect(name, stream)).await.map_err(|_| Trouble::Time)?;
-        exchange(Gated { stream: handshake.map_err(Trouble::Tls)?, gate: gate.clone() }, request, end).await
+            .map_err(|error| AttemptError::Tls(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
+        let handshake = timeout_at(end, self.tls()?.connect(name, stream)).await.map_err(|_| AttemptError::Time)?;
+        exchange(Gated { stream: handshake.map_err(AttemptError::Tls)?, gate: gate.clone() }, request, end).await
     }
 
     /// Makes one call, and tells of it all that is known.
     pub async fn attempt(&self, destination: &Destination, delivery: &Delivery, moment: Moment) -> Attempt {
         let Some(target) = destination.http() else {
             let called = Called::NotDone { retry_after: None };
-            return Attempt { called, answer: Err(Trouble::NoUrl), sent: false };
+            return Attempt { called, answer: Err(AttemptError::NoUrl), sent: false };
         };
         let request = match request(target, delivery, moment.now) {
             Ok(request) => request,
@@ -151,11 +152,11 @@ impl HttpCaller {
                 let called = judge(target, status, &head.headers, body.as_deref(), moment.now);
                 Attempt { called, answer: Ok(CalleeAnswer::of(status)), sent: true }
             }
-            Err(trouble) => {
+            Err(error) => {
                 let sent = !gate.close();
                 let called =
                     if sent { Called::Unclear { retry_after: None } } else { Called::NotDone { retry_after: None } };
-                Attempt { called, answer: Err(trouble), sent }
+                Attempt { called, answer: Err(error), sent }
             }
         }
     }
@@ -164,11 +165,11 @@ impl HttpCaller {
         let Attempt { called, answer, sent } = self.attempt(destination, delivery, moment).await;
         match answer {
             Ok(_) => {}
-            Err(Trouble::Unsendable(reason)) => {
+            Err(AttemptError::Unsendable(reason)) => {
                 tracing::error!(destination.id = %destination.id, reason, "an effect cannot be sent as it is");
             }
-            Err(trouble) => {
-                let error = error_reporter::Report::new(&trouble);
+            Err(error) => {
+                let error = error_reporter::Report::new(&error);
                 tracing::warn!(destination.id = %destination.id, %error, request.sent = sent, "a call has no answer");
             }
         }
@@ -216,13 +217,13 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
     request: Request<Full<Bytes>>,
     end: Instant,
-) -> Result<Exchange, Trouble> {
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(Trouble::Exchange)?;
+) -> Result<Exchange, AttemptError> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(AttemptError::Exchange)?;
     let mut driver = JoinSet::new();
     // Its errors reach the sender.
     driver.spawn(async { drop(connection.await) });
-    let response = timeout_at(end, sender.send_request(request)).await.map_err(|_| Trouble::Time)?;
-    Ok(Exchange { response: response.map_err(Trouble::Exchange)?, driver })
+    let response = timeout_at(end, sender.send_request(request)).await.map_err(|_| AttemptError::Time)?;
+    Ok(Exchange { response: response.map_err(AttemptError::Exchange)?, driver })
 }
 
 /// The whole body. `None` if it is too long, or its end never came.

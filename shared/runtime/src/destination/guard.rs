@@ -17,7 +17,7 @@ use super::checked::Destination;
 use crate::circuit_breaker::CircuitBreaker;
 
 /// How long a call waits for its turn. A call takes no longer than this and its destination's timeout.
-pub const TURN_MAX: Duration = Duration::from_millis(DESTINATION_TURN_MAX.0.unsigned_abs());
+pub const PERMIT_WAIT_MAX: Duration = Duration::from_millis(DESTINATION_TURN_MAX.0.unsigned_abs());
 
 /// A caller that keeps to `in_flight_max`, and leaves a destination alone that fails again and again. Without a turn,
 /// and while its circuit is open, nothing is called. One that hangs would otherwise hold batch after batch, and so the effects of
@@ -63,7 +63,7 @@ impl<C: Caller> Caller for Guarded<C> {
     ) -> BoxFuture<'a, Called> {
         Box::pin(async move {
             let known = self.known(destination);
-            let until = Instant::now() + TURN_MAX;
+            let until = Instant::now() + PERMIT_WAIT_MAX;
             if let Some(left) = known.breaker().open_for(moment.now) {
                 return Called::NotDone { retry_after: Some(left) };
             }

@@ -11,11 +11,13 @@ use hookonce_protocol::plan::{Event, Plan, Snapshot};
 use hookonce_protocol::time::Millis;
 use tokio::time::{Instant, timeout};
 
-use super::wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, ShownItem};
-use super::{CallError, Calls, REQUEST_BYTES_MAX, RemoteHandlers, RemoteHandling, call_max};
+use super::calls::{Calls, call_max};
+use super::handlers::{CallError, RemoteHandlers};
+use super::target::RemoteHandling;
+use super::wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, REQUEST_BYTES_MAX, ShownItem};
 use crate::handler::Mandate;
+use crate::memory::json_memory;
 use crate::port::Store;
-use crate::room::json_memory;
 use crate::snapshot::{self, asked_too_much};
 
 /// A call that fails sooner has not held the worker up, so it says nothing about the handler.
@@ -55,7 +57,7 @@ impl Conversation<'_> {
             HandlerAnswer::VersionUnknown => return Ok(self.too_old()),
         };
         let tables = self.handling.reach.tables.as_deref();
-        let (scope, snapshot) = snapshot::read(store, self.event, &reads, tables, self.calls.share).await?;
+        let (scope, snapshot) = snapshot::read(store, self.event, &reads, tables, self.calls.memory).await?;
         match self.ask(snapshot).await? {
             HandlerAnswer::Reads { .. } => {
                 Err(self.malformed(&MalformedAnswer::new("reads", "was sent before; the second answer must be a plan")))
@@ -115,7 +117,7 @@ impl Conversation<'_> {
         };
         drop(items);
         drop(snapshot);
-        self.calls.share.release();
+        self.calls.memory.release();
         let Some(turn) = self.handlers.turn(target, (self.calls.moment)().now) else {
             tracing::info!(record.key = %record, handler = %target, "the handler is not called: its circuit is open after calls without an answer");
             return Err(Planned::HandlerAway);
@@ -139,7 +141,7 @@ impl Conversation<'_> {
         }
         match called {
             Ok(Ok(answer)) => {
-                self.calls.share.hold(json_memory(&answer)).await;
+                self.calls.memory.hold(json_memory(&answer)).await;
                 HandlerAnswer::parse(&answer, &request).map_err(|why| self.malformed(&why))
             }
             Ok(Err(CallError::TooLong)) => Err(self.malformed(&MalformedAnswer::new("", "is too long"))),

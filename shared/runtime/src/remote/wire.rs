@@ -13,8 +13,12 @@ use hookonce_protocol::plan::{Check, DomainWrite, Event, Plan, WhenConditionFail
 use hookonce_protocol::record::DeadReason;
 use serde::{Deserialize, Serialize};
 
-use super::REQUEST_BYTES_MAX;
-use crate::strict::{self, ShowNames, Unread, present};
+use crate::document::EVENT_BYTES_MAX;
+use crate::strict::{self, ShowNames, StrictError, present};
+
+/// The longest request, in bytes. Lambda takes no longer one. As a delivery comes in such a request, its event leaves
+/// in one, as long as no items are shown with it.
+pub const REQUEST_BYTES_MAX: usize = EVENT_BYTES_MAX;
 
 /// The version of the form.
 const VERSION: u32 = 1;
@@ -124,8 +128,8 @@ impl MalformedAnswer {
     }
 }
 
-impl From<Unread> for MalformedAnswer {
-    fn from(unread: Unread) -> Self {
+impl From<StrictError> for MalformedAnswer {
+    fn from(unread: StrictError) -> Self {
         let why = if unread.is_json { unread.why } else { "is no JSON".to_owned() };
         Self { field: unread.place, why }
     }

@@ -17,7 +17,7 @@ pub(super) trait Asks: Copy {
 }
 
 /// The most memory that the values may take, in bytes. An event whose body asks for more is not decided.
-const ROOM: usize = 64 * 1024 * 1024;
+const MEMORY_MAX: usize = 64 * 1024 * 1024;
 
 /// What an element of an array may take: an array that grows is copied to twice the room.
 const ELEMENT_BYTES: usize = 3 * size_of::<Value>();
@@ -33,21 +33,21 @@ const BLOCK_FIELDS_MIN: usize = 5;
 pub(super) fn read(body: &[u8], asks: impl Asks) -> Option<Value> {
     let text = str::from_utf8(body).ok()?;
     let mut json = serde_json::Deserializer::from_str(text);
-    let room = Cell::new(ROOM);
-    let read = Part { asks, room: &room }.deserialize(&mut json).ok()?;
+    let left = Cell::new(MEMORY_MAX);
+    let read = Part { asks, left: &left }.deserialize(&mut json).ok()?;
     json.end().ok()?;
     Some(read.unwrap_or(Value::Array(Vec::new())))
 }
 
 struct Part<'a, A> {
     asks: A,
-    room: &'a Cell<usize>,
+    left: &'a Cell<usize>,
 }
 
 impl<A: Asks> Part<'_, A> {
     fn take<E: Error>(&self, bytes: usize) -> Result<(), E> {
-        let left = self.room.get().checked_sub(bytes).ok_or_else(|| E::custom("takes too much memory"))?;
-        self.room.set(left);
+        let left = self.left.get().checked_sub(bytes).ok_or_else(|| E::custom("takes too much memory"))?;
+        self.left.set(left);
         Ok(())
     }
 
@@ -124,7 +124,7 @@ impl<'de, A: Asks> Visitor<'de> for Part<'_, A> {
 
     fn visit_seq<S: SeqAccess<'de>>(self, mut elements: S) -> Result<Self::Value, S::Error> {
         let mut kept = Vec::new();
-        while let Some(element) = elements.next_element_seed(Part { asks: self.asks, room: self.room })? {
+        while let Some(element) = elements.next_element_seed(Part { asks: self.asks, left: self.left })? {
             if let Some(element) = element {
                 self.take(if kept.is_empty() { FIRST_ELEMENT_BYTES } else { ELEMENT_BYTES })?;
                 kept.push(element);
@@ -141,7 +141,7 @@ impl<'de, A: Asks> Visitor<'de> for Part<'_, A> {
                 continue;
             };
             // Of a field that stands twice, the last one counts.
-            let Some(value) = fields.next_value_seed(Part { asks, room: self.room })? else {
+            let Some(value) = fields.next_value_seed(Part { asks, left: self.left })? else {
                 kept.remove(&name);
                 continue;
             };

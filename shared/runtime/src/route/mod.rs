@@ -15,8 +15,6 @@ mod source;
 mod stored;
 mod value_index;
 
-use std::sync::Arc;
-
 use hookonce_protocol::code::Code;
 use hookonce_protocol::key::{DomainKey, hex};
 use hookonce_protocol::plan::Event;
@@ -29,20 +27,9 @@ use crate::remote::{RemoteHandling, RemoteTarget};
 pub use document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
 pub use fault::RouteSetError;
 pub use route_bits::ROUTES_MAX;
-pub use set::{Decision, Fit, Handling, Offered, RouteSet, SET_BYTES_MAX, Taker};
-pub use source::{Asked, Current, Fetched, RouteFetchError, RouteFile, RouteSource, Routes};
+pub use set::{Decision, Fit, Handling, Offered, RouteSet, RouteTarget, SET_BYTES_MAX};
+pub use source::{Asked, Current, Fetched, RouteFetchError, RouteFile, RouteSource, Routes, Routing};
 pub use stored::{PARTS_MAX, Packed, PackedError, RoutePointer, pack};
-
-/// What decides where an event goes.
-#[derive(Debug, Clone)]
-pub enum Routing {
-    /// Nobody knows yet: whatever decides has not been read. Events wait.
-    Unknown,
-    /// There is no set: the handlers are asked in their order.
-    Handlers,
-    /// This set.
-    Set(Arc<RouteSet>),
-}
 
 /// Who handles an event.
 #[derive(Debug)]
@@ -77,12 +64,12 @@ pub fn assign<'a>(
             let provider = catalog.provider(&event.provider);
             let fact = handling.domain_key(event, provider.is_some_and(Provider::type_is_signed));
             match &handling.handler {
-                Some(Taker::Builtin(name)) => {
+                Some(RouteTarget::Builtin(name)) => {
                     let recognised = handlers.recognise_by(name, event)?;
                     recognised
                         .map(|recognised| recognised.for_consumer(&handling.consumer, fact).with_reach(&handling.reach))
                 }
-                Some(Taker::Remote(target)) => return remote(target, handling, fact),
+                Some(RouteTarget::Remote(target)) => return remote(target, handling, fact),
                 None => return forward(handling, fact, event, provider),
             }
         }

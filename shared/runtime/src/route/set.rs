@@ -75,7 +75,7 @@ enum Action {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handling {
     /// The handler. None if the event is forwarded only.
-    pub handler: Option<Taker>,
+    pub handler: Option<RouteTarget>,
     /// The identity that remembers.
     pub consumer: String,
     /// What the plan may reach.
@@ -85,7 +85,7 @@ pub struct Handling {
 
 /// A handler.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Taker {
+pub enum RouteTarget {
     /// A handler of this build, by its name.
     Builtin(String),
     /// A handler in another language.
@@ -464,10 +464,10 @@ fn tables(route: &RouteDocument, place: &str, faults: &mut Faults) -> Vec<TableA
     tables
 }
 
-fn taker(document: &HandlerDocument, place: &str, offered: Offered<'_>, faults: &mut Faults) -> Option<Taker> {
+fn taker(document: &HandlerDocument, place: &str, offered: Offered<'_>, faults: &mut Faults) -> Option<RouteTarget> {
     let (target, field, rule) = match document {
         HandlerDocument::Builtin(name) if offered.handlers.contains(&name.as_str()) => {
-            return Some(Taker::Builtin(name.clone()));
+            return Some(RouteTarget::Builtin(name.clone()));
         }
         HandlerDocument::Builtin(name) => {
             let known = offered.handlers.join(", ");
@@ -488,7 +488,7 @@ fn taker(document: &HandlerDocument, place: &str, offered: Offered<'_>, faults: 
     if target.is_none() {
         faults.add(&format!("{place}.handler.{field}"), rule);
     }
-    target.map(Taker::Remote)
+    target.map(RouteTarget::Remote)
 }
 
 fn fact_rule(route: &RouteDocument, place: &str, faults: &mut Faults) -> Option<FactRule> {

@@ -15,7 +15,6 @@ use hookonce_protocol::timing::Moment;
 use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 
-use super::Routing;
 use super::fault::RouteSetError;
 use super::set::{Offered, RouteSet};
 use crate::file;
@@ -26,6 +25,17 @@ const FETCH_MAX: Duration = Duration::from_secs(3);
 /// How soon the source is asked again after the first time that it had nothing to use. It doubles up to the source's
 /// own pause. All instances may begin at one moment, so each adds up to a quarter at random.
 const FIRST_PAUSE: Millis = Millis::seconds(1);
+
+/// What decides where an event goes.
+#[derive(Debug, Clone)]
+pub enum Routing {
+    /// Nobody knows yet: whatever decides has not been read. Events wait.
+    Unknown,
+    /// There is no set: the handlers are asked in their order.
+    Handlers,
+    /// This set.
+    Set(Arc<RouteSet>),
+}
 
 /// What a source answers.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor};
 
-use super::place::{Misfit, Place};
-use super::{Asked, Notes, at};
+use super::at::{Notes, at};
+use super::place::{Asked, Mismatch, Place};
 
 /// The elements of a list.
 pub(super) struct Elements<'a, A> {
@@ -17,9 +17,9 @@ pub(super) struct Elements<'a, A> {
 }
 
 impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Elements<'_, A> {
-    type Error = Misfit;
+    type Error = Mismatch;
 
-    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Misfit> {
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Mismatch> {
         let place = Place::Element { around: self.place, index: self.index };
         self.index += 1;
         let read = self.list.next_element_seed(at(&place, self.notes, seed));
@@ -48,21 +48,21 @@ impl<'a, A> Fields<'a, A> {
 }
 
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<'_, A> {
-    type Error = Misfit;
+    type Error = Mismatch;
 
-    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Misfit> {
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Mismatch> {
         let name = self.map.next_key::<String>().map_err(|error| self.notes.ended(self.place, &error))?;
         let Some(name) = name else { return Ok(None) };
         if !self.seen.insert(name.clone()) {
             self.notes.keep(&self.place.field(&name, self.known), Some("stands there twice".to_owned()));
-            return Err(Misfit::Kept);
+            return Err(Mismatch::Kept);
         }
         self.name = name;
-        let key = StrDeserializer::<Misfit>::new(&self.name);
+        let key = StrDeserializer::<Mismatch>::new(&self.name);
         at(self.place, self.notes, seed).deserialize(key).map(Some)
     }
 
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Misfit> {
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Mismatch> {
         let place = self.place.field(&self.name, self.known);
         let read = self.map.next_value_seed(at(&place, self.notes, seed));
         read.map_err(|error| self.notes.ended(&place, &error))
@@ -76,32 +76,36 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<'_, A> {
 /// The one field of an object that stands for a variant.
 pub(super) struct OneField<'f, F>(pub(super) &'f mut F);
 
-impl<'de, F: MapAccess<'de, Error = Misfit>> EnumAccess<'de> for OneField<'_, F> {
-    type Error = Misfit;
+impl<'de, F: MapAccess<'de, Error = Mismatch>> EnumAccess<'de> for OneField<'_, F> {
+    type Error = Mismatch;
     type Variant = Self;
 
-    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Self), Misfit> {
-        let variant = self.0.next_key_seed(seed)?.ok_or_else(|| Misfit::Kind(String::new()))?;
+    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Self), Mismatch> {
+        let variant = self.0.next_key_seed(seed)?.ok_or_else(|| Mismatch::Kind(String::new()))?;
         Ok((variant, self))
     }
 }
 
-impl<'de, F: MapAccess<'de, Error = Misfit>> VariantAccess<'de> for OneField<'_, F> {
-    type Error = Misfit;
+impl<'de, F: MapAccess<'de, Error = Mismatch>> VariantAccess<'de> for OneField<'_, F> {
+    type Error = Mismatch;
 
-    fn unit_variant(self) -> Result<(), Misfit> {
-        Err(Misfit::Told("must be the word alone, which has no value".to_owned()))
+    fn unit_variant(self) -> Result<(), Mismatch> {
+        Err(Mismatch::Told("must be the word alone, which has no value".to_owned()))
     }
 
-    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Misfit> {
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Mismatch> {
         self.0.next_value_seed(seed)
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, Misfit> {
+    fn tuple_variant<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, Mismatch> {
         self.0.next_value_seed(Tuple(length, visitor))
     }
 
-    fn struct_variant<V: Visitor<'de>>(self, fields: &'static [&'static str], visitor: V) -> Result<V::Value, Misfit> {
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
         self.0.next_value_seed(Struct(fields, visitor))
     }
 }

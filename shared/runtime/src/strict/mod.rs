@@ -8,22 +8,23 @@
 //! traits is read in this way.
 
 mod access;
+mod at;
 mod place;
 mod visit;
 
 use std::cell::Cell;
-use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, Visitor};
+use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed as _, Deserializer};
 
-pub use place::ShowNames;
-use place::{Misfit, Place};
+use self::at::{Note, Notes, POSITION, at};
+use self::place::Place;
+pub use self::place::ShowNames;
 
 /// Why a text is not what was asked for. It never holds a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {why}")]
-pub struct Unread {
+pub struct StrictError {
     /// The place, such as `routes[2].handler`. Empty for the whole.
     pub place: String,
     /// What is wrong there.
@@ -39,8 +40,8 @@ pub struct Unread {
 /// Reads JSON as a value of this type.
 ///
 /// # Errors
-/// [`Unread`] says where the text does not fit, and why.
-pub fn read<T: DeserializeOwned>(json: &[u8], show: ShowNames) -> Result<T, Unread> {
+/// [`StrictError`] says where the text does not fit, and why.
+pub fn read<T: DeserializeOwned>(json: &[u8], show: ShowNames) -> Result<T, StrictError> {
     let notes = Notes { show, first: Cell::new(None) };
     let mut parser = serde_json::Deserializer::from_slice(json);
     let whole = at(&Place::Whole, &notes, PhantomData::<T>);
@@ -50,7 +51,7 @@ pub fn read<T: DeserializeOwned>(json: &[u8], show: ShowNames) -> Result<T, Unre
         let Note { place, why, parser } = notes.first.take().unwrap_or_default();
         let (said, line, column) = position(&parser).unwrap_or((&parser, 0, 0));
         let is_json = why.is_some();
-        Unread { place, why: why.unwrap_or_else(|| said.to_owned()), line, column, is_json }
+        StrictError { place, why: why.unwrap_or_else(|| said.to_owned()), line, column, is_json }
     })
 }
 
@@ -61,221 +62,10 @@ fn position(error: &str) -> Option<(&str, usize, usize)> {
     Some((said, line.parse().ok()?, column.parse().ok()?))
 }
 
-/// What stands before the position in an error of the parser.
-const POSITION: &str = " at line ";
-
 /// Reads a field that may be left out, but not be null. A null might say more than the absence: a route with
 /// `"types": null` would take every type.
 pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
-}
-
-/// The first thing that does not fit. Without a reason, the text is no JSON from there on.
-#[derive(Default)]
-struct Note {
-    place: String,
-    why: Option<String>,
-    /// The parser's error with the position, which no other error on the way out has.
-    parser: String,
-}
-
-struct Notes {
-    show: ShowNames,
-    first: Cell<Option<Note>>,
-}
-
-impl Notes {
-    fn keep(&self, place: &Place<'_>, why: Option<String>) {
-        let first = || Note { place: place.shown(self.show), why, parser: String::new() };
-        self.first.set(Some(self.first.take().unwrap_or_else(first)));
-    }
-
-    /// Keeps what a type has found at a place.
-    fn misfit(&self, place: &Place<'_>, asked: Asked, misfit: Misfit) {
-        match misfit {
-            Misfit::Kept => {}
-            Misfit::Kind(expected) => self.keep(place, Some(asked.rule(&expected))),
-            Misfit::Told(why) => self.keep(place, Some(why)),
-            Misfit::Missing(name) => self.keep(&place.known(name), Some("is missing".to_owned())),
-            Misfit::Unknown(name) => self.keep(&place.field(&name, &[]), Some("is no known field".to_owned())),
-        }
-    }
-
-    /// Keeps where the parser ended, and why unless a type has ended it.
-    fn ended(&self, place: &Place<'_>, error: &impl fmt::Display) -> Misfit {
-        self.keep(place, None);
-        self.first.set(self.first.take().map(|first| {
-            let said = if first.parser.is_empty() { error.to_string() } else { String::new() };
-            if said.contains(POSITION) { Note { parser: said, ..first } } else { first }
-        }));
-        Misfit::Kept
-    }
-}
-
-/// What a type asks for at a place.
-#[derive(Clone, Copy)]
-enum Asked {
-    Anything,
-    Flag,
-    /// A whole number, from one to another.
-    Whole(i128, i128),
-    Number,
-    Text,
-    /// A list, perhaps of this length.
-    List(Option<usize>),
-    /// An object, of which these fields are known.
-    Object(&'static [&'static str]),
-    /// One of these words, or an object with one of them.
-    OneOf(&'static [&'static str]),
-}
-
-impl Asked {
-    fn rule(self, expected: &str) -> String {
-        match self {
-            Self::Anything => format!("must be {expected}"),
-            Self::Flag => "must be true or false".to_owned(),
-            Self::Whole(least, most) => format!("must be a whole number from {least} to {most}"),
-            Self::Number => "must be a number".to_owned(),
-            Self::Text => "must be text".to_owned(),
-            Self::List(None) => "must be a list".to_owned(),
-            Self::List(Some(length)) => format!("must be a list of {length}"),
-            Self::Object(_) => "must be an object".to_owned(),
-            Self::OneOf(words) => format!("must be exactly one of {}", words.join(", ")),
-        }
-    }
-
-    /// The names that the type gives its own fields.
-    fn known(self) -> &'static [&'static str] {
-        match self {
-            Self::Object(names) | Self::OneOf(names) => names,
-            Self::Anything | Self::Flag | Self::Whole(..) | Self::Number | Self::Text | Self::List(_) => &[],
-        }
-    }
-}
-
-/// A part of serde at a place.
-struct At<'a, T> {
-    inner: T,
-    place: &'a Place<'a>,
-    notes: &'a Notes,
-    asked: Asked,
-}
-
-/// A part that asks for nothing yet.
-fn at<'a, T>(place: &'a Place<'a>, notes: &'a Notes, inner: T) -> At<'a, T> {
-    At { inner, place, notes, asked: Asked::Anything }
-}
-
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for At<'_, S> {
-    type Value = S::Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
-        let Self { inner, place, notes, .. } = self;
-        inner
-            .deserialize(at(place, notes, deserializer))
-            .map_err(|misfit| visit::kept(notes, place, Asked::Anything, misfit))
-    }
-}
-
-impl<'de, D: Deserializer<'de>> At<'_, D> {
-    /// JSON says itself what it holds. The visitor says whether that was asked for.
-    fn ask<V: Visitor<'de>>(self, asked: Asked, visitor: V) -> Result<V::Value, Misfit> {
-        let Self { inner, place, notes, .. } = self;
-        inner.deserialize_any(At { inner: visitor, place, notes, asked }).map_err(|error| notes.ended(place, &error))
-    }
-}
-
-macro_rules! ask {
-    ($($method:ident => $asked:expr,)*) => {
-        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
-            self.ask($asked, visitor)
-        })*
-    };
-}
-
-macro_rules! whole {
-    ($($method:ident $number:ident,)*) => {
-        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
-            self.ask(Asked::Whole($number::MIN.into(), $number::MAX.into()), visitor)
-        })*
-    };
-}
-
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for At<'_, D> {
-    type Error = Misfit;
-
-    whole! {
-        deserialize_i8 i8, deserialize_i16 i16, deserialize_i32 i32, deserialize_i64 i64,
-        deserialize_u8 u8, deserialize_u16 u16, deserialize_u32 u32, deserialize_u64 u64,
-    }
-
-    ask! {
-        deserialize_any => Asked::Anything,
-        deserialize_bool => Asked::Flag,
-        deserialize_f32 => Asked::Number,
-        deserialize_f64 => Asked::Number,
-        deserialize_char => Asked::Text,
-        deserialize_str => Asked::Text,
-        deserialize_string => Asked::Text,
-        deserialize_bytes => Asked::Anything,
-        deserialize_byte_buf => Asked::Anything,
-        deserialize_unit => Asked::Anything,
-        deserialize_seq => Asked::List(None),
-        deserialize_map => Asked::Object(&[]),
-        deserialize_identifier => Asked::Anything,
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
-        let Self { inner, place, notes, .. } = self;
-        inner.deserialize_option(at(place, notes, visitor)).map_err(|error| notes.ended(place, &error))
-    }
-
-    fn deserialize_unit_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Misfit> {
-        self.ask(Asked::Anything, visitor)
-    }
-
-    /// A raw value has its own protocol with the parser, by this name.
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Misfit> {
-        let Self { inner, place, notes, .. } = self;
-        inner.deserialize_newtype_struct(name, at(place, notes, visitor)).map_err(|error| notes.ended(place, &error))
-    }
-
-    fn deserialize_tuple<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, Misfit> {
-        self.ask(Asked::List(Some(length)), visitor)
-    }
-
-    fn deserialize_tuple_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        length: usize,
-        visitor: V,
-    ) -> Result<V::Value, Misfit> {
-        self.ask(Asked::List(Some(length)), visitor)
-    }
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Misfit> {
-        self.ask(Asked::Object(fields), visitor)
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        words: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Misfit> {
-        self.ask(Asked::OneOf(words), visitor)
-    }
-
-    /// Nobody reads it, so nothing in it is looked at.
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
-        let Self { inner, place, notes, .. } = self;
-        inner.deserialize_ignored_any(visitor).map_err(|error| notes.ended(place, &error))
-    }
 }
 
 #[cfg(test)]
@@ -314,7 +104,7 @@ mod tests {
         number: f64,
     }
 
-    fn unread(text: &str, show: ShowNames) -> Unread {
+    fn unread(text: &str, show: ShowNames) -> StrictError {
         read::<Outer>(text.as_bytes(), show).unwrap_err()
     }
 

@@ -50,7 +50,7 @@ impl<'a> Place<'a> {
 
 /// What a type says of a value that does not fit. It leaves out the value, which the usual errors show.
 #[derive(Debug)]
-pub(super) enum Misfit {
+pub(super) enum Mismatch {
     /// It is kept, with its place.
     Kept,
     /// It expects this.
@@ -63,15 +63,15 @@ pub(super) enum Misfit {
     Unknown(String),
 }
 
-impl fmt::Display for Misfit {
+impl fmt::Display for Mismatch {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a value does not fit")
     }
 }
 
-impl std::error::Error for Misfit {}
+impl std::error::Error for Mismatch {}
 
-impl Error for Misfit {
+impl Error for Mismatch {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self::Told(message.to_string())
     }
@@ -89,7 +89,7 @@ impl Error for Misfit {
     }
 
     fn unknown_variant(_: &str, expected: &'static [&'static str]) -> Self {
-        Self::Told(super::Asked::OneOf(expected).rule(""))
+        Self::Told(Asked::OneOf(expected).rule(""))
     }
 
     fn unknown_field(name: &str, _: &'static [&'static str]) -> Self {
@@ -98,5 +98,46 @@ impl Error for Misfit {
 
     fn missing_field(name: &'static str) -> Self {
         Self::Missing(name)
+    }
+}
+
+/// What a type asks for at a place.
+#[derive(Clone, Copy)]
+pub(super) enum Asked {
+    Anything,
+    Flag,
+    /// A whole number, from one to another.
+    Whole(i128, i128),
+    Number,
+    Text,
+    /// A list, perhaps of this length.
+    List(Option<usize>),
+    /// An object, of which these fields are known.
+    Object(&'static [&'static str]),
+    /// One of these words, or an object with one of them.
+    OneOf(&'static [&'static str]),
+}
+
+impl Asked {
+    pub(super) fn rule(self, expected: &str) -> String {
+        match self {
+            Self::Anything => format!("must be {expected}"),
+            Self::Flag => "must be true or false".to_owned(),
+            Self::Whole(least, most) => format!("must be a whole number from {least} to {most}"),
+            Self::Number => "must be a number".to_owned(),
+            Self::Text => "must be text".to_owned(),
+            Self::List(None) => "must be a list".to_owned(),
+            Self::List(Some(length)) => format!("must be a list of {length}"),
+            Self::Object(_) => "must be an object".to_owned(),
+            Self::OneOf(words) => format!("must be exactly one of {}", words.join(", ")),
+        }
+    }
+
+    /// The names that the type gives its own fields.
+    pub(super) fn known(self) -> &'static [&'static str] {
+        match self {
+            Self::Object(names) | Self::OneOf(names) => names,
+            Self::Anything | Self::Flag | Self::Whole(..) | Self::Number | Self::Text | Self::List(_) => &[],
+        }
     }
 }

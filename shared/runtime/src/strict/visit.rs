@@ -6,25 +6,19 @@ use serde::de::value::StrDeserializer;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::access::{Elements, Fields, OneField};
-use super::place::{Misfit, Place};
-use super::{Asked, At, Notes, at};
-
-/// Keeps what a type has found, and returns the error that ends the parser.
-pub(super) fn kept<E: Error>(notes: &Notes, place: &Place<'_>, asked: Asked, misfit: Misfit) -> E {
-    notes.misfit(place, asked, misfit);
-    E::custom("a value does not fit")
-}
+use super::at::{At, at, kept};
+use super::place::{Asked, Mismatch};
 
 impl<V> At<'_, V> {
     /// Shows the type something, and keeps what it finds.
-    fn show<T, E: Error>(self, show: impl FnOnce(V) -> Result<T, Misfit>) -> Result<T, E> {
+    fn show<T, E: Error>(self, show: impl FnOnce(V) -> Result<T, Mismatch>) -> Result<T, E> {
         let Self { inner, place, notes, asked } = self;
         show(inner).map_err(|misfit| kept(notes, place, asked, misfit))
     }
 
     /// Another kind of value than the type asked for, whether it would take that or not.
     fn refuse<T, E: Error>(self) -> Result<T, E> {
-        self.show(|_| Err(Misfit::Kind(String::new())))
+        self.show(|_| Err(Mismatch::Kind(String::new())))
     }
 }
 
@@ -33,9 +27,9 @@ impl<'de, V: Visitor<'de>> At<'_, V> {
     fn word<E: Error>(self, word: &str) -> Result<V::Value, E> {
         let known = self.asked.known().iter().find(|known| **known == word);
         self.show(|visitor| {
-            let read = visitor.visit_enum(StrDeserializer::<Misfit>::new(word));
+            let read = visitor.visit_enum(StrDeserializer::<Mismatch>::new(word));
             read.map_err(|misfit| match (misfit, known) {
-                (Misfit::Kind(_), Some(known)) => Misfit::Told(format!("must be an object with `{known}`")),
+                (Mismatch::Kind(_), Some(known)) => Mismatch::Told(format!("must be an object with `{known}`")),
                 (misfit, _) => misfit,
             })
         })
@@ -47,7 +41,7 @@ impl<'de, V: Visitor<'de>> At<'_, V> {
         self.show(|visitor| {
             let value = visitor.visit_enum(OneField(&mut fields))?;
             let another = fields.next_key::<IgnoredAny>()?;
-            if another.is_some() { Err(Misfit::Kind(String::new())) } else { Ok(value) }
+            if another.is_some() { Err(Mismatch::Kind(String::new())) } else { Ok(value) }
         })
     }
 }
@@ -122,7 +116,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for At<'_, V> {
             let value = visitor.visit_seq(&mut elements)?;
             // A tuple takes as many as it has.
             let another = elements.next_element::<IgnoredAny>()?;
-            if another.is_some() { Err(Misfit::Kind(String::new())) } else { Ok(value) }
+            if another.is_some() { Err(Mismatch::Kind(String::new())) } else { Ok(value) }
         })
     }
 

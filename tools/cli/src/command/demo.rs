@@ -19,7 +19,6 @@ use serde_json::json;
 
 use super::endpoint;
 use super::providers::find;
-use crate::census::{self, Census};
 use crate::documents::parse_id;
 use crate::failure::{Exit, Failure};
 use crate::life;
@@ -29,6 +28,7 @@ use crate::receiver::{self, Outside, Receiver};
 use crate::samples::{self, DemoRequest, ENDPOINTS, Plan, RequestKind};
 use crate::sender::{Delivered, Delivery, PROVIDER_ATTEMPTS_MAX, Sender, now_unix};
 use crate::stack::{FunctionCalls, Functions, Servers, Stack, StackConfig};
+use crate::table_counts::{self, TableCounts};
 use crate::target::{self, DataFolder, Target, store_unavailable};
 
 /// How long the demo waits until every event is applied, in minutes. An event whose worker dies right after it has
@@ -140,10 +140,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.kill > 0 {
         output::note("What the killed dispatcher held comes back after six minutes: wait for it.");
     }
-    let census = settle(&stack.store, &plan, Duration::from_mins(arguments.wait_minutes)).await?;
+    let counts = settle(&stack.store, &plan, Duration::from_mins(arguments.wait_minutes)).await?;
     let calls = stack.own.as_ref().map(|own| own.stack.calls().clone()).unwrap_or_default();
     let outside = stack.own.as_ref().map(|own| own.receiver.outside(&plan.invoices));
-    let report = report(&delivered, census, outside, &calls, plan.expected.len(), arguments.seed);
+    let report = report(&delivered, counts, outside, &calls, plan.expected.len(), arguments.seed);
     if let Some(own) = stack.own {
         own.stack.shutdown().await;
     }
@@ -200,7 +200,7 @@ impl DemoStack {
             metrics: Arc::new(|_| ()),
         };
         let stack = Box::pin(Stack::start(config)).await.map_err(|error| no_port(&error))?;
-        // A separate client, so that the census does not add to the call counts.
+        // A separate client, so that the counts does not add to the call counts.
         let place = stack.place();
         let client = clients::dynamodb(&place.dynamodb_url);
         let store = DynamoStore::new(client, &place.resources.inbox_table, &place.resources.domain_table);
@@ -279,21 +279,22 @@ async fn deliver(stack: &DemoStack, plan: &Plan, concurrency: usize) -> Result<V
 }
 
 /// Waits until every event is applied or dead, then counts.
-async fn settle(store: &DynamoStore, plan: &Plan, wait: Duration) -> Result<Census, Failure> {
+async fn settle(store: &DynamoStore, plan: &Plan, wait: Duration) -> Result<TableCounts, Failure> {
     let events = plan.expected.len();
     let bar = bar("applying", events);
     let looks = wait.as_millis() / LOOK_PERIOD.as_millis();
-    let mut census = Census::default();
+    let mut counts = TableCounts::default();
     for _ in 0..looks {
-        census = census::take(store, &plan.expected, &Timing::standard()).await.map_err(|_| store_unavailable())?;
-        bar.set_position(u64::try_from(census.applied).unwrap_or(0));
-        if census.pending == 0 && census.applied + census.dead >= events {
+        counts =
+            table_counts::take(store, &plan.expected, &Timing::standard()).await.map_err(|_| store_unavailable())?;
+        bar.set_position(u64::try_from(counts.applied).unwrap_or(0));
+        if counts.pending == 0 && counts.applied + counts.dead >= events {
             break;
         }
         tokio::time::sleep(LOOK_PERIOD).await;
     }
     bar.finish_and_clear();
-    Ok(census)
+    Ok(counts)
 }
 
 fn bar(label: &'static str, length: usize) -> ProgressBar {
@@ -304,7 +305,7 @@ fn bar(label: &'static str, length: usize) -> ProgressBar {
 
 fn report(
     delivered: &[(RequestKind, Delivered)],
-    census: Census,
+    counts: TableCounts,
     outside: Option<Outside>,
     calls: &FunctionCalls,
     events: usize,
@@ -327,12 +328,12 @@ fn report(
         unanswered: delivered.iter().filter(|(_, it)| it.status.is_none_or(|status| status >= 500)).count(),
         retried: delivered.iter().filter(|(_, it)| it.attempts > 1).count(),
         events,
-        applied: census.applied,
-        applied_twice: census.applied_twice,
-        lost: census.lost,
-        dead: census.dead,
-        pending: census.pending,
-        violations: census.violations,
+        applied: counts.applied,
+        applied_twice: counts.applied_twice,
+        lost: counts.lost,
+        dead: counts.dead,
+        pending: counts.pending,
+        violations: counts.violations,
         outside,
         p50_ms: percentile(50),
         p99_ms: percentile(99),

@@ -1,6 +1,6 @@
 //! What to do about the answer to one call, by what was called.
 
-use hookonce_runtime::destination::{CalleeAnswer, DestinationKind, Trouble};
+use hookonce_runtime::destination::{AttemptError, CalleeAnswer, DestinationKind};
 
 use crate::credentials::{SIGN_IN, are_rejected};
 
@@ -10,7 +10,11 @@ const DENIED_BY_FUNCTION: &str =
     "your credentials need lambda:InvokeFunction on this function, with its version or alias if the document names one";
 
 /// What to do about an answer, or about its absence. `is_probe` says that the payload was not the user's own.
-pub(super) fn advice(kind: DestinationKind, answer: &Result<CalleeAnswer, Trouble>, is_probe: bool) -> Option<String> {
+pub(super) fn advice(
+    kind: DestinationKind,
+    answer: &Result<CalleeAnswer, AttemptError>,
+    is_probe: bool,
+) -> Option<String> {
     let advice = match (kind, answer) {
         (_, Err(trouble)) => Some(of_trouble(kind, trouble)),
         (DestinationKind::Http, Ok(answer)) => of_status(answer.status, is_probe),
@@ -105,22 +109,24 @@ fn of_function(status: u16, code: &str) -> Option<&'static str> {
     })
 }
 
-fn of_trouble(kind: DestinationKind, trouble: &Trouble) -> &'static str {
+fn of_trouble(kind: DestinationKind, trouble: &AttemptError) -> &'static str {
     match trouble {
-        Trouble::NoUrl => "add it to a deployed stack, and pass --stack NAME; under `hookonce dev`, its effects wait",
-        Trouble::Lookup(_) => "check the name of the host in the document's url",
-        Trouble::Address => {
+        AttemptError::NoUrl => {
+            "add it to a deployed stack, and pass --stack NAME; under `hookonce dev`, its effects wait"
+        }
+        AttemptError::Lookup(_) => "check the name of the host in the document's url",
+        AttemptError::Address => {
             "the host leads to an address that no destination may have; --allow-private permits private ones"
         }
-        Trouble::Connect(_) => "check host and port, and whether a firewall is between",
-        Trouble::Tls(_) | Trouble::NoTls => {
+        AttemptError::Connect(_) => "check host and port, and whether a firewall is between",
+        AttemptError::Tls(_) | AttemptError::NoTls => {
             "the certificate must come from a trusted authority, match the URL's host and not be expired"
         }
-        Trouble::Exchange(_) => "the callee closed the connection: check there whether the call was carried out",
-        Trouble::Unsigned(_) => SIGN_IN,
-        Trouble::Unanswered(_) => "check the network to AWS, and AWS_ENDPOINT_URL if it is set",
-        Trouble::Time => "raise timeout_ms in the document, or look whether the callee is slow",
-        Trouble::Unsendable(reason) => match (kind, *reason) {
+        AttemptError::Exchange(_) => "the callee closed the connection: check there whether the call was carried out",
+        AttemptError::Unsigned(_) => SIGN_IN,
+        AttemptError::Unanswered(_) => "check the network to AWS, and AWS_ENDPOINT_URL if it is set",
+        AttemptError::Time => "raise timeout_ms in the document, or look whether the callee is slow",
+        AttemptError::Unsendable(reason) => match (kind, *reason) {
             (DestinationKind::Http, _) => "path, payload and document do not fit together: docs/effects.md",
             (_, "only_a_url_has_a_method_and_a_path") => "leave out --method and --path: only a URL has them",
             (_, "payload_is_no_text_of_a_queue") => {

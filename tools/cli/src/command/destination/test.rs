@@ -17,7 +17,9 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::AccountCaller;
 use hookonce_runtime::body;
-use hookonce_runtime::destination::{Attempt, CalleeAnswer, Destination, DestinationKind, HttpCaller, Target, Trouble};
+use hookonce_runtime::destination::{
+    Attempt, AttemptError, CalleeAnswer, Destination, DestinationKind, HttpCaller, Target,
+};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -88,7 +90,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             "address": shown_address(&document), "key": delivery.idempotency_key,
             "status": answer.map(|answer| answer.status), "code": answer.map(|answer| &answer.code),
             "message": answer.map(|answer| &answer.message), "answer_id": answer.map(|answer| &answer.id),
-            "trouble": attempt.answer.as_ref().err().map(Trouble::word), "sent": attempt.sent,
+            "trouble": attempt.answer.as_ref().err().map(AttemptError::word), "sent": attempt.sent,
             "outcome": word_of(attempt.called), "then": then, "permission": permission(document.kind),
             "duration_ms": duration_ms,
         }));

@@ -11,7 +11,7 @@ use hookonce_worker::handlers::COUNTED;
 
 /// What the tables hold at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Census {
+pub(crate) struct TableCounts {
     /// Expected events whose effect is in the domain table.
     pub(crate) applied: usize,
     /// Effects that were applied more than once.
@@ -30,13 +30,17 @@ pub(crate) struct Census {
 ///
 /// # Errors
 /// [`Unavailable`] when the store did not answer.
-pub(crate) async fn take(store: &DynamoStore, expected: &[String], timing: &Timing) -> Result<Census, Unavailable> {
+pub(crate) async fn take(
+    store: &DynamoStore,
+    expected: &[String],
+    timing: &Timing,
+) -> Result<TableCounts, Unavailable> {
     let records = store.scan(Table::Inbox).await?;
     let domain = store.scan(Table::Domain).await?;
     Ok(count(&records, &domain, expected, timing))
 }
 
-fn count(records: &[Item], domain: &[Item], expected: &[String], timing: &Timing) -> Census {
+fn count(records: &[Item], domain: &[Item], expected: &[String], timing: &Timing) -> TableCounts {
     let records: Vec<_> = records.iter().map(Record::decode).collect();
     let readable: Vec<_> = records.iter().flatten().collect();
     let standing = |status: Status| readable.iter().filter(|record| record.status == status).count();
@@ -45,7 +49,7 @@ fn count(records: &[Item], domain: &[Item], expected: &[String], timing: &Timing
     // A dead record keeps its payload for an operator, so its event is not lost. One that still waits is: nothing else
     // in the demo's table would tell of it. The tests' checker looks at any time, and counts those apart.
     let facts = FactCount::of(domain, expected.iter().map(String::as_str), dead);
-    Census {
+    TableCounts {
         applied: facts.applied,
         applied_twice: facts.doubled + surplus_effects(&domain.iter().collect::<Vec<_>>(), &COUNTED),
         lost: facts.lost,
@@ -61,7 +65,7 @@ mod tests {
 
     #[test]
     fn an_event_without_an_effect_is_lost() {
-        let census = count(&[], &[], &["s#payments#a".to_owned()], &Timing::standard());
-        assert_eq!((census.applied, census.lost), (0, 1));
+        let counts = count(&[], &[], &["s#payments#a".to_owned()], &Timing::standard());
+        assert_eq!((counts.applied, counts.lost), (0, 1));
     }
 }

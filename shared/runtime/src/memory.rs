@@ -8,22 +8,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The most KiB that the messages of a batch hold at once. Each KiB is there several times: in the machine, in its
 /// writes and in the requests. A message that needs more has all of it, alone.
-const ROOM_KIB: u32 = 32 * 1024;
+const BUDGET_KIB: u32 = 32 * 1024;
 
 /// The memory of one batch.
 #[derive(Debug, Clone)]
-pub struct Room(Arc<Semaphore>);
+pub struct MemoryBudget(Arc<Semaphore>);
 
-impl Default for Room {
+impl Default for MemoryBudget {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(ROOM_KIB as usize)))
+        Self(Arc::new(Semaphore::new(BUDGET_KIB as usize)))
     }
 }
 
-/// What one message holds of the room, until it ends or holds something else.
+/// What one message holds of the budget, until it ends or holds something else.
 #[derive(Debug)]
-pub struct Share {
-    room: Room,
+pub struct MemoryPermit {
+    budget: MemoryBudget,
     held: Mutex<Held>,
 }
 
@@ -34,17 +34,17 @@ struct Held {
     to_the_end: bool,
 }
 
-impl Share {
+impl MemoryPermit {
     /// A message that holds nothing yet.
-    pub fn of(room: &Room) -> Self {
-        Self { room: room.clone(), held: Mutex::default() }
+    pub fn of(budget: &MemoryBudget) -> Self {
+        Self { budget: budget.clone(), held: Mutex::default() }
     }
 
     /// Holds so many bytes more if they are left, or all.
     pub(crate) fn try_hold_more(&self, bytes: usize) -> bool {
         let mut held = self.held();
-        let more = kib(bytes).min(ROOM_KIB - held.kib());
-        let Ok(more) = Arc::clone(&self.room.0).try_acquire_many_owned(more) else { return false };
+        let more = kib(bytes).min(BUDGET_KIB - held.kib());
+        let Ok(more) = Arc::clone(&self.budget.0).try_acquire_many_owned(more) else { return false };
         match &mut held.permit {
             Some(permit) => permit.merge(more),
             none => *none = Some(more),
@@ -56,7 +56,7 @@ impl Share {
     pub(crate) async fn hold(&self, bytes: usize) {
         self.release();
         if !self.held().to_the_end {
-            let all = Arc::clone(&self.room.0);
+            let all = Arc::clone(&self.budget.0);
             let permit = all.acquire_many_owned(kib(bytes)).await.ok();
             self.held().permit = permit;
         }
@@ -91,12 +91,12 @@ impl Share {
 impl Held {
     fn kib(&self) -> u32 {
         let held = self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        u32::try_from(held).unwrap_or(ROOM_KIB)
+        u32::try_from(held).unwrap_or(BUDGET_KIB)
     }
 }
 
 fn kib(bytes: usize) -> u32 {
-    u32::try_from(bytes.div_ceil(1_024)).unwrap_or(ROOM_KIB).min(ROOM_KIB)
+    u32::try_from(bytes.div_ceil(1_024)).unwrap_or(BUDGET_KIB).min(BUDGET_KIB)
 }
 
 /// About the memory that JSON takes once it is values, in bytes: its text, and what its objects and elements take.
@@ -127,12 +127,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_needs_more_than_there_is_waits_until_it_is_alone() {
-        let room = Room::default();
-        let [one, other, large, one_more] = [&room; 4].map(Share::of);
+        let budget = MemoryBudget::default();
+        let [one, other, large, one_more] = [&budget; 4].map(MemoryPermit::of);
         one.hold(1_024 * 1_024).await;
         assert!(other.try_hold_more(1_024));
-        let waits =
-            async |share: &Share| tokio::time::timeout(std::time::Duration::from_secs(1), share.hold(usize::MAX)).await;
+        let waits = async |share: &MemoryPermit| {
+            tokio::time::timeout(std::time::Duration::from_secs(1), share.hold(usize::MAX)).await
+        };
         assert!(waits(&large).await.is_err());
         drop(one);
         other.release();

@@ -1,0 +1,182 @@
+//! A part of serde at a place: what it asks for there, and the first thing that does not fit.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, Visitor};
+
+use super::place::{Asked, Mismatch, Place, ShowNames};
+
+/// What stands before the position in an error of the parser.
+pub(super) const POSITION: &str = " at line ";
+
+/// The first thing that does not fit. Without a reason, the text is no JSON from there on.
+#[derive(Default)]
+pub(super) struct Note {
+    pub(super) place: String,
+    pub(super) why: Option<String>,
+    /// The parser's error with the position, which no other error on the way out has.
+    pub(super) parser: String,
+}
+
+pub(super) struct Notes {
+    pub(super) show: ShowNames,
+    pub(super) first: Cell<Option<Note>>,
+}
+
+impl Notes {
+    pub(super) fn keep(&self, place: &Place<'_>, why: Option<String>) {
+        let first = || Note { place: place.shown(self.show), why, parser: String::new() };
+        self.first.set(Some(self.first.take().unwrap_or_else(first)));
+    }
+
+    /// Keeps what a type has found at a place.
+    fn misfit(&self, place: &Place<'_>, asked: Asked, misfit: Mismatch) {
+        match misfit {
+            Mismatch::Kept => {}
+            Mismatch::Kind(expected) => self.keep(place, Some(asked.rule(&expected))),
+            Mismatch::Told(why) => self.keep(place, Some(why)),
+            Mismatch::Missing(name) => self.keep(&place.known(name), Some("is missing".to_owned())),
+            Mismatch::Unknown(name) => self.keep(&place.field(&name, &[]), Some("is no known field".to_owned())),
+        }
+    }
+
+    /// Keeps where the parser ended, and why unless a type has ended it.
+    pub(super) fn ended(&self, place: &Place<'_>, error: &impl fmt::Display) -> Mismatch {
+        self.keep(place, None);
+        self.first.set(self.first.take().map(|first| {
+            let said = if first.parser.is_empty() { error.to_string() } else { String::new() };
+            if said.contains(POSITION) { Note { parser: said, ..first } } else { first }
+        }));
+        Mismatch::Kept
+    }
+}
+
+/// Keeps what a type has found, and returns the error that ends the parser.
+pub(super) fn kept<E: Error>(notes: &Notes, place: &Place<'_>, asked: Asked, misfit: Mismatch) -> E {
+    notes.misfit(place, asked, misfit);
+    E::custom("a value does not fit")
+}
+
+/// A part of serde at a place.
+pub(super) struct At<'a, T> {
+    pub(super) inner: T,
+    pub(super) place: &'a Place<'a>,
+    pub(super) notes: &'a Notes,
+    pub(super) asked: Asked,
+}
+
+/// A part that asks for nothing yet.
+pub(super) fn at<'a, T>(place: &'a Place<'a>, notes: &'a Notes, inner: T) -> At<'a, T> {
+    At { inner, place, notes, asked: Asked::Anything }
+}
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for At<'_, S> {
+    type Value = S::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
+        let Self { inner, place, notes, .. } = self;
+        inner.deserialize(at(place, notes, deserializer)).map_err(|misfit| kept(notes, place, Asked::Anything, misfit))
+    }
+}
+
+impl<'de, D: Deserializer<'de>> At<'_, D> {
+    /// JSON says itself what it holds. The visitor says whether that was asked for.
+    fn ask<V: Visitor<'de>>(self, asked: Asked, visitor: V) -> Result<V::Value, Mismatch> {
+        let Self { inner, place, notes, .. } = self;
+        inner.deserialize_any(At { inner: visitor, place, notes, asked }).map_err(|error| notes.ended(place, &error))
+    }
+}
+
+macro_rules! ask {
+    ($($method:ident => $asked:expr,)*) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+            self.ask($asked, visitor)
+        })*
+    };
+}
+
+macro_rules! whole {
+    ($($method:ident $number:ident,)*) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+            self.ask(Asked::Whole($number::MIN.into(), $number::MAX.into()), visitor)
+        })*
+    };
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for At<'_, D> {
+    type Error = Mismatch;
+
+    whole! {
+        deserialize_i8 i8, deserialize_i16 i16, deserialize_i32 i32, deserialize_i64 i64,
+        deserialize_u8 u8, deserialize_u16 u16, deserialize_u32 u32, deserialize_u64 u64,
+    }
+
+    ask! {
+        deserialize_any => Asked::Anything,
+        deserialize_bool => Asked::Flag,
+        deserialize_f32 => Asked::Number,
+        deserialize_f64 => Asked::Number,
+        deserialize_char => Asked::Text,
+        deserialize_str => Asked::Text,
+        deserialize_string => Asked::Text,
+        deserialize_bytes => Asked::Anything,
+        deserialize_byte_buf => Asked::Anything,
+        deserialize_unit => Asked::Anything,
+        deserialize_seq => Asked::List(None),
+        deserialize_map => Asked::Object(&[]),
+        deserialize_identifier => Asked::Anything,
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+        let Self { inner, place, notes, .. } = self;
+        inner.deserialize_option(at(place, notes, visitor)).map_err(|error| notes.ended(place, &error))
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Mismatch> {
+        self.ask(Asked::Anything, visitor)
+    }
+
+    /// A raw value has its own protocol with the parser, by this name.
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Mismatch> {
+        let Self { inner, place, notes, .. } = self;
+        inner.deserialize_newtype_struct(name, at(place, notes, visitor)).map_err(|error| notes.ended(place, &error))
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, Mismatch> {
+        self.ask(Asked::List(Some(length)), visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        length: usize,
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        self.ask(Asked::List(Some(length)), visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        self.ask(Asked::Object(fields), visitor)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        words: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        self.ask(Asked::OneOf(words), visitor)
+    }
+
+    /// Nobody reads it, so nothing in it is looked at.
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+        let Self { inner, place, notes, .. } = self;
+        inner.deserialize_ignored_any(visitor).map_err(|error| notes.ended(place, &error))
+    }
+}
