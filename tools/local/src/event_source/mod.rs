@@ -8,7 +8,6 @@
 mod batch;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aws_sdk_sqs::Client;
@@ -93,31 +92,11 @@ impl EventSourceConfig {
     }
 }
 
-/// What the event source has done so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct EventSourceCounts {
-    /// Requests for messages, whether answered or not.
-    pub polls: u64,
-    /// Requests for messages that failed.
-    pub failed_polls: u64,
-    /// Invocations that have ended.
-    pub batches: u64,
-    /// Messages of those invocations. One that was received twice counts twice.
-    pub messages: u64,
-    /// Messages that succeeded and were deleted.
-    pub deleted: u64,
-    /// Messages that failed and stayed in the queue.
-    pub failed: u64,
-    /// Messages that succeeded but could not be deleted. They are delivered again.
-    pub undeleted: u64,
-}
-
 /// A running event source. Dropping it stops it in the background, after the running invocations.
 #[derive(Debug)]
 pub struct EventSource {
     stop: watch::Sender<bool>,
     poller: JoinHandle<()>,
-    counters: Arc<Counters>,
 }
 
 impl EventSource {
@@ -132,65 +111,22 @@ impl EventSource {
     ) -> Result<Self, EventSourceConfigError> {
         config.check()?;
         let (stop, stopping) = watch::channel(false);
-        let counters = Arc::new(Counters::default());
-        let poller = Arc::new(Poller {
-            function: Isolated::new(function, config.function_timeout),
-            sqs,
-            counters: Arc::clone(&counters),
-            config,
-        });
-        Ok(Self { stop, poller: tokio::spawn(run(poller, stopping)), counters })
-    }
-
-    /// What it has done so far.
-    pub fn counts(&self) -> EventSourceCounts {
-        self.counters.snapshot()
+        let poller = Arc::new(Poller { function: Isolated::new(function, config.function_timeout), sqs, config });
+        Ok(Self { stop, poller: tokio::spawn(run(poller, stopping)) })
     }
 
     /// Stops receiving and waits for the running invocations and their deletions.
-    pub async fn stop(self) -> EventSourceCounts {
+    pub async fn stop(self) {
         self.stop.send_replace(true);
         // The poller neither returns an error nor panics.
         drop(self.poller.await);
-        self.counters.snapshot()
     }
-}
-
-#[derive(Debug, Default)]
-struct Counters {
-    polls: AtomicU64,
-    failed_polls: AtomicU64,
-    batches: AtomicU64,
-    messages: AtomicU64,
-    deleted: AtomicU64,
-    failed: AtomicU64,
-    undeleted: AtomicU64,
-}
-
-impl Counters {
-    fn snapshot(&self) -> EventSourceCounts {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        EventSourceCounts {
-            polls: read(&self.polls),
-            failed_polls: read(&self.failed_polls),
-            batches: read(&self.batches),
-            messages: read(&self.messages),
-            deleted: read(&self.deleted),
-            failed: read(&self.failed),
-            undeleted: read(&self.undeleted),
-        }
-    }
-}
-
-fn add(counter: &AtomicU64, count: usize) {
-    counter.fetch_add(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
 struct Poller<I> {
     sqs: Client,
     function: Isolated<I>,
     config: EventSourceConfig,
-    counters: Arc<Counters>,
 }
 
 type Stopping = watch::Receiver<bool>;
@@ -283,7 +219,6 @@ impl<I: Invoke> Poller<I> {
 
     /// One request for at most `room` messages. It waits for them for the whole seconds of `wait`.
     async fn receive(&self, room: usize, wait: Duration) -> Result<Vec<Message>, ReceiveError> {
-        add(&self.counters.polls, 1);
         let wait = wait.as_secs().min(LONG_POLL_SECONDS_MAX);
         let received = self
             .sqs
@@ -295,13 +230,7 @@ impl<I: Invoke> Poller<I> {
             .message_attribute_names("All")
             .send()
             .await;
-        match received {
-            Ok(answer) => Ok(answer.messages.unwrap_or_default()),
-            Err(error) => {
-                add(&self.counters.failed_polls, 1);
-                Err(error)
-            }
-        }
+        Ok(received?.messages.unwrap_or_default())
     }
 
     /// Invokes the function with a batch and deletes the messages that succeeded. Then the slot is free again.
@@ -315,19 +244,14 @@ impl<I: Invoke> Poller<I> {
         }
         let done: Vec<&Message> =
             messages.iter().filter(|message| message.message_id().is_some_and(|id| verdict.deletes(id))).collect();
-        add(&self.counters.messages, messages.len());
-        add(&self.counters.failed, messages.len().saturating_sub(done.len()));
         for chunk in done.chunks(SQS_BATCH_MAX) {
-            let deleted = self.delete(chunk).await;
-            add(&self.counters.deleted, deleted);
-            add(&self.counters.undeleted, chunk.len().saturating_sub(deleted));
+            self.delete(chunk).await;
         }
-        add(&self.counters.batches, 1);
         drop(slot);
     }
 
-    /// Deletes messages and returns how many. The others are delivered again, which the worker must handle.
-    async fn delete(&self, messages: &[&Message]) -> usize {
+    /// Deletes messages. Those that stay are delivered again, which the worker must handle.
+    async fn delete(&self, messages: &[&Message]) {
         let entries: Result<Vec<_>, _> = messages
             .iter()
             .enumerate()
@@ -342,7 +266,7 @@ impl<I: Invoke> Poller<I> {
             Ok(entries) => entries,
             Err(error) => {
                 tracing::warn!(queue = self.config.queue_url, error = %Report::new(&error), "a message has no handle");
-                return 0;
+                return;
             }
         };
         let request = self.sqs.delete_message_batch().queue_url(&self.config.queue_url);
@@ -355,11 +279,9 @@ impl<I: Invoke> Poller<I> {
                         "deleting messages failed"
                     );
                 }
-                answer.successful().len()
             }
             Err(error) => {
                 tracing::warn!(queue = self.config.queue_url, error = %Report::new(&error), "deleting messages failed");
-                0
             }
         }
     }

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hookonce_local::calls::CallCounts;
 use hookonce_local::clients;
-use hookonce_local::event_source::{EventSource, EventSourceConfig, EventSourceCounts};
+use hookonce_local::event_source::{EventSource, EventSourceConfig};
 use hookonce_local::invoke::{Invoke, InvokeError, invoke_fn};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify, mpsc};
@@ -60,8 +61,19 @@ impl Deliveries {
     }
 }
 
-async fn until(source: &EventSource, what: &str, reached: impl Fn(EventSourceCounts) -> bool) -> EventSourceCounts {
-    eventually(what, async || Some(source.counts()).filter(|counts| reached(*counts))).await
+async fn until_empty(stack: &Stack) {
+    eventually("every message is deleted", async || (stack.remaining().await == 0).then_some(())).await;
+}
+
+/// A client of the stack whose requests for messages are counted.
+fn counted(stack: &Stack) -> (aws_sdk_sqs::Client, CallCounts) {
+    let counts = CallCounts::default();
+    let config = stack.sqs.config().to_builder().interceptor(counts.clone()).build();
+    (aws_sdk_sqs::Client::from_conf(config), counts)
+}
+
+async fn until_asked(counts: &CallCounts, times: u64) {
+    eventually("it asks for messages", async || (counts.of("ReceiveMessage") >= times).then_some(())).await;
 }
 
 #[tokio::test]
@@ -80,11 +92,9 @@ async fn a_partial_failure_leaves_the_listed_message_and_deletes_the_others() {
         }
     });
     let source = start(&stack, function);
-    until(&source, "every message is done", |counts| counts.deleted == 3).await;
-    let counts = source.stop().await;
-    assert_eq!((counts.deleted, counts.failed, counts.messages, counts.undeleted), (3, 1, 4, 0));
+    until_empty(&stack).await;
+    source.stop().await;
     assert_eq!(["good", "bad", "better"].map(|body| seen.of(body)), [1, 2, 1]);
-    assert_eq!(stack.remaining().await, 0);
 }
 
 #[tokio::test]
@@ -106,11 +116,9 @@ async fn a_batch_whose_function_crashes_is_delivered_again() {
             }
         }
     });
-    let source = start(&stack, function);
-    until(&source, "both messages are done", |counts| counts.deleted >= 2).await;
-    let counts = source.stop().await;
-    assert!(counts.failed >= 4, "{counts:?}");
-    assert_eq!(stack.remaining().await, 0);
+    let _source = start(&stack, function);
+    until_empty(&stack).await;
+    assert!(invocations.load(Ordering::SeqCst) > 4);
 }
 
 #[tokio::test]
@@ -126,8 +134,8 @@ async fn a_poison_body_reaches_the_dead_letter_queue_and_its_neighbours_do_not()
     let source = start(&stack, function);
     let dead = eventually("the poison is moved", async || stack.receive_dead().await.pop()).await;
     assert_eq!(dead.body(), Some("\u{feff}not json <at> all"));
-    let counts = source.stop().await;
-    assert_eq!((counts.deleted, counts.failed), (2, 2));
+    source.stop().await;
+    assert_eq!(stack.remaining().await, 0);
 }
 
 #[tokio::test]
@@ -136,8 +144,9 @@ async fn the_visibility_that_the_function_set_decides_when_a_message_returns() {
     stack.send("hint").await;
     let (sqs, queue_url) = (stack.sqs.clone(), stack.resources.queue.url.clone());
     let seen = Deliveries::default();
+    let noted = seen.clone();
     let function = invoke_fn(move |event: Value| {
-        let (sqs, queue_url, seen) = (sqs.clone(), queue_url.clone(), seen.clone());
+        let (sqs, queue_url, seen) = (sqs.clone(), queue_url.clone(), noted.clone());
         async move {
             if seen.note("hint") > 0 {
                 return Ok(Value::Null);
@@ -148,9 +157,9 @@ async fn the_visibility_that_the_function_set_decides_when_a_message_returns() {
             Ok(failures(records(&event).into_iter().map(|(id, _)| id)))
         }
     });
-    let source = start(&stack, function);
-    let counts = until(&source, "it is done long before the queue's visibility ends", |counts| counts.deleted == 1);
-    assert_eq!(counts.await.failed, 1);
+    let _source = start(&stack, function);
+    until_empty(&stack).await;
+    assert_eq!(seen.of("hint"), 2, "it came again long before the queue's visibility ends");
 }
 
 #[tokio::test]
@@ -201,8 +210,11 @@ async fn no_more_invocations_run_at_a_time_than_allowed() {
     }
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (peak, all) = (Arc::clone(&most), Arc::new(Barrier::new(3)));
+    let invocations = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&invocations);
     let function = invoke_fn(move |_| {
         let (running, peak, all) = (Arc::clone(&running), Arc::clone(&peak), Arc::clone(&all));
+        count.fetch_add(1, Ordering::SeqCst);
         async move {
             peak.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             all.wait().await;
@@ -212,9 +224,9 @@ async fn no_more_invocations_run_at_a_time_than_allowed() {
     });
     let narrow = EventSourceConfig { batch_size: 1, concurrency_max: 3, ..config(&stack) };
     let source = EventSource::start(stack.sqs.clone(), function, narrow).unwrap();
-    until(&source, "every message is done", |counts| counts.deleted == 12).await;
-    assert_eq!(most.load(Ordering::SeqCst), 3);
-    assert_eq!(source.stop().await.batches, 12);
+    until_empty(&stack).await;
+    source.stop().await;
+    assert_eq!((most.load(Ordering::SeqCst), invocations.load(Ordering::SeqCst)), (3, 12));
 }
 
 #[tokio::test]
@@ -236,9 +248,9 @@ async fn stopping_waits_for_the_batch_under_way_and_its_deletion() {
     let stopping = tokio::spawn(source.stop());
     stack.send("too late").await;
     finish.notify_one();
-    let counts = stopping.await.unwrap();
-    assert_eq!((counts.messages, counts.deleted), (1, 1));
+    stopping.await.unwrap();
     assert_eq!(stack.remaining().await, 1);
+    assert_eq!(stack.receive().await.pop().unwrap().body(), Some("too late"));
 }
 
 #[tokio::test]
@@ -246,10 +258,10 @@ async fn a_long_poll_does_not_delay_the_stop_nor_swallow_a_message() {
     let stack = stack(3_600, 100).await;
     let patient = EventSourceConfig { long_poll: Duration::from_secs(20), ..config(&stack) };
     let function = invoke_fn(|_| async { Ok(Value::Null) });
-    let source = EventSource::start(stack.sqs.clone(), function, patient).unwrap();
-    until(&source, "the poll is under way", |counts| counts.polls == 1).await;
-    let stopped = tokio::time::timeout(Duration::from_secs(10), source.stop()).await.unwrap();
-    assert_eq!(stopped.messages, 0);
+    let (sqs, counts) = counted(&stack);
+    let source = EventSource::start(sqs, function, patient).unwrap();
+    until_asked(&counts, 1).await;
+    tokio::time::timeout(Duration::from_secs(10), source.stop()).await.unwrap();
     // The abandoned poll must not take this message.
     stack.send("hint").await;
     eventually("the message is there", async || stack.receive().await.pop()).await;
@@ -260,21 +272,26 @@ async fn a_queue_that_appears_later_is_found() {
     let stack = stack(30, 100).await;
     let later = stack.resources.queue.url.replace("hints", "later");
     let early = EventSourceConfig { queue_url: later.clone(), ..config(&stack) };
-    let function = invoke_fn(|_| async { Ok(Value::Null) });
-    let source = EventSource::start(stack.sqs.clone(), function, early).unwrap();
-    until(&source, "it has failed and gone on", |counts| counts.failed_polls >= 2).await;
+    let (bodies, mut received) = mpsc::unbounded_channel();
+    let function = invoke_fn(move |event: Value| {
+        bodies.send(records(&event).remove(0).1).unwrap();
+        async { Ok(Value::Null) }
+    });
+    let (sqs, counts) = counted(&stack);
+    let _source = EventSource::start(sqs, function, early).unwrap();
+    until_asked(&counts, 2).await;
     stack.sqs.create_queue().queue_name("test-later").send().await.unwrap();
     stack.sqs.send_message().queue_url(&later).message_body("hint").send().await.unwrap();
-    until(&source, "the message is done", |counts| counts.deleted == 1).await;
+    assert_eq!(received.recv().await.as_deref(), Some("hint"));
 }
 
 #[tokio::test]
 async fn a_server_that_is_gone_is_asked_again_and_does_not_hinder_the_stop() {
     let stack = stack(30, 100).await;
-    let (sqs, config) = (stack.sqs.clone(), config(&stack));
+    let ((sqs, counts), config) = (counted(&stack), config(&stack));
     stack.backends.shutdown().await;
     let source = EventSource::start(sqs, invoke_fn(|_| async { Ok(Value::Null) }), config).unwrap();
-    until(&source, "it has failed and gone on", |counts| counts.failed_polls >= 2).await;
-    let counts = source.stop().await;
-    assert_eq!(counts.batches, 0);
+    // More often than the SDK tries one request.
+    until_asked(&counts, 4).await;
+    source.stop().await;
 }
