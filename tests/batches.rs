@@ -204,7 +204,7 @@ async fn an_ignored_event_of_an_older_catalog_is_brought_back_event_by_event() {
     assert_eq!(tables.records[key.as_str()].outcome, Some(Outcome::FannedOut));
 }
 
-/// A force that is accepted takes effect, or somebody hears of it.
+/// An accepted force takes effect, or its record dies and the death is counted.
 #[tokio::test]
 async fn a_force_that_cannot_repeat_the_effect_of_an_event_dies_and_says_so() {
     let mut harness = Harness::new().await;

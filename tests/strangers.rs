@@ -1,5 +1,4 @@
-//! Nothing that an unauthenticated request does calls anybody out of bed, or costs a call to somebody else without a
-//! limit.
+//! No unauthenticated request raises an alarm that pages, and none makes calls to other services without a limit.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,8 +13,8 @@ use crate::template::metrics::paging;
 /// Requests of each kind that an unauthenticated caller sends.
 const REQUESTS: usize = 100;
 
-/// Paging metrics of AWS. No request makes a function fail, as `gateways` and the fuzz target `webhook` show, and none
-/// that has proven nothing puts a message into a queue.
+/// Paging metrics of AWS, which strangers do not move: no request makes a function fail, as `gateways` and the fuzz
+/// target `webhook` show, and no unauthenticated one puts a message into a queue.
 const OF_AWS: [(&str, &str); 2] = [("AWS/Lambda", "Errors"), ("AWS/SQS", "ApproximateNumberOfMessagesNotVisible")];
 
 /// Endpoints whose scheme fetches a certificate or key that the request names, and one whose handshake has a token.

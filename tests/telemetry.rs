@@ -129,7 +129,7 @@ async fn busy() -> Harness {
 /// The words of Logs Insights that the queries use.
 const WORDS: &str = "SOURCE filter ispresent and or stats sum count pct as by sort desc limit parse bin";
 
-/// The fields that a query reads: what is no word of the language, no number, no text, and no name that it gives
+/// The fields that a query reads: its words, without those of the language, numbers, texts and names that it gives
 /// itself.
 fn fields(query: &str) -> BTreeSet<String> {
     let without_texts: String = query.split('\'').step_by(2).collect();
@@ -156,8 +156,8 @@ fn fields(query: &str) -> BTreeSet<String> {
     fields
 }
 
-/// The fields of a query that no line has beside those that it filters and groups by. A metric that no line has is one
-/// that did not come up.
+/// The fields of a query that no line has together with those that it filters and groups by. A metric that no line has
+/// at all did not come up, and is left out.
 fn apart(fields: &BTreeSet<String>, lines: &[BTreeSet<String>]) -> Vec<String> {
     let metrics = known_metrics();
     let is_metric = |field: &&String| metrics.contains(*field);

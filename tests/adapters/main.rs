@@ -139,7 +139,8 @@ async fn ends<T: PartialEq + std::fmt::Debug>(call: impl AsyncFn(&ScriptedServer
     join_all(all).await;
 }
 
-/// Both for one call, which may take the time that it is given: what its answers mean, and what their absence does.
+/// Runs both checks of one call, which takes its time limit as an argument: what each answer means, and how the call
+/// ends without an answer.
 async fn means<T: PartialEq + std::fmt::Debug>(
     call: impl AsyncFn(&ScriptedServer, Millis) -> T,
     cases: Vec<Case<T>>,

@@ -60,7 +60,7 @@ async fn the_key_of_a_table_is_what_its_description_says() {
     means(schema, cases, Err(Unavailable)).await;
 }
 
-/// A key never changes during the life of a table. That it could not be read does.
+/// A key never changes during the life of a table. Whether it can be read may change.
 #[tokio::test]
 async fn a_key_is_asked_for_until_it_is_known_and_then_no_more() {
     let server = ScriptedServer::start(|index, _| match index {

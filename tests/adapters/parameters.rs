@@ -80,7 +80,7 @@ async fn a_fetch_means_what_its_answer_says() {
         unavailable("KMSInvalidStateException"),
         unavailable("ValidationException"),
         Case::new("no value", found(&json!([{ "Name": NAME }]), &json!([])), Fetched::Unavailable, 1),
-        // What is neither found nor absent may exist.
+        // What the answer does not mention may exist.
         Case::new("nothing about it", found(&json!([]), &json!([])), Fetched::Unavailable, 1),
         Case::new("no answer", (200, "{}"), Fetched::Unavailable, 1),
         Case::new(
@@ -163,7 +163,7 @@ async fn a_destination_means_what_its_answer_says() {
     cases.extend([
         Case::new("a document", answer(document), Fetched::Provider("https://a.example".to_owned()), 1),
         Case::new("no such parameter", found(&json!([]), &json!([name])), Fetched::Missing, 1),
-        // What is neither found nor absent may exist.
+        // What the answer does not mention may exist.
         Case::new("nothing about it", found(&json!([]), &json!([])), Fetched::Unavailable, 1),
         Case::new("no document", answer("LEAKMENOT"), Fetched::Malformed, 1),
         Case::new("an empty document", answer(""), Fetched::Malformed, 1),

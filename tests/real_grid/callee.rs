@@ -20,7 +20,7 @@ use crate::support::wire::{HttpMessage, Proxy, ScriptedServer, WireFault};
 /// How long callees remember keys.
 const WINDOW_HOURS: u32 = 24;
 
-/// A callee that does every call that it knows no key of, and has one address for each class.
+/// A callee with one address for each class. It does every call whose key it does not know.
 pub(crate) struct Callee {
     server: ScriptedServer,
     _proxy: Proxy,
@@ -100,8 +100,8 @@ fn leaves_it_open((call, fault): &(Call, WireFault)) -> bool {
     call.role == Role::Dispatcher && (has_no_answer || dies_between)
 }
 
-/// The document of a destination, without its address. Who may be called once only must say what was not done;
-/// elsewhere a refusal leaves it open.
+/// The document of a destination, without its address. That of `at_most_once` lists 503 as not done; elsewhere a
+/// refusal leaves the outcome open.
 fn document(class: &str) -> Value {
     match class {
         KEYED => keyed(WINDOW_HOURS),

@@ -1,4 +1,4 @@
-/** What the worker refuses of an answer for what the answer alone shows. The test kit refuses it, too. */
+/** The worker's checks that need only the answer. The test kit makes them, too. */
 import assert from "node:assert/strict";
 
 import { identity, type KeyJson, oneSpelling } from "./keys.js";

@@ -63,8 +63,8 @@ export function makeEvent(type: string, body: unknown, changes: Partial<EventJso
  * Plays both rounds, as the worker would, and returns the answer. `items` is what the tables hold. With `routeNamesFact`
  * the route has a `fact`: that of the handler is not used, and may have no name.
  *
- * Every round is played twice: a handler that is not pure fails here. An answer fails here, too, if the worker would refuse
- * it for what the answer alone shows. The worker checks more: sizes of items and effects, digits, the key schema of each
+ * Every round is played twice: a handler that is not pure fails here. So does an answer that fails one of the worker's
+ * checks that need only the answer. The worker checks more: sizes of items and effects, digits, the key schema of each
  * table, and what the route lists.
  */
 export async function play(

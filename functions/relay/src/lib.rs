@@ -54,7 +54,7 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         counts.set("effects_failed_tries", effects.output.failed_tries);
         let report = events.output;
         counts.set("relay_untried_resends", report.untried_resends);
-        // A part of the shards shows at least that many.
+        // If some shards did not answer, the count is a lower bound, and a 0 says nothing.
         let dead = report.dead;
         if dead.shards_unavailable == 0 || dead.records > 0 {
             counts.set("dead_records", i64::try_from(dead.records).unwrap_or(i64::MAX));

@@ -33,7 +33,7 @@ pub fn admit(edge: &EdgeConfig, inbound: &mut Inbound) -> Result<(), Denial> {
     Ok(())
 }
 
-/// Compares with every proof, so that the time says nothing about either.
+/// Compares with every hash, each in constant time, so that the time tells nothing about them.
 fn is_among(given: &[u8], hashes: &[[u8; 32]]) -> bool {
     let given = proof_hash(given);
     hashes.iter().fold(Choice::from(0), |found, hash| found | hash.ct_eq(&given)).into()
@@ -45,7 +45,7 @@ fn single<'a>(inbound: &'a Inbound, name: &str) -> Option<&'a [u8]> {
     values.next().filter(|_| values.next().is_none())
 }
 
-/// One address, with or without a port. A list says who the caller claims to be, too, so it counts as none.
+/// One address, with or without a port. A list is no address: it also holds what the caller claims to be.
 ///
 /// A shortened `IPv6` address with a port and without brackets may be an address itself: `2001:db8::5:4653`. It is read
 /// as one, because a CDN that sends plain addresses sends such texts, too, and the other reading would cut off their

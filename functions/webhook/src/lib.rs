@@ -307,8 +307,9 @@ fn note_owner(endpoint: &Endpoint, counts: &mut Counts) {
     counts.property("tenant", endpoint.tenant.as_ref().map_or(id, Tenant::as_str));
 }
 
-/// Says what was received when no secret fits, without a byte of it. Whoever looks into it compares the hash with that
-/// of what the provider sent: the same means another secret, another means that the body was changed on its way.
+/// Says what was received when no secret fits, without a byte of it. A person can compare the hash with that of the
+/// body that the provider sent: equal hashes mean another secret, different ones mean that the body was changed on its
+/// way.
 fn note_mismatch(denial: Denial, inbound: &Inbound, counts: &mut Counts) {
     let Denial::Refused(Refusal::SignatureMismatch) = denial else { return };
     let request = Request { method: &inbound.method, url: "", headers: &inbound.headers, body: &inbound.body };

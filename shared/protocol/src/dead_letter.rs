@@ -122,8 +122,8 @@ impl DeadLetter {
     }
 }
 
-/// Why a record dies of its dead letters. An effect that was called may have been done, also one of which a person has
-/// accepted one more call: the acceptance removed the trace of the first.
+/// Why a record dies of its dead letters. An effect that was called may have been done. So may one for which a person
+/// has accepted one more call: the acceptance removed the trace of the first.
 fn reason(record: &Record) -> DeadReason {
     let traced = |called: bool| called || record.accept_duplicate;
     let called = record.effect.as_ref().is_some_and(|effect| traced(effect.first_call_at.is_some()));

@@ -57,8 +57,8 @@ pub fn violations(record: &Record, timing: &Timing) -> Vec<RecordViolation> {
     rules.into_iter().filter_map(|(violation, holds)| (!holds).then_some(violation)).collect()
 }
 
-/// Whether a PENDING record is kept for its retention from its receipt on. Each write that renews the expiry counts
-/// from its own moment, which is no earlier than the receipt by more than clocks differ. A due time says nothing: if
+/// Whether a PENDING record is kept for its whole retention, counted from its receipt. A write that renews the expiry
+/// counts from its own moment, which two clocks may put a little before the receipt. The due time does not matter: if
 /// the relay does not run, a worker may move it beyond the expiry.
 fn is_kept(record: &Record, timing: &Timing) -> bool {
     let (Status::Pending, Some(expires_at)) = (record.status, record.expires_at) else { return true };

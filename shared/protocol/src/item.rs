@@ -38,7 +38,7 @@ pub enum ValueFault {
     /// A set without a member, or with one twice.
     #[error("holds a set that is empty or has a member twice")]
     Set,
-    /// A number that is none, or that has too many digits.
+    /// Not a number, or one with too many digits or too large an exponent.
     #[error("holds an invalid number: not a number, more than {NUMBER_DIGITS_MAX} digits, or an exponent beyond 125")]
     Number,
     /// A null that is not `true`.

@@ -234,9 +234,9 @@ impl Write {
         Ok(after.map(|item| self.with_key(item)))
     }
 
-    /// Whether the item stands exactly as this write leaves it, so that a refused repetition of the write has found
-    /// itself: a put item is equal; an updated one has every value that the write sets and none that it removes, and
-    /// every clause about an attribute that the write does not change holds.
+    /// Whether the item stands exactly as this write leaves it: a refused repetition of the write has then found
+    /// itself. A put item must be equal. An updated one must have every value that the write sets and none that it
+    /// removes, and must meet each clause about an attribute that the write does not change.
     ///
     /// The rule is also true of another actor's write with the same values. Such a twin needs the same record, the same
     /// state before, the same purpose, the same millisecond and, where a length is drawn, the same draw. What it costs:

@@ -1,5 +1,5 @@
-//! Credentials in a captured request. A capture that is kept holds a label in the place of each: a short hash, by which
-//! only who has the credential can recognise it and put it back.
+//! Credentials in a captured request. A capture that is kept holds a label in the place of each: a short hash. Only
+//! someone who has the credential can recognise it and put it back.
 //!
 //! What is a credential is decided by its place, never by its value. A wrong token, or one that the endpoint holds no
 //! longer, is one too.
@@ -26,7 +26,7 @@ const LABEL_BYTES: usize = 4;
 /// How HTTP Basic credentials begin.
 const BASIC: &str = "Basic ";
 
-/// A credential of a capture that is none of its endpoint's.
+/// A credential of a capture that its endpoint does not hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnknownCredential {
     /// Where the request held it, in the form of a catalog file, such as `header:x-gitlab-token`.

@@ -240,7 +240,7 @@ fn first_event(templates: &[TextTemplate], facets: &Facets<'_>) -> Option<String
     events.find(|event| event.len() <= KEY_BYTES_MAX)
 }
 
-/// True when these rules read a document and the body is none: neither JSON, nor a form with one of their fields.
+/// True when these rules need a document, and the body is neither JSON nor a form with one of their fields.
 fn wants_a_document(keys: &[KeyRule], events: &[TextTemplate], facets: &Facets<'_>) -> bool {
     let sources = || keys.iter().flat_map(|rule| &rule.0).chain(events.iter().flat_map(TextTemplate::sources));
     let wants = sources().any(Source::needs_structure);

@@ -52,8 +52,8 @@ pub const PATIENCE_MAX: Duration = Duration::from_secs(26);
 /// How long the first request of a process waited for the process to start, until a request takes it.
 ///
 /// Lambda starts a process because a request has come, and starts the timeout of the function afterwards. The provider
-/// has been waiting all along. Lambda also starts processes ahead of requests, and says so of none of them: there the
-/// first request comes long after the process was ready, and has waited for nothing.
+/// has been waiting all along. Lambda also starts processes ahead of requests, and does not mark them. Their first
+/// request comes late and has not waited.
 #[derive(Debug, Default)]
 pub struct StartUp(Mutex<Option<Started>>);
 

@@ -139,10 +139,10 @@ impl Endpoint {
     }
 }
 
-/// What happens to another body under a known id, if the document does not say it. Quarantine, so that a person
-/// decides, where the signature leaves the body free, because whoever holds one delivery can write another body, and
-/// where the provider may give one id to several events, because the second body may be another fact. Elsewhere the
-/// provider has serialized a retry again.
+/// What happens to another body under a known id, if the document does not say it. Two kinds of provider get
+/// quarantine, so that a person decides. If the signature leaves the body free, whoever holds one delivery can write
+/// another body. If one id may come for several events, the second body may be another fact. Elsewhere the provider has
+/// serialized a retry again.
 pub fn on_body_mismatch_default(provider: &Provider) -> OnBodyMismatch {
     if provider.leaves_body_free() || provider.ids_repeat() {
         OnBodyMismatch::Quarantine

@@ -40,7 +40,8 @@ const NONE: &str = "-";
 pub struct IdShard(BTreeSet<Fingerprint>);
 
 impl IdShard {
-    /// Reads the text of a shard. `None` if it is not one. Empty text is none: no id would then be looked up.
+    /// Reads the text of a shard. `None` if it is not one. An empty text is not one either: as a list of no ids, it
+    /// would hide every id.
     pub fn parse(text: &str) -> Option<Self> {
         if text == NONE {
             return Some(Self::default());

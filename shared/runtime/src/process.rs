@@ -195,7 +195,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
             return messages.iter().map(|_| Processed::OutOfTime).collect();
         };
         let memory = &MemoryBudget::default();
-        // All come from one queue, so that of one that can be read is that of those that cannot.
+        // A batch comes from one queue: any readable message tells the queue of the unreadable ones.
         let lane_of_batch = decoded.iter().flatten().next().map_or(Lane::Events, Message::lane);
         let work = messages.iter().zip(decoded).map(|(received, message)| {
             let moment = self.ambient.moment();

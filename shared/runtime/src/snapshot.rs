@@ -167,7 +167,7 @@ fn drafts(effects: Vec<Effect>, event: &Event, forward: &[DestinationId]) -> Res
     Ok(drafts.into_iter().chain(forwarded).collect())
 }
 
-/// The compressed payload and its hash. What could not be decompressed again is not stored.
+/// The compressed payload and its hash. A payload that is too long to be decompressed again is refused.
 fn stored(payload: &[u8]) -> Result<(Vec<u8>, [u8; 32]), Failure> {
     if payload.len() as u64 > BODY_BYTES_MAX {
         tracing::warn!("the payload of an effect has more than {BODY_BYTES_MAX} bytes");

@@ -54,7 +54,7 @@ pub fn aliases(tables: &OwnTables) -> BTreeSet<TableAlias> {
 }
 
 /// Whether this is the name of a table. Names are compared to keep the tables of the stack out of reach, so an ARN,
-/// which is another spelling of a name, is none.
+/// another spelling of a name, is not accepted.
 pub(crate) fn is_table_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     (3..=255).contains(&name.len()) && name.bytes().all(plain)

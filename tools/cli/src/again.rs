@@ -6,11 +6,11 @@ use hookonce_protocol::time::EpochMs;
 
 use crate::output;
 
-/// What stands for a reason that a person has yet to give. It is none.
+/// The placeholder for a reason that a person still has to give. It is refused as a reason.
 pub(crate) const REASON: &str = "...";
 
-/// The command to type so that a later run is about the same records: with these times, which no longer move with the
-/// clock, with a place for a reason that is needed and was not given, and with --yes.
+/// The command that acts on the same records in a later run. It names these times, which no longer move with the clock.
+/// It has a placeholder for a missing reason, and --yes.
 pub(crate) fn again(
     arguments: impl Iterator<Item = OsString>,
     times: [Option<EpochMs>; 3],

@@ -476,7 +476,7 @@ fn row(record: &Record, operation: Operation, result: OrderResult, sent_again: &
     })
 }
 
-/// Where an effect of the last commit went. Of one that has expired, only its name is known.
+/// Where an effect of the last commit went. If the effect has expired, only its name is known.
 fn goes_to(name: &EffectName, effect: Option<&Record>) -> String {
     let part = effect.and_then(|effect| effect.effect.as_ref());
     part.map_or_else(|| format!("({name}, which has expired)"), |part| part.destination.to_string())

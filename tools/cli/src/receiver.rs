@@ -25,7 +25,7 @@ use tokio::task::AbortHandle;
 /// The header that holds the key.
 pub(crate) const KEY_HEADER: &str = "idempotency-key";
 
-/// Of so many new keys, one loses its answer. More in a row would make the dispatcher leave the destination alone.
+/// Of this many new keys, one loses its answer. More losses in a row would make the dispatcher pause its calls.
 const ANSWERED_OF: usize = 3;
 
 /// How long a caller that is killed waits for its answer at most.

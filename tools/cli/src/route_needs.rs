@@ -72,7 +72,7 @@ impl Needs {
                 // A set with such a name is refused.
                 (Ok(_), Err(_)) => Ok(false),
             };
-            // What one cannot be asked about, no other will be told.
+            // If one lookup fails, the others are not tried.
             if let Err(failure) = &found {
                 store = Err(failure.clone());
             }

@@ -222,8 +222,9 @@ impl Filter {
         (self.since.is_none() && self.reads_journal()).then(|| self.span()[0])
     }
 
-    /// The same with both ends of its time, if the journal is read: what is received later does not come in. Nor does
-    /// what ends later, if it asks for records that have ended: each was listed in the state that it still has.
+    /// The same with both ends of its time, if the journal is read: what is received later does not come in. If it asks
+    /// for records that have ended, what ends later does not come in either: each record was listed in the state that
+    /// it still has.
     pub(crate) fn fixed(mut self) -> Self {
         let now = System.moment().now;
         match self.state {
@@ -247,11 +248,11 @@ impl Filter {
             || self.state == Some(State::Outcome(Outcome::Delivered))
     }
 
-    /// Refuses what nothing can pass.
+    /// Refuses a selection that no record can meet.
     ///
     /// # Errors
-    /// [`Failure::Usage`] when the span of time begins after its end or is longer than is searched, or when it wants events that
-    /// are effects, or an end of what has none.
+    /// [`Failure::Usage`] when the span of time begins after its end or is longer than is searched, when it wants
+    /// events with what only effects have, or when it names an end for PENDING records.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.since.is_some_and(|since| since > self.until.unwrap_or_else(now)) {
             return Err(Failure::usage("--since is later than --until", "swap them"));

@@ -1,5 +1,4 @@
-//! How many lines of Rust are tests, and how many are what they test. A project that has more to keep of the former has
-//! proofs that repeat each other.
+//! Counts the lines of Rust of the tests and of the product. Where the tests have more lines, they repeat each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

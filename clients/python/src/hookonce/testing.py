@@ -70,9 +70,9 @@ def play(
 
     With `route_names_fact` the route has a `fact`: that of the handler is not used, and may have no name.
 
-    Every round is played twice: a handler that is not pure fails here. An answer fails here, too, if the worker would
-    refuse it for what the answer alone shows. The worker checks more: sizes of items and effects, digits, the key schema
-    of each table, and what the route lists.
+    Every round is played twice: a handler that is not pure fails here. So does an answer that fails one of the worker's
+    checks that need only the answer. The worker checks more: sizes of items and effects, digits, the key schema of each
+    table, and what the route lists.
     """
     stored = {identity(key.to_json()): encode_item(item) for key, item in (items or {}).items()}
     entry = handler(rule)

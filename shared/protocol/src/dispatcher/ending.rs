@@ -100,8 +100,9 @@ impl Dispatcher {
         self.end(effect, Purpose::FailEffect, changes, condition, pause.settled(), Signal::EffectWaits)
     }
 
-    /// The pause after which an effect may be called again. If this one would end too late, it is half of the time that
-    /// is left, unless the callee asks for more, or so little is left that the relay might come too late.
+    /// The pause after which an effect may be called again. If the wanted pause would end too late, it is half of the
+    /// time that is left. `None` if the callee asks for more than that, or if so little is left that the relay might
+    /// come too late.
     fn fitting(&self, effect: &Effect, class: Class, wait: Millis, asked: Millis, moment: Moment) -> Option<Pause> {
         let is_in_time = |pause: &Pause| self.is_repeatable(effect, class, pause.ends_at(moment.now));
         let pause = Pause::new(wait);

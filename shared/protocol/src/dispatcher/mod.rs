@@ -312,9 +312,9 @@ impl Dispatcher {
         let duration = Millis(moment.now.0.saturating_sub(started_at.0).max(0));
         match called {
             Called::Done { status } => self.settle(call.effect, status, duration, moment),
-            // Only who was called before can have done it before. From a callee that nobody has called since the
-            // commit, or since a person accepted one more call, the answer may say something else: that person knows
-            // what was done.
+            // Only a callee that was called before can have done it before. At a first call the answer may mean
+            // something else. After a person has accepted one more call, the next one counts as a first: that person
+            // knows what was done.
             Called::AlreadyDone { status } if !call.first => self.settle(call.effect, Some(status), duration, moment),
             Called::NotDone { retry_after } => {
                 let tries = call.effect.part.not_done.max(self.receives.saturating_sub(1));

@@ -26,7 +26,7 @@ impl Pause {
         Self { length, is_hidden: length <= VISIBILITY_MAX }
     }
 
-    /// That of an event which waits, without counting, for a handler, a table or others' changes.
+    /// The pause of an event that waits uncounted for a handler, a table or others' changes.
     pub(crate) fn uncounted(length: Millis) -> Self {
         Self { length, is_hidden: length <= WAITING_VISIBILITY_MAX }
     }

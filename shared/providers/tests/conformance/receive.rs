@@ -191,8 +191,8 @@ fn a_signature_decides_between_a_question_and_a_delivery() {
     }
 }
 
-/// What the check relies on may come once. What only the key or the type is read from, of a delivery that is authentic,
-/// counts if all its values are one, and else as missing.
+/// A header that the check relies on may come only once. A header that only gives the key or the type of an authentic
+/// delivery counts if all its values are equal, and otherwise as missing.
 #[test]
 fn a_header_that_comes_twice_counts_once_or_not_at_all() {
     let sent = |id: &str, event: &str| {

@@ -97,9 +97,10 @@ impl SqsQueue {
     }
 }
 
-/// The group of a message: what most often delays messages of its queue. That is a slow handler, or for an effect its
-/// name and its endpoint, because one destination is behind them, or else the endpoint. On a standard queue a group orders
-/// nothing. SQS uses it to keep one group's backlog from delaying the messages of the others (fair queues).
+/// The group of a message: what most often delays messages of its queue. In the slow queue that is the handler. For an
+/// effect it is its name and its endpoint, because one destination is behind them. Otherwise it is the endpoint. On a
+/// standard queue a group orders nothing. SQS uses it to keep one group's backlog from delaying the messages of the
+/// others (fair queues).
 fn group(message: &Message) -> String {
     let (endpoint, rest) = message.record_key().parts();
     let group = match (message, message.record_key().kind(), rest.rsplit_once('#')) {

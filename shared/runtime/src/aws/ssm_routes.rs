@@ -17,11 +17,11 @@ const NAMES_MAX: usize = 10;
 /// How many numbers a deployment tries that an unfinished one has left behind.
 const NUMBERS_TRIED_MAX: u64 = 20;
 
-/// What the parameter says that stays when a set was deployed once.
+/// The value of the parameter that the first deployment leaves for good.
 const DEPLOYED: &str = "hookonce route deploy wrote a route set: without a pointer, workers wait";
 
-/// A pointer such as `/hookonce/<stack>/routes`, its parts below `/hookonce/<stack>/routes-<number>/`, and
-/// `/hookonce/<stack>/routes-deployed`: where that stands, a missing pointer was lost, and nobody takes it for no set.
+/// A pointer such as `/hookonce/<stack>/routes`, its parts below `/hookonce/<stack>/routes-<number>/`, and the marker
+/// `/hookonce/<stack>/routes-deployed`. If the marker exists without the pointer, the pointer was lost: there is a set.
 #[derive(Debug, Clone)]
 pub struct SsmRoutes {
     client: Client,

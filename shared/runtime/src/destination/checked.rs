@@ -210,9 +210,10 @@ impl Destination {
     }
 }
 
-/// What a repeat must have in common with an earlier call: who honours the key, and where it is looked for. Another
-/// secret does not change it, because the callee's memory of keys is the same. At least once relies on no memory, so
-/// there it is the class alone: an address that is corrected gets the calls in doubt.
+/// Names the callee of a call: a repeat must go to the same one. It is made of who honours the key and where the key
+/// stands. Another secret does not change it, because the callee still remembers the same keys. `at_least_once` relies
+/// on no such memory, so its callee is the class alone: once the address is corrected, calls in doubt go to the new
+/// one.
 fn callee(origin: &str, target: &Target, account: &str, class: Class) -> String {
     let (class, target) = match (class, target) {
         (Class::Keyed { .. }, Target::Http(target)) => ("keyed", target),
@@ -499,7 +500,7 @@ fn is_own(name: &HeaderName) -> bool {
     OWN_HEADERS.contains(&name.as_str()) || OWN_FAMILIES.iter().any(|family| name.as_str().starts_with(family))
 }
 
-/// The steps of a JSON pointer to a field. `None` if it is none.
+/// The steps of a JSON pointer to a field. `None` if the text is no such pointer.
 fn pointer(text: &str) -> Option<Vec<String>> {
     let steps = text.strip_prefix('/')?;
     let unescaped = |step: &str| {

@@ -139,7 +139,7 @@ impl RemoteHandlers {
         with(known.entry(target.to_string()).or_default())
     }
 
-    /// Who calls a handler. `None` if this process calls none of its kind.
+    /// Who calls this handler. `None` if this process cannot call handlers of its kind.
     pub(super) fn caller(&self, target: &RemoteTarget) -> Option<&dyn CallHandler> {
         match target {
             RemoteTarget::Lambda(_) => self.lambda.as_deref(),

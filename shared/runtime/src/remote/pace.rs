@@ -35,7 +35,8 @@ impl Pace {
         self.last_call = Some(now);
     }
 
-    /// Whether its events move. Of a slow handler that nobody has called for long, the first one that asks does not.
+    /// Whether its events move. If nobody has called a slow handler for long, the first event that asks stays, to
+    /// measure it again.
     pub(super) fn is_slow(&mut self, now: EpochMs) -> bool {
         let (is_slow, is_known) = (self.average_ms >= SLOW_MIN.0, self.is_known(now));
         if is_slow && !is_known {

@@ -111,12 +111,12 @@ pub enum HandlerAnswer {
     VersionUnknown,
 }
 
-/// An answer that is none. It names the place and the reason, and never holds a value of the answer.
+/// An invalid answer. It names the place and the reason, and never holds a value of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the handler's answer is refused: {field}: {why}")]
 pub struct MalformedAnswer {
-    /// The place, such as `writes[0].action.put`. Empty for the answer as a whole. Of a name that is not known, how it
-    /// begins and its length: a handler may have made it of what a provider sent.
+    /// The place, such as `writes[0].action.put`. Empty for the answer as a whole. An unknown name is cut to its
+    /// beginning and its length: a handler may have made it out of what a provider sent.
     pub field: String,
     /// What is wrong there.
     pub why: String,

@@ -1,9 +1,9 @@
 //! Finds the routes of a set that a body may fit. What the set asks of one field is looked up together, so a value costs
 //! about the same however many routes ask about it.
 //!
-//! The index only leaves out, and what it leaves is still compared as a whole. It leaves a route that does not fit only
-//! where whole numbers beyond 2^53 are compared, above or below zero: the index knows them as floats, of which several
-//! are one.
+//! The index only excludes routes: those that remain are still compared as a whole. A route that does not fit remains
+//! only where whole numbers beyond 2^53 are compared, above or below zero: the index knows them as floats, and several
+//! of them have the same float.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -65,12 +65,13 @@ impl ValueIndex {
     }
 }
 
-/// What a body has, of what may be absent. A pattern takes what is absent everywhere, and not what one element of an
-/// array lacks.
+/// Which of the fields that may be absent a body has. For a pattern, a field is absent if no element of an array has
+/// it, not if one element lacks it.
 struct Presence<'a> {
     /// Of each field, whether it has a value anywhere.
     leaves: Vec<bool>,
-    /// Of each place, the fields that an object must not lack, because they are elsewhere, and for which routes.
+    /// For each place, the fields that its objects must have because they stand elsewhere in the body, and for which
+    /// routes.
     missed: Vec<Vec<(&'a str, RouteBits)>>,
 }
 

@@ -99,8 +99,8 @@ impl Calls {
         })
     }
 
-    /// A call was made that may have been done. `guarded` says that its pass still stands: a person who accepts another
-    /// call takes it away, also from a call under way, which is then one of those that the person accepted.
+    /// A call was made that may have been done. `guarded` says that its pass still stands. A person who accepts another
+    /// call takes the pass away, even from a call under way, which then counts as accepted.
     pub(super) fn doubtful(&mut self, call: OneCall<'_>, guarded: bool) {
         // Beyond that, more calls make no difference.
         self.made = (self.made + 1).min(self.accepted + 2);

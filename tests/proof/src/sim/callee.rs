@@ -215,7 +215,7 @@ impl Callees {
         }
     }
 
-    /// What the record of an effect says that is not so.
+    /// The untrue statement of an effect's record, if it makes one.
     pub fn contradiction(&self, record: &Record) -> Option<Rule> {
         let account = self.accounts.get(record.key.as_str())?;
         let delivered = record.status == Status::Processed && record.outcome == Some(Outcome::Delivered);

@@ -325,9 +325,9 @@ impl Audit<'_> {
     }
 }
 
-/// The most sends by the relay that a record's time as PENDING allows. A send that failed, a failure of its handler and
-/// a dead letter bring the next one nearer than the relay's intervals say, but none brings it nearer than the pause
-/// after a failed send, apart from the hint of its ingress and each of its dead letters.
+/// The most sends by the relay that a record's time as PENDING allows. Failed sends, failures of its handler and dead
+/// letters shorten the relay's intervals. But two sends are at least the pause after a failed send apart. Only the hint
+/// of its ingress and each of its dead letters may bring one more.
 fn resends_max(record: &Record, now: EpochMs, timing: &Timing) -> i64 {
     let until = match record.status {
         Status::Pending => Some(now),

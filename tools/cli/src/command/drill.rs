@@ -304,7 +304,7 @@ impl Drill {
     }
 }
 
-/// What an effect would have that it was not sent with.
+/// The parts in which the effect of today's plan differs from the one that was sent.
 fn differing(effect: &Record, draft: &EffectDraft) -> Vec<&'static str> {
     let Some(sent) = &effect.effect else { return vec!["record"] };
     let parts = [

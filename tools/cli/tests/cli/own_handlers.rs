@@ -101,7 +101,7 @@ fn a_drill_says_which_handler_hangs_and_goes_on() {
     drilled.says(&format!("HANDLER_TIMED_OUT: {hangs}")).says(&format!("its circuit is open: {hangs}"));
 }
 
-/// The worker refuses a plan together with its effects. So do those who say what it would do.
+/// The worker refuses a plan together with its effects. So do `drill` and `show`, which say what it would do.
 #[test]
 fn drill_and_show_refuse_what_the_worker_refuses() {
     let handler = serve(|event| {

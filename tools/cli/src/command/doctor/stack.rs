@@ -33,7 +33,7 @@ use crate::{handlers, output, route_set};
 /// The release of this command.
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What no call that changes nothing can tell.
+/// What only a call that changes something could tell.
 const WRITES: &str = "not tried, because doctor changes nothing: docs/deploy.md#rights lists what you need";
 
 /// An endpoint and a key that no provider uses.

@@ -149,10 +149,9 @@ enum OlderUse {
     Used { at: EpochMs },
     /// No delivery came.
     NoDelivery,
-    /// It has more than are read. None of those that were read used an older one.
+    /// It has more deliveries than are read. Those that were read used the newest secret.
     TooMany { deliveries: usize },
-    /// There are more entries of other endpoints than are looked through. No use of an older one is among those that
-    /// were.
+    /// Other endpoints have more entries than are looked through. What was looked through shows no use of an older one.
     TooBusy { deliveries: usize },
     /// Deliveries came, and all used the newest.
     Silent { deliveries: usize },
