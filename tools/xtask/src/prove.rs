@@ -1,4 +1,5 @@
-//! The proof, one part at a time. What a part needs is built here; what it proves is in `tests/proof` and `tests`.
+//! The proof, one part at a time. What a part needs is built here; what it proves is in `tests/proof` and `tests`, and
+//! for `kill`, `effects` and `away` in modules beside this one.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command as Program;
