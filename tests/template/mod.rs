@@ -14,6 +14,7 @@ mod queues;
 mod tables;
 
 use crate::support::template::{Template, template, text};
+use crate::tidy::none;
 
 /// The default value of a parameter that is a number.
 pub(crate) fn default_of(parameter: &str) -> i64 {
@@ -30,11 +31,6 @@ fn changed(from: &str, to: &str) -> Template {
     let text = text();
     assert!(text.contains(from), "the template has no {from:?}");
     Template::parse(&text.replacen(from, to, 1))
-}
-
-/// Fails with every finding, one in a line.
-fn none(findings: &[String]) {
-    assert!(findings.is_empty(), "\n{}\n", findings.join("\n"));
 }
 
 /// Exactly one finding, and it says this.

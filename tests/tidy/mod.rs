@@ -72,6 +72,6 @@ fn has_extension(path: &str, extension: &str) -> bool {
 }
 
 /// Fails with every finding, one in a line.
-fn none(findings: &[String]) {
+pub(crate) fn none(findings: &[String]) {
     assert!(findings.is_empty(), "\n{}\n", findings.join("\n"));
 }

@@ -231,8 +231,7 @@ impl Emulator {
     /// The tables by name, as for a deployed stack.
     fn list_by_table(&self) -> Outcome {
         let variables = read(&data("functions.env"))?;
-        let table = variables.lines().find_map(|line| line.strip_prefix("HOOKONCE_INBOX_TABLE="));
-        let table = table.ok_or_else(|| format!("no table is named: {variables}"))?;
+        let table = tables::variable(&variables, "HOOKONCE_INBOX_TABLE")?;
         let mut list = self.servers.command("env");
         list.args(variables.lines().filter(|line| line.contains('=')));
         list.arg(&self.hookonce).args(["list", "--table", table, "--index-shards", "16", "--json", "--limit", "5"]);

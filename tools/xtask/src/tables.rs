@@ -10,12 +10,15 @@ use crate::process::{Outcome, json, output, read};
 /// Every item of the domain table of the stack in this folder. `curl` runs where the table can be reached.
 pub(crate) fn domain(curl: impl Fn() -> Program, folder: &Path) -> Outcome<Vec<Value>> {
     let variables = read(&folder.join("functions.env"))?;
-    let variable = |name: &str| {
-        let mut values = variables.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-        values.next().ok_or_else(|| format!("no {name} is named"))
-    };
+    let variable = |name| variable(&variables, name);
     let (url, key) = (variable("AWS_ENDPOINT_URL_DYNAMODB")?, variable("AWS_ACCESS_KEY_ID")?);
     scan(curl, url, key, variable("HOOKONCE_DOMAIN_TABLE")?)
+}
+
+/// The value of a variable in the environment of the functions.
+pub(crate) fn variable<'a>(variables: &'a str, name: &str) -> Outcome<&'a str> {
+    let mut values = variables.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    values.next().ok_or_else(|| format!("no {name} is named"))
 }
 
 /// Every item of a table of the server at this address, which takes this key.
