@@ -1,7 +1,8 @@
 //! One project of each kind that `hookonce new` writes: its tests pass, and what `sam build` would deploy of its
 //! handler applies an event once under Lambda's own client of the Runtime API. The projects share the target folder, so
-//! that their crates are all that is built.
+//! that their crates are all that is built. One more project is outside of the checkout, as most people have theirs.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,19 +27,21 @@ pub(crate) struct Clients {
 pub(crate) fn test(clients: &Clients) -> Outcome<bool> {
     let hookonce = build_hookonce()?;
     let root = std::env::current_dir().map_err(|error| format!("where this is: {error}"))?;
+    let project_in = |folder: PathBuf| Project { folder, target: root.join("target") };
     fresh_folder(Path::new(PLACE))?;
     for kind in ["none", "python", "typescript", "rust"] {
-        let project = Project { folder: root.join(PLACE).join(format!("{kind}-shop")), target: root.join("target") };
-        output(Command::new(&hookonce).arg("new").arg(&project.folder).args(["--handler", kind]))?;
-        output(project.command("make").args(["--silent", "test"]))?;
-        eprintln!("{kind}: its tests pass, those of its stack too");
+        let project = project_in(root.join(PLACE).join(format!("{kind}-shop")));
+        project.passes(&hookonce, kind)?;
         match kind {
             "python" => project.applies_as_built(&format!("{} invoices.lambda_handler", clients.python))?,
             "typescript" => project.applies_as_built(&format!("_HANDLER=invoices.lambdaHandler {}", clients.node))?,
             _ => {}
         }
     }
-    Ok(true)
+    let outside = std::env::temp_dir().join(format!("hookonce-projects-{}", std::process::id()));
+    let passed = project_in(outside.join("outside-shop")).passes(&hookonce, "none");
+    drop(fs::remove_dir_all(&outside));
+    passed.map(|()| true)
 }
 
 struct Project {
@@ -47,6 +50,18 @@ struct Project {
 }
 
 impl Project {
+    /// Writes the project, and runs its tests with the compiler of this checkout.
+    fn passes(&self, hookonce: &Path, kind: &str) -> Outcome {
+        output(Command::new(hookonce).arg("new").arg(&self.folder).args(["--handler", kind]))?;
+        let compiler = output(self.command("rustc").arg("--version"))?;
+        if compiler != output(Command::new("rustc").arg("--version"))? {
+            return Err(format!("{} has another compiler: {compiler}", self.folder.display()));
+        }
+        output(self.command("make").args(["--silent", "test"]))?;
+        eprintln!("{}: its tests pass, those of its stack too", self.folder.display());
+        Ok(())
+    }
+
     /// A command that runs in the project.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);

@@ -88,9 +88,6 @@ const RUST: &[Draft] = &[
     draft!("worker/tests/invoices.rs", "rust/worker/tests/invoices.rs"),
 ];
 
-/// What a Rust project takes over from the checkout: the compiler, and the versions of all crates.
-const TAKEN_OVER: &[&str] = &["Cargo.lock", "rust-toolchain.toml"];
-
 impl Language {
     fn drafts(self) -> &'static [Draft] {
         match self {
@@ -101,10 +98,11 @@ impl Language {
         }
     }
 
+    /// What a project takes over from the checkout: the compiler, and in Rust the versions of all crates.
     fn taken_over(self) -> &'static [&'static str] {
         match self {
-            Self::Rust => TAKEN_OVER,
-            Self::Python | Self::Typescript | Self::None => &[],
+            Self::Rust => &["Cargo.lock", "rust-toolchain.toml"],
+            Self::Python | Self::Typescript | Self::None => &["rust-toolchain.toml"],
         }
     }
 
