@@ -242,6 +242,7 @@ impl<I: InvokeBytes + fmt::Debug> CallHandler for NamedCalls<I> {
 
 /// What a word of a command says about where code is: `app.py` and `app.lambda_handler` name a file, and
 /// `PYTHONPATH=src` names a folder. Of a file among build products and packages only that file counts, else its folder.
+/// An absolute path counts if it ends as a source does.
 fn sources(word: &str, here: &Path) -> Vec<PathBuf> {
     if let Some((_, folders)) = word.split_once('=') {
         return folders
@@ -255,13 +256,18 @@ fn sources(word: &str, here: &Path) -> Vec<PathBuf> {
         [module.to_owned(), module.replace('.', "/")].map(|module| format!("{module}.{extension}"))
     });
     let mut files = std::iter::once(word.to_owned()).chain(modules).map(PathBuf::from);
-    let file = files.find(|file| file.is_relative() && here.join(file).is_file());
+    let file = files.find(|file| (file.is_relative() || is_source(file)) && here.join(file).is_file());
     let folder = |file: PathBuf| match file.parent() {
-        Some(folder) if !is_own(folder) => file,
+        Some(folder) if folder == Path::new("/") || (folder.is_relative() && !is_own(folder)) => file,
         Some(folder) if folder != Path::new("") => folder.to_owned(),
         Some(_) | None => PathBuf::from("."),
     };
     file.map(folder).into_iter().collect()
+}
+
+/// Whether a file has an extension. Programs have none, such as `/usr/bin/python3`, or a version, as `python3.13` has.
+fn is_source(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension.as_encoded_bytes().first().is_some_and(u8::is_ascii_alphabetic))
 }
 
 /// Whether a path leads to code of the user: not to build products or packages, and not out of this folder.
@@ -382,6 +388,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for file in [
             "app.py",
+            "bin/python3.13",
             "src/plans/orders.py",
             "dist/app.js",
             "node_modules/hookonce/runtime.js",
@@ -391,6 +398,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         }
+        let here = folder.path().to_str().unwrap();
         for (command, expected) in [
             ("python3 -m hookonce.runtime app.lambda_handler", vec!["."]),
             ("python3 ./app.py", vec!["."]),
@@ -402,9 +410,13 @@ mod tests {
             ),
             ("target/debug/bootstrap", vec!["target/debug/bootstrap"]),
             ("/bin/sh -c 'make run'", vec![]),
+            ("python3 HERE/src/plans/orders.py", vec!["HERE/src/plans"]),
+            ("env A=HERE/app.py HERE/bin/python3.13 HERE/dist/app.handler", vec!["HERE/dist"]),
+            ("HERE/bin/python3.13 -m plans", vec![]),
         ] {
-            let command = HandlerCommand::parse(&format!("plan={command}")).unwrap();
-            let expected: BTreeSet<_> = expected.into_iter().map(PathBuf::from).collect();
+            let command = HandlerCommand::parse(&format!("plan={command}").replace("HERE", here)).unwrap();
+            let expected: BTreeSet<_> =
+                expected.into_iter().map(|source| PathBuf::from(source.replace("HERE", here))).collect();
             assert_eq!(command.sources(folder.path()), expected, "{command:?}");
         }
     }
