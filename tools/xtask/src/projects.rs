@@ -62,9 +62,10 @@ impl Project {
         Ok(())
     }
 
-    /// A command that runs in the project.
+    /// A command that runs in the project, with the compiler that the project names.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
+        command.env_remove("RUSTUP_TOOLCHAIN");
         command.current_dir(&self.folder).env("CARGO_TARGET_DIR", &self.target);
         command
     }
