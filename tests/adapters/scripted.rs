@@ -60,7 +60,7 @@ impl HttpMessage {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// The value of a header.
+    /// The only value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         header(&self.head, name)
     }
@@ -78,7 +78,10 @@ impl HttpMessage {
 
 fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     let fields = head.lines().filter_map(|line| line.split_once(':'));
-    fields.filter(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
+    let mut values = fields.filter(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim());
+    let value = values.next();
+    assert_eq!(values.next(), None, "{name} is there twice");
+    value
 }
 
 /// Holds the connection open until the caller closes it.

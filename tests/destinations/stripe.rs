@@ -24,7 +24,8 @@ use super::{MOMENT, delivery};
 use crate::effects::{applied, keyed};
 use crate::support::Harness;
 use crate::support::clock::Clock;
-use crate::support::receiver::{Received, Receiver, Reply};
+use crate::support::receiver::{Receiver, Reply};
+use crate::support::wire::HttpMessage;
 
 /// How long a slow request is carried out, and how long a key is remembered.
 const EXECUTION: Millis = Millis::minutes(15);
@@ -84,7 +85,7 @@ impl Stripe {
         Receiver::answering(move |request| stripe.answer(request)).await
     }
 
-    fn answer(&self, request: &Received) -> Reply {
+    fn answer(&self, request: &HttpMessage) -> Reply {
         let mut memory = self.memory.lock().unwrap();
         let (status, heard) = self.judge(&mut memory, request);
         memory.answers.push(status);
@@ -96,7 +97,7 @@ impl Stripe {
     }
 
     /// The status of the answer, and how it goes.
-    fn judge(&self, memory: &mut Memory, request: &Received) -> (u16, First) {
+    fn judge(&self, memory: &mut Memory, request: &HttpMessage) -> (u16, First) {
         let (key, now) = (request.header("idempotency-key").unwrap(), self.clock.now());
         memory.saved.retain(|_, saved| now < saved.at.plus(WINDOW));
         match memory.saved.get(key) {

@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+
+use super::wire::HttpMessage;
 
 /// What the receiver does with a request.
 #[derive(Debug, Clone)]
@@ -26,27 +28,6 @@ impl Reply {
     }
 }
 
-/// A request as it came.
-#[derive(Debug, Clone)]
-pub(crate) struct Received {
-    /// The request line.
-    pub(crate) line: String,
-    /// The headers, names in lower case.
-    pub(crate) headers: Vec<(String, String)>,
-    /// The body.
-    pub(crate) body: Vec<u8>,
-}
-
-impl Received {
-    /// The only value of a header.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut values = self.headers.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_str());
-        let value = values.next();
-        assert_eq!(values.next(), None, "{name} is there twice");
-        value
-    }
-}
-
 /// A receiver, which keeps every request.
 #[derive(Debug, Clone)]
 pub(crate) struct Receiver {
@@ -57,7 +38,7 @@ pub(crate) struct Receiver {
 #[derive(Debug, Default)]
 struct Seen {
     connections: usize,
-    requests: Vec<Received>,
+    requests: Vec<HttpMessage>,
 }
 
 impl Receiver {
@@ -67,7 +48,7 @@ impl Receiver {
     }
 
     /// Starts a receiver that answers each request as this says.
-    pub(crate) async fn answering(answer: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn answering(answer: impl Fn(&HttpMessage) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let receiver = Self { address: listener.local_addr().unwrap(), seen: Arc::default() };
         let (seen, answer) = (Arc::clone(&receiver.seen), Arc::new(answer));
@@ -91,13 +72,14 @@ impl Receiver {
     }
 
     /// The requests so far.
-    pub(crate) fn requests(&self) -> Vec<Received> {
+    pub(crate) fn requests(&self) -> Vec<HttpMessage> {
         self.seen.lock().unwrap().requests.clone()
     }
 }
 
-async fn serve(mut stream: TcpStream, seen: Arc<Mutex<Seen>>, answer: Arc<impl Fn(&Received) -> Reply>) {
-    let Some(received) = receive(&mut stream).await else { return };
+async fn serve(stream: TcpStream, seen: Arc<Mutex<Seen>>, answer: Arc<impl Fn(&HttpMessage) -> Reply>) {
+    let mut stream = BufReader::new(stream);
+    let Some(received) = HttpMessage::read(&mut stream).await else { return };
     let reply = answer(&received);
     seen.lock().unwrap().requests.push(received);
     match reply {
@@ -114,26 +96,6 @@ async fn serve(mut stream: TcpStream, seen: Arc<Mutex<Seen>>, answer: Arc<impl F
         Reply::Silence => {
             // Until the caller hangs up.
             let _ = stream.read(&mut [0]).await;
-        }
-    }
-}
-
-async fn receive(stream: &mut TcpStream) -> Option<Received> {
-    let mut bytes = Vec::new();
-    loop {
-        let mut chunk = [0; 4_096];
-        let read = stream.read(&mut chunk).await.ok().filter(|read| *read > 0)?;
-        bytes.extend_from_slice(&chunk[..read]);
-        let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
-        let head = String::from_utf8(bytes[..end].to_vec()).ok()?;
-        let mut lines = head.split("\r\n");
-        let line = lines.next()?.to_owned();
-        let header = |line: &str| line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_owned()));
-        let headers: Vec<_> = lines.filter_map(header).collect();
-        let length = headers.iter().find(|(name, _)| name == "content-length");
-        let length = length.map_or(0, |(_, value)| value.parse().unwrap());
-        if bytes.len() >= end + 4 + length {
-            return Some(Received { line, headers, body: bytes[end + 4..].to_vec() });
         }
     }
 }

@@ -159,9 +159,13 @@ pub(crate) fn unlinked(command: &mut Command) -> &mut Command {
     command.env("CARGO_PROFILE_RELEASE_LTO", "off")
 }
 
+/// The binaries of the functions.
+pub(crate) const FUNCTIONS: [&str; 4] =
+    ["hookonce-webhook", "hookonce-worker", "hookonce-relay", "hookonce-dispatcher"];
+
 /// The functions for this machine, as `cargo lambda watch` builds them.
 pub(crate) fn build_functions() -> Outcome {
-    build_release(&["hookonce-webhook", "hookonce-worker", "hookonce-relay", "hookonce-dispatcher"])
+    build_release(&FUNCTIONS)
 }
 
 /// The command line, built; where it is.
