@@ -227,6 +227,15 @@ async fn answers_of_one_read_have_one_limit() {
     assert_eq!(read(first + second - 1).await, (Err(NotRead::TooLong(second)), 2));
 }
 
+#[tokio::test]
+async fn a_call_without_an_answer_is_not_judged_by_the_answer_before() {
+    let later = json!({ "Responses": {}, "UnprocessedKeys": { "domain": { "Keys": [{ "pk": { "S": "a" } }] } } });
+    let server = ScriptedServer::start(move |index, _| if index == 0 { answer(&later) } else { Reaction::Close }).await;
+    let read = store_at(&server, AMPLE).read_few_bytes(&["a".into()], 100).await;
+    assert_eq!(read, Err(NotRead::Unavailable));
+    assert!(server.requests().len() > 1);
+}
+
 /// DynamoDB leaves keys unprocessed because it is short of capacity.
 #[tokio::test]
 async fn unprocessed_keys_are_asked_for_again_after_a_pause_that_grows() {

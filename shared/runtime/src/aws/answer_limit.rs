@@ -20,7 +20,7 @@ pub(super) struct AnswerLimit(Arc<Bytes>);
 #[derive(Debug)]
 struct Bytes {
     left: AtomicU64,
-    /// The length of the last answer. An error has none.
+    /// The length of the last answer that is not counted. An error has none.
     last: AtomicU64,
 }
 
@@ -32,7 +32,7 @@ impl AnswerLimit {
     /// Counts the last answer, which has become values.
     pub(super) fn count(&self) {
         let Bytes { left, last } = &*self.0;
-        left.fetch_sub(last.load(Ordering::Relaxed), Ordering::Relaxed);
+        left.fetch_sub(last.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Why the last answer was refused, if it was.
