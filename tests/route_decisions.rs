@@ -42,7 +42,7 @@ fn own_fact(provider: &str, key: &str, body: &Value) -> Option<String> {
     let route = json!({ "name": "all", "consumer": "crm", "forward": ["crm"] });
     let event = event(provider, key, body);
     match assign(&handlers::all(), Some(&set(&[route])), Catalog::built_in(), &event) {
-        Ok(Assigned::Forward(mandate)) => Some(mandate.domain_key.item(&event.tenant, "crm", &event.record, 0)),
+        Ok(Assigned::Forward(assignment)) => Some(assignment.domain_key.item(&event.tenant, "crm", &event.record, 0)),
         Err(error) if error.code == "FACT_MISSING" => None,
         other => panic!("{other:?}"),
     }

@@ -444,7 +444,7 @@ fn each_customer_of_the_recipe_gets_its_own_events() {
         }
         assert_eq!(customers.explain(&event), fits, "{customer}");
         let forward = match customers.decide(&event) {
-            Decision::Handle(handling) => handling.reach.forward.iter().map(DestinationId::as_str).collect(),
+            Decision::Handle(handling) => handling.grants.forward.iter().map(DestinationId::as_str).collect(),
             _ => Vec::new(),
         };
         assert_eq!(forward, index.map(|_| customer).into_iter().collect::<Vec<_>>());

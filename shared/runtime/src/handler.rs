@@ -102,9 +102,9 @@ impl From<EffectError> for HandlerError {
     }
 }
 
-/// What the plan for an event may reach beside the domain table, and where the event itself goes.
+/// What the plan for an event may use beside the domain table, and where the event itself goes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Reach {
+pub struct Grants {
     /// The user tables that a route lists. `None` without a route: all that the worker has, since whoever
     /// configured them also chose the handlers of this build.
     pub tables: Option<Vec<TableAlias>>,
@@ -114,15 +114,15 @@ pub struct Reach {
     pub forward: Vec<DestinationId>,
 }
 
-/// Who remembers which fact, and what the plan may reach.
+/// Who remembers which fact, and what the plan may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mandate {
+pub struct Assignment {
     /// Who remembers the fact: the name that a route gives, else the handler's.
     pub consumer: String,
     /// The business fact.
     pub domain_key: DomainKey,
-    /// What the plan may reach.
-    pub reach: Reach,
+    /// What the plan may use.
+    pub grants: Grants,
 }
 
 /// All handlers of a worker. The first one that wants an event gets it.
@@ -175,8 +175,8 @@ pub struct Recognised<'a> {
     pub domain_key: DomainKey,
     /// The items that the handler needs to see.
     pub reads: Vec<ItemRef>,
-    /// What its plan may reach.
-    pub reach: Reach,
+    /// What its plan may use.
+    pub grants: Grants,
     plan: PlanStep<'a>,
 }
 
@@ -188,16 +188,16 @@ impl Recognised<'_> {
         Self { consumer: Cow::Owned(consumer.to_owned()), domain_key, ..self }
     }
 
-    /// The same with what a route lets its plan reach.
+    /// The same with what a route lets its plan use.
     #[must_use]
-    pub fn with_reach(self, reach: &Reach) -> Self {
-        Self { reach: reach.clone(), ..self }
+    pub fn with_grants(self, grants: &Grants) -> Self {
+        Self { grants: grants.clone(), ..self }
     }
 
-    /// Who remembers which fact, and what the plan may reach.
-    pub fn mandate(&self) -> Mandate {
+    /// Who remembers which fact, and what the plan may use.
+    pub fn assignment(&self) -> Assignment {
         let (consumer, domain_key) = (self.consumer.clone().into_owned(), self.domain_key.clone());
-        Mandate { consumer, domain_key, reach: self.reach.clone() }
+        Assignment { consumer, domain_key, grants: self.grants.clone() }
     }
 
     /// Plans the changes, given these items.
@@ -211,9 +211,9 @@ impl Recognised<'_> {
 
 impl fmt::Debug for Recognised<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { consumer, domain_key, reads, reach, plan: _ } = self;
+        let Self { consumer, domain_key, reads, grants, plan: _ } = self;
         let mut shown = formatter.debug_struct("Recognised");
-        shown.field("consumer", consumer).field("domain_key", domain_key).field("reads", reads).field("reach", reach);
+        shown.field("consumer", consumer).field("domain_key", domain_key).field("reads", reads).field("grants", grants);
         shown.finish_non_exhaustive()
     }
 }
@@ -236,7 +236,7 @@ impl<H: Handler> Recognise for H {
             consumer: Cow::Borrowed(Handler::name(self)),
             domain_key: self.domain_key(&fact),
             reads: self.reads(event, &fact),
-            reach: Reach::default(),
+            grants: Grants::default(),
             plan: Box::new(move |snapshot| self.plan(event, &fact, snapshot)),
         }))
     }

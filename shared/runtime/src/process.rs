@@ -314,8 +314,8 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
         match guarded(|| route::assign(&self.handlers, set, self.catalog, event)) {
             Ok(Assigned::Nobody) => Planned::NoHandler,
             Ok(Assigned::Builtin(recognised)) => self.plan_here(event, recognised, calls.memory).await,
-            Ok(Assigned::Forward(mandate)) => {
-                snapshot::complete(&self.store, event, Scope::default(), mandate, Plan::default()).await
+            Ok(Assigned::Forward(assignment)) => {
+                snapshot::complete(&self.store, event, Scope::default(), assignment, Plan::default()).await
             }
             Ok(Assigned::Remote(handling)) => remote::plan(&self.store, &self.remote, &handling, event, calls).await,
             Err(failure) => Planned::Failed(failure),
@@ -323,8 +323,8 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
     }
 
     async fn plan_here(&self, event: &Event, recognised: Recognised<'_>, memory: &MemoryPermit) -> Planned {
-        let (mandate, reads) = (recognised.mandate(), &recognised.reads);
-        let tables = mandate.reach.tables.as_deref();
+        let (assignment, reads) = (recognised.assignment(), &recognised.reads);
+        let tables = assignment.grants.tables.as_deref();
         let (scope, snapshot) = match snapshot::read(&self.store, event, reads, tables, memory).await {
             Ok(read) => read,
             Err(planned) => return planned,
@@ -333,7 +333,7 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
         drop(snapshot);
         memory.keep(plan.as_ref().map_or(0, Plan::memory_bytes));
         match plan {
-            Ok(plan) => snapshot::complete(&self.store, event, scope, mandate, plan).await,
+            Ok(plan) => snapshot::complete(&self.store, event, scope, assignment, plan).await,
             Err(failure) => Planned::Failed(failure),
         }
     }

@@ -13,7 +13,7 @@ use hookonce_protocol::plan::{Event, PLAN_MEMORY_MAX, PLAN_WRITES_MAX, Plan, Sna
 use sha2::{Digest as _, Sha256};
 
 use crate::body::{self, BODY_BYTES_MAX};
-use crate::handler::{Mandate, READS_MAX};
+use crate::handler::{Assignment, READS_MAX};
 use crate::memory::MemoryPermit;
 use crate::port::{NotRead, Store};
 
@@ -118,23 +118,23 @@ pub(crate) fn asked_too_much() -> Planned {
     Planned::Failed(Failure::permanent(Code::HandlerAskedTooMuch))
 }
 
-/// A plan with its mandate, by a handler that has seen this.
+/// A plan with its assignment, by a handler that has seen this.
 pub(crate) async fn complete<S: Store>(
     store: &S,
     event: &Event,
     mut scope: Scope,
-    mandate: Mandate,
+    assignment: Assignment,
     mut plan: Plan,
 ) -> Planned {
-    let Mandate { consumer, domain_key, reach } = mandate;
+    let Assignment { consumer, domain_key, grants } = assignment;
     let checked = plan.checks.iter().map(|check| (check.table, &check.key));
     let named = plan.writes.iter().map(|write| (write.table, &write.key)).chain(checked);
-    let Ok(()) = describe(store, &mut scope, named, reach.tables.as_deref()).await else {
+    let Ok(()) = describe(store, &mut scope, named, grants.tables.as_deref()).await else {
         return Planned::TableAway;
     };
-    match drafts(std::mem::take(&mut plan.effects), event, &reach.forward) {
+    match drafts(std::mem::take(&mut plan.effects), event, &grants.forward) {
         Ok(effects) => {
-            scope.destinations = reach.destinations;
+            scope.destinations = grants.destinations;
             Planned::Plan(Box::new(HandlerPlan { consumer, domain_key, plan, effects, scope }))
         }
         Err(failure) => Planned::Failed(failure),

@@ -147,7 +147,7 @@ fn each(kind: &'static str, named: impl Iterator<Item = (String, String)>) -> Ve
 
 fn tables(set: &RouteSet) -> Vec<Named> {
     let named = set.handlings().flat_map(|(index, handling)| {
-        let tables = handling.reach.tables.iter().flatten();
+        let tables = handling.grants.tables.iter().flatten();
         tables.map(move |table| (table.to_string(), format!("routes[{index}].tables")))
     });
     each("table", named)
@@ -155,8 +155,8 @@ fn tables(set: &RouteSet) -> Vec<Named> {
 
 fn destinations(set: &RouteSet) -> Vec<Named> {
     let named = set.handlings().flat_map(|(index, handling)| {
-        handling.reach.destinations.iter().map(move |id| {
-            let list = if handling.reach.forward.contains(id) { "forward" } else { "destinations" };
+        handling.grants.destinations.iter().map(move |id| {
+            let list = if handling.grants.forward.contains(id) { "forward" } else { "destinations" };
             (id.to_string(), format!("routes[{index}].{list}"))
         })
     });

@@ -15,7 +15,7 @@ use super::calls::{Calls, call_max};
 use super::handlers::{CallError, RemoteHandlers};
 use super::target::RemoteHandling;
 use super::wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, REQUEST_BYTES_MAX, ShownItem};
-use crate::handler::Mandate;
+use crate::handler::Assignment;
 use crate::memory::json_memory;
 use crate::port::Store;
 use crate::snapshot::{self, asked_too_much};
@@ -56,7 +56,7 @@ impl Conversation<'_> {
             HandlerAnswer::Error(failure) => return Ok(Planned::Failed(failure)),
             HandlerAnswer::VersionUnknown => return Ok(self.too_old()),
         };
-        let tables = self.handling.reach.tables.as_deref();
+        let tables = self.handling.grants.tables.as_deref();
         let (scope, snapshot) = snapshot::read(store, self.event, &reads, tables, self.calls.memory).await?;
         match self.ask(snapshot).await? {
             HandlerAnswer::Reads { .. } => {
@@ -95,9 +95,9 @@ impl Conversation<'_> {
         if !domain_key.is_named() {
             return Err(Planned::Failed(Failure::permanent(Code::FactMissing)));
         }
-        let RemoteHandling { consumer, reach, .. } = self.handling.clone();
-        let mandate = Mandate { consumer, domain_key, reach };
-        Ok(snapshot::complete(store, self.event, scope, mandate, plan).await)
+        let RemoteHandling { consumer, grants, .. } = self.handling.clone();
+        let assignment = Assignment { consumer, domain_key, grants };
+        Ok(snapshot::complete(store, self.event, scope, assignment, plan).await)
     }
 
     /// Asks the handler. The items and the answer are not in memory while it works.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use hookonce_protocol::key::DomainKey;
 
-use crate::handler::Reach;
+use crate::handler::Grants;
 
 /// The longest name of a Lambda function, in characters: an ARN with a qualifier.
 const FUNCTION_CHARS_MAX: usize = 170;
@@ -72,8 +72,8 @@ pub struct RemoteHandling {
     pub target: RemoteTarget,
     /// The identity that remembers.
     pub consumer: String,
-    /// What the handler's plan may reach.
-    pub reach: Reach,
+    /// What the handler's plan may use.
+    pub grants: Grants,
     /// The fact, if the route names it. Otherwise the handler does.
     pub fact: Option<DomainKey>,
 }

@@ -21,7 +21,7 @@ use hookonce_protocol::plan::Event;
 use hookonce_providers::{Catalog, Provider};
 use sha2::{Digest as _, Sha256};
 
-use crate::handler::{HandlerError, Handlers, Mandate, Recognised};
+use crate::handler::{Assignment, HandlerError, Handlers, Recognised};
 use crate::remote::{RemoteHandling, RemoteTarget};
 
 pub use document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
@@ -41,7 +41,7 @@ pub enum Assigned<'a> {
     /// A handler in another language.
     Remote(RemoteHandling),
     /// Nobody: the event itself is forwarded.
-    Forward(Mandate),
+    Forward(Assignment),
 }
 
 /// Finds the handler of an event and the name of its fact.
@@ -66,8 +66,9 @@ pub fn assign<'a>(
             match &handling.handler {
                 Some(RouteTarget::Builtin(name)) => {
                     let recognised = handlers.recognise_by(name, event)?;
-                    recognised
-                        .map(|recognised| recognised.for_consumer(&handling.consumer, fact).with_reach(&handling.reach))
+                    recognised.map(|recognised| {
+                        recognised.for_consumer(&handling.consumer, fact).with_grants(&handling.grants)
+                    })
                 }
                 Some(RouteTarget::Remote(target)) => return remote(target, handling, fact),
                 None => return forward(handling, fact, event, provider),
@@ -91,8 +92,8 @@ fn remote<'a>(
     if fact.as_ref().is_some_and(|fact| !fact.is_named()) {
         return Err(HandlerError::permanent(Code::FactMissing.as_str()));
     }
-    let (consumer, reach) = (handling.consumer.clone(), handling.reach.clone());
-    Ok(Assigned::Remote(RemoteHandling { target: target.clone(), consumer, reach, fact }))
+    let (consumer, grants) = (handling.consumer.clone(), handling.grants.clone());
+    Ok(Assigned::Remote(RemoteHandling { target: target.clone(), consumer, grants, fact }))
 }
 
 fn forward<'a>(
@@ -105,8 +106,8 @@ fn forward<'a>(
     if !domain_key.is_named() {
         return Err(HandlerError::permanent(Code::FactMissing.as_str()));
     }
-    let (consumer, reach) = (handling.consumer.clone(), handling.reach.clone());
-    Ok(Assigned::Forward(Mandate { consumer, domain_key, reach }))
+    let (consumer, grants) = (handling.consumer.clone(), handling.grants.clone());
+    Ok(Assigned::Forward(Assignment { consumer, domain_key, grants }))
 }
 
 /// A forwarded event is one fact by itself, at the endpoint that took it. Its key names it where the provider signs the

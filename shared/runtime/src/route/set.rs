@@ -17,7 +17,7 @@ use super::pattern::Pattern;
 use super::route_bits::{ROUTES_MAX, RouteBits, RouteGroup};
 use super::value_index::ValueIndex;
 use crate::fault::DocumentFault;
-use crate::handler::Reach;
+use crate::handler::Grants;
 use crate::remote::RemoteTarget;
 use crate::strict::{self, ShowNames};
 use crate::tables::OWN_TABLES_MAX;
@@ -78,8 +78,8 @@ pub struct Handling {
     pub handler: Option<RouteTarget>,
     /// The identity that remembers.
     pub consumer: String,
-    /// What the plan may reach.
-    pub reach: Reach,
+    /// What the plan may use.
+    pub grants: Grants,
     fact: Option<FactRule>,
 }
 
@@ -237,7 +237,7 @@ impl RouteSet {
     pub fn check_tables(&self, known: &BTreeSet<TableAlias>) -> Result<(), RouteSetError> {
         let mut faults = Faults::default();
         for (index, handling) in self.handlings() {
-            for table in handling.reach.tables.iter().flatten().filter(|table| !known.contains(table)) {
+            for table in handling.grants.tables.iter().flatten().filter(|table| !known.contains(table)) {
                 faults.add(&format!("routes[{index}].tables"), format!("HOOKONCE_TABLES has no table `{table}`"));
             }
         }
@@ -414,11 +414,11 @@ fn action(route: &RouteDocument, place: &str, offered: Offered<'_>, faults: &mut
         let rule = format!("must be there and have 1 to {NAME_BYTES_MAX} of the characters a-z, 0-9, - and _");
         faults.add(&format!("{place}.consumer"), rule);
     }
-    let (reach, fact) = (reach(route, place, faults), fact_rule(route, place, faults));
-    Action::Handle(Handling { handler, consumer, reach, fact })
+    let (grants, fact) = (grants(route, place, faults), fact_rule(route, place, faults));
+    Action::Handle(Handling { handler, consumer, grants, fact })
 }
 
-fn reach(route: &RouteDocument, place: &str, faults: &mut Faults) -> Reach {
+fn grants(route: &RouteDocument, place: &str, faults: &mut Faults) -> Grants {
     if route.handler.is_none() {
         for (field, is_there) in [("tables", route.tables.is_some()), ("destinations", route.destinations.is_some())] {
             if is_there {
@@ -429,7 +429,7 @@ fn reach(route: &RouteDocument, place: &str, faults: &mut Faults) -> Reach {
     let forward = destinations(route.forward.as_deref(), FORWARD_MAX, &format!("{place}.forward"), faults);
     let named = destinations(route.destinations.as_deref(), DESTINATIONS_MAX, &format!("{place}.destinations"), faults);
     let destinations = named.into_iter().chain(forward.clone()).collect();
-    Reach { tables: Some(tables(route, place, faults)), destinations, forward }
+    Grants { tables: Some(tables(route, place, faults)), destinations, forward }
 }
 
 /// A set cannot know which destinations there are: each is a document of its own.

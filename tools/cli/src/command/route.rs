@@ -14,7 +14,7 @@ use hookonce_providers::{Catalog, EventPart, Provider};
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::DeployRoutesError;
 use hookonce_runtime::fault::DocumentFault;
-use hookonce_runtime::handler::{HandlerError, Mandate, Reach};
+use hookonce_runtime::handler::{Assignment, Grants, HandlerError};
 use hookonce_runtime::route::{Assigned, Decision, Fit, Offered, Otherwise, RouteSet, RouteSetError, assign, pack};
 use serde::Serialize;
 use serde_json::json;
@@ -265,20 +265,20 @@ fn event(
 fn explained(set: &RouteSet, event: &Event) -> Explained {
     let handlers = handlers::all();
     let key = |fact: &DomainKey, consumer: &str| fact.item(&event.tenant, consumer, &event.record, 0);
-    let (outcome, handler, domain_key, reach) = match assign(&handlers, Some(set), Catalog::built_in(), event) {
-        Ok(Assigned::Nobody) => (Outcome::Ignored, None, None, Reach::default()),
-        Err(HandlerError { code, .. }) => (Outcome::FailsWith(code), None, None, Reach::default()),
+    let (outcome, handler, domain_key, grants) = match assign(&handlers, Some(set), Catalog::built_in(), event) {
+        Ok(Assigned::Nobody) => (Outcome::Ignored, None, None, Grants::default()),
+        Err(HandlerError { code, .. }) => (Outcome::FailsWith(code), None, None, Grants::default()),
         Ok(Assigned::Builtin(recognised)) => {
             let key = key(&recognised.domain_key, &recognised.consumer);
-            (Outcome::HandledFor(recognised.consumer.into_owned()), None, Some(key), recognised.reach)
+            (Outcome::HandledFor(recognised.consumer.into_owned()), None, Some(key), recognised.grants)
         }
         Ok(Assigned::Remote(handling)) => {
             let key = handling.fact.as_ref().map(|fact| key(fact, &handling.consumer));
-            (Outcome::HandledFor(handling.consumer), Some(handling.target.to_string()), key, handling.reach)
+            (Outcome::HandledFor(handling.consumer), Some(handling.target.to_string()), key, handling.grants)
         }
-        Ok(Assigned::Forward(Mandate { consumer, domain_key, reach })) => {
+        Ok(Assigned::Forward(Assignment { consumer, domain_key, grants })) => {
             let key = key(&domain_key, &consumer);
-            (Outcome::HandledFor(consumer), None, Some(key), reach)
+            (Outcome::HandledFor(consumer), None, Some(key), grants)
         }
     };
     let fits = set.explain(event);
@@ -292,7 +292,7 @@ fn explained(set: &RouteSet, event: &Event) -> Explained {
         route: taken.map(|(name, _)| (*name).to_owned()),
         outcome,
         handler,
-        forward: reach.forward.iter().map(ToString::to_string).collect(),
+        forward: grants.forward.iter().map(ToString::to_string).collect(),
         domain_key,
         routes: fits.into_iter().map(|(name, fit)| explained_route(name, fit, event)).collect(),
     }
