@@ -1,6 +1,8 @@
 //! The actors of a day: providers, the functions as they are invoked, the operator, the TTL.
 
-use std::sync::{Arc, LazyLock};
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use hookonce_protocol::dead_letter;
@@ -13,24 +15,26 @@ use hookonce_protocol::record::{Found, Status, attribute};
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::trail::Operation;
-use hookonce_protocol::worker::Settled;
 use hookonce_protocol::write::Table;
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::deadline::Deadline;
+use hookonce_runtime::destination::{Destinations, Guarded};
+use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::operate::operate as operate_on;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::{Processed, Received, WorkerParts};
-use hookonce_runtime::route::{Offered, RouteSet, Routing};
+use hookonce_runtime::route::Routing;
 use tokio::sync::{Notify, Semaphore};
 
 use super::config::Config;
-use super::handler::{Ledger, ROUTED, ROUTED_REMOTE};
+use super::destination::{Documents, Outside};
+use super::handler::{Ledger, ROUTED, ROUTED_REMOTE, UNROUTED};
 use super::ports::{Ports, sleep};
-use super::provider::{Behaviour, Delivery, PROVIDERS, Receiver, SentEvent};
+use super::provider::{Behaviour, Delivery, PROVIDERS, ProviderRequest, Receiver, SentEvent};
 use super::remote;
 use super::sqs::{QueuePair, Receipt};
 use super::world::{Inner, World};
@@ -45,19 +49,22 @@ const RELAY_TIMEOUT: Millis = Millis::seconds(50);
 /// How long one of its calls takes at most.
 const RELAY_CALL_MAX: Millis = Millis::seconds(3);
 
+/// How long a dispatcher that sleeps may go on: what it does after that, another one does.
+const DISPATCHER_LIFE_MAX: Millis = Millis::minutes(59);
+
 /// The longest message of the queue, in bytes.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// A provider with one delivery: attempts, copies, retries, until it gets a 2xx or the window is over.
-pub async fn provide(world: World, receivers: Arc<Vec<Receiver>>, number: usize, delivery: Arc<Delivery>) {
+pub async fn provide(world: World, receivers: Arc<Vec<Receiver>>, delivery: Delivery) {
     sleep(delivery.at).await;
     let (behaviour, window) = (PROVIDERS[delivery.provider].behaviour, world.lock().config.timing.provider_window.0);
     let (mut events, mut pause) = (delivery.events.clone(), 10_000);
     for round in 0_u32.. {
         let changes = behaviour == Behaviour::Retries && world.lock().rng.chance(500);
         let request = delivery.request(&events, delivery.rendering + u32::from(changes) * round);
-        let copies = (0..delivery.copies).map(|_| attempt(&world, &receivers, number, &delivery, &request));
-        let heard = futures_join(copies.collect()).await;
+        let copies = (0..delivery.copies).map(|_| attempt(&world, &receivers, &delivery, &request));
+        let heard = any_heard(copies.collect()).await;
         let retries = behaviour != Behaviour::GivesUp || world.lock().rng.chance(2_000);
         let late = world.elapsed() + pause > delivery.at + window;
         if heard || !retries || late {
@@ -77,39 +84,26 @@ fn regrouped(world: &World, events: &[SentEvent]) -> Vec<SentEvent> {
     events.iter().cycle().skip(first).take(events.len()).cloned().collect()
 }
 
-/// Runs a few futures at once.
-async fn futures_join<F: Future<Output = bool>>(futures: Vec<F>) -> bool {
-    let mut futures: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
-    std::future::poll_fn(|context| {
-        for (future, output) in &mut futures {
-            if output.is_none()
-                && let std::task::Poll::Ready(ready) = future.as_mut().poll(context)
-            {
-                *output = Some(ready);
-            }
-        }
-        if futures.iter().all(|(_, output)| output.is_some()) {
-            std::task::Poll::Ready(())
-        } else {
-            std::task::Poll::Pending
-        }
+/// Makes a few attempts at once, until all have ended. Returns whether the provider got a 2xx for any.
+async fn any_heard<F: Future<Output = bool>>(attempts: Vec<F>) -> bool {
+    let mut attempts: Vec<_> = attempts.into_iter().map(Box::pin).collect();
+    let mut heard = false;
+    poll_fn(|context| {
+        attempts.retain_mut(|attempt| {
+            let ended = attempt.as_mut().poll(context);
+            heard |= ended == Poll::Ready(true);
+            ended.is_pending()
+        });
+        if attempts.is_empty() { Poll::Ready(heard) } else { Poll::Pending }
     })
-    .await;
-    futures.iter().any(|(_, output)| *output == Some(true))
+    .await
 }
 
 /// One request. Returns whether the provider got a 2xx.
-async fn attempt(
-    world: &World,
-    receivers: &[Receiver],
-    number: usize,
-    delivery: &Delivery,
-    request: &super::provider::ProviderRequest,
-) -> bool {
+async fn attempt(world: &World, receivers: &[Receiver], delivery: &Delivery, request: &ProviderRequest) -> bool {
     let sent_at = EpochMs(world.now()).as_seconds();
     let (there, back, timeout) = {
         let mut inner = world.lock();
-        inner.history.observations[number].attempts += 1;
         let chance = if inner.calm || inner.config.steady { 0 } else { 100 };
         let back = if inner.rng.chance(chance) { i64::MAX } else { inner.latency() };
         (inner.latency(), back, inner.config.timing.webhook_timeout)
@@ -122,19 +116,14 @@ async fn attempt(
     let endpoint = receiver.endpoint(elapsed);
     let now = ports.moment().now.as_seconds();
     let Ok(verified) = receiver.receive(request, elapsed, sent_at, now) else { return false };
-    let parts = IngressParts {
-        store: ports.clone(),
-        queue: ports.clone(),
-        ambient: ports.clone(),
-        timing,
-        message_bytes_max: MESSAGE_BYTES_MAX,
-    };
+    let (store, queue, ambient) = (ports.clone(), ports.clone(), ports.clone());
+    let parts = IngressParts { store, queue, ambient, timing, message_bytes_max: MESSAGE_BYTES_MAX };
     let ingest = parts.ingest(endpoint, &verified, Deadline::of(&timing));
     let ingested = ports.live(timeout, ingest).await;
     let Some(Ok(ingested)) = ingested else { return false };
     match ingested.driven.output {
         IngressAnswer::Accepted(_) | IngressAnswer::Duplicate(_) => {
-            world.lock().history.observations[number].acknowledged += 1;
+            world.lock().acknowledged.extend(delivery.facts());
         }
         IngressAnswer::RetryPlease => return false,
     }
@@ -145,9 +134,10 @@ async fn attempt(
     there + back < timing.provider_timeout.0
 }
 
-/// The event source of a lane: passes batches to the worker function, several at once, and deletes settled messages.
+/// The event source of a lane: passes batches to its function, several at once, and deletes settled messages.
 pub async fn event_source(world: World, lane: Lane) {
     let room = Arc::new(Semaphore::new(world.lock().config.workers));
+    let idle: Arc<Mutex<Vec<Dispatching>>> = Arc::default();
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         let batch = loop {
@@ -157,9 +147,12 @@ pub async fn event_source(world: World, lane: Lane) {
             }
             wait(&world.wakeups(lane).sent, &world, next).await;
         };
-        let world = world.clone();
+        let (world, idle) = (world.clone(), Arc::clone(&idle));
         tokio::spawn(async move {
-            work(&world, lane, batch).await;
+            match lane {
+                Lane::Events | Lane::SlowEvents => work(&world, lane, &batch).await,
+                Lane::Effects => dispatch(&world, &idle, &batch).await,
+            }
             drop(permit);
         });
         sleep(1).await;
@@ -170,14 +163,14 @@ pub async fn event_source(world: World, lane: Lane) {
 const LOOK_EVERY_MAX: i64 = 600_000;
 
 /// Waits until a message can be received: until one comes, or one that is hidden comes back.
-pub(super) async fn wait(come: &Notify, world: &World, next: Option<i64>) {
+async fn wait(come: &Notify, world: &World, next: Option<i64>) {
     let pause = next.map_or(LOOK_EVERY_MAX, |next| (next - world.now()).clamp(1, LOOK_EVERY_MAX));
     let pause = Duration::from_millis(u64::try_from(pause).unwrap_or(1));
     // A timeout is as good as a message: either way, the queue is checked again.
     let _ = tokio::time::timeout(pause, come.notified()).await;
 }
 
-pub(super) fn take(world: &World, lane: Lane, dead: bool) -> (Vec<Receipt>, Option<i64>) {
+fn take(world: &World, lane: Lane, dead: bool) -> (Vec<Receipt>, Option<i64>) {
     let now = world.now();
     let mut guard = world.lock();
     let inner = &mut *guard;
@@ -219,15 +212,9 @@ pub(super) fn worker_parts(ports: &Ports) -> WorkerParts<Ports, Ports, Ports> {
 
 /// What decides where events go now: the handlers, a set that lets them have effects, or one that ignores everything.
 pub(super) fn routing(world: &World) -> Routing {
-    static NOTHING: LazyLock<Arc<RouteSet>> = LazyLock::new(|| {
-        let nothing = r#"{"version": 1, "otherwise": "ignore", "routes": []}"#;
-        Arc::new(
-            RouteSet::parse(nothing, Offered { handlers: &[], urls: false }).expect("a set without routes is a set"),
-        )
-    });
     let Config { unrouted, effects, remote_busy, .. } = world.lock().config;
     if unrouted.is_some_and(|(from, until)| (from..until).contains(&world.elapsed())) {
-        Routing::Set(Arc::clone(&NOTHING))
+        Routing::Set(Arc::clone(&UNROUTED))
     } else if effects {
         Routing::Set(Arc::clone(if remote_busy.is_some() { &ROUTED_REMOTE } else { &ROUTED }))
     } else {
@@ -235,32 +222,66 @@ pub(super) fn routing(world: &World) -> Routing {
     }
 }
 
-async fn work(world: &World, lane: Lane, batch: Vec<Receipt>) {
-    let ports = Ports::new(world, Role::Worker);
-    let parts = worker_parts(&ports);
+/// A batch as a process reads it.
+fn received(ports: &Ports, batch: &[Receipt]) -> Vec<Received> {
     let received = |receipt: &Receipt| Received {
         body: ports.read_text(&receipt.body),
         receipt_handle: receipt.handle.to_string(),
         receives: i64::from(receipt.receives),
     };
-    let messages: Vec<_> = batch.iter().map(received).collect();
+    batch.iter().map(received).collect()
+}
+
+/// Deletes the messages that a process has settled. `None` if it is dead.
+fn conclude(world: &World, lane: Lane, batch: &[Receipt], processed: Option<Vec<Processed>>) {
+    let mut inner = world.lock();
+    for (receipt, processed) in batch.iter().zip(processed.into_iter().flatten()) {
+        if processed.is_acknowledged() && !inner.strikes(|config| config.queue_trouble) {
+            inner.lane(lane).queue.delete(receipt.handle);
+        }
+    }
+}
+
+/// A new worker with one batch.
+async fn work(world: &World, lane: Lane, batch: &[Receipt]) {
+    let ports = Ports::new(world, Role::Worker);
+    let parts = worker_parts(&ports);
+    let messages = received(&ports, batch);
     // In a statement of its own: the lock is held to the statement's end, and `routing` takes it, too.
     let longest = world.lock().config.timing.worker_timeout;
     let routing = routing(world);
-    let Some(processed) = ports.live(longest, parts.process(&messages, &routing, EpochMs(i64::MAX), &|_| ())).await
-    else {
-        return;
+    let processed = ports.live(longest, parts.process(&messages, &routing, EpochMs(i64::MAX), &|_| ())).await;
+    conclude(world, lane, batch, processed);
+}
+
+/// A dispatcher, with the documents that it knows and its circuit breakers.
+type Dispatching = DispatcherParts<Ports, Ports, Ports, Documents>;
+
+pub(super) fn dispatcher_parts(ports: &Ports) -> Dispatching {
+    let (store, queue, ambient) = (ports.clone(), ports.clone(), ports.clone());
+    let destinations = Destinations::new(Documents(ports.clone()));
+    let caller = Arc::new(Guarded::new(Outside(ports.clone())));
+    DispatcherParts { store, queue, ambient, destinations, caller, timing: ports.timing() }
+}
+
+/// A dispatcher with one batch: an idle one, or a new one. It may serve another batch later.
+async fn dispatch(world: &World, idle: &Mutex<Vec<Dispatching>>, batch: &[Receipt]) {
+    let warm = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let parts = warm.unwrap_or_else(|| dispatcher_parts(&Ports::new(world, Role::Dispatcher)));
+    let ports = &parts.store;
+    let messages = received(ports, batch);
+    let longest = if ports.sleeps() { DISPATCHER_LIFE_MAX } else { parts.timing.dispatcher_timeout };
+    let deadline = ports.moment().now.plus(longest);
+    let processed = ports.live(longest, parts.dispatch(&messages, deadline, &|_| ())).await;
+    let survived = processed.is_some();
+    conclude(world, Lane::Effects, batch, processed);
+    // While two releases run, each process serves one batch.
+    let stays = {
+        let mut inner = world.lock();
+        inner.config.rollout.is_none() && inner.rng.chance(7_000)
     };
-    let acknowledged = |processed: &Processed| match processed {
-        Processed::Settled(driven) => matches!(driven.output, Settled::Ack(_)),
-        Processed::Panicked | Processed::OutOfTime => false,
-    };
-    let mut inner = world.lock();
-    for (receipt, processed) in batch.iter().zip(&processed) {
-        let trouble = if inner.calm { 0 } else { inner.config.queue_trouble };
-        if acknowledged(processed) && !inner.rng.chance(trouble) {
-            inner.lane(lane).queue.delete(receipt.handle);
-        }
+    if survived && stays {
+        idle.lock().unwrap_or_else(PoisonError::into_inner).push(parts);
     }
 }
 
@@ -406,13 +427,7 @@ async fn operator_action(ports: &Ports, key: &RecordKey) -> Option<()> {
         4 if settled => (Operation::Redact, false),
         _ => (Operation::Retry, false),
     };
-    let order = Order {
-        operation,
-        accept_duplicate,
-        accept_other_body: true,
-        by: "operator".to_owned(),
-        reason: ports.claim_id().0,
-    };
+    let order = order(ports, operation, accept_duplicate, "operator");
     operate_on(ports, &record, &order, &timing, ports).await;
     // A double click.
     let twice = ports.world.lock().rng.chance(2_000);
@@ -420,6 +435,11 @@ async fn operator_action(ports: &Ports, key: &RecordKey) -> Option<()> {
         operate_on(ports, &record, &order, &timing, ports).await;
     }
     Some(())
+}
+
+/// What an operator orders. The reason is a new one each time.
+pub(super) fn order(ports: &Ports, operation: Operation, accept_duplicate: bool, by: &str) -> Order {
+    Order { operation, accept_duplicate, accept_other_body: true, by: by.to_owned(), reason: ports.claim_id().0 }
 }
 
 /// The TTL: removes expired items, some time after they expired.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_protocol::invariant::{FactViolation, fact_violation};
-use hookonce_protocol::item::Value;
+use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::{AppliedFact, RecordKind};
 use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::write::Table;
@@ -11,7 +11,7 @@ use hookonce_protocol::write::Table;
 use super::callee::Callees;
 use super::handler::{COUNT, EFFECT, OWN_KEY, OWN_TABLE, TOTAL, effects_planned, is_shared};
 use super::invariants::{Violation, facts_of};
-use super::world::{Inner, NEXT_VERSION, readable, version_of};
+use super::world::{Inner, readable};
 use crate::model::rule::Rule;
 
 /// What the checker counted, in Jepsen's terms, by fact.
@@ -60,19 +60,15 @@ impl Verdict {
 pub fn check(inner: &Inner) -> (Verdict, BTreeSet<Violation>) {
     let mut state = FinalState::read(inner);
     let mut verdict = state.effect_counts;
-    let genuine = inner.history.observations.iter().filter(|observed| observed.genuine);
-    let known: BTreeSet<&String> = genuine.clone().flat_map(|observed| &observed.facts).collect();
-    let acknowledged: BTreeSet<&String> =
-        genuine.filter(|observed| observed.acknowledged > 0).flat_map(|observed| &observed.facts).collect();
-    for fact in &known {
+    for fact in &inner.facts {
         let effects = state.effects(fact);
-        let granted = inner.invariants.granted.get(*fact).copied().unwrap_or(0);
-        let kept = state.kept.contains(*fact);
+        let granted = inner.invariants.granted.get(fact).copied().unwrap_or(0);
+        let kept = state.kept.contains(fact);
         verdict.facts += 1;
         verdict.dead += usize::from(kept && effects == 0);
-        let excused = kept || state.ignored.contains(*fact) || inner.invariants.given_up.contains(*fact);
-        let sent = acknowledged.contains(fact);
-        match fact_violation(&effects, &(i64::from(sent && !excused)..=1 + granted)) {
+        let excused = kept || state.ignored.contains(fact) || inner.invariants.given_up.contains(fact);
+        let acknowledged = inner.acknowledged.contains(fact);
+        match fact_violation(&effects, &(i64::from(acknowledged && !excused)..=1 + granted)) {
             Some(FactViolation::Lost) => {
                 verdict.lost += 1;
                 state.broken(Rule::Lost, fact);
@@ -83,11 +79,11 @@ pub fn check(inner: &Inner) -> (Verdict, BTreeSet<Violation>) {
             }
             None => {}
         }
-        verdict.ok += usize::from(sent && effects > 0);
-        verdict.recovered += usize::from(!sent && effects > 0);
+        verdict.ok += usize::from(acknowledged && effects > 0);
+        verdict.recovered += usize::from(!acknowledged && effects > 0);
     }
     for (fact, effects) in state.effects.clone() {
-        if !known.contains(&fact) && fact_violation(&effects, &(0..=0)).is_some() {
+        if !inner.facts.contains(&fact) && fact_violation(&effects, &(0..=0)).is_some() {
             verdict.unexpected += 1;
             state.broken(Rule::NoRecord, &fact);
         }
@@ -117,14 +113,13 @@ struct FinalState {
 impl FinalState {
     fn read(inner: &Inner) -> Self {
         let domain = inner.tables.items(Table::Domain);
-        let count = |item: &hookonce_protocol::item::Item| item.get(COUNT).and_then(Value::as_i64);
-        let known = |observed: &super::history::Observation| observed.facts.clone();
-        let ignored = inner.history.observations.iter().flat_map(known).filter(|fact| fact.starts_with("ignored"));
+        let count = |item: &Item| item.get(COUNT).and_then(Value::as_i64);
+        let ignored = inner.facts.iter().filter(|fact| fact.starts_with("ignored"));
         let mut state = Self {
             effects: BTreeMap::new(),
             totals: BTreeMap::new(),
             kept: BTreeSet::new(),
-            ignored: ignored.collect(),
+            ignored: ignored.cloned().collect(),
             planned: BTreeMap::new(),
             effect_counts: Verdict::default(),
             violations: inner.invariants.violations.clone(),
@@ -143,8 +138,7 @@ impl FinalState {
         let applied = domain.values().filter_map(AppliedFact::of);
         let owners: BTreeSet<_> = applied.map(|applied| (applied.record, applied.generation)).collect();
         for (key, item) in inner.tables.items(Table::Inbox) {
-            let next = version_of(item) == Some(NEXT_VERSION);
-            match if next { Record::decode(&readable(item)) } else { Record::decode(item) } {
+            match Record::decode(&readable(item)) {
                 Ok(record) if record.effect.is_some() => state.check_effect(&record, &inner.callees),
                 Ok(record) => state.check_record(&record, &owners, inner.config.unrouted.is_some()),
                 Err(_) => state.broken(Rule::NoRecord, key),

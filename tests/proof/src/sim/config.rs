@@ -6,7 +6,7 @@ use hookonce_protocol::timing::Timing;
 
 use super::callee::CalleeRates;
 use super::destination::{Conditions, DESTINATIONS, Edit, Edited};
-use super::fault::{Outage, Rates, Side};
+use super::fault::{Outage, Rates, Side, SimFault};
 use super::rng::Rng;
 
 /// The length of a day, in milliseconds.
@@ -168,11 +168,10 @@ impl Config {
             deliveries: 50 + rng.below(if many { 451 } else { 41 }),
             rates: draw_rates(rng),
             outages: draw_outages(rng),
-            receives_max: Some(u32::try_from(rng.pick(&[1, 2, 4, 8, 20, 100])).unwrap_or(100)),
+            receives_max: Some(rng.pick(&[1, 2, 4, 8, 20, 100])),
             batch_max: rng.pick(&[1, 3, 10]),
             workers: rng.pick(&[1, 2, 5]),
             index_lag_max: rng.pick(&[0, 2_000, 120_000]),
-            lingers: 0,
             clock_off_max: if rng.chance(5_000) { timing.clock_skew_max.0 / 2 } else { 0 },
             rollout: rng.chance(2_500).then(|| (from, from + rng.between(MINUTE, HOUR))),
             unrouted: rng.chance(1_500).then(|| (from, from + rng.between(MINUTE, 2 * HOUR))),
@@ -184,14 +183,8 @@ impl Config {
             callee_rates: draw_callee_rates(rng),
             freezes: rng.pick(&[0, 0, 0, 500]),
             operator_every: rng.chance(6_000).then(|| rng.between(10 * MINUTE, 2 * HOUR)),
-            operators: 1,
-            interference: 0,
             sweep_every: rng.between(MINUTE, HOUR),
-            swept: 10_000,
-            relay_down: None,
-            dead_letters_kept: None,
             redriven: rng.chance(5_000),
-            stalls: 0,
             slow: 30,
             span: DAY - MINUTE,
             queue_trouble: rng.pick(&[0, 100, 500]),
@@ -199,6 +192,7 @@ impl Config {
             handler_fails: rng.pick(&[0, 200, 1_500]),
             steady: false,
             length: DAY,
+            ..Self::calm()
         };
         if rng.chance(1_500) {
             day.crowd(rng);
@@ -220,7 +214,7 @@ impl Config {
         self.slow = rng.pick(&[300, 2_000]);
         self.handler_fails = rng.pick(&[1_500, 4_000]);
         self.timing.attempts_max = rng.pick(&[1, 1, 2, self.timing.attempts_max]);
-        self.receives_max = Some(u32::try_from(rng.pick(&[1, 2, 4])).unwrap_or(4));
+        self.receives_max = Some(rng.pick(&[1, 2, 4]));
         for outage in &mut self.outages {
             outage.from %= self.span;
             outage.until = outage.from + rng.between(1_000, 20 * MINUTE);
@@ -280,16 +274,17 @@ impl Config {
 }
 
 fn draw_rates(rng: &mut Rng) -> Rates {
-    let mut rate = |most: i64| u32::try_from(if rng.chance(6_000) { rng.between(0, most) } else { 0 }).unwrap_or(0);
-    Rates {
-        refused: rate(400),
-        reply_lost: rate(400),
-        late: rate(300),
-        crash: rate(500),
-        conflict: rate(400),
-        repeated: rate(400),
-        invalid: rate(100),
-    }
+    let rate = |most: i64| u32::try_from(if rng.chance(6_000) { rng.between(0, most) } else { 0 }).unwrap_or(0);
+    let [refused, reply_lost, late, crash, conflict, repeated, invalid] = [400, 400, 300, 500, 400, 400, 100].map(rate);
+    [
+        (refused, &[SimFault::Refused]),
+        (reply_lost, &[SimFault::ReplyLost]),
+        (late, &[SimFault::Late]),
+        (repeated, &[SimFault::Repeated]),
+        (invalid, &[SimFault::Invalid]),
+        (crash, &[SimFault::CrashBefore, SimFault::CrashAfter, SimFault::CrashDuring]),
+        (conflict, &[SimFault::Conflict]),
+    ]
 }
 
 fn draw_outages(rng: &mut Rng) -> Vec<Outage> {

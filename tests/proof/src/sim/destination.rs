@@ -9,10 +9,9 @@ use hookonce_runtime::destination::{
 };
 use serde_json::json;
 
-use super::answers::Answers;
-use super::callee::Answered;
+use super::callee::{Answered, CalleeRates};
 use super::config::Config;
-use super::fault::Side;
+use super::fault::{Answers, Side};
 use super::ports::Ports;
 use super::rng::Rng;
 use super::world::Inner;
@@ -145,14 +144,13 @@ impl Caller for Outside {
             let Call::Deliver(carried) = call.clone() else { return Called::NotDone { retry_after: None } };
             let sent = carried.clone();
             let effect = move |inner: &mut Inner, now: i64| {
-                let callee_rates =
-                    if inner.calm { super::callee::CalleeRates::default() } else { inner.config.callee_rates };
+                let callee_rates = if inner.calm { CalleeRates::default() } else { inner.config.callee_rates };
                 let Inner { callees, rng, .. } = inner;
                 Some(callees.receive(&sent, &terms, callee_rates, now, rng))
             };
             // Without a connection there is no call. Once it was sent, silence says nothing.
             let lost = Answered { called: Called::Unclear { retry_after: None }, number: 0 };
-            let answers = Answers { lost: Some(Some(lost)), ..Answers::only(None) };
+            let answers = Answers { lost: Some(lost), ..Answers::only(None) };
             let edge = ports.edge("call destination", true, Side::Callee);
             let mut answered = ports.call(edge, answers, effect.clone()).await;
             if answered == Some(lost) && ports.repeats_calls() {

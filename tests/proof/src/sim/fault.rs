@@ -1,4 +1,4 @@
-//! Which calls of a day meet which fault.
+//! Which calls of a day meet which fault, and what is then said to their callers.
 
 use std::fmt;
 
@@ -131,23 +131,27 @@ pub struct Outage {
     pub until: i64,
 }
 
-/// How often each fault strikes a call, in ten thousand.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Rates {
-    /// [`SimFault::Refused`].
-    pub refused: u32,
-    /// [`SimFault::ReplyLost`].
-    pub reply_lost: u32,
-    /// [`SimFault::Repeated`].
-    pub repeated: u32,
-    /// [`SimFault::Invalid`].
-    pub invalid: u32,
-    /// [`SimFault::Late`].
-    pub late: u32,
-    /// The three crashes together.
-    pub crash: u32,
-    /// [`SimFault::Conflict`].
-    pub conflict: u32,
+/// How often faults strike a call, in ten thousand. Faults that stand together share their rate.
+pub type Rates = [(u32, &'static [SimFault]); 7];
+
+/// What is said about a call that is not carried out, or about which nothing is heard.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answers<T> {
+    /// The other side does not answer.
+    pub(super) refused: T,
+    /// The call was sent, and no answer comes in time.
+    pub(super) lost: T,
+    /// A transaction is in the way.
+    pub(super) conflict: T,
+    /// The other side can never carry it out.
+    pub(super) invalid: T,
+}
+
+impl<T: Clone> Answers<T> {
+    /// The same, whatever the reason.
+    pub(super) fn only(answer: T) -> Self {
+        Self { refused: answer.clone(), lost: answer.clone(), conflict: answer.clone(), invalid: answer }
+    }
 }
 
 /// Decides the fault of each call.
@@ -157,14 +161,6 @@ pub enum FaultPlan {
     Random(Rates),
     /// As written: the calls with these numbers, counted from 0 over the whole day.
     Script(Vec<(usize, SimFault)>),
-}
-
-impl Rates {
-    /// Whether any fault strikes at all.
-    fn strike(&self) -> bool {
-        let Self { refused, reply_lost, repeated, invalid, late, crash, conflict } = *self;
-        [refused, reply_lost, repeated, invalid, late, crash, conflict] != [0; 7]
-    }
 }
 
 impl FaultPlan {
@@ -177,27 +173,18 @@ impl FaultPlan {
             Self::Random(rates) => rates,
         };
         let seldom = matches!(edge.purpose, CallPurpose::Write(purpose) if SELDOM.contains(&purpose));
-        if seldom && rates.strike() && rng.chance(5_000) {
+        if seldom && rates.iter().any(|(rate, _)| *rate > 0) && rng.chance(5_000) {
             return Some(rng.pick(&GRID));
         }
-        let crash = rates.crash / 3;
         let mut roll = u32::try_from(rng.below(10_000)).unwrap_or(0);
-        let bands = [
-            (rates.refused, SimFault::Refused),
-            (rates.reply_lost, SimFault::ReplyLost),
-            (rates.late, SimFault::Late),
-            (rates.repeated, SimFault::Repeated),
-            (rates.invalid, SimFault::Invalid),
-            (crash, SimFault::CrashBefore),
-            (crash, SimFault::CrashAfter),
-            (crash, SimFault::CrashDuring),
-            (rates.conflict, SimFault::Conflict),
-        ];
-        for (width, fault) in bands {
-            if roll < width {
-                return Some(fault);
+        for (rate, faults) in rates {
+            for fault in *faults {
+                let width = rate / u32::try_from(faults.len()).unwrap_or(1);
+                if roll < width {
+                    return Some(*fault);
+                }
+                roll -= width;
             }
-            roll -= width;
         }
         None
     }

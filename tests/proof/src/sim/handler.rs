@@ -1,6 +1,5 @@
 //! The business rule of a day: a count for each fact, unprotected, so that every application shows.
 
-use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use hookonce_protocol::effect::Effect;
@@ -35,6 +34,9 @@ pub const OWN_KEY: &str = "fact";
 /// The kind of the items that several facts count in.
 pub const TOTAL: &str = "total";
 
+/// A set that ignores every event.
+pub(super) static UNROUTED: LazyLock<Arc<RouteSet>> = LazyLock::new(|| set(&[]));
+
 /// The set of a day with effects. Events of one provider are forwarded, besides.
 pub(super) static ROUTED: LazyLock<Arc<RouteSet>> = LazyLock::new(|| routed(false));
 
@@ -54,11 +56,14 @@ fn routed(remote: bool) -> Arc<RouteSet> {
         }
         route
     };
-    let routes = [
+    set(&[
         route("forwarded", &[FORWARDED], &here, &["crm"]),
         route("remote", &REMOTE_ENDPOINTS, &there, &[]),
         route("the rest", &["*"], &here, &[]),
-    ];
+    ])
+}
+
+fn set(routes: &[Value]) -> Arc<RouteSet> {
     let set = json!({"version": 1, "otherwise": "ignore", "routes": routes}).to_string();
     Arc::new(RouteSet::parse(&set, Offered { handlers: &[LEDGER], urls: false }).expect("the set of a day is valid"))
 }
@@ -103,13 +108,8 @@ fn own_item(fact: &str) -> Option<ItemRef> {
 }
 
 /// Applies facts, and fails as the day's configuration says.
+#[derive(Debug)]
 pub struct Ledger(pub World);
-
-impl fmt::Debug for Ledger {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Ledger")
-    }
-}
 
 impl Ledger {
     fn saw(&self, what: &str) {
@@ -121,8 +121,7 @@ impl Ledger {
         let mut inner = self.0.lock();
         *inner.attempts.entry(fact.to_owned()).or_default() += 1;
         let first = inner.attempts.get(fact) == Some(&1);
-        let chance = if inner.calm { 0 } else { inner.config.handler_fails };
-        let fails = inner.rng.chance(chance);
+        let fails = inner.strikes(|config| config.handler_fails);
         drop(inner);
         match fact.split('-').next() {
             Some("poison") => Some(HandlerError::permanent("POISON")),

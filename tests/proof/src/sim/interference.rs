@@ -9,24 +9,43 @@ use std::pin::Pin;
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::message::Message;
-use hookonce_protocol::operator::Order;
 use hookonce_protocol::record::{Found, Record, Status, attribute};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::trail::Operation;
 use hookonce_protocol::write::{Table, Write};
-use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::operate::operate;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::Received;
 
-use super::actors::{relay_parts, routing, worker_parts};
-use super::effects::dispatch_one;
+use super::actors::{dispatcher_parts, order, relay_parts, routing, worker_parts};
 use super::ports::Ports;
 use super::world::World;
 use crate::label::Role;
 
 /// How often a dead letter may come back before its record dies.
 const DEAD_LETTERS_MAX: usize = 4;
+
+/// What happens to a record meanwhile.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Work,
+    Die,
+    Act(Operation),
+    Expire,
+}
+
+/// What may happen, in this order.
+const CHOICES: [&[Step]; 9] = [
+    &[Step::Work],
+    &[Step::Die],
+    &[Step::Die, Step::Act(Operation::Discard)],
+    &[Step::Die, Step::Act(Operation::Retry)],
+    &[Step::Work, Step::Act(Operation::Force)],
+    &[Step::Act(Operation::Retry), Step::Work],
+    &[Step::Work, Step::Act(Operation::Redact)],
+    &[Step::Work, Step::Act(Operation::Retry)],
+    &[Step::Expire],
+];
 
 /// Sometimes does something to the record that a write is about to change.
 ///
@@ -35,53 +54,34 @@ pub fn interfere<'a>(world: &'a World, about_to: &'a Write) -> Pin<Box<dyn Futur
     Box::pin(async move {
         let Some(chosen) = chosen(world, about_to) else { return };
         let Some(key) = RecordKey::parse(about_to.key.as_str()) else { return };
-        match chosen {
-            0 => work(world, &key).await,
-            1 => die(world, &key).await,
-            2 => {
-                die(world, &key).await;
-                act(world, &key, Operation::Discard).await;
+        for step in chosen {
+            match *step {
+                Step::Work => work(world, &key).await,
+                Step::Die => die(world, &key).await,
+                Step::Act(operation) => act(world, &key, operation).await,
+                Step::Expire => expire(world, &key),
             }
-            3 => {
-                die(world, &key).await;
-                act(world, &key, Operation::Retry).await;
-            }
-            4 => {
-                work(world, &key).await;
-                act(world, &key, Operation::Force).await;
-            }
-            5 => {
-                act(world, &key, Operation::Retry).await;
-                work(world, &key).await;
-            }
-            6 => {
-                work(world, &key).await;
-                act(world, &key, Operation::Redact).await;
-            }
-            7 => {
-                work(world, &key).await;
-                act(world, &key, Operation::Retry).await;
-            }
-            _ => expire(world, &key),
         }
     })
 }
 
-fn chosen(world: &World, about_to: &Write) -> Option<usize> {
+fn chosen(world: &World, about_to: &Write) -> Option<&'static [Step]> {
     let mut inner = world.lock();
     let chance = if inner.calm || about_to.table == Table::Domain { 0 } else { inner.config.interference };
-    (chance > 0 && inner.rng.chance(chance)).then(|| inner.rng.below(9))
+    (chance > 0 && inner.rng.chance(chance)).then(|| inner.rng.pick(&CHOICES))
 }
 
 /// Another worker with a hint of the same record, or another dispatcher.
 async fn work(world: &World, key: &RecordKey) {
     let body = Message::Ref { pk: key.clone() }.encode();
+    let hint = [Received { body, receipt_handle: String::new(), receives: 1 }];
     if key.kind() == RecordKind::Effect {
-        return dispatch_one(&Ports::undisturbed(world, Role::Dispatcher), body).await;
+        let ports = Ports::undisturbed(world, Role::Dispatcher);
+        dispatcher_parts(&ports).dispatch(&hint, EpochMs(i64::MAX), &|_| ()).await;
+    } else {
+        let ports = Ports::undisturbed(world, Role::Worker);
+        worker_parts(&ports).process(&hint, &routing(world), EpochMs(i64::MAX), &|_| ()).await;
     }
-    let ports = Ports::undisturbed(world, Role::Worker);
-    let hint = Received { body, receipt_handle: String::new(), receives: 1 };
-    worker_parts(&ports).process(&[hint], &routing(world), EpochMs(i64::MAX), &|_| ()).await;
 }
 
 /// A hint of the record that ended in the dead-letter queue, again and again.
@@ -110,13 +110,7 @@ async fn act(world: &World, key: &RecordKey, operation: Operation) {
     let timing = world.lock().config.timing;
     let accepts = record.effect.is_none() || world.lock().rng.chance(5_000);
     let accept_duplicate = operation == Operation::Retry && accepts;
-    let order = Order {
-        operation,
-        accept_duplicate,
-        accept_other_body: true,
-        by: "another".to_owned(),
-        reason: ports.claim_id().0,
-    };
+    let order = order(&ports, operation, accept_duplicate, "another");
     operate(&ports, &record, &order, &timing, &ports).await;
 }
 

@@ -12,7 +12,7 @@ use hookonce_runtime::body;
 
 use super::provider::facts_in;
 use super::tables::Changed;
-use super::world::{NEXT_VERSION, readable, version_of};
+use super::world::readable;
 use crate::label::Role;
 use crate::model::edge::Edge;
 use crate::model::rule::{Rule, resends_max};
@@ -178,13 +178,7 @@ impl InvariantChecker {
     }
 
     fn view(&self, item: Option<&Item>) -> Option<ItemView> {
-        let item = item?;
-        let next = version_of(item) == Some(NEXT_VERSION);
-        Some(if next {
-            ItemView::of(&readable(item), &self.timing, &[])
-        } else {
-            ItemView::of(item, &self.timing, &[])
-        })
+        item.map(|item| ItemView::of(&readable(item), &self.timing, &[]))
     }
 }
 

@@ -8,22 +8,18 @@
 //! | [`config`], [`rng`], [`provider`] | the configuration of the day, its randomness, and who delivers what |
 //! | [`tables`], [`sqs`] | the store and the queue in memory |
 //! | [`world`], [`mod@ports`], [`fault`] | what all processes share, the ports of one, how its calls go |
-//! | [`destination`], [`callee`], [`effects`] | where effects go, what the third parties there do, the dispatcher |
+//! | [`destination`], [`callee`] | where effects go, and what the third parties there do |
 //! | [`actors`], [`handler`], `remote` | providers, functions, the operator, the TTL; the business rule, here and there |
-//! | `answers` | what a caller is told whose call is not carried out |
 //! | [`interference`] | other processes that act in between |
-//! | [`invariants`], [`history`], [`checker`] | what is checked during the day, and at its end |
+//! | [`invariants`], [`checker`] | what is checked during the day, and at its end |
 
 pub mod actors;
-mod answers;
 pub mod callee;
 pub mod checker;
 pub mod config;
 pub mod destination;
-pub mod effects;
 pub mod fault;
 pub mod handler;
-pub mod history;
 pub mod interference;
 pub mod invariants;
 pub mod ports;
@@ -43,7 +39,6 @@ use tokio::runtime::Builder;
 use self::checker::{Verdict, check};
 use self::config::Config;
 use self::fault::{CallEdge, FaultPlan};
-use self::history::Observation;
 use self::invariants::Violation;
 use self::provider::{Delivery, Receiver};
 use self::rng::Rng;
@@ -96,24 +91,18 @@ async fn live(config: Config, deliveries: Vec<Delivery>, seed: u64, faults: Faul
     let count = deliveries.len();
     let world = World::new(config, seed, faults, mutation);
     let receivers = Arc::new(Receiver::all(&world.lock().config));
-    let observed = |delivery: &Delivery| Observation {
-        facts: delivery.events.iter().map(|event| event.fact.clone()).collect(),
-        genuine: delivery.genuine,
-        attempts: 0,
-        acknowledged: 0,
-    };
-    world.lock().history.observations = deliveries.iter().map(observed).collect();
-    for (number, delivery) in deliveries.into_iter().enumerate() {
-        tokio::spawn(actors::provide(world.clone(), Arc::clone(&receivers), number, Arc::new(delivery)));
+    let genuine = deliveries.iter().filter(|delivery| delivery.genuine);
+    world.lock().facts = genuine.flat_map(Delivery::facts).collect();
+    for delivery in deliveries {
+        tokio::spawn(actors::provide(world.clone(), Arc::clone(&receivers), delivery));
     }
     tokio::spawn(actors::event_source(world.clone(), Lane::Events));
     tokio::spawn(actors::event_source(world.clone(), Lane::SlowEvents));
     tokio::spawn(actors::schedule(world.clone()));
-    tokio::spawn(effects::dispatch(world.clone()));
-    tokio::spawn(actors::dead_letter_source(world.clone(), Lane::Events));
-    tokio::spawn(actors::dead_letter_source(world.clone(), Lane::Events));
-    tokio::spawn(actors::dead_letter_source(world.clone(), Lane::SlowEvents));
-    tokio::spawn(actors::dead_letter_source(world.clone(), Lane::Effects));
+    tokio::spawn(actors::event_source(world.clone(), Lane::Effects));
+    for lane in [Lane::Events, Lane::Events, Lane::SlowEvents, Lane::Effects] {
+        tokio::spawn(actors::dead_letter_source(world.clone(), lane));
+    }
     tokio::spawn(actors::operate(world.clone()));
     tokio::spawn(actors::sweep(world.clone()));
     let length = world.lock().config.length;

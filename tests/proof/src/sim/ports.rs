@@ -20,8 +20,7 @@ use hookonce_protocol::write::{Action, Table, Write};
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::port::{Queue, Store};
 
-use super::answers::Answers;
-use super::fault::{CallEdge, CallPurpose, Side, SimFault};
+use super::fault::{Answers, CallEdge, CallPurpose, Side, SimFault};
 use super::handler::{OWN_KEY, OWN_TABLE};
 use super::interference::interfere;
 use super::tables::NotWritten;
@@ -37,9 +36,9 @@ const CALL_LATE_MAX: Millis = DESTINATION_CALL_MAX;
 pub struct Ports {
     /// The day.
     pub world: World,
-    /// The release that it runs.
-    pub role: Role,
     /// What it runs.
+    pub role: Role,
+    /// The release that it runs.
     pub release: Release,
     /// How far its clock is off, in milliseconds.
     pub skew: i64,
@@ -150,10 +149,9 @@ impl Ports {
         let (fault, there, back) = self.world.lock().drawn(edge, elapsed);
         match fault {
             Some(SimFault::CrashBefore) => self.die().await,
-            Some(answer @ (SimFault::Refused | SimFault::Conflict | SimFault::Invalid)) => {
-                sleep(there).await;
-                answers.to(answer)
-            }
+            Some(SimFault::Refused) => after(there, answers.refused).await,
+            Some(SimFault::Conflict) => after(there, answers.conflict).await,
+            Some(SimFault::Invalid) => after(there, answers.invalid).await,
             Some(SimFault::Repeated) => {
                 sleep(there).await;
                 self.carry_out_now(edge, effect.clone());
@@ -173,20 +171,18 @@ impl Ports {
             }
             Some(SimFault::Late) => {
                 self.carry_later(edge, |inner, now| drop(effect(inner, now)));
-                sleep(self.patience).await;
-                answers.silence()
+                after(self.patience, answers.lost).await
             }
             None | Some(SimFault::ReplyLost) => {
                 if there > self.patience {
                     self.carry_later(edge, |inner, now| drop(effect(inner, now)));
-                    sleep(self.patience).await;
-                    return answers.silence();
+                    return after(self.patience, answers.lost).await;
                 }
                 sleep(there).await;
                 let reply = self.carry_out_now(edge, effect);
                 let late = fault.is_some() || there + back > self.patience;
                 sleep(if late { self.patience - there } else { back }).await;
-                if late { answers.silence() } else { reply }
+                if late { answers.lost } else { reply }
             }
         }
     }
@@ -331,23 +327,27 @@ impl Ports {
     pub(super) async fn freeze(&self) {
         let length = {
             let mut inner = self.world.lock();
-            let chance = if inner.calm || self.undisturbed { 0 } else { inner.config.freezes };
             let shortest = inner.config.timing.dispatcher_timeout.0;
-            if inner.rng.chance(chance) { inner.rng.between(shortest, 30 * shortest) } else { return }
+            let freezes = inner.strikes(|config| if self.undisturbed { 0 } else { config.freezes });
+            if freezes { inner.rng.between(shortest, 30 * shortest) } else { return }
         };
         sleep(length).await;
     }
 
     /// Whether this answer of the batch operation is partial, at random.
     fn drops_one(&self) -> bool {
-        let mut inner = self.world.lock();
-        let chance = if inner.calm || self.undisturbed { 0 } else { inner.config.partial };
-        inner.rng.chance(chance)
+        self.world.lock().strikes(|config| if self.undisturbed { 0 } else { config.partial })
     }
 }
 
 fn versioned(text: &str, from: i64, to: i64) -> String {
     text.replacen(&format!("\"v\":{from}"), &format!("\"v\":{to}"), 1)
+}
+
+/// What is heard after a while.
+async fn after<T>(milliseconds: i64, answer: T) -> T {
+    sleep(milliseconds).await;
+    answer
 }
 
 /// Lets time pass.
@@ -405,8 +405,8 @@ impl Store for Ports {
         let carried = self.as_release_writes(carried);
         let effect = move |inner: &mut Inner, now: i64| carry_out(inner, now, role, release, &carried);
         let answers = Answers {
-            conflict: Some(Written::TransactionConflict),
-            invalid: Some(Written::Invalid),
+            conflict: Written::TransactionConflict,
+            invalid: Written::Invalid,
             ..Answers::only(Written::Unavailable)
         };
         let written = self.call(edge, answers, effect).await;
@@ -443,7 +443,7 @@ impl Store for Ports {
             self.let_others_in(record).await;
         }
         let edge = self.edge(CallPurpose::Commit, true, Side::Store);
-        let answers = Answers { conflict: Some(conflict), ..Answers::only(Committed::Unavailable) };
+        let answers = Answers { conflict, ..Answers::only(Committed::Unavailable) };
         let committed = self.call(edge, answers, effect).await;
         self.note_reply(&call, Reply::Committed(committed)).committed()
     }

@@ -167,6 +167,11 @@ pub struct Delivery {
 }
 
 impl Delivery {
+    /// The facts of its events.
+    pub fn facts(&self) -> impl Iterator<Item = String> {
+        self.events.iter().map(|event| event.fact.clone())
+    }
+
     /// The request of some of the events.
     pub fn request(&self, events: &[SentEvent], rendering: u32) -> ProviderRequest {
         let id = events.first().map(|event| event.id.clone()).unwrap_or_default();

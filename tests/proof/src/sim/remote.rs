@@ -11,8 +11,7 @@ use hookonce_runtime::handler::{Handler as _, HandlerError};
 use hookonce_runtime::remote::{CallError, CallHandler, RemoteHandlers, RemoteTarget};
 use serde_json::{Value, from_value, json};
 
-use super::answers::Answers;
-use super::fault::Side;
+use super::fault::{Answers, Side};
 use super::handler::{LEDGER, Ledger};
 use super::ports::Ports;
 use super::world::Inner;
@@ -20,11 +19,7 @@ use super::world::Inner;
 /// The handlers in other languages that a process can call. It may have found them slow before.
 pub(super) fn handlers(ports: &Ports) -> RemoteHandlers {
     let handlers = RemoteHandlers::new(Some(Box::new(RemoteLedger(ports.clone()))), None);
-    let is_slow = {
-        let mut inner = ports.world.lock();
-        let slow = if inner.calm { 0 } else { inner.config.remote_slow };
-        inner.rng.chance(slow)
-    };
+    let is_slow = ports.world.lock().strikes(|config| config.remote_slow);
     if is_slow {
         let target = RemoteTarget::Lambda(LEDGER.to_owned());
         (0..CALLS_UNTIL_SLOW).for_each(|_| handlers.took(&target, HANDLER_CALL_MAX, ports.moment().now));
@@ -47,10 +42,7 @@ impl CallHandler for RemoteLedger {
     ) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, CallError>> + Send + 'a>> {
         Box::pin(async move {
             let Self(ports) = self;
-            let takes_it = |inner: &mut Inner, _| {
-                let busy = if inner.calm { 0 } else { inner.config.remote_busy.unwrap_or(0) };
-                !inner.rng.chance(busy)
-            };
+            let takes_it = |inner: &mut Inner, _| !inner.strikes(|config| config.remote_busy.unwrap_or(0));
             let edge = ports.edge("call handler", false, Side::Handler);
             if !ports.call(edge, Answers::only(false), takes_it).await {
                 ports.saw("plan -> handler away");

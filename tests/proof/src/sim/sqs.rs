@@ -36,13 +36,11 @@ pub struct Receipt {
     pub sent_at: i64,
 }
 
-#[derive(Debug, Clone)]
+/// A message, with its latest receipt. The handle is 0 before the first.
+#[derive(Debug)]
 struct Stored {
-    body: String,
-    sent_at: i64,
+    receipt: Receipt,
     visible_at: i64,
-    receives: u32,
-    handle: u64,
 }
 
 /// A queue. `dead` holds what was received too often, until someone takes it.
@@ -62,7 +60,8 @@ impl FakeQueue {
 
     /// Takes a message in. `sent_at` is when it was first sent: a dead letter keeps its age.
     pub fn send(&mut self, body: String, sent_at: i64, now: i64) {
-        self.messages.push(Stored { body, sent_at, visible_at: now, receives: 0, handle: 0 });
+        let receipt = Receipt { handle: 0, body, receives: 0, sent_at };
+        self.messages.push(Stored { receipt, visible_at: now });
     }
 
     /// Returns up to `limit` visible messages; `choose` picks each out of this many.
@@ -76,42 +75,44 @@ impl FakeQueue {
                 break;
             }
             let at = visible[choose(visible.len()) % visible.len()];
-            if self.shape.receives_max.is_some_and(|max| self.messages[at].receives >= max) {
-                let message = self.messages.remove(at);
-                self.dead.push((message.body, message.sent_at));
+            if self.shape.receives_max.is_some_and(|max| self.messages[at].receipt.receives >= max) {
+                let Receipt { body, sent_at, .. } = self.messages.remove(at).receipt;
+                self.dead.push((body, sent_at));
                 continue;
             }
             self.handles += 1;
-            let message = &mut self.messages[at];
-            message.receives += 1;
-            message.visible_at = now.saturating_add(self.shape.visibility_timeout.0);
-            message.handle = self.handles;
-            let Stored { body, receives, sent_at, .. } = message.clone();
-            receipts.push(Receipt { handle: self.handles, body, receives, sent_at });
+            let Stored { receipt, visible_at } = &mut self.messages[at];
+            receipt.receives += 1;
+            receipt.handle = self.handles;
+            *visible_at = now.saturating_add(self.shape.visibility_timeout.0);
+            receipts.push(receipt.clone());
         }
         receipts
     }
 
     /// Deletes the message of a receipt, if that receipt is its latest.
     pub fn delete(&mut self, handle: u64) {
-        self.messages.retain(|message| message.handle != handle || handle == 0);
+        self.messages.retain(|message| message.receipt.handle != handle || handle == 0);
     }
 
-    /// Hides the message of a receipt for this long from now on. False if the receipt is not its latest.
-    pub fn hide(&mut self, handle: u64, length: Millis, now: i64) -> bool {
-        let message = self.messages.iter_mut().find(|message| message.handle == handle && handle != 0);
-        message.map(|message| message.visible_at = now.saturating_add(length.0)).is_some()
+    /// Hides the message of a receipt for this long from now on, if that receipt is its latest.
+    pub fn hide(&mut self, handle: u64, length: Millis, now: i64) {
+        for message in self.messages.iter_mut().filter(|message| message.receipt.handle == handle && handle != 0) {
+            message.visible_at = now.saturating_add(length.0);
+        }
     }
 
     /// Loses a message. It must be one that the protocol can afford to lose.
-    pub fn lose(&mut self, mut expendable: impl FnMut(&str) -> bool) -> bool {
-        let at = self.messages.iter().position(|message| expendable(&message.body));
-        at.map(|at| self.messages.remove(at)).is_some()
+    pub fn lose(&mut self, expendable: impl Fn(&str) -> bool) {
+        let at = self.messages.iter().position(|message| expendable(&message.receipt.body));
+        if let Some(at) = at {
+            self.messages.remove(at);
+        }
     }
 
     fn forget(&mut self, now: i64) {
         let retention = self.shape.retention.0;
-        self.messages.retain(|message| message.sent_at.saturating_add(retention) > now);
+        self.messages.retain(|message| message.receipt.sent_at.saturating_add(retention) > now);
     }
 
     /// Takes the messages that were received too often, and when they were first sent.

@@ -1,5 +1,6 @@
 //! What all processes of a day share: tables, queue, time, randomness, and what was seen.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +15,6 @@ use tokio::time::Instant;
 use super::callee::Callees;
 use super::config::Config;
 use super::fault::{CallEdge, FaultPlan, Outage, SimFault};
-use super::history::History;
 use super::invariants::InvariantChecker;
 use super::rng::Rng;
 use super::sqs::{FakeQueue, QueuePair, QueueShape};
@@ -57,8 +57,10 @@ pub struct Inner {
     pub edges: Vec<CallEdge>,
     /// What was seen.
     pub labels: BTreeSet<String>,
-    /// What happened, for the checker.
-    pub history: History,
+    /// The facts of deliveries that the providers have signed.
+    pub facts: BTreeSet<String>,
+    /// The facts of deliveries that were answered with a 2xx, whether or not it arrived.
+    pub acknowledged: BTreeSet<String>,
     /// Judges every change of a record when it happens.
     pub invariants: InvariantChecker,
     /// Writes that are still under way although their caller is gone.
@@ -120,7 +122,8 @@ impl World {
             mutation,
             edges: Vec::new(),
             labels: BTreeSet::new(),
-            history: History::default(),
+            facts: BTreeSet::new(),
+            acknowledged: BTreeSet::new(),
             invariants,
             late: 0,
             running: 0,
@@ -186,16 +189,18 @@ impl Inner {
         (self.fault(edge, elapsed), self.latency(), self.latency())
     }
 
+    /// Whether what goes wrong at this rate, in ten thousand, goes wrong now. Once the day is calm, nothing does.
+    pub fn strikes(&mut self, rate: impl FnOnce(&Config) -> u32) -> bool {
+        let rate = if self.calm { 0 } else { rate(&self.config) };
+        self.rng.chance(rate)
+    }
+
     /// How long one way of a call takes, in milliseconds: rarely, longer than its caller waits.
     pub fn latency(&mut self) -> i64 {
         if self.config.steady {
             return 5;
         }
-        if self.rng.chance(if self.calm { 0 } else { self.config.slow }) {
-            self.rng.between(200, 3_000)
-        } else {
-            self.rng.between(1, 12)
-        }
+        if self.strikes(|config| config.slow) { self.rng.between(200, 3_000) } else { self.rng.between(1, 12) }
     }
 
     /// When the index shows a change that is made now.
@@ -259,22 +264,18 @@ impl Inner {
 
 /// What a process of a release sees in an item.
 pub fn seen_by(release: Release, item: Option<&Item>) -> Found {
-    match item {
-        Some(item) if release == Release::Next && version_of(item) == Some(NEXT_VERSION) => {
-            Found::from_item(Some(&readable(item)))
-        }
-        item => Found::from_item(item),
+    match (release, item) {
+        (Release::Next, Some(item)) => Found::from_item(Some(readable(item).as_ref())),
+        (Release::Next, None) | (Release::Current, _) => Found::from_item(item),
     }
 }
 
-/// The version that an item names.
-pub fn version_of(item: &Item) -> Option<i64> {
-    item.get(attribute::SCHEMA_VERSION).and_then(Value::as_i64)
-}
-
-/// The item as the release under test would have written it.
-pub fn readable(item: &Item) -> Item {
+/// The item as the release under test would have written it, where the next one wrote it.
+pub fn readable(item: &Item) -> Cow<'_, Item> {
+    if item.get(attribute::SCHEMA_VERSION).and_then(Value::as_i64) != Some(NEXT_VERSION) {
+        return Cow::Borrowed(item);
+    }
     let mut item = item.clone();
     item.insert(attribute::SCHEMA_VERSION.to_owned(), SCHEMA_VERSION.into());
-    item
+    Cow::Owned(item)
 }
