@@ -4,7 +4,6 @@
 //! carry the same `amz-sdk-invocation-id`.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
@@ -71,12 +70,6 @@ impl Call {
     }
 }
 
-impl fmt::Display for Call {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {} {}", self.role, self.operation, self.index)
-    }
-}
-
 /// Holds one call back until something else has happened.
 #[derive(Debug, Default)]
 struct Hold {
@@ -102,7 +95,8 @@ struct State {
     struck: bool,
     /// Operations that are refused at every point until they are repaired.
     down: &'static [(Role, &'static str)],
-    late: Vec<ProxiedRequest>,
+    /// The first attempt of a call that is carried out later.
+    late: Option<ProxiedRequest>,
 }
 
 impl FaultPlan {
@@ -145,11 +139,6 @@ impl FaultPlan {
         self.state.lock().unwrap().struck
     }
 
-    /// Kills the process that made the call.
-    pub(crate) fn crash(&self) {
-        self.crash.notify_one();
-    }
-
     /// Returns when a process of this role is to be killed.
     pub(crate) async fn crashed(&self, role: Role) {
         match &self.point {
@@ -158,24 +147,16 @@ impl FaultPlan {
         }
     }
 
-    /// Keeps the first attempt of a call for later.
-    pub(crate) fn delay(&self, request: ProxiedRequest) {
-        let late = &mut self.state.lock().unwrap().late;
-        if late.is_empty() {
-            late.push(request);
-        }
-    }
-
     /// Carries out what is due at this moment, if that is the fault. Returns whether there was anything.
     pub(crate) async fn carry_out_late(&self, moment: WireFault) -> bool {
         if self.point.as_ref().is_none_or(|(_, fault)| *fault != moment) {
             return false;
         }
-        let late = std::mem::take(&mut self.state.lock().unwrap().late);
-        for request in &late {
+        let late = self.state.lock().unwrap().late.take();
+        if let Some(request) = &late {
             request.carry_out().await;
         }
-        !late.is_empty()
+        late.is_some()
     }
 
     /// Holds the next call of this operation.
@@ -235,11 +216,11 @@ impl Injector for RoleInjector {
     }
 
     fn postpone(&self, request: ProxiedRequest) {
-        self.plan.delay(request);
+        self.plan.state.lock().unwrap().late.get_or_insert(request);
     }
 
     fn kill(&self) {
-        self.plan.crash();
+        self.plan.crash.notify_one();
     }
 }
 

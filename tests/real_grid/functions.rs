@@ -9,18 +9,16 @@ use std::sync::Arc;
 
 use hookonce_dispatcher::DispatcherFunction;
 use hookonce_local::ambient::Ambient;
-use hookonce_local::clients;
-use hookonce_local::invoke::{Invoke, InvokeError, invoke_fn};
+use hookonce_local::invoke::{Invoke as _, InvokeError};
 use hookonce_local::process::{ProcessConfig, ProcessInvoke};
 use hookonce_local::tables::Place;
-use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
 use hookonce_relay::RelayFunction;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::{DynamoStore, SqsQueue, retries, timeouts};
+use hookonce_runtime::aws::SqsQueue;
 use hookonce_runtime::config::{EdgeConfig, MESSAGE_BYTES_MAX};
 use hookonce_runtime::destination::{Destinations, Guarded, HttpCaller};
 use hookonce_runtime::dispatch::DispatcherParts;
@@ -38,9 +36,10 @@ use serde_json::{Value, from_value, json};
 
 use super::fault_plan::{FaultPlan, Role, RoleInjector};
 use super::handler::{self, Handler};
+use crate::support::clients::{dynamodb, sqs};
 use crate::support::endpoints::MemoryMaterials;
 use crate::support::remote::{FakeHandlers, Reaction};
-use crate::support::stack::queues;
+use crate::support::stack::{TestStack, queues, urls};
 use crate::support::wire::Proxy;
 
 /// The webhook's timeouts. The deployed ones are short because a provider waits. A busy machine may be slower than
@@ -69,10 +68,10 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
-    /// Functions that reach the servers of `place` through proxies that consult `plan`. Functions from `binaries` are
+    /// Functions that reach the servers of a stack through proxies that consult `plan`. Functions from `binaries` are
     /// processes, which start with their first invocation.
     pub(crate) async fn new(
-        place: &Place,
+        stack: &TestStack,
         endpoints: &Path,
         binaries: Option<&Path>,
         handler: &Handler,
@@ -81,13 +80,13 @@ impl Functions {
         let (mut functions, mut proxies) = (BTreeMap::new(), Vec::new());
         for role in Role::ALL {
             let injector = Arc::new(RoleInjector { role, plan: Arc::clone(plan) });
-            let dynamodb = Proxy::start(&place.dynamodb_url, &injector).await;
-            let sqs = Proxy::start(&place.sqs_url, &injector).await;
-            let place =
-                Place { dynamodb_url: dynamodb.url().to_owned(), sqs_url: sqs.url().to_owned(), ..place.clone() };
+            let dynamodb = Proxy::start(urls().0, &injector).await;
+            let sqs = Proxy::start(urls().1, &injector).await;
+            let (dynamodb_url, sqs_url) = (dynamodb.url().to_owned(), sqs.url().to_owned());
+            let place = Place { dynamodb_url, sqs_url, resources: stack.resources.clone() };
             let function = match binaries {
                 Some(folder) => process(role, &place, endpoints, folder, handler),
-                None => in_this_process(role, &place, endpoints),
+                None => in_this_process(role, stack, &place, endpoints),
             };
             functions.insert(role, function);
             proxies.extend([dynamodb, sqs]);
@@ -101,12 +100,13 @@ impl Functions {
     }
 }
 
-fn boxed(function: impl Invoke) -> Function {
+/// A function that is invoked like this.
+fn boxed<T: 'static, F>(function: T, invoke: impl Fn(Arc<T>, Value) -> F + 'static) -> Function
+where
+    F: Future<Output = Result<Value, InvokeError>> + Send + 'static,
+{
     let function = Arc::new(function);
-    Box::new(move |event| {
-        let function = Arc::clone(&function);
-        Box::pin(async move { function.invoke(event).await })
-    })
+    Box::new(move |event| Box::pin(invoke(Arc::clone(&function), event)))
 }
 
 fn process(role: Role, place: &Place, endpoints: &Path, folder: &Path, handler: &Handler) -> Function {
@@ -128,11 +128,17 @@ fn process(role: Role, place: &Place, endpoints: &Path, folder: &Path, handler: 
     let now = std::time::SystemTime::now;
     let (arguments, lines, place_wait_max) = (Vec::new(), None, None);
     let config = ProcessConfig { binary, arguments, environment, lines, concurrency_max: 1, place_wait_max };
-    boxed(ProcessInvoke::new(config, Ambient::new(now, uuid::Uuid::new_v4)))
+    let process = ProcessInvoke::new(config, Ambient::new(now, uuid::Uuid::new_v4));
+    boxed(process, |process, event| async move { process.invoke(event).await })
 }
 
-fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
-    let (store, queue) = adapters(role, place);
+fn in_this_process(role: Role, stack: &TestStack, place: &Place, endpoints: &Path) -> Function {
+    let store = stack.store_of(dynamodb(&place.dynamodb_url, CALL_MAX));
+    let sqs = sqs(&place.sqs_url, CALL_MAX);
+    let queue = match role {
+        Role::Dispatcher => SqsQueue::new(sqs, &stack.resources.effects_queue.url),
+        Role::Webhook | Role::Copy | Role::Worker | Role::Relay => queues(sqs, &stack.resources),
+    };
     // A slow machine adds no fault of its own.
     let timing = Timing { webhook_timeout: Millis::seconds(60), ..Timing::standard() };
     let ambient = System;
@@ -142,11 +148,8 @@ fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
             let ingress = IngressParts { store, queue, ambient, timing, message_bytes_max: MESSAGE_BYTES_MAX };
             let endpoints = Endpoints::new(DocumentFolder::new(endpoints), Catalog::built_in());
             let materials = Materials::new(MemoryMaterials::default());
-            let webhook = Arc::new(WebhookFunction::new(ingress, endpoints, materials, EdgeConfig::direct(), silent));
-            boxed(invoke_fn(move |event| {
-                let webhook = Arc::clone(&webhook);
-                async move { Ok(webhook.invoke(event).await) }
-            }))
+            let webhook = WebhookFunction::new(ingress, endpoints, materials, EdgeConfig::direct(), silent);
+            boxed(webhook, |webhook, event| async move { Ok(webhook.invoke(event).await) })
         }
         Role::Worker => {
             let (handlers, catalog) = (handlers::all(), Catalog::built_in());
@@ -154,47 +157,23 @@ fn in_this_process(role: Role, place: &Place, endpoints: &Path) -> Function {
             let routes = routes.with_tables(BTreeSet::from([handler::alias()]));
             let remote = FakeHandlers::new(|request| Reaction::Answers(handler::answer(request))).remote();
             let parts = WorkerParts { store, queue, ambient, handlers, remote, catalog, timing };
-            let worker = Arc::new(WorkerFunction::new(parts, routes, silent));
-            boxed(invoke_fn(move |event| {
-                let worker = Arc::clone(&worker);
-                async move { Ok(json!(worker.handle(from_value(event).unwrap(), EpochMs(i64::MAX)).await)) }
-            }))
+            boxed(WorkerFunction::new(parts, routes, silent), |worker, event| async move {
+                Ok(json!(worker.handle(from_value(event).unwrap(), EpochMs(i64::MAX)).await))
+            })
         }
         Role::Relay => {
             let parts = RelayParts { store, queue, ambient, timing, budget: Budget::standard(), call_max: CALL_MAX };
-            let relay = Arc::new(RelayFunction::new(parts, silent));
-            boxed(invoke_fn(move |event| {
-                let relay = Arc::clone(&relay);
-                let deadline = System.moment().now.plus(Millis::minutes(10));
-                async move { Ok(relay.handle(event, deadline).await) }
-            }))
+            boxed(RelayFunction::new(parts, silent), |relay, event| async move {
+                Ok(relay.handle(event, System.moment().now.plus(Millis::minutes(10))).await)
+            })
         }
         Role::Dispatcher => {
             let destinations = Destinations::new(DocumentFolder::new(endpoints.join(DESTINATIONS)));
             let caller = Arc::new(Guarded::new(HttpCaller::on_loopback()));
             let parts = DispatcherParts { store, queue, ambient, destinations, caller, timing };
-            let dispatcher = Arc::new(DispatcherFunction::new(parts, silent));
-            boxed(invoke_fn(move |event| {
-                let dispatcher = Arc::clone(&dispatcher);
-                async move { Ok(json!(dispatcher.handle(from_value(event).unwrap(), EpochMs(i64::MAX)).await)) }
-            }))
+            boxed(DispatcherFunction::new(parts, silent), |dispatcher, event| async move {
+                Ok(json!(dispatcher.handle(from_value(event).unwrap(), EpochMs(i64::MAX)).await))
+            })
         }
     }
-}
-
-fn adapters(role: Role, place: &Place) -> (DynamoStore, SqsQueue) {
-    let config = clients::dynamodb(&place.dynamodb_url).config().to_builder();
-    let config = config.timeout_config(timeouts(CALL_MAX)).retry_config(retries()).build();
-    let dynamodb = aws_sdk_dynamodb::Client::from_conf(config);
-    let config = clients::sqs(&place.sqs_url).config().to_builder();
-    let config = config.timeout_config(timeouts(CALL_MAX)).retry_config(retries()).build();
-    let sqs = aws_sdk_sqs::Client::from_conf(config);
-    let resources = &place.resources;
-    let tables = resources.own_tables.iter().map(|(alias, name)| (TableAlias::parse(alias).unwrap(), name.clone()));
-    let store = DynamoStore::new(dynamodb, &resources.inbox_table, &resources.domain_table).with_tables(tables);
-    let queue = match role {
-        Role::Dispatcher => SqsQueue::new(sqs, &resources.effects_queue.url),
-        Role::Webhook | Role::Copy | Role::Worker | Role::Relay => queues(sqs, resources),
-    };
-    (store, queue)
 }

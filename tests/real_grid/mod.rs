@@ -22,7 +22,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use futures::future::join_all;
-use hookonce_local::tables::Place;
 use hookonce_protocol::dead_letter::ROUNDS_MAX;
 use hookonce_protocol::invariant;
 use hookonce_protocol::record::{Record, Status};
@@ -36,8 +35,7 @@ use self::cluster::Cluster;
 use self::fault_plan::{CALL_DESTINATION, Call, FaultPlan, Role};
 use self::functions::Functions;
 use self::handler::{FACT, Handler, REMOTE};
-use self::scenarios::{AT_MOST_ONCE, CLASSES};
-use self::scenarios::{ENQUEUING, ENQUEUING_BATCHES, Scenario};
+use self::scenarios::{AT_MOST_ONCE, CLASSES, ENQUEUING, ENQUEUING_BATCHES, Scenario};
 use crate::support::delivery::secret;
 use crate::support::stack::{TestStack, urls};
 use crate::support::tables::Tables;
@@ -68,6 +66,11 @@ impl RunOutcome {
 /// A fault at one call.
 fn point(role: Role, operation: &str, index: usize, fault: WireFault) -> (Call, WireFault) {
     (Call { role, operation: operation.to_owned(), index }, fault)
+}
+
+/// A fault at the first call of a destination.
+fn first_call(fault: WireFault) -> (Call, WireFault) {
+    point(Role::Dispatcher, CALL_DESTINATION, 0, fault)
 }
 
 /// Concurrent runs. Each mostly waits for servers and for the SDK's retries.
@@ -105,12 +108,9 @@ impl Runner {
     async fn run(&mut self, scenario: &Scenario, point: Option<(Call, WireFault)>) -> RunOutcome {
         let plan = Arc::new(FaultPlan::new(point.clone(), scenario.down));
         let callee = Callee::start(callee_address(), self.endpoints.path(), &plan).await;
-        let (dynamodb_url, sqs_url) = urls();
-        let resources = self.stack.resources.clone();
-        let place = Place { dynamodb_url: dynamodb_url.to_owned(), sqs_url: sqs_url.to_owned(), resources };
         let handler = Handler::start(&plan).await;
         let folder = self.endpoints.path();
-        let functions = Functions::new(&place, folder, self.binaries.as_deref(), &handler, &plan).await;
+        let functions = Functions::new(&self.stack, folder, self.binaries.as_deref(), &handler, &plan).await;
         let cluster = Cluster::new(&self.stack, &plan, functions);
         scenario.run(&cluster).await;
         let calls = plan.calls();
@@ -172,7 +172,7 @@ async fn explore(scenarios: &[Scenario], binaries: Option<&Path>) -> Explored {
     for (scenario, point, outcome) in run_all(&mut runners, points, say).await {
         let missed = (!outcome.struck).then(|| "the fault did not strike".to_owned());
         for wrong in outcome.wrong.into_iter().chain(missed) {
-            let at = point.as_ref().map(|(call, fault)| format!("{fault:?} at {call}")).unwrap_or_default();
+            let at = point.as_ref().map(|(call, fault)| format!("{fault:?} at {call:?}")).unwrap_or_default();
             println!("grid-real: {}: {at}: {wrong}", scenario.name);
             explored.violations += 1;
         }
@@ -277,11 +277,17 @@ async fn every_call_on_the_wire_survives_every_fault() {
 }
 
 #[tokio::test]
-async fn a_store_that_lies_is_found_out() {
+async fn a_server_that_lies_is_found_out() {
+    let claim = (scenarios::one_event(), point(Role::Webhook, "PutItem", 0, WireFault::FalseSuccess), "lost: 1");
+    let end_of_call = point(Role::Dispatcher, "UpdateItem", 1, WireFault::FalseSuccess);
+    // The effect dies. No other fault of this write may let it.
+    let death = (scenarios::forwarded("an end", AT_MOST_ONCE), end_of_call, "UnknownOutcome)) after 1 calls");
+    let call = |class| (scenarios::forwarded("a call", class), first_call(WireFault::FalseSuccess), "after 0 calls");
     let mut runner = Runner::new(binaries()).await;
-    let point = point(Role::Webhook, "PutItem", 0, WireFault::FalseSuccess);
-    let outcome = runner.run(&scenarios::one_event(), Some(point)).await;
-    assert!(outcome.says("lost: 1"), "{:?}", outcome.wrong);
+    for (scenario, point, found) in [claim, death].into_iter().chain(CLASSES.map(call)) {
+        let outcome = runner.run(&scenario, Some(point)).await;
+        assert!(outcome.says(found), "{} {:?}: {:?}", scenario.name, scenario.forwarded, outcome.wrong);
+    }
 }
 
 #[tokio::test]
@@ -292,36 +298,12 @@ async fn a_second_count_in_a_user_table_is_found_out() {
     assert_eq!(outcome.wrong, ["the remote handler has counted 2 times in its table"]);
 }
 
-/// An effect of each class whose first call meets this fault.
-async fn called_under(fault: WireFault) -> Vec<(&'static str, RunOutcome)> {
-    let (mut runner, mut outcomes) = (Runner::new(binaries()).await, Vec::new());
-    for class in CLASSES {
-        let point = point(Role::Dispatcher, CALL_DESTINATION, 0, fault);
-        outcomes.push((class, runner.run(&scenarios::forwarded("one call", class), Some(point)).await));
-    }
-    outcomes
-}
-
-#[tokio::test]
-async fn a_callee_that_lies_is_found_out() {
-    for (class, outcome) in called_under(WireFault::FalseSuccess).await {
-        assert!(outcome.says("after 0 calls"), "{class}: {:?}", outcome.wrong);
-    }
-}
-
 #[tokio::test]
 async fn a_second_call_is_found_out_where_there_may_be_one_only() {
-    for (class, outcome) in called_under(WireFault::Repeated).await {
+    let mut runner = Runner::new(binaries()).await;
+    for class in CLASSES {
+        let outcome = runner.run(&scenarios::forwarded("a call", class), Some(first_call(WireFault::Repeated))).await;
         assert!(outcome.struck);
         assert_eq!(outcome.says("after 2 calls"), class == AT_MOST_ONCE, "{class}: {:?}", outcome.wrong);
     }
-}
-
-/// A store that pretends to have noted the end of a call lets the effect die. No other fault of this write may.
-#[tokio::test]
-async fn a_death_without_a_reason_is_found_out() {
-    let mut runner = Runner::new(binaries()).await;
-    let point = point(Role::Dispatcher, "UpdateItem", 1, WireFault::FalseSuccess);
-    let outcome = runner.run(&scenarios::forwarded("its end is forgotten", AT_MOST_ONCE), Some(point)).await;
-    assert!(outcome.says("UnknownOutcome)) after 1 calls"), "{:?}", outcome.wrong);
 }

@@ -37,9 +37,7 @@ pub(crate) struct Scenario {
 enum Disturbance {
     None,
     /// A second copy overtakes the first before this call.
-    Overtaken {
-        before: &'static str,
-    },
+    Overtaken(&'static str),
     /// The hints for this function are lost, so that the relay has something to do.
     HintsLost(Role),
     /// The messages for this function end in the dead-letter queue without it having run.
@@ -64,19 +62,15 @@ impl Scenario {
     /// Runs the scenario once.
     pub(crate) async fn run(&self, cluster: &Cluster<'_>) {
         for delivery in &self.deliveries {
-            match self.disturbance {
-                Disturbance::Overtaken { before } => cluster.arrive_twice(delivery, before).await,
-                Disturbance::None
-                | Disturbance::HintsLost(_)
-                | Disturbance::DeadLettered(_)
-                | Disturbance::OneBatch => {
-                    cluster.arrive(Role::Webhook, delivery).await;
-                }
+            if let Disturbance::Overtaken(operation) = self.disturbance {
+                cluster.arrive_twice(delivery, operation).await;
+            } else {
+                cluster.arrive(Role::Webhook, delivery).await;
             }
         }
         let mut batches_max = BATCHES_MAX;
         match self.disturbance {
-            Disturbance::None | Disturbance::Overtaken { .. } => {}
+            Disturbance::None | Disturbance::Overtaken(_) => {}
             Disturbance::OneBatch => batches_max = 1,
             Disturbance::HintsLost(role) => {
                 commit_before(role, cluster).await;
@@ -176,10 +170,9 @@ fn events() -> Vec<Scenario> {
         one_event(),
         scenario("an event whose handler reads", refund),
         scenario("one fact under two ids", (again, vec![paid("in_1")])),
-        scenario("two copies, the second claims first", one())
-            .disturbance(Disturbance::Overtaken { before: "PutItem" }),
+        scenario("two copies, the second claims first", one()).disturbance(Disturbance::Overtaken("PutItem")),
         scenario("two copies, the second comes before the hint", one())
-            .disturbance(Disturbance::Overtaken { before: "SendMessage" }),
+            .disturbance(Disturbance::Overtaken("SendMessage")),
         scenario("an envelope", (vec![two_messages()], vec![messaged("a"), messaged("b")])),
         scenario("store down", (only_copy(), only_fact())).down(store_down),
         scenario("an envelope, store down", only_batch).down(store_down),
