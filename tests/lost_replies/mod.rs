@@ -17,7 +17,7 @@ use futures::StreamExt as _;
 use futures::stream;
 use hookonce_protocol::purpose::Purpose;
 
-use self::run::{Interference, Lost, Run, is_send};
+use self::run::{Interference, Run, is_send};
 use self::scenarios::{SCENARIOS, Scenario};
 use crate::support::call_names::SEPARATOR;
 
@@ -38,8 +38,8 @@ async fn carried_out(scenario: &Scenario, interference: Interference) -> RunOutc
     let run = Run::new(interference).await;
     (scenario.steps)(&run).await;
     let wrong = run.violations(scenario.facts).await;
-    let Run { log, replies, .. } = run;
-    RunOutcome { log: log.into_inner().unwrap(), wrong, calls: replies.names(), struck: replies.struck() }
+    let (calls, struck) = (run.replies.calls.lock().unwrap().clone(), *run.replies.struck.lock().unwrap());
+    RunOutcome { log: run.log.into_inner().unwrap(), wrong, calls, struck }
 }
 
 /// What is wrong with a run, by itself and compared with the run without a fault.
@@ -74,7 +74,7 @@ async fn explore(scenario: &Scenario, faults: impl Fn(&BTreeSet<String>) -> Vec<
     let again = carried_out(scenario, Interference::None).await;
     explored.findings.extend(findings(scenario, "no fault, again", &again, &undisturbed));
     for (name, interference) in faults(&undisturbed.calls) {
-        let sends = interference == Interference::Lost(Lost::Sends);
+        let sends = interference == Interference::LostSends;
         let ended = carried_out(scenario, interference).await;
         let found = findings(scenario, &name, &ended, if sends { &ended } else { &undisturbed });
         if ended.struck == 0 {
@@ -109,12 +109,12 @@ fn each_kind_alone() -> bool {
 #[tokio::test]
 async fn a_call_whose_first_reply_is_lost_changes_nothing() {
     let faults = |names: &BTreeSet<String>| {
-        let lost = |name: &str, lost: Lost| (format!("{name} loses its first reply"), Interference::Lost(lost));
+        let lost = |name: &str, lost: Interference| (format!("{name} loses its first reply"), lost);
         let (sends, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_send(name));
-        let mut faults = vec![lost("every call that sends nothing", Lost::EveryOther)];
-        faults.extend((!sends.is_empty()).then(|| lost("every send", Lost::Sends)));
+        let mut faults = vec![lost("every call that sends nothing", Interference::LostOthers)];
+        faults.extend((!sends.is_empty()).then(|| lost("every send", Interference::LostSends)));
         if each_kind_alone() {
-            faults.extend(others.into_iter().map(|name| lost(name, Lost::Named(name.clone()))));
+            faults.extend(others.into_iter().map(|name| lost(name, Interference::Lost(name.clone()))));
         }
         faults
     };

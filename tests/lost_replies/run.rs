@@ -27,30 +27,27 @@ const CALL_MAX: Millis = Millis::seconds(20);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Interference {
     None,
-    /// These calls lose their first reply.
-    Lost(Lost),
-    /// Calls of this name are not carried out, and their replies say that they were.
+    /// Those of this name lose their first reply.
+    Lost(String),
+    /// Those that send messages lose their first reply.
+    LostSends,
+    /// Those that send nothing lose their first reply.
+    LostOthers,
+    /// Those of this name are not carried out, and their replies say that they were.
     Pretended(String),
 }
 
-/// Calls that lose their first reply.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Lost {
-    /// All of this name.
-    Named(String),
-    /// All that send messages.
-    Sends,
-    /// All that do not.
-    EveryOther,
-}
-
-impl Lost {
-    fn includes(&self, name: &str) -> bool {
-        match self {
-            Self::Named(named) => named == name,
-            Self::Sends => is_send(name),
-            Self::EveryOther => !is_send(name),
-        }
+impl Interference {
+    /// What a request of a call of this name meets.
+    fn fault(&self, name: &str, is_first: bool) -> Option<WireFault> {
+        let (strikes, fault) = match self {
+            Self::None => return None,
+            Self::Lost(lost) => (is_first && lost == name, WireFault::ReplyLost),
+            Self::LostSends => (is_first && is_send(name), WireFault::ReplyLost),
+            Self::LostOthers => (is_first && !is_send(name), WireFault::ReplyLost),
+            Self::Pretended(pretended) => (pretended == name, WireFault::FalseSuccess),
+        };
+        strikes.then_some(fault)
     }
 }
 
@@ -63,20 +60,10 @@ pub(crate) fn is_send(name: &str) -> bool {
 #[derive(Debug)]
 pub(crate) struct Replies {
     interference: Interference,
-    calls: Mutex<BTreeSet<String>>,
-    struck: Mutex<usize>,
-}
-
-impl Replies {
-    /// The names of all calls so far.
-    pub(crate) fn names(&self) -> BTreeSet<String> {
-        self.calls.lock().unwrap().clone()
-    }
-
-    /// How many calls were disturbed so far.
-    pub(crate) fn struck(&self) -> usize {
-        *self.struck.lock().unwrap()
-    }
+    /// Their names, each once.
+    pub(crate) calls: Mutex<BTreeSet<String>>,
+    /// How many were disturbed.
+    pub(crate) struck: Mutex<usize>,
 }
 
 impl Injector for Replies {
@@ -84,11 +71,7 @@ impl Injector for Replies {
         let name = name_of(request)?;
         self.calls.lock().unwrap().insert(name.to_owned());
         let is_first = request.header("amz-sdk-request").unwrap().contains("attempt=1");
-        let fault = match &self.interference {
-            Interference::Lost(lost) if is_first && lost.includes(name) => WireFault::ReplyLost,
-            Interference::Pretended(pretended) if pretended == name => WireFault::FalseSuccess,
-            Interference::None | Interference::Lost(_) | Interference::Pretended(_) => return None,
-        };
+        let fault = self.interference.fault(name, is_first)?;
         *self.struck.lock().unwrap() += 1;
         Some(fault)
     }

@@ -46,8 +46,10 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     scenario("an event that nobody wants", &[], |run| unwanted(run).boxed()),
     scenario("an envelope", &[], |run| envelope(run).boxed()),
     scenario("queue down", ORDER, |run| queue_down(run).boxed()),
-    scenario("store down", ORDER, |run| store_down(run).boxed()),
-    scenario("store down for weeks", &[], |run| store_down_for_weeks(run).boxed()),
+    scenario("store down", ORDER, |run| store_down(run, Millis(0)).boxed()),
+    scenario("store down for weeks", &[], |run| {
+        store_down(run, Millis(run.harness.timing.accept_age_max.0 + 1)).boxed()
+    }),
     scenario("hints lost", ORDER, |run| hints_lost(run).boxed()),
     scenario("hints lost, queue down", ORDER, |run| hints_lost_and_queue_down(run).boxed()),
     scenario("a handler away", ORDER, |run| handler_away(run).boxed()),
@@ -205,16 +207,10 @@ async fn queue_down(run: &Run) {
     run.work().await;
 }
 
-async fn store_down(run: &Run) {
+async fn store_down(run: &Run, length: Millis) {
     run.harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());
     run.deliver_under(&Script::store_outage(), &count("msg_1", "order-1")).await;
-    run.work().await;
-}
-
-async fn store_down_for_weeks(run: &Run) {
-    run.harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());
-    run.deliver_under(&Script::store_outage(), &count("msg_1", "order-1")).await;
-    run.harness.clock.advance(Millis(run.harness.timing.accept_age_max.0 + 1));
+    run.harness.clock.advance(length);
     run.work().await;
 }
 
