@@ -13,7 +13,6 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 CATALOG = {path.stem: path.read_text() for path in sorted((ROOT / "shared/providers/catalog").glob("*.toml"))}
-TARGETS = {path.stem: re.findall(r'"([a-z0-9_]+)"', path.read_text()) for path in (ROOT / "fuzz/fuzz_targets").glob("*.rs")}
 
 
 def write(target, name, data):
@@ -63,7 +62,5 @@ for index, (provider, text) in enumerate(CATALOG.items()):
         for value in vector["headers"].values():
             if isinstance(value, str):
                 write("signature_header", f"{vector['id']}-{len(value)}", bytes([index]) + value.encode())
-        for target, providers in TARGETS.items():
-            if provider in providers:
-                write(target, vector["id"], bytes([providers.index(provider)]) + b"\n".join(lines(vector)) + b"\n\n" + body)
-print(f"seeds: {sum(1 for _ in (ROOT / 'fuzz/corpus').rglob('*') if _.is_file())} files for {len(TARGETS)} targets")
+        write("request", vector["id"], bytes([index]) + b"\n".join(lines(vector)) + b"\n\n" + body)
+print(f"seeds: {sum(1 for _ in (ROOT / 'fuzz/corpus').rglob('*') if _.is_file())} files")

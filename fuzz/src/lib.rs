@@ -29,8 +29,10 @@ const SECRETS: [&str; 4] = [
     "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEewZ8MtktceDdomZ4yYV4QZCPD96dFR0QRMJ+0KrX2PF9+IJHPoBvP9WTa5Rg/W2Y/Q4spnr++Lg37LHEpE5dJg==",
 ];
 
-fn provider(id: &str) -> &'static Provider {
-    Catalog::built_in().provider(id).expect("the catalog holds every provider that is fuzzed")
+/// The provider that a byte chooses.
+fn provider(choice: u8) -> &'static Provider {
+    let catalog = Catalog::built_in();
+    catalog.iter().nth(usize::from(choice) % catalog.len()).expect("within its length")
 }
 
 fn settings() -> Settings {
@@ -50,9 +52,8 @@ fn keyring(provider: &Provider) -> Keyring {
 }
 
 /// Judges a request. Without the secret, nobody may get a delivery accepted.
-pub fn receive(providers: &[&str], data: &[u8]) {
+pub fn receive(data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
-    let provider = provider(providers[usize::from(*choice) % providers.len()]);
     let (head, body) = match rest.windows(2).position(|two| two == b"\n\n") {
         Some(at) => (&rest[..at], &rest[at + 2..]),
         None => (rest, &[][..]),
@@ -62,7 +63,7 @@ pub fn receive(providers: &[&str], data: &[u8]) {
         .filter_map(|line| line.iter().position(|byte| *byte == b':').map(|at| line.split_at(at)))
         .map(|(name, value)| (String::from_utf8_lossy(name).into_owned(), value[1..].trim_ascii().to_vec()))
         .collect();
-    judge(provider, &headers, body);
+    judge(provider(*choice), &headers, body);
 }
 
 fn judge(provider: &Provider, headers: &[(String, Vec<u8>)], body: &[u8]) {
@@ -79,8 +80,7 @@ fn judge(provider: &Provider, headers: &[(String, Vec<u8>)], body: &[u8]) {
 /// Every provider, with the bytes as the value of each header that it reads.
 pub fn signature_header(data: &[u8]) {
     let Some((choice, value)) = data.split_first() else { return };
-    let provider =
-        Catalog::built_in().iter().nth(usize::from(*choice) % Catalog::built_in().len()).expect("within its length");
+    let provider = provider(*choice);
     let probe = Request { method: "POST", url: URL, headers: &[], body: b"{}" };
     let places = provider.explain(&probe, &[], &settings(), None, NOW).looked_for;
     let headers: Vec<(String, Vec<u8>)> =
@@ -91,8 +91,7 @@ pub fn signature_header(data: &[u8]) {
 /// Splits a body. Splitting a part again must give only that part.
 pub fn split(data: &[u8]) {
     let Some((choice, body)) = data.split_first() else { return };
-    let provider =
-        Catalog::built_in().iter().nth(usize::from(*choice) % Catalog::built_in().len()).expect("within its length");
+    let provider = provider(*choice);
     let headers = BTreeMap::from([("x-github-delivery".to_owned(), "1".to_owned())]);
     let parts = provider.split(body, &headers);
     assert!(!parts.is_empty());
