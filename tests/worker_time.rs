@@ -4,22 +4,18 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hookonce_protocol::key::DomainKey;
-use hookonce_protocol::place::ItemRef;
-use hookonce_protocol::plan::{Event, Plan, Snapshot};
 use hookonce_protocol::record::{Outcome, Status};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_providers::panics_at;
 use hookonce_runtime::deadline::end_of_invocation;
 use hookonce_runtime::drive::WRITES_IN_FLIGHT_MAX;
-use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
 use hookonce_runtime::process::DEADLINE_MARGIN;
 use serde_json::{Value, json};
 
 use crate::batches::another_text;
 use crate::support::counting::{count, counted, counted_fact, counting};
 use crate::support::logs::Logs;
-use crate::support::samples::whatsapp;
+use crate::support::samples::{noise, whatsapp};
 use crate::support::{Delivery, Fault, Gate, Harness, Operation, Script, Verdict, hang_until};
 
 #[tokio::test]
@@ -132,15 +128,9 @@ async fn a_record_that_the_read_of_its_batch_left_out_is_read_alone() {
 
 /// An envelope with so many events and so many bytes that do not compress around each of them.
 fn envelope(id: &str, events: usize, around: usize) -> Delivery {
-    let mut state = id.bytes().fold(7_u64, |state, byte| state * 31 + u64::from(byte));
-    let mut random = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        u8::try_from(state >> 56).unwrap()
-    };
-    let noise = STANDARD.encode((0..around).map(|_| random()).collect::<Vec<_>>());
     let messages: Vec<_> = (0..events).map(|number| json!({ "id": format!("wamid.{id}.{number}") })).collect();
     let entry = json!([{ "changes": [{ "value": { "messages": messages } }] }]);
-    Delivery::new("meta_whatsapp", json!({ "around": noise, "entry": entry }).to_string())
+    Delivery::new("meta_whatsapp", json!({ "around": STANDARD.encode(noise(around)), "entry": entry }).to_string())
 }
 
 /// How many events of these two envelopes are written at the moment when the first write of the batch is under way.
@@ -171,59 +161,6 @@ async fn written_at_once(events: usize, around: usize) -> usize {
 async fn envelopes_whose_events_are_large_are_fanned_out_one_after_the_other() {
     assert_eq!(written_at_once(60, 280_000).await, WRITES_IN_FLIGHT_MAX, "17 MB for each");
     assert_eq!(written_at_once(3, 280_000).await, 2 * 3, "small ones side by side");
-}
-
-/// Panics in the step that the event's type names.
-#[derive(Debug)]
-struct Panicking;
-
-impl Panicking {
-    fn at(step: &str, event_type: &str) {
-        assert!(event_type != step, "the handler panics in {step}");
-    }
-}
-
-impl Handler for Panicking {
-    type Fact = String;
-
-    fn name(&self) -> &'static str {
-        "panicking"
-    }
-
-    fn recognise(&self, event: &Event) -> Result<Option<String>, HandlerError> {
-        Self::at("recognise", &event.event_type);
-        Ok(Some(event.event_type.clone()))
-    }
-
-    fn domain_key(&self, fact: &String) -> DomainKey {
-        Self::at("domain_key", fact);
-        DomainKey::of([fact])
-    }
-
-    fn reads(&self, _: &Event, fact: &String) -> Vec<ItemRef> {
-        Self::at("reads", fact);
-        Vec::new()
-    }
-
-    fn plan(&self, _: &Event, fact: &String, _: &Snapshot) -> Result<Plan, HandlerError> {
-        Self::at("plan", fact);
-        Ok(Plan::default())
-    }
-}
-
-#[tokio::test]
-async fn a_panic_in_any_step_of_a_handler_counts_as_an_attempt() {
-    let harness = Harness::with(|| Handlers::new().with(Panicking)).await;
-    let steps = ["recognise", "domain_key", "reads", "plan"];
-    for step in steps {
-        harness.deliver(&counted(&format!("msg_{step}"), step, "a")).await;
-    }
-    harness.work_under(&Script::none()).await;
-    let tables = harness.tables().await;
-    for step in steps {
-        let record = tables.record(&format!("#msg_{step}"));
-        assert_eq!((record.attempts, record.last_error.as_deref()), (1, Some("HANDLER_PANICKED")), "{step}");
-    }
 }
 
 /// A fault in the code that takes a provider's bytes apart.

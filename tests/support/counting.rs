@@ -4,6 +4,7 @@
 //! these tests what the protocol lets through.
 
 use hookonce_protocol::key::DomainKey;
+use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{Check, DomainWrite, Event, Plan, Snapshot};
 use hookonce_protocol::write::Change;
 use hookonce_runtime::handler::{Handler, HandlerError, Handlers, read};
@@ -11,13 +12,17 @@ use serde_json::{Value, json};
 
 use super::delivery::Delivery;
 
-/// Counts how often a fact was applied.
+/// Counts how often a fact was applied. Panics in the step that a fact names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counting;
 
 /// The worker's handlers: just this one.
 pub(crate) fn counting() -> Handlers {
     Handlers::new().with(Counting)
+}
+
+fn may_panic(step: &str, fact: &str) {
+    assert_ne!(fact, step, "the handler panics in this step");
 }
 
 impl Handler for Counting {
@@ -31,20 +36,27 @@ impl Handler for Counting {
         if !event.event_type.starts_with("count.") {
             return Ok(None);
         }
-        assert_ne!(event.event_type, "count.panics", "a handler that panics over what it reads");
         let body: Value = read(event, "NOT_JSON")?;
-        body["fact"].as_str().map(|fact| Some(fact.to_owned())).ok_or(HandlerError::permanent("NO_FACT"))
+        let fact = body["fact"].as_str().ok_or(HandlerError::permanent("NO_FACT"))?;
+        may_panic("recognise", fact);
+        Ok(Some(fact.to_owned()))
     }
 
     fn domain_key(&self, fact: &String) -> DomainKey {
+        may_panic("domain_key", fact);
         DomainKey::of([fact])
     }
 
+    fn reads(&self, _event: &Event, fact: &String) -> Vec<ItemRef> {
+        may_panic("reads", fact);
+        Vec::new()
+    }
+
     fn plan(&self, event: &Event, fact: &String, _snapshot: &Snapshot) -> Result<Plan, HandlerError> {
+        may_panic("plan", fact);
         match event.event_type.as_str() {
             "count.never" => Err(HandlerError::permanent("NEVER")),
             "count.later" => Err(HandlerError::retryable("LATER")),
-            "count.panic" => panic!("a handler that panics"),
             _ => {
                 let counter = event.item_key("count", [fact]);
                 let plan = Plan::default().with(DomainWrite::update(counter, vec![Change::Add("applied".into(), 1)]));
