@@ -1,8 +1,7 @@
 //! Only the relay re-sends: within its budget, oldest first, at growing intervals.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures::StreamExt as _;
 use hookonce_protocol::call::Written;
@@ -18,16 +17,16 @@ use hookonce_runtime::aws::SqsQueue;
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::maintain::{CHUNKS_IN_FLIGHT_MAX, RelayParts};
 use hookonce_runtime::port::Store as _;
-use serde_json::{Value, json};
-use tokio::io::BufReader;
-use tokio::net::TcpListener;
+use serde_json::json;
+use tokio::sync::watch;
 
 use crate::effects::{applied, keyed};
 use crate::protocol::a_record;
 use crate::support::counting::{count, counted_fact, counting};
 use crate::support::harness::{CALL_MAX, RELAY_TIMEOUT};
 use crate::support::samples::whatsapp;
-use crate::support::wire::HttpMessage;
+use crate::support::stack::urls;
+use crate::support::wire::{HttpMessage, Injector, Proxy, WireFault};
 use crate::support::{Fault, Gate, Harness, Operation, Script, Verdict};
 
 /// How often a test looks for what must come soon.
@@ -62,23 +61,6 @@ async fn a_run_sends_no_more_than_its_budget_and_the_oldest_first() {
     harness.settle().await;
     let facts: Vec<_> = (0..10).map(|index| counted_fact(&format!("order-{index}"))).collect();
     assert_eq!(harness.tables().await.verdict(&facts), Verdict::applied(10));
-}
-
-#[tokio::test]
-async fn more_than_a_page_of_one_shard_is_sent_in_one_period() {
-    let mut harness = Harness::with(counting).await;
-    harness.timing = Timing { shards: 1, shards_read: 1, ..harness.timing };
-    forgotten(&harness, SHARD_PAGE + 8).await;
-    harness.clock.advance(harness.timing.first_resend);
-    let script = Script::none();
-    let report = harness.relay_under(&script).await.unwrap();
-    assert_eq!(report["sent"], json!(SHARD_PAGE + 8));
-    assert_eq!(
-        script.count(Operation::QueryDue),
-        2 + 1 + 1 + 1 + 4,
-        "two pages, one of what waits, one of effects, one of the DEAD, four beyond"
-    );
-    assert_eq!(harness.relay().await["due"], json!(0), "each got a later due time");
 }
 
 /// A slow page is the last of its run, because another one might not end before the function's time does.
@@ -139,18 +121,6 @@ async fn events_that_wait_hold_up_no_other_event() {
     assert_eq!(harness.metric("waiting_sent"), 10, "they have a budget of their own");
 }
 
-/// Hundreds of bodies do not fit into the function's memory.
-#[tokio::test]
-async fn the_relay_reads_no_bodies() {
-    let harness = Harness::with(counting).await;
-    forgotten(&harness, 3).await;
-    harness.clock.advance(harness.timing.first_resend);
-    let script = Script::none();
-    assert_eq!(harness.relay_under(&script).await.unwrap()["sent"], json!(3));
-    let reads = [Operation::ReadHeads, Operation::ReadEach, Operation::Read].map(|operation| script.count(operation));
-    assert_eq!(reads, [1, 0, 0]);
-}
-
 /// Records are re-sent, but no worker runs. Their age when due shows nothing, because each send moves the due time.
 #[tokio::test]
 async fn what_is_sent_and_never_worked_on_is_counted() {
@@ -185,18 +155,6 @@ async fn effects_that_nobody_calls_and_that_are_called_in_vain_are_counted() {
     assert_eq!(harness.metric("relay_untried_resends"), 0, "no event waits");
 }
 
-/// An index that cannot be read says nothing about the age of what is due.
-#[tokio::test]
-async fn a_run_that_sees_no_shard_claims_no_age() {
-    let harness = Harness::with(counting).await;
-    forgotten(&harness, 1).await;
-    harness.clock.advance(Millis::hours(1));
-    harness.relay_under(&Script::every(Operation::QueryDue, Fault::Refused)).await.unwrap();
-    assert!(!harness.counted("relay_oldest_due_age_ms"));
-    harness.relay().await;
-    assert!(harness.counted("relay_oldest_due_age_ms"));
-}
-
 #[tokio::test]
 async fn a_hint_that_could_not_be_sent_falls_due_again_soon() {
     let harness = Harness::with(counting).await;
@@ -209,29 +167,6 @@ async fn a_hint_that_could_not_be_sent_falls_due_again_soon() {
     harness.clock.advance(Millis(1));
     assert_eq!(harness.relay().await["sent"], json!(1));
     assert_eq!(harness.metric("relay_failed"), 1);
-}
-
-#[tokio::test]
-async fn a_record_that_nobody_works_on_is_sent_ever_more_seldom() {
-    let harness = Harness::with(counting).await;
-    forgotten(&harness, 1).await;
-    let (start, mut sends) = (harness.clock.now(), Vec::new());
-    // The relay runs each minute; runs that would find nothing are left out.
-    loop {
-        let due_at = harness.tables().await.record("#msg_000").due.clone().unwrap().at;
-        let minutes = (due_at.0 - start.0).div_euclid(60_000) + 1;
-        if minutes > 24 * 60 {
-            break;
-        }
-        harness.clock.advance(Millis(start.plus(Millis::minutes(minutes)).0 - harness.clock.now().0));
-        assert_eq!(harness.relay().await["sent"], json!(1));
-        sends.push(minutes);
-    }
-    harness.lose_hints().await;
-    println!("sends of one record in a day, in minutes after its claim: {sends:?}");
-    assert!((6..=12).contains(&sends.len()), "{sends:?}");
-    let gaps: Vec<_> = sends.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert!(gaps[..6].windows(2).all(|pair| pair[1] > pair[0]), "{gaps:?}");
 }
 
 #[tokio::test]
@@ -267,20 +202,6 @@ async fn three_rounds_of_dead_letters_make_a_record_dead_and_their_copies_count_
     assert_eq!(harness.metric("record_dead"), 1);
 }
 
-/// A commit that meets a conflict is retried a few times at once; then the message waits.
-#[tokio::test]
-async fn a_commit_in_conflict_for_long_counts_as_nobodys_failure() {
-    let harness = Harness::with(counting).await;
-    harness.deliver(&count("msg_1", "a")).await;
-    let script = Script::every(Operation::Commit, Fault::Conflict);
-    harness.work_under(&script).await;
-    assert_eq!(script.count(Operation::Commit), 4, "once, and three retries");
-    let tables = harness.tables().await;
-    assert_eq!((tables.record("#msg_1").attempts, tables.record("#msg_1").status), (0, Status::Pending));
-    harness.settle().await;
-    assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
-}
-
 /// Writes this many PENDING records that are due.
 async fn owed(harness: &Harness, records: usize) {
     owed_since(harness, records, None).await;
@@ -301,40 +222,26 @@ async fn owed_since(harness: &Harness, records: usize, waits_since: Option<Epoch
     assert_eq!(written, vec![Written::Applied; records]);
 }
 
-/// A queue that takes requests and never answers. It notes the messages that it was asked to take. Once they are so
-/// many, it hangs up on every caller.
-async fn silent_queue(most: usize) -> (String, Arc<Mutex<BTreeSet<String>>>) {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    let (url, asked) =
-        (format!("http://{}", listener.local_addr().unwrap()), Arc::<Mutex<BTreeSet<String>>>::default());
-    let seen = Arc::clone(&asked);
-    let full = Arc::new(tokio::sync::watch::Sender::new(false));
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let (seen, full) = (Arc::clone(&seen), Arc::clone(&full));
-            tokio::spawn(async move {
-                let mut caller = BufReader::new(stream);
-                let mut hangs_up = full.subscribe();
-                loop {
-                    let request = tokio::select! {
-                        request = HttpMessage::read(&mut caller) => request,
-                        _ = hangs_up.wait_for(|full| *full) => None,
-                    };
-                    let Some(request) = request else { return };
-                    let request: Value = serde_json::from_slice(&request.body).unwrap();
-                    let bodies = request["Entries"].as_array().unwrap().iter().map(|entry| &entry["MessageBody"]);
-                    let keys = bodies.map(|body| match Message::decode(body.as_str().unwrap()).unwrap() {
-                        Message::Ref { pk } | Message::Slow { pk, .. } => pk.as_str().to_owned(),
-                        Message::Full(_) => unreachable!("the relay sends hints only"),
-                    });
-                    let mut seen = seen.lock().unwrap();
-                    seen.extend(keys);
-                    full.send_replace(seen.len() >= most);
-                }
-            });
-        }
-    });
-    (url, asked)
+/// A queue that takes requests and never answers. It notes the records that it was sent hints for. Once they are so many,
+/// it hangs up on every caller.
+#[derive(Debug)]
+struct SilentQueue {
+    most: usize,
+    asked: watch::Sender<BTreeSet<String>>,
+}
+
+impl Injector for SilentQueue {
+    async fn fault(&self, request: &HttpMessage) -> Option<WireFault> {
+        let request = request.json();
+        let bodies = request["Entries"].as_array().unwrap().iter().map(|entry| &entry["MessageBody"]);
+        let keys = bodies.map(|body| match Message::decode(body.as_str().unwrap()).unwrap() {
+            Message::Ref { pk } | Message::Slow { pk, .. } => pk.as_str().to_owned(),
+            Message::Full(_) => unreachable!("the relay sends hints only"),
+        });
+        self.asked.send_modify(|asked| asked.extend(keys));
+        self.asked.subscribe().wait_for(|asked| asked.len() >= self.most).await.unwrap();
+        Some(WireFault::ReplyLost)
+    }
 }
 
 /// The queue takes messages and says nothing. What was re-armed was also tried: otherwise it would wait for twice as
@@ -344,17 +251,20 @@ async fn nothing_is_rearmed_that_is_not_tried() {
     let mut harness = Harness::with(counting).await;
     harness.timing = Timing { shards: 8, shards_read: 8, ..harness.timing };
     owed(&harness, 6 * SHARD_PAGE).await;
-    let (url, asked) = silent_queue(CHUNKS_IN_FLIGHT_MAX * CHUNK_MAX).await;
+    let silent = SilentQueue { most: CHUNKS_IN_FLIGHT_MAX * CHUNK_MAX, asked: watch::Sender::default() };
+    let silent = Arc::new(silent);
+    let proxy = Proxy::start(urls().1, &silent).await;
     let store = harness.stack.store();
     // No call ends by its own time: a slow machine may need all of it to make so many.
-    let queue = SqsQueue::new(crate::contract::sqs(&url, Millis::minutes(1)), format!("{url}/queue"));
+    let sqs = crate::contract::sqs(proxy.url(), Millis::minutes(1));
+    let queue = SqsQueue::new(sqs, &harness.stack.resources.queue.url);
     let (ambient, timing, budget) = (harness.clock.clone(), harness.timing, harness.budget);
     let parts = RelayParts { store, queue, ambient, timing, budget, call_max: CALL_MAX };
     let run = parts.run(harness.clock.now().plus(RELAY_TIMEOUT));
     let run = tokio::time::timeout(duration(RELAY_TIMEOUT) * 5, run).await.map(|run| run.events.output);
     let records = harness.records().await;
     let rearmed: BTreeSet<_> = records.values().filter(|it| it.resends > 0).map(|it| it.key.to_string()).collect();
-    let untried = rearmed.difference(&asked.lock().unwrap()).count();
+    let untried = rearmed.difference(&silent.asked.borrow()).count();
     assert_eq!(untried, 0, "of {} re-armed; the run: {run:?}", rearmed.len());
     let run = run.unwrap();
     assert_eq!((run.rearmed, run.failed), (rearmed.len(), rearmed.len()));
@@ -456,12 +366,14 @@ async fn each_event_of_an_envelope_has_a_place_of_its_own_in_the_journal() {
     assert!(partitions.len() > 8, "{partitions:?}");
 }
 
-/// The relay counts what is in the table, so a death that nobody told of is seen, too.
+/// The relay counts what is in the table, so a death that nobody told of is seen, too. An index that cannot be read says
+/// nothing of it, and nothing of the age of what is due.
 #[tokio::test]
 async fn what_is_dead_is_counted_in_each_run() {
     let harness = Harness::with(counting).await;
     harness.relay().await;
-    assert!(harness.counted("dead_records"), "0 is a figure");
+    let gauges = ["dead_records", "relay_oldest_due_age_ms"];
+    assert!(gauges.iter().all(|gauge| harness.counted(gauge)), "0 is a figure");
     assert_eq!((harness.metric("dead_records"), harness.metric("dead_oldest_age_ms")), (0, 0));
     let store = harness.stack.store();
     for number in 0..3 {
@@ -472,7 +384,8 @@ async fn what_is_dead_is_counted_in_each_run() {
     }
     harness.relay_under(&Script::every(Operation::QueryDue, Fault::Refused)).await.unwrap();
     let line = harness.metric_lines().pop().unwrap();
-    assert!(!line.contains("\"dead_records\":"), "not read is not zero: {line}");
+    let told = gauges.iter().find(|gauge| line.contains(&format!("\"{gauge}\":")));
+    assert_eq!(told, None, "not read is not zero: {line}");
     harness.relay().await;
     assert_eq!((harness.metric("dead_records"), harness.metric("dead_oldest_age_ms")), (3, 3_000));
     assert_eq!(harness.metric("dead_shards_capped"), 0);
@@ -493,6 +406,12 @@ async fn records_of_a_newer_release_hide_no_other() {
         assert_eq!(store.write(&write).await, Written::Applied);
     }
     owed(&harness, 8).await;
-    assert_eq!(harness.relay().await["sent"], json!(8));
+    let script = Script::none();
+    assert_eq!(harness.relay_under(&script).await.unwrap()["sent"], json!(8));
+    assert_eq!(
+        script.count(Operation::QueryDue),
+        3 + 1 + 1 + 1 + 4,
+        "three pages, one of what waits, one of effects, one of the DEAD, four beyond"
+    );
     assert_eq!(harness.metric("unknown_version"), 2, "once for each chunk");
 }
