@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hookonce_protocol::call::{Committed, Written};
+use hookonce_protocol::call::Written;
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::key::{ClaimId, DomainKey, EndpointId, RecordKey};
 use hookonce_protocol::message::Message;
-use hookonce_protocol::operator::{Refusal, carry_out};
+use hookonce_protocol::operator::{Operated, Refusal};
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
 use hookonce_protocol::record::{DeadReason, Due, Outcome, Status};
 use hookonce_protocol::trail::{Operation, Trail};
@@ -20,7 +20,7 @@ use hookonce_runtime::port::{Queue as _, Store as _};
 use serde_json::{Value, json};
 
 use crate::support::samples::{messaged, whatsapp, whatsapp_message, whatsapp_of};
-use crate::support::{Harness, Script, Verdict, order, word};
+use crate::support::{Harness, Verdict, order, word};
 
 #[tokio::test]
 async fn one_poison_event_among_ten_dies_alone_and_keeps_its_payload() {
@@ -137,11 +137,8 @@ async fn one_event_of_an_older_catalog_that_is_several_today_is_applied_event_by
 /// Records what an operator orders, as `hookonce replay` does, and lets everything settle.
 async fn replay(harness: &Harness, key: &RecordKey, operation: Operation) {
     let tables = harness.tables().await;
-    let order = order(operation, "r");
-    let (record, trail) = (&tables.records[key.as_str()], Trail::default());
-    let writes = carry_out(record, &trail, &order, "act-1", &harness.timing, harness.clock.moment()).unwrap();
-    assert_eq!(harness.operator_store(&Script::none()).commit(&writes).await, Committed::Applied);
-    harness.observe().await;
+    let operated = harness.ordered(&tables.records[key.as_str()], &order(operation, "r")).await;
+    assert_eq!(operated, Operated::Done);
     harness.stack.queue().send(&Message::Ref { pk: key.clone() }).await.unwrap();
     harness.settle().await;
 }

@@ -19,10 +19,10 @@ use hookonce_runtime::drive::{Carry, StoreAndQueue, drive};
 use hookonce_runtime::port::Queue as _;
 use serde_json::json;
 
+use crate::routes::set;
 use crate::support::counting::count;
 use crate::support::faults::{TestQueue, TestStore};
 use crate::support::logs::Logs;
-use crate::support::routes::MemoryRoutes;
 use crate::support::{Harness, Script, hang_until};
 
 /// A worker whose handler asks for one effect at each of these destinations.
@@ -113,11 +113,8 @@ async fn an_event_makes_one_call_and_a_repeated_hint_makes_none() {
 
 #[tokio::test]
 async fn a_destination_that_is_down_for_a_day_delays_nobody_and_loses_nothing() {
-    let mut harness = Harness::new().await;
-    let routes = MemoryRoutes::default();
-    let all = json!({ "name": "all", "consumer": "crm", "forward": ["down", "up"] });
-    routes.put(&json!({ "version": 1, "otherwise": "dead", "routes": [all] }));
-    harness.routes = Some(routes);
+    let all = json!([{ "name": "all", "consumer": "crm", "forward": ["down", "up"] }]);
+    let harness = Harness::new().await.routed(&set("dead", &all));
     for id in ["down", "up"] {
         harness.destinations.put(id, &keyed(24));
     }
@@ -163,7 +160,7 @@ async fn a_call_without_time_to_end_is_not_begun() {
     harness.destinations.put("receipts", &keyed(24));
     applied(&harness, "msg_1", &["receipts"]).await;
     let deadline = harness.clock.now().plus(Millis::seconds(12));
-    harness.dispatch_until(deadline).await;
+    assert!(harness.dispatch_under(&Script::none(), deadline).await);
     assert_eq!(harness.callee.calls().len(), 0);
     let [record] = effects(&harness).await.try_into().unwrap();
     assert_eq!((record.status, record.attempts), (Status::Pending, 0), "it waits uncounted");

@@ -2,13 +2,13 @@
 
 use futures::future::join_all;
 use hookonce_protocol::key::ClaimId;
-use hookonce_protocol::operator::{Operated, Order, Refusal};
+use hookonce_protocol::operator::{Operated, Refusal};
 use hookonce_protocol::record::{Found, Record};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::trail::{Entry, Operation as Ordered, Trail, trail_item};
 use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::operate::{operate, trails};
-use hookonce_runtime::port::Store;
+use hookonce_runtime::port::Store as _;
 
 use crate::support::counting::{count, counted, counted_fact, counting};
 use crate::support::{Fault, Gate, Harness, Operation, Script, Verdict, order, word};
@@ -19,13 +19,6 @@ async fn record(harness: &Harness, end: &str) -> Record {
         Found::Record(record) => *record,
         Found::Nothing | Found::Unreadable(_) => panic!("{key} is no record"),
     }
-}
-
-/// Carries out an order on a record as it was read, with any store.
-async fn ordered(harness: &Harness, store: &impl Store, record: &Record, order: &Order) -> Operated {
-    let operated = operate(store, record, order, &harness.timing, &harness.clock).await;
-    harness.observe().await;
-    operated
 }
 
 async fn trail(harness: &Harness, record: &Record) -> Trail {
@@ -61,29 +54,6 @@ async fn of_two_operators_on_one_record_one_acts_and_the_other_is_told() {
     assert_eq!(trail(&harness, &pending).await.entries.len(), 1, "no entry is written over another");
 }
 
-#[tokio::test]
-async fn a_force_that_is_clicked_twice_has_one_more_effect() {
-    let harness = Harness::with(counting).await;
-    harness.deliver(&count("msg_1", "a")).await;
-    harness.settle().await;
-    let (first, store) = (record(&harness, "#msg_1").await, harness.stack.store());
-    let force = order(Ordered::Force, "wrong account");
-    let both = join_all([&force, &force].map(|it| operate(&store, &first, it, &harness.timing, &harness.clock))).await;
-    assert_eq!(both.iter().filter(|it| **it == Operated::Done).count(), 1, "{both:?}");
-    harness.observe().await;
-    harness.relay().await;
-    harness.settle().await;
-    // The third click comes after the effect, when the record is PROCESSED again.
-    let again = ordered(&harness, &store, &record(&harness, "#msg_1").await, &force).await;
-    assert_eq!(again, Operated::Refused(Refusal::ForcedBefore));
-    let fact = counted_fact("a");
-    assert_eq!(harness.tables().await.verdict(&[&fact, &fact]), Verdict::applied(2));
-    let other =
-        ordered(&harness, &store, &record(&harness, "#msg_1").await, &order(Ordered::Force, "wrong account again"))
-            .await;
-    assert_eq!(other, Operated::Done, "another reason is another force");
-}
-
 /// Every call of an order meets every fault, and then the person repeats the command.
 #[tokio::test]
 async fn an_order_that_dies_at_any_call_is_repeated_and_nothing_happens_twice() {
@@ -104,7 +74,7 @@ async fn an_order_that_dies_at_any_call_is_repeated_and_nothing_happens_twice() 
             harness.observe().await;
             harness.relay().await;
             harness.settle().await;
-            let again = ordered(&harness, &harness.stack.store(), &record(&harness, "#msg_1").await, &force).await;
+            let again = harness.ordered(&record(&harness, "#msg_1").await, &force).await;
             harness.relay().await;
             harness.settle().await;
             let fact = counted_fact("a");
@@ -124,7 +94,7 @@ async fn the_trail_names_who_did_what_when_and_why_and_expires_with_the_effects(
     harness.deliver(&counted("msg_1", "count.never", "a")).await;
     harness.settle().await;
     let (dead, store) = (record(&harness, "#msg_1").await, harness.stack.store());
-    assert_eq!(ordered(&harness, &store, &dead, &order(Ordered::Discard, "test data")).await, Operated::Done);
+    assert_eq!(harness.ordered(&dead, &order(Ordered::Discard, "test data")).await, Operated::Done);
     let now = harness.clock.moment().now;
     let Trail { count: 1, entries } = trail(&harness, &dead).await else { panic!("one entry") };
     let [entry] = entries.try_into().unwrap();
@@ -153,17 +123,17 @@ async fn a_redacted_record_has_no_body_and_still_knows_its_delivery() {
     let harness = Harness::with(counting).await;
     let delivery = count("msg_1", "a");
     harness.deliver(&delivery).await;
-    let (early, store) = (record(&harness, "#msg_1").await, harness.stack.store());
+    let early = record(&harness, "#msg_1").await;
     let redact = order(Ordered::Redact, "erasure asked for");
-    assert_eq!(ordered(&harness, &store, &early, &redact).await, Operated::Refused(Refusal::NotRedactable));
+    assert_eq!(harness.ordered(&early, &redact).await, Operated::Refused(Refusal::NotRedactable));
     harness.settle().await;
     let applied = record(&harness, "#msg_1").await;
-    assert_eq!(ordered(&harness, &store, &applied, &redact).await, Operated::Done);
+    assert_eq!(harness.ordered(&applied, &redact).await, Operated::Done);
     let redacted = record(&harness, "#msg_1").await;
     assert_eq!(redacted, Record { body: None, ..applied });
     assert_eq!(word(&harness.deliver(&delivery).await), (200, "duplicate".to_owned()));
     for (operation, refusal) in [(Ordered::Force, Refusal::NoBody), (Ordered::Redact, Refusal::NoBody)] {
-        let refused = ordered(&harness, &store, &redacted, &order(operation, "again")).await;
+        let refused = harness.ordered(&redacted, &order(operation, "again")).await;
         assert_eq!(refused, Operated::Refused(refusal), "{operation}");
     }
     harness.clock.advance(Millis::hours(1));
@@ -177,12 +147,14 @@ async fn a_force_before_the_record_expired_is_no_force_of_its_successor() {
     let harness = Harness::with(counting).await;
     harness.deliver(&count("msg_1", "a")).await;
     harness.settle().await;
-    let (first, store) = (record(&harness, "#msg_1").await, harness.stack.store());
+    let first = record(&harness, "#msg_1").await;
     let force = order(Ordered::Force, "wrong account");
-    assert_eq!(ordered(&harness, &store, &first, &force).await, Operated::Done);
+    assert_eq!(harness.ordered(&first, &force).await, Operated::Done);
     let trail = trail(&harness, &first).await;
     let moment = harness.clock.moment();
     assert_eq!(force.write(&first, &trail, &harness.timing, moment).err(), Some(Refusal::ForcedBefore));
+    let another = order(Ordered::Force, "wrong account again");
+    assert!(another.write(&first, &trail, &harness.timing, moment).is_ok(), "another reason is another force");
     let successor = Record { claim_id: ClaimId("another".to_owned()), ..first };
     assert!(force.write(&successor, &trail, &harness.timing, moment).is_ok());
 }

@@ -10,8 +10,8 @@ use hookonce_protocol::write::{Change, Table};
 use hookonce_runtime::handler::{Handler, HandlerError, Handlers, read};
 use serde_json::{Value, json};
 
-use crate::support::routes::MemoryRoutes;
-use crate::support::{Delivery, Gate, Harness, Operation, Script};
+use crate::routes::set as route_set;
+use crate::support::{CommitInFlight, Delivery, Fault, Gate, Harness, Operation, Script};
 
 /// Books payments of orders, and keeps the latest version of documents, in user tables.
 #[derive(Debug, Clone, Copy)]
@@ -144,7 +144,7 @@ async fn an_event_takes_effect_once_in_a_user_table_under_racing_duplicates() {
         harness.conclude(messages, Some(responses.remove(0).unwrap())).await;
         // A retried delivery, and a reply that is lost.
         harness.deliver(&payments(0, round * 3)).await;
-        harness.work_under(&Script::on(Operation::Commit, 0, crate::support::Fault::ReplyLost)).await;
+        harness.work_under(&Script::on(Operation::Commit, 0, Fault::ReplyLost)).await;
         harness.settle().await;
     }
     let orders = stored(&harness, &order(0), "payments").await + stored(&harness, &order(1), "payments").await;
@@ -182,16 +182,11 @@ async fn an_older_event_never_overwrites_a_newer_one() {
 async fn an_older_event_that_read_first_plans_again() {
     let harness = stack().await;
     harness.deliver(&changed("doc", 1)).await;
-    let (messages, batch) = harness.batch().await.unwrap();
-    let gate = Gate::default();
-    let (late, deadline) = (harness.worker(&Script::held(Operation::Commit, &gate)), harness.deadline());
-    let late = tokio::spawn(async move { Box::pin(late.handle(batch, deadline)).await });
-    gate.reached().await;
+    let late = CommitInFlight::start(&harness).await;
     harness.deliver(&changed("doc", 2)).await;
     harness.work().await;
     assert_eq!(stored(&harness, &document("doc"), "version").await, 2);
-    gate.open();
-    harness.conclude(messages, Some(late.await.unwrap())).await;
+    late.land(&harness).await;
     harness.settle().await;
     assert_eq!(stored(&harness, &document("doc"), "version").await, 2, "the older one leaves its write out");
     assert!(harness.records().await.values().all(|record| record.status == Status::Processed));
@@ -215,17 +210,16 @@ async fn a_check_that_fails_for_good_kills_the_event_and_writes_nothing() {
 /// An alias of the inbox cannot be configured; one that is not configured reaches nothing.
 #[tokio::test]
 async fn a_handler_uses_only_the_tables_that_its_route_lists() {
-    let mut harness = stack().await;
+    let harness = stack().await;
     harness.deliver(&event("evt_1", "stock.counted", json!({}))).await;
     harness.deliver(&event("evt_2", "inbox.reached", json!({}))).await;
     harness.settle().await;
     let route = |tables: Value| {
         let route = json!({ "name": "all", "consumer": "c", "handler": {"builtin": "shop"}, "tables": tables });
-        json!({ "version": 1, "otherwise": "dead", "routes": [route] })
+        route_set("dead", &json!([route]))
     };
-    let routes = MemoryRoutes::default();
-    routes.put(&route(json!(["orders"])));
-    harness.routes = Some(routes.clone());
+    let harness = harness.routed(&route(json!(["orders"])));
+    let routes = harness.routes.clone().unwrap();
     harness.deliver(&event("evt_3", "document.deleted", json!({}))).await;
     harness.deliver(&changed("doc", 1)).await;
     harness.settle().await;

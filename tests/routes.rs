@@ -15,7 +15,6 @@ use crate::handlers::event;
 use crate::support::counting::{count, counted, counted_fact, counting};
 use crate::support::delivery::{gateway_event, secret};
 use crate::support::harness::Worker;
-use crate::support::routes::MemoryRoutes;
 use crate::support::samples::{charge_refunded, invoice_paid};
 use crate::support::{Delivery, Fault, Harness, Operation, Script, Verdict, order};
 
@@ -29,15 +28,6 @@ pub(crate) fn offered<'a>(handlers: &'a [&'a str]) -> Offered<'a> {
     Offered { handlers, urls: true }
 }
 
-/// A harness whose workers read this set.
-async fn routed(set: &Value) -> Harness {
-    let mut harness = Harness::new().await;
-    let routes = MemoryRoutes::default();
-    routes.put(set);
-    harness.routes = Some(routes);
-    harness
-}
-
 #[tokio::test]
 async fn a_route_says_who_handles_an_event_and_who_remembers_its_fact() {
     let paid = json!({
@@ -47,7 +37,7 @@ async fn a_route_says_who_handles_an_event_and_who_remembers_its_fact() {
     });
     let own =
         json!({ "name": "refunds", "consumer": "refunds", "types": ["charge.*"], "handler": {"builtin": "payments"} });
-    let harness = routed(&set("ignore", &json!([paid, own]))).await;
+    let harness = Harness::new().await.routed(&set("ignore", &json!([paid, own])));
     let events = [
         invoice_paid("evt_1", "in_1", 4_900),
         invoice_paid("evt_2", "in_1", 4_900),
@@ -72,10 +62,8 @@ async fn a_route_says_who_handles_an_event_and_who_remembers_its_fact() {
 #[tokio::test]
 async fn one_fact_is_remembered_once_by_each_consumer() {
     let route = |name: &str, event_type: &str, across: bool| json!({ "name": name, "consumer": name, "types": [event_type], "fact": ["$.fact"], "across_types": across, "handler": {"builtin": "counting"} });
-    let routes = MemoryRoutes::default();
-    let mut harness = Harness::with(counting).await;
-    routes.put(&set("dead", &json!([route("each", "count.a*", false), route("all", "count.b*", true)])));
-    harness.routes = Some(routes);
+    let routes = json!([route("each", "count.a*", false), route("all", "count.b*", true)]);
+    let harness = Harness::with(counting).await.routed(&set("dead", &routes));
     for (id, event_type) in
         [("1", "count.a1"), ("2", "count.a2"), ("3", "count.a2"), ("4", "count.b1"), ("5", "count.b2")]
     {
@@ -93,13 +81,8 @@ async fn one_fact_is_remembered_once_by_each_consumer() {
 /// type.
 #[tokio::test]
 async fn a_type_that_is_not_signed_makes_no_second_fact() {
-    let mut harness = Harness::with(counting).await;
-    let routes = MemoryRoutes::default();
-    routes.put(&set(
-        "dead",
-        &json!([{ "name": "all", "consumer": "c", "types": ["count.*"], "fact": ["$.fact"], "handler": {"builtin": "counting"} }]),
-    ));
-    harness.routes = Some(routes);
+    let all = json!([{ "name": "all", "consumer": "c", "types": ["count.*"], "fact": ["$.fact"], "handler": {"builtin": "counting"} }]);
+    let harness = Harness::with(counting).await.routed(&set("dead", &all));
     for (id, event_type) in [("1", "count.a"), ("2", "count.b")] {
         let body = json!({ "type": "count.once", "fact": "f" }).to_string();
         let delivery = Delivery::new("github", body).header("x-github-delivery", id);
@@ -116,13 +99,10 @@ async fn a_type_that_is_not_signed_makes_no_second_fact() {
 /// event's own id is the same.
 #[tokio::test]
 async fn where_the_body_is_free_the_events_own_id_names_the_fact() {
-    let mut harness = Harness::with(counting).await;
-    harness.endpoints.put("mailgun", json!({ "provider": "mailgun", "secrets": [secret("mailgun")] }).to_string());
-    let routes = MemoryRoutes::default();
     let fact = [r#"$["event-data"].id"#, r#"$["event-data"].timestamp"#];
     let route = json!({ "name": "mail", "consumer": "c", "fact": fact, "handler": { "builtin": "counting" } });
-    routes.put(&set("dead", &json!([route])));
-    harness.routes = Some(routes);
+    let harness = Harness::with(counting).await.routed(&set("dead", &json!([route])));
+    harness.endpoints.put("mailgun", json!({ "provider": "mailgun", "secrets": [secret("mailgun")] }).to_string());
     for token in ["a8ce0edb2dd8301dee6c2405235584e4", "0a2c1f5e8d7b4f6c9e3a5b7d9f1c3e5a"] {
         let body = json!({
             "fact": "f", "signature": { "timestamp": "", "signature": "", "token": token },
@@ -146,7 +126,7 @@ async fn where_the_body_is_free_the_events_own_id_names_the_fact() {
 async fn a_forwarded_event_is_one_fact_by_its_signed_key_or_its_body() {
     let named = json!({ "name": "named", "consumer": "crm", "types": ["invoice.*"], "fact": ["$.data.object.id"], "forward": ["crm"] });
     let all = json!({ "name": "all", "consumer": "crm", "forward": ["crm", "n8n"] });
-    let harness = routed(&set("dead", &json!([named, all]))).await;
+    let harness = Harness::new().await.routed(&set("dead", &json!([named, all])));
     let refund = charge_refunded("evt_1", "ch_1", 100);
     harness.deliver(&refund).await;
     harness.deliver(&invoice_paid("evt_2", "in_1", 100)).await;
@@ -175,7 +155,8 @@ async fn a_forwarded_event_is_one_fact_by_its_signed_key_or_its_body() {
 /// Each endpoint has its own keys: one order is charged and paid out, although both operations have its number.
 #[tokio::test]
 async fn one_key_at_two_endpoints_of_a_tenant_is_forwarded_twice() {
-    let harness = routed(&set("dead", &json!([{ "name": "all", "consumer": "bank", "forward": ["bank"] }]))).await;
+    let all = json!([{ "name": "all", "consumer": "bank", "forward": ["bank"] }]);
+    let harness = Harness::new().await.routed(&set("dead", &all));
     let body = json!({ "type": "requested", "data": {"order": 1042} }).to_string();
     let provider = "standard_webhooks";
     for endpoint in ["charges", "payouts"] {
@@ -206,10 +187,7 @@ async fn what_cannot_be_routed_dies_with_its_code_and_its_payload() {
     unreadable["when"] = json!({"a": ["b"]});
     let mut missing = asks("names", "count.*");
     missing["fact"] = json!(["$.fact", "$.part.id"]);
-    let routes = MemoryRoutes::default();
-    routes.put(&set("dead", &json!([unreadable, missing])));
-    let mut harness = Harness::with(counting).await;
-    harness.routes = Some(routes);
+    let harness = Harness::with(counting).await.routed(&set("dead", &json!([unreadable, missing])));
     harness.deliver(&counted("1", "other", "f")).await;
     harness.deliver(&count("2", "f")).await;
     for (id, part) in [("3", json!(null)), ("4", json!("")), ("5", json!({"x": 1})), ("6", json!([1]))] {
@@ -240,22 +218,6 @@ async fn what_cannot_be_routed_dies_with_its_code_and_its_payload() {
     assert!(tables.domain.is_empty(), "nothing took effect");
 }
 
-#[tokio::test]
-async fn otherwise_says_what_happens_to_the_rest() {
-    for (otherwise, status, outcome) in [
-        ("ignore", Status::Processed, Some(Outcome::Ignored)),
-        ("dead", Status::Dead, None),
-        ("builtin", Status::Processed, Some(Outcome::Applied)),
-    ] {
-        let harness = routed(&set(otherwise, &json!([{ "name": "noise", "types": ["ping"], "ignore": true }]))).await;
-        harness.deliver(&invoice_paid("evt_1", "in_1", 4_900)).await;
-        harness.settle().await;
-        let tables = harness.tables().await;
-        let record = tables.record("#evt_1");
-        assert_eq!((record.status, record.outcome), (status, outcome), "{otherwise}");
-    }
-}
-
 /// A retry lets an event that no route wanted be looked at again, under its own fact: whatever dies on the way, whoever
 /// else reports the fact, it takes effect once.
 #[tokio::test]
@@ -272,15 +234,12 @@ async fn an_ignored_event_is_brought_back_once_a_route_wants_it_and_applied_once
         Some((Operation::Commit, Fault::Conflict)),
     ];
     for fault in calls {
-        let mut harness = Harness::with(counting).await;
-        let routes = MemoryRoutes::default();
-        routes.put(&nothing);
-        harness.routes = Some(routes.clone());
+        let harness = Harness::with(counting).await.routed(&nothing);
         harness.deliver(&count("1", "f")).await;
         harness.settle().await;
         let ignored = harness.tables().await.record("#1").clone();
         assert_eq!(ignored.outcome, Some(Outcome::Ignored));
-        routes.put(&set("ignore", &wanted));
+        harness.routes.as_ref().unwrap().put(&set("ignore", &wanted));
         // Another delivery reports the fact meanwhile, and is applied.
         harness.deliver(&count("2", "f")).await;
         harness.settle().await;
@@ -288,10 +247,9 @@ async fn an_ignored_event_is_brought_back_once_a_route_wants_it_and_applied_once
         let (store, retry) = (harness.operator_store(&script), order(Ordered::Retry, ""));
         script.run(Box::pin(operate(&store, &ignored, &retry, &harness.timing, &harness.clock))).await;
         // The person repeats the command, with the record as the first list showed it.
-        let again = operate(&harness.stack.store(), &ignored, &retry, &harness.timing, &harness.clock).await;
+        let again = harness.ordered(&ignored, &retry).await;
         let done = fault.is_none_or(|(_, fault)| matches!(fault, Fault::ReplyLost | Fault::Conflict));
         assert_eq!(again, if done { Operated::Overtaken } else { Operated::Done }, "{fault:?}");
-        harness.observe().await;
         harness.relay().await;
         harness.settle().await;
         let tables = harness.tables().await;
@@ -299,22 +257,6 @@ async fn an_ignored_event_is_brought_back_once_a_route_wants_it_and_applied_once
         assert_eq!((record.outcome, record.generation), (Some(Outcome::Duplicate), 0), "{fault:?}");
         assert_eq!(tables.verdict(&[counted_fact("f")]), Verdict::applied(1), "{fault:?}");
     }
-}
-
-#[tokio::test]
-async fn an_event_that_still_no_route_wants_ends_as_ignored_again() {
-    let harness = routed(&set("ignore", &json!([]))).await;
-    harness.deliver(&invoice_paid("evt_1", "in_1", 4_900)).await;
-    harness.settle().await;
-    let ignored = harness.tables().await.record("#evt_1").clone();
-    let retry = order(Ordered::Retry, "");
-    let operated = operate(&harness.stack.store(), &ignored, &retry, &harness.timing, &harness.clock).await;
-    assert_eq!(operated, Operated::Done);
-    harness.observe().await;
-    harness.relay().await;
-    harness.settle().await;
-    let record = harness.tables().await.record("#evt_1").clone();
-    assert_eq!((record.outcome, record.retries, record.generation), (Some(Outcome::Ignored), 1, 0));
 }
 
 /// Works on everything in the queue with one worker that goes on living.
@@ -328,7 +270,7 @@ async fn work_with(worker: &Worker, harness: &Harness) {
 
 #[tokio::test]
 async fn a_worker_that_has_read_no_set_yet_waits_and_counts_no_attempt() {
-    let harness = routed(&set("builtin", &json!([]))).await;
+    let harness = Harness::new().await.routed(&set("builtin", &json!([])));
     let routes = harness.routes.clone().unwrap();
     routes.set_down(true);
     let worker = harness.worker(&Script::none());
@@ -358,21 +300,10 @@ async fn a_worker_that_has_read_no_set_yet_waits_and_counts_no_attempt() {
     assert_eq!(harness.tables().await.record("#evt_1").outcome, Some(Outcome::Applied));
 }
 
-/// A worker that starts now does as those that run for longer.
-#[tokio::test]
-async fn a_worker_that_starts_with_a_refused_set_goes_on_with_the_one_before() {
-    let harness = routed(&set("builtin", &json!([]))).await;
-    harness.routes.as_ref().unwrap().put(&json!({ "version": 1 }));
-    harness.deliver(&invoice_paid("evt_1", "in_1", 4_900)).await;
-    work_with(&harness.worker(&Script::none()), &harness).await;
-    assert_eq!(harness.tables().await.record("#evt_1").outcome, Some(Outcome::Applied));
-    assert!(harness.metric("routes_refused") > 0, "the alarm rings");
-}
-
 #[tokio::test]
 async fn a_set_is_replaced_while_events_flow_and_a_bad_one_keeps_the_last_good_one() {
     let to_billing = json!([{ "name": "paid", "consumer": "billing", "types": ["invoice.paid"], "handler": {"builtin": "payments"} }]);
-    let harness = routed(&set("ignore", &to_billing)).await;
+    let harness = Harness::new().await.routed(&set("ignore", &to_billing));
     let routes = harness.routes.clone().unwrap();
     let worker = harness.worker(&Script::none());
     let mut expected = Vec::new();

@@ -8,6 +8,7 @@ use hookonce_dispatcher::DispatcherFunction;
 use hookonce_local::event_source::sqs_event;
 use hookonce_local::tables::QueueRef;
 use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::operator::{Operated, Order};
 use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -25,6 +26,7 @@ use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
+use hookonce_runtime::operate::operate;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::RemoteHandlers;
@@ -133,6 +135,14 @@ impl Harness {
             used: Mutex::default(),
             history: Mutex::default(),
         }
+    }
+
+    /// The same with workers that read this route set.
+    pub(crate) fn routed(mut self, set: &Value) -> Self {
+        let routes = MemoryRoutes::default();
+        routes.put(set);
+        self.routes = Some(routes);
+        self
     }
 
     pub(crate) fn store(&self, function: &'static str, script: &Script) -> TestStore {
@@ -315,13 +325,8 @@ impl Harness {
 
     /// Dispatches until the effects queue shows no message.
     pub(crate) async fn dispatch(&self) {
-        self.dispatch_until(self.deadline()).await;
-    }
-
-    /// Dispatches until the effects queue shows no message, with this deadline for each batch.
-    pub(crate) async fn dispatch_until(&self, deadline: EpochMs) {
         for _ in 0..BATCHES_MAX {
-            if !self.dispatch_under(&Script::none(), deadline).await {
+            if !self.dispatch_under(&Script::none(), self.deadline()).await {
                 return;
             }
         }
@@ -390,6 +395,13 @@ impl Harness {
         let written = self.operator_store(&Script::none()).write(write).await;
         self.observe().await;
         written
+    }
+
+    /// Carries out an order on a record as it was read.
+    pub(crate) async fn ordered(&self, record: &Record, order: &Order) -> Operated {
+        let operated = operate(&self.stack.store(), record, order, &self.timing, &self.clock).await;
+        self.observe().await;
+        operated
     }
 
     /// Deletes a record as its expiry would.
