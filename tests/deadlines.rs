@@ -257,32 +257,28 @@ async fn a_cold_start_waits_for_its_turn_within_the_invocation() {
     assert_eq!(edge.deliver_in(invocation, "evt_1").await, (503, 1_300), "silence is no throttle");
 }
 
-/// Lambda also starts processes ahead of requests, on demand all the same.
-#[tokio::test(start_paused = true)]
-async fn a_request_that_comes_long_after_the_start_has_not_waited_for_it() {
-    for (after, answered) in [(0, 1_600), (500, 1_600), (501, 2_300), (600_000, 2_300)] {
-        let began = Instant::now();
-        tokio::time::sleep(Duration::from_millis(700)).await;
-        let edge = Edge::after(StartUp::of(began, true), "enqueue");
-        tokio::time::sleep(Duration::from_millis(after)).await;
-        edge.store.takes(HANGS);
-        edge.queue.takes(HANGS);
-        assert_eq!(edge.deliver("evt_1", secret("stripe")).await, (503, answered), "after {after} ms");
-    }
-}
-
-/// A process that starts on demand starts because a request waits for it.
+/// A process that starts on demand starts because a request waits for it. Lambda also starts processes ahead of requests,
+/// on demand all the same: a request that comes long after the start has not waited for it.
 #[tokio::test(start_paused = true)]
 async fn the_start_of_a_process_counts_against_its_first_request() {
-    for (took, on_demand, answered) in [(700, true, 1_600), (700, false, 2_300), (0, true, 2_300), (9_000, true, 1_500)]
-    {
+    for (took, on_demand, after, answered) in [
+        (700, true, 0, 1_600),
+        (700, true, 500, 1_600),
+        (700, true, 501, 2_300),
+        (700, true, 600_000, 2_300),
+        (700, false, 0, 2_300),
+        (0, true, 0, 2_300),
+        (9_000, true, 0, 1_500),
+    ] {
         let began = Instant::now();
         tokio::time::sleep(Duration::from_millis(took)).await;
         let edge = Edge::after(StartUp::of(began, on_demand), "enqueue");
+        tokio::time::sleep(Duration::from_millis(after)).await;
         edge.endpoints.set_latency(Duration::from_millis(100));
         edge.store.takes(HANGS);
         edge.queue.takes(HANGS);
-        assert_eq!(edge.deliver("evt_1", secret("stripe")).await, (503, answered), "{took} ms, {on_demand}");
+        let answer = edge.deliver("evt_1", secret("stripe")).await;
+        assert_eq!(answer, (503, answered), "{took} ms, {on_demand}, after {after} ms");
         assert_eq!(edge.store.calls(), ["claim"], "it is tried all the same");
         assert_eq!(edge.deliver("evt_2", secret("stripe")).await, (503, 2_300), "the next one did not wait");
     }

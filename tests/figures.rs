@@ -1,7 +1,5 @@
 //! The documents tell how many there are of what the sources list. These counts cost no run of a proof.
 
-use std::path::Path;
-
 use hookonce_proof::model::scenario;
 use hookonce_proof::parts::{DAYS, known_transitions, transitions_of_days};
 use hookonce_proof::{grid, mutant, route_cost};
@@ -12,11 +10,8 @@ use hookonce_runtime::ingest::CLAIM_BYTES_MAX;
 use hookonce_runtime::route::ROUTES_MAX;
 
 use crate::refusals::INCOMPRESSIBLE_BODY_BYTES_MAX;
+use crate::support::document;
 use crate::{lost_replies, real_grid};
-
-fn document(path: &str) -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap()
-}
 
 /// The figures of one part of the proof, as `docs/reliability.md` tells them.
 fn figures(document: &str, part: &str) -> String {

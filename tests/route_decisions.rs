@@ -1,39 +1,32 @@
 //! What a route set decides about an event, without a store.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
-use hookonce_protocol::key::{EndpointId, RecordKey};
-use hookonce_protocol::plan::{EVENT_VERSION, Event};
+use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::plan::Event;
 use hookonce_providers::Catalog;
-use hookonce_runtime::route::{Assigned, Decision, Fit, Offered, RouteSet, assign};
+use hookonce_runtime::route::{Assigned, Decision, Fit, RouteSet, assign};
 use hookonce_worker::handlers;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use crate::support::clock::START;
+use crate::routes::{offered, set};
+use crate::support::samples::invoice_paid;
 
-fn set(routes: &[Value]) -> RouteSet {
-    let text = json!({ "version": 1, "otherwise": "dead", "routes": routes }).to_string();
-    RouteSet::parse(&text, Offered { handlers: &[], urls: true }).unwrap()
+fn parsed(routes: &[Value]) -> RouteSet {
+    RouteSet::parse(&set("dead", &json!(routes)).to_string(), offered(&[])).unwrap()
 }
 
 fn event(provider: &str, key: &str, body: &Value) -> Event {
-    let endpoint = EndpointId::parse("e").unwrap();
+    let paid = crate::handlers::event(&invoice_paid("evt_1", "in_1", 1));
     Event {
-        version: EVENT_VERSION,
-        record: RecordKey::delivery(&endpoint, key),
-        tenant: endpoint.clone().into(),
-        endpoint,
+        record: RecordKey::delivery(&paid.endpoint, key),
         provider: provider.to_owned(),
         key: key.to_owned(),
-        event_type: "invoice.paid".to_owned(),
-        received_at: START,
-        generation: 0,
-        headers: BTreeMap::new(),
         body: body.to_string().into_bytes(),
+        ..paid
     }
 }
 
@@ -41,7 +34,7 @@ fn event(provider: &str, key: &str, body: &Value) -> Event {
 fn own_fact(provider: &str, key: &str, body: &Value) -> Option<String> {
     let route = json!({ "name": "all", "consumer": "crm", "forward": ["crm"] });
     let event = event(provider, key, body);
-    match assign(&handlers::all(), Some(&set(&[route])), Catalog::built_in(), &event) {
+    match assign(&handlers::all(), Some(&parsed(&[route])), Catalog::built_in(), &event) {
         Ok(Assigned::Forward(assignment)) => Some(assignment.domain_key.item(&event.tenant, "crm", &event.record, 0)),
         Err(error) if error.code == "FACT_MISSING" => None,
         other => panic!("{other:?}"),
@@ -68,7 +61,7 @@ fn an_event_that_is_forwarded_is_one_fact_however_it_comes_again() {
         assert_eq!(one, again, "{provider}");
         assert_ne!(one, other, "{provider}");
     }
-    assert_eq!(own_fact("mailgun", "t1", &mail("e1", "t1")).unwrap(), "#dk#e#crm#%fact#id#e#e1:1.5");
+    assert_eq!(own_fact("mailgun", "t1", &mail("e1", "t1")).unwrap(), "#dk#stripe#crm#%fact#id#stripe#e1:1.5");
     for provider in ["mailgun", "paypal"] {
         assert_eq!(own_fact(provider, "t1", &json!({ "signature": {"token": "t1"} })), None, "{provider}");
     }
@@ -132,7 +125,7 @@ proptest! {
     /// What explains a set looks at each route by itself, and knows no index.
     #[test]
     fn the_first_route_that_fits_takes_an_event_whatever_the_indexes_leave_out(routes in routes(), body in body()) {
-        let (set, event) = (set(&routes), event("stripe", "evt_1", &body));
+        let (set, event) = (parsed(&routes), event("stripe", "evt_1", &body));
         let explained = set.explain(&event);
         let first = explained.iter().find(|(_, fit)| *fit == Fit::Fits).map(|(name, _)| *name);
         let taker = match set.decide(&event) {

@@ -4,6 +4,7 @@ use hookonce_runtime::route::{HandlerDocument, Offered, Otherwise, RouteDocument
 use serde_json::{Value, json};
 
 use crate::routes::{offered, set, sets_of};
+use crate::support;
 
 /// A set with one route that has these fields, too, and not those that are `-`.
 fn route(mut more: Value) -> String {
@@ -137,8 +138,7 @@ fn a_set_may_name_its_schema_and_no_field_twice() {
 /// What the schema tells an editor is what the types read.
 #[test]
 fn the_schema_describes_the_types() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let schema: Value = serde_json::from_slice(&std::fs::read(folder.join("schemas/routes.json")).unwrap()).unwrap();
+    let schema: Value = serde_json::from_str(&support::document("schemas/routes.json")).unwrap();
     let words = [Otherwise::Ignore, Otherwise::Dead, Otherwise::Builtin];
     let route = RouteDocument {
         name: "n".to_owned(),

@@ -16,7 +16,7 @@ use crate::support::counting::{count, counted, counted_fact, counting};
 use crate::support::delivery::{gateway_event, secret};
 use crate::support::harness::Worker;
 use crate::support::samples::{charge_refunded, invoice_paid};
-use crate::support::{Delivery, Fault, Harness, Operation, Script, Verdict, order};
+use crate::support::{Delivery, Fault, Harness, Operation, Script, Verdict, document, order};
 
 /// A set with these routes.
 pub(crate) fn set(otherwise: &str, routes: &Value) -> Value {
@@ -351,8 +351,7 @@ async fn a_set_is_replaced_while_events_flow_and_a_bad_one_keeps_the_last_good_o
 
 /// The route sets that a page shows, in their order.
 pub(crate) fn sets_of(page: &str) -> Vec<RouteSet> {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let text = std::fs::read_to_string(folder.join(page)).unwrap();
+    let text = document(page);
     let blocks = text.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next());
     let read = |example: &str| {
         let set = RouteSet::parse(example, offered(&["payments", "messages", "builds", "receipts"]));

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::support::Harness;
 use crate::support::counting::{count, counted, counting};
 use crate::support::logs::Logs;
+use crate::support::roles::texts;
 use crate::template::metrics::{counted as known_metrics, log_queries};
 
 /// What CloudWatch accepts in one line, by the specification of its embedded metric format.
@@ -38,10 +39,7 @@ fn emitted(counts: &Counts) -> Vec<String> {
 fn faults(line: &str) -> Vec<String> {
     let parsed: Value = serde_json::from_str(line).unwrap();
     let directive = &parsed["_aws"]["CloudWatchMetrics"][0];
-    let texts = |value: &Value| -> Vec<String> {
-        value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
-    };
-    let dimensions: Vec<Vec<String>> = directive["Dimensions"].as_array().unwrap().iter().map(texts).collect();
+    let dimensions: Vec<_> = directive["Dimensions"].as_array().unwrap().iter().map(texts).collect();
     let metrics = directive["Metrics"].as_array().unwrap();
     let names: Vec<_> = metrics.iter().map(|metric| metric["Name"].as_str().unwrap().to_owned()).collect();
     let named = dimensions.iter().flatten().chain(&names).cloned();

@@ -183,13 +183,8 @@ impl Script {
         std::future::pending().await
     }
 
-    /// Carries one call out, or not. `refused` is the reply of a side that is unavailable.
-    async fn carry<T, F: Future<Output = T>>(&self, operation: Operation, refused: T, call: impl Fn() -> F) -> T {
-        self.carry_with(operation, Replies { refused, conflict: None, invalid: None, partial: None }, call).await
-    }
-
-    /// Carries out one call that may meet what not every call meets.
-    async fn carry_with<T, F: Future<Output = T>>(
+    /// Carries one call out, or not.
+    async fn carry<T, F: Future<Output = T>>(
         &self,
         operation: Operation,
         replies: Replies<T>,
@@ -237,6 +232,13 @@ struct Replies<T> {
     partial: Option<fn(T) -> T>,
 }
 
+impl<T> Replies<T> {
+    /// Those of a call that a side can only refuse.
+    fn of(refused: T) -> Self {
+        Self { refused, conflict: None, invalid: None, partial: None }
+    }
+}
+
 /// What a store answers that read the first record alone, and leaves the others for later.
 fn first_alone<T>(mut read: Vec<Result<T, Unavailable>>) -> Vec<Result<T, Unavailable>> {
     read.iter_mut().skip(1).for_each(|later| *later = Err(Unavailable));
@@ -266,48 +268,42 @@ impl<S: Store> Store for Faulty<S> {
             Action::Put(_) => Operation::Put,
             Action::Update(_) | Action::Delete | Action::Check => Operation::Update,
         };
-        let replies = Replies {
-            refused: Written::Unavailable,
-            conflict: Some(Written::TransactionConflict),
-            invalid: Some(Written::Invalid),
-            partial: None,
-        };
-        self.script.carry_with(operation, replies, || named(std::slice::from_ref(write), self.inner.write(write))).await
+        let (conflict, invalid) = (Some(Written::TransactionConflict), Some(Written::Invalid));
+        let replies = Replies { conflict, invalid, ..Replies::of(Written::Unavailable) };
+        self.script.carry(operation, replies, || named(std::slice::from_ref(write), self.inner.write(write))).await
     }
 
     async fn commit(&self, writes: &[Write]) -> Committed {
         let conflict = Some(Committed::Cancelled(vec![CancellationReason::Transient; writes.len()]));
         let invalid = Some(Committed::Invalid);
-        let replies = Replies { refused: Committed::Unavailable, conflict, invalid, partial: None };
-        self.script.carry_with(Operation::Commit, replies, || named(writes, self.inner.commit(writes))).await
+        let replies = Replies { conflict, invalid, ..Replies::of(Committed::Unavailable) };
+        self.script.carry(Operation::Commit, replies, || named(writes, self.inner.commit(writes))).await
     }
 
     async fn read(&self, key: &RecordKey) -> Result<Found, Unavailable> {
-        self.script.carry(Operation::Read, Err(Unavailable), || self.inner.read(key)).await
+        self.script.carry(Operation::Read, Replies::of(Err(Unavailable)), || self.inner.read(key)).await
     }
 
     async fn read_each(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
-        let refused = vec![Err(Unavailable); keys.len()];
-        let replies = Replies { refused, conflict: None, invalid: None, partial: Some(first_alone) };
-        self.script.carry_with(Operation::ReadEach, replies, || self.inner.read_each(keys)).await
+        let replies = Replies { partial: Some(first_alone), ..Replies::of(vec![Err(Unavailable); keys.len()]) };
+        self.script.carry(Operation::ReadEach, replies, || self.inner.read_each(keys)).await
     }
 
     async fn read_heads(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
-        let refused = vec![Err(Unavailable); keys.len()];
-        let replies = Replies { refused, conflict: None, invalid: None, partial: Some(first_alone) };
-        self.script.carry_with(Operation::ReadHeads, replies, || self.inner.read_heads(keys)).await
+        let replies = Replies { partial: Some(first_alone), ..Replies::of(vec![Err(Unavailable); keys.len()]) };
+        self.script.carry(Operation::ReadHeads, replies, || self.inner.read_heads(keys)).await
     }
 
     async fn read_items(&self, items: &[ItemRef]) -> Result<Snapshot, Unavailable> {
         if items.is_empty() {
             return self.inner.read_items(items).await; // This makes no remote call.
         }
-        self.script.carry(Operation::ReadDomain, Err(Unavailable), || self.inner.read_items(items)).await
+        self.script.carry(Operation::ReadDomain, Replies::of(Err(Unavailable)), || self.inner.read_items(items)).await
     }
 
     async fn read_few_bytes(&self, items: &[ItemRef], bytes_max: u64) -> Result<Snapshot, NotRead> {
         let read = || self.inner.read_few_bytes(items, bytes_max);
-        self.script.carry(Operation::ReadDomain, Err(NotRead::Unavailable), read).await
+        self.script.carry(Operation::ReadDomain, Replies::of(Err(NotRead::Unavailable)), read).await
     }
 
     /// Asked once per process, so no place for faults of its own: `tests/adapters` breaks it.
@@ -316,29 +312,29 @@ impl<S: Store> Store for Faulty<S> {
     }
 
     async fn query_due(&self, query: &DueQuery) -> Result<DuePage, Unavailable> {
-        self.script.carry(Operation::QueryDue, Err(Unavailable), || self.inner.query_due(query)).await
+        self.script.carry(Operation::QueryDue, Replies::of(Err(Unavailable)), || self.inner.query_due(query)).await
     }
 
     async fn count_received(&self, shard: u16, from: EpochMs, until: EpochMs) -> Result<u64, Unavailable> {
         let call = || self.inner.count_received(shard, from, until);
-        self.script.carry(Operation::CountReceived, Err(Unavailable), call).await
+        self.script.carry(Operation::CountReceived, Replies::of(Err(Unavailable)), call).await
     }
 }
 
 impl<Q: Queue> Queue for Faulty<Q> {
     async fn send(&self, message: &Message) -> Result<(), Unavailable> {
-        self.script.carry(Operation::Send, Err(Unavailable), || self.inner.send(message)).await
+        self.script.carry(Operation::Send, Replies::of(Err(Unavailable)), || self.inner.send(message)).await
     }
 
     async fn send_each(&self, messages: &[Message]) -> Vec<Result<(), Unavailable>> {
         let refused = vec![Err(Unavailable); messages.len()];
-        self.script.carry(Operation::SendEach, refused, || self.inner.send_each(messages)).await
+        self.script.carry(Operation::SendEach, Replies::of(refused), || self.inner.send_each(messages)).await
     }
 
     /// Hides it for long, whatever the length: the queue's clock does not stand still, and the test decides when the
     /// message comes back.
     async fn hide(&self, lane: Lane, receipt_handle: &str, _length: Millis) -> Result<(), Unavailable> {
         let call = || self.inner.hide(lane, receipt_handle, VISIBILITY_MAX);
-        self.script.carry(Operation::Hide, Err(Unavailable), call).await
+        self.script.carry(Operation::Hide, Replies::of(Err(Unavailable)), call).await
     }
 }

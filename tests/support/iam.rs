@@ -21,14 +21,14 @@ use aws_sdk_sqs::operation::send_message_batch::SendMessageBatchInput;
 use aws_smithy_runtime_api::client::interceptors::context::Input;
 use hookonce_local::tables::StackResources;
 
+use super::document;
 use super::roles::{Allowed, roles};
 
 static ROLES: LazyLock<BTreeMap<String, Allowed>> = LazyLock::new(roles);
 
 /// What the parameter `HandlerPolicyArn` stands for, as the documentation tells users to write it.
 static HANDLER_POLICY: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
-    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/plans.md");
-    let page = std::fs::read_to_string(page).unwrap();
+    let page = document("docs/plans.md");
     let policy = page.split("```json\n").find(|text| text.contains("dynamodb:DescribeTable")).unwrap();
     let policy: serde_json::Value = serde_json::from_str(policy.split("```").next().unwrap()).unwrap();
     let actions = policy["Statement"][0]["Action"].as_array().unwrap();

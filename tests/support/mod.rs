@@ -35,6 +35,8 @@ pub(crate) mod webhook;
 pub(crate) mod wire;
 
 use std::fmt::Debug;
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 pub(crate) use clock::Clock;
@@ -45,6 +47,12 @@ pub(crate) use in_flight::CommitInFlight;
 pub(crate) use orders::order;
 pub(crate) use tables::Verdict;
 pub(crate) use webhook::Answer;
+
+/// The text of a file of the repository.
+pub(crate) fn document(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
 
 /// Lets an invocation hang until something has happened, and then kills it.
 pub(crate) async fn hang_until(invocation: impl Future<Output: Debug>, happened: impl AsyncFn() -> bool) {

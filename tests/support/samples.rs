@@ -32,19 +32,19 @@ pub(crate) fn vectors(provider: &str) -> Vec<Value> {
 
 /// A Stripe event of a paid invoice.
 pub(crate) fn invoice_paid(event: &str, invoice: &str, amount: i64) -> Delivery {
-    let mut body = json("deliveries/stripe-invoice-paid.json");
-    body["id"] = json!(event);
-    body["data"]["object"]["id"] = json!(invoice);
-    body["data"]["object"]["amount_paid"] = json!(amount);
-    Delivery::new("stripe", body.to_string())
+    stripe("deliveries/stripe-invoice-paid.json", event, invoice, ("amount_paid", amount))
 }
 
 /// A Stripe event of a charge, with the total refunded so far.
 pub(crate) fn charge_refunded(event: &str, charge: &str, refunded: i64) -> Delivery {
-    let mut body = json("deliveries/stripe-charge-refunded.json");
+    stripe("deliveries/stripe-charge-refunded.json", event, charge, ("amount_refunded", refunded))
+}
+
+fn stripe(sample: &str, event: &str, object: &str, (field, amount): (&str, i64)) -> Delivery {
+    let mut body = json(sample);
     body["id"] = json!(event);
-    body["data"]["object"]["id"] = json!(charge);
-    body["data"]["object"]["amount_refunded"] = json!(refunded);
+    body["data"]["object"]["id"] = json!(object);
+    body["data"]["object"][field] = json!(amount);
     Delivery::new("stripe", body.to_string())
 }
 

@@ -1,10 +1,11 @@
 //! A template as plain JSON, and the few intrinsic functions that it uses.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use saphyr::{LoadableYamlNode as _, Scalar, Yaml};
 use serde_json::{Map, Value, json};
+
+use super::document;
 
 /// A template in its long form: `!Ref x` is `{"Ref": "x"}`.
 pub(crate) struct Template(Value);
@@ -124,7 +125,11 @@ fn single(map: &Map<String, Value>) -> Option<(&str, &Value)> {
 
 fn plain(yaml: &Yaml<'_>) -> Value {
     match yaml {
-        Yaml::Value(scalar) => plain_scalar(scalar),
+        Yaml::Value(Scalar::Null) => Value::Null,
+        Yaml::Value(Scalar::Boolean(flag)) => json!(flag),
+        Yaml::Value(Scalar::Integer(number)) => json!(number),
+        Yaml::Value(Scalar::FloatingPoint(number)) => json!(number.into_inner()),
+        Yaml::Value(Scalar::String(text)) => json!(text),
         Yaml::Sequence(values) => values.iter().map(plain).collect(),
         Yaml::Mapping(pairs) => {
             let name = |name: &Yaml<'_>| plain(name).as_str().expect("names are text").to_owned();
@@ -135,16 +140,6 @@ fn plain(yaml: &Yaml<'_>) -> Value {
             json!({ name: plain(inner) })
         }
         Yaml::Representation(..) | Yaml::Alias(_) | Yaml::BadValue => panic!("CloudFormation has no such node"),
-    }
-}
-
-fn plain_scalar(scalar: &Scalar<'_>) -> Value {
-    match scalar {
-        Scalar::Null => Value::Null,
-        Scalar::Boolean(flag) => json!(flag),
-        Scalar::Integer(number) => json!(number),
-        Scalar::FloatingPoint(number) => json!(number.into_inner()),
-        Scalar::String(text) => json!(text),
     }
 }
 
@@ -161,7 +156,7 @@ fn intrinsic_functions_are_carried_out() {
 
 /// The text of the template.
 pub(crate) fn text() -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../template.yaml")).unwrap()
+    document("template.yaml")
 }
 
 /// The template as it is.
