@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::protocol::a_record;
 use crate::support::counting::{count, counted, counted_fact, counting};
 use crate::support::harness::CALL_MAX;
-use crate::support::samples::{messaged, noise, whatsapp, whatsapp_message, whatsapp_of};
+use crate::support::samples::{messaged, noise, whatsapp};
 use crate::support::{Fault, Harness, Operation, Script, Verdict, word};
 
 #[tokio::test]
@@ -43,28 +43,6 @@ async fn a_handler_that_panics_or_fails_harms_no_message_beside_it() {
     assert_eq!(state("#msg_fine"), (Status::Processed, 0, None));
     assert_eq!((harness.metric("handler_failed"), harness.metric("event_retried")), (7, 5));
     assert_eq!(harness.stack.messages().await, 5, "only what may succeed stays in the queue");
-}
-
-/// All messages of a burst change the same conversation, so their snapshots go stale.
-#[tokio::test]
-async fn a_burst_of_messages_in_one_conversation_is_applied_whole() {
-    let harness = Harness::new().await;
-    let ids: Vec<_> = (0..30).map(|index| format!("m{index}")).collect();
-    let message = |(index, id): (usize, &String)| {
-        let mut message = whatsapp_message(id);
-        message["timestamp"] = json!((1_767_225_029 - index).to_string());
-        message
-    };
-    harness.deliver(&whatsapp_of(ids.iter().enumerate().map(message).collect())).await;
-    harness.work().await;
-    let most = harness.records().await.values().map(|record| record.attempts).max();
-    harness.settle().await;
-    let tables = harness.tables().await;
-    assert_eq!(tables.verdict(&ids.iter().map(|id| messaged(id)).collect::<Vec<_>>()), Verdict::applied(30));
-    let conversation = "meta_whatsapp#conversation#106540352242922#16505551234";
-    assert_eq!(tables.number(conversation, "messages"), 30);
-    assert_eq!(tables.number(conversation, "last_message_at"), 1_767_225_029);
-    println!("30 messages of one conversation at once: at most {most:?} counted failures");
 }
 
 /// A record of a later version is kept, but this version does not act on it.

@@ -14,7 +14,8 @@ use crate::support::document;
 use crate::{lost_replies, real_grid};
 
 /// The figures of one part of the proof, as `docs/reliability.md` tells them.
-fn figures(document: &str, part: &str) -> String {
+fn figures(part: &str) -> String {
+    let document = document("docs/reliability.md");
     let (_, rows) = document.split_once("\n| part | figures |\n").unwrap();
     let row = rows.lines().find_map(|row| row.strip_prefix(&format!("| {part} | ")));
     row.unwrap_or_else(|| panic!("there are no figures of {part}")).to_owned()
@@ -28,14 +29,14 @@ fn before(text: &str, what: &str) -> usize {
 
 #[test]
 fn the_figures_of_the_model_are_those_of_its_sources() {
-    let told = figures(&document("docs/reliability.md"), "model");
+    let told = figures("model");
     let scenarios = scenario::all().iter().filter(|scenario| scenario.short).count();
     assert_eq!((before(&told, " scenarios"), before(&told, " labels")), (scenarios, known_transitions().len()));
 }
 
 #[test]
 fn the_figures_of_the_mutants_are_those_of_their_list() {
-    let told = figures(&document("docs/reliability.md"), "mutants");
+    let told = figures("mutants");
     let survivors = mutant::all().iter().filter(|mutant| mutant.survives.is_some()).count();
     let (all, killed) = (mutant::all().len(), mutant::all().len() - survivors);
     let figures = format!("{all}: {killed} killed, {survivors} cost choices");
@@ -44,7 +45,7 @@ fn the_figures_of_the_mutants_are_those_of_their_list() {
 
 #[test]
 fn the_transitions_of_days_are_counted_right() {
-    let told = figures(&document("docs/reliability.md"), "simulate");
+    let told = figures("simulate");
     assert_eq!(u64::try_from(before(&told, " days")), Ok(DAYS));
     let (days, wanted) = (transitions_of_days(), before(&told, " transitions seen"));
     assert!(before(&told, &format!(" of {wanted} transitions seen")) <= wanted && wanted == days.len());
@@ -53,13 +54,12 @@ fn the_transitions_of_days_are_counted_right() {
 
 #[test]
 fn the_scenarios_of_both_grids_and_of_the_wire_are_counted_right() {
-    let document = document("docs/reliability.md");
-    let scenarios = |part: &str| before(&figures(&document, part), " scenarios");
+    let scenarios = |part: &str| before(&figures(part), " scenarios");
     let counted =
         (grid::scenarios().len(), real_grid::scenarios::all().len(), lost_replies::scenarios::SCENARIOS.len());
     assert_eq!((scenarios("grid"), scenarios("grid on servers"), scenarios("wire")), counted);
-    assert_eq!(before(&figures(&document, "wire"), " kinds of write"), Purpose::ALL.len());
-    assert_eq!(before(&document, " kinds of write meets itself"), Purpose::ALL.len());
+    assert_eq!(before(&figures("wire"), " kinds of write"), Purpose::ALL.len());
+    assert_eq!(before(&document("docs/reliability.md"), " kinds of write meets itself"), Purpose::ALL.len());
 }
 
 #[test]

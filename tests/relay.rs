@@ -68,7 +68,7 @@ async fn a_run_sends_no_more_than_its_budget_and_the_oldest_first() {
 async fn nothing_begins_late() {
     let mut harness = Harness::with(counting).await;
     harness.timing = Timing { shards: 1, shards_read: 1, ..harness.timing };
-    owed(&harness, SHARD_PAGE + 8).await;
+    owed(&harness, SHARD_PAGE + 8, None).await;
     let gate = Gate::default();
     let script = Script::held(Operation::SendEach, &gate);
     let slowly = async {
@@ -114,7 +114,7 @@ async fn effects_are_sent_however_long_the_events_take() {
 async fn events_that_wait_hold_up_no_other_event() {
     let mut harness = Harness::with(counting).await;
     harness.budget = Budget { sends_per_second_min: 1, arrivals_percent: 20, period: Millis::seconds(4) };
-    owed_since(&harness, 10, Some(harness.clock.now())).await;
+    owed(&harness, 10, Some(harness.clock.now())).await;
     forgotten(&harness, 1).await;
     harness.clock.advance(harness.timing.first_resend);
     assert_eq!(harness.relay().await["sent"], json!(1), "it fell due after all of those that wait");
@@ -202,13 +202,8 @@ async fn three_rounds_of_dead_letters_make_a_record_dead_and_their_copies_count_
     assert_eq!(harness.metric("record_dead"), 1);
 }
 
-/// Writes this many PENDING records that are due.
-async fn owed(harness: &Harness, records: usize) {
-    owed_since(harness, records, None).await;
-}
-
-/// The same, for records that wait for a handler since then.
-async fn owed_since(harness: &Harness, records: usize, waits_since: Option<EpochMs>) {
+/// Writes this many PENDING records that are due, and that may wait for a handler since then.
+async fn owed(harness: &Harness, records: usize, waits_since: Option<EpochMs>) {
     let list = if waits_since.is_some() { Due::waiting } else { Due::pending };
     let (store, due_at) = (harness.stack.store(), EpochMs(harness.clock.now().0 - 1));
     let claim = |number: usize| {
@@ -250,7 +245,7 @@ impl Injector for SilentQueue {
 async fn nothing_is_rearmed_that_is_not_tried() {
     let mut harness = Harness::with(counting).await;
     harness.timing = Timing { shards: 8, shards_read: 8, ..harness.timing };
-    owed(&harness, 6 * SHARD_PAGE).await;
+    owed(&harness, 6 * SHARD_PAGE, None).await;
     let silent = SilentQueue { most: CHUNKS_IN_FLIGHT_MAX * CHUNK_MAX, asked: watch::Sender::default() };
     let silent = Arc::new(silent);
     let proxy = Proxy::start(urls().1, &silent).await;
@@ -405,7 +400,7 @@ async fn records_of_a_newer_release_hide_no_other() {
         item.insert(attribute::SCHEMA_VERSION.to_owned(), 99.into());
         assert_eq!(store.write(&write).await, Written::Applied);
     }
-    owed(&harness, 8).await;
+    owed(&harness, 8, None).await;
     let script = Script::none();
     assert_eq!(harness.relay_under(&script).await.unwrap()["sent"], json!(8));
     assert_eq!(

@@ -262,10 +262,7 @@ async fn an_ignored_event_is_brought_back_once_a_route_wants_it_and_applied_once
 /// Works on everything in the queue with one worker that goes on living.
 async fn work_with(worker: &Worker, harness: &Harness) {
     harness.redeliver().await;
-    while let Some((messages, batch)) = harness.batch().await {
-        let response = worker.handle(batch, harness.deadline()).await;
-        harness.conclude(messages, Some(response)).await;
-    }
+    while harness.work_on(worker, &harness.stack.resources.queue, &Script::none()).await {}
 }
 
 #[tokio::test]

@@ -23,13 +23,7 @@ async fn a_death_is_told_while_a_sibling_hangs() {
     let harness = Harness::with(counting).await;
     harness.deliver(&counted("msg_dies", "count.never", "a")).await;
     harness.deliver(&count("msg_hangs", "b")).await;
-    let (messages, batch) = harness.batch().await.unwrap();
-    assert_eq!(messages.len(), 2);
-    let logs = Logs::catch("warn");
-    let gate = Gate::default();
-    let worker = harness.worker(&Script::held(Operation::Commit, &gate));
-    hang_until(worker.handle(batch, harness.deadline()), async || harness.metric("record_dead") == 1).await;
-    let told = logs.take();
+    let told = told_while_held(&harness, Operation::Commit).await;
     assert!(told.contains("in#standard_webhooks#msg_dies") && told.contains("PERMANENT"), "{told}");
 }
 
@@ -52,13 +46,19 @@ async fn a_quarantined_delivery_is_told_under_its_own_key_while_the_record_of_it
     a_held_worker_tells(&harness, Operation::Commit, "msg_1").await;
 }
 
-/// The worker is killed while a call is held. The death and the mismatch are told all the same, each with its record.
-async fn a_held_worker_tells(harness: &Harness, held: Operation, id: &str) {
+/// The log of a worker that is killed while a call is held, once it has told of a death.
+async fn told_while_held(harness: &Harness, held: Operation) -> String {
     let (_, batch) = harness.batch().await.unwrap();
     let logs = Logs::catch("warn");
     let worker = harness.worker(&Script::held(held, &Gate::default()));
     hang_until(worker.handle(batch, harness.deadline()), async || harness.metric("record_dead") == 1).await;
-    let told: Vec<Value> = logs.take().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    logs.take()
+}
+
+/// The death and the mismatch are told while a call is held, each with its record.
+async fn a_held_worker_tells(harness: &Harness, held: Operation, id: &str) {
+    let told = told_while_held(harness, held).await;
+    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let keys = |message: &str| -> Vec<_> {
         let lines = told.iter().filter(|line| line["message"].as_str().unwrap().starts_with(message));
         lines.map(|line| line["record.key"].as_str().unwrap().rsplit_once(id).unwrap().1).collect()

@@ -1,4 +1,4 @@
-//! Payments and builds, end to end.
+//! Whose facts, items and records an event makes.
 
 use hookonce_protocol::key::Tenant;
 use hookonce_protocol::record::Outcome;
