@@ -20,7 +20,7 @@ use hookonce_runtime::port::{Queue as _, Store as _};
 use serde_json::{Value, json};
 
 use crate::support::samples::{messaged, whatsapp, whatsapp_message, whatsapp_of};
-use crate::support::{Harness, Verdict, order, word};
+use crate::support::{Harness, Script, Verdict, order, word};
 
 #[tokio::test]
 async fn one_poison_event_among_ten_dies_alone_and_keeps_its_payload() {
@@ -92,6 +92,12 @@ fn without_items_in(name: &str, text: &str) -> String {
     let head: String = head.split_inclusive('\n').filter(|line| !line.starts_with("prefix")).collect();
     let (_, rest) = rest.split_once("[[setting]]").unwrap();
     format!("key = [\"sha256\"]\n{head}[[setting]]{rest}")
+}
+
+/// Works on one batch as another release.
+async fn work_without_items(harness: &Harness) {
+    let worker = harness.worker_with(without_items());
+    assert!(harness.work_on(&worker, &harness.stack.resources.queue, &Script::none()).await);
 }
 
 /// Claims a delivery as a catalog without items would: as one event.
@@ -174,9 +180,7 @@ const WHOLE: &str = "meta_whatsapp#as_one#whole";
 async fn settled_as_one(harness: &mut Harness, ids: &[&str], handlers: fn() -> Handlers) -> RecordKey {
     let todays = std::mem::replace(&mut harness.handlers, handlers);
     let key = claim_as_one(harness, "sha256:of-the-body", "messages", &whatsapp(ids).body).await;
-    let (messages, batch) = harness.batch().await.unwrap();
-    let response = harness.worker_with(without_items()).handle(batch, harness.deadline()).await;
-    harness.conclude(messages, Some(response)).await;
+    work_without_items(harness).await;
     harness.handlers = todays;
     key
 }
@@ -264,9 +268,7 @@ async fn an_envelope_that_another_catalog_reads_as_one_event_becomes_that_event(
     let harness = Harness::new().await;
     harness.deliver(&whatsapp(&["a", "b"])).await;
     for _ in 0..2 {
-        let (messages, batch) = harness.batch().await.unwrap();
-        let response = harness.worker_with(without_items()).handle(batch, harness.deadline()).await;
-        harness.conclude(messages, Some(response)).await;
+        work_without_items(&harness).await;
     }
     let tables = harness.tables().await;
     let outcomes: BTreeSet<_> = tables.records.values().map(|record| record.outcome).collect();

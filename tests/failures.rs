@@ -67,9 +67,8 @@ async fn a_record_of_another_version_is_left_alone_by_everyone() {
     assert_eq!(response.failures.len(), messages.len(), "the message waits for a version that can read it");
     harness.clock.advance(Millis::days(1));
     assert_eq!(harness.relay_on(json!(null), harness.deadline()).await["sent"], 0);
-    let buried = json!({ "Records": [{ "messageId": "m", "receiptHandle": "r", "body": hint.encode() }] });
-    let buried = harness.relay_on(buried, harness.deadline()).await;
-    assert_eq!(buried["batchItemFailures"][0]["itemIdentifier"], "m", "kept in the dead-letter queue, too");
+    let buried = harness.bury_under(&Script::none(), &hint.encode()).await.unwrap();
+    assert_eq!(buried["batchItemFailures"][0]["itemIdentifier"], "dead-1", "kept in the dead-letter queue, too");
     assert_eq!(harness.stack.scan(write.table).await, untouched);
     assert_eq!(harness.metric("unknown_version"), 4);
 }

@@ -2,7 +2,7 @@
 
 use hookonce_protocol::key::ClaimId;
 use hookonce_protocol::operator::{Operated, Refusal};
-use hookonce_protocol::record::{Found, Record};
+use hookonce_protocol::record::Record;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::trail::{Entry, Operation as Ordered, Trail, trail_item};
 use hookonce_runtime::ambient::Ambient as _;
@@ -13,11 +13,7 @@ use crate::support::counting::{count, counted, counted_fact, counting};
 use crate::support::{Fault, Gate, Harness, Operation, Script, Verdict, order, word};
 
 async fn record(harness: &Harness, end: &str) -> Record {
-    let key = harness.tables().await.record(end).key.clone();
-    match harness.stack.store().read(&key).await.unwrap() {
-        Found::Record(record) => *record,
-        Found::Nothing | Found::Unreadable(_) => panic!("{key} is no record"),
-    }
+    harness.tables().await.record(end).clone()
 }
 
 async fn trail(harness: &Harness, record: &Record) -> Trail {

@@ -188,10 +188,11 @@ async fn three_rounds_of_dead_letters_make_a_record_dead_and_their_copies_count_
     harness.deliver(&count("msg_1", "a")).await;
     for round in 1..=3 {
         harness.lose_hints().await;
-        let sent_at = harness.clock.now();
+        let sent = json!({ "SentTimestamp": harness.clock.now().0.to_string() });
+        let letter = json!({ "messageId": "m", "receiptHandle": "r", "body": hint, "attributes": sent });
         harness.clock.advance(Millis::hours(10));
         for _copy in 0..2 {
-            harness.bury_sent_at(hint, sent_at).await;
+            harness.relay_on(json!({ "Records": [letter] }), harness.deadline()).await;
             let tables = harness.tables().await;
             let record = tables.record("#msg_1");
             assert_eq!((record.dead_letters, record.status == Status::Dead), (round, round == 3));

@@ -192,24 +192,20 @@ impl Harness {
 
     /// A worker function that has just started.
     pub(crate) fn worker(&self, script: &Script) -> Worker {
-        WorkerFunction::new(self.worker_parts(script, Catalog::built_in()), self.route_set(), self.telemetry("worker"))
+        self.worker_of(script, Catalog::built_in())
     }
 
     /// A worker function with the catalog of another release.
     pub(crate) fn worker_with(&self, catalog: &'static Catalog) -> Worker {
-        WorkerFunction::new(self.worker_parts(&Script::none(), catalog), self.route_set(), self.telemetry("worker"))
+        self.worker_of(&Script::none(), catalog)
     }
 
-    fn route_set(&self) -> Routes {
+    fn worker_of(&self, script: &Script, catalog: &'static Catalog) -> Worker {
         let routes = match &self.routes {
             Some(source) => Routes::new(source.clone(), (self.handlers)().names()),
             None => Routes::none(),
         };
-        routes.with_tables(self.stack.aliases())
-    }
-
-    fn worker_parts(&self, script: &Script, catalog: &'static Catalog) -> WorkerParts<TestStore, TestQueue, Clock> {
-        WorkerParts {
+        let parts = WorkerParts {
             store: self.store("WorkerFunction", script),
             queue: self.queue("WorkerFunction", script),
             ambient: self.clock.clone(),
@@ -217,7 +213,8 @@ impl Harness {
             remote: self.remote.as_ref().map_or_else(RemoteHandlers::none, FakeHandlers::remote),
             catalog,
             timing: self.timing,
-        }
+        };
+        WorkerFunction::new(parts, routes.with_tables(self.stack.aliases()), self.telemetry("worker"))
     }
 
     /// A relay function that has just started.
@@ -370,21 +367,10 @@ impl Harness {
         report
     }
 
-    /// Hands the text of a message to the relay as a dead letter that was sent at this time.
-    pub(crate) async fn bury_sent_at(&self, text: &str, sent_at: EpochMs) {
-        let attributes = json!({ "SentTimestamp": sent_at.0.to_string() });
-        self.bury_letter(&Script::none(), text, &attributes).await.unwrap();
-    }
-
     /// Hands the text of a message to the relay as a dead letter. Nobody says when it was sent.
     pub(crate) async fn bury_under(&self, script: &Script, text: &str) -> Option<Value> {
-        self.bury_letter(script, text, &json!({})).await
-    }
-
-    async fn bury_letter(&self, script: &Script, text: &str, attributes: &Value) -> Option<Value> {
         let relay = self.relay_function(script);
-        let letter =
-            json!({ "messageId": "dead-1", "receiptHandle": "receipt-1", "body": text, "attributes": attributes });
+        let letter = json!({ "messageId": "dead-1", "receiptHandle": "receipt-1", "body": text });
         let response = script.run(Box::pin(relay.handle(json!({ "Records": [letter] }), self.deadline()))).await;
         self.observe().await;
         response
