@@ -218,8 +218,8 @@ async fn owed(harness: &Harness, records: usize, waits_since: Option<EpochMs>) {
     assert_eq!(written, vec![Written::Applied; records]);
 }
 
-/// A queue that takes requests and never answers. It notes the records that it was sent hints for. Once they are so many,
-/// it hangs up on every caller.
+/// A queue that takes requests and never answers. It notes the records that it was sent hints for. Once they are so
+/// many, it hangs up on every caller.
 #[derive(Debug)]
 struct SilentQueue {
     most: usize,
@@ -362,8 +362,8 @@ async fn each_event_of_an_envelope_has_a_place_of_its_own_in_the_journal() {
     assert!(partitions.len() > 8, "{partitions:?}");
 }
 
-/// The relay counts what is in the table, so a death that nobody told of is seen, too. An index that cannot be read says
-/// nothing of it, and nothing of the age of what is due.
+/// The relay counts what is in the table, so a death that nobody told of is seen, too. An index that cannot be read
+/// says nothing of it, and nothing of the age of what is due.
 #[tokio::test]
 async fn what_is_dead_is_counted_in_each_run() {
     let harness = Harness::with(counting).await;
