@@ -11,7 +11,8 @@ use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::worker::{Done, Settled, VISIBILITY_MAX};
 use hookonce_protocol::write::Write;
 
-use super::dispatcher::{an_effect, answered, at, call, hint};
+use super::dispatcher::an_effect;
+use super::{after, answered, at, call, hint};
 use crate::support::clock::START;
 
 const CLASSES: [Class; 3] = [Class::Keyed { window: Millis::hours(24) }, Class::AtMostOnce, Class::AtLeastOnce];
@@ -36,10 +37,6 @@ fn asked(effect: &Record, class: Class, pass: &str, receives: i64, now: EpochMs)
 fn write(step: &DispatcherStep) -> Write {
     let Call::Write(write) = call(step) else { panic!("it writes") };
     write.clone()
-}
-
-fn after(write: &Write, before: &Record) -> Record {
-    Record::decode(&write.apply(Some(&before.encode())).unwrap().unwrap()).unwrap()
 }
 
 fn part(record: &Record) -> &EffectPart {
@@ -79,24 +76,6 @@ fn a_call_is_known_whatever_class_comes_next() {
     assert_eq!(write(&next).purpose, Purpose::GuardCall);
 }
 
-#[test]
-fn only_a_first_call_is_refused_for_certain() {
-    for class in CLASSES {
-        let first = left(&an_effect(), class, REFUSED, START);
-        assert_eq!(first.dead_reason, Some(DeadReason::Refused), "{class:?}");
-        let not_done_now = left(&an_effect(), class, NOT_DONE, START);
-        assert_eq!((part(&not_done_now).first_call_at, &part(&not_done_now).callee), (None, &None), "{class:?}");
-        assert_eq!(left(&not_done_now, class, REFUSED, START).dead_reason, Some(DeadReason::Refused), "{class:?}");
-    }
-    for class in [CLASSES[0], CLASSES[2]] {
-        let unclear = left(&an_effect(), class, UNCLEAR, START);
-        let again = left(&unclear, class, NOT_DONE, later(Millis::minutes(1)));
-        assert_eq!(part(&again).first_call_at, Some(START), "{class:?}");
-        let refused = left(&again, class, REFUSED, later(Millis::minutes(2)));
-        assert_eq!(refused.dead_reason, Some(DeadReason::UnknownOutcome), "{class:?}");
-    }
-}
-
 /// From who was never called with this key, the answer says something else, or another has used the key.
 #[test]
 fn it_was_done_before_only_where_an_earlier_call_may_have_been_done() {
@@ -127,18 +106,12 @@ fn an_answer_that_says_nothing_and_never_will_ends_an_effect_in_every_class() {
 /// A queue hands a message out 100 times before it is a dead letter, and three rounds of them end an effect.
 #[test]
 fn a_short_pause_that_a_callee_asks_for_grows_until_the_relay_takes_over() {
-    let wait = |seconds: i64, receives: i64| {
-        let ended = Called::NotDone { retry_after: Some(Millis::seconds(seconds)) };
-        let (_, step) = called(&an_effect(), Class::AtLeastOnce, ended, receives, START);
-        match answered(step, Reply::Written(Written::Applied), START).next {
-            Next::Done(settled) => settled,
-            Next::Call(..) => panic!("it has ended"),
-        }
+    let pause = |seconds: i64, receives: i64| {
+        pause_after(0, Called::NotDone { retry_after: Some(Millis::seconds(seconds)) }, receives)
     };
-    assert_eq!(wait(1, 1), Settled::Retry(Millis::seconds(5)));
-    assert_eq!(wait(1, 4), Settled::Retry(Millis::seconds(40)));
-    assert_eq!(wait(60, 1), Settled::Retry(Millis::seconds(60)), "a longer one counts");
-    assert!((9..=100).all(|receives| wait(1, receives) == Settled::Ack(Done::Deferred)));
+    assert_eq!([pause(1, 1), pause(1, 4)], [Millis::seconds(5), Millis::seconds(40)]);
+    assert_eq!(pause(60, 1), Millis::seconds(60), "a longer one counts");
+    assert!((9..=100).all(|receives| pause(1, receives) > VISIBILITY_MAX));
 }
 
 /// An effect of which so many calls failed, and the pause after one more call that ends so.
@@ -153,12 +126,12 @@ fn pause_of(mut effect: Record, not_done: i64, ended: Called, receives: i64) -> 
     assert_eq!(part(&left).not_done, not_done + 1);
     let (due_in, timeout) = (left.due.unwrap().at.0 - START.0, Timing::standard().effects_visibility_timeout.0);
     match answered(step, Reply::Written(Written::Applied), START).next {
-        Next::Done(Settled::Retry(hidden)) => {
+        Next::Done(Settled::Retry(hidden)) if hidden <= VISIBILITY_MAX => {
             assert_eq!(due_in, hidden.0 + timeout, "the message returns first");
             hidden
         }
-        Next::Done(Settled::Ack(Done::Deferred)) => Millis(due_in),
-        ended => panic!("it waits: {ended:?}"),
+        Next::Done(Settled::Ack(Done::Deferred)) if due_in > VISIBILITY_MAX.0 => Millis(due_in),
+        ended => panic!("it waits: {ended:?}, due in {due_in} ms"),
     }
 }
 
@@ -251,7 +224,8 @@ fn a_guard_that_comes_late_takes_no_pass_after_a_call_that_was_not_done() {
     let effect = an_effect();
     let late = write(&asked(&effect, Class::AtMostOnce, "late", 1, START));
     let not_done_now = left(&effect, Class::AtMostOnce, NOT_DONE, later(Millis::seconds(30)));
-    assert_eq!((part(&not_done_now).not_done, &part(&not_done_now).pass), (1, &None));
+    let EffectPart { not_done, pass, first_call_at, callee, .. } = part(&not_done_now);
+    assert_eq!((not_done, pass, first_call_at, callee, not_done_now.attempts), (&1, &None, &None, &None, 0));
     assert!(late.apply(Some(&not_done_now.encode())).is_err());
     let mut careless = late;
     careless.condition.0.retain(|clause| clause.attribute() != "not_done");
@@ -287,18 +261,6 @@ fn who_slept_between_the_guard_and_the_call_makes_none() {
     assert!(matches!(guarded(later(Millis(timeout.0 + 1))), Next::Done(Settled::Retry(_))));
 }
 
-/// Another process took the pass, may have called, and died; a third one's call was in vain and gave the pass back.
-#[test]
-fn a_guard_that_comes_late_forgets_no_first_call() {
-    let (effect, class) = (an_effect(), CLASSES[0]);
-    let late = write(&asked(&effect, class, "late", 1, START));
-    let called = after(&write(&asked(&effect, class, "dies", 1, START)), &effect);
-    let gone = later(Millis(Timing::standard().effects_visibility_timeout.0 + 1));
-    let now = left(&called, class, NOT_DONE, gone);
-    assert_eq!((&part(&now).pass, now.attempts, part(&now).first_call_at), (&None, 0, Some(START)));
-    assert!(late.apply(Some(&now.encode())).is_err());
-}
-
 #[test]
 fn every_write_but_the_last_names_the_first_call_as_it_was_read() {
     let timing = Timing::standard();
@@ -323,29 +285,24 @@ fn asked_when_old(effect: &Record, now: EpochMs) -> Write {
     write(&answered(step, Reply::Read(Ok(Found::Record(Box::new(effect.clone())))), now))
 }
 
-/// It waited for its destination until it was too old, so a retry can do it once at most.
+/// If nobody ever called, a retry can do it once at most. The acceptance of a duplicate removes the trace of a call,
+/// but not what that call may have done.
 #[test]
-fn an_effect_that_was_never_called_is_retried_without_accepting_a_duplicate() {
-    let effect = an_effect();
-    let old = START.plus(Millis(Timing::standard().effect_age_max.0 + 1));
-    let stale = after(&asked_when_old(&effect, old), &effect);
-    assert_eq!((stale.dead_reason, stale.effect_unknown()), (Some(DeadReason::Stale), false));
-    let retried = after(&retry(&stale, false, &Timing::standard(), at(old)).unwrap(), &stale);
-    assert_eq!((retried.status, part(&retried).retried_at), (Status::Pending, Some(old)));
-    let unclear = left(&effect, Class::AtLeastOnce, UNCLEAR, START);
-    let doubted = after(&asked_when_old(&unclear, old), &unclear);
-    assert_eq!((doubted.dead_reason, doubted.effect_unknown()), (Some(DeadReason::UnknownOutcome), true));
-}
-
-/// The acceptance removes the trace of the call, but not what that call may have done.
-#[test]
-fn after_an_accepted_duplicate_an_effect_that_waits_too_long_is_unknown() {
+fn an_effect_that_waits_too_long_is_unknown_unless_it_was_never_called() {
     let (effect, timing) = (an_effect(), Timing::standard());
+    let old = later(Millis(timing.effect_age_max.0 + 1));
+    let dies = |effect: &Record| after(&asked_when_old(effect, old), effect);
+    let unclear = left(&effect, Class::AtLeastOnce, UNCLEAR, START);
     let unknown = left(&effect, Class::AtMostOnce, UNCLEAR, START);
     let accepted = after(&retry(&unknown, true, &timing, at(START)).unwrap(), &unknown);
     assert_eq!(part(&accepted).first_call_at, None);
-    let dead = after(&asked_when_old(&accepted, later(Millis(timing.effect_age_max.0 + 1))), &accepted);
-    assert_eq!((dead.dead_reason, dead.effect_unknown()), (Some(DeadReason::UnknownOutcome), true));
+    for dead in [dies(&unclear), dies(&accepted)] {
+        assert_eq!((dead.dead_reason, dead.effect_unknown()), (Some(DeadReason::UnknownOutcome), true));
+    }
+    let stale = dies(&effect);
+    assert_eq!((stale.dead_reason, stale.effect_unknown()), (Some(DeadReason::Stale), false));
+    let retried = after(&retry(&stale, false, &timing, at(old)).unwrap(), &stale);
+    assert_eq!((retried.status, part(&retried).retried_at), (Status::Pending, Some(old)));
 }
 
 #[test]

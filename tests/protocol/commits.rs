@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use hookonce_protocol::call::CancellationReason::{self, ConditionFailed, Invalid, None as Fine, Transient};
-use hookonce_protocol::call::{
-    Call, Committed, Failure, HandlerPlan, Machine as _, Next, Planned, Reply, Signal, Step, Written,
-};
+use hookonce_protocol::call::{Call, Committed, Failure, HandlerPlan, Next, Planned, Reply, Signal, Step, Written};
 use hookonce_protocol::check::Scope;
 use hookonce_protocol::code::Code;
 use hookonce_protocol::key::DomainKey;
@@ -13,20 +11,21 @@ use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableA
 use hookonce_protocol::plan::{DomainWrite, Plan};
 use hookonce_protocol::record::{Found, Record, attribute, set};
 use hookonce_protocol::time::Millis;
-use hookonce_protocol::timing::{Moment, Timing};
+use hookonce_protocol::timing::Timing;
 use hookonce_protocol::worker::{
     Cancellation, Done, RECOMMITS_MAX, Settled, VISIBILITY_MAX, WAITING_VISIBILITY_MAX, Worker,
 };
-use hookonce_protocol::write::{Action, Write};
+use hookonce_protocol::write::{Action, Change, Write};
 
-use super::a_record;
-use super::dispatcher::{answered, at, call, hint};
+use super::{a_record, answered, call, planned};
 use crate::support::clock::START;
 
 const ALL: [CancellationReason; 4] = [Fine, ConditionFailed, Transient, Invalid];
 
-/// The rule as a table: the first matching line counts.
-fn expected(reasons: &[CancellationReason]) -> Cancellation {
+/// The rule as a table: the first matching line counts. The last reasons are those of so many effects.
+fn expected(reasons: &[CancellationReason], effects: usize) -> Cancellation {
+    let others = reasons.get(2..).unwrap_or_default();
+    let (plan, effects) = others.split_at(others.len().saturating_sub(effects));
     if reasons.first() == Some(&ConditionFailed) {
         return Cancellation::Elsewhere;
     }
@@ -36,7 +35,10 @@ fn expected(reasons: &[CancellationReason]) -> Cancellation {
     if reasons.contains(&Invalid) {
         return Cancellation::Invalid;
     }
-    if reasons.iter().skip(2).any(|reason| *reason == ConditionFailed) {
+    if effects.contains(&ConditionFailed) {
+        return Cancellation::EffectExists;
+    }
+    if plan.contains(&ConditionFailed) {
         return Cancellation::Overtaken;
     }
     Cancellation::Transient
@@ -50,42 +52,13 @@ fn lists(length: usize) -> Vec<Vec<CancellationReason>> {
 
 #[test]
 fn every_list_of_reasons_has_its_meaning() {
-    let mut cases = 0;
-    for reasons in (0..=5).flat_map(lists) {
-        assert_eq!(Cancellation::of(&reasons, 0), expected(&reasons), "{reasons:?}");
-        cases += 1;
+    for (reasons, effects) in (0..=3).flat_map(|effects| (0..=5).flat_map(lists).map(move |list| (list, effects))) {
+        let cancellation = Cancellation::of(&reasons, effects);
+        assert_eq!(cancellation, expected(&reasons, effects), "{reasons:?}, {effects} effects");
     }
-    println!("{cases} lists of reasons");
-}
-
-#[test]
-fn someone_else_wins_over_every_other_reason() {
-    for others in lists(3) {
-        let reasons = [&[ConditionFailed], &others[..]].concat();
-        assert_eq!(Cancellation::of(&reasons, 1), Cancellation::Elsewhere, "{others:?}");
-    }
-}
-
-#[test]
-fn an_effect_that_exists_is_no_condition_of_the_handler() {
-    let reasons = [Fine, Fine, ConditionFailed, ConditionFailed];
-    assert_eq!(Cancellation::of(&reasons, 1), Cancellation::EffectExists);
-    assert_eq!(Cancellation::of(&reasons[..3], 0), Cancellation::Overtaken);
-    assert_eq!(Cancellation::of(&[Fine, Fine, Fine, ConditionFailed], 2), Cancellation::EffectExists);
-    assert_eq!(Cancellation::of(&[Fine, ConditionFailed, ConditionFailed], 1), Cancellation::DuplicateFact);
 }
 
 type WorkerStep = Step<Worker, Settled>;
-
-/// A worker that has read the event and plans.
-fn planning() -> WorkerStep {
-    planning_of(a_record("in#shop#evt_1"))
-}
-
-fn planning_of(event: Record) -> WorkerStep {
-    let step = Worker::start(Ok(hint(&event)), 1, Timing::standard(), at(START));
-    answered(step, Reply::Read(Ok(Found::Record(Box::new(event)))), START)
-}
 
 /// A worker that commits a write to a user table.
 fn committing() -> WorkerStep {
@@ -95,17 +68,30 @@ fn committing() -> WorkerStep {
     let paid = DomainWrite::update(ItemRef::own(orders, [("order", "a".into())]), vec![set("paid", 1)]);
     let (consumer, domain_key) = ("h".to_owned(), DomainKey::of(["fact"]));
     let plan = HandlerPlan { consumer, domain_key, plan: Plan::default().with(paid), effects: Vec::new(), scope };
-    answered(planning(), Reply::Planned(Planned::Plan(Box::new(plan))), START)
+    planned(a_record("in#shop#evt_1"), Planned::Plan(Box::new(plan)), 0)
 }
 
 fn cancelled(step: WorkerStep, reasons: [CancellationReason; 3]) -> WorkerStep {
     answered(step, Reply::Committed(Committed::Cancelled(reasons.to_vec())), START)
 }
 
-/// The write that lets a record wait with this code.
+/// What the write of a worker changes; nothing if it asks for no write.
+fn changes(step: &WorkerStep) -> &[Change] {
+    match &step.next {
+        Next::Call(_, Call::Write(Write { action: Action::Update(changes), .. })) => changes,
+        Next::Call(..) | Next::Done(_) => &[],
+    }
+}
+
+/// Whether the write lets a record wait with this code.
 fn waits_with(step: &WorkerStep, code: Code) -> bool {
-    let Next::Call(_, Call::Write(Write { action: Action::Update(changes), .. })) = &step.next else { return false };
-    changes.contains(&set(attribute::LAST_ERROR, code.as_str())) && !step.signals.contains(&Signal::HandlerFailed)
+    let is_told = changes(step).contains(&set(attribute::LAST_ERROR, code.as_str()));
+    is_told && !step.signals.contains(&Signal::HandlerFailed)
+}
+
+/// Whether the write makes a record due so long after the start.
+fn is_due_after(step: &WorkerStep, pause: Millis) -> bool {
+    changes(step).contains(&set(attribute::DUE_AT, START.plus(pause).0))
 }
 
 /// The messages of one busy table would fill the queue that all handlers share.
@@ -146,14 +132,10 @@ fn an_outage_while_a_handler_plans_again_is_no_failed_condition() {
 fn after_a_pause_for_which_no_message_is_hidden_a_failed_record_is_due_at_once() {
     let visibility = Timing::standard().visibility_timeout;
     for (pause, fallback) in [(VISIBILITY_MAX, visibility), (Millis(VISIBILITY_MAX.0 + 1), Millis(0))] {
-        let step = planning_of(Record { attempts: 10, ..a_record("in#shop#evt_1") });
-        let Next::Call(planning, Call::Plan(_)) = step.next else { panic!("it plans") };
-        let moment = Moment { now: START, entropy: u64::try_from(pause.0).unwrap() };
-        let failed = planning.step(Reply::Planned(Planned::Failed(Failure::retryable("LATER"))), moment);
-        let Next::Call(_, Call::Write(Write { action: Action::Update(changes), .. })) = &failed.next else {
-            panic!("it writes")
-        };
-        assert!(changes.contains(&set(attribute::DUE_AT, START.plus(pause).plus(fallback).0)), "{changes:?}");
+        let event = Record { attempts: 10, ..a_record("in#shop#evt_1") };
+        let entropy = u64::try_from(pause.0).unwrap();
+        let failed = planned(event, Planned::Failed(Failure::retryable("LATER")), entropy);
+        assert!(is_due_after(&failed, Millis(pause.0 + fallback.0)), "{failed:?}");
         let hidden = if fallback.0 > 0 { Settled::Retry(pause) } else { Settled::Ack(Done::Deferred) };
         assert_eq!(answered(failed, Reply::Written(Written::Applied), START).next, Next::Done(hidden));
     }
@@ -166,22 +148,16 @@ fn a_message_of_what_waits_is_hidden_for_a_minute_at_most() {
     let visibility = Timing::standard().visibility_timeout;
     let settled = |waited: Millis, entropy: u64| {
         let since = START.plus(Millis(-waited.0));
-        let step = planning_of(Record { waits_since: Some(since), ..a_record("in#shop#evt_1") });
-        let Next::Call(planning, Call::Plan(_)) = step.next else { panic!("it plans") };
-        let away = planning.step(Reply::Planned(Planned::HandlerAway), Moment { now: START, entropy });
-        let Next::Call(_, Call::Write(Write { action: Action::Update(changes), .. })) = &away.next else {
-            panic!("it writes")
-        };
-        let changes = changes.clone();
-        let due = |pause: Millis| changes.contains(&set(attribute::DUE_AT, START.plus(pause).0));
-        match answered(away, Reply::Written(Written::Applied), START).next {
+        let event = Record { waits_since: Some(since), ..a_record("in#shop#evt_1") };
+        let away = planned(event, Planned::HandlerAway, entropy);
+        match answered(away.clone(), Reply::Written(Written::Applied), START).next {
             Next::Done(Settled::Retry(wait)) => {
-                assert!(due(Millis(wait.0 + visibility.0)), "the relay is the fallback: {changes:?}");
+                assert!(is_due_after(&away, Millis(wait.0 + visibility.0)), "the relay is the fallback: {away:?}");
                 Settled::Retry(wait)
             }
             Next::Done(settled) => {
                 let pause = waited.min(Millis::hours(1)).0 / 2 + i64::try_from(entropy).unwrap();
-                assert!(due(Millis(pause)), "the relay sends after the pause: {changes:?}");
+                assert!(is_due_after(&away, Millis(pause)), "the relay sends after the pause: {away:?}");
                 settled
             }
             Next::Call(..) => panic!("it has ended"),

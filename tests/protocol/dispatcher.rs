@@ -2,31 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use hookonce_protocol::call::{Call, Committed, HandlerPlan, Machine, Next, Planned, Reply, Signal, Step};
+use hookonce_protocol::call::{Call, Committed, HandlerPlan, Next, Planned, Reply, Signal, Step};
 use hookonce_protocol::check::{EffectFault, PlanError, Scope};
 use hookonce_protocol::dispatcher::{Dispatcher, idempotency_key};
 use hookonce_protocol::effect::{DestinationId, EffectDraft, EffectName, Method};
 use hookonce_protocol::invariant::violations;
-use hookonce_protocol::key::{DomainKey, RecordKey, RecordKind};
+use hookonce_protocol::key::{DomainKey, RecordKind};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::Plan;
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Found, Outcome, Record};
-use hookonce_protocol::time::EpochMs;
-use hookonce_protocol::timing::{Moment, Timing};
+use hookonce_protocol::timing::Timing;
 use hookonce_protocol::worker::{Done, Settled, Worker};
 use hookonce_protocol::write::Write;
 
-use super::a_record;
+use super::{a_claim, a_record, after, answered, at, call, hint, planned};
 use crate::support::clock::START;
-
-pub(super) fn at(now: EpochMs) -> Moment {
-    Moment { now, entropy: 0 }
-}
-
-pub(super) fn hint(record: &Record) -> Message {
-    Message::Ref { pk: record.key.clone() }
-}
 
 fn destination() -> DestinationId {
     DestinationId::parse("receipts").unwrap()
@@ -48,37 +39,12 @@ fn scope() -> Scope {
     Scope { destinations: BTreeSet::from([destination()]), ..Scope::default() }
 }
 
-fn planned(effects: Vec<EffectDraft>, scope: Scope) -> Reply {
-    let plan = HandlerPlan {
-        consumer: "h".to_owned(),
-        domain_key: DomainKey::of(["fact"]),
-        plan: Plan::default(),
-        effects,
-        scope,
-    };
-    Reply::Planned(Planned::Plan(Box::new(plan)))
-}
-
 /// A worker that has read the event and planned.
 fn worker(effects: Vec<EffectDraft>, scope: Scope) -> (Record, Step<Worker, Settled>) {
     let event = a_record("in#shop#evt_1");
-    let step = Worker::start(Ok(hint(&event)), 1, Timing::standard(), at(START));
-    let step = answered(step, Reply::Read(Ok(Found::Record(Box::new(event.clone())))), START);
-    (event, answered(step, planned(effects, scope), START))
-}
-
-pub(super) fn answered<M: Machine>(step: Step<M, M::Output>, reply: Reply, now: EpochMs) -> Step<M, M::Output> {
-    match step.next {
-        Next::Call(machine, _) => machine.step(reply, at(now)),
-        Next::Done(_) => panic!("it has ended"),
-    }
-}
-
-pub(super) fn call<M: Machine>(step: &Step<M, M::Output>) -> &Call {
-    match &step.next {
-        Next::Call(_, call) => call,
-        Next::Done(_) => panic!("it has ended"),
-    }
+    let (consumer, domain_key) = ("h".to_owned(), DomainKey::of(["fact"]));
+    let plan = HandlerPlan { consumer, domain_key, plan: Plan::default(), effects, scope };
+    (event.clone(), planned(event, Planned::Plan(Box::new(plan)), 0))
 }
 
 fn committed(step: &Step<Worker, Settled>) -> Vec<Write> {
@@ -99,7 +65,7 @@ fn a_commit_ends_with_one_record_for_each_effect() {
     let writes = committed(&step);
     let purposes: Vec<_> = writes.iter().map(|write| write.purpose).collect();
     assert_eq!(purposes, [Purpose::Settle, Purpose::DomainKey, Purpose::CreateEffect, Purpose::CreateEffect]);
-    let settled = Record::decode(&writes[0].apply(Some(&event.encode())).unwrap().unwrap()).unwrap();
+    let settled = after(&writes[0], &event);
     let keys: Vec<_> = writes[2..].iter().map(|write| write.key.as_str().to_owned()).collect();
     assert_eq!(settled.effect_keys().iter().map(|key| key.as_str().to_owned()).collect::<Vec<_>>(), keys);
     for write in &writes[2..] {
@@ -125,9 +91,8 @@ fn a_commit_names_its_own_effects_and_none_of_an_earlier_one() {
 fn the_hints_of_effects_follow_the_commit_also_one_that_was_found_later() {
     let (event, step) = worker(vec![draft("receipt")], scope());
     let writes = committed(&step);
-    let now = writes[0].apply(Some(&event.encode())).unwrap().unwrap();
-    let pk = Record::decode(&now).unwrap().effect_keys().remove(0);
-    let hints = Call::SendEach(vec![Message::Ref { pk }]);
+    let now = after(&writes[0], &event);
+    let hints = Call::SendEach(vec![Message::Ref { pk: now.effect_keys().remove(0) }]);
 
     let sure = answered(step, Reply::Committed(Committed::Applied), START);
     assert_eq!(call(&sure), &hints);
@@ -137,7 +102,7 @@ fn the_hints_of_effects_follow_the_commit_also_one_that_was_found_later() {
 
     let (_, step) = worker(vec![draft("receipt")], scope());
     let unsure = answered(step, Reply::Committed(Committed::Unavailable), START);
-    let found = answered(unsure, Reply::Read(Ok(Found::from_item(Some(&now)))), START);
+    let found = answered(unsure, Reply::Read(Ok(Found::Record(Box::new(now)))), START);
     assert_eq!(call(&found), &hints);
 }
 
@@ -149,7 +114,7 @@ fn a_worker_and_a_dispatcher_leave_the_hints_of_each_other_alone() {
     assert_eq!((step.signals, step.next), (vec![Signal::HintMisrouted], Next::Done(Settled::Ack(Done::Elsewhere))));
     let step = Dispatcher::start(Ok(hint(&event)), 1, "p".to_owned(), timing, at(START));
     assert_eq!((step.signals, step.next), (vec![Signal::HintMisrouted], Next::Done(Settled::Ack(Done::Elsewhere))));
-    let full = Ok(Message::Full(Box::new(super::a_claim("in#shop#evt_1"))));
+    let full = Ok(Message::Full(Box::new(a_claim("in#shop#evt_1"))));
     let step = Dispatcher::start(full, 1, "p".to_owned(), timing, at(START));
     assert!(matches!(step.next, Next::Done(Settled::Retry(_))), "it is the only copy");
 }
@@ -187,11 +152,4 @@ fn an_idempotency_key_is_a_uuid_and_changes_with_the_epoch_alone() {
     assert_eq!(parts, [8, 4, 4, 4, 12]);
     assert_eq!(key(0).as_bytes()[14], b'8');
     assert!(b"89ab".contains(&key(0).as_bytes()[19]));
-}
-
-#[test]
-fn a_delivery_whose_own_id_looks_like_an_effect_is_none() {
-    for text in ["in#shop#fx", "in#shop#fx#alt#1"] {
-        assert_eq!(RecordKey::parse(text).unwrap().kind(), RecordKind::Delivery, "{text}");
-    }
 }

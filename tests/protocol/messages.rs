@@ -6,14 +6,12 @@ use hookonce_protocol::call::{Call, Next, Planned, Reply, Unavailable};
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::{Lane, Message, MessageError};
-use hookonce_protocol::record::Found;
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::Timing;
-use hookonce_protocol::worker::{Done, Settled, Worker};
+use hookonce_protocol::worker::{Done, Settled};
 use proptest::prelude::*;
 
-use super::dispatcher::{answered, at, call};
-use super::{a_claim, a_record};
+use super::{a_claim, a_record, answered, call, planned};
 use crate::support::clock::START;
 
 #[test]
@@ -46,11 +44,8 @@ fn each_message_has_one_queue() {
 #[test]
 fn the_event_of_a_slow_handler_has_left_its_queue_once_it_is_in_the_other() {
     let record = a_record("in#stripe#evt_1");
-    let hint = Message::Ref { pk: record.key.clone() };
     for (sent, is_acknowledged) in [(Ok(()), true), (Err(Unavailable), false)] {
-        let step = Worker::start(Ok(hint.clone()), 1, Timing::standard(), at(START));
-        let step = answered(step, Reply::Read(Ok(Found::Record(Box::new(record.clone())))), START);
-        let step = answered(step, Reply::Planned(Planned::HandlerSlow { handler: "plan".into() }), START);
+        let step = planned(record.clone(), Planned::HandlerSlow { handler: "plan".into() }, 0);
         assert_eq!(*call(&step), Call::Send(Message::Slow { pk: record.key.clone(), handler: "plan".into() }));
         let ended = answered(step, Reply::Sent(sent), START).next;
         assert_eq!(ended == Next::Done(Settled::Ack(Done::Moved)), is_acknowledged, "{ended:?}");

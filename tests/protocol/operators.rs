@@ -1,22 +1,16 @@
 //! What an operator may do, in every state of a record.
 
-use std::collections::BTreeSet;
-
-use hookonce_protocol::call::{Call, Machine as _, Next, Planned, Reply};
 use hookonce_protocol::effect::EffectName;
-use hookonce_protocol::invariant::{IllegalStep, illegal_step, violations};
-use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::message::Message;
+use hookonce_protocol::invariant::{illegal_step, violations};
 use hookonce_protocol::operator::{Order, Refusal, carry_out, discard, doubt, force, retry};
-use hookonce_protocol::record::{DeadReason, Due, Found, Outcome, Record, Status};
+use hookonce_protocol::record::{DeadReason, Due, Outcome, Record, Status};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::trail::{ENTRIES_MAX, Operation, Trail};
-use hookonce_protocol::worker::Worker;
-use hookonce_protocol::write::{Action, Change, Write};
+use hookonce_protocol::write::Action;
 
-use super::a_record;
 use super::dispatcher::an_effect;
+use super::{a_record, after};
 use crate::support::clock::START;
 use crate::support::order;
 
@@ -34,14 +28,6 @@ fn record(status: Status) -> Record {
         }
         Status::Discarded => Record { status, due: None, ..whole },
     }
-}
-
-/// The record after the write. DynamoDB refuses an update that names an attribute twice.
-fn after(write: &Write, before: &Record) -> Record {
-    let Action::Update(changes) = &write.action else { panic!("an order updates the record") };
-    let names: BTreeSet<_> = changes.iter().map(Change::attribute).collect();
-    assert_eq!(names.len(), changes.len(), "an attribute changes twice: {changes:?}");
-    Record::decode(&write.apply(Some(&before.encode())).unwrap().unwrap()).unwrap()
 }
 
 #[test]
@@ -194,37 +180,17 @@ fn a_quarantined_body_runs_only_for_one_who_accepts_it() {
 #[test]
 fn a_retry_starts_anew_in_the_same_generation() {
     let timing = Timing::standard();
+    let fresh = a_record("in#a#x");
+    let (due, expires_at) = (Due::pending(&fresh.key, 16, LATER.now), timing.expiry(fresh.key.kind(), LATER.now));
+    // What was decided before the retry must not end the record.
+    let begun = Record { retries: 1, due: Some(due), expires_at: Some(expires_at), ..fresh };
     let dead = Record { attempts: 12, resends: 9, dead_letters: 2, ..record(Status::Dead) };
-    let now = after(&retry(&dead, false, &timing, LATER).unwrap(), &dead);
-    assert_eq!((now.status, now.generation, now.attempts, now.resends), (Status::Pending, 0, 0, 0));
-    assert_eq!(now.retries, 1, "what was decided before it must not end the record");
-    assert_eq!((now.dead_letters, now.dead_reason, now.dead_at), (0, None, None));
-    assert_eq!(now.due.clone().unwrap().at, LATER.now);
-    assert_eq!(violations(&now, &timing), []);
-}
-
-/// A worker that was asked before the retry, and whose mark lands after it, ends nothing.
-#[test]
-fn an_ignored_record_is_brought_back_and_no_mark_of_the_time_before_ends_it_again() {
-    let timing = Timing::standard();
-    let pending = record(Status::Pending);
-    let message = Message::Ref { pk: pending.key.clone() };
-    let Next::Call(worker, _) = Worker::start(Ok(message), 1, timing, LATER).next else { panic!("it reads") };
-    let found = Reply::Read(Ok(Found::Record(Box::new(pending.clone()))));
-    let Next::Call(worker, Call::Plan(_)) = worker.step(found, LATER).next else { panic!("it plans") };
-    let Next::Call(_, Call::Write(mark)) = worker.step(Reply::Planned(Planned::NoHandler), LATER).next else {
-        panic!("it marks")
-    };
-    let ignored = after(&mark, &pending);
-    assert_eq!(ignored.outcome, Some(Outcome::Ignored));
-    let back = after(&retry(&ignored, false, &timing, LATER).unwrap(), &ignored);
-    assert_eq!((back.status, back.generation, back.retries), (Status::Pending, 0, 1));
-    assert_eq!((back.outcome, back.processed_at), (None, None));
-    assert_eq!(illegal_step(Some(&ignored), &back), None);
-    assert_eq!(violations(&back, &timing), []);
-    assert!(mark.apply(Some(&back.encode())).is_err(), "the record was brought back since");
-    let uncounted = Record { retries: 0, ..back };
-    assert_eq!(illegal_step(Some(&ignored), &uncounted), Some(IllegalStep::Edge));
+    let processed_at = Some(START);
+    let ignored = Record { outcome: Some(Outcome::Ignored), processed_at, ..record(Status::Processed) };
+    for ended in [dead, ignored] {
+        assert_eq!(after(&retry(&ended, false, &timing, LATER).unwrap(), &ended), begun, "{}", ended.status);
+    }
+    assert_eq!(violations(&begun, &timing), []);
 }
 
 /// The records of effects stay when their event is forced, with what they sent. Whoever erases it must find them.
@@ -252,19 +218,10 @@ fn a_discarded_record_expires_like_a_processed_one() {
     let timing = Timing::standard();
     let dead = record(Status::Dead);
     let now = after(&discard(&dead, &timing, LATER).unwrap(), &dead);
-    assert_eq!((now.status, now.discarded_at, now.due.clone()), (Status::Discarded, Some(LATER.now), None));
-    assert_eq!(now.expires_at, Some(LATER.now.plus(Millis::days(35)).as_seconds()));
+    let expires_at = Some(LATER.now.plus(Millis::days(35)).as_seconds());
+    let discarded_at = Some(LATER.now);
+    assert_eq!(now, Record { status: Status::Discarded, due: None, discarded_at, expires_at, ..dead });
     assert_eq!(violations(&now, &timing), []);
-}
-
-/// Its events are what takes effect, and each has a record of its own. A force of the envelope would change nothing.
-#[test]
-fn an_envelope_is_not_forced() {
-    let envelope = Record { outcome: Some(Outcome::FannedOut), ..record(Status::Processed) };
-    let envelope = Record { key: RecordKey::parse("in#a#en#0").unwrap(), ..envelope };
-    let order = order(Operation::Force, "wrong account");
-    let refused = order.write(&envelope, &Trail::default(), &Timing::standard(), LATER);
-    assert_eq!(refused, Err(Refusal::Envelope));
 }
 
 /// A repeated command looks for its own force in the trail, so other acts do not push it out.

@@ -4,24 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hookonce_protocol::call::{Call, HandlerPlan, Machine as _, Next, Planned, Reply, Signal};
+use hookonce_protocol::call::{Call, HandlerPlan, Next, Planned, Signal};
 use hookonce_protocol::check::{CHANGES_MAX, CLAUSES_MAX, PlanError, PlanFault, Scope};
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::effect::{EFFECT_PATH_BYTES_MAX, Effect, Method};
 use hookonce_protocol::item::{ITEM_BYTES_MAX, Item, Number, Value, size_bytes};
 use hookonce_protocol::key::{DomainKey, ITEM_KEY_BYTES_MAX, ItemKey, Tenant};
-use hookonce_protocol::message::Message;
 use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
 use hookonce_protocol::plan::{
     Check, DomainWrite, Event, PLAN_BYTES_MAX, PLAN_WRITES_MAX, Plan, Snapshot, Tie, WhenConditionFails,
 };
 use hookonce_protocol::purpose::Purpose;
-use hookonce_protocol::record::{Found, set};
-use hookonce_protocol::timing::{Moment, Timing};
-use hookonce_protocol::worker::Worker;
+use hookonce_protocol::record::set;
+use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::{Action, Change, Clause, Condition, Write};
 use serde_json::json;
 
+use super::{a_claim, planned};
 use crate::support::clock::START;
 
 fn tenant(name: &str) -> Tenant {
@@ -173,17 +172,16 @@ fn a_key_is_the_tenants_or_that_of_a_user_table() {
 
 #[test]
 fn what_was_seen_is_not_overwritten_unawares() {
-    let seen = |more: serde_json::Value| {
-        let mut write = json!({ "key": "e#item#seen", "action": "delete" });
-        write.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        said(&write)
-    };
     let refused = "writes[0]: the handler has seen this item: the write needs a condition, or \"blind\": true";
-    assert_eq!(seen(json!({})), refused);
-    assert_eq!(seen(json!({ "blind": false })), refused);
-    assert_eq!(seen(json!({ "blind": true })), "");
-    assert_eq!(seen(json!({ "condition": [{ "present": "pk" }] })), "");
-    assert_eq!(said(&json!({ "key": "e#item#unseen", "action": "delete" })), "");
+    for (write, expected) in [
+        (json!({ "key": "e#item#seen", "action": "delete" }), refused),
+        (json!({ "key": "e#item#seen", "action": "delete", "blind": false }), refused),
+        (json!({ "key": "e#item#seen", "action": "delete", "blind": true }), ""),
+        (json!({ "key": "e#item#seen", "action": "delete", "condition": [{ "present": "pk" }] }), ""),
+        (json!({ "key": "e#item#unseen", "action": "delete" }), ""),
+    ] {
+        assert_eq!(said(&write), expected, "{write}");
+    }
     let order =
         json!({ "table": "orders", "key": { "shop": { "S": "a" }, "order": { "N": "7.0" } }, "action": "delete" });
     assert!(said(&order).contains("has seen this item"));
@@ -273,25 +271,16 @@ fn a_set_is_a_set() {
 /// The record counts with its body towards the limit of a transaction, although the plan does not show it.
 #[test]
 fn the_largest_plan_fits_beside_the_largest_record_and_a_larger_one_is_refused() {
-    let (timing, moment) = (Timing::standard(), Moment { now: START, entropy: 0 });
     let worker = |bytes: usize| {
-        let claim = crate::protocol::a_claim("in#e#x");
-        let record = Claim { body: vec![7; ITEM_BYTES_MAX - 2_048], ..claim }.record(&timing, START);
-        let Next::Call(worker, _) = Worker::start(Ok(Message::Ref { pk: record.key.clone() }), 1, timing, moment).next
-        else {
-            panic!("it reads")
-        };
-        let Next::Call(worker, _) = worker.step(Reply::Read(Ok(Found::Record(Box::new(record.clone())))), moment).next
-        else {
-            panic!("it plans")
-        };
+        let claim = Claim { body: vec![7; ITEM_BYTES_MAX - 2_048], ..a_claim("in#e#x") };
+        let record = claim.record(&Timing::standard(), START);
         let item = |bytes: usize| Item::from([("a".to_owned(), Value::Bytes(vec![0; bytes - "pke#item#k0apk".len()]))]);
         let part = |index: usize| if index == 0 { bytes - PLAN_BYTES_MAX / 8 * 7 } else { PLAN_BYTES_MAX / 8 };
         let puts = (0..8).map(|index| put(key(&format!("k{index}")), item(part(index))));
         let plan = puts.fold(Plan::default(), Plan::with);
         let (consumer, domain_key) = ("h".repeat(64), DomainKey::of(["d".repeat(512)]));
         let plan = HandlerPlan { consumer, domain_key, plan, effects: Vec::new(), scope: Scope::default() };
-        (record, worker.step(Reply::Planned(Planned::Plan(Box::new(plan))), moment))
+        (record.clone(), planned(record, Planned::Plan(Box::new(plan)), 0))
     };
     let (record, step) = worker(PLAN_BYTES_MAX);
     let Next::Call(_, Call::Commit(writes)) = step.next else { panic!("{step:?}") };

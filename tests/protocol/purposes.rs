@@ -55,7 +55,7 @@ fn every_single_write_of_the_model_is_repeated_there_and_refused_for_good() {
 }
 
 #[test]
-fn the_two_are_made_all_the_same() {
+fn a_check_and_a_note_are_made_all_the_same() {
     let check = Check::as_seen("a#item#x", &Snapshot::default(), ["total"]);
     let made: Vec<_> = Plan::default().with_check(check).into_writes().map(|write| write.purpose).collect();
     let note = first_seen::note(&a_record("in#a#x"), &Timing::standard(), Moment { now: EpochMs(0), entropy: 0 });

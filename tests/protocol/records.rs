@@ -1,28 +1,25 @@
 //! Stored records, also those of versions that do not exist yet.
 
-use hookonce_protocol::call::{Call, Failure, Planned, Reply};
+use hookonce_protocol::call::{Call, Failure, Planned};
 use hookonce_protocol::effect::EffectName;
 use hookonce_protocol::invariant::{
     FactCount, FactViolation, IllegalStep, RecordViolation, fact_violation, illegal_step, violations,
 };
 use hookonce_protocol::item::{PARTITION_KEY, Value, fields, size_bytes};
 use hookonce_protocol::key::{ClaimId, RECORD, Tenant};
-use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::PLAN_WRITES_MAX;
 use hookonce_protocol::record::{
     DeadReason, Due, FailedAttempt, Found, Outcome, Record, Status, Unreadable, attribute,
 };
 use hookonce_protocol::time::{EpochMs, EpochSec};
 use hookonce_protocol::timing::Timing;
-use hookonce_protocol::worker::Worker;
 use hookonce_runtime::ingest::ITEM_BYTES_RESERVED;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::a_record;
-use super::dispatcher::{an_effect, answered, at, call};
-use crate::support::clock::START;
+use super::dispatcher::an_effect;
+use super::{a_record, after, call, planned};
 
 fn any_record() -> impl Strategy<Value = Record> {
     let tenant = option::of("[a-z0-9_-]{1,12}");
@@ -151,13 +148,10 @@ fn what_an_item_reserves_holds_all_that_later_updates_add() {
         ..claimed.clone()
     };
     for _ in 0..100 {
-        let step = Worker::start(Ok(Message::Ref { pk: claimed.key.clone() }), 1, Timing::standard(), at(START));
         let pending = Record { status: Status::Pending, attempts: 0, ..busiest.clone() };
-        let step = answered(step, Reply::Read(Ok(Found::Record(Box::new(pending.clone())))), START);
-        let step = answered(step, Reply::Planned(Planned::Failed(Failure::retryable(&code))), START);
+        let step = planned(pending.clone(), Planned::Failed(Failure::retryable(&code)), 0);
         let Call::Write(write) = call(&step) else { panic!("it counts the failure") };
-        let failed = Record::decode(&write.apply(Some(&pending.encode())).unwrap().unwrap()).unwrap();
-        busiest.failures = failed.failures;
+        busiest.failures = after(write, &pending).failures;
     }
     assert_eq!(busiest.failures.len(), 10, "the last ones are kept");
     let added = size_bytes(&busiest.encode()) - size_bytes(&claimed.encode());

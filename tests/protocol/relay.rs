@@ -13,10 +13,9 @@ use hookonce_protocol::relay::{
 };
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, SHARDS_MAX, Timing};
-
 use hookonce_protocol::write::{NotApplied, Write};
 
-use super::a_record;
+use super::{a_record, answered, call};
 use crate::support::clock::START;
 
 const LIMITS: Limits =
@@ -64,10 +63,6 @@ fn chunks(run: &mut Run, now: EpochMs) -> Vec<usize> {
     sizes
 }
 
-fn wholly(entries: usize) -> ChunkReport {
-    ChunkReport { entries, rearmed: entries, sent: entries, ..ChunkReport::default() }
-}
-
 #[test]
 fn chunks_under_way_together_stay_within_the_budget() {
     let mut run = run(4, Budget { sends_per_second_min: 4, ..Budget::standard() });
@@ -77,9 +72,8 @@ fn chunks_under_way_together_stay_within_the_budget() {
     assert_eq!(chunks(&mut run, START), [100, 100, 40], "240 a minute");
     run.ended(ChunkReport { entries: 100, rearmed: 70, ..ChunkReport::default() });
     assert_eq!(chunks(&mut run, START), [30], "what was not re-armed is left of the budget");
-    run.ended(wholly(100));
+    run.ended(ChunkReport { entries: 100, rearmed: 100, ..ChunkReport::default() });
     assert_eq!(chunks(&mut run, START), [0; 0]);
-    assert!(!run.turn_page());
 }
 
 #[test]
@@ -88,17 +82,6 @@ fn arrivals_are_sampled_only_if_they_matter() {
     scan(&mut run, full_of(100));
     assert!(run.sample(at(START)).is_none(), "400 are within the least budget of 600");
     assert_eq!(chunks(&mut run, START), [CHUNK_MAX; 4]);
-}
-
-#[test]
-fn no_chunk_follows_one_that_stalled() {
-    let mut run = run(4, Budget::standard());
-    scan(&mut run, full_of(100));
-    assert!(run.sample(at(START)).is_none());
-    assert!(run.next_chunk(at(START)).is_some());
-    run.ended(ChunkReport { stalled: true, failed: 100, ..wholly(100) });
-    assert_eq!(chunks(&mut run, START), [0; 0]);
-    assert!(!run.turn_page());
 }
 
 #[test]
@@ -218,19 +201,14 @@ fn a_sample_of_few_shards_is_exact_however_uneven_they_are() {
 
 #[test]
 fn a_store_that_does_not_count_grants_nothing() {
-    let step = Sample::start(&Timing::standard(), START, at(START));
-    let Next::Call(machine, _) = step.next else { panic!("it counts") };
-    let step = machine.step(Reply::Counted(Ok(7)), at(START));
-    let Next::Call(machine, _) = step.next else { panic!("it counts on") };
-    assert_eq!(machine.step(Reply::Counted(Err(Unavailable)), at(START)).next, Next::Done(7));
+    let step = answered(Sample::start(&Timing::standard(), START, at(START)), Reply::Counted(Ok(7)), START);
+    assert_eq!(answered(step, Reply::Counted(Err(Unavailable)), START).next, Next::Done(7));
 }
 
 #[test]
 fn a_slow_store_does_not_take_the_time_for_sending() {
     let step = Sample::start(&Timing::standard(), START, at(START));
-    let Next::Call(machine, _) = step.next else { panic!("it counts") };
-    let late = at(START.plus(Millis(1)));
-    assert_eq!(machine.step(Reply::Counted(Ok(7)), late).next, Next::Done(7));
+    assert_eq!(answered(step, Reply::Counted(Ok(7)), START.plus(Millis(1))).next, Next::Done(7));
 }
 
 /// The record of an entry, as the index shows it.
@@ -238,16 +216,18 @@ fn due(entry: &DueEntry) -> Record {
     Record { due: Some(Due::pending(&entry.key, 16, entry.due_at)), ..a_record(entry.key.as_str()) }
 }
 
-/// The machine of a chunk of these records, once it wants to move their due times.
-fn rearming(entries: usize) -> (Chunk, Vec<Write>) {
+type ChunkStep = Step<Chunk, ChunkReport>;
+
+/// A chunk of so many records that wants to move their due times.
+fn rearming(entries: usize) -> ChunkStep {
     let entries: Vec<_> = (0..entries).map(entry).collect();
-    let record = |entry: &DueEntry| due(entry);
-    let found = entries.iter().map(|entry| Ok(Found::Record(Box::new(record(entry))))).collect();
-    let Next::Call(chunk, _) = Chunk::start(entries, Timing::standard()).next else { panic!("it reads") };
-    match chunk.step(Reply::ReadHeads(found), at(START)).next {
-        Next::Call(chunk, Call::WriteEach(writes)) => (chunk, writes),
-        other => panic!("{other:?}"),
-    }
+    let found = entries.iter().map(|entry| Ok(Found::Record(Box::new(due(entry))))).collect();
+    answered(Chunk::start(entries, Timing::standard()), Reply::ReadHeads(found), START)
+}
+
+fn writes(step: &ChunkStep) -> &[Write] {
+    let Call::WriteEach(writes) = call(step) else { panic!("it writes: {step:?}") };
+    writes
 }
 
 /// An index that lags shows a record at an earlier due time as well, and a due time also moves back.
@@ -256,39 +236,24 @@ fn a_record_is_re_armed_once_and_from_the_due_time_that_is_read() {
     let (own, stale) = (entry(3), DueEntry { due_at: EpochMs(9), ..entry(3) });
     let record = due(&own);
     for shown in [vec![own.clone(), stale.clone()], vec![stale, own]] {
-        let Next::Call(chunk, Call::ReadHeads(keys)) = Chunk::start(shown, Timing::standard()).next else {
-            panic!("it reads")
-        };
-        assert_eq!(keys, std::slice::from_ref(&record.key));
-        let found = vec![Ok(Found::Record(Box::new(record.clone())))];
-        let Next::Call(_, Call::WriteEach(rearms)) = chunk.step(Reply::ReadHeads(found), at(START)).next else {
-            panic!("it writes")
-        };
-        assert!(matches!(rearms.as_slice(), [rearm] if rearm.apply(Some(&record.encode())).is_ok()), "{rearms:?}");
+        let step = Chunk::start(shown, Timing::standard());
+        assert_eq!(*call(&step), Call::ReadHeads(vec![record.key.clone()]));
+        let step = answered(step, Reply::ReadHeads(vec![Ok(Found::Record(Box::new(record.clone())))]), START);
+        let rearms = writes(&step);
+        assert!(matches!(rearms, [rearm] if rearm.apply(Some(&record.encode())).is_ok()), "{rearms:?}");
     }
-}
-
-#[test]
-fn a_record_that_is_no_longer_due_is_left_alone() {
-    let later = DueEntry { due_at: START.plus(Millis(1)), ..entry(3) };
-    let Next::Call(chunk, _) = Chunk::start(vec![entry(3)], Timing::standard()).next else { panic!("it reads") };
-    let found = vec![Ok(Found::Record(Box::new(due(&later))))];
-    let step = chunk.step(Reply::ReadHeads(found), at(START));
-    assert!(matches!(step.next, Next::Done(report) if report.rearmed == 0 && !report.stalled));
 }
 
 /// The store may have moved a due time without saying so. The record would then wait for a whole interval.
 #[test]
 fn a_re_arm_of_unknown_outcome_is_repaired() {
-    let (chunk, rearms) = rearming(3);
+    let step = rearming(3);
+    let rearms = writes(&step).to_vec();
     let written = vec![Written::Unavailable, Written::Applied, Written::TransactionConflict];
-    let Next::Call(chunk, Call::SendEach(messages)) = chunk.step(Reply::WrittenEach(written), at(START)).next else {
-        panic!("it sends")
-    };
-    assert_eq!(messages.len(), 1);
-    let Next::Call(_, Call::WriteEach(repairs)) = chunk.step(Reply::SentEach(vec![Ok(())]), at(START)).next else {
-        panic!("it repairs")
-    };
+    let step = answered(step, Reply::WrittenEach(written), START);
+    assert!(matches!(call(&step), Call::SendEach(messages) if messages.len() == 1), "{step:?}");
+    let step = answered(step, Reply::SentEach(vec![Ok(())]), START);
+    let repairs = writes(&step);
     assert_eq!(repairs.iter().map(|it| &it.key).collect::<Vec<_>>(), [&rearms[0].key, &rearms[2].key]);
     for (repair, rearm) in repairs.iter().zip([&rearms[0], &rearms[2]]) {
         let before = a_record(rearm.key.as_str()).encode();
@@ -302,16 +267,8 @@ fn a_re_arm_of_unknown_outcome_is_repaired() {
 }
 
 #[test]
-fn a_chunk_without_a_hint_to_send_still_repairs() {
-    let (chunk, _) = rearming(1);
-    let step = chunk.step(Reply::WrittenEach(vec![Written::Unavailable]), at(START));
-    assert!(matches!(step.next, Next::Call(_, Call::WriteEach(repairs)) if repairs.len() == 1));
-}
-
-#[test]
 fn a_re_arm_that_the_store_refuses_for_good_is_told() {
-    let (chunk, _) = rearming(1);
-    let step = chunk.step(Reply::WrittenEach(vec![Written::Invalid]), at(START));
+    let step = answered(rearming(1), Reply::WrittenEach(vec![Written::Invalid]), START);
     assert_eq!(step.signals, [Signal::WriteInvalid]);
 }
 
@@ -322,14 +279,11 @@ fn one_write_of_a_chunk_of_newer_records_does_not_stall_the_run() {
     let newer = || Ok(Found::Unreadable(Unreadable { schema_version: Some(2) }));
     let mine = Ok(Found::Record(Box::new(due(&entries[0]))));
     let found = std::iter::once(mine).chain(std::iter::repeat_with(newer)).take(CHUNK_MAX).collect();
-    let Next::Call(chunk, _) = Chunk::start(entries, Timing::standard()).next else { panic!("it reads") };
-    let Next::Call(chunk, _) = chunk.step(Reply::ReadHeads(found), at(START)).next else { panic!("it writes") };
-    let step = chunk.step(Reply::WrittenEach(vec![Written::Unavailable]), at(START));
-    let Next::Call(chunk, _) = step.next else { panic!("it repairs") };
-    let Next::Done(report) = chunk.step(Reply::WrittenEach(vec![Written::Applied]), at(START)).next else {
-        panic!("it ends")
-    };
-    assert!(!report.stalled, "{report:?}");
+    let step = answered(Chunk::start(entries, Timing::standard()), Reply::ReadHeads(found), START);
+    let step = answered(step, Reply::WrittenEach(vec![Written::Unavailable]), START);
+    assert_eq!(writes(&step).len(), 1, "it repairs also without a hint to send");
+    let ended = answered(step, Reply::WrittenEach(vec![Written::Applied]), START).next;
+    assert!(matches!(&ended, Next::Done(report) if !report.stalled), "{ended:?}");
 }
 
 /// Ten thousand events of one envelope, in any number of shards.
