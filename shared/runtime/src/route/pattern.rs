@@ -365,8 +365,10 @@ mod tests {
         let compiled = compiled(pattern).unwrap();
         let fits = compiled.fits(body);
         assert_eq!(compiled.misfit(body).is_none(), fits, "{pattern} on {body}");
-        let index = ValueIndex::of([Some(&compiled)].into_iter());
-        assert!(index.possible(body).contains(0) || !fits, "the index leaves out {pattern} on {body}");
+        let possible = ValueIndex::of([Some(&compiled)].into_iter()).possible(body).contains(0);
+        // The index knows whole numbers beyond 2^53 as floats.
+        let is_great = body["a"].as_f64().is_some_and(|number| number >= 9_007_199_254_740_992.0);
+        assert!(possible == fits || (possible && is_great), "the index decides otherwise about {pattern} on {body}");
         fits
     }
 

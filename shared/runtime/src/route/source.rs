@@ -313,71 +313,13 @@ mod tests {
 
     use super::*;
 
-    /// A source whose set does not check.
-    #[derive(Debug, Default)]
-    struct Broken {
-        asked: AtomicUsize,
-        read: AtomicUsize,
-        asked_back: AtomicUsize,
-    }
-
-    impl RouteSource for Arc<Broken> {
-        fn fetch<'a>(&'a self, held: Option<&'a str>) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
-            self.asked.fetch_add(1, Ordering::Relaxed);
-            let fetched = if held == Some("1") {
-                Fetched::Unchanged
-            } else {
-                self.read.fetch_add(1, Ordering::Relaxed);
-                Fetched::Text { version: "1".to_owned(), text: "{}".to_owned() }
-            };
-            Box::pin(async move { Ok(fetched) })
-        }
-
-        fn fetch_previous<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
-            self.asked_back.fetch_add(1, Ordering::Relaxed);
-            Box::pin(async { Ok(Fetched::Absent) })
-        }
-
-        fn is_local(&self) -> bool {
-            true
-        }
-
-        fn pause(&self) -> Millis {
-            Millis::minutes(1)
-        }
-    }
-
-    /// A worker that starts while the set does not check has nothing to use. Its batches must not ask each time.
-    #[tokio::test]
-    async fn a_refused_set_is_read_once_and_asked_about_ever_more_rarely() {
-        const BATCHES: i64 = 6_000;
-        let mut first = std::collections::BTreeSet::new();
-        for entropy in [0, 12_345, u64::MAX / 3] {
-            let source = Arc::new(Broken::default());
-            let routes = Routes::new(Arc::clone(&source), Vec::new());
-            let mut told = Vec::new();
-            for batch in 0..BATCHES {
-                let current = routes.current(Moment { now: EpochMs(batch * 100), entropy }).await;
-                assert!(matches!(current.routing, Routing::Unknown));
-                if current.refused {
-                    told.push(batch);
-                }
-            }
-            // 1, 2, 4, 8, 16, 32 seconds, and then each minute, for ten minutes.
-            assert!((12..=16).contains(&told.len()), "{told:?}");
-            assert_eq!(source.asked.load(Ordering::Relaxed), told.len());
-            assert_eq!(source.read.load(Ordering::Relaxed), 1);
-            assert_eq!(source.asked_back.load(Ordering::Relaxed), 1);
-            first.insert(told[told.len() - 1]);
-        }
-        assert!(first.len() > 1, "instances that begin together do not stay together");
-    }
-
-    /// What a source says of its sets, in the order of its answers.
+    /// What a source says of its sets, in the order of its answers. None if it does not answer.
     #[derive(Debug, Default)]
     struct Scripted {
         now: Mutex<Vec<Option<Fetched>>>,
         before: Mutex<Vec<Option<Fetched>>>,
+        /// How many sets were read that the caller did not have.
+        read: AtomicUsize,
         /// What happens to the routes while the set before is on its way.
         meanwhile: Mutex<Option<(Arc<Routes>, Fetched)>>,
     }
@@ -388,8 +330,15 @@ mod tests {
     }
 
     impl RouteSource for Arc<Scripted> {
-        fn fetch<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
-            Box::pin(async { answer(&self.now) })
+        fn fetch<'a>(&'a self, held: Option<&'a str>) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
+            Box::pin(async move {
+                let fetched = answer(&self.now)?;
+                if matches!(&fetched, Fetched::Text { version, .. } if held == Some(version.as_str())) {
+                    return Ok(Fetched::Unchanged);
+                }
+                self.read.fetch_add(1, Ordering::Relaxed);
+                Ok(fetched)
+            })
         }
 
         fn fetch_previous<'a>(&'a self, version: &'a str) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
@@ -412,6 +361,33 @@ mod tests {
     fn named(version: &str) -> Fetched {
         let text = if version.starts_with("bad") { "{}" } else { r#"{"version":1,"otherwise":"dead","routes":[]}"# };
         Fetched::Text { version: version.to_owned(), text: text.to_owned() }
+    }
+
+    /// A worker that starts while the set does not check has nothing to use. Its batches must not ask each time.
+    #[tokio::test]
+    async fn a_refused_set_is_read_once_and_asked_about_ever_more_rarely() {
+        const BATCHES: i64 = 6_000;
+        let mut first = BTreeSet::new();
+        for entropy in [0, 12_345, u64::MAX / 3] {
+            // 1, 2, 4, 8, 16, 32 seconds, and then each minute, for ten minutes.
+            let (now, before) = (vec![Some(named("bad")); 16].into(), vec![Some(Fetched::Absent)].into());
+            let source = Arc::new(Scripted { now, before, ..Scripted::default() });
+            let routes = Routes::new(Arc::clone(&source), Vec::new());
+            let mut told = Vec::new();
+            for batch in 0..BATCHES {
+                let current = routes.current(Moment { now: EpochMs(batch * 100), entropy }).await;
+                assert!(matches!(current.routing, Routing::Unknown));
+                if current.refused {
+                    told.push(batch);
+                }
+            }
+            let left = source.now.lock().unwrap().len();
+            assert!(left <= 4 && told.len() + left == 16, "{told:?}");
+            assert_eq!(source.read.load(Ordering::Relaxed), 1);
+            assert!(source.before.lock().unwrap().is_empty(), "the set before was asked for once");
+            first.insert(told[told.len() - 1]);
+        }
+        assert!(first.len() > 1, "instances that begin together do not stay together");
     }
 
     /// Asks once for each answer of the source, and returns the version in use after each.
@@ -437,25 +413,24 @@ mod tests {
     /// is well.
     #[tokio::test]
     async fn a_process_that_starts_with_a_refused_set_uses_the_one_before() {
-        let unchanged = || Some(Fetched::Unchanged);
         let [bad, good, old] = ["bad", "good", "old"].map(|version| move || Some(named(version)));
         let in_use = |version: &str, refused| (Some(version.to_owned()), refused);
         let waits = (None, true);
         for (now, before, expected) in [
-            (vec![good(), unchanged()], vec![], vec![in_use("good", false), in_use("good", false)]),
+            (vec![good(), good()], vec![], vec![in_use("good", false), in_use("good", false)]),
             (vec![good(), bad()], vec![], vec![in_use("good", false), in_use("good", true)]),
             (
-                vec![bad(), unchanged(), good()],
+                vec![bad(), bad(), good()],
                 vec![old()],
                 vec![in_use("old", true), in_use("old", true), in_use("good", false)],
             ),
             (
-                vec![bad(), unchanged(), unchanged()],
+                vec![bad(), bad(), bad()],
                 vec![None, old()],
                 vec![waits.clone(), in_use("old", true), in_use("old", true)],
             ),
-            (vec![bad(), unchanged(), unchanged()], vec![Some(named("bad-too"))], vec![waits.clone(); 3]),
-            (vec![bad(), unchanged()], vec![Some(Fetched::Absent)], vec![waits.clone(); 2]),
+            (vec![bad(), bad(), bad()], vec![Some(named("bad-too"))], vec![waits.clone(); 3]),
+            (vec![bad(), bad()], vec![Some(Fetched::Absent)], vec![waits.clone(); 2]),
         ] {
             let source = Arc::new(Scripted { now: now.into(), before: before.into(), ..Scripted::default() });
             let routes = Routes::new(Arc::clone(&source), Vec::new());
