@@ -181,8 +181,7 @@ impl<C: Carry> Carry for UntilDeadline<'_, C> {
 mod tests {
     use hookonce_protocol::key::{EndpointId, RecordKey};
     use hookonce_protocol::message::Message;
-    use hookonce_protocol::purpose::Purpose;
-    use hookonce_protocol::write::{Action, Condition, Table, Write};
+    use hookonce_protocol::record::Found;
 
     use super::*;
 
@@ -196,18 +195,13 @@ mod tests {
             tokio::task::yield_now().await;
             match call {
                 Call::Send(_) => Reply::Sent(Ok(())),
-                _ => Reply::Written(Written::Applied),
+                _ => Reply::Read(Ok(Found::Nothing)),
             }
         }
     }
 
     fn key() -> RecordKey {
         RecordKey::delivery(&EndpointId::parse("stripe").unwrap(), "evt_1")
-    }
-
-    fn write() -> Write {
-        let (action, condition) = (Action::Update(Vec::new()), Condition(Vec::new()));
-        Write { purpose: Purpose::Claim, table: Table::Inbox, key: key().as_str().into(), action, condition }
     }
 
     /// The reply to a call with this much time left, and whether the call was made.
@@ -228,12 +222,9 @@ mod tests {
 
     /// Far from either end: the runtime's clock has ticks of a millisecond.
     #[tokio::test]
-    async fn a_claim_and_a_read_leave_the_time_to_send() {
-        let reserved = SEND_RESERVE / 2;
-        let (applied, unknown) = (Reply::Written(Written::Applied), Reply::Written(Written::Unavailable));
-        assert_eq!(carried(Duration::from_hours(1), Call::Write(write())).await, (applied.clone(), true));
-        assert_eq!(carried(reserved, Call::Write(write())).await, (unknown, true));
-        assert_eq!(carried(Duration::from_hours(1), Call::Read(key())).await, (applied, true));
-        assert_eq!(carried(reserved, Call::Read(key())).await, (Reply::Done, true));
+    async fn a_read_leaves_the_time_to_send() {
+        let found = Reply::Read(Ok(Found::Nothing));
+        assert_eq!(carried(Duration::from_hours(1), Call::Read(key())).await, (found, true));
+        assert_eq!(carried(SEND_RESERVE / 2, Call::Read(key())).await, (Reply::Done, true));
     }
 }

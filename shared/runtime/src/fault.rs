@@ -73,29 +73,19 @@ mod tests {
         let endpoint = said(&endpoint, |text| Some(EndpointDocument::parse(text).err()?.to_string()));
         let destination = said(&destination, |text| Some(DestinationDocument::parse(text).err()?.to_string()));
         for (said, expected) in [
-            (
-                &endpoint,
-                [
-                    "secrets[0]: must be text",
-                    "tenant: a tenant has 1 to 64",
-                    "`sLE...` (16 bytes): is no known",
-                    "line 1 col",
-                ],
-            ),
-            (
-                &destination,
-                [
-                    "headers: must be an object",
-                    "kind: must be exactly one of http",
-                    "done_statuses[0]: must be a",
-                    "class: ",
-                ],
-            ),
+            (&endpoint, "secrets[0]: must be text"),
+            (&endpoint, "tenant: a tenant has 1 to 64"),
+            (&endpoint, "`sLE...` (16 bytes): is no known"),
+            (&endpoint, "line 1 col"),
+            (&destination, "headers: must be an object"),
+            (&destination, "kind: must be exactly one of http"),
+            (&destination, "done_statuses[0]: must be a"),
+            (&destination, "class: "),
         ] {
-            for expected in expected {
-                assert!(said.iter().any(|said| said.starts_with(expected)), "{expected}: {said:#?}");
-            }
-            assert!(said.iter().all(|said| !said.contains("LEAK")), "{said:#?}");
+            assert!(said.iter().any(|said| said.starts_with(expected)), "{expected}: {said:#?}");
+        }
+        for said in endpoint.union(&destination) {
+            assert!(!said.contains("LEAK"), "{said}");
         }
     }
 }

@@ -446,7 +446,7 @@ mod tests {
         assert_eq!(store.writes(), writes, "a second run writes nothing");
     }
 
-    /// The texts list the ids of endpoints that are gone. One of them comes back while the index is rebuilt.
+    /// An index that still lists endpoints that are gone.
     fn with_gone(known: &[EndpointId], gone: &[EndpointId]) -> Versions {
         let listed: Vec<_> = known.iter().chain(gone).cloned().collect();
         Versions::of(texts(&listed), known.to_vec())
