@@ -26,22 +26,14 @@ const ALL: [CancellationReason; 4] = [Fine, ConditionFailed, Transient, Invalid]
 fn expected(reasons: &[CancellationReason], effects: usize) -> Cancellation {
     let others = reasons.get(2..).unwrap_or_default();
     let (plan, effects) = others.split_at(others.len().saturating_sub(effects));
-    if reasons.first() == Some(&ConditionFailed) {
-        return Cancellation::Elsewhere;
-    }
-    if reasons.get(1) == Some(&ConditionFailed) {
-        return Cancellation::DuplicateFact;
-    }
-    if reasons.contains(&Invalid) {
-        return Cancellation::Invalid;
-    }
-    if effects.contains(&ConditionFailed) {
-        return Cancellation::EffectExists;
-    }
-    if plan.contains(&ConditionFailed) {
-        return Cancellation::Overtaken;
-    }
-    Cancellation::Transient
+    let lines = [
+        (reasons.first() == Some(&ConditionFailed), Cancellation::Elsewhere),
+        (reasons.get(1) == Some(&ConditionFailed), Cancellation::DuplicateFact),
+        (reasons.contains(&Invalid), Cancellation::Invalid),
+        (effects.contains(&ConditionFailed), Cancellation::EffectExists),
+        (plan.contains(&ConditionFailed), Cancellation::Overtaken),
+    ];
+    lines.into_iter().find_map(|(matches, means)| matches.then_some(means)).unwrap_or(Cancellation::Transient)
 }
 
 fn lists(length: usize) -> Vec<Vec<CancellationReason>> {

@@ -1,19 +1,70 @@
-//! Which messages become dead letters and when, and what is told of them.
+//! Dead letters count rounds, not messages.
 
 use hookonce_protocol::call::{Call, Machine as _, Next, Reply, Signal, Unavailable, Written};
 use hookonce_protocol::claim::Claim;
-use hookonce_protocol::dead_letter::DeadLetter;
+use hookonce_protocol::dead_letter::{DeadLetter, DeadLetterOutcome};
 use hookonce_protocol::message::{Message, MessageError};
-use hookonce_protocol::record::{Found, Unreadable};
-use hookonce_protocol::time::Millis;
+use hookonce_protocol::record::{Found, Record, Unreadable};
+use hookonce_protocol::relay::rearm_write;
+use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::worker::{Settled, Worker};
 
-use super::{a_claim, a_record, answered, at, call, hint};
+use super::{a_claim, a_record, after, answered, at, call, hint};
 use crate::support::clock::START;
 
 /// How often the queue hands a message out before it becomes a dead letter, as the template says.
 const RECEIVES_MAX: i64 = 100;
+
+/// Settles one dead letter of this record.
+fn bury(record: &mut Record, sent_at: EpochMs, now: EpochMs) -> DeadLetterOutcome {
+    let step = DeadLetter::start(Ok(hint(record)), Some(sent_at), Timing::standard(), at(now));
+    let mut step = answered(step, Reply::Read(Ok(Found::Record(Box::new(record.clone())))), now);
+    if let Next::Call(_, Call::Write(write)) = &step.next {
+        *record = after(write, record);
+        step = answered(step, Reply::Written(Written::Applied), now);
+    }
+    match step.next {
+        Next::Done(outcome) => outcome,
+        Next::Call(_, call) => panic!("a dead letter does not ask for {call:?}"),
+    }
+}
+
+/// A worker that crashes on every hint: each message is handed out every visibility timeout until it is a dead letter,
+/// and the relay sends copies. Returns when each dead letter was counted, in minutes.
+fn crash_loop(mut record: Record) -> Vec<i64> {
+    let timing = Timing::standard();
+    let (mut messages, mut counted) = (vec![START], Vec::new());
+    for minute in 0..10_000 {
+        let now = START.plus(Millis::minutes(minute));
+        let worn_out = |sent: &EpochMs| now.0 - sent.0 >= timing.visibility_timeout.0 * RECEIVES_MAX;
+        for sent_at in messages.extract_if(.., |sent| worn_out(sent)).collect::<Vec<_>>() {
+            match bury(&mut record, sent_at, now) {
+                DeadLetterOutcome::Dead => return [counted, vec![minute]].concat(),
+                DeadLetterOutcome::Rearmed => counted.push(minute),
+                DeadLetterOutcome::Copy => {}
+                DeadLetterOutcome::Elsewhere | DeadLetterOutcome::Keep => panic!("the record is PENDING"),
+            }
+        }
+        let due_at = record.due.as_ref().unwrap().at;
+        if due_at <= now {
+            let next = now.plus(timing.resend_interval(record.resends));
+            record = after(&rearm_write(&record, due_at, next, &timing, at(now)), &record);
+            messages.push(now);
+        }
+    }
+    panic!("it never dies: {counted:?}");
+}
+
+/// The first hint and copies of 2, 6, 14, 30 minutes later wear out between 10:00 and 10:30. If each counted, the
+/// record would be dead at 10:06.
+#[test]
+fn a_crash_loop_kills_a_record_in_its_third_round_and_not_by_copies() {
+    let rounds = crash_loop(a_record("in#a#x"));
+    assert_eq!(rounds, [600, 1_200, 1_800], "every round takes 100 receives of 360 s");
+    let tried = Record { attempts: 3, ..a_record("in#a#x") };
+    assert_eq!(crash_loop(tried), rounds, "whether or not its handler has failed before");
+}
 
 #[test]
 fn a_payload_with_another_body_is_told_also_where_the_first_one_counts() {
