@@ -445,8 +445,9 @@ mod tests {
     use super::*;
     use crate::tables::OWN_TABLES_MAX;
 
-    fn complete() -> Environment {
-        [
+    /// A complete environment with these variables beside the others, or instead of them.
+    fn complete_with(changes: &[(&str, &str)]) -> Environment {
+        let complete = [
             ("HOOKONCE_INBOX_TABLE", "inbox"),
             ("HOOKONCE_DOMAIN_TABLE", "domain"),
             ("HOOKONCE_QUEUE_URL", "http://127.0.0.1:1/queue"),
@@ -455,38 +456,38 @@ mod tests {
             ("HOOKONCE_ENDPOINTS", "ssm:/hookonce/test/endpoints/"),
             ("HOOKONCE_DESTINATIONS", "file:destinations"),
             ("PATH", "/bin"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into()
+        ];
+        let all = complete.iter().chain(changes);
+        all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
     #[test]
     fn a_complete_environment_is_read() {
-        let config = WebhookConfig::read(&complete()).unwrap();
+        let config = WebhookConfig::read(&complete_with(&[])).unwrap();
         assert_eq!(config.endpoints, DocumentLocation::Ssm("/hookonce/test/endpoints/".to_owned()));
         assert_eq!(config.common.timing, Timing::standard());
         for (why, on_demand) in [("on-demand", true), ("provisioned-concurrency", false), ("snap-start", false)] {
-            let mut environment = complete();
-            environment.insert(INITIALIZATION_TYPE.to_owned(), why.to_owned());
-            assert_eq!(WebhookConfig::read(&environment).unwrap().on_demand, on_demand, "{why}");
+            let config = WebhookConfig::read(&complete_with(&[(INITIALIZATION_TYPE, why)])).unwrap();
+            assert_eq!(config.on_demand, on_demand, "{why}");
         }
         assert!(!config.on_demand, "no Lambda, so no request waits for the start");
     }
 
     #[test]
     fn every_fault_is_named_at_once() {
-        let mut environment = complete();
+        let mut environment = complete_with(&[
+            ("HOOKONCE_MESSAGE_BYTES_MAX", "1048577"),
+            ("HOOKONCE_INBOX_TABEL", "inbox"),
+            ("HOOKONCE_ENDPOINTS", "ssm:no-slash"),
+            ("HOOKONCE_LOG", "verbose"),
+            ("HOOKONCE_DELIVERY_RETENTION_DAYS", "20"),
+            ("HOOKONCE_INDEX_SHARDS", "64"),
+            ("HOOKONCE_INDEX_SHARDS_READ", "many"),
+        ]);
         environment.remove("HOOKONCE_QUEUE_URL");
-        environment.insert("HOOKONCE_MESSAGE_BYTES_MAX".to_owned(), "1048577".to_owned());
-        environment.insert("HOOKONCE_INBOX_TABEL".to_owned(), "inbox".to_owned());
-        environment.insert("HOOKONCE_ENDPOINTS".to_owned(), "ssm:no-slash".to_owned());
-        environment.insert("HOOKONCE_LOG".to_owned(), "verbose".to_owned());
         let routes = Environment::from([("HOOKONCE_ROUTES".to_owned(), "ssm:routes".to_owned())]);
         let ConfigError(faults) = WorkerConfig::read(&routes).unwrap_err();
         assert!(faults.iter().any(|fault| fault.contains("HOOKONCE_ROUTES must be")), "{faults:?}");
-        environment.insert("HOOKONCE_DELIVERY_RETENTION_DAYS".to_owned(), "20".to_owned());
-        environment.insert("HOOKONCE_INDEX_SHARDS".to_owned(), "64".to_owned());
-        environment.insert("HOOKONCE_INDEX_SHARDS_READ".to_owned(), "many".to_owned());
         let destinations = Environment::from([("HOOKONCE_DESTINATIONS".to_owned(), "destinations".to_owned())]);
         let ConfigError(faults) = DispatcherConfig::read(&destinations).unwrap_err();
         let expected =
@@ -510,9 +511,7 @@ mod tests {
     #[test]
     fn no_alias_stands_for_a_table_of_the_stack_or_of_another_alias() {
         let read = |tables: &str| {
-            let mut environment = complete();
-            environment.insert("HOOKONCE_TABLES".to_owned(), tables.to_owned());
-            let read = WorkerConfig::read(&environment).map(|config| config.tables);
+            let read = WorkerConfig::read(&complete_with(&[("HOOKONCE_TABLES", tables)])).map(|config| config.tables);
             read.map_err(|ConfigError(faults)| faults.join("\n"))
         };
         assert_eq!(read(""), Ok(OwnTables::new()));
@@ -555,9 +554,8 @@ mod tests {
                 ("arn:aws:dynamodb:eu-central-1:123456789012:table/inbox", false),
                 ("an inbox", false),
             ] {
-                let mut environment = complete();
-                environment.insert(name.to_owned(), table.to_owned());
-                let faults = WorkerConfig::read(&environment).map_or_else(|ConfigError(faults)| faults, |_| Vec::new());
+                let read = WorkerConfig::read(&complete_with(&[(name, table)]));
+                let faults = read.map_or_else(|ConfigError(faults)| faults, |_| Vec::new());
                 let expected = [format!("{name} must be the name of a table, not its ARN")];
                 assert_eq!(faults, if fits { &[][..] } else { &expected[..] }, "{table}");
             }
@@ -567,10 +565,9 @@ mod tests {
     #[test]
     fn a_cdn_proves_itself_before_it_is_believed() {
         let read = |proofs: &str, header: &str| {
-            let mut environment = complete();
-            environment.insert("HOOKONCE_EDGE_PROOF_HASHES".to_owned(), proofs.to_owned());
-            environment.insert("HOOKONCE_CLIENT_ADDRESS_HEADER".to_owned(), header.to_owned());
-            WebhookConfig::read(&environment).map(|config| config.edge).map_err(|ConfigError(faults)| faults.len())
+            let edge = [("HOOKONCE_EDGE_PROOF_HASHES", proofs), ("HOOKONCE_CLIENT_ADDRESS_HEADER", header)];
+            let read = WebhookConfig::read(&complete_with(&edge));
+            read.map(|config| config.edge).map_err(|ConfigError(faults)| faults.len())
         };
         assert_eq!(read("", ""), Ok(EdgeConfig::direct()));
         let (one, two) = ("1".repeat(64), "2".repeat(64));
@@ -590,7 +587,7 @@ mod tests {
 
     #[test]
     fn every_variable_that_is_read_is_listed_and_the_other_way_round() {
-        let environment = complete();
+        let environment = complete_with(&[]);
         let mut reader = Reader::new(&environment);
         let (webhook, relay) = (WebhookConfig::take(&mut reader), RelayConfig::take(&mut reader));
         let (worker, dispatcher) = (WorkerConfig::take(&mut reader), DispatcherConfig::take(&mut reader));

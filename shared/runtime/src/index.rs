@@ -387,18 +387,6 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_new_id_joins_those_that_are_listed() {
-        let known = ids("shop", 100);
-        let store = Versions::of(texts(&known), known.clone());
-        let added = ids("new", 1);
-        for _ in 0..2 {
-            list(&store, &added, NOW).await.unwrap();
-            assert!(known.iter().chain(&added).all(|id| store.lists(id)));
-            assert_eq!(store.writes(), usize::from(SHARDS) + 1, "a second run writes nothing");
-        }
-    }
-
     /// An index that lists only the new endpoint would refuse all others.
     #[tokio::test]
     async fn a_shard_without_a_readable_text_lists_every_endpoint() {
