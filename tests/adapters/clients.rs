@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::config::retry::RetryPartition;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region, SharedCredentialsProvider};
 use hookonce_local::clients::{REGION, credentials, without_key};
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::{SdkConfig, dynamodb_client, sqs_client, ssm_client};
+use hookonce_runtime::aws::{SdkConfig, dynamodb_client, sqs_client};
 
 /// What the deployed functions make their clients of, for the server at this address.
 pub(crate) fn config_at(url: &str) -> SdkConfig {
@@ -31,20 +31,8 @@ pub(crate) fn sqs(url: &str, total: Millis) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::from_conf(config.retry_partition(own_partition()).build())
 }
 
-/// A client of the deployed functions, whose calls may take `total`.
-pub(crate) fn ssm(url: &str, total: Millis) -> aws_sdk_ssm::Client {
-    let config = ssm_client(&config_at(url), total).config().to_builder();
-    aws_sdk_ssm::Client::from_conf(config.retry_partition(own_partition()).build())
-}
-
 /// Clients of one partition share a budget of retries. One test must not use up the retries of another.
-fn own_partition() -> RetryPartition {
+pub(crate) fn own_partition() -> RetryPartition {
     static PARTITIONS: AtomicUsize = AtomicUsize::new(0);
     RetryPartition::new(format!("test-{}", PARTITIONS.fetch_add(1, Ordering::Relaxed)))
-}
-
-/// An address on loopback where nothing listens.
-pub(crate) async fn nowhere() -> String {
-    let listener = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    format!("http://{}", listener.local_addr().unwrap())
 }

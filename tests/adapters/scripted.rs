@@ -84,6 +84,12 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     value
 }
 
+/// An address on loopback where nothing listens.
+pub(crate) async fn nowhere() -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
 /// Holds the connection open until the caller closes it.
 pub(crate) async fn closed(caller: &mut BufReader<TcpStream>) -> Option<()> {
     HttpMessage::read(caller).await.map(drop)

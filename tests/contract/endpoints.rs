@@ -1,22 +1,14 @@
 //! What the webhook needs from a source of endpoint documents.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::sync::{Arc, Mutex};
 
 use error_reporter::Report;
 use hookonce_protocol::key::EndpointId;
-use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::SsmEndpoints;
 use hookonce_runtime::document::{EndpointDocument, FetchError};
 use hookonce_runtime::file::DocumentFolder;
 use hookonce_runtime::port::EndpointSource;
-use serde_json::json;
 
-use super::{nowhere, ssm};
 use crate::support::endpoints::MemoryEndpoints;
-use crate::support::logs::{Logs, listen};
-use crate::support::wire::ScriptedServer;
 
 /// The text of a document.
 const DOCUMENT: &str = r#"{"provider":"stripe","secrets":["whsec_LEAKMENOT","whsec_old"],"on_store_outage":"enqueue"}"#;
@@ -88,46 +80,4 @@ async fn the_documents_of_these_tests_keep_the_contract() {
     a_source_keeps_the_contract(&source, |name, text| source.put(name, text)).await;
     source.set_down(true);
     assert!(matches!(document(&source, "shop").await.unwrap_err(), FetchError::Unavailable(_)));
-}
-
-/// The documents in the Parameter Store at this address, read as the webhook reads them.
-fn parameters_at(url: &str) -> SsmEndpoints {
-    SsmEndpoints::new(ssm(url, Millis::minutes(2)), "/hookonce/test/endpoints/")
-}
-
-/// A Parameter Store that behaves as the API reference of `GetParameters` says.
-#[tokio::test]
-async fn documents_in_parameter_store_keep_the_contract() {
-    listen();
-    let parameters: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
-    let stored = Arc::clone(&parameters);
-    let server = ScriptedServer::start(move |_, request| {
-        assert!(request.asks_for("GetParameters"), "{}", request.head);
-        let asked = request.json();
-        assert_eq!(asked["WithDecryption"], json!(true));
-        let names = asked["Names"].as_array().unwrap().iter().map(|name| name.as_str().unwrap());
-        let stored = stored.lock().unwrap();
-        let (found, absent): (Vec<_>, Vec<_>) = names.partition(|name| stored.contains_key(*name));
-        let found = found.iter().map(|name| json!({ "Name": name, "Type": "SecureString", "Value": stored[*name] }));
-        (200, json!({ "Parameters": found.collect::<Vec<_>>(), "InvalidParameters": absent }).to_string())
-    })
-    .await;
-    let source = parameters_at(server.url());
-    let put = |name: &str, text: &str| {
-        parameters.lock().unwrap().insert(format!("/hookonce/test/endpoints/{name}"), text.to_owned());
-    };
-    a_source_keeps_the_contract(&source, put).await;
-
-    put("shop", DOCUMENT);
-    let logs = Logs::catch("trace");
-    document(&source, "shop").await.unwrap().unwrap();
-    let error = document(&parameters_at(&nowhere().await), "shop").await.unwrap_err();
-    assert!(matches!(error, FetchError::Unavailable(_)), "{error:?}");
-    let strange = ScriptedServer::start(|_, _| (200, json!({ "Parameters": "LEAKMENOT" }).to_string())).await;
-    let error = document(&parameters_at(strange.url()), "shop").await.unwrap_err();
-    assert!(matches!(error, FetchError::Unavailable(_)), "{error:?}");
-    let printed = format!("{} {error:?}", Report::new(&error));
-    assert!(!printed.contains("LEAKMENOT"), "an error does not repeat the response: {printed}");
-    let logged = logs.take();
-    assert!(logged.contains("GetParameters") && !logged.contains("LEAKMENOT"), "at no log level: {logged}");
 }

@@ -1,11 +1,11 @@
-//! What the operator's tools need of a store beside the port: counts, scans and sizes.
+//! What the operator's tools need of a store beside the port: counts and scans.
 
 use std::collections::BTreeSet;
 
 use hookonce_protocol::call::Written;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::{PARTITION_KEY, Value};
-use hookonce_protocol::record::{attribute, dead_shard, journal_shard, pending_shard};
+use hookonce_protocol::record::{dead_shard, journal_shard, pending_shard};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Table;
@@ -13,16 +13,15 @@ use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 use hookonce_runtime::port::Store as _;
 
 use crate::protocol::a_record;
-use crate::support::stack::{TestStack, urls};
+use crate::support::stack::TestStack;
 
 /// Records of the suite, more than one page of a scan.
 const RECORDS: usize = 40;
 const PAGE: usize = 7;
 
-/// The whole suite on the deployed adapter, against the servers at these addresses.
-async fn dynamo_store_can_be_inspected(dynamodb_url: &str, sqs_url: &str) {
-    let stack = TestStack::at(dynamodb_url, sqs_url).await;
-    let store = stack.store();
+#[tokio::test]
+async fn the_store_can_be_inspected() {
+    let store = TestStack::new().await.store();
     for index in 0..RECORDS {
         let endpoint = if index % 4 == 0 { "other" } else { "inspected" };
         let record = a_record(&format!("in#{endpoint}#{index}"));
@@ -30,14 +29,6 @@ async fn dynamo_store_can_be_inspected(dynamodb_url: &str, sqs_url: &str) {
     }
     a_count_is_that_of_its_partition(&store).await;
     a_scan_reads_each_item_once(&store).await;
-    a_scan_reads_only_what_is_asked_for(&store).await;
-    a_size_is_told(&store).await;
-}
-
-#[tokio::test]
-async fn the_store_on_the_embedded_server_can_be_inspected() {
-    let (dynamodb_url, sqs_url) = urls();
-    dynamo_store_can_be_inspected(dynamodb_url, sqs_url).await;
 }
 
 async fn sum(store: &DynamoStore, query: impl Fn(u16) -> IndexQuery) -> u64 {
@@ -84,19 +75,4 @@ async fn a_scan_reads_each_item_once(store: &DynamoStore) {
     let rest = store.scan_page(Table::Inbox, "", &[], Some(last), 2 * RECORDS).await.unwrap();
     assert_eq!(rest.items, whole.items[RECORDS / 2 + 1..]);
     assert!(rest.next.is_none());
-}
-
-async fn a_scan_reads_only_what_is_asked_for(store: &DynamoStore) {
-    let page = store.scan_page(Table::Inbox, "", &[attribute::STATUS], None, 1).await.unwrap();
-    let names: Vec<_> = page.items[0].keys().map(String::as_str).collect();
-    assert_eq!(names, [PARTITION_KEY, attribute::STATUS]);
-    assert!(page.next.is_some());
-}
-
-/// Servers count when they like, so only that there is an answer is certain.
-async fn a_size_is_told(store: &DynamoStore) {
-    for table in [Table::Inbox, Table::Domain] {
-        let (items, bytes) = store.table_size(table).await.unwrap();
-        assert!(items >= 0 && bytes >= 0, "{items} items, {bytes} bytes");
-    }
 }

@@ -1,6 +1,5 @@
-//! One suite per port, generic over the implementation. Here each suite runs on the deployed adapters against the
-//! embedded servers. The same functions accept the addresses of other servers. What no local server does is in
-//! `tests/adapters`.
+//! What the servers of the run do for the deployed adapters, and what every source of documents does. What no local
+//! server does is in `tests/adapters`, and so is Parameter Store.
 
 mod endpoints;
 mod inspect;
@@ -9,4 +8,3 @@ mod queue;
 mod store;
 
 pub(crate) use crate::support::clients::{config_at, dynamodb, sqs};
-use crate::support::clients::{nowhere, ssm};

@@ -8,130 +8,47 @@ use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::{Item, Number, Value};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
-use hookonce_protocol::plan::{Check, DomainWrite, Plan, Snapshot};
+use hookonce_protocol::plan::{DomainWrite, Plan, Snapshot};
 use hookonce_protocol::purpose::Purpose;
-use hookonce_protocol::record::{Due, Found, Record, Status, attribute, equals, remove, set};
+use hookonce_protocol::record::{Due, Record, Status, attribute, remove, set};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
 use hookonce_runtime::aws::{DynamoStore, IndexQuery};
-use hookonce_runtime::port::{NotRead, Store};
+use hookonce_runtime::port::Store;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::protocol::a_record;
 use crate::support::clock::START;
-use crate::support::stack::{TestStack, urls};
+use crate::support::stack::TestStack;
 
-/// The whole suite on the deployed adapter, against the servers at these addresses.
-async fn dynamo_store_keeps_the_contract(dynamodb_url: &str, sqs_url: &str) {
-    let stack = TestStack::at(dynamodb_url, sqs_url).await;
-    let stack =
-        stack.with_table("orders", &[("shop", ScalarAttributeType::S), ("order", ScalarAttributeType::N)]).await;
-    let stack = stack.with_table("blobs", &[("hash", ScalarAttributeType::B)]).await;
-    let store = stack.store();
-    a_failed_condition_shows_the_item(&store).await;
-    a_repeated_write_finds_itself(&store).await;
-    of_many_claims_one_wins(&store).await;
-    reads_come_back_in_order(&store).await;
+/// The suite. `fakes` compares conditions, transactions and single reads with those of the simulator.
+#[tokio::test]
+async fn the_store_keeps_the_contract() {
+    let order = [("shop", ScalarAttributeType::S), ("order", ScalarAttributeType::N)];
+    let stack = TestStack::new().await.with_table("orders", &order).await;
+    let store = stack.with_table("blobs", &[("hash", ScalarAttributeType::B)]).await.store();
     a_partition_is_read_page_by_page(&store).await;
-    items_are_read_unless_the_answer_is_too_long(&store).await;
     the_due_index_is_sparse_and_oldest_first(&store).await;
-    the_journal_counts_across_the_hour(&store).await;
-    a_commit_is_all_or_nothing_and_names_its_reasons_in_order(&store).await;
     what_can_never_be_carried_out_is_invalid(&store).await;
     domain_items_are_read_in_any_number(&store).await;
     a_commit_spans_user_tables(&store).await;
-    a_check_changes_nothing_and_cancels_everything(&store).await;
-}
-
-#[tokio::test]
-async fn the_store_on_the_embedded_server_keeps_the_contract() {
-    let (dynamodb_url, sqs_url) = urls();
-    dynamo_store_keeps_the_contract(dynamodb_url, sqs_url).await;
 }
 
 fn claim(id: &str) -> Record {
     a_record(&format!("in#contract#{id}"))
 }
 
-/// An update under a condition. What it changes does not matter.
-fn touch(key: &RecordKey, clauses: Vec<Clause>) -> Write {
+/// An update of a record without a condition.
+fn update(key: &RecordKey, changes: Vec<Change>) -> Write {
     Write {
         purpose: Purpose::CountDuplicate,
         table: Table::Inbox,
         key: key.as_str().into(),
-        action: Action::Update(vec![set(attribute::LAST_SEEN_AT, 1)]),
-        condition: Condition(clauses),
+        action: Action::Update(changes),
+        condition: Condition::none(),
     }
-}
-
-fn item_of(put: &mut Write) -> &mut Item {
-    let Action::Put(item) = &mut put.action else { panic!("a claim is a put") };
-    item
-}
-
-async fn a_repeated_write_finds_itself(store: &impl Store) {
-    let record = claim("repeated");
-    let me = |clauses| Write {
-        action: Action::Update(vec![
-            Change::Add(attribute::DUPLICATE_COUNT.into(), 1),
-            set(attribute::LAST_SEEN_BY, "me"),
-            remove(attribute::DUE_AT),
-        ]),
-        ..touch(&record.key, clauses)
-    };
-    let mine = || vec![equals(attribute::STATUS, "PENDING"), Clause::Differs("last_seen_by".into(), "me".into())];
-    for write in [claim_write(&record), me(mine())] {
-        assert_eq!(store.write(&write).await, Written::Applied);
-        assert_eq!(store.write(&write).await, Written::Applied, "it finds itself");
-    }
-    let Ok(Found::Record(after)) = store.read(&record.key).await else { panic!("the record exists") };
-    assert_eq!(after.duplicate_count, 1, "and is not carried out again");
-    let mut settled = mine();
-    settled[0] = equals(attribute::STATUS, "PROCESSED");
-    let refused = store.write(&me(settled)).await;
-    assert!(matches!(refused, Written::ConditionFailed(Found::Record(_))), "a clause about what stays must hold");
-}
-
-async fn a_failed_condition_shows_the_item(store: &impl Store) {
-    let record = claim("shown");
-    assert_eq!(store.write(&claim_write(&record)).await, Written::Applied);
-    let found = Found::Record(Box::new(record.clone()));
-    let later = Record { received_at: EpochMs(record.received_at.0 + 1), ..record.clone() };
-    assert_eq!(store.write(&claim_write(&later)).await, Written::ConditionFailed(found.clone()), "by a put");
-    let other = equals(attribute::CLAIM_ID, "another");
-    assert_eq!(store.write(&touch(&record.key, vec![other])).await, Written::ConditionFailed(found), "by an update");
-
-    let absent = touch(&claim("absent").key, vec![Clause::Present("pk".into())]);
-    assert_eq!(store.write(&absent).await, Written::ConditionFailed(Found::Nothing));
-    let mut strange = claim_write(&claim("strange"));
-    item_of(&mut strange).insert(attribute::SCHEMA_VERSION.to_owned(), 2.into());
-    assert_eq!(store.write(&strange).await, Written::Applied);
-    item_of(&mut strange).insert(attribute::ATTEMPTS.to_owned(), 7.into());
-    let Written::ConditionFailed(Found::Unreadable(unreadable)) = store.write(&strange).await else {
-        panic!("this version must not read a record of another version");
-    };
-    assert_eq!(unreadable.schema_version, Some(2));
-    let read = store.read(&claim("strange").key).await.unwrap();
-    assert_eq!(read, Found::Unreadable(unreadable), "a read returns the same");
-}
-
-async fn of_many_claims_one_wins(store: &impl Store) {
-    let claims: Vec<_> = (0..64)
-        .map(|index| {
-            let mut record = claim("raced");
-            record.claim_id.0 = format!("claim-{index}");
-            record
-        })
-        .collect();
-    let writes: Vec<_> = claims.iter().map(claim_write).collect();
-    let written = futures::future::join_all(writes.iter().map(|write| store.write(write))).await;
-    let winners: Vec<_> = written.iter().zip(&claims).filter(|(it, _)| **it == Written::Applied).collect();
-    assert_eq!(winners.len(), 1);
-    let winner = Found::Record(Box::new(winners[0].1.clone()));
-    let losers = written.iter().filter(|written| **written == Written::ConditionFailed(winner.clone())).count();
-    assert_eq!(losers, 63, "every loser is shown the winner");
 }
 
 /// What an operator's tool reads: every key of a partition, latest first, page by page.
@@ -155,37 +72,6 @@ async fn a_partition_is_read_page_by_page(store: &DynamoStore) {
         }
     }
     assert_eq!((read, pages), (keys.into_iter().rev().collect(), 3));
-}
-
-/// An answer of the server says how long it is.
-async fn items_are_read_unless_the_answer_is_too_long(store: &DynamoStore) {
-    assert_eq!(store.write(&put("short", Condition::none())).await, Written::Applied);
-    let items = ["short".into(), "nothing".into()];
-    assert_eq!(store.read_few_bytes(&items, 1_000).await.ok(), store.read_items(&items).await.ok());
-    let Err(NotRead::TooLong(bytes)) = store.read_few_bytes(&items, 10).await else { panic!("it is longer") };
-    assert!(store.read_few_bytes(&items, bytes).await.is_ok());
-}
-
-async fn reads_come_back_in_order(store: &impl Store) {
-    let keys: Vec<_> = (0..130).map(|index| claim(&format!("read-{index:03}")).key).collect();
-    for key in keys.iter().step_by(2) {
-        assert_eq!(store.write(&claim_write(&a_record(key.as_str()))).await, Written::Applied);
-    }
-    let found = store.read_each(&keys).await;
-    assert_eq!(found.len(), keys.len());
-    for (index, (key, found)) in keys.iter().zip(found).enumerate() {
-        match found.unwrap() {
-            Found::Record(record) => assert_eq!((&record.key, index % 2), (key, 0)),
-            Found::Nothing => assert_eq!(index % 2, 1, "{key}"),
-            Found::Unreadable(unreadable) => panic!("{key}: {unreadable}"),
-        }
-    }
-    for (key, found) in keys.iter().zip(store.read_heads(&keys).await).step_by(2) {
-        let head = Record { body: None, ..a_record(key.as_str()) };
-        assert_eq!(found, Ok(Found::Record(Box::new(head))), "everything except the body");
-    }
-    assert_eq!(store.read(&keys[1]).await, Ok(Found::Nothing));
-    assert_eq!(store.read_each(&[]).await, []);
 }
 
 fn page_of(shard: u16, until: i64, limit: usize) -> DueQuery {
@@ -236,62 +122,15 @@ async fn the_due_index_is_sparse_and_oldest_first(store: &impl Store) {
     assert_eq!(died, [base + 5], "those that died are a list of their own");
 
     // A record that leaves PENDING leaves the index.
-    let mut settled = touch(&claim("due-a").key, Vec::new());
-    let gone = [attribute::DUE_SHARD, attribute::DUE_AT].map(|name| Change::Remove(name.into()));
-    settled.action = Action::Update(gone.to_vec());
+    let settled = update(&claim("due-a").key, vec![remove(attribute::DUE_SHARD), remove(attribute::DUE_AT)]);
     assert_eq!(store.write(&settled).await, Written::Applied);
     assert_eq!(listed(base + 40, 100).await, expected[1..]);
 }
 
-async fn the_journal_counts_across_the_hour(store: &impl Store) {
-    let hour = 3_600_000 * 400_000;
-    let shard = 9;
-    for (index, at) in [-40_000, -20_000, -1, 0, 15_000].into_iter().enumerate() {
-        let mut record = claim(&format!("journal-{index}"));
-        record.received_at = EpochMs(hour + at);
-        record.journal_shard = Some(hookonce_protocol::record::journal_shard(record.received_at, shard));
-        assert_eq!(store.write(&claim_write(&record)).await, Written::Applied);
-    }
-    let count =
-        async |from: i64, until: i64| store.count_received(shard, EpochMs(hour + from), EpochMs(hour + until)).await;
-    assert_eq!(count(-30_000, 20_000).await, Ok(4), "across the hour boundary");
-    assert_eq!(count(-20_000, -1).await, Ok(2), "both ends are included");
-    assert_eq!(count(0, 15_000).await, Ok(2));
-    assert_eq!(count(16_000, 20_000).await, Ok(0));
-}
-
-fn put(key: &str, condition: Condition) -> Write {
-    let item = Item::from([("n".to_owned(), 1.into())]);
-    Write { purpose: Purpose::DomainWrite, table: Table::Domain, key: key.into(), action: Action::Put(item), condition }
-}
-
-async fn a_commit_is_all_or_nothing_and_names_its_reasons_in_order(store: &impl Store) {
-    assert_eq!(store.write(&put("commit-known", Condition::none())).await, Written::Applied);
-    // Each condition of the four writes holds or fails: every combination except the one where all hold.
-    for failing in 1_u32..16 {
-        let write = |index: u32| match failing & (1 << index) {
-            0 => put(&format!("commit-{failing}-{index}"), Condition::item_absent()),
-            _ if index == 0 => put("commit-known", Condition::item_absent()),
-            _ => put(&format!("commit-{failing}-{index}"), Condition(vec![Clause::Present("pk".into())])),
-        };
-        let writes: Vec<_> = (0..4).map(write).collect();
-        let reason = |index: u32| match failing & (1 << index) {
-            0 => CancellationReason::None,
-            _ => CancellationReason::ConditionFailed,
-        };
-        assert_eq!(store.commit(&writes).await, Committed::Cancelled((0..4).map(reason).collect()), "{failing:04b}");
-        let items: Vec<_> = (0..4).map(|index| format!("commit-{failing}-{index}").into()).collect();
-        let stored = store.read_items(&items).await.unwrap();
-        assert!(stored.items().all(|(_, item)| item.is_none()), "{failing:04b}: something was written");
-    }
-    let record = claim("committed");
-    assert_eq!(store.write(&claim_write(&record)).await, Written::Applied);
-    let both = [touch(&record.key, record.guard().condition([]).0), put("commit-both", Condition::item_absent())];
-    assert_eq!(store.commit(&both).await, Committed::Applied, "across both tables");
-    let Ok(Found::Record(after)) = store.read(&record.key).await else { panic!("the record is missing") };
-    assert_eq!(after.last_seen_at, Some(EpochMs(1)));
-    let both = store.read_items(&["commit-both".into()]).await.unwrap();
-    assert_eq!(both.number("commit-both", "n"), 1);
+fn put(key: &str) -> Write {
+    let action = Action::Put(Item::from([("n".to_owned(), 1.into())]));
+    let condition = Condition::none();
+    Write { purpose: Purpose::DomainWrite, table: Table::Domain, key: key.into(), action, condition }
 }
 
 async fn what_can_never_be_carried_out_is_invalid(store: &impl Store) {
@@ -300,14 +139,10 @@ async fn what_can_never_be_carried_out_is_invalid(store: &impl Store) {
     assert_eq!(store.write(&claim_write(&large)).await, Written::Invalid, "an item over 400 KB");
     large.body = Some(vec![0; 398 * 1024]);
     assert_eq!(store.write(&claim_write(&large)).await, Written::Applied);
-    let grow = Write {
-        action: Action::Update(vec![set(attribute::LAST_ERROR, "x".repeat(4 * 1024))]),
-        ..touch(&large.key, Vec::new())
-    };
+    let grow = update(&large.key, vec![set(attribute::LAST_ERROR, "x".repeat(4 * 1024))]);
     assert_eq!(store.write(&grow).await, Written::Invalid, "an update beyond 400 KB");
-    let twice = [put("invalid", Condition::none()), put("invalid", Condition::none())];
-    assert_eq!(store.commit(&twice).await, Committed::Invalid, "one item twice");
-    let many: Vec<_> = (0..101).map(|index| put(&format!("invalid-{index}"), Condition::none())).collect();
+    assert_eq!(store.commit(&[put("invalid"), put("invalid")]).await, Committed::Invalid, "one item twice");
+    let many: Vec<_> = (0..101).map(|index| put(&format!("invalid-{index}"))).collect();
     assert_eq!(store.commit(&many).await, Committed::Invalid, "more than a transaction holds");
     assert_eq!(store.commit(&many[..100]).await, Committed::Applied, "as many as it holds");
 }
@@ -368,24 +203,6 @@ async fn a_commit_spans_user_tables(store: &impl Store) {
     assert_eq!(committed(store, second).await, Committed::Applied);
     let stored = store.read_items(&items).await.unwrap();
     assert_eq!((stored.item(order("1")), stored.number(blob(&[0, 255]), "n")), (None, 7));
-}
-
-async fn a_check_changes_nothing_and_cancels_everything(store: &impl Store) {
-    let write = || DomainWrite::update(order("10"), vec![Change::Add("n".into(), 1)]);
-    let before = store.read_items(&[order("11"), "checked".into()]).await.unwrap();
-    let plan = Plan::default()
-        .with(write())
-        .with_check(Check::as_seen(order("11"), &before, ["n"]))
-        .with_check(Check::as_seen("checked", &before, ["n"]));
-    assert_eq!(committed(store, plan.clone()).await, Committed::Applied);
-    let checked = [order("11"), "checked".into()];
-    let after = store.read_items(&checked).await.unwrap();
-    assert!(after.items().all(|(_, item)| item.is_none()), "a check creates nothing: {after:?}");
-    let change = Plan::default().with(DomainWrite::update(order("11"), vec![set("n", 1)]));
-    assert_eq!(committed(store, change).await, Committed::Applied);
-    let reasons = [CancellationReason::None, CancellationReason::ConditionFailed, CancellationReason::None];
-    assert_eq!(committed(store, plan).await, Committed::Cancelled(reasons.to_vec()));
-    assert_eq!(store.read_items(&[order("10")]).await.unwrap().number(order("10"), "n"), 1, "nothing was written");
 }
 
 /// The store must do what the protocol says a write does, because the model checker explores just that.
