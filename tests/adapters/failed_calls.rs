@@ -2,8 +2,6 @@
 
 use futures::future::{BoxFuture, FutureExt as _};
 use hookonce_protocol::call::{DueQuery, DueState};
-use hookonce_protocol::ingress::claim_write;
-use hookonce_protocol::item::PARTITION_KEY;
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::{Lane, Message};
 use hookonce_protocol::place::TableAlias;
@@ -17,9 +15,9 @@ use hookonce_runtime::port::{Queue as _, Store as _};
 use serde_json::{Value, json};
 
 use super::hand_overs::{function, plain, queue};
-use super::{AMPLE, STORE, error, on_the_wire, store_at};
+use super::{AMPLE, STORE, answering, claim, denied, on_the_wire, refusal, store_at};
 use crate::clients::{config_at, sqs};
-use crate::fixtures::{MOMENT, a_record};
+use crate::fixtures::MOMENT;
 use crate::logs::{Logs, listen};
 use crate::scripted::{Reaction, ScriptedServer};
 
@@ -31,33 +29,26 @@ async fn logged<T>(call: impl Future<Output = T>) -> Vec<Value> {
     logs.take().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn claim() -> Write {
-    claim_write(&a_record("in#shop#evt_1"))
-}
-
 fn update() -> Write {
     let action = Action::Update(vec![set(attribute::LAST_SEEN_AT, 1)]);
     Write { purpose: Purpose::CountDuplicate, action, condition: Condition::none(), ..claim() }
 }
 
-async fn refusing() -> ScriptedServer {
-    ScriptedServer::start(|_, _| error(400, &format!("{STORE}#AccessDeniedException"))).await
-}
-
 #[tokio::test]
 async fn a_failed_call_is_logged_once_with_its_operation_and_its_cause() {
-    let server = refusing().await;
+    let server = ScriptedServer::start(|_, _| denied()).await;
     let (alias, keys) = (TableAlias::parse("orders").unwrap(), [RecordKey::parse("in#shop#evt_1").unwrap()]);
     let store = store_at(&server, AMPLE).with_tables([(alias, "prod-orders".to_owned())]);
     let queue = SqsQueue::new(sqs(server.url(), AMPLE), format!("{}/1/hints", server.url()));
     let due = DueQuery { state: DueState::Pending, shard: 3, until: EpochMs(9), after: None, limit: 100 };
     let index = IndexQuery::Due { partition: "dead#3".to_owned() };
     let (claim, update, hint) = (claim(), update(), Message::Ref { pk: keys[0].clone() });
-    let both = [claim.clone(), update.clone()];
+    // A transaction names each purpose once.
+    let three = [claim.clone(), claim.clone(), update.clone()];
     let calls: Vec<(&str, &str, BoxFuture<'_, ()>)> = vec![
         ("PutItem", "claim", store.write(&claim).map(drop).boxed()),
         ("UpdateItem", "count duplicate", store.write(&update).map(drop).boxed()),
-        ("TransactWriteItems", "claim, count duplicate", store.commit(&both).map(drop).boxed()),
+        ("TransactWriteItems", "claim, count duplicate", store.commit(&three).map(drop).boxed()),
         ("GetItem", "", store.read(&keys[0]).map(drop).boxed()),
         ("BatchGetItem", "", store.read_each(&keys).map(drop).boxed()),
         ("Query", "", store.query_due(&due).map(drop).boxed()),
@@ -84,15 +75,6 @@ async fn a_failed_call_is_logged_once_with_its_operation_and_its_cause() {
     }
 }
 
-/// A transaction of a hundred writes names each purpose once.
-#[tokio::test]
-async fn a_failed_transaction_names_each_purpose_once() {
-    let server = refusing().await;
-    let writes = [claim(), claim(), update()];
-    let lines = logged(store_at(&server, AMPLE).commit(&writes)).await;
-    assert_eq!(lines[0]["write.purpose"], json!("claim, count duplicate"));
-}
-
 #[tokio::test]
 async fn a_transaction_that_can_never_succeed_names_the_write_that_is_wrong() {
     let reasons = json!([
@@ -106,7 +88,7 @@ async fn a_transaction_that_can_never_succeed_names_the_write_that_is_wrong() {
     let [line] = &lines[..] else { panic!("{lines:?}") };
     assert_eq!((&line["write.purpose"], &line["error"]), (&json!("count duplicate"), &json!("too large")));
 
-    let server = ScriptedServer::start(|_, _| error(400, &format!("{STORE}#ValidationException"))).await;
+    let server = answering([refusal(STORE, "ValidationException")]).await;
     let lines = logged(store_at(&server, AMPLE).commit(&[claim()])).await;
     assert_eq!((lines.len(), &lines[0]["operation"]), (1, &json!("TransactWriteItems")));
 }
@@ -120,7 +102,6 @@ async fn a_write_that_meets_itself_is_logged_and_one_that_meets_another_is_not()
     another.insert(attribute::CLAIM_ID.to_owned(), "another".into());
     for (item, lines) in [(own, 1), (&another, 0)] {
         let item = on_the_wire(claim.key.as_str(), item);
-        assert!(item.get(PARTITION_KEY).is_some());
         let body = json!({ "__type": format!("{STORE}#ConditionalCheckFailedException"), "Item": item });
         let server = ScriptedServer::start(move |_, _| (400, body.to_string())).await;
         let told = logged(store_at(&server, AMPLE).write(&claim)).await;
@@ -131,7 +112,7 @@ async fn a_write_that_meets_itself_is_logged_and_one_that_meets_another_is_not()
 
 #[tokio::test]
 async fn a_hand_over_that_was_not_taken_names_its_destination_and_the_error() {
-    let (jobs, plan) = (queue("jobs", &json!({"timeout_ms": 30_000})), function("plan"));
+    let (jobs, plan) = (queue("jobs", &json!({})), function("plan", &json!({})));
     let refused = Reaction::from((400, r#"{"__type": "com.amazonaws.sqs#KmsDisabled", "message": "LEAKMENOT"}"#));
     let page = Reaction::from((404, "LEAKMENOT"));
     for (destination, reaction, told) in [

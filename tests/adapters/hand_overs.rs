@@ -1,19 +1,18 @@
 //! What becomes of an effect for a queue or a function, after every answer that AWS documents. `requests.rs` has what
 //! is sent.
 
-use aws_credential_types::provider::SharedCredentialsProvider;
 use hookonce_protocol::destination::{Called, Delivery};
 use hookonce_protocol::effect::Method;
-use hookonce_runtime::aws::AccountCaller;
+use hookonce_runtime::aws::{AccountCaller, SdkConfig};
 use hookonce_runtime::body::compress;
 use hookonce_runtime::destination::{CalleeAnswer, Caller as _, Destination, HttpCaller, MESSAGE_BYTES_MAX};
 use serde_json::{Value, json};
 
-use super::account::no_credentials;
-use super::{Case, error, hold};
-use crate::clients::{config_at, nowhere};
+use super::account::without_credentials;
+use super::{Case, error, hold, refusal};
+use crate::clients::config_at;
 use crate::fixtures::{MOMENT, delivery, destination};
-use crate::scripted::{HttpMessage, Reaction, ScriptedServer};
+use crate::scripted::{HttpMessage, Reaction, ScriptedServer, nowhere};
 
 const SERVICE: &str = "com.amazonaws.sqs";
 const TAKEN: (u16, &str) = (200, r#"{"MessageId": "1"}"#);
@@ -25,15 +24,21 @@ fn refused(status: u16) -> Called {
     Called::Refused { status: Some(status) }
 }
 
-pub(super) fn queue(name: &str, changes: &Value) -> Destination {
-    let url = format!("https://sqs.eu-central-1.amazonaws.com/123456789012/{name}");
-    let mut document = json!({"kind": "sqs", "url": url, "class": "at_least_once"});
+/// A destination with the time for a slow machine, unless the changes of its document say something else.
+fn changed(mut document: Value, changes: &Value) -> Destination {
+    document["class"] = "at_least_once".into();
+    document["timeout_ms"] = 30_000.into();
     document.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
     destination(&document).unwrap()
 }
 
-pub(super) fn function(name: &str) -> Destination {
-    destination(&json!({"kind": "lambda", "function": name, "class": "at_least_once", "timeout_ms": 30_000})).unwrap()
+pub(super) fn queue(name: &str, changes: &Value) -> Destination {
+    let url = format!("https://sqs.eu-central-1.amazonaws.com/123456789012/{name}");
+    changed(json!({"kind": "sqs", "url": url}), changes)
+}
+
+pub(super) fn function(name: &str, changes: &Value) -> Destination {
+    changed(json!({"kind": "lambda", "function": name}), changes)
 }
 
 /// What a hand-over can carry: neither has a path.
@@ -47,6 +52,16 @@ pub(super) fn with_payload(payload: &[u8]) -> Delivery {
 
 async fn called(server: &ScriptedServer, destination: &Destination, delivery: &Delivery) -> Called {
     AccountCaller::new(&config_at(server.url())).call(destination, delivery, MOMENT).await
+}
+
+/// Of an attempt without an answer: how it ended, the cause, and whether it may have left.
+async fn unanswered(
+    config: &SdkConfig,
+    destination: &Destination,
+    delivery: &Delivery,
+) -> (Called, &'static str, bool) {
+    let attempt = AccountCaller::new(config).attempt(destination, delivery, MOMENT).await;
+    (attempt.called, attempt.answer.unwrap_err().word(), attempt.sent)
 }
 
 #[tokio::test]
@@ -68,11 +83,13 @@ async fn what_a_hand_over_cannot_carry_is_refused_without_a_call() {
         with_payload(&large),
     ];
     let server = ScriptedServer::start(|_, _| TAKEN).await;
+    let (config, never_sent) = (config_at(server.url()), (NEVER_SENT, "unsendable", false));
+    let (queue, function) = (queue("jobs", &json!({})), function("jobs", &json!({})));
     for delivery in of_both().into_iter().chain(of_a_queue) {
-        assert_eq!(called(&server, &queue("jobs", &json!({})), &delivery).await, NEVER_SENT, "{delivery:?}");
+        assert_eq!(unanswered(&config, &queue, &delivery).await, never_sent, "{delivery:?}");
     }
     for delivery in of_both() {
-        assert_eq!(called(&server, &function("jobs"), &delivery).await, NEVER_SENT, "{delivery:?}");
+        assert_eq!(unanswered(&config, &function, &delivery).await, never_sent, "{delivery:?}");
     }
     assert_eq!(server.requests().len(), 0);
 }
@@ -81,7 +98,7 @@ async fn what_a_hand_over_cannot_carry_is_refused_without_a_call() {
 #[tokio::test]
 async fn a_function_gets_json_as_it_was_written() {
     let server = ScriptedServer::start(|_, _| (202, "")).await;
-    assert_eq!(called(&server, &function("jobs"), &plain()).await, Called::Done { status: Some(202) });
+    assert_eq!(called(&server, &function("jobs", &json!({})), &plain()).await, Called::Done { status: Some(202) });
     let sent = String::from_utf8(server.requests()[0].body.clone()).unwrap();
     assert!(sent.contains(r#""payload":{"amount": 10.50}"#), "{sent}");
 }
@@ -102,7 +119,7 @@ async fn a_message_that_just_fits_is_sent() {
     let fits = MESSAGE_BYTES_MAX - attributes;
     for (length, expected) in [(fits, Called::Done { status: None }), (fits + 1, NEVER_SENT)] {
         let delivery = with_payload(&vec![b'a'; length]);
-        assert_eq!(called(&server, &queue("jobs", &json!({"timeout_ms": 30_000})), &delivery).await, expected);
+        assert_eq!(called(&server, &queue("jobs", &json!({})), &delivery).await, expected);
     }
 }
 
@@ -147,7 +164,7 @@ async fn an_effect_for_a_queue_waits_for_what_can_be_mended() {
         Case::new("a connection that closes", Reaction::Close, UNCLEAR, 1),
         Case::new("a page", (200, "<html>"), UNCLEAR, 1),
     ];
-    let queue = queue("jobs", &json!({"timeout_ms": 30_000}));
+    let queue = queue("jobs", &json!({}));
     hold(async |server: &ScriptedServer| called(server, &queue, &plain()).await, cases).await;
 }
 
@@ -177,16 +194,15 @@ async fn an_effect_for_a_function_waits_for_what_can_be_mended() {
         Case::new("a synchronous answer", (200, "{}"), UNCLEAR, 1),
         Case::new("a connection that closes", Reaction::Close, UNCLEAR, 1),
     ]);
-    let function = function("jobs");
+    let function = function("jobs", &json!({}));
     hold(async |server: &ScriptedServer| called(server, &function, &plain()).await, cases).await;
 }
 
 /// What `hookonce destination test` tells a person.
 #[tokio::test]
 async fn an_attempt_tells_what_the_service_said_and_under_which_id_it_took_the_call() {
-    let (queue, function) = (queue("jobs", &json!({"timeout_ms": 30_000})), function("jobs"));
-    let hurried = json!({"kind": "lambda", "function": "jobs", "class": "at_least_once", "timeout_ms": 2_000});
-    let hurried = destination(&hurried).unwrap();
+    let hurried = function("jobs", &json!({"timeout_ms": 2_000}));
+    let (queue, function) = (queue("jobs", &json!({})), function("jobs", &json!({})));
     let text = |text: &str| Some(text.to_owned());
     let named = |status: &str, body: &str| {
         HttpMessage::reply((status, body))
@@ -203,7 +219,7 @@ async fn an_attempt_tells_what_the_service_said_and_under_which_id_it_took_the_c
         (&queue, TAKEN.into(), Called::Done { status: None }, CalleeAnswer { id: text("1"), ..CalleeAnswer::of(200) }),
         (
             &queue,
-            error(400, &format!("{SERVICE}#QueueDoesNotExist")),
+            refusal(SERVICE, "QueueDoesNotExist"),
             NOT_DONE,
             CalleeAnswer { code: text("QueueDoesNotExist"), message: text("a message"), ..CalleeAnswer::of(400) },
         ),
@@ -229,48 +245,19 @@ async fn an_attempt_tells_what_the_service_said_and_under_which_id_it_took_the_c
 }
 
 #[tokio::test]
-async fn an_attempt_without_an_answer_tells_the_cause() {
-    let of = |name: &str, timeout: u32| match name {
-        "a queue" => queue("jobs", &json!({"timeout_ms": timeout})),
-        _ => {
-            destination(&json!({"kind": "lambda", "function": "jobs", "class": "at_least_once", "timeout_ms": timeout}))
-                .unwrap()
-        }
-    };
-    for name in ["a queue", "a function"] {
-        for (reaction, timeout, cause) in [(Reaction::Close, 30_000, "no_answer"), (Reaction::Silence, 200, "timeout")]
+async fn a_hand_over_without_an_answer_tells_the_cause_and_ends_in_its_time() {
+    let (patient, hurried) = (json!({}), json!({"timeout_ms": 200}));
+    for destination in [queue, function] {
+        for (reaction, time, cause) in
+            [(Reaction::Close, &patient, "no_answer"), (Reaction::Silence, &hurried, "timeout")]
         {
             let server = ScriptedServer::start(move |_, _| reaction.clone()).await;
-            let caller = AccountCaller::new(&config_at(server.url()));
-            let attempt = caller.attempt(&of(name, timeout), &plain(), MOMENT).await;
-            assert_eq!(
-                (attempt.called, attempt.answer.unwrap_err().word(), attempt.sent),
-                (UNCLEAR, cause, true),
-                "{name}"
-            );
+            let attempt = unanswered(&config_at(server.url()), &destination("jobs", time), &plain()).await;
+            assert_eq!(attempt, (UNCLEAR, cause, true));
+            assert!(server.requests().len() <= 1, "nothing is repeated");
         }
-        let server = ScriptedServer::start(|_, _| TAKEN).await;
-        let caller = AccountCaller::new(&config_at(server.url()));
-        let with_a_path = Delivery { path: "/x".to_owned(), ..plain() };
-        let attempt = caller.attempt(&of(name, 200), &with_a_path, MOMENT).await;
-        assert_eq!((attempt.answer.unwrap_err().word(), attempt.sent), ("unsendable", false), "{name}");
-    }
-    let mut unsigned = config_at(&nowhere().await).into_builder();
-    unsigned.set_credentials_provider(None);
-    let caller = AccountCaller::new(&unsigned.build());
-    let attempt = caller.attempt(&function("jobs"), &plain(), MOMENT).await;
-    assert_eq!((attempt.called, attempt.answer.unwrap_err().word(), attempt.sent), (NOT_DONE, "unsigned", false));
-}
-
-#[tokio::test]
-async fn a_hand_over_ends_in_its_time() {
-    let function = json!({"kind": "lambda", "function": "jobs", "class": "at_least_once", "timeout_ms": 200});
-    for destination in [queue("jobs", &json!({"timeout_ms": 200})), destination(&function).unwrap()] {
-        let server = ScriptedServer::start(|_, _| Reaction::Silence).await;
-        assert_eq!(called(&server, &destination, &plain()).await, UNCLEAR);
-        assert!(server.requests().len() <= 1, "nothing is repeated");
-        let caller = AccountCaller::new(&config_at(&nowhere().await));
-        assert_eq!(caller.call(&destination, &plain(), MOMENT).await, UNCLEAR, "the outcome is unknown");
+        let attempt = unanswered(&config_at(&nowhere().await), &destination("jobs", &patient), &plain()).await;
+        assert_eq!(attempt, (UNCLEAR, "no_answer", true), "the outcome is unknown");
     }
 }
 
@@ -278,12 +265,15 @@ async fn a_hand_over_ends_in_its_time() {
 #[tokio::test]
 async fn a_hand_over_without_credentials_is_not_sent() {
     let server = ScriptedServer::start(|_, _| TAKEN).await;
-    let nobody = config_at(server.url()).into_builder();
-    let nobody = nobody.credentials_provider(SharedCredentialsProvider::new(no_credentials())).build();
-    let caller = AccountCaller::new(&nobody);
-    assert_eq!(caller.call(&function("jobs"), &plain(), MOMENT).await, NOT_DONE);
-    assert_eq!(caller.call(&queue("jobs", &json!({})), &plain(), MOMENT).await, UNCLEAR);
-    assert_eq!(server.requests().len(), 0);
+    let nobody = without_credentials(server.url());
+    let mut no_provider = config_at(server.url()).into_builder();
+    no_provider.set_credentials_provider(None);
+    for config in [&nobody, &no_provider.build()] {
+        let attempt = unanswered(config, &function("jobs", &json!({})), &plain()).await;
+        assert_eq!(attempt, (NOT_DONE, "unsigned", false));
+    }
+    let called = AccountCaller::new(&nobody).call(&queue("jobs", &json!({})), &plain(), MOMENT).await;
+    assert_eq!((called, server.requests().len()), (UNCLEAR, 0));
 }
 
 /// Of three kinds of destinations, one needs no account.

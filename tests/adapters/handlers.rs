@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use aws_credential_types::provider::SharedCredentialsProvider;
 use hookonce_runtime::aws::{LambdaHandlers, LoopbackHandlers};
 use hookonce_runtime::remote::{ANSWER_BYTES_MAX, CallError, CallHandler};
 use serde_json::json;
 
-use super::account::no_credentials;
+use super::account::without_credentials;
 use super::sdk::untaken;
 use crate::clients::config_at;
 use crate::scripted::{HttpMessage, Reaction, ScriptedServer};
@@ -111,9 +110,7 @@ async fn the_latest_version_of_a_function_can_be_called() {
 #[tokio::test]
 async fn a_handler_without_credentials_to_call_it_is_away() {
     let server = ScriptedServer::start(|_, _| (200, "{}")).await;
-    let nobody = config_at(server.url()).into_builder();
-    let nobody = nobody.credentials_provider(SharedCredentialsProvider::new(no_credentials())).build();
-    assert_eq!(call(&LambdaHandlers::new(&nobody), "plan").await, "away");
+    assert_eq!(call(&LambdaHandlers::new(&without_credentials(server.url())), "plan").await, "away");
     assert_eq!(server.requests().len(), 0);
 }
 

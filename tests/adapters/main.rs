@@ -23,12 +23,15 @@ mod signed;
 mod writes;
 
 use futures::future::join_all;
+use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::{Item, PARTITION_KEY};
 use hookonce_protocol::time::Millis;
+use hookonce_protocol::write::Write;
 use hookonce_runtime::aws::DynamoStore;
 use serde_json::{Value, json};
 
 use crate::clients::dynamodb;
+use crate::fixtures::a_record;
 use crate::scripted::{HttpMessage, Reaction, ScriptedServer};
 
 /// Long enough that no call in a test takes as long. What ends a call is then the answer, not a timeout.
@@ -55,14 +58,33 @@ fn error(status: u16, code: &str) -> Reaction {
     (status, json!({ "__type": code, "message": "a message" }).to_string()).into()
 }
 
-/// What every service can answer to every call, and how many requests the call then takes. None of it is a result.
-fn failures(service: &str) -> Vec<(String, Reaction, usize)> {
-    let whole = || HttpMessage::reply(("200 OK", r#"{"ConsumedCapacity":{"TableName":"inbox"}}"#));
-    let of_service = |(status, code, requests): (u16, &str, usize)| {
-        (code.to_owned(), error(status, &format!("{service}#{code}")), requests)
-    };
+/// The refusal of a call by this service.
+fn refusal(service: &str, code: &str) -> Reaction {
+    error(400, &format!("{service}#{code}"))
+}
+
+/// DynamoDB's refusal of a call that a role does not allow.
+fn denied() -> Reaction {
+    refusal(STORE, "AccessDeniedException")
+}
+
+/// A server that gives these answers in this order.
+async fn answering<const N: usize>(answers: [Reaction; N]) -> ScriptedServer {
+    ScriptedServer::start(move |index, _| answers[index].clone()).await
+}
+
+/// The claim of the record `in#shop#evt_1`.
+fn claim() -> Write {
+    claim_write(&a_record("in#shop#evt_1"))
+}
+
+/// What every service can answer to every call, and how many requests the call then takes. None of it is a result, and
+/// all of it means the same to a call.
+fn failing<T: Clone>(service: &str, expected: &T) -> Vec<Case<T>> {
     let common = [
         (400, "ThrottlingException", ATTEMPTS),
+        // DynamoDB's own, but the SDK knows it wherever it comes from.
+        (400, "ProvisionedThroughputExceededException", ATTEMPTS),
         (400, "RequestLimitExceeded", ATTEMPTS),
         (500, "InternalServerError", ATTEMPTS),
         (503, "ServiceUnavailable", ATTEMPTS),
@@ -82,14 +104,14 @@ fn failures(service: &str) -> Vec<(String, Reaction, usize)> {
         ("a connection that breaks in the body", Reaction::Break(whole()), ATTEMPTS),
         ("a connection that closes", Reaction::Close, ATTEMPTS),
     ];
-    let on_the_wire = on_the_wire.map(|(name, reaction, requests)| (name.to_owned(), reaction, requests));
-    common.into_iter().map(of_service).chain(on_the_wire).collect()
+    let named = common.map(|(status, code, requests)| (code, error(status, &format!("{service}#{code}")), requests));
+    let all = named.into_iter().chain(on_the_wire);
+    all.map(|(name, answer, requests)| Case::new(name, answer, expected.clone(), requests)).collect()
 }
 
-/// Servers that let every caller wait.
-fn silences() -> [(&'static str, Reaction); 2] {
-    let whole = HttpMessage::reply(("200 OK", r#"{"ConsumedCapacity":{"TableName":"inbox"}}"#));
-    [("silence", Reaction::Silence), ("silence in the body", Reaction::Stall(whole))]
+/// An answer with a body.
+fn whole() -> HttpMessage {
+    HttpMessage::reply(("200 OK", r#"{"ConsumedCapacity":{"TableName":"inbox"}}"#))
 }
 
 /// One answer, what a call makes of it, and how many requests that takes.
@@ -104,12 +126,6 @@ impl<T> Case<T> {
     fn new(name: &str, answer: impl Into<Reaction>, expected: T, requests: usize) -> Self {
         Self { name: name.to_owned(), answer: answer.into(), expected, requests }
     }
-}
-
-/// The cases of [`failures`], which all mean the same to a call.
-fn failing<T: Clone>(service: &str, expected: &T) -> Vec<Case<T>> {
-    let case = |(name, answer, requests)| Case { name, answer, expected: expected.clone(), requests };
-    failures(service).into_iter().map(case).collect()
 }
 
 /// Makes a call once for each case, against a server that gives the case's answer to every request.
@@ -128,7 +144,8 @@ async fn hold<T: PartialEq + std::fmt::Debug>(call: impl AsyncFn(&ScriptedServer
 
 /// Makes a call against servers that let it wait. It ends, after no more requests than fit into its time.
 async fn ends<T: PartialEq + std::fmt::Debug>(call: impl AsyncFn(&ScriptedServer) -> T, expected: T) {
-    let all = silences().map(async |(name, silence)| {
+    let silences = [("silence", Reaction::Silence), ("silence in the body", Reaction::Stall(whole()))];
+    let all = silences.map(async |(name, silence)| {
         let server = ScriptedServer::start(move |_, _| silence.clone()).await;
         // Many times the call's own limit: a call that ignores it would wait for ever.
         let limit = std::time::Duration::from_mins(5);
@@ -140,14 +157,19 @@ async fn ends<T: PartialEq + std::fmt::Debug>(call: impl AsyncFn(&ScriptedServer
 }
 
 /// Runs both checks of one call, which takes its time limit as an argument: what each answer means, and how the call
-/// ends without an answer.
-async fn means<T: PartialEq + std::fmt::Debug>(
+/// ends without an answer. What every service can answer means that it `failed`, unless a case of the same name says
+/// something else.
+async fn means<T: Clone + PartialEq + std::fmt::Debug>(
+    service: &str,
     call: impl AsyncFn(&ScriptedServer, Millis) -> T,
+    failed: T,
     cases: Vec<Case<T>>,
-    unanswered: T,
 ) {
-    hold(async |server: &ScriptedServer| call(server, AMPLE).await, cases).await;
-    ends(async |server: &ScriptedServer| call(server, SHORT).await, unanswered).await;
+    let mut all = failing(service, &failed);
+    all.retain(|common| cases.iter().all(|case| case.name != common.name));
+    all.extend(cases);
+    hold(async |server: &ScriptedServer| call(server, AMPLE).await, all).await;
+    ends(async |server: &ScriptedServer| call(server, SHORT).await, failed).await;
 }
 
 /// An item as it stands on the wire.

@@ -5,8 +5,7 @@ use hookonce_runtime::aws::HttpsMaterials;
 use hookonce_runtime::port::MaterialSource as _;
 use serde_json::json;
 
-use crate::clients::nowhere;
-use crate::scripted::{HttpMessage, Reaction, ScriptedServer};
+use crate::scripted::{HttpMessage, Reaction, ScriptedServer, nowhere};
 
 /// What a fetch makes of this answer, and what was asked.
 async fn fetched(answer: HttpMessage) -> (Result<Vec<u8>, Unavailable>, Vec<HttpMessage>) {

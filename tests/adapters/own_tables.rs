@@ -1,7 +1,6 @@
 //! What the store makes of every description of a user table.
 
 use hookonce_protocol::call::{CancellationReason, Committed, Unavailable};
-use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
 use hookonce_protocol::plan::{DomainWrite, Plan};
 use hookonce_protocol::write::Change;
@@ -9,8 +8,7 @@ use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::port::Store as _;
 use serde_json::{Value, json};
 
-use super::{AMPLE, Case, STORE, error, failing, means, store_at};
-use crate::fixtures::a_record;
+use super::{AMPLE, Case, STORE, answering, claim, denied, means, store_at};
 use crate::scripted::{Reaction, ScriptedServer};
 
 fn orders() -> TableAlias {
@@ -26,7 +24,7 @@ fn table(keys: &[(&str, &str)], definitions: &[(&str, &str)]) -> Reaction {
     let keys = keys.iter().map(|(name, kind)| json!({ "AttributeName": name, "KeyType": kind }));
     let definitions = definitions.iter().map(|(name, kind)| json!({ "AttributeName": name, "AttributeType": kind }));
     let (keys, definitions): (Vec<Value>, Vec<Value>) = (keys.collect(), definitions.collect());
-    (200, json!({ "Table": { "KeySchema": keys, "AttributeDefinitions": definitions } }).to_string()).into()
+    json!({ "Table": { "KeySchema": keys, "AttributeDefinitions": definitions } }).into()
 }
 
 fn key(partition: (&str, KeyKind), sort: Option<(&str, KeyKind)>) -> KeySchema {
@@ -40,8 +38,7 @@ async fn the_key_of_a_table_is_what_its_description_says() {
         async |server: &ScriptedServer, total| with_orders(store_at(server, total)).key_schema(orders(), &[]).await;
     let of = |name: &str, answer: Reaction, schema: KeySchema| Case::new(name, answer, Ok(Some(schema)), 1);
     let unknown = |name: &str, answer: Reaction| Case::new(name, answer, Err(Unavailable), 1);
-    let mut cases = failing(STORE, &Err(Unavailable));
-    cases.extend([
+    let cases = vec![
         of("a text", table(&[("a", "HASH")], &[("a", "S")]), key(("a", KeyKind::Text), None)),
         of("a number", table(&[("a", "HASH")], &[("i", "S"), ("a", "N")]), key(("a", KeyKind::Number), None)),
         of(
@@ -56,19 +53,14 @@ async fn the_key_of_a_table_is_what_its_description_says() {
         unknown("a key of a type of tomorrow", table(&[("a", "HASH")], &[("a", "BOOL")])),
         // A table with a sort key must not be taken for one without.
         unknown("a sort key that is not defined", table(&[("a", "HASH"), ("b", "RANGE")], &[("a", "S")])),
-    ]);
-    means(schema, cases, Err(Unavailable)).await;
+    ];
+    means(STORE, schema, Err(Unavailable), cases).await;
 }
 
 /// A key never changes during the life of a table. Whether it can be read may change.
 #[tokio::test]
 async fn a_key_is_asked_for_until_it_is_known_and_then_no_more() {
-    let server = ScriptedServer::start(|index, _| match index {
-        0 => error(400, &format!("{STORE}#AccessDeniedException")),
-        1 => table(&[], &[]),
-        _ => table(&[("a", "HASH")], &[("a", "S")]),
-    })
-    .await;
+    let server = answering([denied(), table(&[], &[]), table(&[("a", "HASH")], &[("a", "S")])]).await;
     let store = with_orders(store_at(&server, AMPLE));
     for expected in [Err(Unavailable), Err(Unavailable)] {
         assert_eq!(store.key_schema(orders(), &[]).await, expected);
@@ -86,17 +78,15 @@ async fn a_key_is_asked_for_until_it_is_known_and_then_no_more() {
 /// and one that is applied already is known as that.
 #[tokio::test]
 async fn a_refused_key_is_final_only_if_the_table_still_has_it() {
-    let claim = claim_write(&a_record("in#shop#evt_1"));
     let own = DomainWrite::update(ItemRef::own(orders(), [("a", "1".into())]), vec![Change::Add("n".into(), 1)]);
-    let writes: Vec<_> = [claim].into_iter().chain(Plan::default().with(own).into_writes()).collect();
-    let unanswered = || error(400, &format!("{STORE}#AccessDeniedException"));
+    let writes: Vec<_> = [claim()].into_iter().chain(Plan::default().with(own).into_writes()).collect();
     let [same, other] = [table(&[("a", "HASH")], &[("a", "S")]), table(&[("b", "HASH")], &[("b", "S")])];
     let refused = [CancellationReason::None, CancellationReason::Invalid];
     let settled = [CancellationReason::ConditionFailed, CancellationReason::Invalid];
     for (first, described, expected, requests) in [
         ("None", same, Committed::Cancelled(refused.to_vec()), 2),
         ("None", other.clone(), Committed::Denied, 2),
-        ("None", unanswered(), Committed::Denied, 2),
+        ("None", denied(), Committed::Denied, 2),
         ("ConditionalCheckFailed", other, Committed::Cancelled(settled.to_vec()), 1),
     ] {
         let code = format!("{STORE}#TransactionCanceledException");

@@ -1,27 +1,35 @@
-//! What the source of endpoint documents makes of every answer of Parameter Store.
+//! What the sources of endpoint and destination documents make of every answer of Parameter Store.
 
 use error_reporter::Report;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::{SsmDestinations, SsmEndpoints};
+use hookonce_runtime::aws::{SsmDestinations, SsmEndpoints, ssm_client};
 use hookonce_runtime::destination::{DestinationFetchError, DestinationSource as _};
 use hookonce_runtime::document::FetchError;
 use hookonce_runtime::port::EndpointSource as _;
 use serde_json::{Value, json};
 
-use super::{AMPLE, Case, error, failing, means};
-use crate::clients::ssm;
+use super::{AMPLE, ATTEMPTS, Case, answering, means, refusal};
+use crate::clients::{config_at, own_partition};
 use crate::logs::{Logs, listen};
 use crate::scripted::{HttpMessage, Reaction, ScriptedServer};
 
-/// The parameter of the endpoint `shop`.
-const NAME: &str = "/hookonce/test/endpoints/shop";
+/// The parameters of the endpoint `shop` and of the destination `crm`.
+const SHOP: &str = "/hookonce/test/endpoints/shop";
+const CRM: &str = "/hookonce/test/destinations/crm";
 
 const SERVICE: &str = "com.amazonaws.ssm";
 
-/// The text of a document.
-const DOCUMENT: &str = r#"{"provider":"stripe","secrets":["whsec_LEAKMENOT","whsec_old"],"on_store_outage":"enqueue"}"#;
+/// The texts of their documents.
+const ENDPOINT: &str = r#"{"provider":"stripe","secrets":["whsec_LEAKMENOT","whsec_old"],"on_store_outage":"enqueue"}"#;
+const DESTINATION: &str = r#"{"kind": "http", "url": "https://a.example", "headers": {"a": "LEAKMENOT"}}"#;
+
+/// A client of the deployed functions, whose calls may take `total`.
+pub(super) fn ssm(url: &str, total: Millis) -> aws_sdk_ssm::Client {
+    let config = ssm_client(&config_at(url), total).config().to_builder();
+    aws_sdk_ssm::Client::from_conf(config.retry_partition(own_partition()).build())
+}
 
 /// The documents in the Parameter Store at this address, read as the webhook reads them.
 pub(super) fn parameters_at(url: &str, total: Millis) -> SsmEndpoints {
@@ -31,82 +39,137 @@ pub(super) fn parameters_at(url: &str, total: Millis) -> SsmEndpoints {
 /// The result of a fetch, in a form that can be compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Fetched {
-    Provider(String),
+    /// The provider of an endpoint, or the URL of a destination.
+    Document(String),
     Missing,
     Malformed,
     Throttled,
     Unavailable,
 }
 
+fn document(text: &str) -> Fetched {
+    Fetched::Document(text.to_owned())
+}
+
+/// What a fetch failed with. Its error does not repeat the answer.
+fn failed(fetched: Fetched, error: &(impl std::error::Error + 'static)) -> Fetched {
+    let printed = format!("{} {error:?}", Report::new(error));
+    assert!(!printed.contains("LEAKMENOT"), "{printed}");
+    fetched
+}
+
 async fn fetch(server: &ScriptedServer, total: Millis) -> Fetched {
     let shop = EndpointId::parse("shop").unwrap();
     let read = parameters_at(server.url(), total).fetch(&shop, &[]).await;
     match read.and_then(|read| read.document) {
-        Ok(Some(document)) => Fetched::Provider(document.provider),
+        Ok(Some(document)) => Fetched::Document(document.provider),
         Ok(None) => Fetched::Missing,
-        Err(FetchError::Malformed(_)) => Fetched::Malformed,
-        Err(error @ (FetchError::Unavailable(_) | FetchError::Throttled)) => {
-            let printed = format!("{} {error:?}", Report::new(&error));
-            assert!(!printed.contains("LEAKMENOT"), "an error does not repeat the answer: {printed}");
-            if matches!(error, FetchError::Throttled) { Fetched::Throttled } else { Fetched::Unavailable }
-        }
+        Err(error @ FetchError::Malformed(_)) => failed(Fetched::Malformed, &error),
+        Err(error @ FetchError::Unavailable(_)) => failed(Fetched::Unavailable, &error),
+        Err(error @ FetchError::Throttled) => failed(Fetched::Throttled, &error),
+    }
+}
+
+async fn fetch_destination(server: &ScriptedServer, total: Millis) -> Fetched {
+    let source = SsmDestinations::new(ssm(server.url(), total), "/hookonce/test/destinations/");
+    match source.fetch(&DestinationId::parse("crm").unwrap()).await {
+        Ok(Some(document)) => Fetched::Document(document.url.unwrap_or_default()),
+        Ok(None) => Fetched::Missing,
+        Err(error @ DestinationFetchError::Invalid(_)) => failed(Fetched::Malformed, &error),
+        Err(error @ DestinationFetchError::Unavailable(_)) => failed(Fetched::Unavailable, &error),
     }
 }
 
 /// An answer with this parameter.
-fn parameter(kind: &str, value: &str) -> Reaction {
-    let parameter = json!({ "Name": NAME, "Type": kind, "Value": value, "Version": 3 });
-    found(&json!([parameter]), &json!([]))
+fn parameter(name: &str, kind: &str, value: &str) -> Reaction {
+    found(&json!([{ "Name": name, "Type": kind, "Value": value, "Version": 3 }]), &json!([]))
 }
 
 fn found(parameters: &Value, absent: &Value) -> Reaction {
-    (200, json!({ "Parameters": parameters, "InvalidParameters": absent }).to_string()).into()
+    json!({ "Parameters": parameters, "InvalidParameters": absent }).into()
+}
+
+/// What both sources make of the same answers about the parameter of this name.
+fn of_both(name: &str, text: &str, expected: &str) -> Vec<Case<Fetched>> {
+    let secure = |value: &str| parameter(name, "SecureString", value);
+    vec![
+        Case::new("a document", secure(text), document(expected), 1),
+        Case::new("no such parameter", found(&json!([]), &json!([name])), Fetched::Missing, 1),
+        // What the answer does not mention may exist.
+        Case::new("nothing about it", found(&json!([]), &json!([])), Fetched::Unavailable, 1),
+        Case::new("no document", secure("LEAKMENOT"), Fetched::Malformed, 1),
+        Case::new("an empty document", secure(""), Fetched::Malformed, 1),
+    ]
 }
 
 #[tokio::test]
 async fn a_fetch_means_what_its_answer_says() {
     listen();
-    let unavailable = |code: &str| Case::new(code, error(400, &format!("{SERVICE}#{code}")), Fetched::Unavailable, 1);
-    let mut cases = failing(SERVICE, &Fetched::Unavailable);
-    // Many copies of the webhook start at once, and the limit of reads is one for all of them.
-    for case in cases.iter_mut().filter(|case| case.name == "ThrottlingException") {
-        case.expected = Fetched::Throttled;
-    }
+    let unavailable = |code: &str| Case::new(code, refusal(SERVICE, code), Fetched::Unavailable, 1);
+    let another = found(&json!([{ "Name": "x", "Value": ENDPOINT }]), &json!(["y"]));
+    let mut cases = of_both(SHOP, ENDPOINT, "stripe");
     cases.extend([
-        Case::new("a document", parameter("SecureString", DOCUMENT), Fetched::Provider("stripe".to_owned()), 1),
-        Case::new("no such parameter", found(&json!([]), &json!([NAME])), Fetched::Missing, 1),
+        // Many copies of the webhook start at once, and the limit of reads is one for all of them.
+        Case::new("ThrottlingException", refusal(SERVICE, "ThrottlingException"), Fetched::Throttled, ATTEMPTS),
         // The key of KMS that encrypts the parameter is disabled, gone, or not for this role.
         unavailable("InvalidKeyId"),
         unavailable("KMSInvalidStateException"),
         unavailable("ValidationException"),
-        Case::new("no value", found(&json!([{ "Name": NAME }]), &json!([])), Fetched::Unavailable, 1),
-        // What the answer does not mention may exist.
-        Case::new("nothing about it", found(&json!([]), &json!([])), Fetched::Unavailable, 1),
+        Case::new("no value", found(&json!([{ "Name": SHOP }]), &json!([])), Fetched::Unavailable, 1),
         Case::new("no answer", (200, "{}"), Fetched::Unavailable, 1),
-        Case::new(
-            "another one",
-            found(&json!([{ "Name": "x", "Value": DOCUMENT }]), &json!(["y"])),
-            Fetched::Unavailable,
-            1,
-        ),
-        Case::new("no document", parameter("SecureString", "LEAKMENOT"), Fetched::Malformed, 1),
-        Case::new("an empty document", parameter("SecureString", ""), Fetched::Malformed, 1),
+        Case::new("another one", another, Fetched::Unavailable, 1),
         // Ciphertext, as without decryption.
-        Case::new("a document that is not decrypted", parameter("SecureString", "AQICAHg="), Fetched::Malformed, 1),
+        Case::new("one that is not decrypted", parameter(SHOP, "SecureString", "AQICAHg="), Fetched::Malformed, 1),
     ]);
-    means(fetch, cases, Fetched::Unavailable).await;
+    means(SERVICE, fetch, Fetched::Unavailable, cases).await;
 }
 
-/// A provider's deliveries matter more than how its secret is kept, so the document is used. But somebody must hear.
+#[tokio::test]
+async fn a_destination_means_what_its_answer_says() {
+    listen();
+    let mut cases = of_both(CRM, DESTINATION, "https://a.example");
+    let unknown = parameter(CRM, "SecureString", r#"{"kind": "http", "LEAK": "LEAKMENOT"}"#);
+    cases.push(Case::new("an unknown field", unknown, Fetched::Malformed, 1));
+    means(SERVICE, fetch_destination, Fetched::Unavailable, cases).await;
+}
+
+/// What is called matters more than how its secret is kept, so the document is used. But somebody must hear.
 #[tokio::test]
 async fn a_secret_that_is_not_encrypted_is_used_and_told() {
+    listen();
     for (kind, told) in [("SecureString", false), ("String", true), ("StringList", true)] {
-        let server = ScriptedServer::start(move |_, _| parameter(kind, DOCUMENT)).await;
+        let server = ScriptedServer::start(move |_, request| match request.json()["Names"][0].as_str() {
+            Some(SHOP) => parameter(SHOP, kind, ENDPOINT),
+            _ => parameter(CRM, kind, DESTINATION),
+        })
+        .await;
         let logs = Logs::catch("info");
-        assert_eq!(fetch(&server, AMPLE).await, Fetched::Provider("stripe".to_owned()), "{kind}");
+        assert_eq!(fetch(&server, AMPLE).await, document("stripe"), "{kind}");
+        let of_endpoint = logs.take();
+        assert_eq!(fetch_destination(&server, AMPLE).await, document("https://a.example"), "{kind}");
+        for (id, logged) in [("shop", of_endpoint), ("crm", logs.take())] {
+            assert_eq!(logged.contains("SecureString") && logged.contains(id), told, "{kind}: {logged}");
+            assert!(told || logged.is_empty(), "{kind}: {logged}");
+            assert!(!logged.contains("LEAKMENOT"), "{kind}: {logged}");
+        }
+        let asked: Vec<_> = server.requests().iter().map(HttpMessage::json).collect();
+        assert_eq!(asked, [SHOP, CRM].map(|name| json!({ "Names": [name], "WithDecryption": true })));
+    }
+}
+
+/// The SDK logs, too.
+#[tokio::test]
+async fn no_log_of_any_level_holds_a_secret() {
+    listen();
+    for (answer, expected) in [
+        (parameter(SHOP, "SecureString", ENDPOINT), document("stripe")),
+        (json!({ "Parameters": "LEAKMENOT" }).into(), Fetched::Unavailable),
+    ] {
+        let server = answering([answer]).await;
+        let logs = Logs::catch("trace");
+        assert_eq!(fetch(&server, AMPLE).await, expected);
         let logged = logs.take();
-        assert_eq!(logged.contains("SecureString"), told, "{kind}: {logged}");
-        assert!(!logged.contains("LEAKMENOT"), "{kind}: {logged}");
+        assert!(logged.contains("GetParameters") && !logged.contains("LEAKMENOT"), "{logged}");
     }
 }
 
@@ -117,7 +180,7 @@ async fn a_document_and_texts_of_the_index_are_read_in_one_request() {
     let server = ScriptedServer::start(|_, _| {
         let text =
             |shard: u8, text: &str| json!({ "Name": format!("/hookonce/test/endpoints/ids.{shard}"), "Value": text });
-        let document = json!({ "Name": NAME, "Value": "no document" });
+        let document = json!({ "Name": SHOP, "Value": "no document" });
         found(&json!([text(9, "BBBB"), document, text(7, "AAAA")]), &json!(["/hookonce/test/endpoints/ids.8"]))
     })
     .await;
@@ -129,66 +192,7 @@ async fn a_document_and_texts_of_the_index_are_read_in_one_request() {
     assert_eq!(texts.collect::<Vec<_>>(), [(7, Some("AAAA")), (8, None), (9, Some("BBBB"))]);
     assert!(matches!(source.fetch(&shop, &[6]).await, Err(FetchError::Unavailable(_))), "nothing is said of this text");
     assert_eq!(server.requests().len(), 2);
-    let throttling = ScriptedServer::start(|_, _| error(400, &format!("{SERVICE}#ThrottlingException"))).await;
+    let throttling = ScriptedServer::start(|_, _| refusal(SERVICE, "ThrottlingException")).await;
     let throttled = parameters_at(throttling.url(), AMPLE).fetch(&shop, &[7]).await;
     assert!(matches!(throttled, Err(FetchError::Throttled)), "{throttled:?}");
-}
-
-/// The document of the destination `crm`, and what was asked for it.
-async fn fetch_destination(server: &ScriptedServer, total: Millis) -> Fetched {
-    let source = SsmDestinations::new(ssm(server.url(), total), "/hookonce/test/destinations/");
-    match source.fetch(&DestinationId::parse("crm").unwrap()).await {
-        Ok(Some(document)) => Fetched::Provider(document.url.unwrap_or_default()),
-        Ok(None) => Fetched::Missing,
-        Err(error) => {
-            let printed = format!("{} {error:?}", Report::new(&error));
-            assert!(!printed.contains("LEAKMENOT"), "an error does not repeat the answer: {printed}");
-            match error {
-                DestinationFetchError::Invalid(_) => Fetched::Malformed,
-                DestinationFetchError::Unavailable(_) => Fetched::Unavailable,
-            }
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_destination_means_what_its_answer_says() {
-    listen();
-    let name = "/hookonce/test/destinations/crm";
-    let answer = |value: &str| {
-        found(&json!([{ "Name": name, "Type": "SecureString", "Value": value, "Version": 1 }]), &json!([]))
-    };
-    let document = r#"{"kind": "http", "url": "https://a.example", "headers": {"a": "LEAKMENOT"}}"#;
-    let mut cases = failing(SERVICE, &Fetched::Unavailable);
-    cases.extend([
-        Case::new("a document", answer(document), Fetched::Provider("https://a.example".to_owned()), 1),
-        Case::new("no such parameter", found(&json!([]), &json!([name])), Fetched::Missing, 1),
-        // What the answer does not mention may exist.
-        Case::new("nothing about it", found(&json!([]), &json!([])), Fetched::Unavailable, 1),
-        Case::new("no document", answer("LEAKMENOT"), Fetched::Malformed, 1),
-        Case::new("an empty document", answer(""), Fetched::Malformed, 1),
-        Case::new("an unknown field", answer(r#"{"kind": "http", "LEAK": "LEAKMENOT"}"#), Fetched::Malformed, 1),
-    ]);
-    means(fetch_destination, cases, Fetched::Unavailable).await;
-
-    let answer = answer(document);
-    let server = ScriptedServer::start(move |_, _| answer.clone()).await;
-    let logs = Logs::catch("info");
-    fetch_destination(&server, AMPLE).await;
-    assert_eq!(logs.take(), "");
-    let asked: Vec<_> = server.requests().iter().map(HttpMessage::json).collect();
-    assert_eq!(asked, [json!({ "Names": [name], "WithDecryption": true })]);
-}
-
-#[tokio::test]
-async fn a_destination_that_is_not_encrypted_is_used_and_told() {
-    listen();
-    let document = r#"{"kind": "http", "url": "https://a.example", "headers": {"a": "LEAKMENOT"}}"#;
-    let parameter = json!({ "Name": "/hookonce/test/destinations/crm", "Type": "String", "Value": document });
-    let answer = found(&json!([parameter]), &json!([]));
-    let server = ScriptedServer::start(move |_, _| answer.clone()).await;
-    let logs = Logs::catch("info");
-    assert_eq!(fetch_destination(&server, AMPLE).await, Fetched::Provider("https://a.example".to_owned()));
-    let logged = logs.take();
-    assert!(logged.contains("SecureString") && logged.contains("crm") && !logged.contains("LEAKMENOT"), "{logged}");
 }

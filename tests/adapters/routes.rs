@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::{DeployRoutesError, SsmRoutes};
 use hookonce_runtime::route::{Fetched, RouteSource as _};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{AMPLE, SHORT, error, failures};
-use crate::clients::ssm;
+use super::parameters::ssm;
+use super::{AMPLE, Case, SHORT, error, failing, refusal};
 use crate::scripted::{HttpMessage, Reaction, ScriptedServer};
 
 const SERVICE: &str = "com.amazonaws.ssm";
@@ -20,17 +20,16 @@ const MARKER: &str = "/hookonce/test/routes-deployed";
 /// Value and version by name.
 pub(super) type Parameters = BTreeMap<String, (String, i64)>;
 
-/// What happens right before a request is carried out.
-pub(super) type Before = dyn Fn(&mut Parameters, &HttpMessage) + Send + Sync;
-
-/// The few operations of Parameter Store that routes need, as AWS documents them.
-pub(super) async fn store(before: Box<Before>) -> (ScriptedServer, Arc<Mutex<Parameters>>) {
+/// The few operations of Parameter Store that routes need, as AWS documents them. Each request is first shown to
+/// `instead`, which may react in their place.
+pub(super) async fn store(
+    instead: impl Fn(&mut Parameters, &HttpMessage) -> Option<Reaction> + Send + Sync + 'static,
+) -> (ScriptedServer, Arc<Mutex<Parameters>>) {
     let parameters = Arc::new(Mutex::new(Parameters::new()));
     let shared = Arc::clone(&parameters);
     let server = ScriptedServer::start(move |_, request| {
         let mut parameters = shared.lock().unwrap();
-        before(&mut parameters, request);
-        carry_out(&mut parameters, request)
+        instead(&mut parameters, request).unwrap_or_else(|| carry_out(&mut parameters, request))
     })
     .await;
     (server, parameters)
@@ -53,7 +52,7 @@ fn carry_out(parameters: &mut Parameters, request: &HttpMessage) -> Reaction {
             let (name, value) = (asked["Name"].as_str().unwrap(), asked["Value"].as_str().unwrap());
             assert!(value.len() <= 4_096, "a standard parameter holds 4 KB");
             if parameters.contains_key(name) && asked["Overwrite"] != json!(true) {
-                return error(400, &format!("{SERVICE}#ParameterAlreadyExists"));
+                return refusal(SERVICE, "ParameterAlreadyExists");
             }
             json!({ "Version": put(parameters, name, value), "Tier": "Standard" })
         }
@@ -64,7 +63,7 @@ fn carry_out(parameters: &mut Parameters, request: &HttpMessage) -> Reaction {
         }
         other => panic!("{other} is not called"),
     };
-    (200, answer.to_string()).into()
+    answer.into()
 }
 
 fn put(parameters: &mut Parameters, name: &str, value: &str) -> i64 {
@@ -101,7 +100,7 @@ async fn text(routes: &SsmRoutes) -> Option<String> {
 
 #[tokio::test]
 async fn what_is_deployed_is_read_and_older_parts_go() {
-    let (server, parameters) = store(Box::new(|_, _| ())).await;
+    let (server, parameters) = store(|_, _| None).await;
     let routes = routes(&server);
     assert_eq!(text(&routes).await, None);
     for number in 1..=4 {
@@ -127,7 +126,7 @@ async fn what_is_deployed_is_read_and_older_parts_go() {
 /// A worker that refuses the set in use, and has none, goes back by one. It never mixes two deployments.
 #[tokio::test]
 async fn the_set_before_is_read_as_long_as_that_version_is_in_use() {
-    let (server, parameters) = store(Box::new(|_, _| ())).await;
+    let (server, parameters) = store(|_, _| None).await;
     let routes = routes(&server);
     let version = async || match routes.fetch(None).await.unwrap() {
         Fetched::Text { version, .. } => version,
@@ -156,7 +155,7 @@ async fn the_set_before_is_read_as_long_as_that_version_is_in_use() {
 /// A worker that starts after somebody deleted the pointer must not take that for a stack without routes.
 #[tokio::test]
 async fn a_pointer_that_was_lost_is_not_taken_for_no_set() {
-    let (server, parameters) = store(Box::new(|_, _| ())).await;
+    let (server, parameters) = store(|_, _| None).await;
     let routes = routes(&server);
     assert!(routes.deploy("{}").await.unwrap().is_marked);
     parameters.lock().unwrap().remove(POINTER);
@@ -171,17 +170,18 @@ async fn a_pointer_that_was_lost_is_not_taken_for_no_set() {
 #[tokio::test]
 async fn a_deployment_whose_reply_was_lost_is_not_told_as_overtaken() {
     for (has_set, lost) in [(false, 1), (true, 1), (true, 2), (false, 9), (true, 9)] {
-        let parameters = Arc::new(Mutex::new(Parameters::new()));
+        let writes = AtomicUsize::new(0);
+        let (server, parameters) = store(move |parameters, request| {
+            let is_lost = is_write_of(request, POINTER) && writes.fetch_add(1, Ordering::Relaxed) < lost;
+            is_lost.then(|| {
+                carry_out(parameters, request);
+                Reaction::Close
+            })
+        })
+        .await;
         if has_set {
             put(&mut parameters.lock().unwrap(), POINTER, r#"{"number":3,"parts":1,"sha256":"00"}"#);
         }
-        let (shared, writes) = (Arc::clone(&parameters), AtomicUsize::new(0));
-        let server = ScriptedServer::start(move |_, request| {
-            let reaction = carry_out(&mut shared.lock().unwrap(), request);
-            let is_pointer = request.asks_for("PutParameter") && request.json()["Name"] == json!(POINTER);
-            if is_pointer && writes.fetch_add(1, Ordering::Relaxed) < lost { Reaction::Close } else { reaction }
-        })
-        .await;
         let deployed = routes(&server).deploy("{}").await;
         assert!(deployed.is_ok(), "{has_set} {lost}: {deployed:?}");
         assert_eq!(text(&routes(&server)).await.as_deref(), Some("{}"));
@@ -190,7 +190,7 @@ async fn a_deployment_whose_reply_was_lost_is_not_told_as_overtaken() {
 
 #[tokio::test]
 async fn an_unfinished_deployment_is_passed_over() {
-    let (server, parameters) = store(Box::new(|_, _| ())).await;
+    let (server, parameters) = store(|_, _| None).await;
     put(&mut parameters.lock().unwrap(), "/hookonce/test/routes-1/0", "left behind");
     assert_eq!(routes(&server).deploy("{}").await.unwrap().number, 2);
     assert_eq!(text(&routes(&server)).await.as_deref(), Some("{}"));
@@ -201,8 +201,8 @@ async fn an_unfinished_deployment_is_passed_over() {
     assert!(matches!(routes(&server).deploy("[]").await, Err(DeployRoutesError::NoNumber)));
 }
 
-fn is_pointer_write(request: &HttpMessage) -> bool {
-    request.asks_for("PutParameter") && request.json()["Name"] == json!(POINTER)
+fn is_write_of(request: &HttpMessage, name: &str) -> bool {
+    request.asks_for("PutParameter") && request.json()["Name"] == json!(name)
 }
 
 /// The names of the first parts that there are.
@@ -214,29 +214,21 @@ fn parts(parameters: &Mutex<Parameters>) -> Vec<String> {
 /// "Nothing has changed" is said only if that is known: the write may have come through, and the pointer does not tell.
 #[tokio::test]
 async fn a_deployment_of_which_nobody_can_tell_says_so() {
-    let cases = [
-        ("the write never comes, and the pointer cannot be read", None, false),
-        ("the write never comes, and may be on its way", None, true),
-        ("the service breaks", Some(error(500, &format!("{SERVICE}#InternalServerError"))), true),
-        (
-            "the service refuses, and the pointer cannot be read",
-            Some(error(400, &format!("{SERVICE}#AccessDeniedException"))),
-            false,
-        ),
-        ("the service refuses", Some(error(400, &format!("{SERVICE}#AccessDeniedException"))), true),
-    ];
-    for (name, reaction, readable) in cases {
-        let parameters = Arc::new(Mutex::new(Parameters::new()));
-        let shared = Arc::clone(&parameters);
-        let server = ScriptedServer::start(move |_, request| {
+    let refused = || refusal(SERVICE, "AccessDeniedException");
+    for (name, reaction, readable) in [
+        ("the write never comes, and the pointer cannot be read", Reaction::Close, false),
+        ("the write never comes, and may be on its way", Reaction::Close, true),
+        ("the service breaks", error(500, &format!("{SERVICE}#InternalServerError")), true),
+        ("the service refuses, and the pointer cannot be read", refused(), false),
+        ("the service refuses", refused(), true),
+    ] {
+        let (server, parameters) = store(move |_, request| {
             let asks_for_version =
                 request.asks_for("GetParameters") && request.json()["Names"][0] == json!(format!("{POINTER}:1"));
-            if is_pointer_write(request) {
-                reaction.clone().unwrap_or(Reaction::Close)
-            } else if asks_for_version && !readable {
-                Reaction::Close
+            if is_write_of(request, POINTER) {
+                Some(reaction.clone())
             } else {
-                carry_out(&mut shared.lock().unwrap(), request)
+                (asks_for_version && !readable).then_some(Reaction::Close)
             }
         })
         .await;
@@ -255,7 +247,7 @@ async fn a_deployment_of_which_nobody_can_tell_says_so() {
 #[tokio::test]
 async fn the_parts_of_an_abandoned_number_do_not_stay() {
     // The first part is free, a later one is not.
-    let (server, parameters) = store(Box::new(|_, _| ())).await;
+    let (server, parameters) = store(|_, _| None).await;
     put(&mut parameters.lock().unwrap(), "/hookonce/test/routes-1/2", "left behind");
     assert_eq!(routes(&server).deploy(&large(1)).await.unwrap().number, 2);
     assert_eq!(parts(&parameters), ["/hookonce/test/routes-2/0"]);
@@ -265,13 +257,8 @@ async fn the_parts_of_an_abandoned_number_do_not_stay() {
     assert!(parameters.lock().unwrap().contains_key("/hookonce/test/routes-2/0"), "a reader may still follow it");
 
     // A part is refused in the middle.
-    let parameters = Arc::new(Mutex::new(Parameters::new()));
-    let shared = Arc::clone(&parameters);
-    let server = ScriptedServer::start(move |_, request| {
-        if request.asks_for("PutParameter") && request.json()["Name"] == json!("/hookonce/test/routes-1/3") {
-            return error(400, &format!("{SERVICE}#ParameterLimitExceeded"));
-        }
-        carry_out(&mut shared.lock().unwrap(), request)
+    let (server, parameters) = store(|_, request| {
+        is_write_of(request, "/hookonce/test/routes-1/3").then(|| refusal(SERVICE, "ParameterLimitExceeded"))
     })
     .await;
     assert!(matches!(routes(&server).deploy(&large(2)).await, Err(DeployRoutesError::Unavailable(_))));
@@ -283,16 +270,13 @@ async fn the_parts_of_an_abandoned_number_do_not_stay() {
 #[tokio::test]
 async fn what_could_not_be_deleted_goes_with_a_later_deployment() {
     for deletions in 0..2 {
-        let (parameters, allowed) = (Arc::new(Mutex::new(Parameters::new())), Arc::new(AtomicUsize::new(usize::MAX)));
-        let (shared, left) = (Arc::clone(&parameters), Arc::clone(&allowed));
-        let server = ScriptedServer::start(move |_, request| {
+        let allowed = Arc::new(AtomicUsize::new(usize::MAX));
+        let left = Arc::clone(&allowed);
+        let (server, parameters) = store(move |_, request| {
             let spend = |left: usize| left.checked_sub(1);
-            if request.asks_for("DeleteParameters")
-                && left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_err()
-            {
-                return error(400, &format!("{SERVICE}#AccessDeniedException"));
-            }
-            carry_out(&mut shared.lock().unwrap(), request)
+            let is_refused = request.asks_for("DeleteParameters")
+                && left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_err();
+            is_refused.then(|| refusal(SERVICE, "AccessDeniedException"))
         })
         .await;
         let routes = routes(&server);
@@ -319,32 +303,30 @@ async fn what_could_not_be_deleted_goes_with_a_later_deployment() {
 async fn a_deployment_that_was_overtaken_is_told() {
     let other = r#"{"number":9,"parts":1,"sha256":"00"}"#;
     for has_set in [false, true] {
-        let (server, parameters) = store(Box::new(move |parameters, request| {
-            if request.asks_for("PutParameter") && request.json()["Name"] != json!(POINTER) {
+        let (server, parameters) = store(move |parameters, request| {
+            if request.asks_for("PutParameter") && !is_write_of(request, POINTER) {
                 put(parameters, POINTER, other);
             }
-        }))
+            None
+        })
         .await;
         if has_set {
             put(&mut parameters.lock().unwrap(), POINTER, r#"{"number":3,"parts":1,"sha256":"00"}"#);
         }
         assert!(matches!(routes(&server).deploy("{}").await, Err(DeployRoutesError::Overtaken)));
-        assert!(!server.requests().iter().any(is_pointer_write), "it does not write over what it has not seen");
+        let is_written = server.requests().iter().any(|request| is_write_of(request, POINTER));
+        assert!(!is_written, "it does not write over what it has not seen");
         assert!(parts(&parameters).is_empty());
-    }
 
-    for has_set in [false, true] {
-        let (server, parameters) = store(Box::new(move |parameters, request| {
-            if request.asks_for("PutParameter")
-                && request.json()["Name"] == json!(POINTER)
-                && parameters.get(POINTER).is_none_or(|(text, _)| text != other)
-            {
+        let (server, parameters) = store(move |parameters, request| {
+            if is_write_of(request, POINTER) && parameters.get(POINTER).is_none_or(|(text, _)| text != other) {
                 // More often than one call could ask for.
                 for _ in 0..12 {
                     put(parameters, POINTER, other);
                 }
             }
-        }))
+            None
+        })
         .await;
         if has_set {
             put(&mut parameters.lock().unwrap(), POINTER, r#"{"number":3,"parts":1,"sha256":"00"}"#);
@@ -361,7 +343,7 @@ async fn a_deployment_that_was_overtaken_is_told() {
 /// A set of which a part is missing, or is of another set, is not read. Nothing is guessed.
 #[tokio::test]
 async fn half_a_set_is_none() {
-    let (server, parameters) = store(Box::new(|_, _| ())).await;
+    let (server, parameters) = store(|_, _| None).await;
     let routes = routes(&server);
     routes.deploy(&large(7)).await.unwrap();
     let whole = parameters.lock().unwrap().clone();
@@ -383,15 +365,14 @@ async fn half_a_set_is_none() {
 
 #[tokio::test]
 async fn no_answer_is_taken_for_no_set() {
-    for (name, reaction, _) in failures(SERVICE) {
-        let server = ScriptedServer::start(move |_, _| reaction.clone()).await;
+    for Case { name, answer, .. } in failing(SERVICE, &()) {
+        let server = ScriptedServer::start(move |_, _| answer.clone()).await;
         assert!(routes(&server).fetch(None).await.is_err(), "{name}");
         assert!(matches!(routes(&server).deploy("{}").await, Err(DeployRoutesError::Unavailable(_))), "{name}");
     }
     let server = ScriptedServer::start(|_, _| Reaction::Silence).await;
     assert!(SsmRoutes::new(ssm(server.url(), SHORT), POINTER).fetch(None).await.is_err());
-    let unknown: Value = json!({ "Parameters": [] });
-    let server = ScriptedServer::start(move |_, _| Reaction::from((200, unknown.to_string()))).await;
+    let server = ScriptedServer::start(|_, _| json!({ "Parameters": [] })).await;
     assert_eq!(routes(&server).fetch(None).await.unwrap(), Fetched::Absent);
 }
 

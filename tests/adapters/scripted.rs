@@ -118,6 +118,13 @@ impl<B: AsRef<str>> From<(u16, B)> for Reaction {
     }
 }
 
+/// A success with this body.
+impl From<Value> for Reaction {
+    fn from(body: Value) -> Self {
+        (200, body.to_string()).into()
+    }
+}
+
 /// Decides how a [`ScriptedServer`] reacts to the request with this number, from 0.
 type Answers = dyn Fn(usize, &HttpMessage) -> Reaction + Send + Sync;
 

@@ -8,7 +8,6 @@ use aws_sdk_dynamodb::config::{AsyncSleep, Sleep};
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use futures::future::join_all;
 use hookonce_protocol::call::Written;
-use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::message::Lane;
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -17,9 +16,9 @@ use hookonce_runtime::aws::{DynamoStore, SqsQueue, SsmEndpoints};
 use hookonce_runtime::port::{EndpointSource as _, Queue as _, Store as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-use super::{AMPLE, ATTEMPTS, SHORT, STORE, error, store_at};
-use crate::clients::{dynamodb, sqs, ssm};
-use crate::fixtures::a_record;
+use super::parameters::ssm;
+use super::{AMPLE, ATTEMPTS, SHORT, STORE, answering, claim, error, refusal, store_at};
+use crate::clients::{dynamodb, sqs};
 use crate::scripted::{HttpMessage, Reaction, ScriptedServer};
 
 /// The largest difference of two clocks at which the SDK does not suspect the clock.
@@ -47,23 +46,17 @@ fn applied() -> Reaction {
     (200, "{}").into()
 }
 
-/// A server that gives these answers in this order.
-async fn answering<const N: usize>(answers: [Reaction; N]) -> ScriptedServer {
-    ScriptedServer::start(move |index, _| answers[index].clone()).await
-}
-
 /// Writes once for each of these results, through one client.
 async fn write_each<const N: usize>(server: &ScriptedServer, expected: [Written; N]) {
     let store = store_at(server, AMPLE);
-    let write = claim_write(&a_record("in#shop#evt_1"));
     for expected in expected {
-        assert_eq!(store.write(&write).await, expected);
+        assert_eq!(store.write(&claim()).await, expected);
     }
 }
 
 /// A refusal by a server whose clock is ahead of ours by this much.
 fn refused_at(code: &str, ahead: Millis) -> Reaction {
-    let Reaction::Answer(answer) = error(400, &format!("{STORE}#{code}")) else { panic!("an error is an answer") };
+    let Reaction::Answer(answer) = refusal(STORE, code) else { panic!("an error is an answer") };
     Reaction::Answer(answer.with_header("date", &http_date(System.moment().now.plus(ahead))))
 }
 
@@ -113,8 +106,7 @@ async fn a_connection_is_used_again_unless_the_server_failed_on_it() {
     write_each(&server, [Written::Applied, Written::Applied]).await;
     assert_eq!(server.connections(), 1);
 
-    let throttled = error(400, &format!("{STORE}#ThrottlingException"));
-    let server = answering([throttled, applied()]).await;
+    let server = answering([refusal(STORE, "ThrottlingException"), applied()]).await;
     write_each(&server, [Written::Applied]).await;
     assert_eq!(server.connections(), 1, "a server that is busy is the right one");
 
@@ -126,8 +118,7 @@ async fn a_connection_is_used_again_unless_the_server_failed_on_it() {
 /// Lambda stops a function between two invocations for minutes, and the server closes what is idle.
 #[tokio::test]
 async fn a_connection_that_was_closed_while_the_function_stood_still_costs_nothing() {
-    let HttpMessage { head, body } = HttpMessage::reply(("200 OK", "{}"));
-    let server = answering([Reaction::AnswerAndClose(HttpMessage { head, body }), applied()]).await;
+    let server = answering([Reaction::AnswerAndClose(HttpMessage::reply(("200 OK", "{}"))), applied()]).await;
     write_each(&server, [Written::Applied, Written::Applied]).await;
     assert_eq!((server.requests().len(), server.connections()), (2, 2));
 }
@@ -140,9 +131,8 @@ async fn a_dead_connection_costs_one_attempt() {
     let all = [Reaction::Silence, stalled].map(async |dead| {
         let server = answering([applied(), dead, applied(), applied()]).await;
         let store = store_at(&server, Millis::seconds(8));
-        let write = claim_write(&a_record("in#shop#evt_1"));
         for _ in 0..3 {
-            assert_eq!(store.write(&write).await, Written::Applied);
+            assert_eq!(store.write(&claim()).await, Written::Applied);
         }
         assert_eq!((server.requests().len(), server.connections()), (4, 2), "and it is not used again");
     });
@@ -173,9 +163,9 @@ async fn the_pauses_before_retries_are_short() {
     let store = DynamoStore::new(aws_sdk_dynamodb::Client::from_conf(store), "inbox", "domain");
     let queue = SqsQueue::new(aws_sdk_sqs::Client::from_conf(queue), ours);
     let parameters = SsmEndpoints::new(aws_sdk_ssm::Client::from_conf(parameters), "/");
-    let (write, shop) = (claim_write(&a_record("in#shop#evt_1")), EndpointId::parse("shop").unwrap());
+    let shop = EndpointId::parse("shop").unwrap();
     for _ in 0..CALLS {
-        assert_eq!(store.write(&write).await, Written::Unavailable);
+        assert_eq!(store.write(&claim()).await, Written::Unavailable);
         queue.hide(Lane::Events, "receipt", Millis(0)).await.unwrap_err();
         parameters.fetch(&shop, &[]).await.unwrap_err();
     }
@@ -194,8 +184,7 @@ async fn a_pause_that_a_server_asks_for_is_no_longer_than_the_call() {
     let server = answering([Reaction::Answer(busy.with_header("x-amz-retry-after", "3600000"))]).await;
     // Shorter than the longest pause that the SDK makes for a server, and long enough for a slow machine.
     let store = store_at(&server, Millis::seconds(4));
-    let write = claim_write(&a_record("in#shop#evt_1"));
-    let written = tokio::time::timeout(HANGS, store.write(&write)).await.expect("it must not hang");
+    let written = tokio::time::timeout(HANGS, store.write(&claim())).await.expect("it must not hang");
     assert_eq!((written, server.requests().len()), (Written::Unavailable, 1));
 }
 
@@ -217,8 +206,7 @@ pub(super) async fn untaken() -> (String, (TcpListener, Vec<TcpStream>)) {
 async fn a_connection_that_is_not_taken_costs_no_more_than_the_call() {
     let (url, _kept) = untaken().await;
     let store = DynamoStore::new(dynamodb(&url, SHORT), "inbox", "domain");
-    let write = claim_write(&a_record("in#shop#evt_1"));
-    let written = tokio::time::timeout(HANGS, store.write(&write)).await.expect("it must not hang");
+    let written = tokio::time::timeout(HANGS, store.write(&claim())).await.expect("it must not hang");
     assert_eq!(written, Written::Unavailable);
 }
 
@@ -228,7 +216,7 @@ async fn a_client_whose_calls_all_fail_stops_to_repeat_them() {
     let calls = 2 * RETRY_BUDGET;
     let server = ScriptedServer::start(|_, _| error(500, "InternalServerError")).await;
     let store = store_at(&server, AMPLE);
-    let write = claim_write(&a_record("in#shop#evt_1"));
+    let write = claim();
     let written = join_all((0..calls).map(|_| store.write(&write))).await;
     assert_eq!(written, vec![Written::Unavailable; calls]);
     assert_eq!(server.requests().len(), calls + RETRY_BUDGET, "not {} requests", calls * ATTEMPTS);

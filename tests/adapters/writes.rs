@@ -9,7 +9,7 @@ use hookonce_protocol::write::{Action, Condition, Table, Write};
 use hookonce_runtime::port::Store as _;
 use serde_json::{Value, json};
 
-use super::{AMPLE, ATTEMPTS, Case, SHORT, STORE, ends, error, failing, hold, on_the_wire, store_at};
+use super::{AMPLE, ATTEMPTS, Case, STORE, answering, claim, error, hold, means, on_the_wire, refusal, store_at};
 use crate::fixtures::a_record;
 use crate::scripted::{HttpMessage, Reaction, ScriptedServer};
 
@@ -19,7 +19,7 @@ fn record() -> Record {
 
 /// A put, an update and a delete of the record, each under a condition.
 fn writes() -> [Write; 3] {
-    let put = claim_write(&record());
+    let put = claim();
     let condition = Condition(vec![equals(attribute::CLAIM_ID, "another")]);
     let update = Action::Update(vec![set(attribute::LAST_SEEN_AT, 1)]);
     let update = Write { purpose: Purpose::CountDuplicate, action: update, condition, ..put.clone() };
@@ -29,7 +29,7 @@ fn writes() -> [Write; 3] {
 
 /// An error of DynamoDB's own.
 fn refused(code: &str) -> Reaction {
-    error(400, &format!("{STORE}#{code}"))
+    refusal(STORE, code)
 }
 
 /// A failed condition, with the item that stands there.
@@ -63,8 +63,7 @@ async fn a_write_means_what_its_answer_says() {
     let mut newer = stands.clone();
     newer[attribute::SCHEMA_VERSION] = json!({ "N": "2" });
     for write in &writes()[..2] {
-        let mut cases = failing(STORE, &Written::Unavailable);
-        cases.extend([
+        let cases = vec![
             Case::new("applied", (200, "{}"), Written::Applied, 1),
             Case::new("applied, no body", (200, ""), Written::Applied, 1),
             Case::new("no item", condition_failed(None), Written::ConditionFailed(Found::Nothing), 1),
@@ -78,22 +77,21 @@ async fn a_write_means_what_its_answer_says() {
             Case::new("a transaction", refused("TransactionConflictException"), Written::TransactionConflict, 1),
             Case::new("not a request", refused("ValidationException"), Written::Invalid, 1),
             Case::new("too many items", refused("ItemCollectionSizeLimitExceededException"), Written::Invalid, 1),
-            Case::new("a hot key", refused("ProvisionedThroughputExceededException"), Written::Unavailable, ATTEMPTS),
             Case::new(
                 "another region's write",
                 refused("ReplicatedWriteConflictException"),
                 Written::Unavailable,
                 ATTEMPTS,
             ),
-        ]);
-        hold(async |server: &ScriptedServer| store_at(server, AMPLE).write(write).await, cases).await;
+        ];
+        let written = async |server: &ScriptedServer, total| store_at(server, total).write(write).await;
+        means(STORE, written, Written::Unavailable, cases).await;
 
         let unreadable = async |server: &ScriptedServer| match store_at(server, AMPLE).write(write).await {
             Written::ConditionFailed(Found::Unreadable(unreadable)) => unreadable.schema_version,
             other => panic!("{other:?}"),
         };
         hold(unreadable, vec![Case::new("a newer record", condition_failed(Some(newer.clone())), Some(2), 1)]).await;
-        ends(async |server: &ScriptedServer| store_at(server, SHORT).write(write).await, Written::Unavailable).await;
     }
 }
 
@@ -121,24 +119,17 @@ fn cancelled(codes: &[Option<&str>]) -> Reaction {
 #[tokio::test]
 async fn a_commit_means_what_its_answer_says() {
     let unavailable = |code: &str, requests| Case::new(code, refused(code), Committed::Unavailable, requests);
-    let mut cases = failing(STORE, &Committed::Unavailable);
-    let denials = ["AccessDeniedException", "ResourceNotFoundException"];
-    let is_denial = |case: &&mut Case<Committed>| denials.iter().any(|code| case.name.contains(code));
-    let mut denied = 0;
-    for case in cases.iter_mut().filter(is_denial) {
-        case.expected = Committed::Denied;
-        denied += 1;
-    }
-    assert_eq!(denied, denials.len());
-    cases.extend([
+    let denied = |code: &str| Case::new(code, refused(code), Committed::Denied, 1);
+    let mut cases = vec![
         Case::new("applied", (200, "{}"), Committed::Applied, 1),
-        unavailable("ProvisionedThroughputExceededException", ATTEMPTS),
+        denied("AccessDeniedException"),
+        denied("ResourceNotFoundException"),
         // An earlier attempt under the same token still runs. Nobody knows yet how it ends.
         unavailable("TransactionInProgressException", ATTEMPTS),
         unavailable("IdempotentParameterMismatchException", 1),
         Case::new("not a request", refused("ValidationException"), Committed::Invalid, 1),
         Case::new("cancelled without a reason", cancelled(&[]), Committed::Cancelled(Vec::new()), 1),
-    ]);
+    ];
     for (code, reason) in REASONS {
         for position in 0..3 {
             let (mut codes, mut reasons) = ([Some("None"); 3], vec![CancellationReason::None; 3]);
@@ -147,18 +138,18 @@ async fn a_commit_means_what_its_answer_says() {
             cases.push(Case::new(&name, cancelled(&codes), Committed::Cancelled(reasons), 1));
         }
     }
-    let commit = async |server: &ScriptedServer| store_at(server, AMPLE).commit(&writes()).await;
-    hold(commit, cases).await;
-    ends(async |server: &ScriptedServer| store_at(server, SHORT).commit(&writes()).await, Committed::Unavailable).await;
+    let commit = async |server: &ScriptedServer, total| store_at(server, total).commit(&writes()).await;
+    means(STORE, commit, Committed::Unavailable, cases).await;
 }
 
 /// A delete is a transaction of its own, because only a handler's plan has deletes.
 #[tokio::test]
 async fn a_delete_means_what_its_transaction_says() {
     let [_, _, delete] = writes();
-    let mut cases = failing(STORE, &Written::Unavailable);
-    cases.push(Case::new("applied", (200, "{}"), Written::Applied, 1));
-    cases.push(Case::new("not a request", refused("ValidationException"), Written::Invalid, 1));
+    let mut cases = vec![
+        Case::new("applied", (200, "{}"), Written::Applied, 1),
+        Case::new("not a request", refused("ValidationException"), Written::Invalid, 1),
+    ];
     for (code, reason) in REASONS {
         let expected = match reason {
             CancellationReason::ConditionFailed => Written::ConditionFailed(Found::Nothing),
@@ -167,7 +158,8 @@ async fn a_delete_means_what_its_transaction_says() {
         };
         cases.push(Case::new(&format!("{code:?}"), cancelled(&[code]), expected, 1));
     }
-    hold(async |server: &ScriptedServer| store_at(server, AMPLE).write(&delete).await, cases).await;
+    let written = async |server: &ScriptedServer, total| store_at(server, total).write(&delete).await;
+    means(STORE, written, Written::Unavailable, cases).await;
 }
 
 /// The token is what makes the SDK's repeat of a transaction harmless.
@@ -176,11 +168,8 @@ async fn the_sdks_repeats_of_a_commit_have_its_token_and_no_other_commit_has() {
     let faults = [Reaction::Close, error(500, "InternalServerError"), refused("TransactionInProgressException")];
     for fault in faults {
         let shown = format!("{fault:?}");
-        let server = ScriptedServer::start(move |index, _| match index {
-            0 | 1 => fault.clone(),
-            _ => (200, "{}").into(),
-        })
-        .await;
+        let done = || Reaction::from((200, "{}"));
+        let server = answering([fault.clone(), fault, done(), done()]).await;
         let store = store_at(&server, AMPLE);
         let write = [Write { table: Table::Domain, ..writes()[0].clone() }];
         assert_eq!(store.commit(&write).await, Committed::Applied, "{shown}");
