@@ -133,7 +133,7 @@ async fn a_destination_means_what_its_answer_says() {
     means(SERVICE, fetch_destination, Fetched::Unavailable, cases).await;
 }
 
-/// What is called matters more than how its secret is kept, so the document is used. But somebody must hear.
+/// Deliveries and calls matter more than how a secret is kept, so the document is used. But somebody must hear.
 #[tokio::test]
 async fn a_secret_that_is_not_encrypted_is_used_and_told() {
     listen();

@@ -1,6 +1,6 @@
 //! What is sent to a destination, and what its answer means.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -22,6 +22,7 @@ use super::{KEY, MOMENT, delivery, destination};
 use crate::support::clock::START;
 use crate::support::hang_until;
 use crate::support::receiver::{Receiver, Reply};
+use crate::support::wire::HttpMessage;
 
 pub(super) fn at(url: &str, changes: &Value) -> Destination {
     let mut document =
@@ -40,6 +41,15 @@ async fn call(reply: Reply, changes: &Value) -> Called {
     called
 }
 
+/// What a receiver that answers 200 gets of this delivery, and where it listens.
+async fn arrives(path: &str, changes: &Value, sent: &Delivery) -> (HttpMessage, SocketAddr) {
+    let receiver = Receiver::start(Reply::status(200, "", "")).await;
+    let called = HttpCaller::on_loopback().call(&at(&receiver.url(path), changes), sent, MOMENT).await;
+    let [request] = &receiver.requests()[..] else { panic!("one request") };
+    assert_eq!(called, done(200));
+    (request.clone(), receiver.address)
+}
+
 const UNCLEAR: Called = Called::Unclear { retry_after: None };
 const NOT_DONE: Called = Called::NotDone { retry_after: None };
 
@@ -53,21 +63,18 @@ fn done(status: u16) -> Called {
 
 #[tokio::test]
 async fn a_call_carries_the_key_and_the_documents_headers() {
-    let receiver = Receiver::start(Reply::status(200, "", "")).await;
     let secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz";
     let changes = json!({
         "key_header": "Idempotency-Key", "headers": {"authorization": "Bearer hush"}, "standard_webhooks_secret": secret
     });
-    let destination = at(&receiver.url("/v1/"), &changes);
     let sent = Delivery { method: Method::Put, path: "/receipts?a=b".to_owned(), ..delivery() };
-    assert_eq!(HttpCaller::on_loopback().call(&destination, &sent, MOMENT).await, done(200));
-    let [request] = &receiver.requests()[..] else { panic!("one request") };
+    let (request, address) = arrives("/v1/", &changes, &sent).await;
     assert!(request.head.starts_with("PUT /v1/receipts?a=b HTTP/1.1\r\n"), "{}", request.head);
     assert_eq!(request.body, br#"{"amount": 10.50}"#);
     let seconds = START.as_seconds();
     let signature = StandardSecret::parse(secret).unwrap().sign(KEY, seconds, &request.body);
     for (name, value) in [
-        ("host", receiver.address.to_string().as_str()),
+        ("host", address.to_string().as_str()),
         ("content-type", "application/json"),
         ("authorization", "Bearer hush"),
         ("idempotency-key", KEY),
@@ -107,13 +114,10 @@ async fn a_call_is_signed_as_the_libraries_of_standard_webhooks_sign_it() {
 /// itself.
 #[tokio::test]
 async fn bytes_that_are_no_text_are_signed_and_sent_as_they_are() {
-    let receiver = Receiver::start(Reply::status(200, "", "")).await;
-    let destination =
-        at(&receiver.url(""), &json!({"standard_webhooks_secret": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"}));
+    let secret = json!({"standard_webhooks_secret": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"});
     let bytes = [0, 0xff, 0xfe, b'"'];
     let sent = Delivery { body: body::compress(&bytes).unwrap(), ..delivery() };
-    assert_eq!(HttpCaller::on_loopback().call(&destination, &sent, MOMENT).await, done(200));
-    let [request] = &receiver.requests()[..] else { panic!("one request") };
+    let (request, _) = arrives("", &secret, &sent).await;
     assert_eq!(request.body, bytes);
     // HMAC-SHA256 over "KEY.1767225600." and these bytes, by Python.
     let signature = "v1,AtrRosH95JoyONtpYtePDh1p2E+aM2rtJFp80BoopRI=";
@@ -122,27 +126,17 @@ async fn bytes_that_are_no_text_are_signed_and_sent_as_they_are() {
 
 #[tokio::test]
 async fn the_key_can_be_a_field_of_the_payload() {
-    let receiver = Receiver::start(Reply::status(200, "", "")).await;
-    let destination = at(&receiver.url("/?a=b"), &json!({"key_json_pointer": "/meta/key"}));
-    let caller = HttpCaller::on_loopback();
-    assert_eq!(caller.call(&destination, &delivery(), MOMENT).await, done(200));
-    let [request] = &receiver.requests()[..] else { panic!("one request") };
+    let (request, _) = arrives("/?a=b", &json!({"key_json_pointer": "/meta/key"}), &delivery()).await;
     assert!(request.head.starts_with("POST /receipts?a=b HTTP/1.1\r\n"), "{}", request.head);
     let expected = format!(r#"{{"amount":10.50,"meta":{{"key":"{KEY}"}}}}"#);
-    assert_eq!(String::from_utf8(request.body.clone()).unwrap(), expected);
-    let form = Delivery { body: body::compress(b"amount=10").unwrap(), ..delivery() };
-    assert_eq!(caller.call(&destination, &form, MOMENT).await, Called::Refused { status: None });
-    assert_eq!(receiver.connections(), 1);
+    assert_eq!(String::from_utf8(request.body).unwrap(), expected);
 }
 
 /// A callee that takes forms gets them as what they are: an effect knows JSON and bytes only.
 #[tokio::test]
 async fn a_document_can_name_the_type_of_the_content() {
-    let receiver = Receiver::start(Reply::status(200, "", "")).await;
     let form = "application/x-www-form-urlencoded";
-    let destination = at(&receiver.url(""), &json!({"content_type": form}));
-    assert_eq!(HttpCaller::on_loopback().call(&destination, &delivery(), MOMENT).await, done(200));
-    let [request] = &receiver.requests()[..] else { panic!("one request") };
+    let (request, _) = arrives("", &json!({"content_type": form}), &delivery()).await;
     assert_eq!(request.header("content-type"), Some(form));
 }
 
@@ -187,8 +181,6 @@ async fn each_status_has_its_meaning() {
 /// Many servers answer with a redirect to the same address with a slash.
 #[tokio::test]
 async fn the_slash_at_the_end_of_an_address_stays_where_no_path_follows() {
-    let receiver = Receiver::start(Reply::status(200, "", "")).await;
-    let caller = HttpCaller::on_loopback();
     for (url, path, line) in [
         ("/hook/", "", "/hook/"),
         ("/hook", "", "/hook"),
@@ -199,9 +191,8 @@ async fn the_slash_at_the_end_of_an_address_stays_where_no_path_follows() {
         ("/", "/x", "/x"),
     ] {
         let sent = Delivery { path: path.to_owned(), ..delivery() };
-        assert_eq!(caller.call(&at(&receiver.url(url), &json!({})), &sent, MOMENT).await, done(200));
-        let head = receiver.requests().pop().unwrap().head;
-        assert_eq!(head.lines().next(), Some(format!("POST {line} HTTP/1.1").as_str()));
+        let (request, _) = arrives(url, &json!({}), &sent).await;
+        assert_eq!(request.head.lines().next(), Some(format!("POST {line} HTTP/1.1").as_str()));
     }
 }
 
@@ -260,31 +251,6 @@ async fn an_answer_is_read_to_its_limit_and_counts_by_its_head() {
 }
 
 #[tokio::test]
-async fn without_a_connection_it_is_not_done() {
-    // Nobody listens there any more.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let caller = HttpCaller::on_loopback();
-    let nobody = at(&format!("http://{address}"), &json!({}));
-    assert_eq!(caller.call(&nobody, &delivery(), MOMENT).await, NOT_DONE);
-}
-
-/// What breaks before TLS stands has not shown a byte of the request to anybody.
-#[tokio::test]
-async fn a_failed_handshake_is_not_done() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        loop {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
-        }
-    });
-    let destination = at(&format!("https://{address}"), &json!({}));
-    let attempt = HttpCaller::on_loopback().attempt(&destination, &delivery(), MOMENT).await;
-    assert_eq!((attempt.called, attempt.answer.unwrap_err().word(), attempt.sent), (NOT_DONE, "tls", false));
-}
-
-#[tokio::test]
 async fn an_address_that_no_destination_may_have_is_not_connected() {
     let receiver = Receiver::start(Reply::status(200, "", "")).await;
     let port = receiver.address.port();
@@ -310,20 +276,19 @@ async fn a_call_without_an_answer_has_a_cause() {
     let silent = Receiver::start(Reply::Silence).await;
     let breaks = Receiver::start(Reply::Bytes(Duration::ZERO, String::new())).await;
     let plain = Receiver::start(Reply::status(200, "", "")).await;
+    let public = json!({"url": "https://localhost", "allow_private": false});
+    // Nobody listens there any more.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let caller = HttpCaller::on_loopback();
-    for (url, changes, cause, sent) in [
-        (silent.url(""), json!({"timeout_ms": 1_000}), "timeout", true),
-        (breaks.url(""), json!({}), "connection_broke", true),
-        (plain.url(""), json!({"url": "https://localhost", "allow_private": false}), "address_refused", false),
-        (format!("http://{nobody}"), json!({}), "connect", false),
-        ("http://nobody.invalid".to_owned(), json!({}), "dns", false),
-        (plain.url("/a?b=c"), json!({"key_json_pointer": "/a/b/c"}), "unsendable", false),
+    for (url, changes, called, cause, sent) in [
+        (silent.url(""), json!({"timeout_ms": 1_000}), UNCLEAR, "timeout", true),
+        (breaks.url(""), json!({}), UNCLEAR, "connection_broke", true),
+        (plain.url(""), public, NOT_DONE, "address_refused", false),
+        (format!("http://{nobody}"), json!({}), NOT_DONE, "connect", false),
+        ("http://nobody.invalid".to_owned(), json!({}), NOT_DONE, "dns", false),
     ] {
-        let unsendable = Delivery { path: "/x?y=z".to_owned(), ..delivery() };
-        let delivery = if cause == "unsendable" { unsendable } else { delivery() };
-        let attempt = caller.attempt(&at(&url, &changes), &delivery, MOMENT).await;
-        assert_eq!((attempt.answer.unwrap_err().word(), attempt.sent), (cause, sent), "{url}");
+        let attempt = caller.attempt(&at(&url, &changes), &delivery(), MOMENT).await;
+        assert_eq!((attempt.called, attempt.answer.unwrap_err().word(), attempt.sent), (called, cause, sent), "{url}");
     }
     let attempt = caller.attempt(&at(&plain.url(""), &json!({})), &delivery(), MOMENT).await;
     assert_eq!((attempt.called, attempt.answer.unwrap(), attempt.sent), (done(200), CalleeAnswer::of(200), true));
@@ -334,6 +299,7 @@ async fn what_cannot_be_sent_is_refused_without_a_call() {
     let receiver = Receiver::start(Reply::status(200, "", "")).await;
     let plain = at(&receiver.url("/v1"), &json!({}));
     let query = at(&receiver.url("/v1?a=b"), &json!({}));
+    let keyed = at(&receiver.url("/v1"), &json!({"key_json_pointer": "/meta/key"}));
     let caller = HttpCaller::on_loopback();
     for (destination, sent) in [
         (&plain, Delivery { path: "/../admin".to_owned(), ..delivery() }),
@@ -342,8 +308,11 @@ async fn what_cannot_be_sent_is_refused_without_a_call() {
         (&plain, Delivery { hops: 5, ..delivery() }),
         (&plain, Delivery { content_type: "a\r\nb: c".to_owned(), ..delivery() }),
         (&plain, Delivery { body: b"not zstd".to_vec(), ..delivery() }),
+        (&keyed, Delivery { body: body::compress(b"amount=10").unwrap(), ..delivery() }),
     ] {
-        assert_eq!(caller.call(destination, &sent, MOMENT).await, Called::Refused { status: None }, "{sent:?}");
+        let attempt = caller.attempt(destination, &sent, MOMENT).await;
+        assert_eq!(attempt.called, Called::Refused { status: None }, "{sent:?}");
+        assert_eq!((attempt.answer.unwrap_err().word(), attempt.sent), ("unsendable", false), "{sent:?}");
     }
     assert_eq!(receiver.connections(), 0);
     let last = Delivery { hops: 4, ..delivery() };

@@ -56,7 +56,7 @@ fn a_document_says_the_terms() {
 
 /// Nothing would call a destination of another kind.
 #[test]
-fn only_a_url_is_a_destination() {
+fn a_destination_is_of_a_known_kind() {
     for kind in [json!("SQS"), json!("eventbridge"), json!("HTTP"), json!(1), json!(null)] {
         let mut document = http();
         document["kind"] = kind;
@@ -69,14 +69,6 @@ fn keyed(changes: &Value) -> Value {
         "class": "keyed", "key_window_hours": 24, "key_source_url": "https://docs.example.com/keys", "key_header": "a"
     });
     with(&with(&http(), &keyed), changes)
-}
-
-/// In the last part of the window no repeat is made, so a shorter one would allow none at all.
-#[test]
-fn a_window_of_keys_is_longer_than_its_margin() {
-    let margin = Timing::standard().key_margin.0 / Millis::hours(1).0;
-    assert_eq!(refused(&keyed(&json!({"key_window_hours": margin}))), ["key_window_hours"]);
-    assert!(destination(&keyed(&json!({"key_window_hours": margin + 1}))).is_ok());
 }
 
 /// A callee that honours keys answers so to a repeat that meets its first call.
@@ -386,6 +378,8 @@ fn the_schema_describes_the_type() {
         assert_eq!(refused(&with(&http(), &json!({field: limit + beyond}))), [field]);
     }
     let hours = described["key_window_hours"]["minimum"].as_i64().unwrap();
+    let margin = Timing::standard().key_margin.0 / Millis::hours(1).0;
+    assert_eq!(hours, margin + 1, "in the last part of the window no repeat is made: a shorter one would allow none");
     assert!(destination(&keyed(&json!({"key_window_hours": hours}))).is_ok());
     assert_eq!(refused(&keyed(&json!({"key_window_hours": hours - 1}))), ["key_window_hours"]);
     // The defaults are those of the checked destination.

@@ -14,7 +14,6 @@ use hookonce_runtime::remote::{HandlerAnswer, HandlerRequest, MalformedAnswer, R
 use serde_json::{Value, json};
 
 use super::{count_at_once, count_in_two_rounds, harness};
-use crate::support::Harness;
 use crate::support::counting::{count, counted};
 use crate::support::remote::{Reaction, to};
 use crate::support::{Script, samples};
@@ -23,10 +22,8 @@ fn parse(answer: &Value) -> Result<HandlerAnswer, MalformedAnswer> {
     HandlerAnswer::parse(answer.to_string().as_bytes(), "r")
 }
 
-fn refusal(answer: Value) -> String {
-    let answer = to(&json!({ "request": "r" }), answer);
-    let refused = parse(&answer).unwrap_err();
-    refused.field
+fn refusal(answer: Value) -> MalformedAnswer {
+    parse(&to(&json!({ "request": "r" }), answer)).unwrap_err()
 }
 
 fn schema(name: &str) -> Value {
@@ -98,7 +95,7 @@ fn an_answer_has_exactly_one_shape() {
             assert_eq!(parse(&answer).unwrap_err().field, field);
             continue;
         }
-        assert_eq!(refusal(answer.clone()), field, "{answer}");
+        assert_eq!(refusal(answer.clone()).field, field, "{answer}");
     }
     assert_eq!(parse(&json!({ "request": "another", "ignore": true })).unwrap_err().field, "request");
     assert_eq!(parse(&json!({ "ignore": true })).unwrap_err().field, "request", "without a request");
@@ -169,11 +166,11 @@ fn every_field_of_an_entry_is_named_if_it_does_not_fit() {
     ];
     for (list, entry, described) in whole {
         let refused = |entry: Value| {
-            let mut answer = json!({ "request": "r", list: [entry] });
+            let mut answer = json!({ list: [entry] });
             if matches!(list, "checks" | "effects") {
                 answer["writes"] = json!([]);
             }
-            parse(&answer).unwrap_err()
+            refusal(answer)
         };
         let schema = &schema("plan.json")["$defs"][described];
         for name in names(&schema["properties"]) {
@@ -230,7 +227,7 @@ fn a_refusal_names_the_place_and_the_reason_however_deep_it_is() {
         (json!({ "reads": [{"table": "o", "key": {"pk": {"N": 1}}}] }), "reads[0].key.`pk`.N", "must be text"),
         (json!({ "reads": [{"key": {}}] }), "reads[0].key", "must be text, or an object of at least one attribute"),
     ] {
-        let refused = parse(&to(&json!({ "request": "r" }), answer.clone())).unwrap_err();
+        let refused = refusal(answer.clone());
         assert_eq!((refused.field.as_str(), refused.why.as_str()), (field, why), "{answer}");
     }
 }
@@ -264,7 +261,7 @@ fn a_refusal_never_shows_what_was_answered() {
 fn every_code_of_hookonce_is_reserved() {
     let reasons = DeadReason::ALL.iter().map(|reason| reason.as_str());
     for code in Code::ALL.iter().map(|code| code.as_str()).chain(reasons) {
-        assert_eq!(refusal(json!({ "error": {"code": code, "retryable": true} })), "error.code", "{code}");
+        assert_eq!(refusal(json!({ "error": {"code": code, "retryable": true} })).field, "error.code", "{code}");
     }
 }
 
@@ -330,62 +327,50 @@ fn a_long_answer_is_read_at_once() {
     ));
 }
 
-/// Works on one event of each kind, one after the other. Tells the last error of each.
-async fn in_turn(harness: &Harness, kinds: &[&str]) -> impl Fn(&str) -> Option<String> + use<> {
-    for kind in kinds {
-        harness.deliver(&counted(&format!("msg_{kind}"), &format!("count.{kind}"), kind)).await;
+/// The last error of each of these events. Their handler stores and reads items with this value: `put-3-5` stores the
+/// items 3 and 4, `read-3` reads the items 0, 1 and 2.
+async fn errors_of<const N: usize>(
+    value: impl Fn() -> Value + Send + 'static,
+    events: [&str; N],
+) -> [Option<String>; N] {
+    let (harness, _) = harness(move |request| {
+        let key = |number: u64| json!(format!("standard_webhooks#item#{number}"));
+        let put = |number| json!({ "key": key(number), "action": {"put": {"data": value()}} });
+        let read = |number| json!({ "key": key(number) });
+        let fact = &request["event"]["key"];
+        let numbers = request["event"]["type"].as_str().unwrap().split('-').skip(1);
+        let numbers: Vec<u64> = numbers.map(|number| number.parse().unwrap()).collect();
+        Reaction::Answers(match numbers[..] {
+            [from, until] => json!({ "fact": fact, "writes": (from..until).map(put).collect::<Vec<_>>() }),
+            [count] if request["items"].get(0).is_none() => {
+                json!({ "fact": fact, "reads": (0..count).map(read).collect::<Vec<_>>() })
+            }
+            _ => json!({ "fact": fact, "writes": [] }),
+        })
+    })
+    .await;
+    for event in events {
+        harness.deliver(&counted(&format!("msg_{event}"), &format!("count.{event}"), event)).await;
         harness.settle().await;
     }
     let tables = harness.tables().await;
-    move |kind| tables.record(&format!("#msg_{kind}")).last_error.clone()
+    events.map(|event| tables.record(&format!("#msg_{event}")).last_error.clone())
 }
 
 #[tokio::test]
 async fn a_handler_sees_so_many_bytes_of_items_at_most() {
-    let (harness, _) = harness(|request| {
-        let key = |number: u64| json!(format!("standard_webhooks#blob#{number}"));
-        let fact = request["event"]["key"].clone();
-        let put = |number| json!({ "key": key(number), "action": {"put": {"blob": {"S": "x".repeat(390_000)}}} });
-        let fill = |from: u64| json!({ "fact": fact, "writes": (from..from + 7).map(put).collect::<Vec<_>>() });
-        let read = |count| json!({ "fact": fact, "reads": (0..count).map(|number| json!({ "key": key(number) })).collect::<Vec<_>>() });
-        Reaction::Answers(match request["event"]["type"].as_str().unwrap() {
-            "count.first" => fill(0),
-            "count.second" => fill(7),
-            _ if request["items"].as_array().is_some_and(|items| !items.is_empty()) => json!({ "fact": fact, "writes": [] }),
-            "count.fits" => read(13),
-            _ => read(14),
-        })
-    })
-    .await;
-    let state = in_turn(&harness, &["first", "second", "fits", "exceeds"]).await;
-    assert_eq!(["first", "second", "fits"].map(&state), [None, None, None]);
-    assert_eq!(state("exceeds").as_deref(), Some("HANDLER_ASKED_TOO_MUCH"));
+    let value = || json!({ "S": "x".repeat(390_000) });
+    let errors = errors_of(value, ["put-0-7", "put-7-14", "read-13", "read-14"]).await;
+    assert_eq!(errors, [None, None, None, Some("HANDLER_ASKED_TOO_MUCH".to_owned())]);
 }
 
 /// Maps of one entry take a hundred times their size in memory. Ten events share the worker's.
 #[tokio::test]
 async fn a_handler_sees_and_plans_so_many_values_at_most() {
-    let (harness, _) = harness(|request| {
-        let key = |number: u64| json!(format!("standard_webhooks#maps#{number}"));
-        let fact = request["event"]["key"].clone();
-        let maps = || json!({ "L": vec![json!({ "M": {"a": {"BOOL": true}} }); 50_000] });
-        let put = |number| json!({ "key": key(number), "action": {"put": {"maps": maps()}} });
-        let fill = |numbers: std::ops::Range<u64>| json!({ "fact": fact, "writes": numbers.map(put).collect::<Vec<_>>() });
-        let read = |count| json!({ "fact": fact, "reads": (0..count).map(|number| json!({ "key": key(number) })).collect::<Vec<_>>() });
-        Reaction::Answers(match request["event"]["type"].as_str().unwrap() {
-            "count.first" => fill(0..2),
-            "count.second" => fill(2..4),
-            "count.plans" => fill(4..7),
-            _ if request["items"].as_array().is_some_and(|items| !items.is_empty()) => json!({ "fact": fact, "writes": [] }),
-            "count.fits" => read(2),
-            _ => read(4),
-        })
-    })
-    .await;
-    let state = in_turn(&harness, &["first", "second", "plans", "fits", "exceeds"]).await;
-    assert_eq!(["first", "second", "fits"].map(&state), [None, None, None]);
-    assert_eq!(state("plans").as_deref(), Some("PLAN_REFUSED"));
-    assert_eq!(state("exceeds").as_deref(), Some("HANDLER_ASKED_TOO_MUCH"));
+    let value = || json!({ "L": vec![json!({ "M": {"a": {"BOOL": true}} }); 50_000] });
+    let errors = errors_of(value, ["put-0-2", "put-2-4", "put-4-7", "read-2", "read-4"]).await;
+    let [refused, too_much] = ["PLAN_REFUSED", "HANDLER_ASKED_TOO_MUCH"].map(|code| Some(code.to_owned()));
+    assert_eq!(errors, [None, None, refused, None, too_much]);
 }
 
 #[tokio::test]

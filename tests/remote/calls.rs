@@ -56,18 +56,7 @@ async fn planned_by(parts: &Worker, now: EpochMs, until: Duration) -> (Planned, 
 
 /// The same for a message that moves to the slow queue if its handler is slow.
 async fn planned_from(slow_move: bool, parts: &Worker, now: EpochMs, until: Duration) -> (Planned, u16) {
-    planned_in(&MemoryBudget::default(), slow_move, parts, now, until).await
-}
-
-/// The same beside other messages of a batch.
-async fn planned_in(
-    budget: &MemoryBudget,
-    slow_move: bool,
-    parts: &Worker,
-    now: EpochMs,
-    until: Duration,
-) -> (Planned, u16) {
-    planned_of(&counted(), &MemoryPermit::of(budget), slow_move, parts, now, until).await
+    planned_of(&counted(), &MemoryPermit::of(&MemoryBudget::default()), slow_move, parts, now, until).await
 }
 
 /// The record of an event that is counted.
@@ -124,7 +113,10 @@ async fn of_a_batch_one_message_at_a_time_reads_long_items() {
         });
         let (parts, budget, began) = (worker(&handlers), MemoryBudget::default(), Instant::now());
         parts.store.takes(Duration::from_millis(10));
-        let batch = (0..10).map(|_| planned_in(&budget, false, &parts, EpochMs(0), Duration::from_mins(1)));
+        let batch = (0..10).map(|_| async {
+            let memory = MemoryPermit::of(&budget);
+            planned_of(&counted(), &memory, false, &parts, EpochMs(0), Duration::from_mins(1)).await
+        });
         let planned = join_all(batch).await;
         assert!(planned.iter().all(|planned| matches!(planned, (Planned::Plan(_), 2))), "{planned:?}");
         assert_eq!(began.elapsed(), Duration::from_millis(2_000 + 10 * reads * 10 + 2_000), "{name}");

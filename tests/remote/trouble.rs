@@ -15,12 +15,26 @@ use serde_json::{Value, json};
 use super::{count_at_once, count_in_two_rounds, fact, harness, key};
 use crate::support::counting::{count, counted, counted_fact};
 use crate::support::logs::Logs;
-use crate::support::remote::Reaction;
+use crate::support::remote::{FakeHandlers, Reaction};
 use crate::support::tables::Tables;
 use crate::support::{Harness, Script, Verdict, hang_until};
 
 /// In real time, because the queues are servers. So long, some calls make a handler slow.
 const SLOW: Duration = Duration::from_millis(2_100);
+
+/// A harness whose handlers react like this until they are mended. Then they answer like that.
+async fn until_mended(
+    broken: impl Fn(&Value) -> Reaction + Send + 'static,
+    mended: fn(&Value) -> Value,
+) -> (Harness, FakeHandlers, Arc<AtomicBool>) {
+    let is_mended = Arc::new(AtomicBool::new(false));
+    let known = Arc::clone(&is_mended);
+    let rule = move |request: &Value| {
+        if known.load(Ordering::SeqCst) { Reaction::Answers(mended(request)) } else { broken(request) }
+    };
+    let (harness, handlers) = harness(rule).await;
+    (harness, handlers, is_mended)
+}
 
 #[tokio::test]
 async fn racing_duplicates_of_one_event_have_one_effect() {
@@ -82,12 +96,7 @@ async fn a_crash_in_either_round_is_a_counted_attempt_and_loses_nothing() {
 
 #[tokio::test]
 async fn a_handler_that_is_away_for_a_day_loses_nothing_and_kills_nothing() {
-    let away = Arc::new(AtomicBool::new(true));
-    let is_away = Arc::clone(&away);
-    let (harness, _) = harness(move |request| {
-        if is_away.load(Ordering::SeqCst) { Reaction::Away } else { Reaction::Answers(count_in_two_rounds(request)) }
-    })
-    .await;
+    let (harness, _, is_mended) = until_mended(|_| Reaction::Away, count_in_two_rounds).await;
     for fact in ["a", "b", "c"] {
         harness.deliver(&count(&format!("msg_{fact}"), fact)).await;
     }
@@ -108,7 +117,7 @@ async fn a_handler_that_is_away_for_a_day_loses_nothing_and_kills_nothing() {
     // The hint that comes back and the relay's may meet in one hour.
     assert!((60..=120).contains(&away_calls), "{away_calls}: twice in a round for each record, not more");
     assert_eq!(harness.metric("handler_failed"), 0);
-    away.store(false, Ordering::SeqCst);
+    is_mended.store(true, Ordering::SeqCst);
     harness.settle().await;
     let tables = harness.tables().await;
     assert_eq!(tables.verdict(&["a", "b", "c"].map(counted_fact)), Verdict::applied(3));
@@ -130,15 +139,10 @@ async fn given_up_after_a_day(harness: &Harness, code: &str) -> Tables {
 
 #[tokio::test]
 async fn a_handler_that_stays_away_is_counted_after_a_day_and_the_record_can_be_replayed() {
-    let away = Arc::new(AtomicBool::new(true));
-    let is_away = Arc::clone(&away);
-    let (harness, _) = harness(move |request| {
-        if is_away.load(Ordering::SeqCst) { Reaction::Away } else { Reaction::Answers(count_at_once(request)) }
-    })
-    .await;
+    let (harness, _, is_mended) = until_mended(|_| Reaction::Away, count_at_once).await;
     let tables = given_up_after_a_day(&harness, "HANDLER_UNAVAILABLE").await;
     let dead = tables.record("#msg_1");
-    away.store(false, Ordering::SeqCst);
+    is_mended.store(true, Ordering::SeqCst);
     let retry = operator::retry(dead, false, &harness.timing, harness.clock.moment()).unwrap();
     assert_eq!(harness.operate(&retry).await, Written::Applied);
     assert_eq!(harness.tables().await.record("#msg_1").waits_since, None, "a retry waits anew");
@@ -150,23 +154,19 @@ async fn a_handler_that_stays_away_is_counted_after_a_day_and_the_record_can_be_
 /// While both are deployed, a newer worker may meet an older handler.
 #[tokio::test]
 async fn a_handler_that_is_older_than_its_worker_is_waited_for_and_counts_no_attempt() {
-    let older = Arc::new(AtomicBool::new(true));
-    let is_older = Arc::clone(&older);
-    let (harness, _) = harness(move |request| {
-        let second = request["items"].get(0).is_some();
-        if second && is_older.load(Ordering::SeqCst) {
-            return Reaction::Answers(json!({ "error": {"code": "REQUEST_VERSION_UNKNOWN", "retryable": true} }));
-        }
-        Reaction::Answers(count_in_two_rounds(request))
-    })
-    .await;
+    let older = |request: &Value| {
+        let refused = || json!({ "error": {"code": "REQUEST_VERSION_UNKNOWN", "retryable": true} });
+        let is_second = request["items"].get(0).is_some();
+        Reaction::Answers(if is_second { refused() } else { count_in_two_rounds(request) })
+    };
+    let (harness, _, is_mended) = until_mended(older, count_in_two_rounds).await;
     harness.deliver(&count("msg_1", "a")).await;
     harness.work_under(&Script::none()).await;
     let tables = harness.tables().await;
     let record = tables.record("#msg_1");
     assert_eq!((record.attempts, record.last_error.as_deref()), (0, Some("HANDLER_UNAVAILABLE")));
     assert_eq!((harness.metric("handler_unavailable"), harness.metric("handler_failed")), (1, 0));
-    older.store(false, Ordering::SeqCst);
+    is_mended.store(true, Ordering::SeqCst);
     harness.settle().await;
     assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
 }
@@ -182,17 +182,14 @@ fn asks_for_too_much(request: &Value) -> Value {
 /// Events of the same handler that it can read go on meanwhile, and so do those of others.
 #[tokio::test]
 async fn nonsense_for_an_hour_harms_only_its_own_records_and_replay_mends_them() {
-    let mended = Arc::new(AtomicBool::new(false));
-    let is_mended = Arc::clone(&mended);
-    let (harness, _) = harness(move |request| {
-        let nonsense = !is_mended.load(Ordering::SeqCst);
+    let nonsense = |request: &Value| {
         Reaction::Answers(match request["event"]["type"].as_str() {
-            Some("count.odd") if nonsense => json!({ "done": true }),
-            Some("count.greedy") if nonsense => asks_for_too_much(request),
+            Some("count.odd") => json!({ "done": true }),
+            Some("count.greedy") => asks_for_too_much(request),
             _ => count_at_once(request),
         })
-    })
-    .await;
+    };
+    let (harness, _, is_mended) = until_mended(nonsense, count_at_once).await;
     let logs = Logs::catch("warn");
     let minutes: Vec<_> = (0..60).step_by(5).collect();
     for minute in &minutes {
@@ -213,7 +210,7 @@ async fn nonsense_for_an_hour_harms_only_its_own_records_and_replay_mends_them()
     let told = logs.take();
     assert!(told.contains("is no known field") && !told.contains("done"), "{told}");
 
-    mended.store(true, Ordering::SeqCst);
+    is_mended.store(true, Ordering::SeqCst);
     let tables = harness.tables().await;
     for minute in &minutes {
         let waits = tables.record(&format!("#msg_count.odd-{minute}"));
@@ -319,61 +316,38 @@ async fn the_events_of_a_slow_handler_hold_no_batch_once_a_process_knows_it() {
     assert_eq!(harness.tables().await.verdict(&facts), Verdict::applied(facts.len()));
 }
 
-/// Counts in two rounds, under a condition that does not hold.
-fn count_overtaken(request: &Value) -> Value {
-    let mut answer = count_in_two_rounds(request);
+/// The same answer, whose write has a condition that does not hold.
+fn overtaken(mut answer: Value) -> Value {
     if answer.get("writes").is_some() {
         answer["writes"][0]["condition"] = json!([{ "equals": ["applied", {"N": "99"}] }]);
     }
     answer
 }
 
-/// The same at once, without reading anything.
-fn count_overtaken_at_once(request: &Value) -> Value {
-    let mut answer = count_at_once(request);
-    answer["writes"][0]["condition"] = json!([{ "equals": ["applied", {"N": "99"}] }]);
-    answer
-}
-
-/// Plans in one round use up their plans before their calls.
+/// Another writer changes the counter before each commit. Whatever contention costs is no failure of the event. Plans in
+/// one round use up their plans before their calls.
 #[tokio::test]
-async fn a_plan_that_is_overtaken_each_time_counts_no_attempt() {
-    let (harness, handlers) = harness(|request| Reaction::Answers(count_overtaken_at_once(request))).await;
-    harness.deliver(&count("msg_1", "a")).await;
-    harness.work_under(&Script::none()).await;
-    assert_eq!(handlers.requests().len(), 4);
-    let tables = harness.tables().await;
-    let waits = tables.record("#msg_1");
-    assert_eq!((waits.status, waits.attempts), (Status::Pending, 0));
-    assert_eq!(waits.last_error.as_deref(), Some("CONDITION_FAILED"));
-    assert!(waits.due.as_ref().unwrap().shard.starts_with(WAITING_LIST));
-}
-
-/// Another writer changes the counter after each read. Whatever contention costs is no failure of the event.
-#[tokio::test]
-async fn contention_uses_up_the_calls_of_a_receive_and_counts_no_attempt() {
-    let contended = Arc::new(AtomicBool::new(true));
-    let is_contended = Arc::clone(&contended);
-    let (harness, handlers) = harness(move |request| {
-        let overtaken = is_contended.load(Ordering::SeqCst);
-        Reaction::Answers(if overtaken { count_overtaken(request) } else { count_in_two_rounds(request) })
-    })
-    .await;
-    harness.deliver(&count("msg_1", "a")).await;
-    harness.work_under(&Script::none()).await;
-    assert_eq!(handlers.requests().len(), 4, "two rounds, twice");
-    let tables = harness.tables().await;
-    let waits = tables.record("#msg_1");
-    assert_eq!((waits.status, waits.attempts), (Status::Pending, 0));
-    assert_eq!(waits.last_error.as_deref(), Some("CONDITION_FAILED"), "a person can see why it waits");
-    contended.store(false, Ordering::SeqCst);
-    harness.settle().await;
-    assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
+async fn contention_uses_up_the_calls_or_plans_of_a_receive_and_counts_no_attempt() {
+    for counts in [count_at_once, count_in_two_rounds] {
+        let (harness, handlers, is_mended) =
+            until_mended(move |request| Reaction::Answers(overtaken(counts(request))), counts).await;
+        harness.deliver(&count("msg_1", "a")).await;
+        harness.work_under(&Script::none()).await;
+        assert_eq!(handlers.requests().len(), 4, "four plans, or two rounds twice");
+        let tables = harness.tables().await;
+        let waits = tables.record("#msg_1");
+        assert_eq!((waits.status, waits.attempts), (Status::Pending, 0));
+        assert_eq!(waits.last_error.as_deref(), Some("CONDITION_FAILED"), "a person can see why it waits");
+        assert!(waits.due.as_ref().unwrap().shard.starts_with(WAITING_LIST));
+        is_mended.store(true, Ordering::SeqCst);
+        harness.settle().await;
+        assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
+    }
 }
 
 /// For example, a handler that creates an item which exists. Nobody could tell it from contention at first.
 #[tokio::test]
 async fn a_condition_that_never_holds_is_counted_after_a_day() {
-    let (harness, _) = harness(|request| Reaction::Answers(count_overtaken(request))).await;
+    let (harness, _) = harness(|request| Reaction::Answers(overtaken(count_in_two_rounds(request)))).await;
     given_up_after_a_day(&harness, "CONDITION_FAILED").await;
 }
