@@ -53,7 +53,7 @@ fn hints<const N: usize>() -> [Message; N] {
 }
 
 /// The refusals of SQS, with these that not every call gets.
-fn refused<T: Clone>(expected: &T, own: &[&str]) -> Vec<Case<T>> {
+fn refused<T: Clone>(expected: &T, own: &[&'static str]) -> Vec<Case<T>> {
     let all = REFUSALS.into_iter().chain(own.iter().map(|code| (*code, 1)));
     all.map(|(code, requests)| Case::new(code, refusal(SERVICE, code), expected.clone(), requests)).collect()
 }

@@ -60,8 +60,8 @@ async fn a_certificate_is_verified_for_the_host_of_the_url() {
         let called = trusting.call(&url(host), &delivery(), MOMENT).await;
         assert_eq!(called, Called::Done { status: Some(200) }, "{host}");
     }
-    // Another name of the same address, and an authority that nobody trusts. What breaks before TLS stands has not shown
-    // a byte of the request to anybody.
+    // Another name of the same address, and an authority that nobody trusts. What breaks before TLS stands has shown no
+    // byte of the request to anybody.
     let stranger = HttpCaller::on_loopback().with_roots(RootCertStore::empty());
     for (caller, host) in [(&trusting, "127.1"), (&stranger, "localhost")] {
         let attempt = caller.attempt(&url(host), &delivery(), MOMENT).await;

@@ -324,8 +324,8 @@ fn overtaken(mut answer: Value) -> Value {
     answer
 }
 
-/// Another writer changes the counter before each commit. Whatever contention costs is no failure of the event. Plans in
-/// one round use up their plans before their calls.
+/// Another writer changes the counter before each commit. Whatever contention costs is no failure of the event. Plans
+/// in one round use up their plans before their calls.
 #[tokio::test]
 async fn contention_uses_up_the_calls_or_plans_of_a_receive_and_counts_no_attempt() {
     for counts in [count_at_once, count_in_two_rounds] {
