@@ -15,7 +15,7 @@ use hookonce_protocol::worker::Worker;
 use super::clock::{due, waiting};
 use super::faults::{Fault, faults};
 use super::pool::{Id, ItemId, ProcId};
-use super::process::{Actor, DispatcherContext, End};
+use super::process::{Actor, Advanced, DispatcherContext, End};
 use super::rule::Rule;
 use super::state::{Budget, SLOTS, State};
 use super::world::{Answer, NOT_DUE, Outcome, World};
@@ -35,6 +35,20 @@ pub enum OperatorAction {
     Discard,
     /// Redact.
     Redact,
+}
+
+impl OperatorAction {
+    const ALL: [Self; 5] = [Self::Retry, Self::AcceptDuplicate, Self::Force, Self::Discard, Self::Redact];
+
+    fn budget(self) -> Budget {
+        match self {
+            Self::Retry => Budget::Retry,
+            Self::AcceptDuplicate => Budget::Accept,
+            Self::Force => Budget::Force,
+            Self::Discard => Budget::Discard,
+            Self::Redact => Budget::Redact,
+        }
+    }
 }
 
 /// What happens next.
@@ -159,19 +173,10 @@ impl Model {
     }
 
     fn operator_actions(world: &World, state: &State, actions: &mut Vec<Action>) {
-        let operator_actions = [
-            (Budget::Retry, OperatorAction::Retry),
-            (Budget::Accept, OperatorAction::AcceptDuplicate),
-            (Budget::Force, OperatorAction::Force),
-            (Budget::Discard, OperatorAction::Discard),
-            (Budget::Redact, OperatorAction::Redact),
-        ];
-        for (budget, operator_action) in operator_actions {
-            if state.may(budget) {
-                let possible =
-                    (0..SLOTS).filter(|slot| Self::operator_action(world, state, operator_action, *slot).is_some());
-                actions.extend(possible.map(|slot| Action::Operate(operator_action, byte(slot))));
-            }
+        for operator_action in OperatorAction::ALL.into_iter().filter(|one| state.may(one.budget())) {
+            let possible =
+                (0..SLOTS).filter(|slot| Self::operator_action(world, state, operator_action, *slot).is_some());
+            actions.extend(possible.map(|slot| Action::Operate(operator_action, byte(slot))));
         }
     }
 
@@ -183,13 +188,13 @@ impl Model {
         slot: usize,
     ) -> Option<Step<Operator, Operated>> {
         let record = world.item(state.items[slot])?.record.as_ref()?;
-        let (operation, accept_duplicate) = match operator_action {
-            OperatorAction::Retry => (Operation::Retry, false),
-            OperatorAction::AcceptDuplicate => (Operation::Retry, true),
-            OperatorAction::Force => (Operation::Force, false),
-            OperatorAction::Discard => (Operation::Discard, false),
-            OperatorAction::Redact => (Operation::Redact, false),
+        let operation = match operator_action {
+            OperatorAction::Retry | OperatorAction::AcceptDuplicate => Operation::Retry,
+            OperatorAction::Force => Operation::Force,
+            OperatorAction::Discard => Operation::Discard,
+            OperatorAction::Redact => Operation::Redact,
         };
+        let accept_duplicate = operator_action == OperatorAction::AcceptDuplicate;
         let (by, reason) = (String::new(), String::new());
         let order = Order { operation, accept_duplicate, accept_other_body: true, by, reason };
         let granted = order.write(record, &Trail::default(), &world.timing, world.moment(state.now, 0)).is_ok();
@@ -250,21 +255,14 @@ impl Model {
         state.attempts[delivery] -= 1;
         let rules = Rules { on_store_outage: self.scenario.on_outage, on_body_mismatch: self.scenario.on_mismatch };
         let first = Ingress::start(claim, rules, 1 << 20, world.timing);
-        let outcome = world.begin(Actor::ingress(first, byte(delivery)), state.now);
-        enter(state, outcome)
+        enter(world, state, Actor::ingress(first, byte(delivery)))
     }
 
     fn operate(world: &mut World, state: &mut State, operator_action: OperatorAction, slot: usize) -> bool {
         let Some(first) = Self::operator_action(world, state, operator_action, slot) else { return false };
-        state.spend(match operator_action {
-            OperatorAction::Retry => Budget::Retry,
-            OperatorAction::AcceptDuplicate => Budget::Accept,
-            OperatorAction::Force => Budget::Force,
-            OperatorAction::Discard => Budget::Discard,
-            OperatorAction::Redact => Budget::Redact,
-        });
-        let outcome = world.begin(Actor::operator(first, state.items[slot]), state.now);
-        enter(state, outcome)
+        state.spend(operator_action.budget());
+        let first = Actor::operator(first, state.items[slot]);
+        enter(world, state, first)
     }
 
     fn advance(&self, world: &World, state: &mut State) -> bool {
@@ -386,9 +384,9 @@ fn expiries(world: &World, state: &State, actions: &mut Vec<Action>) {
     }
 }
 
-/// Adds a process that just began to the state, or its result if it ended at once.
-fn enter(state: &mut State, outcome: Outcome) -> bool {
-    match outcome {
+/// Adds a process that begins with this step to the state, or its result if it ends at once.
+fn enter(world: &mut World, state: &mut State, first: Advanced) -> bool {
+    match world.begin(first, state.now) {
         Outcome::Goes(proc) => state.start(proc),
         Outcome::Ended(end) => finish(state, end, true),
     }
@@ -430,8 +428,7 @@ fn receive(world: &mut World, state: &mut State, index: usize, copy: bool) -> bo
     } else {
         Actor::worker(Worker::start(Ok(message), 1, world.timing, moment), number)
     };
-    let outcome = world.begin(first, state.now);
-    enter(state, outcome)
+    enter(world, state, first)
 }
 
 fn bury(world: &mut World, state: &mut State, index: usize, copy: bool) -> bool {
@@ -440,10 +437,8 @@ fn bury(world: &mut World, state: &mut State, index: usize, copy: bool) -> bool 
     let message = world.message(Role::DeadLetter, number);
     let moment = world.moment(state.now, 0);
     let sent_at = copy.then_some(EpochMs(i64::MIN));
-    let started = DeadLetter::start(Ok(message), sent_at, world.timing, moment);
-    let first = Actor::dead_letter(started, number, copy);
-    let outcome = world.begin(first, state.now);
-    enter(state, outcome)
+    let first = DeadLetter::start(Ok(message), sent_at, world.timing, moment);
+    enter(world, state, Actor::dead_letter(first, number, copy))
 }
 
 /// The runs of the relay, each with the list that it reads.
@@ -454,18 +449,14 @@ pub(super) const RUNS: [(Action, DueState); 3] = [
 ];
 
 /// Starts a relay run for one list.
-type NewRun = fn(Timing, RelayBudget, Limits, Moment) -> Run;
-
-fn start_relay(world: &mut World, state: &mut State, new: NewRun) -> bool {
-    let free = state.quiescent();
-    if !free {
+fn start_relay(world: &mut World, state: &mut State, new: fn(Timing, RelayBudget, Limits, Moment) -> Run) -> bool {
+    if !state.quiescent() {
         state.spend(Budget::Relay);
     }
-    let moment: Moment = world.moment(state.now, 0);
+    let moment = world.moment(state.now, 0);
     let limits = Limits { deadline: EpochMs(i64::MAX), scan_max: Millis(0), chunk_max: Millis(0) };
     let run = new(world.timing, RelayBudget::standard(), limits, moment);
-    let outcome = world.begin(Actor::relay_run(Box::new(run), moment), state.now);
-    enter(state, outcome)
+    enter(world, state, Actor::relay_run(Box::new(run), moment))
 }
 
 /// What the index shows: each record as it is, or as it was before its last change.

@@ -20,6 +20,16 @@ pub struct Document {
     pub says_done_before: bool,
 }
 
+impl Document {
+    /// How long its callee honours a key.
+    pub(super) fn window(&self) -> Option<Millis> {
+        match self.class {
+            Class::Keyed { window } => Some(window),
+            Class::AtMostOnce | Class::AtLeastOnce => None,
+        }
+    }
+}
+
 /// Everything that was called.
 pub(super) type Callees = Vec<Calls>;
 
@@ -122,7 +132,7 @@ impl Calls {
     /// The callee does what it is asked for, unless it knows the key. Returns the rule that this breaks.
     pub(super) fn work(&mut self, call: OneCall<'_>) -> Option<Rule> {
         let document = call.at(call.document);
-        if let Class::Keyed { window } = document.class {
+        if let Some(window) = document.window() {
             self.known.retain(|known| call.now <= known.at + window.0);
             if self.known.iter().any(|known| (known.server, known.key) == (document.server, call.key)) {
                 return None;
@@ -149,12 +159,9 @@ impl Calls {
     /// The next moment after `now` at which a callee forgets a key of this effect, or the window of its first call is
     /// over.
     pub(super) fn forgets(&self, now: i64, documents: &[Option<Document>]) -> Option<i64> {
-        let windows = documents.iter().flatten().filter_map(|document| match document.class {
-            Class::Keyed { window } => Some(window.0),
-            Class::AtMostOnce | Class::AtLeastOnce => None,
-        });
+        let windows = documents.iter().flatten().filter_map(Document::window);
         let starts = || self.known.iter().map(|known| known.at).chain(self.doubt.iter().map(|doubt| doubt.since));
-        let ends = windows.flat_map(|window| starts().map(move |start| start + window + 1));
+        let ends = windows.flat_map(|window| starts().map(move |start| start + window.0 + 1));
         ends.filter(|end| *end > now).min()
     }
 }

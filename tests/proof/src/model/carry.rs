@@ -5,13 +5,12 @@ use hookonce_protocol::record::{Record, Status};
 
 use super::Model;
 use super::action::{finish, index};
-use super::effect::reported;
 use super::faults::Fault;
 use super::pool::{CallId, DomainId, ItemId, MessageId, ProcId};
 use super::process::End;
 use super::rule::Rule;
 use super::state::{Budget, LateWrite, SLOTS, State};
-use super::view::fact_of;
+use super::view::{ItemView, fact_of};
 use super::world::{Answer, Class, Outcome, ProcView, World, write_of};
 use crate::label::Role;
 
@@ -23,14 +22,13 @@ impl Model {
     pub(super) fn step(&self, world: &mut World, state: &mut State, place: usize, fault: Option<Fault>) -> bool {
         let proc = state.procs[place];
         let view = *world.procs.view(proc);
-        if let Some(budget) = fault.map(price) {
+        if let Some(budget) = fault.map(Fault::price) {
             state.spend(budget);
         }
         if let Class::Deliver { slot, key } = view.class {
-            let done_before = world.says_done_before(state, view, slot, key, fault);
-            let fits = self.reach(world, state, view, slot, key, fault);
-            if !fits || !matches!(fault, Some(Fault::CrashBefore | Fault::CrashAfter | Fault::CrashDuring)) {
-                return fits && Self::go_on(world, state, place, reported(fault, done_before));
+            let Some(answer) = self.reach(world, state, view, (slot, key), fault) else { return false };
+            if !matches!(fault, Some(Fault::CrashBefore | Fault::CrashAfter | Fault::CrashDuring)) {
+                return Self::go_on(world, state, place, answer);
             }
             if fault == Some(Fault::CrashDuring) {
                 state.spend(Budget::Late);
@@ -128,7 +126,7 @@ impl Model {
                 state.declined |= 1 << slot;
                 Some(Answer::Declined)
             }
-            Class::Plan { .. } => Some(Answer::Planned(if world.contended() { state.domain } else { EMPTY_DOMAIN })),
+            Class::Plan { .. } => Some(Answer::Planned(if world.contended { state.domain } else { EMPTY_DOMAIN })),
             Class::Terms if self.scenario.documents[usize::from(state.document)].is_none() => Some(Answer::NoTerms),
             Class::Terms => Some(Answer::Terms(state.document)),
             Class::Deliver { .. } => unreachable!("a call has its own way"),
@@ -198,7 +196,7 @@ impl Model {
         if edge.ignored && state.declined & (1 << slot) == 0 {
             state.broken = Rule::Unasked as u8;
         }
-        if edge.revived || !world.item(new).is_some_and(super::view::ItemView::pending) {
+        if edge.revived || !world.item(new).is_some_and(ItemView::pending) {
             state.declined &= !(1 << slot);
         }
         if edge.rearmed && sends {
@@ -224,28 +222,23 @@ impl Model {
         } else if matches!(*call, Call::Deliver(_)) {
             Self::land_call(world, state, late.call, late.part);
         } else {
-            let write = write_of(&call, usize::from(late.part));
-            self.land_write(world, state, late, write.key.as_str());
+            let part = usize::from(late.part);
+            let slot = world.slot(write_of(&call, part).key.as_str());
+            let (applied, new) = world.write(late.call, part, state.items[slot]);
+            if applied {
+                self.change(world, state, slot, new, false);
+            }
         }
         true
     }
 
-    fn land_write(&self, world: &mut World, state: &mut State, late: LateWrite, key: &str) {
-        let slot = world.slot(key);
-        let (applied, new) = world.write(late.call, usize::from(late.part), state.items[slot]);
-        if applied {
-            self.change(world, state, slot, new, false);
-        }
-    }
-
     /// The TTL removes a record.
     pub(super) fn expire(&self, world: &World, state: &mut State, slot: usize) -> bool {
-        let pending = world.item(state.items[slot]).is_some_and(super::view::ItemView::pending);
-        if pending && !self.scenario.clock.relay_may_be_down() {
+        let item = world.item(state.items[slot]);
+        if item.is_some_and(ItemView::pending) && !self.scenario.clock.relay_may_be_down() {
             state.broken = Rule::Expired as u8;
         }
-        let given_up = world.item(state.items[slot]).is_some_and(super::view::ItemView::given_up);
-        state.given_up |= u8::from(given_up) << slot;
+        state.given_up |= u8::from(item.is_some_and(ItemView::given_up)) << slot;
         state.items[slot] = ItemId::NONE;
         state.declined &= !(1 << slot);
         state.before[slot] = ItemId::NONE;
@@ -277,29 +270,10 @@ fn overreach(world: &World, state: &State, shown: ItemId, slot: usize, domain: D
 fn open_effect(world: &World, state: &State, event: ItemId) -> bool {
     let effects = world.item(event).map_or(0, |view| view.effects);
     let open = |slot: &usize| {
-        let status = world.item(state.items[*slot]).and_then(super::view::ItemView::status);
+        let status = world.item(state.items[*slot]).and_then(ItemView::status);
         effects & (1 << slot) != 0 && matches!(status, Some(Status::Pending | Status::Dead))
     };
     (0..SLOTS).any(|slot| open(&slot))
-}
-
-fn price(fault: Fault) -> Budget {
-    match fault {
-        Fault::Refused | Fault::ReplyLost | Fault::Partial => Budget::Refuse,
-        Fault::Repeated => Budget::Repeat,
-        Fault::Invalid => Budget::Invalid,
-        Fault::Late => Budget::Late,
-        Fault::Conflict => Budget::Conflict,
-        Fault::Stale => Budget::Stale,
-        Fault::HandlerFails => Budget::Fail,
-        Fault::HandlerFailsForGood => Budget::Poison,
-        Fault::HandlerAway | Fault::DestinationAway => Budget::Away,
-        Fault::HandlerSlow => Budget::Slow,
-        Fault::NoTurn | Fault::CalleeBusy => Budget::Busy,
-        Fault::CalleeRefuses => Budget::Reject,
-        Fault::AmbiguousDone | Fault::AmbiguousNotDone => Budget::Ambiguous,
-        Fault::CrashBefore | Fault::CrashAfter | Fault::CrashDuring => Budget::Crash,
-    }
 }
 
 fn part(view: ProcView) -> u8 {

@@ -6,6 +6,7 @@ use hookonce_protocol::time::Millis;
 
 use super::Model;
 use super::action::RUNS;
+use super::callee::Document;
 use super::pool::ProcId;
 use super::scenario::Clock;
 use super::state::State;
@@ -68,7 +69,8 @@ impl Model {
         let called = part.and_then(|part| part.first_call_at);
         // The last call with a key begins at the first of these, and none ends after the second.
         let ends = [timing.key_margin.0, 1];
-        let windows = self.scenario.windows().flat_map(move |window| ends.map(|end| window.0 - end));
+        let windows = self.scenario.documents.iter().flatten().filter_map(Document::window);
+        let windows = windows.flat_map(move |window| ends.map(|end| window.0 - end));
         let windows = windows.filter_map(move |window| Some(called?.0 + window));
         let ages = [timing.effect_age_max, self.scenario.give_up_after].map(|age| since.saturating_add(age.0));
         held.into_iter().chain(windows).chain(ages).map(|moment| moment.saturating_add(1))

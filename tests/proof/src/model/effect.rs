@@ -75,20 +75,6 @@ impl World {
         self.change_calls(state, slot, |calls| calls.spend(key));
     }
 
-    /// Whether the callee answers a call by saying that it did this before.
-    pub(super) fn says_done_before(
-        &self,
-        state: &State,
-        view: ProcView,
-        slot: usize,
-        key: u8,
-        fault: Option<Fault>,
-    ) -> bool {
-        let call = OneCall { now: state.now, key, document: view.document, documents: &self.documents };
-        let answers = matches!(fault, None | Some(Fault::AmbiguousNotDone));
-        answers && self.calls(state, slot).says_done_before(call, fault.is_some())
-    }
-
     /// The next moment at which a callee forgets a key.
     pub(super) fn forgets(&self, state: &State, slot: usize) -> Option<i64> {
         self.calls(state, slot).forgets(state.now, &self.documents)
@@ -96,21 +82,23 @@ impl World {
 }
 
 impl Model {
-    /// A call reaches its callee, or does not. `false` if it does not fit into the bounds of the model.
+    /// A call reaches its callee, or does not. Returns what the dispatcher is told; `None` if it does not fit into the
+    /// bounds of the model.
     pub(super) fn reach(
         &self,
         world: &mut World,
         state: &mut State,
         view: ProcView,
-        slot: usize,
-        key: u8,
+        (slot, key): (usize, u8),
         fault: Option<Fault>,
-    ) -> bool {
+    ) -> Option<Answer> {
         if fault == Some(Fault::CrashBefore) {
-            return true;
+            return Some(reported(fault, false));
         }
         let documents = world.documents.clone();
         let call = OneCall { now: state.now, key, document: view.document, documents: &documents };
+        let done_before = matches!(fault, None | Some(Fault::AmbiguousNotDone))
+            && world.calls(state, slot).says_done_before(call, fault.is_some());
         let broken = world.calls(state, slot).refuses(call).or_else(|| self.uncommitted(world, state, slot));
         if let Some(rule) = broken {
             state.broken = rule as u8;
@@ -132,7 +120,8 @@ impl Model {
             work(world, state, slot, call);
         }
         let is_late = matches!(fault, Some(Fault::Late | Fault::CrashDuring));
-        !is_late || state.postpone(view.call, view.document, view.shown)
+        let fits = !is_late || state.postpone(view.call, view.document, view.shown);
+        fits.then(|| reported(fault, done_before))
     }
 
     /// A call that was given up reaches its callee after all.
@@ -193,7 +182,7 @@ fn work(world: &mut World, state: &mut State, slot: usize, call: OneCall<'_>) {
 }
 
 /// What the dispatcher is told of a call that met this fault.
-pub(super) fn reported(fault: Option<Fault>, done_before: bool) -> Answer {
+fn reported(fault: Option<Fault>, done_before: bool) -> Answer {
     let status = None;
     Answer::Called(match fault {
         None | Some(Fault::AmbiguousNotDone) if done_before => Called::AlreadyDone { status: 409 },

@@ -56,108 +56,76 @@ pub enum Fault {
     CrashDuring,
 }
 
+impl Fault {
+    /// The budget that it uses. [`Fault::CrashDuring`] uses [`Budget::Late`], too.
+    pub(super) fn price(self) -> Budget {
+        match self {
+            Self::Refused | Self::ReplyLost | Self::Partial => Budget::Refuse,
+            Self::Repeated => Budget::Repeat,
+            Self::Invalid => Budget::Invalid,
+            Self::Late => Budget::Late,
+            Self::Conflict => Budget::Conflict,
+            Self::Stale => Budget::Stale,
+            Self::HandlerFails => Budget::Fail,
+            Self::HandlerFailsForGood => Budget::Poison,
+            Self::HandlerAway | Self::DestinationAway => Budget::Away,
+            Self::HandlerSlow => Budget::Slow,
+            Self::NoTurn | Self::CalleeBusy => Budget::Busy,
+            Self::CalleeRefuses => Budget::Reject,
+            Self::AmbiguousDone | Self::AmbiguousNotDone => Budget::Ambiguous,
+            Self::CrashBefore | Self::CrashAfter | Self::CrashDuring => Budget::Crash,
+        }
+    }
+}
+
 /// The ways in which the call of a process can go on.
 pub(super) fn faults(world: &World, state: &State, index: usize, actions: &mut Vec<Action>) {
     let view = world.procs.view(state.procs[index]);
+    let several = matches!(world.call(view.call).as_ref(), Call::SendEach(messages) if messages.len() > 1);
+    let excluded =
+        [(Fault::Repeated, view.repeats), (Fault::Partial, !several), (Fault::CrashDuring, !state.may(Budget::Late))];
+    let deaths: &[Fault] = if view.role == Role::Operator { &[] } else { deaths(view.class) };
+    let faults = of_call(view.class).iter().chain(deaths).copied();
+    let faults = faults.filter(|fault| state.may(fault.price()) && !excluded.contains(&(*fault, true)));
     actions.push(Action::Step(byte(index), None));
-    let mut fault = |fault| actions.push(Action::Step(byte(index), Some(fault)));
-    let (refuse, late, crash) = (state.may(Budget::Refuse), state.may(Budget::Late), state.may(Budget::Crash));
-    match view.class {
-        Class::Write { best_effort, .. } => write_faults(state, best_effort, view.repeats, &mut fault),
-        Class::Commit { .. } => {
-            if refuse {
-                fault(Fault::Refused);
-                fault(Fault::ReplyLost);
-            }
-            if late {
-                fault(Fault::Late);
-            }
-            if state.may(Budget::Conflict) {
-                fault(Fault::Conflict);
-            }
+    actions.extend(faults.map(|fault| Action::Step(byte(index), Some(fault))));
+}
+
+/// The faults that a call of this class can meet.
+fn of_call(class: Class) -> &'static [Fault] {
+    match class {
+        Class::Write { best_effort: true, .. } => &[Fault::Refused, Fault::Repeated, Fault::Late],
+        Class::Write { best_effort: false, .. } => {
+            &[Fault::Refused, Fault::ReplyLost, Fault::Repeated, Fault::Invalid, Fault::Late, Fault::Conflict]
         }
-        Class::Read | Class::Query => {
-            if refuse {
-                fault(Fault::Refused);
-            }
-            if state.may(Budget::Stale) {
-                fault(Fault::Stale);
-            }
+        Class::Commit { .. } => &[Fault::Refused, Fault::ReplyLost, Fault::Late, Fault::Conflict],
+        Class::Read | Class::Query => &[Fault::Refused, Fault::Stale],
+        Class::Trail { .. } => &[Fault::Refused],
+        Class::Send => &[Fault::Refused, Fault::ReplyLost, Fault::Partial],
+        Class::Plan { .. } => {
+            &[Fault::Refused, Fault::HandlerFails, Fault::HandlerFailsForGood, Fault::HandlerAway, Fault::HandlerSlow]
         }
-        Class::Trail { .. } => {
-            if refuse {
-                fault(Fault::Refused);
-            }
-        }
-        Class::Send => {
-            if refuse {
-                fault(Fault::Refused);
-                fault(Fault::ReplyLost);
-                if matches!(world.call(view.call).as_ref(), Call::SendEach(messages) if messages.len() > 1) {
-                    fault(Fault::Partial);
-                }
-            }
-        }
-        Class::Plan { .. } => plan_faults(state, &mut fault),
-        Class::Terms => {
-            if refuse {
-                fault(Fault::Refused);
-            }
-            if state.may(Budget::Away) {
-                fault(Fault::DestinationAway);
-            }
-        }
-        Class::Deliver { .. } => call_faults(state, &mut fault),
-    }
-    if crash && view.role != Role::Operator {
-        crashes(&view.class, late, fault);
+        Class::Terms => &[Fault::Refused, Fault::DestinationAway],
+        Class::Deliver { .. } => &[
+            Fault::Refused,
+            Fault::ReplyLost,
+            Fault::Late,
+            Fault::NoTurn,
+            Fault::CalleeBusy,
+            Fault::CalleeRefuses,
+            Fault::AmbiguousDone,
+            Fault::AmbiguousNotDone,
+        ],
     }
 }
 
-fn plan_faults(state: &State, mut fault: impl FnMut(Fault)) {
-    let faults = [
-        (Fault::Refused, Budget::Refuse),
-        (Fault::HandlerFails, Budget::Fail),
-        (Fault::HandlerFailsForGood, Budget::Poison),
-        (Fault::HandlerAway, Budget::Away),
-        (Fault::HandlerSlow, Budget::Slow),
-    ];
-    faults.into_iter().filter(|(_, budget)| state.may(*budget)).for_each(|(one, _)| fault(one));
-}
-
-fn call_faults(state: &State, mut fault: impl FnMut(Fault)) {
-    let faults = [
-        (Fault::Refused, Budget::Refuse),
-        (Fault::ReplyLost, Budget::Refuse),
-        (Fault::Late, Budget::Late),
-        (Fault::NoTurn, Budget::Busy),
-        (Fault::CalleeBusy, Budget::Busy),
-        (Fault::CalleeRefuses, Budget::Reject),
-        (Fault::AmbiguousDone, Budget::Ambiguous),
-        (Fault::AmbiguousNotDone, Budget::Ambiguous),
-    ];
-    faults.into_iter().filter(|(_, budget)| state.may(*budget)).for_each(|(one, _)| fault(one));
-}
-
-fn write_faults(state: &State, best_effort: bool, repeats: bool, mut fault: impl FnMut(Fault)) {
-    let faults = [
-        (Fault::Refused, state.may(Budget::Refuse)),
-        (Fault::ReplyLost, state.may(Budget::Refuse) && !best_effort),
-        (Fault::Repeated, state.may(Budget::Repeat) && !repeats),
-        (Fault::Invalid, state.may(Budget::Invalid) && !best_effort),
-        (Fault::Late, state.may(Budget::Late)),
-        (Fault::Conflict, state.may(Budget::Conflict) && !best_effort),
-    ];
-    faults.into_iter().filter(|(_, may)| *may).for_each(|(one, _)| fault(one));
-}
-
-/// Where a process can die around its current call.
-fn crashes(class: &Class, late: bool, mut fault: impl FnMut(Fault)) {
-    fault(Fault::CrashBefore);
-    if matches!(class, Class::Write { .. } | Class::Commit { .. } | Class::Send | Class::Deliver { .. }) {
-        fault(Fault::CrashAfter);
-    }
-    if late && matches!(class, Class::Write { .. } | Class::Commit { .. } | Class::Deliver { .. }) {
-        fault(Fault::CrashDuring);
+/// Where a process can die around a call of this class.
+fn deaths(class: Class) -> &'static [Fault] {
+    match class {
+        Class::Read | Class::Query | Class::Trail { .. } | Class::Plan { .. } | Class::Terms => &[Fault::CrashBefore],
+        Class::Send => &[Fault::CrashBefore, Fault::CrashAfter],
+        Class::Write { .. } | Class::Commit { .. } | Class::Deliver { .. } => {
+            &[Fault::CrashBefore, Fault::CrashAfter, Fault::CrashDuring]
+        }
     }
 }

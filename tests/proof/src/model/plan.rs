@@ -41,7 +41,7 @@ impl World {
     fn plan_fact(&self, record: &Record, fact: &str, domain: DomainId) -> Planned {
         let ledger = ItemKey::new(&record.owner().expect("an endpoint"), "ledger", ["all"]);
         let mut write = DomainWrite::update(ledger.clone(), vec![Change::Add(fact.to_owned().into(), 1)]);
-        if self.contended() {
+        if self.contended {
             let item = self.domains.value(domain).get(LEDGER).cloned();
             let snapshot: Snapshot = [(LEDGER.into(), item)].into_iter().collect();
             write = write.as_seen(&snapshot, "total");

@@ -1,6 +1,6 @@
 //! Processes: the protocol's own machines, each with the call that it waits for.
 
-use hookonce_protocol::call::{Call, Machine, Next, Reply, Step, Written};
+use hookonce_protocol::call::{Machine, Next, Reply, Step, Written};
 use hookonce_protocol::dead_letter::{self, DeadLetter};
 use hookonce_protocol::dispatcher::Dispatcher;
 use hookonce_protocol::ingress::{Ingress, IngressAnswer};
@@ -83,13 +83,8 @@ pub(super) enum End {
     Gone,
 }
 
-/// The result of a machine's step.
-pub(super) enum Advanced {
-    /// It asks for another call.
-    Asks(Box<Actor>, Call),
-    /// It ended.
-    Ended(End),
-}
+/// What comes next in a process.
+pub(super) type Advanced = Next<Box<Actor>, End>;
 
 impl Actor {
     /// Who makes the call.
@@ -120,7 +115,7 @@ impl Actor {
     /// nothing in common, and two runs at once are a scenario.
     pub(super) fn relay_run(mut run: Box<Run>, moment: Moment) -> Advanced {
         if let Some(Step { next: Next::Call(scan, call), .. }) = run.next_scan(moment) {
-            return Advanced::Asks(Box::new(Self::Relay(run, RelayMachine::Scan(scan))), call);
+            return Next::Call(Box::new(Self::Relay(run, RelayMachine::Scan(scan))), call);
         }
         assert!(run.sample(moment).is_none(), "a few records are within the least budget");
         Self::relay_chunk(run, moment)
@@ -129,23 +124,23 @@ impl Actor {
     fn relay_chunk(mut run: Box<Run>, moment: Moment) -> Advanced {
         match run.next_chunk(moment) {
             Some(Step { next: Next::Call(chunk, call), .. }) => {
-                Advanced::Asks(Box::new(Self::Relay(run, RelayMachine::Chunk(chunk))), call)
+                Next::Call(Box::new(Self::Relay(run, RelayMachine::Chunk(chunk))), call)
             }
-            Some(Step { next: Next::Done(_), .. }) | None => Advanced::Ended(End::Gone),
+            Some(Step { next: Next::Done(_), .. }) | None => Next::Done(End::Gone),
         }
     }
 
     fn relay(mut run: Box<Run>, machine: RelayMachine, reply: Reply, moment: Moment) -> Advanced {
         match machine {
             RelayMachine::Scan(scan) => match scan.step(reply, moment).next {
-                Next::Call(scan, call) => Advanced::Asks(Box::new(Self::Relay(run, RelayMachine::Scan(scan))), call),
+                Next::Call(scan, call) => Next::Call(Box::new(Self::Relay(run, RelayMachine::Scan(scan))), call),
                 Next::Done(scanned) => {
                     run.scanned(scanned);
                     Self::relay_run(run, moment)
                 }
             },
             RelayMachine::Chunk(chunk) => match chunk.step(reply, moment).next {
-                Next::Call(chunk, call) => Advanced::Asks(Box::new(Self::Relay(run, RelayMachine::Chunk(chunk))), call),
+                Next::Call(chunk, call) => Next::Call(Box::new(Self::Relay(run, RelayMachine::Chunk(chunk))), call),
                 Next::Done(report) => {
                     run.ended(report);
                     Self::relay_chunk(run, moment)
@@ -157,37 +152,37 @@ impl Actor {
     /// The first or a later step of an attempt.
     pub(super) fn ingress(step: Step<Ingress, IngressAnswer>, delivery: u8) -> Advanced {
         match step.next {
-            Next::Call(machine, call) => Advanced::Asks(Box::new(Self::Ingress(machine, delivery)), call),
+            Next::Call(machine, call) => Next::Call(Box::new(Self::Ingress(machine, delivery)), call),
             Next::Done(IngressAnswer::Accepted(_) | IngressAnswer::Duplicate(_)) => {
-                Advanced::Ended(End::Answered { delivery, accepted: true })
+                Next::Done(End::Answered { delivery, accepted: true })
             }
-            Next::Done(IngressAnswer::RetryPlease) => Advanced::Ended(End::Answered { delivery, accepted: false }),
+            Next::Done(IngressAnswer::RetryPlease) => Next::Done(End::Answered { delivery, accepted: false }),
         }
     }
 
     /// The first or a later step of an operator.
     pub(super) fn operator(step: Step<Operator, Operated>, shown: ItemId) -> Advanced {
         match step.next {
-            Next::Call(machine, call) => Advanced::Asks(Box::new(Self::Operator(machine, shown)), call),
-            Next::Done(_) => Advanced::Ended(End::Gone),
+            Next::Call(machine, call) => Next::Call(Box::new(Self::Operator(machine, shown)), call),
+            Next::Done(_) => Next::Done(End::Gone),
         }
     }
 
     /// The first or a later step on a message.
     pub(super) fn worker(step: Step<Worker, Settled>, message: MessageId) -> Advanced {
         match step.next {
-            Next::Call(machine, call) => Advanced::Asks(Box::new(Self::Worker(machine, message)), call),
-            Next::Done(Settled::Ack(_)) => Advanced::Ended(End::Deleted),
-            Next::Done(Settled::Retry(_)) => Advanced::Ended(End::Returned(message)),
+            Next::Call(machine, call) => Next::Call(Box::new(Self::Worker(machine, message)), call),
+            Next::Done(Settled::Ack(_)) => Next::Done(End::Deleted),
+            Next::Done(Settled::Retry(_)) => Next::Done(End::Returned(message)),
         }
     }
 
     /// The first or a later step on a hint of an effect.
     pub(super) fn dispatcher(step: Step<Dispatcher, Settled>, context: DispatcherContext) -> Advanced {
         match step.next {
-            Next::Call(machine, call) => Advanced::Asks(Box::new(Self::Dispatcher(Box::new(machine), context)), call),
-            Next::Done(Settled::Ack(_)) => Advanced::Ended(End::Deleted),
-            Next::Done(Settled::Retry(_)) => Advanced::Ended(End::Returned(context.message)),
+            Next::Call(machine, call) => Next::Call(Box::new(Self::Dispatcher(Box::new(machine), context)), call),
+            Next::Done(Settled::Ack(_)) => Next::Done(End::Deleted),
+            Next::Done(Settled::Retry(_)) => Next::Done(End::Returned(context.message)),
         }
     }
 
@@ -199,11 +194,9 @@ impl Actor {
     ) -> Advanced {
         use dead_letter::DeadLetterOutcome as Buried;
         match step.next {
-            Next::Call(machine, call) => Advanced::Asks(Box::new(Self::DeadLetter(machine, message, copy)), call),
-            Next::Done(Buried::Dead | Buried::Rearmed | Buried::Copy | Buried::Elsewhere) => {
-                Advanced::Ended(End::Deleted)
-            }
-            Next::Done(Buried::Keep) => Advanced::Ended(End::Kept(message)),
+            Next::Call(machine, call) => Next::Call(Box::new(Self::DeadLetter(machine, message, copy)), call),
+            Next::Done(Buried::Dead | Buried::Rearmed | Buried::Copy | Buried::Elsewhere) => Next::Done(End::Deleted),
+            Next::Done(Buried::Keep) => Next::Done(End::Kept(message)),
         }
     }
 }

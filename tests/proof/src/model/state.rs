@@ -3,7 +3,7 @@
 //! Everything large (items, calls, machines, messages) is interned: equal values have one index, and a state holds
 //! indexes. Two states are equal exactly if they hold the same values.
 
-use super::pool::{CallId, CalleesId, DomainId, Id, ItemId, MessageId, ProcId};
+use super::pool::{CallId, CalleesId, DomainId, ItemId, MessageId, ProcId};
 
 /// How many records a scenario may have.
 pub const SLOTS: usize = 4;
@@ -218,19 +218,13 @@ impl State {
 
     /// Leaves a write with the store after its caller gave it up; `false` when too many are under way.
     pub fn postpone(&mut self, call: CallId, part: u8, shown: ItemId) -> bool {
-        let since = self.now;
-        let free = self.late.iter_mut().find(|late| !late.call.is_some());
-        let fits = free.is_some();
-        if let Some(free) = free {
-            *free = LateWrite { call, part, since, shown };
-        }
-        self.late.sort_unstable();
-        fits
+        insert(&mut self.late, LateWrite { call, part, since: self.now, shown })
     }
 }
 
-fn insert<K: Copy + Ord, const N: usize>(places: &mut [Id<K>; N], value: Id<K>) -> bool {
-    let free = places.iter_mut().find(|place| !place.is_some());
+/// Puts a value into a free place; `false` when there is none.
+fn insert<T: Copy + Default + Ord, const N: usize>(places: &mut [T; N], value: T) -> bool {
+    let free = places.iter_mut().find(|place| **place == T::default());
     let fits = free.is_some();
     if let Some(free) = free {
         *free = value;

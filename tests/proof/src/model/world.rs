@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hookonce_protocol::call::{Call, Reply, Written};
+use hookonce_protocol::call::{Call, Next, Reply, Written};
 use hookonce_protocol::destination::Called;
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::{RecordKey, RecordKind};
@@ -183,7 +183,8 @@ pub(super) struct World {
     /// The durations, as the scenario and the mutant have them.
     pub(super) timing: Timing,
     entropy: u64,
-    contended: bool,
+    /// Plans depend on the domain table.
+    pub(super) contended: bool,
     pub(super) mutation: Mutation,
     /// The documents of the destination, one after the other; none if events have no effects.
     pub(super) documents: Vec<Option<Document>>,
@@ -319,12 +320,11 @@ impl World {
     }
 
     /// A process that begins with this step.
-    pub(super) fn begin(&mut self, advanced: Advanced, now: i64) -> Outcome {
-        let mut advanced = advanced;
+    pub(super) fn begin(&mut self, mut advanced: Advanced, now: i64) -> Outcome {
         loop {
             match advanced {
-                Advanced::Ended(end) => return Outcome::Ended(end),
-                Advanced::Asks(actor, mut call) => {
+                Next::Done(end) => return Outcome::Ended(end),
+                Next::Call(actor, mut call) => {
                     self.note(self.mutation.rewrite_call(actor.role(), &mut call));
                     writes_mut(&mut call).iter_mut().for_each(plain_write);
                     let Some(reply) = immediate(&call) else { return Outcome::Goes(self.intern_proc(*actor, call)) };
@@ -570,11 +570,6 @@ impl World {
         let moment = self.moment(now, draw);
         let advanced = proc.actor.step(reply, moment);
         (self.begin(advanced, now), disowned)
-    }
-
-    /// Whether plans depend on the domain table.
-    pub(super) fn contended(&self) -> bool {
-        self.contended
     }
 }
 

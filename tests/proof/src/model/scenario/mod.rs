@@ -2,7 +2,6 @@
 
 mod effect;
 
-use hookonce_protocol::destination::Class;
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
@@ -164,14 +163,6 @@ impl Scenario {
             self.budgets[budget as usize] = amount.parse().expect("a small number");
         }
         self
-    }
-
-    /// How long callees honour keys.
-    pub fn windows(&self) -> impl Iterator<Item = Millis> + '_ {
-        self.documents.iter().flatten().filter_map(|document| match document.class {
-            Class::Keyed { window } => Some(window),
-            Class::AtMostOnce | Class::AtLeastOnce => None,
-        })
     }
 
     fn enqueue(mut self) -> Self {
