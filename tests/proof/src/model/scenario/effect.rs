@@ -5,7 +5,7 @@ use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 
 use super::super::callee::Document;
-use super::{Clock, Scenario, far, near, single};
+use super::{Clock, Scenario, far, near, one};
 
 /// How long the callees of the model honour a key.
 const WINDOW: Millis = Millis::minutes(20);
@@ -25,25 +25,19 @@ fn timing() -> Timing {
 impl Scenario {
     /// One event with one effect, from its commit on.
     fn of_effect(name: &'static str, documents: &[Option<Document>]) -> Self {
-        let mut scenario = Self::new(name, vec![single(1)]);
-        scenario.documents = documents.to_vec();
-        scenario.timing = timing();
-        scenario.give_up_after = Millis::minutes(40);
-        scenario.committed = true;
-        scenario
+        let (documents, give_up_after) = (documents.to_vec(), Millis::minutes(40));
+        Self { documents, timing: timing(), give_up_after, committed: true, ..one(name, 1) }
     }
 
     /// Until the TTL has removed everything.
-    fn over_the_horizon(mut self) -> Self {
-        self.timing = Timing { key_margin: self.timing.key_margin, ..far() };
-        self.clock = Clock::Far;
-        self
+    fn over_the_horizon(self) -> Self {
+        let timing = Timing { key_margin: self.timing.key_margin, ..far() };
+        Self { timing, clock: Clock::Far, ..self }
     }
 
     /// From the delivery on.
-    fn since_delivery(mut self) -> Self {
-        self.committed = false;
-        self
+    fn since_delivery(self) -> Self {
+        Self { committed: false, ..self }
     }
 }
 
@@ -52,7 +46,7 @@ pub(super) fn all() -> Vec<Scenario> {
     let keyed = |name| Scenario::of_effect(name, &[Some(KEYED)]);
     let once = |name| Scenario::of_effect(name, &[Some(AT_MOST_ONCE)]);
     let least = |name| Scenario::of_effect(name, &[Some(AT_LEAST_ONCE)]);
-    let edited = |name, documents: &[Option<Document>]| Scenario::of_effect(name, documents);
+    let edited = Scenario::of_effect;
     vec![
         keyed("keyed: crashes and zombies").with("crash refuse late duplicate tick"),
         once("at most once: crashes and zombies").with("crash refuse late duplicate tick*2"),

@@ -165,37 +165,22 @@ impl Scenario {
         self
     }
 
-    fn enqueue(mut self) -> Self {
-        self.on_outage = OnStoreOutage::Enqueue;
-        self
+    fn enqueue(self) -> Self {
+        Self { on_outage: OnStoreOutage::Enqueue, ..self }
     }
 
-    fn far(mut self) -> Self {
-        self.timing = far();
-        self.clock = Clock::Far;
-        self
+    fn far(self) -> Self {
+        Self { timing: far(), clock: Clock::Far, ..self }
     }
 
-    fn unrouted(mut self) -> Self {
-        self.unrouted = true;
-        self
-    }
-
-    fn long(mut self) -> Self {
-        self.short = false;
-        self
+    fn long(self) -> Self {
+        Self { short: false, ..self }
     }
 }
 
-/// Every scenario, short ones first.
+/// Every scenario.
 pub fn all() -> Vec<Scenario> {
-    let mut all = deliveries();
-    all.extend(horizons());
-    all.extend(envelopes());
-    all.extend(repetitions());
-    all.extend(routes());
-    all.extend(effect::all());
-    all
+    [deliveries(), horizons(), envelopes(), repetitions(), routes(), effect::all()].concat()
 }
 
 fn single(attempts: u8) -> DeliverySpec {
@@ -206,94 +191,79 @@ fn other(body: &'static str) -> DeliverySpec {
     DeliverySpec { id: "b", body, ..single(1) }
 }
 
+/// One delivery, so many times.
+fn one(name: &'static str, attempts: u8) -> Scenario {
+    Scenario::new(name, vec![single(attempts)])
+}
+
+/// One fact under two ids.
+fn two_ids(name: &'static str) -> Scenario {
+    Scenario::new(name, vec![single(1), other("a")])
+}
+
+/// A delivery, and another body under its id.
+fn two_bodies(name: &'static str, attempts: u8) -> Scenario {
+    let other = DeliverySpec { body: "b", ..single(attempts) };
+    Scenario { on_mismatch: OnBodyMismatch::Quarantine, ..Scenario::new(name, vec![single(1), other]) }.enqueue()
+}
+
 fn deliveries() -> Vec<Scenario> {
-    let mut contended = Scenario::new("overtaken plans", vec![single(1), other("b")]);
-    contended.contended = true;
-    let mut relays = Scenario::new("two relays at once", vec![single(1)]);
-    relays.relays = 2;
-    let mut mismatch = Scenario::new("another body", vec![single(1), DeliverySpec { id: "a", ..other("b") }]);
-    mismatch.on_mismatch = OnBodyMismatch::Quarantine;
-    let mut deferred = Scenario::new("long back-off", vec![single(1)]);
-    deferred.timing.backoff_base = Millis::hours(1);
-    deferred.entropy = 1_000_000;
-    let mut patient = Scenario::new("three failures", vec![single(1)]);
-    patient.timing.attempts_max = 3;
-    let mut away = Scenario::new("a handler away for too long", vec![single(1)]);
-    away.timing.uncounted_wait_max = Millis(0);
+    let relays = Scenario { relays: 2, ..one("two relays at once", 1) };
+    let back_off = Timing { backoff_base: Millis::hours(1), ..near() };
+    let patient = Timing { attempts_max: 3, ..near() };
+    let impatient = Timing { uncounted_wait_max: Millis(0), ..near() };
     vec![
-        Scenario::new("two deliveries", vec![single(2)]).with("crash refuse late duplicate fail redrive tick"),
-        Scenario::new("two deliveries, relay and clock", vec![single(2)]).with("crash refuse duplicate tick relay"),
-        Scenario::new("three deliveries", vec![single(3)]).with("crash refuse conflict duplicate tick"),
-        Scenario::new("one fact under two ids", vec![single(1), other("a")]).with("crash refuse late fail duplicate"),
-        Scenario::new("one fact under two ids, forced", vec![single(1), other("a")])
-            .with("force poison duplicate late"),
-        Scenario::new("fail-open with dead letters", vec![single(2)])
-            .with("crash refuse*2 duplicate redrive tick")
-            .enqueue(),
-        Scenario::new("fail-open amid transactions", vec![single(2)])
-            .with("refuse*2 conflict duplicate tick")
-            .enqueue(),
-        Scenario::new("replay, retry and force", vec![single(1)])
-            .with("retry force discard fail poison duplicate late crash"),
-        Scenario::new("two forces", vec![single(1)]).with("force*2 duplicate*2 late refuse fail relay"),
-        Scenario::new("operators and dead letters", vec![single(1)])
-            .with("retry accept discard redrive*2 fail duplicate lose"),
-        Scenario::new("stale reads", vec![single(2)]).with("stale*2 refuse*2 lose tick relay"),
-        Scenario::new("dead letters never tried", vec![single(1)]).with("redrive*4 crash refuse late duplicate tick"),
-        Scenario::new("dead letters, copies", vec![single(1)]).with("redrive*4 duplicate refuse fail tick"),
-        contended.with("crash refuse conflict late fail poison"),
+        one("two deliveries", 2).with("crash refuse late duplicate fail redrive tick"),
+        one("two deliveries, relay and clock", 2).with("crash refuse duplicate tick relay"),
+        one("three deliveries", 3).with("crash refuse conflict duplicate tick"),
+        two_ids("one fact under two ids").with("crash refuse late fail duplicate"),
+        two_ids("one fact under two ids, forced").with("force poison duplicate late"),
+        one("fail-open with dead letters", 2).with("crash refuse*2 duplicate redrive tick").enqueue(),
+        one("fail-open amid transactions", 2).with("refuse*2 conflict duplicate tick").enqueue(),
+        one("replay, retry and force", 1).with("retry force discard fail poison duplicate late crash"),
+        one("two forces", 1).with("force*2 duplicate*2 late refuse fail relay"),
+        one("operators and dead letters", 1).with("retry accept discard redrive*2 fail duplicate lose"),
+        one("stale reads", 2).with("stale*2 refuse*2 lose tick relay"),
+        one("dead letters never tried", 1).with("redrive*4 crash refuse late duplicate tick"),
+        one("dead letters, copies", 1).with("redrive*4 duplicate refuse fail tick"),
+        Scenario { contended: true, ..Scenario::new("overtaken plans", vec![single(1), other("b")]) }
+            .with("crash refuse conflict late fail poison"),
         relays.clone().with("crash refuse lose tick*2 relay*2 stale"),
-        mismatch.with("crash refuse*2 late duplicate redrive").enqueue(),
-        Scenario::new("two operators", vec![single(1)])
-            .with("retry*2 force discard*2 redact*2 poison*2 duplicate tick"),
+        two_bodies("another body", 1).with("crash refuse*2 late duplicate redrive"),
+        one("two operators", 1).with("retry*2 force discard*2 redact*2 poison*2 duplicate tick"),
         Scenario::new("an event without a handler", vec![DeliverySpec { body: "i", ..single(1) }])
             .with("crash refuse late duplicate poison retry repeat invalid"),
-        Scenario::new("a handler away", vec![single(1)]).with("away*2 crash refuse late duplicate tick"),
-        Scenario::new("a slow handler", vec![single(1)]).with("slow*2 crash refuse duplicate lose redrive tick"),
-        Scenario::new("a handler away, operators and dead letters", vec![single(1)])
-            .with("away*2 late duplicate poison redrive retry discard"),
-        away.with("away*4 fail duplicate late conflict tick*2"),
-        deferred.with("crash refuse fail duplicate late tick"),
-        patient.with("fail*3 duplicate late tick"),
+        one("a handler away", 1).with("away*2 crash refuse late duplicate tick"),
+        one("a slow handler", 1).with("slow*2 crash refuse duplicate lose redrive tick"),
+        one("a handler away, operators and dead letters", 1).with("away*2 late duplicate poison redrive retry discard"),
+        Scenario { timing: impatient, ..one("a handler away for too long", 1) }
+            .with("away*4 fail duplicate late conflict tick*2"),
+        Scenario { timing: back_off, entropy: 1_000_000, ..one("long back-off", 1) }
+            .with("crash refuse fail duplicate late tick"),
+        Scenario { timing: patient, ..one("three failures", 1) }.with("fail*3 duplicate late tick"),
         Scenario { name: "two relays at once and a zombie", ..relays }
             .with("crash refuse late lose tick*2 relay*2 stale")
             .long(),
-        Scenario::new("two deliveries, more of everything", vec![single(2)])
-            .with("crash refuse late duplicate fail redrive tick relay")
-            .long(),
-        Scenario::new("three deliveries, fail-open", vec![single(3)])
-            .with("crash refuse*2 conflict duplicate tick")
-            .enqueue()
-            .long(),
+        one("two deliveries, more of everything", 2).with("crash refuse late duplicate fail redrive tick relay").long(),
+        one("three deliveries, fail-open", 3).with("crash refuse*2 conflict duplicate tick").enqueue().long(),
     ]
 }
 
 fn horizons() -> Vec<Scenario> {
-    let mut renewal = Scenario::new("TTL with renewal", vec![single(1)]).far();
-    renewal.workers = 1;
-    let mut down = Scenario::new("relay down for its whole horizon", vec![single(1)]).far();
-    down.clock = Clock::RelayDown;
-    let mut around = Scenario::new("re-delivery around the expiry", vec![single(2)]).far();
-    around.window = Millis::days(14);
-    let mut zombies = around.clone();
-    zombies.name = "zombies around the expiry";
-    zombies.clock = Clock::Overtaking;
+    let around = Scenario { window: Millis::days(14), ..one("re-delivery around the expiry", 2).far() };
+    let zombies = Scenario { name: "zombies around the expiry", clock: Clock::Overtaking, ..around.clone() };
     let operators = Scenario { name: "operators around the expiry", ..zombies.clone() };
     vec![
         operators.with("tick force redact*2 retry discard*2 poison*2"),
-        renewal.with("tick*5 lose*3 crash refuse fail duplicate"),
-        down.with("tick*3 lose refuse late duplicate"),
+        Scenario { workers: 1, ..one("TTL with renewal", 1).far() }.with("tick*5 lose*3 crash refuse fail duplicate"),
+        Scenario { clock: Clock::RelayDown, ..one("relay down for its whole horizon", 1).far() }
+            .with("tick*3 lose refuse late duplicate"),
         around.with("tick duplicate late refuse fail poison discard"),
         zombies.with("tick duplicate late refuse"),
-        Scenario::new("fail-open with TTL", vec![single(2)])
-            .with("refuse*2 tick*4 duplicate redrive crash")
-            .enqueue()
-            .far(),
-        Scenario::new("late delivery after force", vec![single(2)]).with("force tick*3 duplicate late refuse").far(),
-        Scenario::new("one fact, far apart", vec![single(1), other("a")]).with("tick*6 lose*3 duplicate").far(),
-        Scenario::new("operators over the horizon", vec![single(1)])
-            .with("retry accept discard poison tick*4 duplicate lose relay")
-            .far(),
+        one("fail-open with TTL", 2).with("refuse*2 tick*4 duplicate redrive crash").enqueue().far(),
+        one("late delivery after force", 2).with("force tick*3 duplicate late refuse").far(),
+        two_ids("one fact, far apart").with("tick*6 lose*3 duplicate").far(),
+        one("operators over the horizon", 1).with("retry accept discard poison tick*4 duplicate lose relay").far(),
     ]
 }
 
@@ -319,50 +289,31 @@ fn envelopes() -> Vec<Scenario> {
 /// these hold every single write of the protocol but one; a test names it.
 fn repetitions() -> Vec<Scenario> {
     let envelope = || vec![DeliverySpec { id: "x", kind: Kind::Envelope, body: "ab", attempts: 1 }];
-    let mut mismatch = Scenario::new(
-        "another body, writes repeated",
-        vec![single(1), DeliverySpec { id: "a", body: "b", ..single(2) }],
-    );
-    mismatch.on_mismatch = OnBodyMismatch::Quarantine;
-    let mut unstorable = Scenario::new("{a,b}, b fits into no item", envelope());
-    unstorable.unstorable = Some("b");
     vec![
-        Scenario::new("every write repeated", vec![single(2)]).with("repeat*2 refuse fail*2 duplicate invalid tick"),
-        Scenario::new("dead letters and operators, writes repeated", vec![single(1)])
+        one("every write repeated", 2).with("repeat*2 refuse fail*2 duplicate invalid tick"),
+        one("dead letters and operators, writes repeated", 1)
             .with("repeat*2 invalid redrive*3 poison retry force discard"),
-        Scenario::new("relay, writes repeated", vec![single(1)]).with("repeat*2 invalid refuse lose tick relay crash"),
-        Scenario::new("one fact under two ids, writes repeated", vec![single(1), other("a")])
-            .with("repeat*2 invalid fail duplicate"),
-        Scenario::new("a handler away, writes repeated", vec![single(1)])
-            .with("repeat*2 invalid refuse away*2 duplicate tick"),
-        mismatch.with("repeat invalid refuse*2 redrive").enqueue(),
+        one("relay, writes repeated", 1).with("repeat*2 invalid refuse lose tick relay crash"),
+        two_ids("one fact under two ids, writes repeated").with("repeat*2 invalid fail duplicate"),
+        one("a handler away, writes repeated", 1).with("repeat*2 invalid refuse away*2 duplicate tick"),
+        two_bodies("another body, writes repeated", 2).with("repeat invalid refuse*2 redrive"),
         Scenario::new("{a,b}, writes repeated", envelope()).with("repeat*2 invalid*2 refuse duplicate"),
-        Scenario::new("over the horizon, writes repeated", vec![single(1)])
-            .with("repeat invalid refuse tick*4 lose*3 redrive")
-            .enqueue()
-            .far(),
-        unstorable.with("crash refuse duplicate repeat"),
+        one("over the horizon, writes repeated", 1).with("repeat invalid refuse tick*4 lose*3 redrive").enqueue().far(),
+        Scenario { unstorable: Some("b"), ..Scenario::new("{a,b}, b fits into no item", envelope()) }
+            .with("crash refuse duplicate repeat"),
     ]
 }
 
 /// Events that no route wants at first. Once one does, an operator brings them back.
 fn routes() -> Vec<Scenario> {
-    let mut around = Scenario::new("an ignored event around the expiry", vec![single(2)]).far().unrouted();
-    around.window = Millis::days(14);
-    around.clock = Clock::Overtaking;
-    vec![
-        Scenario::new("an ignored event, brought back", vec![single(1)])
-            .with("route retry duplicate*2 late crash refuse")
-            .unrouted(),
-        Scenario::new("an ignored event, brought back, writes repeated", vec![single(1)])
-            .with("route retry duplicate repeat*2 invalid conflict fail")
-            .unrouted(),
-        Scenario::new("an ignored event and another id of its fact", vec![single(1), other("a")])
-            .with("route retry*2 duplicate late")
-            .unrouted(),
-        Scenario::new("an ignored event, two operators", vec![single(1)])
-            .with("route*2 retry*2 force redact duplicate late")
-            .unrouted(),
-        around.with("tick route retry duplicate"),
-    ]
+    let around = one("an ignored event around the expiry", 2).far();
+    let routes = [
+        one("an ignored event, brought back", 1).with("route retry duplicate*2 late crash refuse"),
+        one("an ignored event, brought back, writes repeated", 1)
+            .with("route retry duplicate repeat*2 invalid conflict fail"),
+        two_ids("an ignored event and another id of its fact").with("route retry*2 duplicate late"),
+        one("an ignored event, two operators", 1).with("route*2 retry*2 force redact duplicate late"),
+        Scenario { window: Millis::days(14), clock: Clock::Overtaking, ..around }.with("tick route retry duplicate"),
+    ];
+    routes.map(|scenario| Scenario { unrouted: true, ..scenario }).into()
 }
