@@ -2,7 +2,6 @@
 
 use hookonce_protocol::call::Call;
 use hookonce_protocol::purpose::Purpose;
-use hookonce_protocol::record::attribute;
 use hookonce_protocol::write::{Action, Condition, Write};
 
 use super::Mutation;
@@ -16,35 +15,30 @@ pub(super) fn each(role: Role, call: &mut Call, wanted: Role, what: &[Purpose], 
     }
 }
 
-pub(super) fn without_clause(write: &mut Write, name: &str) {
-    write.condition.0.retain(|clause| clause.attribute() != name);
-}
-
 pub(super) fn unconditional(write: &mut Write) {
     write.condition = Condition::none();
 }
-pub(super) fn any_status(write: &mut Write) {
-    without_clause(write, attribute::STATUS);
-}
-pub(super) fn any_claim(write: &mut Write) {
-    without_clause(write, attribute::CLAIM_ID);
-}
-pub(super) fn any_generation(write: &mut Write) {
-    without_clause(write, attribute::GENERATION);
-}
-pub(super) fn any_attempts(write: &mut Write) {
-    without_clause(write, attribute::ATTEMPTS);
-}
-pub(super) fn any_retries(write: &mut Write) {
-    without_clause(write, attribute::RETRIES);
+
+pub(super) fn without_clauses(write: &mut Write, names: &[&str]) {
+    write.condition.0.retain(|clause| !names.contains(&clause.attribute()));
 }
 
-pub(super) fn without_change(write: &mut Write, names: &[&str]) {
+pub(super) fn without_changes(write: &mut Write, names: &[&str]) {
     match &mut write.action {
         Action::Update(changes) => changes.retain(|change| !names.contains(&change.attribute())),
         Action::Put(item) => item.retain(|name, _| !names.contains(&name.as_str())),
         Action::Delete | Action::Check => {}
     }
+}
+
+/// The write happens whatever these attributes hold.
+macro_rules! any {
+    ($($attribute:ident),+) => { |write| without_clauses(write, &[$(attribute::$attribute),+]) };
+}
+
+/// The write leaves these attributes as they are.
+macro_rules! same {
+    ($($attribute:ident),+) => { |write| without_changes(write, &[$(attribute::$attribute),+]) };
 }
 
 macro_rules! rewrite {
@@ -70,4 +64,4 @@ macro_rules! survivors {
 pub(super) const NOTHING: Mutation =
     Mutation { call: None, reply: None, message: None, refused: None, timing: None, repeats_calls: false };
 
-pub(super) use {mutants, rewrite, survivors};
+pub(super) use {any, mutants, rewrite, same, survivors};

@@ -9,8 +9,7 @@ use hookonce_protocol::time::Millis;
 use hookonce_protocol::write::{Action, Change, Write};
 
 use super::change::{
-    NOTHING, any_attempts, any_claim, any_generation, any_retries, any_status, each, mutants, rewrite, survivors,
-    unconditional, without_change, without_clause,
+    NOTHING, any, each, mutants, rewrite, same, survivors, unconditional, without_changes, without_clauses,
 };
 use super::{Mutant, Mutation};
 use crate::label::Role;
@@ -21,16 +20,6 @@ const REARM: &[Purpose] = &[Purpose::RearmEffect];
 const DIE: &[Purpose] = &[Purpose::DieOfCall];
 const WAIT: &[Purpose] = &[Purpose::RearmEffect, Purpose::FailEffect];
 const ENDING: &[Purpose] = &[Purpose::RearmEffect, Purpose::FailEffect, Purpose::DieOfCall];
-
-fn any_pass(write: &mut Write) {
-    without_clause(write, attribute::PASS);
-}
-fn any_first_call(write: &mut Write) {
-    without_clause(write, attribute::FIRST_CALL_AT);
-}
-fn any_key_epoch(write: &mut Write) {
-    without_clause(write, attribute::KEY_EPOCH);
-}
 
 fn changes(write: &mut Write) -> Option<&mut Vec<Change>> {
     if let Action::Update(changes) = &mut write.action { Some(changes) } else { None }
@@ -89,23 +78,17 @@ fn read(role: Role, reply: &mut Reply, change: fn(&mut Record)) {
 
 /// Every mutant about effects.
 pub(super) fn all() -> Vec<Mutant> {
-    let mut all = commits();
-    all.extend(ages());
-    all.extend(guards());
-    all.extend(endings());
-    all.extend(people());
-    all.extend(second_nets());
-    all
+    [commits(), ages(), guards(), endings(), people(), second_nets()].concat()
 }
 
 fn commits() -> Vec<Mutant> {
     mutants! {
         "effect-not-due", "W4: an effect enters the index of due effects", &["an effect, from the delivery on"],
-            rewrite!(Worker, &[Purpose::CreateEffect], |write| without_change(write, &[attribute::DUE_AT, attribute::DUE_SHARD]));
+            rewrite!(Worker, &[Purpose::CreateEffect], same!(DUE_AT, DUE_SHARD));
         "effect-without-expiry", "W4: an effect has a TTL", &["an effect, from the delivery on"],
-            rewrite!(Worker, &[Purpose::CreateEffect], |write| without_change(write, &[attribute::EXPIRES_AT]));
+            rewrite!(Worker, &[Purpose::CreateEffect], same!(EXPIRES_AT));
         "commit-names-no-effects", "W4[0]: the event keeps the names of its effects", &["an effect, from the delivery on"],
-            rewrite!(Worker, &[Purpose::Settle], |write| without_change(write, &[attribute::EFFECTS]));
+            rewrite!(Worker, &[Purpose::Settle], same!(EFFECTS));
     }
 }
 
@@ -136,9 +119,9 @@ fn guards() -> Vec<Mutant> {
         "guard-unconditional", "D4: the guard names the state that it starts from", &["at most once: crashes and zombies"],
             rewrite!(Dispatcher, GUARD, unconditional);
         "guard-any-pass-or-first-call", "D4: the guard requires that nobody else has the pass, and the first call that was read", &["at most once: crashes and zombies"],
-            rewrite!(Dispatcher, GUARD, |write| { any_pass(write); any_first_call(write); });
+            rewrite!(Dispatcher, GUARD, any!(PASS, FIRST_CALL_AT));
         "guard-notes-no-first-call", "D4: the guard notes the first call", &["at most once: crashes and zombies"],
-            rewrite!(Dispatcher, GUARD, |write| without_change(write, &[attribute::FIRST_CALL_AT]));
+            rewrite!(Dispatcher, GUARD, same!(FIRST_CALL_AT));
         "guard-notes-each-call-as-first", "D4: only the first call is noted", &["keyed: at the end of the window"],
             rewrite!(Dispatcher, GUARD, |write| {
                 let now = changes(write).into_iter().flatten().find_map(|change| match change {
@@ -193,29 +176,29 @@ fn endings() -> Vec<Mutant> {
         "refused-repeat-is-certain", "D6: the refusal of a repeat says nothing of the call before", &["keyed: operators"],
             rewrite!(Dispatcher, DIE, |write| reason_instead(write, DeadReason::UnknownOutcome, DeadReason::Refused));
         "not-done-keeps-first-call", "D6: what is not done removes the first call that its own pass has noted", &["at most once: answers"],
-            rewrite!(Dispatcher, REARM, |write| without_change(write, &[attribute::FIRST_CALL_AT, attribute::CALLEE]));
+            rewrite!(Dispatcher, REARM, same!(FIRST_CALL_AT, CALLEE));
         "not-done-removes-first-call", "D6: what is not done leaves the first call of an earlier pass", &["keyed: answers", "keyed: not done at the end of the window"],
             rewrite!(Dispatcher, REARM, |write| besides(write, remove(attribute::FIRST_CALL_AT)));
         "settle-unconditional", "D6: what is done ends the record as it was read", &["an effect, operators"],
             rewrite!(Dispatcher, SETTLE, unconditional);
         "settle-any-status", "D6: what is done ends a PENDING record only", &["an effect, operators"],
-            rewrite!(Dispatcher, SETTLE, any_status);
+            rewrite!(Dispatcher, SETTLE, any!(STATUS));
         "death-of-call-unconditional", "D2, D3, D6: a death names the state that it starts from", &["keyed: answers", "an effect, operators"],
             rewrite!(Dispatcher, DIE, unconditional);
         "death-of-call-any-status", "D2, D3, D6: a death requires PENDING", &["keyed: answers", "an effect, operators"],
-            rewrite!(Dispatcher, DIE, any_status);
+            rewrite!(Dispatcher, DIE, any!(STATUS));
         "stale-instead-of-unknown", "D2: what is too old and was called is unknown", &["keyed: at the end of the window"],
             rewrite!(Dispatcher, DIE, |write| reason_instead(write, DeadReason::UnknownOutcome, DeadReason::Stale));
         "wait-unconditional", "D6: a wait names the state that it starts from", &["keyed: answers", "an effect, operators"],
             rewrite!(Dispatcher, WAIT, unconditional);
         "ending-any-pass", "D6: an ending requires its own pass", &["keyed: answers"],
-            rewrite!(Dispatcher, ENDING, any_pass);
+            rewrite!(Dispatcher, ENDING, any!(PASS));
         "ending-any-retries", "D4, D6: guard and endings require the retries that were read", &["an effect, operators"],
-            rewrite!(Dispatcher, &[Purpose::GuardCall, Purpose::RearmEffect, Purpose::FailEffect, Purpose::DieOfCall], any_retries);
+            rewrite!(Dispatcher, &[Purpose::GuardCall, Purpose::RearmEffect, Purpose::FailEffect, Purpose::DieOfCall], any!(RETRIES));
         "dead-letter-of-a-call-is-certain", "D7: a dead letter of an effect that was called is unknown", &["an effect, dead letters"],
             rewrite!(DeadLetter, &[Purpose::DieOfDeadLetter], |write| reason_instead(write, DeadReason::UnknownOutcome, DeadReason::DeadLetter));
         "dead-letter-any-first-call", "D7: a dead letter requires the first call that was read", &["an effect, dead letters"],
-            rewrite!(DeadLetter, &[Purpose::DieOfDeadLetter], any_first_call);
+            rewrite!(DeadLetter, &[Purpose::DieOfDeadLetter], any!(FIRST_CALL_AT));
     }
 }
 
@@ -228,7 +211,7 @@ fn people() -> Vec<Mutant> {
                 }
             });
         "retry-keeps-key", "1.9: a retry of a refused effect has another key", &["an effect, operators"],
-            rewrite!(Operator, &[Purpose::Retry], |write| without_change(write, &[attribute::KEY_EPOCH]));
+            rewrite!(Operator, &[Purpose::Retry], same!(KEY_EPOCH));
         "force-with-open-effects", "1.9: no force while an effect is PENDING or DEAD", &["an effect, forced"],
             Mutation { reply: Some(|role, _, reply| {
                 if let (Role::Operator, Reply::ReadHeads(each)) = (role, reply) { each.fill(Ok(Found::Nothing)); }
@@ -246,36 +229,36 @@ fn second_nets() -> Vec<Mutant> {
             rewrite!(Worker, &[Purpose::CreateEffect], unconditional);
         "guard-any-pass", "D4: the guard requires that nobody else has the pass", &["at most once: crashes and zombies", "keyed: crashes and zombies"],
             "second net: whoever has it has changed the first call or the attempts, or calls with the same key",
-            rewrite!(Dispatcher, GUARD, any_pass);
+            rewrite!(Dispatcher, GUARD, any!(PASS));
         "guard-any-first-call", "D4: the guard requires the first call that was read", &["at most once: crashes and zombies"],
             "second net: whoever has changed it has the pass",
-            rewrite!(Dispatcher, GUARD, any_first_call);
+            rewrite!(Dispatcher, GUARD, any!(FIRST_CALL_AT));
         "guard-any-not-done", "D4: the guard requires the number of calls that were not done", &["at most once: answers"],
             "cost: an effect may end as unknown although its callee said each time that it did nothing",
-            rewrite!(Dispatcher, GUARD, |write| without_clause(write, attribute::NOT_DONE));
+            rewrite!(Dispatcher, GUARD, any!(NOT_DONE));
         "crash-does-not-wait", "D4, D6: after a crash the pass stays for the visibility timeout", &["keyed: crashes and zombies", "at most once: crashes and zombies"],
             "cost: an effect may end as unknown, or be called with the same key, while its call is under way",
             Mutation { timing: Some(|timing| timing.effects_visibility_timeout = Millis(0)), ..NOTHING };
         "ending-any-first-call", "D6: an ending requires the first call that was read", &["keyed: answers"],
             "second net: it changes only with the pass, the status or the retries, which the condition names too",
-            rewrite!(Dispatcher, ENDING, any_first_call);
+            rewrite!(Dispatcher, ENDING, any!(FIRST_CALL_AT));
         "ending-any-attempts", "D6: an ending requires the count that was read", &["keyed: answers"],
             "second net: it changes only with the pass or the retries, which the condition names too",
-            rewrite!(Dispatcher, ENDING, any_attempts);
+            rewrite!(Dispatcher, ENDING, any!(ATTEMPTS));
         "effect-any-claim", "D4, D6: guard and endings require the claim that was read", &["an effect, operators"],
             "second net: the key of an effect's record names the claim of its event, so there is no other",
-            rewrite!(Dispatcher, &[Purpose::GuardCall, Purpose::SettleEffect, Purpose::RearmEffect, Purpose::FailEffect, Purpose::DieOfCall], any_claim);
+            rewrite!(Dispatcher, &[Purpose::GuardCall, Purpose::SettleEffect, Purpose::RearmEffect, Purpose::FailEffect, Purpose::DieOfCall], any!(CLAIM_ID));
         "effect-any-generation", "D4, D6: guard and endings require the generation that was read", &["an effect, operators"],
             "second net: an effect is never forced, so there is no other",
-            rewrite!(Dispatcher, &[Purpose::GuardCall, Purpose::SettleEffect, Purpose::RearmEffect, Purpose::FailEffect, Purpose::DieOfCall], any_generation);
+            rewrite!(Dispatcher, &[Purpose::GuardCall, Purpose::SettleEffect, Purpose::RearmEffect, Purpose::FailEffect, Purpose::DieOfCall], any!(GENERATION));
         "settle-any-key-epoch", "D6: what is done ends the record of its own key", &["an effect, operators"],
             "second net: a key is replaced only after the one call that was made with it",
-            rewrite!(Dispatcher, SETTLE, any_key_epoch);
+            rewrite!(Dispatcher, SETTLE, any!(KEY_EPOCH));
         "guard-any-status", "D4: the guard requires PENDING", &["an effect, operators"],
             "second net: a record leaves PENDING with its first call, its pass or its retries changed",
-            rewrite!(Dispatcher, GUARD, any_status);
+            rewrite!(Dispatcher, GUARD, any!(STATUS));
         "guard-any-attempts", "D4: the guard requires the count that was read", &["keyed: crashes and zombies"],
-            "second net: it changes only with the pass", rewrite!(Dispatcher, GUARD, any_attempts);
+            "second net: it changes only with the pass", rewrite!(Dispatcher, GUARD, any!(ATTEMPTS));
         "ambiguous-counts-as-unclear", "D6: an answer that leaves it open is not asked again", &["keyed: answers"],
             "cost: a repeat that cannot help",
             Mutation { reply: Some(|role, _, reply| called(role, reply, |called| {
@@ -288,6 +271,6 @@ fn second_nets() -> Vec<Mutant> {
             }), ..NOTHING };
         "accepted-duplicate-keeps-guards", "1.9: an accepted duplicate removes what guards an effect", &["an effect, operators"],
             "cost: what a person lets go again dies once more, without a call",
-            rewrite!(Operator, &[Purpose::Retry], |write| without_change(write, &[attribute::FIRST_CALL_AT, attribute::CALLEE, attribute::PASS, attribute::PASS_AT]));
+            rewrite!(Operator, &[Purpose::Retry], same!(FIRST_CALL_AT, CALLEE, PASS, PASS_AT));
     }
 }

@@ -6,49 +6,12 @@ use hookonce_protocol::message::Message;
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Found, attribute};
 use hookonce_protocol::time::Millis;
-use hookonce_protocol::write::Write;
 
 use super::change::{
-    NOTHING, any_attempts, any_claim, any_generation, any_retries, any_status, each, mutants, rewrite, survivors,
-    unconditional, without_change, without_clause,
+    NOTHING, any, each, mutants, rewrite, same, survivors, unconditional, without_changes, without_clauses,
 };
 use super::{Mutant, Mutation};
 use crate::label::Role;
-
-fn any_due_time(write: &mut Write) {
-    without_clause(write, attribute::DUE_AT);
-}
-fn any_body(write: &mut Write) {
-    without_clause(write, attribute::BODY);
-}
-fn any_dead_letters(write: &mut Write) {
-    without_clause(write, attribute::DEAD_LETTERS);
-}
-
-fn same_expiry(write: &mut Write) {
-    without_change(write, &[attribute::EXPIRES_AT]);
-}
-fn same_due_entry(write: &mut Write) {
-    without_change(write, &[attribute::DUE_AT, attribute::DUE_SHARD]);
-}
-fn same_list(write: &mut Write) {
-    without_change(write, &[attribute::DUE_SHARD]);
-}
-fn same_due_time(write: &mut Write) {
-    without_change(write, &[attribute::DUE_AT]);
-}
-fn same_generation(write: &mut Write) {
-    without_change(write, &[attribute::GENERATION]);
-}
-fn same_dead_letter_time(write: &mut Write) {
-    without_change(write, &[attribute::DEAD_LETTER_AT]);
-}
-fn same_retries(write: &mut Write) {
-    without_change(write, &[attribute::RETRIES]);
-}
-fn same_resends(write: &mut Write) {
-    without_change(write, &[attribute::RESENDS]);
-}
 
 const FAILURE: &[Purpose] = &[Purpose::CountFailure, Purpose::DieOfFailure, Purpose::DieOfAge];
 const DEATH: &[Purpose] = &[Purpose::DieOfFailure, Purpose::DieOfAge];
@@ -60,18 +23,8 @@ const DEAD_LETTER: &[Purpose] = &[Purpose::DieOfDeadLetter, Purpose::RearmDeadLe
 
 /// Every mutant.
 pub fn all() -> Vec<Mutant> {
-    let mut all = writes();
-    all.extend(ingress());
-    all.extend(worker());
-    all.extend(failures());
-    all.extend(fan_out());
-    all.extend(relay());
-    all.extend(dead_letters());
-    all.extend(operators());
-    all.extend(costs());
-    all.extend(second_nets());
-    all.extend(super::effect::all());
-    all
+    let killed = [writes(), ingress(), worker(), failures(), fan_out(), relay(), dead_letters(), operators()];
+    [killed.concat(), costs(), second_nets(), super::effect::all()].concat()
 }
 
 fn writes() -> Vec<Mutant> {
@@ -93,9 +46,9 @@ fn ingress() -> Vec<Mutant> {
         "claim-unconditional", "G1: the claim requires that no record exists", &["two deliveries"],
             rewrite!(Ingress, &[Purpose::Claim], unconditional);
         "claim-not-due", "G1: the claim enters the index of due records", &["two deliveries"],
-            rewrite!(Ingress, &[Purpose::Claim], same_due_entry);
+            rewrite!(Ingress, &[Purpose::Claim], same!(DUE_AT, DUE_SHARD));
         "claim-without-expiry", "G1: the claim sets the TTL", &["two deliveries"],
-            rewrite!(Ingress, &[Purpose::Claim], same_expiry);
+            rewrite!(Ingress, &[Purpose::Claim], same!(EXPIRES_AT));
         "unknown-claim-counts-as-won", "G1: an unknown claim is not acknowledged", &["three deliveries"],
             Mutation { reply: Some(|role, call, reply| {
                 if role == Role::Ingress && matches!(call, Call::Write(_)) && *reply == Reply::Written(Written::Unavailable) {
@@ -121,7 +74,7 @@ fn ingress() -> Vec<Mutant> {
                 }
             }), ..NOTHING };
         "due-mark-any-status", "G2: the due mark requires PENDING", &["two deliveries"],
-            rewrite!(Ingress, &[Purpose::MarkDue], |write| { any_status(write); any_due_time(write); });
+            rewrite!(Ingress, &[Purpose::MarkDue], any!(STATUS, DUE_AT));
         "duplicate-count-upserts", "G3: the duplicate count requires that the record exists", &["re-delivery around the expiry"],
             rewrite!(Ingress, &[Purpose::CountDuplicate], unconditional);
     }
@@ -143,9 +96,9 @@ fn worker() -> Vec<Mutant> {
             Mutation { timing: Some(|timing| timing.commit_age_max = Millis(i64::MAX / 4)), ..NOTHING };
         "commit-unconditional", "W4[0]: the commit names the state that it starts from", &["two deliveries"],
             rewrite!(Worker, SETTLE, unconditional);
-        "commit-any-status", "W4[0]: the commit requires PENDING", &["two deliveries"], rewrite!(Worker, SETTLE, any_status);
+        "commit-any-status", "W4[0]: the commit requires PENDING", &["two deliveries"], rewrite!(Worker, SETTLE, any!(STATUS));
         "commit-stays-due", "W4[0]: the commit leaves the index of due records", &["two deliveries"],
-            rewrite!(Worker, SETTLE, same_due_entry);
+            rewrite!(Worker, SETTLE, same!(DUE_AT, DUE_SHARD));
         "domain-key-unconditional", "W4[1]: the domain key is put only once", &["one fact under two ids"],
             rewrite!(Worker, &[Purpose::DomainKey], unconditional);
         "domain-key-without-generation", "1.2: a forced generation has a domain key of its own", &["two forces"],
@@ -155,17 +108,17 @@ fn worker() -> Vec<Mutant> {
         "mark-unconditional", "W4: the duplicate mark names the state that it starts from", &["one fact under two ids, forced"],
             rewrite!(Worker, MARK, unconditional);
         "mark-any-generation", "W4: the duplicate mark requires the generation that was read", &["one fact under two ids, forced"],
-            rewrite!(Worker, MARK, any_generation);
+            rewrite!(Worker, MARK, any!(GENERATION));
         "mark-any-status", "W4: the duplicate mark requires PENDING", &["one fact under two ids, forced"],
-            rewrite!(Worker, MARK, any_status);
+            rewrite!(Worker, MARK, any!(STATUS));
         "ignored-mark-any-status", "W3: the mark of an event without a handler requires PENDING", &["an event without a handler"],
-            rewrite!(Worker, IGNORED, any_status);
+            rewrite!(Worker, IGNORED, any!(STATUS));
         "ignored-mark-any-retries", "W3: the mark of an event without a handler requires the retries that were read", &["an ignored event, brought back"],
-            rewrite!(Worker, IGNORED, any_retries);
+            rewrite!(Worker, IGNORED, any!(RETRIES));
         "ignored-mark-any-generation", "W3: the mark of an event without a handler requires the generation that was read", &["an ignored event, two operators"],
-            rewrite!(Worker, IGNORED, any_generation);
+            rewrite!(Worker, IGNORED, any!(GENERATION));
         "ignored-mark-any-claim", "W3: the mark of an event without a handler requires the claim that was read", &["an ignored event around the expiry"],
-            rewrite!(Worker, IGNORED, any_claim);
+            rewrite!(Worker, IGNORED, any!(CLAIM_ID));
         "any-cancellation-is-a-duplicate", "W4: a cancelled commit is judged reason by reason", &["overtaken plans"],
             Mutation { reply: Some(|_, _, reply| {
                 if let Reply::Committed(Committed::Cancelled(reasons)) = reply
@@ -181,19 +134,19 @@ fn failures() -> Vec<Mutant> {
     mutants! {
         "failure-unconditional", "W5: a failure names the state that it starts from", &["two deliveries"],
             rewrite!(Worker, FAILURE, unconditional);
-        "failure-any-status", "W5: a failure requires PENDING", &["two deliveries"], rewrite!(Worker, FAILURE, any_status);
+        "failure-any-status", "W5: a failure requires PENDING", &["two deliveries"], rewrite!(Worker, FAILURE, any!(STATUS));
         "failure-any-attempts", "W5: a failure requires the count that was read", &["three failures"],
-            rewrite!(Worker, FAILURE, any_attempts);
+            rewrite!(Worker, FAILURE, any!(ATTEMPTS));
         "postpone-unconditional", "Q11: a wait for the handler names the state that it starts from", &["a handler away, operators and dead letters"],
             rewrite!(Worker, POSTPONE, unconditional);
         "postpone-any-status", "Q11: a wait for the handler requires PENDING", &["a handler away, operators and dead letters"],
-            rewrite!(Worker, POSTPONE, |write| { any_status(write); any_due_time(write); });
+            rewrite!(Worker, POSTPONE, any!(STATUS, DUE_AT));
         "postpone-keeps-list", "Q11: what waits leaves the list of what does not", &["a handler away"],
-            rewrite!(Worker, POSTPONE, same_list);
+            rewrite!(Worker, POSTPONE, same!(DUE_SHARD));
         "death-keeps-expiry", "W5: a dead record does not expire", &["replay, retry and force"],
-            rewrite!(Worker, DEATH, same_expiry);
+            rewrite!(Worker, DEATH, same!(EXPIRES_AT));
         "death-keeps-due-entry", "W5: a dead record leaves the relay's index for the operator's", &["replay, retry and force"],
-            rewrite!(Worker, DEATH, same_due_entry);
+            rewrite!(Worker, DEATH, same!(DUE_AT, DUE_SHARD));
     }
 }
 
@@ -208,7 +161,7 @@ fn fan_out() -> Vec<Mutant> {
                 }
             }), ..NOTHING };
         "child-not-due", "F1: a child enters the index of due records", &["{a,b}, two crashes"],
-            rewrite!(Worker, &[Purpose::ClaimChild], same_due_entry);
+            rewrite!(Worker, &[Purpose::ClaimChild], same!(DUE_AT, DUE_SHARD));
         "close-unconditional", "F3: closing names the state that it starts from", &["{a,b}, given up"],
             rewrite!(Worker, &[Purpose::CloseEnvelope], unconditional);
     }
@@ -216,12 +169,12 @@ fn fan_out() -> Vec<Mutant> {
 
 fn relay() -> Vec<Mutant> {
     mutants! {
-        "re-arm-any-status", "R2: a re-arm requires PENDING", &["two relays at once"], rewrite!(Relay, &[Purpose::Rearm], |write| { any_status(write); any_due_time(write); });
+        "re-arm-any-status", "R2: a re-arm requires PENDING", &["two relays at once"], rewrite!(Relay, &[Purpose::Rearm], any!(STATUS, DUE_AT));
         "re-arm-any-due-time", "R2: a re-arm requires the due time that was seen", &["two relays at once"],
-            rewrite!(Relay, &[Purpose::Rearm], any_due_time);
+            rewrite!(Relay, &[Purpose::Rearm], any!(DUE_AT));
         "re-arm-keeps-due-time", "R2: a re-arm moves the due time before anything is sent", &["two relays at once"],
-            rewrite!(Relay, &[Purpose::Rearm], same_due_time);
-        "re-arm-keeps-expiry", "R2: a re-arm renews the TTL", &["TTL with renewal"], rewrite!(Relay, &[Purpose::Rearm], same_expiry);
+            rewrite!(Relay, &[Purpose::Rearm], same!(DUE_AT));
+        "re-arm-keeps-expiry", "R2: a re-arm renews the TTL", &["TTL with renewal"], rewrite!(Relay, &[Purpose::Rearm], same!(EXPIRES_AT));
         "send-without-re-arm", "R3: only the winner of a re-arm sends", &["two relays at once"],
             Mutation { reply: Some(|role, _, reply| {
                 if let (Role::Relay, Reply::WrittenEach(each)) = (role, reply) {
@@ -243,54 +196,54 @@ fn dead_letters() -> Vec<Mutant> {
             rewrite!(DeadLetter, &[Purpose::Claim, Purpose::ClaimDead], unconditional);
         "dead-letter-copies-count", "1.8: a dead letter counts only if it was sent after the last one was counted",
             &["dead letters, copies"],
-            rewrite!(DeadLetter, &[Purpose::RearmDeadLetter], same_dead_letter_time);
+            rewrite!(DeadLetter, &[Purpose::RearmDeadLetter], same!(DEAD_LETTER_AT));
         "dead-letter-unconditional", "1.8: a dead letter names the state that it starts from", &["two deliveries"],
             rewrite!(DeadLetter, DEAD_LETTER, unconditional);
         "dead-letter-any-status", "1.8: a dead letter requires PENDING", &["two deliveries", "dead letters never tried"],
-            rewrite!(DeadLetter, DEAD_LETTER, any_status);
+            rewrite!(DeadLetter, DEAD_LETTER, any!(STATUS));
     }
 }
 
 fn operators() -> Vec<Mutant> {
     mutants! {
         "retry-any-status", "1.9: a retry requires the status that was shown", &["two operators"],
-            rewrite!(Operator, &[Purpose::Retry], any_status);
+            rewrite!(Operator, &[Purpose::Retry], any!(STATUS));
         "retry-not-counted", "1.9: a retry is counted", &["two operators"],
-            rewrite!(Operator, &[Purpose::Retry], same_retries);
+            rewrite!(Operator, &[Purpose::Retry], same!(RETRIES));
         "retry-any-retries", "1.9: a retry requires the retries that were shown", &["two operators"],
-            rewrite!(Operator, &[Purpose::Retry], any_retries);
+            rewrite!(Operator, &[Purpose::Retry], any!(RETRIES));
         "retry-any-claim", "1.9: a retry requires the claim that was shown", &["an ignored event around the expiry"],
-            rewrite!(Operator, &[Purpose::Retry], any_claim);
+            rewrite!(Operator, &[Purpose::Retry], any!(CLAIM_ID));
         "retry-any-generation", "1.9: a retry requires the generation that was shown", &["two operators"],
-            rewrite!(Operator, &[Purpose::Retry], any_generation);
+            rewrite!(Operator, &[Purpose::Retry], any!(GENERATION));
         "discard-any-status", "1.9: a discard requires DEAD", &["two operators"],
-            rewrite!(Operator, &[Purpose::Discard], any_status);
+            rewrite!(Operator, &[Purpose::Discard], any!(STATUS));
         "discard-any-claim", "1.9: a discard requires the claim that was shown", &["operators around the expiry"],
-            rewrite!(Operator, &[Purpose::Discard], any_claim);
+            rewrite!(Operator, &[Purpose::Discard], any!(CLAIM_ID));
         "discard-any-retries", "1.9: a discard requires the retries that were shown", &["two operators"],
-            rewrite!(Operator, &[Purpose::Discard], any_retries);
+            rewrite!(Operator, &[Purpose::Discard], any!(RETRIES));
         "redact-any-retries", "1.9: a redaction requires the retries that were shown", &["an ignored event, two operators"],
-            rewrite!(Operator, &[Purpose::Redact], any_retries);
+            rewrite!(Operator, &[Purpose::Redact], any!(RETRIES));
         "retry-without-expiry", "1.9: a retry sets the TTL again", &["replay, retry and force"],
-            rewrite!(Operator, &[Purpose::Retry], same_expiry);
+            rewrite!(Operator, &[Purpose::Retry], same!(EXPIRES_AT));
         "retry-not-due", "1.9: a retry enters the index of due records", &["replay, retry and force"],
-            rewrite!(Operator, &[Purpose::Retry], same_due_entry);
+            rewrite!(Operator, &[Purpose::Retry], same!(DUE_AT, DUE_SHARD));
         "force-any-claim", "1.9: a force requires the claim that was shown", &["operators around the expiry"],
-            rewrite!(Operator, &[Purpose::Force], any_claim);
+            rewrite!(Operator, &[Purpose::Force], any!(CLAIM_ID));
         "force-any-generation", "1.9: a force requires the generation that was shown", &["two forces"],
-            rewrite!(Operator, &[Purpose::Force], any_generation);
+            rewrite!(Operator, &[Purpose::Force], any!(GENERATION));
         "force-keeps-generation", "1.9: a force begins a generation", &["two forces"],
-            rewrite!(Operator, &[Purpose::Force], same_generation);
+            rewrite!(Operator, &[Purpose::Force], same!(GENERATION));
         "redact-unconditional", "1.9: a redaction names the state that it starts from", &["operators around the expiry"],
             rewrite!(Operator, &[Purpose::Redact], unconditional);
         "redact-any-claim", "1.9: a redaction requires the claim that was shown", &["operators around the expiry"],
-            rewrite!(Operator, &[Purpose::Redact], any_claim);
+            rewrite!(Operator, &[Purpose::Redact], any!(CLAIM_ID));
         "retry-any-body", "1.9: a retry requires the body", &["an ignored event, two operators"],
-            rewrite!(Operator, &[Purpose::Retry], any_body);
+            rewrite!(Operator, &[Purpose::Retry], any!(BODY));
         "force-any-body", "1.9: a force requires the body", &["two operators"],
-            rewrite!(Operator, &[Purpose::Force], any_body);
+            rewrite!(Operator, &[Purpose::Force], any!(BODY));
         "redact-any-body", "1.9: a redaction requires the body", &["two operators"],
-            rewrite!(Operator, &[Purpose::Redact], any_body);
+            rewrite!(Operator, &[Purpose::Redact], any!(BODY));
     }
 }
 
@@ -304,7 +257,7 @@ fn costs() -> Vec<Mutant> {
                 }
             }), ..NOTHING };
         "due-mark-any-due-time", "G2: the due mark requires its own due time", &["two deliveries, relay and clock"],
-            "cost: at most one send earlier than the schedule", rewrite!(Ingress, &[Purpose::MarkDue], any_due_time);
+            "cost: at most one send earlier than the schedule", rewrite!(Ingress, &[Purpose::MarkDue], any!(DUE_AT));
         "unknown-commit-counts-as-applied", "W4: an unknown commit is confirmed by a read", &["two deliveries, relay and clock"],
             "cost: the relay owns the record once its hint is gone",
             Mutation { reply: Some(|_, _, reply| {
@@ -312,34 +265,34 @@ fn costs() -> Vec<Mutant> {
             }), ..NOTHING };
         "commit-keeps-expiry", "W4[0]: the commit renews the TTL", &["late delivery after force"],
             "horizon: the claim's TTL already spans the provider's window; renewal only prolongs the memory of a record that waited long",
-            rewrite!(Worker, SETTLE, same_expiry);
+            rewrite!(Worker, SETTLE, same!(EXPIRES_AT));
         "commit-any-claim", "W4[0]: the commit requires the claim that was read", &["zombies around the expiry"],
             "second net: the domain key outlives the record, and cancels the commit of an earlier claim",
-            rewrite!(Worker, SETTLE, any_claim);
+            rewrite!(Worker, SETTLE, any!(CLAIM_ID));
         "commit-any-generation", "W4[0]: the commit requires the generation that was read", &["two forces", "replay, retry and force"],
             "second net: the domain key of the earlier generation exists, and cancels its late commit",
-            rewrite!(Worker, SETTLE, any_generation);
+            rewrite!(Worker, SETTLE, any!(GENERATION));
         "close-any-generation", "F3: closing requires the generation that was read", &["{a,b}, dead letters and force"],
             "in no scenario: only a record that an older catalog settled as one event can be forced and then closed",
-            rewrite!(Worker, &[Purpose::CloseEnvelope], any_generation);
+            rewrite!(Worker, &[Purpose::CloseEnvelope], any!(GENERATION));
         "force-any-status", "1.9: a force requires PROCESSED", &["two forces"],
             "second net: a processed record leaves that status only by a new generation, which the condition names too",
-            rewrite!(Operator, &[Purpose::Force], any_status);
+            rewrite!(Operator, &[Purpose::Force], any!(STATUS));
         "failure-any-generation", "W5: a failure requires the generation that was read", &["replay, retry and force"],
             "cost: a forced generation may count a failure, or die with its payload, that belongs to the one before",
-            rewrite!(Worker, FAILURE, any_generation);
+            rewrite!(Worker, FAILURE, any!(GENERATION));
         "postpone-any-due-time", "Q11: a wait for the handler requires the due time that was read", &["a handler away"],
-            "cost: at most one send earlier than the schedule", rewrite!(Worker, POSTPONE, any_due_time);
+            "cost: at most one send earlier than the schedule", rewrite!(Worker, POSTPONE, any!(DUE_AT));
         "postpone-any-claim", "Q11: a wait for the handler requires the claim that was read", &["a handler away"],
-            "second net: the due time that it names belongs to one claim", rewrite!(Worker, POSTPONE, any_claim);
+            "second net: the due time that it names belongs to one claim", rewrite!(Worker, POSTPONE, any!(CLAIM_ID));
         "postpone-any-generation", "Q11: a wait for the handler requires the generation that was read", &["a handler away"],
-            "second net: the due time that it names belongs to one generation", rewrite!(Worker, POSTPONE, any_generation);
+            "second net: the due time that it names belongs to one generation", rewrite!(Worker, POSTPONE, any!(GENERATION));
         "re-arm-keeps-count", "R2: a re-arm counts the send to come", &["stale reads"],
             "cost: the interval does not grow; the storm simulation, not the model, shows what that costs",
-            rewrite!(Relay, &[Purpose::Rearm], same_resends);
+            rewrite!(Relay, &[Purpose::Rearm], same!(RESENDS));
         "dead-letter-any-count", "1.8: a dead letter requires the counts that were read", &["dead letters never tried"],
             "cost: two copies of one dead letter may count once",
-            rewrite!(DeadLetter, DEAD_LETTER, any_dead_letters);
+            rewrite!(DeadLetter, DEAD_LETTER, any!(DEAD_LETTERS));
     }
 }
 
@@ -349,35 +302,35 @@ fn second_nets() -> Vec<Mutant> {
     survivors! {
         "due-mark-any-claim", "G2: the due mark requires its own claim", &["two forces"],
             "second net: the due time that it names is that of this request's first re-send",
-            rewrite!(Ingress, &[Purpose::MarkDue], any_claim);
+            rewrite!(Ingress, &[Purpose::MarkDue], any!(CLAIM_ID));
         "due-mark-any-generation", "G2: the due mark requires generation 0", &["two forces"],
             "second net: the due time that it names is that of this request's first re-send",
-            rewrite!(Ingress, &[Purpose::MarkDue], any_generation);
+            rewrite!(Ingress, &[Purpose::MarkDue], any!(GENERATION));
         "commit-any-retries", "W4, F3: a commit, the duplicate mark and closing require the retries that were read",
             &["an ignored event, brought back", "an ignored event and another id of its fact"],
             "cost: what was planned before a retry may end the record after it; its effect, or that of the same fact, stands all the same",
-            rewrite!(Worker, &[Purpose::Settle, Purpose::MarkDuplicate, Purpose::CloseEnvelope], any_retries);
+            rewrite!(Worker, &[Purpose::Settle, Purpose::MarkDuplicate, Purpose::CloseEnvelope], any!(RETRIES));
         "failure-any-retries", "W5: a failure requires the retries that were read", &["an ignored event, brought back, writes repeated"],
             "cost: a record that was brought back may count a failure, or die with its payload, that belongs to the time before",
-            rewrite!(Worker, FAILURE, any_retries);
+            rewrite!(Worker, FAILURE, any!(RETRIES));
         "dead-letter-any-retries", "1.8: a dead letter requires the retries that were read", &["operators and dead letters"],
             "cost: a record that was brought back may count a dead letter that belongs to the time before",
-            rewrite!(DeadLetter, DEAD_LETTER, any_retries);
+            rewrite!(DeadLetter, DEAD_LETTER, any!(RETRIES));
         "due-mark-any-retries", "G2: the due mark requires that nobody retried", &["two deliveries, relay and clock"],
             "second net: the due time that it names is that of this request's first re-send",
-            rewrite!(Ingress, &[Purpose::MarkDue], any_retries);
+            rewrite!(Ingress, &[Purpose::MarkDue], any!(RETRIES));
         "repair-any-retries", "R3: the repair of a failed send requires the retries that were read", &["two relays at once"],
             "second net: the due time that it names is that of this run's re-arm",
-            rewrite!(Relay, &[Purpose::RepairDueTime], any_retries);
+            rewrite!(Relay, &[Purpose::RepairDueTime], any!(RETRIES));
         "note-of-body-unconditional", "H15: the note of a body is put only once", &[],
             "cost: a replay of a body under another id is not counted; nothing depends on the note",
             rewrite!(Worker, &[Purpose::NoteBody], unconditional);
         "discard-any-generation", "1.9: a discard requires the generation that was shown", &["two operators"],
             "second net: a dead record comes back only by a retry, and the condition names the retries, too",
-            rewrite!(Operator, &[Purpose::Discard], any_generation);
+            rewrite!(Operator, &[Purpose::Discard], any!(GENERATION));
         "force-any-retries", "1.9: a force requires the retries that were shown", &["an ignored event, two operators"],
             "second net: an applied record leaves that status only by a new generation, which the condition names too",
-            rewrite!(Operator, &[Purpose::Force], any_retries);
+            rewrite!(Operator, &[Purpose::Force], any!(RETRIES));
         "note-any-count", "1.9: an entry of the trail requires the trail that was read", &["two operators", "an ignored event, two operators"],
             "second net: each act changes what the condition of the next one names of the record",
             rewrite!(Operator, &[Purpose::NoteOperation], unconditional);
