@@ -102,8 +102,8 @@ impl GridScenario {
         run(self.config.clone(), self.deliveries.clone(), 0, faults, Mutation::default())
     }
 
-    /// Runs every point, and every pair if requested.
-    pub fn explore(&self, pairs: bool) -> Explored {
+    /// Runs every point, and every pair.
+    pub fn explore(&self) -> Explored {
         let plain = self.run(&[]);
         let mut explored = Explored::default();
         note(&mut explored, &[], &plain);
@@ -112,11 +112,9 @@ impl GridScenario {
             explored.points += 1;
             explored.edges.insert(plain.edges[first.0]);
             note(&mut explored, &[first], &day);
-            if pairs {
-                for second in points(&day.edges, first.0 + 1) {
-                    explored.pairs += 1;
-                    note(&mut explored, &[first, second], &self.run(&[first, second]));
-                }
+            for second in points(&day.edges, first.0 + 1) {
+                explored.pairs += 1;
+                note(&mut explored, &[first, second], &self.run(&[first, second]));
             }
         }
         explored

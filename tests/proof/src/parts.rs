@@ -29,27 +29,34 @@ pub struct Ended {
 }
 
 /// The file of the model's transitions, one label per line. The simulator must see them, too.
-fn labels_file() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("transitions.txt")
+const LABELS: &str = "transitions.txt";
+
+/// The file of the dispatcher's transitions that days must see besides the model's, one label per line.
+const LABELS_OF_DAYS: &str = "transitions-of-days.txt";
+
+fn path(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file)
+}
+
+fn kept_labels(file: &str) -> BTreeSet<String> {
+    std::fs::read_to_string(path(file)).unwrap_or_default().lines().map(str::to_owned).collect()
+}
+
+fn keep_labels<'a>(file: &str, labels: impl Iterator<Item = &'a String>) {
+    let lines: Vec<_> = labels.map(|label| format!("{label}\n")).collect();
+    std::fs::write(path(file), lines.concat()).expect("the file of transitions can be written");
 }
 
 /// The labels of all transitions that the model takes in the set that runs per change.
 pub fn known_transitions() -> BTreeSet<String> {
-    let text = std::fs::read_to_string(labels_file()).unwrap_or_default();
-    text.lines().map(str::to_owned).collect()
-}
-
-/// The file of the dispatcher's transitions that days must see besides the model's, one label per line.
-fn labels_of_days_file() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("transitions-of-days.txt")
+    kept_labels(LABELS)
 }
 
 /// The labels of all transitions that days must see.
 pub fn transitions_of_days() -> BTreeSet<String> {
     let mut wanted = known_transitions();
     wanted.retain(|label| !NOT_IN_DAYS.contains(&label.as_ref()) && !of_effects(label));
-    let own = std::fs::read_to_string(labels_of_days_file()).unwrap_or_default();
-    wanted.extend(own.lines().map(str::to_owned));
+    wanted.extend(kept_labels(LABELS_OF_DAYS));
     wanted
 }
 
@@ -96,8 +103,7 @@ pub fn model(long: bool, bless: bool, only: &str, say: &mut (dyn FnMut(&str) + S
     });
     let whole = only.is_empty() && !long;
     if whole && bless {
-        let lines: Vec<_> = labels.iter().map(|label| format!("{label}\n")).collect();
-        std::fs::write(labels_file(), lines.concat()).expect("the file of transitions can be written");
+        keep_labels(LABELS, labels.iter());
     }
     let known = known_transitions();
     let missed = if whole { known.difference(&labels).collect() } else { Vec::new() };
@@ -253,7 +259,7 @@ fn rounded(figure: f64) -> f64 {
 }
 
 /// The word after a flag.
-fn behind<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
+pub fn behind<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
     words.iter().skip_while(|word| *word != flag).nth(1).map(String::as_str)
 }
 
@@ -306,10 +312,8 @@ pub fn days(seeds: Range<u64>, mutation: Mutation, bless: bool, say: &mut (dyn F
             say(&format!("{done} of {count} days, {deliveries} deliveries, {violations} days with a violation"));
         }
     });
-    let of_dispatcher = |label: &&String| label.starts_with("dispatcher: ");
     if bless {
-        let lines: Vec<_> = seen.iter().filter(of_dispatcher).map(|label| format!("{label}\n")).collect();
-        std::fs::write(labels_of_days_file(), lines.concat()).expect("the file of transitions can be written");
+        keep_labels(LABELS_OF_DAYS, seen.iter().filter(|label| label.starts_with("dispatcher: ")));
     }
     let wanted = transitions_of_days();
     let missed: Vec<_> = if done < DAYS_OF_ALL_TRANSITIONS { Vec::new() } else { wanted.difference(&seen).collect() };
@@ -350,14 +354,16 @@ pub fn simulated_mutants(only: &str, say: &mut (dyn FnMut(&str) + Send)) -> Ende
     Ended { holds: true, figures }
 }
 
-/// Runs the fault grid: every point, and every pair of points.
-pub fn fault_grid(pairs: bool, only: &str, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
+/// Runs the fault grid: every point, and every pair of points. A scenario without a call is a violation.
+pub fn fault_grid(only: &str, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
     let mut scenarios = grid::scenarios();
     scenarios.retain(|scenario| scenario.name.contains(only));
-    let (count, mut total) = (scenarios.len(), Explored::default());
-    let work = |scenario: grid::GridScenario| (scenario.name, scenario.explore(pairs));
+    let (count, mut total, mut violations) = (scenarios.len(), Explored::default(), 0);
+    let work = |scenario: grid::GridScenario| (scenario.name, scenario.explore());
     on_threads(THREADS, scenarios, work, |(name, explored): (&str, Explored)| {
-        let outcome = if explored.broken.is_empty() { "holds" } else { "VIOLATED" };
+        let wrong = explored.broken.len() + usize::from(explored.points == 0);
+        violations += wrong;
+        let outcome = if wrong == 0 { "holds" } else { "VIOLATED" };
         say(&format!("{outcome:9} {:>4} points {:>6} pairs: {name}", explored.points, explored.pairs));
         for broken in explored.broken.iter().take(5) {
             for (edge, fault) in &broken.faults {
@@ -371,7 +377,7 @@ pub fn fault_grid(pairs: bool, only: &str, say: &mut (dyn FnMut(&str) + Send)) -
     });
     let figures = json!({
         "part": "grid", "scenarios": count, "edges": total.edges.len(), "points": total.points, "pairs": total.pairs,
-        "violations": total.broken.len(),
+        "violations": violations,
     });
-    Ended { holds: total.broken.is_empty(), figures }
+    Ended { holds: violations == 0, figures }
 }

@@ -29,10 +29,15 @@ pub fn mutants() -> String {
 
 /// What the kept trace of a mutant says: the rule that breaks, after how many steps.
 fn counterexample(name: &str) -> String {
-    let text = std::fs::read_to_string(traces().join(format!("{name}.txt"))).unwrap_or_default();
-    let mut lines = text.lines();
-    let (_scenario, rule) = (lines.next(), lines.next().unwrap_or("no trace is kept"));
-    format!("{rule}, in {} steps", lines.count())
+    let trace = trace(name);
+    trace.map_or_else(|| "no trace is kept".to_owned(), |(_, rule, steps)| format!("{rule}, in {} steps", steps.len()))
+}
+
+/// The trace of a mutant: its scenario, the rule that breaks, its steps. `None` if none is kept.
+pub fn trace(name: &str) -> Option<(String, String, Vec<String>)> {
+    let text = std::fs::read_to_string(traces().join(format!("{name}.txt"))).ok()?;
+    let mut lines = text.lines().map(str::to_owned);
+    Some((lines.next()?, lines.next()?, lines.collect()))
 }
 
 /// The document with the table as it is now; `None` where it has no place for it.

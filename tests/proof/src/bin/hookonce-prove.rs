@@ -33,11 +33,11 @@ fn main() -> ExitCode {
         return usage();
     }
     let flag = |name: &str| words.iter().any(|word| word == name);
-    let only = words.iter().skip_while(|word| *word != "--only").nth(1).cloned().unwrap_or_default();
+    let only = parts::behind(&words, "--only").unwrap_or_default();
     let mut say = |line: &str| println!("{line}");
     let result = match words.first().map(String::as_str).filter(|part| is_known(part)) {
-        Some("model") => parts::model(flag("--long"), flag("--bless"), &only, &mut say),
-        Some("mutants") => parts::mutants(flag("--bless"), &only, &mut say),
+        Some("model") => parts::model(flag("--long"), flag("--bless"), only, &mut say),
+        Some("mutants") => parts::mutants(flag("--bless"), only, &mut say),
         Some("simulate") => {
             let days = 0..if flag("--long") { DAYS_LONG } else { parts::DAYS };
             let Some(mutation) = parts::mutation_named(&words) else {
@@ -51,8 +51,8 @@ fn main() -> ExitCode {
             }
             parts::days(seeds.unwrap_or(days), mutation, flag("--bless"), &mut say)
         }
-        Some("simulated-mutants") => parts::simulated_mutants(&only, &mut say),
-        Some("grid") => parts::fault_grid(true, &only, &mut say),
+        Some("simulated-mutants") => parts::simulated_mutants(only, &mut say),
+        Some("grid") => parts::fault_grid(only, &mut say),
         Some("storm") => parts::storms(&mut say),
         _ => return usage(),
     };
