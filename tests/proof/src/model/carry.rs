@@ -25,52 +25,49 @@ impl Model {
         if let Some(budget) = fault.map(Fault::price) {
             state.spend(budget);
         }
-        if let Class::Deliver { slot, key } = view.class {
-            let Some(answer) = self.reach(world, state, view, (slot, key), fault) else { return false };
-            if !matches!(fault, Some(Fault::CrashBefore | Fault::CrashAfter | Fault::CrashDuring)) {
-                return Self::go_on(world, state, place, answer);
+        if fault == Some(Fault::CrashDuring) {
+            state.spend(Budget::Late);
+        }
+        let answer = if let Class::Deliver { slot, key } = view.class {
+            self.reach(world, state, view, (slot, key), fault)
+        } else {
+            match fault {
+                None => self.carry(world, state, view),
+                Some(Fault::Refused | Fault::CrashBefore) => Some(Answer::Unavailable),
+                Some(Fault::ReplyLost | Fault::CrashAfter) => {
+                    self.carry(world, state, view).map(|_| Answer::Unavailable)
+                }
+                Some(Fault::Repeated) => {
+                    let carried = matches!(self.carry(world, state, view), Some(Answer::Applied));
+                    state.replace(place, world.repeated(proc));
+                    return carried;
+                }
+                Some(Fault::Invalid) => Some(Answer::Invalid),
+                Some(Fault::Late | Fault::CrashDuring) => {
+                    state.postpone(view.call, part(view), view.shown).then_some(Answer::Unavailable)
+                }
+                Some(Fault::Conflict) => Some(Answer::Conflict),
+                Some(Fault::Stale) => Some(shown(world, view, &state.before, state.now)),
+                Some(Fault::Partial) => Self::send(world, state, view, 1).then_some(Answer::Sent(1)),
+                Some(Fault::HandlerFails) => Some(Answer::HandlerFails { retryable: true }),
+                Some(Fault::HandlerFailsForGood) => Some(Answer::HandlerFails { retryable: false }),
+                Some(Fault::HandlerAway) => Some(Answer::HandlerAway),
+                Some(Fault::HandlerSlow) => Some(Answer::HandlerSlow),
+                Some(Fault::DestinationAway) => Some(Answer::NoTerms),
+                Some(
+                    fault @ (Fault::NoTurn
+                    | Fault::CalleeBusy
+                    | Fault::CalleeRefuses
+                    | Fault::AmbiguousDone
+                    | Fault::AmbiguousNotDone),
+                ) => unreachable!("only a call of a destination meets {fault:?}"),
             }
-            if fault == Some(Fault::CrashDuring) {
-                state.spend(Budget::Late);
-            }
+        };
+        let Some(answer) = answer else { return false };
+        if fault.is_some_and(|fault| fault.price() == Budget::Crash) {
             return crash(world, state, place, view);
         }
-        let answer = match fault {
-            None => self.carry(world, state, view),
-            Some(Fault::Refused) => Some(Answer::Unavailable),
-            Some(Fault::ReplyLost) => self.carry(world, state, view).map(|_| Answer::Unavailable),
-            Some(Fault::Repeated) => {
-                let carried = matches!(self.carry(world, state, view), Some(Answer::Applied));
-                state.replace(place, world.repeated(proc));
-                return carried;
-            }
-            Some(Fault::Invalid) => Some(Answer::Invalid),
-            Some(Fault::Late) => state.postpone(view.call, part(view), view.shown).then_some(Answer::Unavailable),
-            Some(Fault::Conflict) => Some(Answer::Conflict),
-            Some(Fault::Stale) => Some(shown(world, view, &state.before, state.now)),
-            Some(Fault::Partial) => Self::send(world, state, view, 1).then_some(Answer::Sent(1)),
-            Some(Fault::HandlerFails) => Some(Answer::HandlerFails { retryable: true }),
-            Some(Fault::HandlerFailsForGood) => Some(Answer::HandlerFails { retryable: false }),
-            Some(Fault::HandlerAway) => Some(Answer::HandlerAway),
-            Some(Fault::HandlerSlow) => Some(Answer::HandlerSlow),
-            Some(Fault::DestinationAway) => Some(Answer::NoTerms),
-            Some(Fault::CrashBefore) => return crash(world, state, place, view),
-            Some(Fault::CrashAfter) => {
-                return self.carry(world, state, view).is_some() && crash(world, state, place, view);
-            }
-            Some(Fault::CrashDuring) => {
-                state.spend(Budget::Late);
-                return state.postpone(view.call, part(view), view.shown) && crash(world, state, place, view);
-            }
-            Some(
-                fault @ (Fault::NoTurn
-                | Fault::CalleeBusy
-                | Fault::CalleeRefuses
-                | Fault::AmbiguousDone
-                | Fault::AmbiguousNotDone),
-            ) => unreachable!("only a call of a destination meets {fault:?}"),
-        };
-        answer.is_some_and(|answer| Self::go_on(world, state, place, answer))
+        Self::go_on(world, state, place, answer)
     }
 
     /// A process goes on with the answer to its call.

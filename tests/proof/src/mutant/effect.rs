@@ -53,11 +53,20 @@ fn reason_instead(write: &mut Write, from: DeadReason, to: DeadReason) {
     }
 }
 
-/// Changes what a dispatcher is told of a call.
-fn called(role: Role, reply: &mut Reply, change: fn(&mut Called)) {
-    if let (Role::Dispatcher, Reply::Called(called)) = (role, reply) {
-        change(called);
-    }
+/// A dispatcher is told something else of a call.
+macro_rules! told {
+    ($called:pat => $instead:expr) => {
+        Mutation {
+            reply: Some(|role, _, reply| {
+                if let (Role::Dispatcher, Reply::Called(called)) = (role, reply)
+                    && let $called = called
+                {
+                    *called = $instead;
+                }
+            }),
+            ..NOTHING
+        }
+    };
 }
 
 /// Changes what a dispatcher is told of its guard.
@@ -150,25 +159,15 @@ fn endings() -> Vec<Mutant> {
         "unanswered-call-repeats", "D5: one pass makes one call", &["at most once: crashes and zombies"],
             Mutation { repeats_calls: true, ..NOTHING };
         "unclear-counts-as-done", "D6: an unclear call is not done", &["at least once: crashes and zombies"],
-            Mutation { reply: Some(|role, _, reply| called(role, reply, |called| {
-                if let Called::Unclear { .. } = called { *called = Called::Done { status: None }; }
-            })), ..NOTHING };
+            told!(Called::Unclear { .. } => Called::Done { status: None });
         "unclear-counts-as-not-done", "D6: an unclear call may have been done", &["at most once: crashes and zombies"],
-            Mutation { reply: Some(|role, _, reply| called(role, reply, |called| {
-                if let Called::Unclear { .. } = called { *called = Called::NotDone { retry_after: None }; }
-            })), ..NOTHING };
+            told!(Called::Unclear { .. } => Called::NotDone { retry_after: None });
         "ambiguous-counts-as-refused", "D6: an answer that leaves it open is no refusal", &["at most once: answers"],
-            Mutation { reply: Some(|role, _, reply| called(role, reply, |called| {
-                if let Called::Unknown { .. } = called { *called = Called::Refused { status: None }; }
-            })), ..NOTHING };
+            told!(Called::Unknown { .. } => Called::Refused { status: None });
         "not-done-counts-as-unclear", "D6: what is not done is called again", &["at most once: answers"],
-            Mutation { reply: Some(|role, _, reply| called(role, reply, |called| {
-                if let Called::NotDone { .. } | Called::NoTurn = called { *called = Called::Unclear { retry_after: None }; }
-            })), ..NOTHING };
+            told!(Called::NotDone { .. } | Called::NoTurn => Called::Unclear { retry_after: None });
         "done-before-counts-at-a-first-call", "D6: who was never called cannot have done it before", &["keyed, and says of something else that it was done before"],
-            Mutation { reply: Some(|role, _, reply| called(role, reply, |called| {
-                if let Called::AlreadyDone { status } = called { *called = Called::Done { status: Some(*status) }; }
-            })), ..NOTHING };
+            told!(Called::AlreadyDone { status } => Called::Done { status: Some(*status) });
         "at-most-once-repeats", "D3, D6: what is promised at most once is not repeated", &["at most once: crashes and zombies"],
             Mutation { reply: Some(|_, _, reply| {
                 if let Reply::Terms(Ok(Some(terms))) = reply && terms.class == Class::AtMostOnce { terms.class = Class::AtLeastOnce; }
@@ -261,9 +260,7 @@ fn second_nets() -> Vec<Mutant> {
             "second net: it changes only with the pass", rewrite!(Dispatcher, GUARD, any!(ATTEMPTS));
         "ambiguous-counts-as-unclear", "D6: an answer that leaves it open is not asked again", &["keyed: answers"],
             "cost: a repeat that cannot help",
-            Mutation { reply: Some(|role, _, reply| called(role, reply, |called| {
-                if let Called::Unknown { .. } = called { *called = Called::Unclear { retry_after: None }; }
-            })), ..NOTHING };
+            told!(Called::Unknown { .. } => Called::Unclear { retry_after: None });
         "give-up-ignored", "D6: an unclear effect is given up in the end", &["keyed: at the end of the window"],
             "cost: it waits until the effect age",
             Mutation { reply: Some(|_, _, reply| {
