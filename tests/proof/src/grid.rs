@@ -140,12 +140,9 @@ fn note(explored: &mut Explored, points: &[(usize, SimFault)], day: &Day) {
     }
 }
 
-fn event(id: &str, fact: &str) -> SentEvent {
-    SentEvent { id: id.to_owned(), fact: fact.to_owned() }
-}
-
 fn delivery(provider: usize, events: &[(&str, &str)]) -> Delivery {
-    let events = events.iter().map(|(id, fact)| event(id, fact)).collect();
+    let event = |(id, fact): &(&str, &str)| SentEvent { id: (*id).to_owned(), fact: (*fact).to_owned() };
+    let events = events.iter().map(event).collect();
     Delivery { provider, events, at: FIRST, copies: 1, rendering: 0, genuine: true }
 }
 
@@ -155,64 +152,49 @@ fn later(delivery: Delivery) -> Delivery {
 
 /// Every scenario.
 pub fn scenarios() -> Vec<GridScenario> {
-    let one = || delivery(STRIPE, &[("e1", "plain-1")]);
+    let stripe = |id, fact| delivery(STRIPE, &[(id, fact)]);
+    let github = |id, fact| delivery(GITHUB, &[(id, fact)]);
     let two = || delivery(WHATSAPP, &[("e1", "plain-1"), ("e2", "plain-2")]);
+    let one = || stripe("e1", "plain-1");
     let other_body = || Delivery { rendering: 1, ..later(one()) };
-    let again = || later(delivery(STRIPE, &[("e2", "plain-1")]));
-    let mut scenarios = vec![
-        GridScenario::new("one event", vec![one()]),
-        GridScenario::new("one event, never retried", vec![delivery(GITHUB, &[("e1", "plain-1")])]),
-        GridScenario::new("one event, store down", vec![one()]).enqueues().down(Side::Store, FIRST + 100),
-        GridScenario::new("one event, queue down", vec![one()]).down(Side::Queue, FIRST + 30_000),
-        GridScenario::new("one event, queue down for long", vec![one()]).down(Side::Queue, FIRST + 300_000),
+    let of = |name, fact| GridScenario::new(name, vec![stripe("e1", fact)]);
+    let plain = |name| of(name, "plain-1");
+    let effect = |name, fact| of(name, fact).with_effects();
+    let remote = |name, fact| of(name, fact).remote();
+    let buried_after = |receives| move |config: &mut Config| config.receives_max = Some(receives);
+    vec![
+        plain("one event"),
+        GridScenario::new("one event, never retried", vec![github("e1", "plain-1")]),
+        plain("one event, store down").enqueues().down(Side::Store, FIRST + 100),
+        plain("one event, queue down").down(Side::Queue, FIRST + 30_000),
+        plain("one event, queue down for long").down(Side::Queue, FIRST + 300_000),
         GridScenario::new("two copies at once", vec![Delivery { copies: 2, ..one() }]),
         GridScenario::new("another body", vec![one(), other_body()]).quarantines(),
-        GridScenario::new("one fact under two ids", vec![one(), again()]),
-        GridScenario::new("a batch of two messages", vec![one(), delivery(GITHUB, &[("e2", "plain-2")])]),
-        GridScenario::new(
-            "two plans of one item",
-            vec![delivery(STRIPE, &[("e1", "shared-1")]), delivery(STRIPE, &[("e2", "shared-4")])],
-        )
-        .with(|config| config.batch_max = 1),
-        GridScenario::new("a handler that fails once", vec![delivery(STRIPE, &[("e1", "once-1")])]),
-        GridScenario::new("a handler that fails for good", vec![delivery(STRIPE, &[("e1", "poison-1")])]),
+        GridScenario::new("one fact under two ids", vec![one(), later(stripe("e2", "plain-1"))]),
+        GridScenario::new("a batch of two messages", vec![one(), github("e2", "plain-2")]),
+        GridScenario::new("two plans of one item", vec![stripe("e1", "shared-1"), stripe("e2", "shared-4")])
+            .with(|config| config.batch_max = 1),
+        of("a handler that fails once", "once-1"),
+        of("a handler that fails for good", "poison-1"),
         GridScenario::new("an envelope", vec![two()]),
         GridScenario::new("an envelope, store down", vec![two()]).enqueues().down(Side::Store, FIRST + 100),
         GridScenario::new(
             "an envelope and one of its events",
             vec![two(), later(delivery(WHATSAPP, &[("e2", "plain-2")]))],
         ),
-    ];
-    let buried = |config: &mut Config| config.receives_max = Some(0);
-    scenarios.extend([
-        GridScenario::new("a dead letter", vec![one()]).with(buried),
-        GridScenario::new("a dead letter that is the only copy", vec![one()])
-            .enqueues()
-            .down(Side::Store, FIRST + 100)
-            .with(buried),
-        GridScenario::new("a handler fails once, then a dead letter", vec![delivery(STRIPE, &[("e1", "once-1")])])
-            .with(|config| config.receives_max = Some(1)),
-    ]);
-    scenarios.extend([
-        GridScenario::new("an effect with a key", vec![delivery(STRIPE, &[("e1", "pays-1")])]).with_effects(),
-        GridScenario::new("an effect at most once", vec![delivery(STRIPE, &[("e1", "mails-1")])]).with_effects(),
-        GridScenario::new("an effect at least once", vec![delivery(STRIPE, &[("e1", "tells-1")])]).with_effects(),
-        GridScenario::new("an effect, third party away", vec![delivery(STRIPE, &[("e1", "pays-1")])])
-            .with_effects()
-            .down(Side::Callee, FIRST + 30_000),
-        GridScenario::new("a dead letter of an effect", vec![delivery(STRIPE, &[("e1", "mails-1")])])
-            .with_effects()
-            .with(|config| config.receives_max = Some(1))
-            .down(Side::Documents, FIRST + 30_000),
-    ]);
-    let remote = |name, fact| GridScenario::new(name, vec![delivery(STRIPE, &[("e1", fact)])]).remote();
-    scenarios.extend([
-        GridScenario::new("a table of one's own", vec![delivery(STRIPE, &[("e1", "own-1")])]),
+        plain("a dead letter").with(buried_after(0)),
+        plain("a dead letter that is the only copy").enqueues().down(Side::Store, FIRST + 100).with(buried_after(0)),
+        of("a handler fails once, then a dead letter", "once-1").with(buried_after(1)),
+        effect("an effect with a key", "pays-1"),
+        effect("an effect at most once", "mails-1"),
+        effect("an effect at least once", "tells-1"),
+        effect("an effect, third party away", "pays-1").down(Side::Callee, FIRST + 30_000),
+        effect("a dead letter of an effect", "mails-1").with(buried_after(1)).down(Side::Documents, FIRST + 30_000),
+        of("a table of one's own", "own-1"),
         remote("a remote handler, two rounds", "shared-1"),
         remote("a remote handler and a table of one's own", "own-1"),
         remote("a remote handler that crashes once", "panics-1"),
         remote("a remote handler that is away", "plain-1").down(Side::Handler, FIRST + 30_000),
         remote("a remote handler that is slow", "pays-1").with(|config| config.remote_slow = 10_000),
-    ]);
-    scenarios
+    ]
 }

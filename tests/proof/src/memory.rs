@@ -149,31 +149,35 @@ fn envelope(number: usize, now: EpochMs) -> Option<Write> {
     let messages: Vec<_> = (0..EVENTS).map(|event| json!({ "id": format!("wamid.{number}.{event}") })).collect();
     let entry = json!([{ "changes": [{ "value": { "messages": messages } }] }]);
     let raw = json!({ "around": noise(number), "entry": entry }).to_string();
-    claim(&format!("in#bench#en#{number:064x}"), "meta_whatsapp", "any", raw.as_bytes(), now)
+    claiming(&format!("in#bench#en#{number:064x}"), "meta_whatsapp", "any", raw.as_bytes(), now)
 }
 
 /// The claim of one event.
 fn single(number: usize, event_type: &str, body: &[u8], now: EpochMs) -> Option<Write> {
-    claim(&format!("in#bench#{number}"), "standard_webhooks", event_type, body, now)
+    claiming(&format!("in#bench#{number}"), "standard_webhooks", event_type, body, now)
 }
 
-fn claim(key: &str, provider: &str, event_type: &str, raw: &[u8], now: EpochMs) -> Option<Write> {
-    let timing = Timing::standard();
-    let claim = Claim {
+fn claiming(key: &str, provider: &str, event_type: &str, raw: &[u8], now: EpochMs) -> Option<Write> {
+    let claim = claim(key, provider, event_type, body::compress(raw).ok()?, now)?;
+    Some(claim_write(&claim.record(&Timing::standard(), now)))
+}
+
+/// A claim of what a bench works on.
+pub fn claim(key: &str, provider: &str, event_type: &str, body: Vec<u8>, now: EpochMs) -> Option<Claim> {
+    Some(Claim {
         pk: RecordKey::parse(key)?,
         claim_id: ClaimId(key.to_owned()),
         tenant: None,
         provider: provider.to_owned(),
         event_type: event_type.to_owned(),
         received_at: now,
-        accept_before: now.plus(timing.accept_age_max),
-        body: body::compress(raw).ok()?,
+        accept_before: now.plus(Timing::standard().accept_age_max),
+        body,
         body_sha256: [7; 32],
         headers: BTreeMap::new(),
         secret_index: 0,
         quarantine_mismatch: true,
-    };
-    Some(claim_write(&claim.record(&timing, now)))
+    })
 }
 
 /// Text that hardly compresses: six random bits in each character.

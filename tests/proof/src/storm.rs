@@ -53,6 +53,7 @@ fn ratio(a: u64, b: u64) -> f64 {
     f64::from(u32::try_from(a).unwrap_or(u32::MAX)) / f64::from(u32::try_from(b.max(1)).unwrap_or(u32::MAX))
 }
 
+#[derive(Default)]
 struct Backlog {
     done: Vec<bool>,
     resends: Vec<u8>,
@@ -110,8 +111,7 @@ pub fn storm(outage: u64, arrivals: u64, budget: Option<Budget>) -> Storm {
     let timing = Timing::standard();
     let first_resend = u64::try_from(timing.first_resend.as_seconds()).unwrap_or(0);
     let granted = budget.map_or(usize::MAX, |budget| budget.sends_max(arrivals * PERIOD));
-    let mut backlog =
-        Backlog { done: Vec::new(), resends: Vec::new(), queue: VecDeque::new(), due: BinaryHeap::new(), sends: 0 };
+    let mut backlog = Backlog::default();
     let (mut peak, mut credit, mut drained) = (0, 0, None);
     for now in 0..outage * 6 {
         backlog.arrive(arrivals, now, first_resend);

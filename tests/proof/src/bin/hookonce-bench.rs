@@ -6,7 +6,6 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a program for a terminal")]
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,9 +13,8 @@ use std::time::Duration;
 use hookonce_proof::sim::tables::{NotWritten, Tables};
 use hookonce_proof::{memory, route_cost};
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
-use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::claim_write;
-use hookonce_protocol::key::{ClaimId, RecordKey};
+use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::{Lane, Message};
 use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
@@ -119,50 +117,13 @@ impl Queue for FarQueue {
 
 /// A PENDING record that fell due a minute ago.
 fn due_write(number: usize, timing: &Timing, now: EpochMs) -> Option<Write> {
-    let claim = Claim {
-        pk: RecordKey::parse(&format!("in#bench#evt_{number:06}"))?,
-        claim_id: ClaimId(number.to_string()),
-        tenant: None,
-        provider: "stripe".to_owned(),
-        event_type: "invoice.paid".to_owned(),
-        received_at: now,
-        accept_before: now.plus(timing.accept_age_max),
-        body: vec![7; 500],
-        body_sha256: [7; 32],
-        headers: BTreeMap::new(),
-        secret_index: 0,
-        quarantine_mismatch: false,
-    };
+    let claim = memory::claim(&format!("in#bench#evt_{number:06}"), "stripe", "invoice.paid", vec![7; 500], now)?;
     let claimed_at = EpochMs(now.0 - timing.first_resend.0 - 60_000);
     Some(claim_write(&claim.record(timing, claimed_at)))
 }
 
-/// Prints the figures, and what is over its limit.
-fn ended(figures: &Value, over: &[String]) -> ExitCode {
-    println!("{figures}");
-    for fault in over {
-        eprintln!("{fault}");
-    }
-    if over.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    let bench = std::env::args().nth(1);
-    if bench.as_deref() == Some("memory") {
-        let Some((figures, over)) = memory::measure().await else {
-            eprintln!("the memory of this process is not known");
-            return ExitCode::FAILURE;
-        };
-        return ended(&figures, &over);
-    }
-    if bench.as_deref() == Some("routes") {
-        let Some((figures, over)) = route_cost::measure() else {
-            eprintln!("an event did not get where the route set sends it");
-            return ExitCode::FAILURE;
-        };
-        return ended(&figures, &over);
-    }
+/// How many hints the relay sends per second.
+async fn relay() -> Value {
     let timing = Timing { shards: 64, shards_read: 64, ..Timing::standard() };
     let (store, now) = (FarTables::default(), System.moment().now);
     for write in (0..RECORDS).filter_map(|number| due_write(number, &timing, now)) {
@@ -176,10 +137,29 @@ async fn main() -> ExitCode {
     let millis = System.moment().now.0 - begun.0;
     let seconds = f64::from(u32::try_from(millis).unwrap_or(u32::MAX)) / 1_000.0;
     let rate = f64::from(u32::try_from(report.sent).unwrap_or(u32::MAX)) / seconds;
-    let figures = json!({
+    json!({
         "bench": "relay", "records": RECORDS, "sent": report.sent, "seconds": seconds,
         "sends_per_second": rate.round(), "store_ms": STORE_TIME.as_millis(), "queue_ms": QUEUE_TIME.as_millis(),
-    });
-    println!("{figures}");
-    ExitCode::SUCCESS
+    })
+}
+
+/// Prints the figures, and what is over its limit.
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let measured = match std::env::args().nth(1).as_deref() {
+        Some("memory") => memory::measure().await.ok_or("the memory of this process is not known"),
+        Some("routes") => route_cost::measure().ok_or("an event did not get where the route set sends it"),
+        Some(_) | None => Ok((relay().await, Vec::new())),
+    };
+    let faults = match measured {
+        Ok((figures, over)) => {
+            println!("{figures}");
+            over
+        }
+        Err(why) => vec![why.to_owned()],
+    };
+    for fault in &faults {
+        eprintln!("{fault}");
+    }
+    if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
