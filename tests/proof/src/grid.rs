@@ -55,16 +55,6 @@ pub struct Explored {
     pub broken: Vec<FailedRun>,
 }
 
-impl Explored {
-    /// Adds another scenario's results.
-    pub fn add(&mut self, other: Self) {
-        self.points += other.points;
-        self.pairs += other.pairs;
-        self.edges.extend(other.edges);
-        self.broken.extend(other.broken);
-    }
-}
-
 impl GridScenario {
     fn new(name: &'static str, deliveries: Vec<Delivery>) -> Self {
         Self { name, config: Config::calm(), deliveries }

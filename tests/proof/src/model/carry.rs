@@ -5,6 +5,7 @@ use hookonce_protocol::record::{Record, Status};
 
 use super::Model;
 use super::action::{finish, index};
+use super::callee::Calls;
 use super::faults::Fault;
 use super::pool::{CallId, DomainId, ItemId, MessageId, ProcId};
 use super::process::End;
@@ -146,7 +147,7 @@ impl Model {
             self.change(world, state, effect, created, false);
         }
         if accepts {
-            world.accept_call(state, slot);
+            world.change_calls(state, slot, Calls::accept);
         }
         if let Some(rule) = overreach {
             state.broken = rule as u8;

@@ -42,7 +42,7 @@ impl Model {
             }
             if let Some(record) = pending.filter(|record| record.effect.is_some()) {
                 self.moments_of_effect(world, record).for_each(&mut consider);
-                world.forgets(state, slot).into_iter().for_each(&mut consider);
+                world.calls(state, slot).forgets(state.now, &world.documents).into_iter().for_each(&mut consider);
             }
         }
         if self.scenario.clock.is_far() {

@@ -52,19 +52,16 @@ impl World {
         (1 << number, format!("{PASS}{number}"))
     }
 
-    fn calls<'a>(&'a self, state: &State, slot: usize) -> &'a Calls {
+    /// The calls of an effect.
+    pub(super) fn calls<'a>(&'a self, state: &State, slot: usize) -> &'a Calls {
         &self.callees.value(state.callees)[slot]
     }
 
-    fn change_calls(&mut self, state: &mut State, slot: usize, change: impl FnOnce(&mut Calls)) {
+    /// Changes the calls of an effect.
+    pub(super) fn change_calls(&mut self, state: &mut State, slot: usize, change: impl FnOnce(&mut Calls)) {
         let mut all = self.callees.value(state.callees).as_ref().clone();
         change(&mut all[slot]);
         state.callees = self.callees.find(&all).unwrap_or_else(|| self.callees.insert(all, ()));
-    }
-
-    /// A person accepts that an effect is called once more.
-    pub(super) fn accept_call(&mut self, state: &mut State, slot: usize) {
-        self.change_calls(state, slot, Calls::accept);
     }
 
     /// The record says that the callee refused its key.
@@ -73,11 +70,6 @@ impl World {
         let epoch = record.effect.as_ref().map_or(0, |effect| effect.key_epoch);
         let key = self.key_number(idempotency_key(&record.key, &record.claim_id, record.generation, epoch));
         self.change_calls(state, slot, |calls| calls.spend(key));
-    }
-
-    /// The next moment at which a callee forgets a key.
-    pub(super) fn forgets(&self, state: &State, slot: usize) -> Option<i64> {
-        self.calls(state, slot).forgets(state.now, &self.documents)
     }
 }
 
@@ -133,11 +125,11 @@ impl Model {
 
     /// No event stands as committed that has this effect.
     fn uncommitted(&self, world: &World, state: &State, slot: usize) -> Option<Rule> {
-        let origin = self.origins[slot]?;
-        let parent = world.item(state.items[origin.parent]);
+        let (parent, generation) = self.origins[slot]?;
+        let parent = world.item(state.items[parent]);
         let committed = parent.and_then(|view| view.record.as_ref().map(|record| (view, record)));
-        let stands = committed
-            .is_some_and(|(view, record)| record.generation > origin.generation || view.effects & (1 << slot) != 0);
+        let stands =
+            committed.is_some_and(|(view, record)| record.generation > generation || view.effects & (1 << slot) != 0);
         (!stands && !state.expired).then_some(Rule::Uncommitted)
     }
 

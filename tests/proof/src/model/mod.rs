@@ -47,7 +47,7 @@ use plan::EFFECT;
 use pool::CalleesId;
 use rule::Rule;
 use scenario::{DeliverySpec, Kind, Scenario};
-use state::{Budget, DELIVERIES, FACTS, SLOTS, State};
+use state::{Budget, SLOTS, State};
 use view::{Domain, FACT_NAMES};
 use world::World;
 
@@ -72,18 +72,9 @@ pub struct Model {
     facts: [Option<usize>; SLOTS],
     /// The record that the store can never take.
     unstorable: Option<usize>,
-    /// Where each effect comes from, by place.
-    origins: [Option<Origin>; SLOTS],
+    /// The commit that each effect comes from, by place: its event's place and generation.
+    origins: [Option<(usize, i64)>; SLOTS],
     looked_up: Mutex<LookedUp>,
-}
-
-/// The commit that an effect belongs to.
-#[derive(Debug, Clone, Copy)]
-struct Origin {
-    /// The place of its event.
-    parent: usize,
-    /// The event's generation.
-    generation: i64,
 }
 
 /// What one exploration has computed so far.
@@ -143,7 +134,7 @@ impl Model {
             for claim in (0..made.attempts).map(|attempt| claim_id(delivery, attempt)) {
                 for generation in 0..=i64::from(scenario.budgets[Budget::Force as usize]) {
                     let effect = place(RecordKey::effect(&event, &claim, generation, EFFECT));
-                    origins[effect] = Some(Origin { parent: slots[delivery], generation });
+                    origins[effect] = Some((slots[delivery], generation));
                 }
             }
         }
@@ -158,38 +149,20 @@ impl Model {
     }
 
     fn start(&self, looked_up: &mut LookedUp) -> State {
-        let mut attempts = [0; DELIVERIES];
-        for (place, delivery) in attempts.iter_mut().zip(&self.scenario.deliveries) {
-            *place = delivery.attempts;
-        }
-        let callees = if self.scenario.documents.is_empty() {
+        let scenario = &self.scenario;
+        let callees = if scenario.documents.is_empty() {
             CalleesId::NONE
         } else {
             looked_up.world.callees.insert(vec![Calls::default(); SLOTS], ())
         };
         let state = State {
-            items: Default::default(),
-            before: Default::default(),
             domain: looked_up.world.intern_domain(Domain::new()),
             callees,
-            document: 0,
-            procs: Default::default(),
-            queue: Default::default(),
-            dead: Default::default(),
-            late: Default::default(),
             now: START,
-            left: self.scenario.budgets,
-            attempts,
-            acked: 0,
-            forced: [0; FACTS],
-            duplicates_accepted: [0; FACTS],
-            rearms: 0,
-            granted: [0; SLOTS],
-            routed: !self.scenario.unrouted,
-            declined: 0,
-            given_up: 0,
-            expired: false,
-            broken: 0,
+            left: scenario.budgets,
+            attempts: std::array::from_fn(|place| scenario.deliveries.get(place).map_or(0, |made| made.attempts)),
+            routed: !scenario.unrouted,
+            ..State::default()
         };
         if self.scenario.committed { self.once_committed(&mut looked_up.world, state) } else { state }
     }

@@ -21,8 +21,10 @@ pub(super) enum Actor {
     Worker(Worker, MessageId),
     /// A hint of an effect.
     Dispatcher(Box<Dispatcher>, DispatcherContext),
-    /// A relay run, and which of its machines is at work.
-    Relay(Box<Run>, RelayMachine),
+    /// A relay run that reads the index.
+    Scan(Box<Run>, Scan),
+    /// A relay run that sends.
+    Chunk(Box<Run>, Chunk),
     /// A dead letter, by its number, and whether it was sent before the last one was counted.
     DeadLetter(DeadLetter, MessageId, bool),
     /// An operator, and the record that was shown.
@@ -38,16 +40,6 @@ pub(super) struct DispatcherContext {
     pub(super) passes: u16,
     /// The document of the destination that it was told, by its place: it calls under this one.
     pub(super) document: u8,
-}
-
-/// A machine of a relay run.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[expect(clippy::large_enum_variant, reason = "a few thousand of them exist, each once")]
-pub(super) enum RelayMachine {
-    /// It reads the index.
-    Scan(Scan),
-    /// It sends.
-    Chunk(Chunk),
 }
 
 /// A process. It does nothing until its call is answered.
@@ -93,7 +85,7 @@ impl Actor {
             Self::Ingress(..) => Role::Ingress,
             Self::Worker(..) => Role::Worker,
             Self::Dispatcher(..) => Role::Dispatcher,
-            Self::Relay(..) => Role::Relay,
+            Self::Scan(..) | Self::Chunk(..) => Role::Relay,
             Self::DeadLetter(..) => Role::DeadLetter,
             Self::Operator(..) => Role::Operator,
         }
@@ -105,7 +97,20 @@ impl Actor {
             Self::Ingress(machine, delivery) => Self::ingress(machine.step(reply, moment), delivery),
             Self::Worker(machine, message) => Self::worker(machine.step(reply, moment), message),
             Self::Dispatcher(machine, context) => Self::dispatcher(machine.step(reply, moment), context),
-            Self::Relay(run, machine) => Self::relay(run, machine, reply, moment),
+            Self::Scan(mut run, machine) => match machine.step(reply, moment).next {
+                Next::Call(machine, call) => Next::Call(Box::new(Self::Scan(run, machine)), call),
+                Next::Done(scanned) => {
+                    run.scanned(scanned);
+                    Self::relay_run(run, moment)
+                }
+            },
+            Self::Chunk(mut run, machine) => match machine.step(reply, moment).next {
+                Next::Call(machine, call) => Next::Call(Box::new(Self::Chunk(run, machine)), call),
+                Next::Done(report) => {
+                    run.ended(report);
+                    Self::relay_chunk(run, moment)
+                }
+            },
             Self::DeadLetter(machine, message, copy) => Self::dead_letter(machine.step(reply, moment), message, copy),
             Self::Operator(machine, shown) => Self::operator(machine.step(reply, moment), shown),
         }
@@ -115,7 +120,7 @@ impl Actor {
     /// nothing in common, and two runs at once are a scenario.
     pub(super) fn relay_run(mut run: Box<Run>, moment: Moment) -> Advanced {
         if let Some(Step { next: Next::Call(scan, call), .. }) = run.next_scan(moment) {
-            return Next::Call(Box::new(Self::Relay(run, RelayMachine::Scan(scan))), call);
+            return Next::Call(Box::new(Self::Scan(run, scan)), call);
         }
         assert!(run.sample(moment).is_none(), "a few records are within the least budget");
         Self::relay_chunk(run, moment)
@@ -123,29 +128,8 @@ impl Actor {
 
     fn relay_chunk(mut run: Box<Run>, moment: Moment) -> Advanced {
         match run.next_chunk(moment) {
-            Some(Step { next: Next::Call(chunk, call), .. }) => {
-                Next::Call(Box::new(Self::Relay(run, RelayMachine::Chunk(chunk))), call)
-            }
+            Some(Step { next: Next::Call(chunk, call), .. }) => Next::Call(Box::new(Self::Chunk(run, chunk)), call),
             Some(Step { next: Next::Done(_), .. }) | None => Next::Done(End::Gone),
-        }
-    }
-
-    fn relay(mut run: Box<Run>, machine: RelayMachine, reply: Reply, moment: Moment) -> Advanced {
-        match machine {
-            RelayMachine::Scan(scan) => match scan.step(reply, moment).next {
-                Next::Call(scan, call) => Next::Call(Box::new(Self::Relay(run, RelayMachine::Scan(scan))), call),
-                Next::Done(scanned) => {
-                    run.scanned(scanned);
-                    Self::relay_run(run, moment)
-                }
-            },
-            RelayMachine::Chunk(chunk) => match chunk.step(reply, moment).next {
-                Next::Call(chunk, call) => Next::Call(Box::new(Self::Relay(run, RelayMachine::Chunk(chunk))), call),
-                Next::Done(report) => {
-                    run.ended(report);
-                    Self::relay_chunk(run, moment)
-                }
-            },
         }
     }
 

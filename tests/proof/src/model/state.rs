@@ -113,7 +113,7 @@ pub struct LateWrite {
 }
 
 /// One state.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct State {
     /// The inbox table: one interned item per record.
     pub items: [ItemId; SLOTS],

@@ -349,7 +349,7 @@ impl World {
             Actor::Worker(_, message) | Actor::DeadLetter(_, message, _) => (*message, ItemId::NONE),
             Actor::Dispatcher(_, context) => (context.message, ItemId::NONE),
             Actor::Operator(_, shown) => (MessageId::NONE, *shown),
-            Actor::Ingress(..) | Actor::Relay(..) => (MessageId::NONE, ItemId::NONE),
+            Actor::Ingress(..) | Actor::Scan(..) | Actor::Chunk(..) => (MessageId::NONE, ItemId::NONE),
         };
         let (role, call, part) = (proc.actor.role(), proc.call, proc.done.len());
         let (mut passes, mut document) = (0, 0);
