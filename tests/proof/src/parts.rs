@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::path::PathBuf;
 
 use hookonce_protocol::relay::Budget;
 use serde_json::{Value, json};
@@ -34,17 +33,13 @@ const LABELS: &str = "transitions.txt";
 /// The file of the dispatcher's transitions that days must see besides the model's, one label per line.
 const LABELS_OF_DAYS: &str = "transitions-of-days.txt";
 
-fn path(file: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file)
-}
-
 fn kept_labels(file: &str) -> BTreeSet<String> {
-    std::fs::read_to_string(path(file)).unwrap_or_default().lines().map(str::to_owned).collect()
+    std::fs::read_to_string(table::path(file)).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
 fn keep_labels<'a>(file: &str, labels: impl Iterator<Item = &'a String>) {
     let lines: Vec<_> = labels.map(|label| format!("{label}\n")).collect();
-    std::fs::write(path(file), lines.concat()).expect("the file of transitions can be written");
+    std::fs::write(table::path(file), lines.concat()).expect("the file of transitions can be written");
 }
 
 /// The labels of all transitions that the model takes in the set that runs per change.

@@ -7,14 +7,19 @@ use crate::mutant;
 const BEGIN: &str = "<!-- mutants: begin -->\n";
 const END: &str = "<!-- mutants: end -->\n";
 
+/// A path from the folder of the proof.
+pub(crate) fn path(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file)
+}
+
 /// The document that holds the table.
 pub fn document() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reliability.md")
+    path("../../docs/reliability.md")
 }
 
 /// Where the shortest counterexample of each mutant is kept.
 pub fn traces() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("traces")
+    path("traces")
 }
 
 /// One row for each mutant: what is taken out, and what the model answers.

@@ -352,21 +352,12 @@ fn first<K: Copy>(places: &[Id<K>]) -> Option<u8> {
 
 /// What happens next if nothing goes wrong.
 pub(super) fn next_without_fault(world: &World, state: &State) -> Option<Action> {
-    if let Some(index) = first(&state.procs) {
-        return Some(Action::Step(index, None));
-    }
-    if let Some(index) = first(&state.queue) {
-        return Some(Action::Receive(index));
-    }
-    if let Some(index) = first(&state.dead) {
-        return Some(Action::Bury(index));
-    }
-    for (run, list) in RUNS {
-        if due(world, state, list) {
-            return Some(run);
-        }
-    }
-    waiting(world, state).then_some(Action::Advance)
+    let step = first(&state.procs).map(|index| Action::Step(index, None));
+    let receive = || first(&state.queue).map(Action::Receive);
+    let bury = || first(&state.dead).map(Action::Bury);
+    let relay = || RUNS.into_iter().find(|(_, list)| due(world, state, *list)).map(|(run, _)| run);
+    let advance = || waiting(world, state).then_some(Action::Advance);
+    step.or_else(receive).or_else(bury).or_else(relay).or_else(advance)
 }
 
 fn distinct<K: Copy + PartialEq>(places: &[Id<K>]) -> impl Iterator<Item = usize> {

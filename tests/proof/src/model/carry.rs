@@ -120,15 +120,15 @@ impl Model {
                 let sent = u8::try_from(count).expect("few messages");
                 Self::send(world, state, view, count).then_some(Answer::Sent(sent))
             }
-            Class::Plan { slot } if !(state.routed && world.wants(view.call)) => {
+            Class::Plan(slot) if !(state.routed && world.wants(view.call)) => {
                 state.declined |= 1 << slot;
                 Some(Answer::Declined)
             }
-            Class::Plan { .. } => Some(Answer::Planned(if world.contended { state.domain } else { EMPTY_DOMAIN })),
+            Class::Plan(_) => Some(Answer::Planned(if world.contended { state.domain } else { EMPTY_DOMAIN })),
             Class::Terms if self.scenario.documents[usize::from(state.document)].is_none() => Some(Answer::NoTerms),
             Class::Terms => Some(Answer::Terms(state.document)),
             Class::Deliver { .. } => unreachable!("a call has its own way"),
-            Class::Trail { slot } => Some(Answer::Trail(world.domains.view(state.domain).trails[slot])),
+            Class::Trail(slot) => Some(Answer::Trail(world.domains.view(state.domain).trails[slot])),
         }
     }
 

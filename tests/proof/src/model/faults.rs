@@ -100,9 +100,9 @@ fn of_call(class: Class) -> &'static [Fault] {
         }
         Class::Commit { .. } => &[Fault::Refused, Fault::ReplyLost, Fault::Late, Fault::Conflict],
         Class::Read | Class::Query => &[Fault::Refused, Fault::Stale],
-        Class::Trail { .. } => &[Fault::Refused],
+        Class::Trail(_) => &[Fault::Refused],
         Class::Send => &[Fault::Refused, Fault::ReplyLost, Fault::Partial],
-        Class::Plan { .. } => {
+        Class::Plan(_) => {
             &[Fault::Refused, Fault::HandlerFails, Fault::HandlerFailsForGood, Fault::HandlerAway, Fault::HandlerSlow]
         }
         Class::Terms => &[Fault::Refused, Fault::DestinationAway],
@@ -122,7 +122,7 @@ fn of_call(class: Class) -> &'static [Fault] {
 /// Where a process can die around a call of this class.
 fn deaths(class: Class) -> &'static [Fault] {
     match class {
-        Class::Read | Class::Query | Class::Trail { .. } | Class::Plan { .. } | Class::Terms => &[Fault::CrashBefore],
+        Class::Read | Class::Query | Class::Trail(_) | Class::Plan(_) | Class::Terms => &[Fault::CrashBefore],
         Class::Send => &[Fault::CrashBefore, Fault::CrashAfter],
         Class::Write { .. } | Class::Commit { .. } | Class::Deliver { .. } => {
             &[Fault::CrashBefore, Fault::CrashAfter, Fault::CrashDuring]

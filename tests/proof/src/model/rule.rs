@@ -108,29 +108,15 @@ pub(crate) fn resends_max(age: i64, timing: &Timing) -> i64 {
 impl Model {
     /// The rule that a state breaks, if any, apart from [`Rule::Stuck`].
     pub(super) fn broken(&self, world: &World, state: &State) -> Option<Rule> {
-        if let Some(rule) = Rule::parse(state.broken) {
-            return Some(rule);
-        }
         let domain = world.domains.view(state.domain);
-        for fact in 0..FACTS {
-            if domain.effects[fact] > 1 + state.forced[fact] + state.duplicates_accepted[fact] {
-                return Some(Rule::Doubled);
-            }
-        }
-        for slot in 0..SLOTS {
-            if let Some(rule) = self.broken_by_record(world, state, slot) {
-                return Some(rule);
-            }
-        }
-        if state.callees.is_some()
-            && let Some(rule) = self.broken_by_effects(world, state)
-        {
-            return Some(rule);
-        }
-        let lost = (0..self.scenario.deliveries.len())
-            .any(|delivery| state.acked & (1 << delivery) != 0 && !self.accounted(world, state, delivery));
+        let doubled = |fact: usize| domain.effects[fact] > 1 + state.forced[fact] + state.duplicates_accepted[fact];
+        let doubled = || (0..FACTS).any(doubled).then_some(Rule::Doubled);
+        let by_record = || (0..SLOTS).find_map(|slot| self.broken_by_record(world, state, slot));
+        let by_effects = || if state.callees.is_some() { self.broken_by_effects(world, state) } else { None };
         let forgiven = state.expired && self.scenario.clock.relay_may_be_down();
-        (lost && !forgiven).then_some(Rule::Lost)
+        let lost = |delivery: usize| state.acked & (1 << delivery) != 0 && !self.accounted(world, state, delivery);
+        let lost = || (!forgiven && (0..self.scenario.deliveries.len()).any(lost)).then_some(Rule::Lost);
+        Rule::parse(state.broken).or_else(doubled).or_else(by_record).or_else(by_effects).or_else(lost)
     }
 
     fn broken_by_record(&self, world: &World, state: &State, slot: usize) -> Option<Rule> {

@@ -54,16 +54,10 @@ pub(super) enum Class {
     Send,
     /// A query of the index.
     Query,
-    /// A handler's plan for a record.
-    Plan {
-        /// The record's place.
-        slot: usize,
-    },
-    /// A read of a record's trail.
-    Trail {
-        /// The record's place.
-        slot: usize,
-    },
+    /// A handler's plan for the record at this place.
+    Plan(usize),
+    /// A read of the trail of the record at this place.
+    Trail(usize),
     /// A read of the document of the destination.
     Terms,
     /// A call of the destination.
@@ -408,8 +402,8 @@ impl World {
             Call::Commit(writes) => self.transaction(writes),
             Call::Send(_) | Call::SendEach(_) => Class::Send,
             Call::QueryDue(_) => Class::Query,
-            Call::Plan(record) => Class::Plan { slot: self.slot(record.key.as_str()) },
-            Call::ReadTrail(key) => Class::Trail { slot: self.slot(key.as_str()) },
+            Call::Plan(record) => Class::Plan(self.slot(record.key.as_str())),
+            Call::ReadTrail(key) => Class::Trail(self.slot(key.as_str())),
             Call::CountReceived { .. } | Call::Split(_) | Call::Wait(_) => unreachable!("answered at once"),
             Call::Terms(_) => Class::Terms,
             Call::Deliver(_) => {
