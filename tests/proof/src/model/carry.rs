@@ -287,11 +287,8 @@ fn shown(world: &World, view: ProcView, items: &[ItemId; SLOTS], now: i64) -> An
     if let Call::QueryDue(query) = world.call(view.call).as_ref() {
         return index(world, items, now, query.state);
     }
-    let mut seen = [ItemId::NONE; SLOTS];
-    for (place, slot) in seen.iter_mut().zip(world.reads(view.call)) {
-        *place = items[slot];
-    }
-    Answer::Seen(seen)
+    let slots = world.reads(view.call);
+    Answer::Seen(std::array::from_fn(|place| slots.get(place).map_or(ItemId::NONE, |slot| items[*slot])))
 }
 
 /// A process dies; its message returns.

@@ -86,11 +86,7 @@ struct LookedUp {
 }
 
 fn body_hash(body: &str) -> [u8; 32] {
-    let mut hash = [0; 32];
-    for (place, byte) in hash.iter_mut().zip(body.bytes()) {
-        *place = byte;
-    }
-    hash
+    std::array::from_fn(|place| body.as_bytes().get(place).copied().unwrap_or(0))
 }
 
 impl Model {

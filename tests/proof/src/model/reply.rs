@@ -51,15 +51,11 @@ impl World {
                 }
             }
             Answer::Committed => Reply::Committed(Committed::Applied),
-            Answer::Cancelled(reasons) => {
-                let reason = |code: u8| match code {
-                    0 => CancellationReason::None,
-                    _ => CancellationReason::ConditionFailed,
-                };
+            Answer::Cancelled(failed) => {
                 let Call::Commit(writes) = call else { unreachable!("only a commit is cancelled") };
-                Reply::Committed(Committed::Cancelled(
-                    reasons.iter().take(writes.len()).map(|code| reason(*code)).collect(),
-                ))
+                let reason =
+                    |failed| if failed { CancellationReason::ConditionFailed } else { CancellationReason::None };
+                Reply::Committed(Committed::Cancelled(failed.into_iter().take(writes.len()).map(reason).collect()))
             }
             Answer::Sent(confirmed) => {
                 let sent = |index| if index < usize::from(confirmed) { Ok(()) } else { Err(Unavailable) };

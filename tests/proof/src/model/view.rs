@@ -185,11 +185,8 @@ impl DomainView {
 }
 
 fn trails(domain: &Domain, keys: &[RecordKey]) -> [u8; SLOTS] {
-    let mut trails = [0; SLOTS];
-    for (trail, key) in trails.iter_mut().zip(keys) {
-        *trail = u8::try_from(Trail::decode(domain.get(&trail_item(key))).count).unwrap_or(u8::MAX);
-    }
-    trails
+    let count = |key| u8::try_from(Trail::decode(domain.get(&trail_item(key))).count).unwrap_or(u8::MAX);
+    std::array::from_fn(|slot| keys.get(slot).map_or(0, count))
 }
 
 fn owned(domain: &Domain, keys: &[RecordKey]) -> [u8; SLOTS] {

@@ -86,8 +86,8 @@ pub(super) enum Answer {
     Seen([ItemId; SLOTS]),
     /// The commit was carried out.
     Committed,
-    /// The commit was cancelled for these reasons.
-    Cancelled([u8; COMMIT_MAX]),
+    /// The commit was cancelled. Says of each write whether its condition failed.
+    Cancelled([bool; COMMIT_MAX]),
     /// How many messages were confirmed: the first ones.
     Sent(u8),
     /// What the index shows, by place.
@@ -470,8 +470,8 @@ impl World {
         let mut record = self.item_value(item).cloned();
         let mut created = self.item_value(effect).cloned();
         let mut table = Domain::clone(self.domains.value(domain));
-        let mut reasons = [0_u8; COMMIT_MAX];
-        for (reason, write) in reasons.iter_mut().zip(writes) {
+        let mut failed = [false; COMMIT_MAX];
+        for (failed, write) in failed.iter_mut().zip(writes) {
             let applied = match write.table {
                 Table::Inbox if write.purpose == Purpose::CreateEffect => {
                     write.apply(created.as_ref()).map(|after| created = after)
@@ -485,14 +485,14 @@ impl World {
             };
             if let Err(why) = applied {
                 assert_eq!(why, NotApplied::ConditionFailed, "no plan that was checked names an attribute twice");
-                *reason = 1;
+                *failed = true;
             }
         }
-        let result = if reasons == [0; COMMIT_MAX] {
+        let result = if failed.contains(&true) {
+            (Answer::Cancelled(failed), before)
+        } else {
             let after = (self.intern_item(record), self.intern_domain(table), self.intern_item(created));
             (Answer::Committed, after)
-        } else {
-            (Answer::Cancelled(reasons), before)
         };
         self.commits.insert((call, before), result);
         result
