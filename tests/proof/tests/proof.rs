@@ -104,9 +104,9 @@ fn named(name: &str) -> Mutant {
 }
 
 /// Of events: a claim that overwrites, an acknowledgement without a record, a commit without a condition on the domain
-/// key, a failed claim read as won, a relay that sends without a re-arm or never at all, a child or a retry that nobody
-/// would send. Of effects: two processes that call at once, a call without its guard, a first call that nobody notes, an
-/// unclear call that counts as not made, a window that never ends.
+/// key, a failed claim read as won, a relay that sends without a re-arm, a child or a retry that nobody would send. Of
+/// effects: two processes that call at once, a call without its guard, a first call that nobody notes, an unclear call
+/// that counts as not made, a window that never ends.
 #[test]
 fn the_simulator_notices_what_is_taken_out() {
     let of_events = "claim-unconditional claim-not-due unknown-claim-counts-as-won payload-read-as-hint \
