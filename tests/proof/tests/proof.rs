@@ -1,4 +1,5 @@
-//! That the proof can find errors, and that what it keeps is up to date. What it proves is in `scripts/prove`.
+//! Small explorations, for whoever edits the protocol; that the proof can find errors; and that what it keeps is up to
+//! date. The whole proof is `scripts/prove`.
 #![cfg(test)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +8,7 @@ use std::sync::Mutex;
 use hookonce_proof::label::Role;
 use hookonce_proof::mutant::{self, Mutant, Mutation};
 use hookonce_proof::parts::{first_broken, scenario_named};
-use hookonce_proof::search::replay;
+use hookonce_proof::search::{explore, replay};
 use hookonce_proof::sim::config::Config;
 use hookonce_proof::sim::rng::Rng;
 use hookonce_proof::sim::simulate;
@@ -17,6 +18,23 @@ use hookonce_protocol::call::Call;
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::timing::TimingViolation;
 use hookonce_protocol::write::{Clause, Condition, Write};
+
+#[test]
+fn the_protocol_holds_in_small_scenarios() {
+    for name in ["one fact under two ids, forced", "TTL with renewal", "operators and dead letters"] {
+        let found = explore(scenario_named(name).unwrap(), Mutation::default());
+        assert!(found.counterexample.is_none(), "{name}: {:?}", found.counterexample);
+        assert!(found.states > 1_000, "{name} explores {} states only", found.states);
+    }
+}
+
+#[test]
+fn simulated_days_end_well() {
+    for seed in 0..10 {
+        let day = simulate(seed, Mutation::default());
+        assert!(day.violations.is_empty(), "scripts/prove simulate --seed {seed}: {:?}", day.violations);
+    }
+}
 
 #[test]
 fn every_mutant_is_broken_by_its_trace_and_the_protocol_is_not() {
