@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use hookonce_providers::{Catalog, docs};
 use serde_json::{Value, json};
 
-use crate::support::{SMALL, VectorFile, judge_as, read_folder};
+use crate::support::{SMALL, read_folder};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -64,45 +64,21 @@ fn vector_file() -> String {
         + &vector("tampered-body", r#"{"id":"1","type":"mare"}"#, rejected)
 }
 
-/// How many vectors of these folders were judged, and what is wrong with them.
-fn judged(catalog: &Path, vectors: &Path) -> (usize, Vec<String>) {
-    let files: Vec<(String, String)> = fs::read_dir(catalog)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
-        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(path).unwrap()))
-        .collect();
-    let catalog = Catalog::parse(files.iter().map(|(name, text)| (name.as_str(), text.as_str()))).unwrap();
-    let files = read_folder(vectors);
-    let all = files.iter().flat_map(|file: &VectorFile| file.vectors.iter().map(move |vector| (file, vector)));
-    let wrong = all.clone().filter_map(|(file, vector)| {
-        let provider = catalog.provider(&file.provider).unwrap();
-        let outcome = judge_as(provider, vector, &vector.captured.headers, &vector.captured.body);
-        outcome.difference(vector).map(|difference| format!("{}: {difference}", vector.id))
-    });
-    (all.clone().count(), wrong.collect())
-}
-
 /// A new provider takes one data file and one vector file, and no Rust.
 #[test]
 fn a_new_provider_is_one_data_file_and_one_vector_file() {
+    let files = Catalog::built_in_files().iter().copied().chain([("acme.toml", SMALL)]);
+    let catalog = Catalog::parse(files).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let (catalog, vectors) = (folder.path().join("catalog"), folder.path().join("vectors"));
-    for (from, to) in [("shared/providers/catalog", &catalog), ("events/vectors", &vectors)] {
-        fs::create_dir(to).unwrap();
-        for entry in fs::read_dir(repository().join(from)).unwrap() {
-            let entry = entry.unwrap();
-            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-        }
-    }
-    let (before, wrong) = judged(&catalog, &vectors);
-    assert_eq!(wrong, [""; 0]);
-
-    fs::write(catalog.join("acme.toml"), SMALL).unwrap();
-    fs::write(vectors.join("acme.jsonl"), vector_file()).unwrap();
-    assert_eq!(judged(&catalog, &vectors), (before + 2, vec![]));
-
+    let wrong = |text: String| {
+        fs::write(folder.path().join("acme.jsonl"), text).unwrap();
+        let files = read_folder(folder.path());
+        assert_eq!((files.len(), files["acme"].len()), (1, 2));
+        let differences =
+            files["acme"].iter().filter_map(|vector| vector.difference(catalog.provider("acme").unwrap()));
+        differences.collect::<Vec<_>>()
+    };
+    assert_eq!(wrong(vector_file()), [""; 0]);
     // The new vectors are judged, not just read.
-    fs::write(vectors.join("acme.jsonl"), vector_file().replace("\"rejected\"", "\"accepted\"")).unwrap();
-    assert_eq!(judged(&catalog, &vectors).1.len(), 1);
+    assert_eq!(wrong(vector_file().replace("\"rejected\"", "\"accepted\"")).len(), 1);
 }

@@ -1,17 +1,17 @@
 //! Two facts never share a dedup key, and one fact never has two: alone, among others, retried or grouped differently.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
-use hookonce_providers::{Catalog, Provider};
+use hookonce_providers::{Catalog, Provider, Received};
 use serde_json::Value;
 
-use crate::support::{Vector, all, judge_as};
+use crate::support::{Vector, receive, vectors};
 
 /// The keys of the events that a provider finds in a vector, and the delivery reduced to each.
 fn events(provider: &Provider, vector: &Vector) -> Vec<(String, Vec<u8>)> {
-    let outcome = judge_as(provider, vector, &vector.captured.headers, &vector.captured.body);
-    outcome.events.into_iter().map(|event| event.key).zip(outcome.bodies).collect()
+    let Ok(Received::Delivery(delivery)) = receive(provider, &vector.captured) else { return Vec::new() };
+    let events = delivery.contents().events().iter();
+    events.map(|event| (event.key.as_str().to_owned(), event.body.clone())).collect()
 }
 
 /// The places where a provider puts the events of a batch.
@@ -79,10 +79,6 @@ fn faults(provider: &Provider, vectors: &[Vector]) -> Vec<String> {
     faults
 }
 
-fn vectors(provider: &str) -> &'static [Vector] {
-    all().iter().find(|file| file.provider == provider).map_or(&[], |file| &file.vectors)
-}
-
 #[test]
 fn no_two_facts_share_a_key_and_no_fact_has_two() {
     let faults: Vec<String> =
@@ -92,10 +88,10 @@ fn no_two_facts_share_a_key_and_no_fact_has_two() {
 
 /// A provider of the catalog with another key.
 fn with_key(id: &str, key: &str, other: &str) -> Catalog {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("catalog");
-    let text = std::fs::read_to_string(folder.join(format!("{id}.toml"))).unwrap();
+    let mut files = Catalog::built_in_files().iter();
+    let (name, text) = files.find(|(name, _)| name.strip_suffix(".toml") == Some(id)).unwrap();
     assert!(text.contains(key), "{id}: {key}");
-    Catalog::parse([(format!("{id}.toml").as_str(), text.replacen(key, other, 1).as_str())]).unwrap()
+    Catalog::parse([(*name, text.replacen(key, other, 1).as_str())]).unwrap()
 }
 
 #[test]

@@ -1,12 +1,28 @@
-//! The files of `events/vectors`; their format is described in the README there.
+//! The files of `events/vectors`, whose format is described in the README there, and requests to make and to judge.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use hookonce_providers::{CapturedRequest, Catalog, Provider, Received, Request, Settings};
+use hookonce_protocol::time::EpochSec;
+use hookonce_providers::{
+    CapturedRequest, Catalog, EventPart, Explanation, Provider, Received, Refusal, Settings, SignError,
+    UnsignedRequest, VerifiedDelivery,
+};
 use serde::Deserialize;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// When requests are signed and judged, unless a test says otherwise.
+pub(crate) const NOW: EpochSec = EpochSec(1_767_225_600);
+
+/// The URL that providers call.
+pub(crate) const URL: &str = "https://example.com/hook";
+
+/// Parts of the names of headers that a signature makes.
+pub(crate) const SIGNATURES: [&str; 8] =
+    ["signature", "signed-headers", "timestamp", "authorization", "token", "mac", "verification", "hmac"];
 
 /// The smallest catalog file, of an invented provider.
 pub(crate) const SMALL: &str = r#"
@@ -38,13 +54,6 @@ sdk = "none"
 checked = "2026-11-20"
 sources = [{ kind = "official", at = "https://acme.example/webhooks" }]
 "#;
-
-/// A provider's file, whose name is the provider's id.
-#[derive(Debug)]
-pub(crate) struct VectorFile {
-    pub(crate) provider: String,
-    pub(crate) vectors: Vec<Vector>,
-}
 
 /// A captured request and its verdict. Every field that is not the verdict's is the request's, which refuses unknown
 /// ones.
@@ -120,137 +129,201 @@ pub(crate) struct Sdk {
     pub(crate) differs: Option<String>,
 }
 
-/// Every vector file, read once.
-pub(crate) fn all() -> &'static [VectorFile] {
-    static FILES: OnceLock<Vec<VectorFile>> = OnceLock::new();
-    FILES.get_or_init(read_all)
+/// The vectors of every provider, read once.
+pub(crate) fn all() -> &'static BTreeMap<String, Vec<Vector>> {
+    static FILES: OnceLock<BTreeMap<String, Vec<Vector>>> = OnceLock::new();
+    FILES.get_or_init(|| read_folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../events/vectors")))
+}
+
+/// The vectors of a provider.
+pub(crate) fn vectors(provider: &str) -> &'static [Vector] {
+    all().get(provider).unwrap_or_else(|| panic!("{provider} has no vectors"))
 }
 
 /// One vector of a provider.
 pub(crate) fn vector(provider: &str, id: &str) -> &'static Vector {
-    let file =
-        all().iter().find(|file| file.provider == provider).unwrap_or_else(|| panic!("{provider} has no vectors"));
-    file.vectors.iter().find(|vector| vector.id == id).unwrap_or_else(|| panic!("{id} is no vector"))
+    vectors(provider).iter().find(|vector| vector.id == id).unwrap_or_else(|| panic!("{id} is no vector"))
 }
 
 /// A provider's valid delivery.
-pub(crate) fn valid(provider: &str) -> &'static Vector {
-    vector(provider, &format!("{provider}/valid"))
+pub(crate) fn valid(provider: &str) -> &'static CapturedRequest {
+    &vector(provider, &format!("{provider}/valid")).captured
 }
 
-fn read_all() -> Vec<VectorFile> {
-    read_folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../events/vectors"))
+/// The vectors of a folder. A file's name is the provider that its vectors do not repeat.
+pub(crate) fn read_folder(folder: &Path) -> BTreeMap<String, Vec<Vector>> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = paths.filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    files.map(|path| (path.file_stem().unwrap().to_str().unwrap().to_owned(), read_file(&path))).collect()
 }
 
-/// Every vector file of a folder, by name.
-pub(crate) fn read_folder(folder: &Path) -> Vec<VectorFile> {
-    let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
-    paths.sort();
-    paths.iter().map(|path| read_file(path)).collect()
-}
-
-/// The file's name is the provider that its vectors do not repeat.
-fn read_file(path: &Path) -> VectorFile {
+fn read_file(path: &Path) -> Vec<Vector> {
     let text = fs::read_to_string(path).unwrap();
-    let provider = path.file_stem().unwrap().to_str().unwrap();
     let read = |line: &str| {
         let mut vector: Value = serde_json::from_str(line)?;
-        vector["provider"] = provider.into();
+        vector["provider"] = path.file_stem().unwrap().to_str().unwrap().into();
         serde_json::from_value(vector)
     };
-    let vectors = (1..)
-        .zip(text.lines())
-        .map(|(number, line)| read(line).unwrap_or_else(|error| panic!("{}, line {number}: {error}", path.display())));
-    VectorFile { provider: provider.to_owned(), vectors: vectors.collect() }
+    let vectors = (1..).zip(text.lines()).map(|(number, line)| {
+        read(line).unwrap_or_else(|error: serde_json::Error| panic!("{}, line {number}: {error}", path.display()))
+    });
+    vectors.collect()
 }
 
-/// This implementation's verdict on a vector.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) verdict: Verdict,
-    pub(crate) code: Option<&'static str>,
-    pub(crate) matched_secret: Option<usize>,
-    pub(crate) bound_to: Option<String>,
-    pub(crate) events: Vec<Event>,
-    /// The delivery reduced to each of the events.
-    pub(crate) bodies: Vec<Vec<u8>>,
-    pub(crate) response: Option<(u16, Vec<u8>)>,
+impl Vector {
+    /// What differs from the expectation if this provider judges the request. Only what the vector states is compared.
+    pub(crate) fn difference(&self, provider: &Provider) -> Option<String> {
+        let (expected, found) = (&self.expected, Expected::of(receive(provider, &self.captured)));
+        // JSON is compared as JSON.
+        let body = |text: &str| serde_json::from_str::<Value>(text).map_err(|_| text.to_owned());
+        let answer = |response: &Response| (response.status, body(&response.body));
+        let same = expected.verdict == found.verdict
+            && (expected.code.is_none() || expected.code == found.code)
+            && (expected.matched_secret.is_none() || expected.matched_secret == found.matched_secret)
+            && (expected.bound_to.is_none() || expected.bound_to == found.bound_to)
+            && (expected.events.is_none() || expected.events == found.events)
+            && (expected.response.is_none()
+                || expected.response.as_ref().map(answer) == found.response.as_ref().map(answer));
+        (!same).then(|| format!("{}: expected {expected:?}, but it is {found:?}", self.id))
+    }
 }
 
+impl Expected {
+    /// What became of a request, as a vector would state it.
+    pub(crate) fn of(received: Result<Received, Refusal>) -> Self {
+        let rejected = |code: &str| Self {
+            verdict: Verdict::Rejected,
+            code: Some(code.to_owned()),
+            matched_secret: None,
+            bound_to: None,
+            events: None,
+            facts: None,
+            response: None,
+        };
+        match received {
+            Err(refusal) => rejected(refusal.code()),
+            Ok(Received::NeedsMaterial(_)) => rejected("needs_material"),
+            Ok(Received::Handshake(answer)) => {
+                let response = Response { status: answer.status, body: String::from_utf8(answer.body).unwrap() };
+                Self { verdict: Verdict::Handshake, code: None, response: Some(response), ..rejected("") }
+            }
+            Ok(Received::Delivery(delivery)) => {
+                let event =
+                    |part: &EventPart| Event { key: part.key.as_str().to_owned(), event_type: part.event_type.clone() };
+                Self {
+                    verdict: Verdict::Accepted,
+                    code: None,
+                    matched_secret: Some(delivery.secret_index()),
+                    bound_to: delivery.bound_to().map(str::to_owned),
+                    events: Some(delivery.contents().events().iter().map(event).collect()),
+                    ..rejected("")
+                }
+            }
+        }
+    }
+}
+
+/// A provider of the catalog.
 pub(crate) fn provider(id: &str) -> &'static Provider {
     Catalog::built_in().provider(id).unwrap_or_else(|| panic!("{id} is no provider"))
 }
 
+/// Settings of an endpoint.
 pub(crate) fn settings(pairs: &[(&str, &str)]) -> Settings {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-pub(crate) fn judge(provider_id: &str, vector: &Vector) -> Outcome {
-    judge_as(provider(provider_id), vector, &vector.captured.headers, &vector.captured.body)
+/// Secrets of an endpoint, or names of schemes.
+pub(crate) fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-/// Judges a vector with other headers and another body.
-pub(crate) fn judge_as(provider: &Provider, vector: &Vector, headers: &[(String, Vec<u8>)], body: &[u8]) -> Outcome {
-    let captured = &vector.captured;
-    let keyring = provider.keyring(&captured.secrets).unwrap_or_else(|error| panic!("{}: {error}", vector.id));
-    let request = Request { headers, body, ..captured.request() };
-    let rejected = |code| Outcome {
-        verdict: Verdict::Rejected,
-        code: Some(code),
-        matched_secret: None,
-        bound_to: None,
-        events: Vec::new(),
-        bodies: Vec::new(),
-        response: None,
-    };
-    match provider.receive(&request, &keyring, &captured.settings, None, captured.now) {
-        Err(refusal) => rejected(refusal.code()),
-        Ok(Received::NeedsMaterial(_)) => rejected("needs_material"),
-        Ok(Received::Handshake(answer)) => Outcome {
-            verdict: Verdict::Handshake,
-            code: None,
-            matched_secret: None,
-            bound_to: None,
-            events: Vec::new(),
-            bodies: Vec::new(),
-            response: Some((answer.status, answer.body)),
-        },
-        Ok(Received::Delivery(delivery)) => Outcome {
-            verdict: Verdict::Accepted,
-            code: None,
-            matched_secret: Some(delivery.secret_index()),
-            bound_to: delivery.bound_to().map(str::to_owned),
-            events: delivery
-                .contents()
-                .events()
-                .iter()
-                .map(|part| Event { key: part.key.as_str().to_owned(), event_type: part.event_type.clone() })
-                .collect(),
-            bodies: delivery.contents().events().iter().map(|part| part.body.clone()).collect(),
-            response: None,
-        },
+/// Headers as a gateway hands them over.
+pub(crate) fn headers<N: Into<String>, V: Into<Vec<u8>>>(
+    pairs: impl IntoIterator<Item = (N, V)>,
+) -> Vec<(String, Vec<u8>)> {
+    pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// The key of an event without an id: the hash of this text.
+pub(crate) fn hash_key(text: impl AsRef<[u8]>) -> String {
+    format!("sha256:{}", hex::encode(Sha256::digest(text)))
+}
+
+/// A request without headers to an endpoint that holds this secret.
+pub(crate) fn request(provider: &str, secret: &str, body: &str) -> CapturedRequest {
+    CapturedRequest {
+        provider: provider.to_owned(),
+        method: "POST".to_owned(),
+        url: URL.to_owned(),
+        headers: Vec::new(),
+        body: body.as_bytes().to_vec(),
+        secrets: owned(&[secret]),
+        settings: Settings::none(),
+        schemes: Vec::new(),
+        tolerance: None,
+        now: NOW,
     }
 }
 
-impl Outcome {
-    /// What differs from the expectation; only what the vector states is compared.
-    pub(crate) fn difference(&self, vector: &Vector) -> Option<String> {
-        let expected = &vector.expected;
-        let bodies_equal = |body: &[u8], expected: &str| {
-            let json = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).ok();
-            body == expected.as_bytes() || (json(body).is_some() && json(body) == json(expected.as_bytes()))
-        };
-        let same = self.verdict == expected.verdict
-            && expected.code.as_deref().is_none_or(|code| self.code == Some(code))
-            && expected.matched_secret.is_none_or(|index| self.matched_secret == Some(index))
-            && expected.bound_to.as_ref().is_none_or(|value| self.bound_to.as_ref() == Some(value))
-            && expected.events.as_ref().is_none_or(|events| *events == self.events)
-            && expected.response.as_ref().is_none_or(|response| {
-                self.response
-                    .as_ref()
-                    .is_some_and(|(status, body)| *status == response.status && bodies_equal(body, &response.body))
-            });
-        (!same).then(|| format!("expected {expected:?}, but it is {self:?}"))
+/// A request with these headers, as the provider signs it with the secret of the endpoint.
+pub(crate) fn sent(provider: &str, secret: &str, given: &[(&str, &str)], body: &str) -> CapturedRequest {
+    let unsigned = CapturedRequest { headers: headers(given.iter().copied()), ..request(provider, secret, body) };
+    sign(&unsigned).unwrap()
+}
+
+/// The request as its provider signs it, with the newest secret of the endpoint.
+pub(crate) fn sign(unsigned: &CapturedRequest) -> Result<CapturedRequest, SignError> {
+    let CapturedRequest { method, url, body, secrets, settings, schemes, now, .. } = unsigned;
+    let text = |value: &[u8]| std::str::from_utf8(value).unwrap().to_owned();
+    let given: Vec<_> = unsigned.headers.iter().map(|(name, value)| (name.clone(), text(value))).collect();
+    let request = UnsignedRequest { method, url, headers: &given, body };
+    let signed = provider(&unsigned.provider).sign_request_with(&request, &secrets[0], settings, schemes, *now)?;
+    let headers = headers(given.into_iter().chain(signed.headers));
+    Ok(CapturedRequest { headers, body: signed.body, ..unsigned.clone() })
+}
+
+/// The request without the headers whose names have one of these parts.
+pub(crate) fn without_headers(captured: &CapturedRequest, parts: &[&str]) -> CapturedRequest {
+    let mut captured = captured.clone();
+    captured.headers.retain(|(name, _)| !parts.iter().any(|part| name.contains(part)));
+    captured
+}
+
+/// What a provider makes of a request.
+pub(crate) fn receive(provider: &Provider, captured: &CapturedRequest) -> Result<Received, Refusal> {
+    let keyring = provider.keyring(&captured.secrets).unwrap_or_else(|error| panic!("{captured:?}: {error}"));
+    provider.receive(&captured.request(), &keyring, &captured.settings, captured.tolerance, captured.now)
+}
+
+/// What the provider of a request makes of it.
+pub(crate) fn received(captured: &CapturedRequest) -> Result<Received, Refusal> {
+    receive(provider(&captured.provider), captured)
+}
+
+/// The delivery that a request is. What is kept of it reads the same again.
+pub(crate) fn delivery(captured: &CapturedRequest) -> VerifiedDelivery {
+    match received(captured) {
+        Ok(Received::Delivery(delivery)) => {
+            let again = provider(&captured.provider).split(delivery.body(), delivery.headers());
+            assert_eq!(again, delivery.contents().events(), "{captured:?}");
+            delivery
+        }
+        other => panic!("{captured:?} is no delivery: {other:?}"),
     }
+}
+
+/// The first event of a delivery.
+pub(crate) fn event(captured: &CapturedRequest) -> EventPart {
+    delivery(captured).contents().events()[0].clone()
+}
+
+pub(crate) fn is_accepted(captured: &CapturedRequest) -> bool {
+    matches!(received(captured), Ok(Received::Delivery(_)))
+}
+
+/// What people are told about a request.
+pub(crate) fn explain(captured: &CapturedRequest) -> Explanation {
+    let CapturedRequest { secrets, settings, tolerance, now, .. } = captured;
+    provider(&captured.provider).explain(&captured.request(), secrets, settings, *tolerance, *now)
 }

@@ -2,50 +2,34 @@
 
 use hookonce_providers::{Catalog, Provider};
 
-use crate::support::{Origin, Verdict, all, judge};
+use crate::support::{Origin, Verdict, all, provider, vectors};
 
 #[test]
 fn every_vector_is_judged_as_it_says() {
-    let mut wrong = Vec::new();
-    let files = all();
-    assert!(!files.is_empty(), "no vector file was found");
-    for file in files {
-        for vector in &file.vectors {
-            let outcome = judge(&file.provider, vector);
-            if let Some(difference) = outcome.difference(vector) {
-                wrong.push(format!("{} {}: {difference}", file.provider, vector.id));
-            }
-        }
-    }
+    let vectors = all().values().flatten();
+    let wrong: Vec<_> = vectors.filter_map(|vector| vector.difference(provider(&vector.captured.provider))).collect();
     assert!(wrong.is_empty(), "{} vectors differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
 fn ids_are_unique_and_a_difference_to_an_sdk_is_explained() {
     let mut ids = std::collections::BTreeSet::new();
-    for file in all() {
-        for vector in &file.vectors {
-            assert!(ids.insert(vector.id.clone()), "{} comes twice", vector.id);
-            assert!(!vector.reason.is_empty() && !vector.case.is_empty(), "{} gives no reason", vector.id);
-            let Some(sdk) = &vector.sdk else {
-                assert_ne!(vector.signature_origin, Origin::Sdk, "{} names no SDK", vector.id);
-                continue;
-            };
-            let named = [&sdk.ecosystem, &sdk.package, &sdk.version, &sdk.function];
-            assert!(named.iter().all(|text| !text.is_empty()), "{} does not name its SDK", vector.id);
-            let same = match sdk.verdict.as_str() {
-                "valid" => vector.expected.verdict != Verdict::Rejected,
-                "invalid" => vector.expected.verdict == Verdict::Rejected,
-                "respond" => vector.expected.verdict == Verdict::Handshake,
-                other => panic!("{}: unknown verdict {other}", vector.id),
-            };
-            assert_eq!(
-                same,
-                sdk.differs.is_none(),
-                "{}: explain in `sdk.differs` why the verdict is another",
-                vector.id
-            );
-        }
+    for vector in all().values().flatten() {
+        assert!(ids.insert(vector.id.clone()), "{} comes twice", vector.id);
+        assert!(!vector.reason.is_empty() && !vector.case.is_empty(), "{} gives no reason", vector.id);
+        let Some(sdk) = &vector.sdk else {
+            assert_ne!(vector.signature_origin, Origin::Sdk, "{} names no SDK", vector.id);
+            continue;
+        };
+        let named = [&sdk.ecosystem, &sdk.package, &sdk.version, &sdk.function];
+        assert!(named.iter().all(|text| !text.is_empty()), "{} does not name its SDK", vector.id);
+        let same = match sdk.verdict.as_str() {
+            "valid" => vector.expected.verdict != Verdict::Rejected,
+            "invalid" => vector.expected.verdict == Verdict::Rejected,
+            "respond" => vector.expected.verdict == Verdict::Handshake,
+            other => panic!("{}: unknown verdict {other}", vector.id),
+        };
+        assert_eq!(same, sdk.differs.is_none(), "{}: explain in `sdk.differs` why the verdict is another", vector.id);
     }
 }
 
@@ -94,9 +78,7 @@ fn lacking(provider: &Provider, cases: &[&str]) -> Vec<&'static str> {
 fn every_provider_has_the_cases_that_its_scheme_can_get_wrong() {
     let mut wrong = Vec::new();
     for provider in Catalog::built_in().iter() {
-        let file = all().iter().find(|file| file.provider == provider.id());
-        let Some(file) = file else { panic!("{} has no vector file", provider.id()) };
-        let cases: Vec<&str> = file.vectors.iter().map(|vector| vector.case.as_str()).collect();
+        let cases: Vec<&str> = vectors(provider.id()).iter().map(|vector| vector.case.as_str()).collect();
         wrong.extend(lacking(provider, &cases).into_iter().map(|case| format!("{}: {case}", provider.id())));
         // Checks the check: it notices a file without one of its cases.
         for case in required(provider) {
