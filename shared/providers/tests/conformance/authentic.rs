@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use hookonce_providers::{Catalog, Fallback, Provider, Received, Refusal, Request, UnsignedRequest, VerifiedDelivery};
+use hookonce_providers::{CapturedRequest, Catalog, Fallback, Provider, Received, Refusal, VerifiedDelivery};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::support::{Vector, Verdict, all, valid};
-
-/// Parts of the names of headers that a signature makes.
-const SIGNATURES: [&str; 8] =
-    ["signature", "signed-headers", "timestamp", "authorization", "token", "mac", "verification", "hmac"];
+use crate::support::{
+    SIGNATURES, Verdict, all, event, hash_key, is_accepted, provider, received, sent, sign, valid, without_headers,
+};
 
 /// The last names of the paths, and the headers, by which a provider names its events.
 fn id_names(provider: &Provider) -> BTreeSet<String> {
@@ -33,34 +31,21 @@ fn without(names: &BTreeSet<String>, value: &mut Value) {
     }
 }
 
-/// The delivery of a vector with another body and without some headers, signed again. `None` if nothing here signs it:
+/// The delivery of a request with another body and without some headers, signed again. `None` if nothing here signs it:
 /// the scheme needs a private key, or keeps what it signs inside the body.
-fn delivered(
-    vector: &Vector,
-    provider: &Provider,
-    body: &[u8],
-    dropped: &BTreeSet<String>,
-) -> Option<VerifiedDelivery> {
+fn delivered(captured: &CapturedRequest, body: &[u8], dropped: &BTreeSet<String>) -> Option<VerifiedDelivery> {
     // Braintree signs words for anyone, so it never takes a payload that is not XML for a delivery.
-    if provider.id() == "braintree" && !body.trim_ascii_start().starts_with(b"<") {
+    if captured.provider == "braintree" && !body.trim_ascii_start().starts_with(b"<") {
         return None;
     }
-    let captured = &vector.captured;
-    let is_kept = |name: &str| !SIGNATURES.iter().any(|part| name.contains(part)) && !dropped.contains(name);
-    let given = captured.headers.iter().filter(|(name, _)| is_kept(name));
-    let given: Vec<(String, String)> =
-        given.filter_map(|(name, value)| Some((name.clone(), String::from_utf8(value.clone()).ok()?))).collect();
-    let unsigned = UnsignedRequest { method: "POST", url: &captured.url, headers: &given, body };
-    let signed =
-        provider.sign_request_with(&unsigned, &captured.secrets[0], &captured.settings, &[], captured.now).ok()?;
-    let made = given.into_iter().chain(signed.headers).map(|(name, value)| (name, value.into_bytes()));
+    let mut unsigned = CapturedRequest { body: body.to_vec(), ..without_headers(captured, &SIGNATURES) };
+    unsigned.headers.retain(|(name, _)| !dropped.contains(name));
+    let mut signed = sign(&unsigned).ok()?;
     // A signer derives an id that is not given; a provider that forgets it does not.
-    let headers: Vec<_> = made.filter(|(name, _)| !dropped.contains(name)).collect();
-    let request = Request { method: "POST", url: &captured.url, headers: &headers, body: &signed.body };
-    let keyring = provider.keyring(&captured.secrets).unwrap();
-    match provider.receive(&request, &keyring, &captured.settings, None, captured.now) {
+    signed.headers.retain(|(name, _)| !dropped.contains(name));
+    match received(&signed) {
         Ok(Received::Delivery(delivery)) => {
-            assert_eq!(delivery.body(), signed.body, "{}", vector.id);
+            assert_eq!(delivery.body(), signed.body, "{signed:?}");
             Some(delivery)
         }
         // Some bodies are a question of the provider.
@@ -69,12 +54,12 @@ fn delivered(
         Err(Refusal::SignatureMismatch) if signed.body.iter().all(u8::is_ascii_alphanumeric) => None,
         // An id that is part of the signed text cannot be left out.
         Err(Refusal::SignatureMismatch | Refusal::SignatureMissing) if !dropped.is_empty() => None,
-        other => panic!("{}: {other:?} for {}", vector.id, String::from_utf8_lossy(&signed.body)),
+        other => panic!("{other:?} for {signed:?}: {}", String::from_utf8_lossy(&signed.body)),
     }
 }
 
-fn check(provider: &Provider, delivery: &VerifiedDelivery) {
-    let events = delivery.contents().events();
+fn check(delivery: &VerifiedDelivery) {
+    let (provider, events) = (provider(delivery.provider_id()), delivery.contents().events());
     assert!(!events.is_empty() && events.iter().all(|event| !event.key.as_str().is_empty()), "{}", provider.id());
     assert_eq!(provider.split(delivery.body(), delivery.headers()), events, "{}", provider.id());
     for event in events {
@@ -86,23 +71,20 @@ fn check(provider: &Provider, delivery: &VerifiedDelivery) {
 #[test]
 fn no_vector_is_refused_once_its_id_or_its_whole_body_is_gone() {
     let (mut checked, mut fallbacks) = (BTreeSet::new(), 0);
-    for file in all() {
-        let provider = Catalog::built_in().provider(&file.provider).unwrap();
-        let names = id_names(provider);
-        for vector in file.vectors.iter().filter(|vector| vector.expected.verdict == Verdict::Accepted) {
-            let body = &vector.captured.body;
-            let mut bodies =
-                vec![body.clone(), b"}{ \xff\xfe\x00".to_vec(), b"{}".to_vec(), b"[1]".to_vec(), Vec::new()];
-            if let Ok(mut document) = serde_json::from_slice::<Value>(body) {
-                without(&names, &mut document);
-                bodies.push(document.to_string().into_bytes());
-            }
-            for (body, dropped) in bodies.iter().flat_map(|body| [(body, BTreeSet::new()), (body, names.clone())]) {
-                let Some(delivery) = delivered(vector, provider, body, &dropped) else { continue };
-                check(provider, &delivery);
-                fallbacks += delivery.contents().events().iter().filter(|event| event.fallback.is_some()).count();
-                checked.insert(provider.id());
-            }
+    for vector in all().values().flatten().filter(|vector| vector.expected.verdict == Verdict::Accepted) {
+        let captured = &vector.captured;
+        let names = id_names(provider(&captured.provider));
+        let mut bodies =
+            vec![captured.body.clone(), b"}{ \xff\xfe\x00".to_vec(), b"{}".to_vec(), b"[1]".to_vec(), Vec::new()];
+        if let Ok(mut document) = serde_json::from_slice::<Value>(&captured.body) {
+            without(&names, &mut document);
+            bodies.push(document.to_string().into_bytes());
+        }
+        for (body, dropped) in bodies.iter().flat_map(|body| [(body, BTreeSet::new()), (body, names.clone())]) {
+            let Some(delivery) = delivered(captured, body, &dropped) else { continue };
+            check(&delivery);
+            fallbacks += delivery.contents().events().iter().filter(|event| event.fallback.is_some()).count();
+            checked.insert(&captured.provider);
         }
     }
     println!("{} providers, {fallbacks} events kept by their content", checked.len());
@@ -111,8 +93,7 @@ fn no_vector_is_refused_once_its_id_or_its_whole_body_is_gone() {
 
 #[test]
 fn a_delivery_without_an_id_is_kept_under_the_hash_of_its_body() {
-    use sha2::{Digest as _, Sha256};
-    let stripe = Catalog::built_in().provider("stripe").unwrap();
+    let stripe = |body: &str| event(&sent("stripe", "s", &[], body));
     for (body, event_type, fallback) in [
         (r#"{"type":"invoice.paid"}"#, "invoice.paid", Fallback::IdMissing),
         (r#"{"id":null,"type":"x"}"#, "x", Fallback::IdMissing),
@@ -120,44 +101,30 @@ fn a_delivery_without_an_id_is_kept_under_the_hash_of_its_body() {
         ("not json", "unreadable", Fallback::BodyUnreadable),
         ("", "unreadable", Fallback::BodyUnreadable),
     ] {
-        let delivery = delivered(valid("stripe"), stripe, body.as_bytes(), &BTreeSet::new()).unwrap();
-        let event = &delivery.contents().events()[0];
-        let hash = format!("sha256:{}", hex::encode(Sha256::digest(body)));
-        assert_eq!((event.key.as_str(), event.event_type.as_str()), (hash.as_str(), event_type), "{body}");
+        let event = stripe(body);
+        assert_eq!((event.key.as_str(), event.event_type.as_str()), (hash_key(body).as_str(), event_type), "{body}");
         assert_eq!((event.fallback, event.body.as_slice()), (Some(fallback), body.as_bytes()));
     }
-    let long = format!(r#"{{"id":"{}","type":"x"}}"#, "x".repeat(5_000));
-    let delivery = delivered(valid("stripe"), stripe, long.as_bytes(), &BTreeSet::new()).unwrap();
-    let event = &delivery.contents().events()[0];
-    assert_eq!(event.key.as_str(), format!("sha256:{}", hex::encode(Sha256::digest("x".repeat(5_000)))));
+    let id = "x".repeat(5_000);
+    let event = stripe(&format!(r#"{{"id":"{id}","type":"x"}}"#));
+    assert_eq!(event.key.as_str(), hash_key(id));
     assert_eq!(event.fallback, Some(Fallback::IdTooLong), "the same id in another body is the same event");
 }
 
 /// A type becomes an attribute of the record, and a word in logs and routes.
 #[test]
 fn a_type_that_is_too_long_is_unknown() {
-    let stripe = Catalog::built_in().provider("stripe").unwrap();
     for (bytes, event_type) in [(4_096, "x".repeat(4_096)), (4_097, "unknown".to_owned())] {
         let body = format!(r#"{{"id":"evt_1","type":"{}"}}"#, "x".repeat(bytes));
-        let delivery = delivered(valid("stripe"), stripe, body.as_bytes(), &BTreeSet::new()).unwrap();
-        assert_eq!(delivery.contents().events()[0].event_type, event_type, "{bytes} bytes");
+        assert_eq!(event(&sent("stripe", "s", &[], &body)).event_type, event_type, "{bytes} bytes");
     }
 }
 
 /// Anyone may have a word signed with the secret of an endpoint of X, so a signed word is not a delivery.
 #[test]
 fn a_word_that_strangers_may_have_signed_is_no_delivery() {
-    let vector = valid("x_twitter");
-    let provider = Catalog::built_in().provider("x_twitter").unwrap();
-    let captured = &vector.captured;
     for (body, is_delivery) in [("challenge-1", false), ("42", false), ("challenge 1", true), ("{}", true)] {
-        let unsigned = UnsignedRequest { method: "POST", url: &captured.url, headers: &[], body: body.as_bytes() };
-        let signed = provider.sign(&unsigned, &captured.secrets[0], captured.now).unwrap();
-        let headers: Vec<_> = signed.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
-        let request = Request { method: "POST", url: &captured.url, headers: &headers, body: body.as_bytes() };
-        let keyring = provider.keyring(&captured.secrets).unwrap();
-        let received = provider.receive(&request, &keyring, &captured.settings, None, captured.now);
-        assert_eq!(received.is_ok(), is_delivery, "{body}: {received:?}");
+        assert_eq!(is_accepted(&sent("x_twitter", "s", &[], body)), is_delivery, "{body}");
     }
 }
 
@@ -171,13 +138,13 @@ proptest! {
         bytes in prop_oneof!["[\\[\\]{}:,\"a-z0-9\n ]{0,60}".prop_map(String::into_bytes), prop::collection::vec(any::<u8>(), 0..60)],
     ) {
         let provider = Catalog::built_in().iter().nth(at.index(Catalog::built_in().len())).unwrap();
-        let vector = valid(provider.id());
-        let mut body = vector.captured.body.clone();
+        let captured = valid(provider.id());
+        let mut body = captured.body.clone();
         let (start, end) = (cut.0.index(body.len() + 1), cut.1.index(body.len() + 1));
         body.splice(start.min(end)..start.max(end), bytes.iter().copied());
         for body in [body, bytes] {
-            if let Some(delivery) = delivered(vector, provider, &body, &BTreeSet::new()) {
-                check(provider, &delivery);
+            if let Some(delivery) = delivered(captured, &body, &BTreeSet::new()) {
+                check(&delivery);
             }
         }
     }

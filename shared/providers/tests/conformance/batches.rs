@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hookonce_providers::{Catalog, EventKey, EventPart, Fallback, parsed_bytes};
+use hookonce_providers::limits::EXPANDED_BYTES_MAX;
+use hookonce_providers::{EventKey, EventPart, Fallback, parsed_bytes};
 use sha2::{Digest, Sha256};
 
-fn split(provider: &str, body: &str) -> Vec<EventPart> {
-    Catalog::built_in().provider(provider).unwrap().split(body.as_bytes(), &BTreeMap::new())
+use crate::support::{hash_key, provider};
+
+fn split(id: &str, body: &str) -> Vec<EventPart> {
+    provider(id).split(body.as_bytes(), &BTreeMap::new())
 }
 
 fn bodies(parts: &[EventPart]) -> Vec<&str> {
@@ -17,13 +20,19 @@ fn keys(parts: &[EventPart]) -> Vec<&str> {
     parts.iter().map(|part| part.key.as_str()).collect()
 }
 
+fn types(parts: &[EventPart]) -> Vec<&str> {
+    parts.iter().map(|part| part.event_type.as_str()).collect()
+}
+
+/// A delivery of WhatsApp with these messages.
+fn of_messages(messages: &str) -> String {
+    format!(r#"{{"entry":[{{"id":"7","changes":[{{"value":{{"messages":[{messages}]}}}}]}}]}}"#)
+}
+
 /// Splitting a part again must give that part.
 fn assert_stable(provider: &str, parts: &[EventPart]) {
-    for part in parts {
-        let again = split(provider, std::str::from_utf8(&part.body).unwrap());
-        assert_eq!(again.len(), 1);
-        assert_eq!((&again[0].key, &again[0].event_type, again[0].sha256), (&part.key, &part.event_type, part.sha256));
-        assert_eq!(again[0].body, part.body);
+    for (part, body) in parts.iter().zip(bodies(parts)) {
+        assert_eq!(split(provider, body), std::slice::from_ref(part));
     }
 }
 
@@ -40,8 +49,7 @@ fn every_event_of_a_delivery_is_found_and_cut_out_whole() {
     assert!(matches!(&parts[3].key, EventKey::Event(key) if key.starts_with("sha256:")));
     assert!(bodies(&parts)[3].contains("VERIFIED") && !bodies(&parts)[3].contains("wamid"));
     assert_eq!(keys(&parts)[4], "wamid.C:sent:1:49");
-    let types: Vec<&str> = parts.iter().map(|part| part.event_type.as_str()).collect();
-    assert_eq!(types, ["message", "message", "status.read", "account_update", "status.sent"]);
+    assert_eq!(types(&parts), ["message", "message", "status.read", "account_update", "status.sent"]);
     assert_eq!(
         bodies(&parts)[1],
         r#"{"object":"whatsapp_business_account", "entry":[{"id":"1","time":9007199254740993,"changes":[{"field":"messages","value":{"contacts":[{"wa_id":"49"}],"messages":[{"id":"wamid.B","t":"\u00e4"}],"x":1}}]}]}"#
@@ -54,8 +62,7 @@ fn every_event_of_a_delivery_is_found_and_cut_out_whole() {
 fn a_delivery_without_events_is_one_delivery() {
     let body = r#"{"object":"whatsapp_business_account","entry":[{"id":"1","changes":[{"field":"account_update","value":{}}]}]}"#;
     let parts = split("meta_whatsapp", body);
-    let sha256 = hex::encode(Sha256::digest(body));
-    assert_eq!(parts[0].key, EventKey::Event(format!("sha256:{sha256}")));
+    assert_eq!(parts[0].key, EventKey::Event(hash_key(body)));
     assert_eq!((parts[0].event_type.as_str(), bodies(&parts)), ("account_update", vec![body]));
     assert_stable("meta_whatsapp", &parts);
 }
@@ -105,33 +112,18 @@ fn a_single_event_keeps_the_whole_delivery() {
 }
 
 #[test]
-fn an_event_keeps_its_key_and_hash_in_any_company() {
-    let alone =
-        split("meta_whatsapp", r#"{"entry":[{"changes":[{"value":{"messages":[{"id":"wamid.B","t":"\u00e4"}]}}]}]}"#);
-    let among = split("meta_whatsapp", MIXED);
-    assert_eq!((&alone[0].key, alone[0].sha256), (&among[1].key, among[1].sha256));
-}
-
-#[test]
-fn the_same_event_twice_is_one_event() {
+fn an_event_comes_once_and_two_texts_under_one_key_are_both_kept() {
     let body = r#"{"entry":[{"changes":[{"value":{"messages":[{"id":"A"},{"id":"A"}]}},{"value":{"messages":[{"id":"A"}]}}]}]}"#;
     assert_eq!(keys(&split("meta_whatsapp", body)), ["A"]);
-}
-
-#[test]
-fn two_texts_under_one_key_are_both_kept() {
-    let body = r#"{"entry":[{"changes":[{"value":{"messages":[{"id":"A"},{"id":"A","x":1}]}}]}]}"#;
-    assert_eq!(keys(&split("meta_whatsapp", body)), ["A", "A"]);
+    let texts = of_messages(r#"{"id":"A"},{"id":"A","x":1}"#);
+    assert_eq!(keys(&split("meta_whatsapp", &texts)), ["A", "A"]);
 }
 
 #[test]
 fn an_event_without_an_id_is_kept_by_its_content_and_its_siblings_are_untouched() {
     for item in [r#"{"id":""}"#, r#"{"id":null}"#, r#"{"id":{}}"#, "{}", "1", r#"{"id":"A","id":"B"}"#] {
-        let of =
-            |items: &str| format!(r#"{{"entry":[{{"id":"7","changes":[{{"value":{{"messages":[{items}]}}}}]}}]}}"#);
-        let sibling = r#"{"id":"wamid.S"}"#;
-        let alone = split("meta_whatsapp", &of(item));
-        let parts = split("meta_whatsapp", &of(&[sibling, item].join(",")));
+        let alone = split("meta_whatsapp", &of_messages(item));
+        let parts = split("meta_whatsapp", &of_messages(&[r#"{"id":"wamid.S"}"#, item].join(",")));
         assert_eq!((parts[0].key.as_str(), parts[0].fallback), ("wamid.S", None), "{item}");
         assert_eq!((parts.len(), parts[1].fallback), (2, Some(Fallback::IdMissing)), "{item}");
         assert_eq!((&alone[0].key, alone[0].sha256), (&parts[1].key, parts[1].sha256), "{item}");
@@ -150,14 +142,10 @@ fn an_event_without_an_id_has_one_key_however_it_is_grouped_or_written() {
     let alone = key(&okta("first", event));
     assert_eq!(alone, key(&okta("second", &[r#"{"uuid":"other"}"#, rewritten].join(","))));
     assert_ne!(alone, key(&okta("first", r#"{"eventType":"user.login","published":"2"}"#)));
-    let page = |id: &str| {
-        let message = r#"{"id":"","text":"hello"}"#;
-        split(
-            "meta_whatsapp",
-            &format!(r#"{{"entry":[{{"id":"{id}","changes":[{{"value":{{"messages":[{message}]}}}}]}}]}}"#),
-        )
-    };
-    assert_ne!(page("1")[0].key, page("2")[0].key, "the same words to two accounts are two facts");
+    let one = of_messages(r#"{"id":"","text":"hello"}"#);
+    let other = one.replacen(r#""id":"7""#, r#""id":"8""#, 1);
+    let [one, other] = [one, other].map(|body| split("meta_whatsapp", &body).remove(0).key);
+    assert_ne!(one, other, "the same words to two accounts are two facts");
 }
 
 /// One fact never has two keys. Whatever else an event says still makes another one.
@@ -241,8 +229,7 @@ fn a_part_that_cannot_be_read_or_has_no_known_form_is_reported() {
 fn the_same_words_in_two_places_are_two_events() {
     let body = r#"{"entry":[{"changes":[{"value":{"messages":[{"text":"a"}],"statuses":[{"text":"a"}]}}]}]}"#;
     let parts = split("meta_whatsapp", body);
-    let types: Vec<&str> = parts.iter().map(|part| part.event_type.as_str()).collect();
-    assert_eq!(types, ["message", "unknown"]);
+    assert_eq!(types(&parts), ["message", "unknown"]);
     assert_ne!(parts[0].key, parts[1].key);
     assert_stable("meta_whatsapp", &parts);
 }
@@ -256,7 +243,7 @@ fn a_thousand_events_without_an_id_cost_no_thousand_readings() {
     let messages = list(&|index| format!(r#"{{"text":"{index}{text}"}}"#));
     let follows = list(&|index| format!(r#"{{"target":"{index}{text}"}}"#));
     for (provider, body) in [
-        ("meta_whatsapp", format!(r#"{{"entry":[{{"id":"1","changes":[{{"value":{{"messages":[{messages}]}}}}]}}]}}"#)),
+        ("meta_whatsapp", of_messages(&messages)),
         ("x_twitter", format!(r#"{{"for_user_id":"1","follow_events":[{follows}]}}"#)),
     ] {
         let (parts, parsed) = parsed_bytes(|| split(provider, &body));
@@ -271,8 +258,7 @@ fn a_thousand_events_without_an_id_cost_no_thousand_readings() {
 fn what_is_no_document_is_one_unreadable_event() {
     for body in ["", "x", "1", "\"a\"", "{\"entry\":", r#"{"entry":[],"entry":[]}"#, &"[".repeat(200)] {
         let parts = split("meta_whatsapp", body);
-        let sha256 = hex::encode(Sha256::digest(body));
-        assert_eq!(keys(&parts), [format!("sha256:{sha256}")], "{body}");
+        assert_eq!(keys(&parts), [hash_key(body)], "{body}");
         assert_eq!((parts[0].event_type.as_str(), parts[0].fallback), ("unreadable", Some(Fallback::BodyUnreadable)));
         assert_stable("meta_whatsapp", &parts);
     }
@@ -286,35 +272,34 @@ fn a_part_that_cannot_be_read_costs_no_other() {
     assert_stable("meta_whatsapp", &parts);
     let lines = "{\"log_id\":\"a\",\"data\":{\"log_id\":\"a\"}}\nnot json\n{\"log_id\":\"b\"}";
     let parts = split("auth0", lines);
-    let types: Vec<_> = parts.iter().map(|part| part.event_type == "unreadable").collect();
-    assert_eq!(types, [false, true, false]);
+    let unreadable: Vec<_> = parts.iter().map(|part| part.event_type == "unreadable").collect();
+    assert_eq!(unreadable, [false, true, false]);
     assert_stable("auth0", &parts);
 }
 
 #[test]
 fn more_events_than_anyone_sends_are_kept_as_one() {
-    let messages = vec![r#"{"id":"wamid.A"}"#; 10_001].join(",");
-    let body = format!(r#"{{"entry":[{{"changes":[{{"value":{{"messages":[{messages}]}}}}]}}]}}"#);
-    let parts = split("meta_whatsapp", &body);
-    assert_eq!((parts.len(), parts[0].fallback), (1, Some(Fallback::TooManyEvents)));
-    assert_stable("meta_whatsapp", &parts);
-
+    let in_one_place = of_messages(&vec![r#"{"id":"wamid.A"}"#; 10_001].join(","));
     let change = format!(r#"{{"value":{{"messages":[{}]}}}}"#, vec![r#"{"id":"wamid.A"}"#; 5_001].join(","));
     let in_two_places = format!(r#"{{"entry":[{{"changes":[{change},{change}]}}]}}"#);
     let lines = vec![r#"{"log_id":"a"}"#; 10_001].join("\n");
-    for (provider, body) in [("meta_whatsapp", in_two_places), ("auth0", lines)] {
+    for (provider, body) in [("meta_whatsapp", in_one_place), ("meta_whatsapp", in_two_places), ("auth0", lines)] {
         let parts = split(provider, &body);
         assert_eq!((parts.len(), parts[0].fallback), (1, Some(Fallback::TooManyEvents)), "{provider}");
+        assert_stable(provider, &parts);
     }
 }
 
 /// Each event gets its own copy of what surrounds it. A small body may therefore ask for a lot of memory.
 #[test]
 fn events_that_take_too_much_memory_are_kept_as_one() {
-    let around = "x".repeat(64 * 1024 * 1024);
-    let body =
-        format!(r#"{{"around":"{around}","entry":[{{"changes":[{{"value":{{"messages":[{{"id":"a"}}]}}}}]}}]}}"#);
-    let parts = split("meta_whatsapp", &body);
+    let of = |bytes: usize| {
+        let around = "x".repeat(bytes);
+        of_messages(r#"{"id":"a"},{"id":"b"}"#).replacen('{', &format!(r#"{{"around":"{around}","#), 1)
+    };
+    let bytes = EXPANDED_BYTES_MAX / 2 - split("meta_whatsapp", &of(0))[0].body.len();
+    assert_eq!(keys(&split("meta_whatsapp", &of(bytes))), ["a", "b"], "both together are as long as they may be");
+    let parts = split("meta_whatsapp", &of(bytes + 1));
     assert_eq!((parts.len(), parts[0].fallback), (1, Some(Fallback::TooLarge)));
 }
 
@@ -344,8 +329,7 @@ fn what_is_in_standby_has_a_type_and_a_key_of_its_own() {
         "meta_messenger_instagram",
         &format!(r#"{{"object":"page","entry":[{{"id":"p","messaging":[{messages}],"standby":[{messages}]}}]}}"#),
     );
-    let types: Vec<&str> = parts.iter().map(|part| part.event_type.as_str()).collect();
-    assert_eq!(types, ["message", "unknown", "standby.message", "standby.unknown"]);
+    assert_eq!(types(&parts), ["message", "unknown", "standby.message", "standby.unknown"]);
     assert_eq!((keys(&parts)[0], keys(&parts)[2]), ("m1", "standby:m1"));
     assert_eq!(keys(&parts).iter().collect::<BTreeSet<_>>().len(), 4);
     assert_stable("meta_messenger_instagram", &parts);
@@ -387,8 +371,7 @@ fn messenger_events_are_named_by_what_they_hold() {
         {"id":"p","time":2,"changes":[{"field":"feed","value":{"a":1}},{"field":"feed","value":{"a":1}}]},
         {"id":"p","time":3,"changes":[{"field":"feed","value":{"a":1}}]}]}"#;
     let parts = split("meta_messenger_instagram", body);
-    let types: Vec<&str> = parts.iter().map(|part| part.event_type.as_str()).collect();
-    assert_eq!(types, ["message", "read", "feed", "feed"], "equal changes of different times are different");
+    assert_eq!(types(&parts), ["message", "read", "feed", "feed"], "equal changes of different times are different");
     assert_eq!(parts[0].key.as_str(), "m1");
     assert_stable("meta_messenger_instagram", &parts);
 }

@@ -1,7 +1,6 @@
-//! The catalog: every file is valid, an invalid file is refused with its mistake, and a new provider takes no Rust.
+//! The catalog: every file is valid, and an invalid file is refused with its mistake.
 
-use hookonce_protocol::time::EpochSec;
-use hookonce_providers::{Catalog, Provider, Received, Request, Settings, UnsignedRequest};
+use hookonce_providers::{Catalog, Provider};
 
 use crate::support::SMALL;
 
@@ -20,32 +19,6 @@ fn every_built_in_file_is_valid() {
     assert_eq!(Catalog::built_in().len(), files.len());
     assert_eq!(Catalog::built_in().iter().count(), files.len());
     assert_eq!(files.len(), 57);
-}
-
-#[test]
-fn every_built_in_provider_prints() {
-    for provider in Catalog::built_in().iter() {
-        let printed = serde_json::to_value(provider).unwrap();
-        assert_eq!(printed["id"], provider.id());
-        assert!(printed["facts"]["sources"][0]["at"].is_string(), "{}", provider.id());
-        assert!(provider.schemes().iter().all(|scheme| !scheme.is_empty()));
-    }
-}
-
-#[test]
-fn a_new_provider_is_one_data_file() {
-    let catalog = Catalog::parse([("acme.toml", SMALL)]).unwrap();
-    let acme = catalog.provider("acme").unwrap();
-    let (body, now) = (br#"{"id":"1","type":"made"}"#, EpochSec(1_767_225_600));
-    let unsigned = UnsignedRequest { method: "POST", url: "https://example.com/", headers: &[], body };
-    let headers = acme.sign(&unsigned, "secret", now).unwrap();
-    let headers: Vec<(String, Vec<u8>)> = headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
-    let request = Request { method: "POST", url: "https://example.com/", headers: &headers, body };
-    let keyring = acme.keyring(&["secret".to_owned()]).unwrap();
-    let received = acme.receive(&request, &keyring, &Settings::none(), None, now).unwrap();
-    let Received::Delivery(delivery) = received else { panic!("not a delivery") };
-    let event = &delivery.contents().events()[0];
-    assert_eq!((event.key.as_str(), event.event_type.as_str()), ("1", "made"));
 }
 
 #[test]

@@ -1,14 +1,30 @@
 //! What an endpoint may hold: secrets and settings are checked before anyone sends a request.
 
-use hookonce_providers::{Catalog, ConfigurationError, KeyringError, Refusal, Request, Settings};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hookonce_providers::{CapturedRequest, Catalog, ConfigurationError, KeyringError, Refusal, Settings};
+use ring::hmac::{HMAC_SHA1_FOR_LEGACY_USE_ONLY, HMAC_SHA256, Key, sign};
 
-use crate::support::{provider, settings, valid};
+use crate::support::{headers, owned, provider, settings, valid};
 
 const SECRET: &str = "a-secret-of-more-than-16-bytes";
 
 fn configured(id: &str, secrets: &[&str], pairs: &[(&str, &str)]) -> Result<(), ConfigurationError> {
-    let secrets: Vec<String> = secrets.iter().map(|secret| (*secret).to_owned()).collect();
-    provider(id).configure(&secrets, settings(pairs), &[]).map(|_| ())
+    provider(id).configure(&owned(secrets), settings(pairs), &[]).map(|_| ())
+}
+
+/// Judges a request to an endpoint that takes these schemes.
+fn judged(captured: &CapturedRequest, schemes: &[&str]) -> Result<(), Refusal> {
+    let provider = provider(&captured.provider);
+    let (keyring, settings) = provider.configure(&captured.secrets, Settings::none(), &owned(schemes)).unwrap();
+    provider.receive(&captured.request(), &keyring, &settings, None, captured.now).map(|_| ())
+}
+
+/// The weaker of the two signatures that GitHub makes of its valid delivery.
+fn weak_signature() -> String {
+    let captured = valid("github");
+    let key = Key::new(HMAC_SHA1_FOR_LEGACY_USE_ONLY, captured.secrets[0].as_bytes());
+    format!("sha1={}", hex::encode(sign(&key, &captured.body)))
 }
 
 fn missing(name: &str) -> Result<(), ConfigurationError> {
@@ -18,7 +34,7 @@ fn missing(name: &str) -> Result<(), ConfigurationError> {
 #[test]
 fn what_every_provider_holds_in_its_vectors_is_valid() {
     for provider in Catalog::built_in().iter() {
-        let captured = &valid(provider.id()).captured;
+        let captured = valid(provider.id());
         let given: Vec<_> = provider
             .settings()
             .iter()
@@ -33,7 +49,7 @@ fn what_every_provider_holds_in_its_vectors_is_valid() {
 fn a_required_setting_is_required_even_with_a_secret() {
     let mut required = Vec::new();
     for provider in Catalog::built_in().iter() {
-        let secrets = &valid(provider.id()).captured.secrets;
+        let secrets = &valid(provider.id()).secrets;
         for rule in provider.settings().iter().filter(|rule| rule.required && !rule.to_fetch) {
             let configured = provider.configure(secrets, Settings::none(), &[]).map(|_| ());
             assert_eq!(configured, missing(&rule.name), "{}", provider.id());
@@ -47,7 +63,7 @@ fn a_required_setting_is_required_even_with_a_secret() {
 #[test]
 fn what_serves_to_fetch_a_key_is_not_needed_with_a_key() {
     assert_eq!(configured("plaid", &[], &[("client_id", "id")]), missing("api_secret"));
-    assert_eq!(configured("plaid", &[&valid("plaid").captured.secrets[0]], &[]), Ok(()));
+    assert_eq!(configured("plaid", &[&valid("plaid").secrets[0]], &[]), Ok(()));
     assert_eq!(configured("plaid", &[], &[("client_id", "id"), ("api_secret", "hunter2")]), Ok(()));
 }
 
@@ -86,10 +102,7 @@ fn a_padded_or_guessable_secret_is_refused_by_its_index() {
     assert_eq!(configured("postmark", &["a-long-user-name:password"], &[]), too_short(0));
     let empty = ConfigurationError::Keyring(KeyringError::Empty);
     assert_eq!(configured("github", &[], &[]), Err(empty));
-}
-
-#[test]
-fn a_provider_that_issues_shorter_secrets_says_so_in_its_file() {
+    // A provider that issues shorter secrets says so in its file.
     assert_eq!(configured("dropbox", &["1czbe7rq0i0eagc"], &[]), Ok(()));
     let error = ConfigurationError::SecretTooShort { index: 0, bytes_min: 15 };
     assert_eq!(configured("dropbox", &["1czbe7rq0i0eag"], &[]), Err(error));
@@ -97,67 +110,45 @@ fn a_provider_that_issues_shorter_secrets_says_so_in_its_file() {
 
 #[test]
 fn a_weaker_scheme_is_taken_only_by_an_endpoint_that_lists_it() {
-    let captured = &valid("github").captured;
-    let (body, secrets) = (&captured.body, &captured.secrets);
-    let provider = provider("github");
-    let judged = |schemes: &[&str], header: &str, signature: &str| {
-        let schemes: Vec<String> = schemes.iter().map(|name| (*name).to_owned()).collect();
-        let (keyring, settings) = provider.configure(secrets, Settings::none(), &schemes).unwrap();
-        let headers =
-            [(header.to_owned(), signature.as_bytes().to_vec()), ("x-github-delivery".to_owned(), b"1".to_vec())];
-        let request = Request { headers: &headers, body, ..captured.request() };
-        provider.receive(&request, &keyring, &settings, None, captured.now).map(|_| ())
+    let judged = |schemes: &[&str], header: &str, signature: &[u8]| {
+        let headers = headers([(header, signature), ("x-github-delivery", b"1")]);
+        judged(&CapturedRequest { headers, ..valid("github").clone() }, schemes)
     };
-    let mac = ring::hmac::Key::new(ring::hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secrets[0].as_bytes());
-    let weak = format!("sha1={}", hex::encode(ring::hmac::sign(&mac, body)));
+    let weak = weak_signature().into_bytes();
     assert_eq!(judged(&[], "x-hub-signature", &weak), Err(Refusal::SchemeNotTaken));
     assert_eq!(judged(&["sha256"], "x-hub-signature", &weak), Err(Refusal::SchemeNotTaken));
     assert_eq!(judged(&["sha256", "sha1"], "x-hub-signature", &weak), Ok(()));
-    let strong = captured.headers.iter().find(|(name, _)| name == "x-hub-signature-256").unwrap();
-    let strong = std::str::from_utf8(&strong.1).unwrap();
-    assert_eq!(judged(&[], "x-hub-signature-256", strong), Ok(()));
-    assert_eq!(judged(&["sha1"], "x-hub-signature-256", strong), Err(Refusal::SchemeNotTaken));
+    let (header, strong) = valid("github").headers.iter().find(|(name, _)| name == "x-hub-signature-256").unwrap();
+    assert_eq!(judged(&[], header, strong), Ok(()));
+    assert_eq!(judged(&["sha1"], header, strong), Err(Refusal::SchemeNotTaken));
 }
 
 /// What a payment signs is a text of its own. As a body, it would fit the scheme that signs bodies.
 #[test]
 fn the_signed_text_of_a_payment_is_no_delivery() {
-    use base64::Engine as _;
-
-    let captured = &valid("adyen").captured;
-    let text = "psp::shop:order:100:EUR:CAPTURE:true";
-    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &hex::decode(&captured.secrets[0]).unwrap());
-    let signature = base64::engine::general_purpose::STANDARD.encode(ring::hmac::sign(&key, text.as_bytes()));
-    let headers = [("hmacsignature".to_owned(), signature.into_bytes())];
-    let request = Request { headers: &headers, body: text.as_bytes(), ..captured.request() };
+    let (captured, text) = (valid("adyen"), "psp::shop:order:100:EUR:CAPTURE:true");
+    let key = Key::new(HMAC_SHA256, &hex::decode(&captured.secrets[0]).unwrap());
+    let headers = headers([("hmacsignature", STANDARD.encode(sign(&key, text.as_bytes())))]);
+    let signed = CapturedRequest { headers, body: text.into(), ..captured.clone() };
     for (schemes, expected) in [
         (&[][..], Err(Refusal::SchemeNotTaken)),
         (&["payments"], Err(Refusal::SchemeNotTaken)),
         (&["platform"], Ok(())),
     ] {
-        let schemes: Vec<String> = schemes.iter().map(|name: &&str| (*name).to_owned()).collect();
-        let (keyring, settings) = provider("adyen").configure(&captured.secrets, Settings::none(), &schemes).unwrap();
-        let received = provider("adyen").receive(&request, &keyring, &settings, None, captured.now);
-        assert_eq!(received.map(|_| ()), expected, "{schemes:?}");
+        assert_eq!(judged(&signed, schemes), expected, "{schemes:?}");
     }
 }
 
 /// GitHub sends both signatures with every delivery.
 #[test]
 fn a_scheme_that_is_not_taken_hides_none_that_is() {
-    let captured = &valid("github").captured;
-    let mac = ring::hmac::Key::new(ring::hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, captured.secrets[0].as_bytes());
-    let weak = format!("sha1={}", hex::encode(ring::hmac::sign(&mac, &captured.body)));
     let judged = |schemes: &[&str], weak: &str| {
-        let schemes: Vec<String> = schemes.iter().map(|name| (*name).to_owned()).collect();
-        let (keyring, settings) = provider("github").configure(&captured.secrets, Settings::none(), &schemes).unwrap();
-        let mut headers = captured.headers.clone();
-        headers.retain(|(name, _)| name != "x-hub-signature");
-        headers.push(("x-hub-signature".to_owned(), weak.as_bytes().to_vec()));
-        let request = Request { headers: &headers, ..captured.request() };
-        provider("github").receive(&request, &keyring, &settings, None, captured.now).map(|_| ())
+        let mut both = valid("github").clone();
+        both.headers.retain(|(name, _)| name != "x-hub-signature");
+        both.headers.extend(headers([("x-hub-signature", weak)]));
+        judged(&both, schemes)
     };
-    let wrong = format!("sha1={}", "0".repeat(40));
+    let (weak, wrong) = (weak_signature(), format!("sha1={}", "0".repeat(40)));
     assert_eq!((judged(&["sha1"], &weak), judged(&["sha1"], &wrong)), (Ok(()), Err(Refusal::SignatureMismatch)));
     assert_eq!((judged(&[], &wrong), judged(&["sha1", "sha256"], &wrong)), (Ok(()), Ok(())));
 }
@@ -166,8 +157,7 @@ fn a_scheme_that_is_not_taken_hides_none_that_is() {
 #[test]
 fn a_secret_is_judged_by_the_schemes_that_the_endpoint_takes() {
     let configured = |secret: &str, schemes: &[&str]| {
-        let schemes: Vec<String> = schemes.iter().map(|name| (*name).to_owned()).collect();
-        provider("gitlab").configure(&[secret.to_owned()], Settings::none(), &schemes).map(|_| ())
+        provider("gitlab").configure(&owned(&[secret]), Settings::none(), &owned(schemes)).map(|_| ())
     };
     let unusable = Err(ConfigurationError::Keyring(KeyringError::Unusable { index: 0 }));
     let too_short = Err(ConfigurationError::SecretTooShort { index: 0, bytes_min: 16 });
@@ -185,10 +175,9 @@ fn a_secret_is_judged_by_the_schemes_that_the_endpoint_takes() {
 
 #[test]
 fn an_unknown_scheme_and_one_that_is_listed_twice_are_refused() {
-    let secrets = &valid("hubspot").captured.secrets;
+    let secrets = &valid("hubspot").secrets;
     for names in [&["v4"][..], &["v3", "v3"], &[""]] {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let refused = provider("hubspot").configure(secrets, Settings::none(), &names).map(|_| ());
+        let refused = provider("hubspot").configure(secrets, Settings::none(), &owned(names)).map(|_| ());
         assert!(matches!(refused, Err(ConfigurationError::SchemeUnknown { .. })), "{names:?}");
     }
 }
@@ -205,6 +194,6 @@ fn a_scheme_is_reserved_for_a_list_where_another_one_with_its_secret_proves_more
 
 #[test]
 fn a_certificate_may_end_with_a_line_break() {
-    let certificate = format!("{}\n", valid("aws_sns").captured.secrets[0].trim());
+    let certificate = format!("{}\n", valid("aws_sns").secrets[0].trim());
     assert_eq!(configured("aws_sns", &[&certificate], &[("topic_arns", "arn:aws:sns:us-east-1:1:t")]), Ok(()));
 }

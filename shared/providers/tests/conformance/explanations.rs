@@ -1,67 +1,41 @@
 //! Explanations of refused requests: they name the cause and never show a secret.
 
 use hookonce_protocol::time::EpochSec;
-use hookonce_providers::{Explanation, Provider, Request, Settings, UnsignedRequest};
+use hookonce_providers::{CapturedRequest, Cause, Explanation};
 
-use crate::support::{Vector, all, provider};
+use crate::support::{NOW, URL, all, explain, request, sign, without_headers};
 
-const NOW: EpochSec = EpochSec(1_767_225_600);
-const URL: &str = "https://example.com/hook";
 const BODY: &str = r#"{"id":"evt_1","type":"invoice.paid","note":"caf\u00e9"}"#;
 /// A secret that is easy to recognise.
 const SECRET: &str = "whsec_aHVudGVyMmh1bnRlcjJodW50ZXIyaHVudGVyMg==";
 
-/// A request that was signed correctly and then changed.
-struct Case {
-    id: &'static str,
-    signed_url: &'static str,
-    signed_body: &'static str,
-    signed_with: &'static str,
-    signed_at: EpochSec,
-    url: &'static str,
-    body: String,
-    held: Vec<String>,
-    headers: fn(&mut Vec<(String, Vec<u8>)>),
+/// Explains a request that was signed correctly and then changed.
+fn changed(signed: &CapturedRequest, change: impl FnOnce(&mut CapturedRequest)) -> Explanation {
+    let mut captured = sign(signed).unwrap();
+    change(&mut captured);
+    let explanation = explain(&captured);
+    let printed = format!("{explanation} {}", serde_json::to_string(&explanation).unwrap());
+    assert!(!printed.contains("aHVudGVyM") && !printed.contains("hunter2"), "{printed}");
+    explanation
 }
 
-impl Case {
-    fn of(id: &'static str) -> Self {
-        Self {
-            id,
-            signed_url: URL,
-            signed_body: BODY,
-            signed_with: SECRET,
-            signed_at: NOW,
-            url: URL,
-            body: BODY.to_owned(),
-            held: vec![SECRET.to_owned()],
-            headers: |_| (),
-        }
-    }
+fn codes(explanation: &Explanation) -> Vec<&'static str> {
+    explanation.causes.iter().map(Cause::code).collect()
+}
 
-    fn explain(&self) -> Explanation {
-        let provider = provider(self.id);
-        let unsigned =
-            UnsignedRequest { method: "POST", url: self.signed_url, headers: &[], body: self.signed_body.as_bytes() };
-        let signed = provider.sign_request(&unsigned, self.signed_with, self.signed_at).unwrap();
-        let mut headers: Vec<(String, Vec<u8>)> =
-            signed.headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
-        (self.headers)(&mut headers);
-        let request = Request { method: "POST", url: self.url, headers: &headers, body: self.body.as_bytes() };
-        let explanation = provider.explain(&request, &self.held, &Settings::none(), None, NOW);
-        let printed = format!("{explanation} {}", serde_json::to_string(&explanation).unwrap());
-        assert!(!printed.contains("aHVudGVyM") && !printed.contains("hunter2"), "{printed}");
-        explanation
-    }
+/// What Stripe signs.
+fn stripe(body: &str) -> CapturedRequest {
+    request("stripe", SECRET, body)
+}
 
-    fn causes(&self) -> Vec<&'static str> {
-        self.explain().causes.iter().map(hookonce_providers::Cause::code).collect()
-    }
+/// The causes if a delivery of Stripe is changed after it was signed.
+fn causes(change: impl FnOnce(&mut CapturedRequest)) -> Vec<&'static str> {
+    codes(&changed(&stripe(BODY), change))
 }
 
 #[test]
 fn an_authentic_request_has_no_cause() {
-    let explanation = Case::of("stripe").explain();
+    let explanation = changed(&stripe(BODY), |_| ());
     assert_eq!((explanation.code, explanation.causes.as_slice()), (None, [].as_slice()));
     assert_eq!(explanation.looked_for[0].place, "stripe-signature");
 }
@@ -74,115 +48,108 @@ fn a_secret_that_was_copied_badly_is_recognised() {
         (format!("\"{SECRET}\""), "secret_has_quotes"),
         ("another".to_owned(), "other_secret_or_body"),
     ] {
-        assert_eq!(Case { held: vec![held], ..Case::of("stripe") }.causes(), [cause]);
+        assert_eq!(causes(|captured| captured.secrets = vec![held]), [cause]);
     }
 }
 
 #[test]
 fn a_secret_of_the_wrong_form_is_recognised() {
-    let literal = Case { signed_with: SECRET, held: vec![SECRET.to_owned()], ..Case::of("stripe") };
-    assert!(literal.causes().is_empty());
     // Signed with the decoded secret, as Standard Webhooks does, and checked as literal text, as Stripe does.
-    let decoded = "hunter2hunter2hunter2hunter2";
-    let base64 = Case { signed_with: decoded, ..Case::of("stripe") };
-    assert_eq!(base64.causes(), ["secret_form"]);
-    let broken = Case { held: vec!["whsec_!".to_owned()], ..Case::of("standard_webhooks") };
-    assert_eq!(broken.causes()[0], "secret_unusable");
-    let none = Case { held: vec![], ..Case::of("stripe") };
-    assert_eq!(none.causes()[0], "no_secret");
+    let decoded = request("stripe", "hunter2hunter2hunter2hunter2", BODY);
+    let base64 = changed(&decoded, |captured| captured.secrets = vec![SECRET.to_owned()]);
+    assert_eq!(codes(&base64), ["secret_form"]);
+    let standard = request("standard_webhooks", SECRET, BODY);
+    let broken = changed(&standard, |captured| captured.secrets = vec!["whsec_!".to_owned()]);
+    assert_eq!(codes(&broken)[0], "secret_unusable");
+    assert_eq!(causes(|captured| captured.secrets.clear())[0], "no_secret");
 }
 
 #[test]
 fn a_body_that_was_written_again_is_recognised() {
     let spaced = r#"{"id": "evt_1", "type": "invoice.paid", "note": "caf\u00e9"}"#;
     let pretty = "{\n  \"id\": \"evt_1\",\n  \"type\": \"invoice.paid\",\n  \"note\": \"caf\\u00e9\"\n}";
-    for body in [spaced, pretty, &format!("{BODY}\n"), &BODY.replace("\\u00e9", "\u{e9}")] {
-        assert_eq!(Case { body: body.to_owned(), ..Case::of("stripe") }.causes(), ["body_changed"], "{body}");
+    let (ended, unescaped) = (format!("{BODY}\n"), BODY.replace("\\u00e9", "\u{e9}"));
+    for (signed, body, cause) in [
+        (BODY, spaced, "body_changed"),
+        (BODY, pretty, "body_changed"),
+        (BODY, &ended, "body_changed"),
+        (BODY, &unescaped, "body_changed"),
+        ("{\"id\":\"1\"}\r\n", "{\"id\":\"1\"}", "body_changed"),
+        (BODY, &BODY.replace("paid", "void"), "other_secret_or_body"),
+    ] {
+        assert_eq!(codes(&changed(&stripe(signed), |captured| captured.body = body.into())), [cause], "{body}");
     }
-    let stripped = Case { signed_body: "{\"id\":\"1\"}\r\n", body: "{\"id\":\"1\"}".to_owned(), ..Case::of("stripe") };
-    assert_eq!(stripped.causes(), ["body_changed"]);
-    let other = Case { body: BODY.replace("paid", "void"), ..Case::of("stripe") };
-    assert_eq!(other.causes(), ["other_secret_or_body"]);
 }
 
 #[test]
 fn a_wrong_public_url_is_recognised_and_its_query_is_not_shown() {
-    let body = r#"{"event_id":"1"}"#;
-    let square = |url| Case { url, signed_body: body, body: body.to_owned(), ..Case::of("square") };
+    let square = |signed: &str, url: &str| {
+        let signed = CapturedRequest { url: signed.to_owned(), ..request("square", SECRET, r#"{"event_id":"1"}"#) };
+        changed(&signed, |captured| url.clone_into(&mut captured.url))
+    };
     for url in [
         "http://example.com/hook",
         "https://example.com/prod/hook",
         "https://example.com/hook/",
         "https://example.com/hook?k=1",
     ] {
-        let explanation = square(url).explain();
+        let explanation = square(URL, url);
         assert_eq!(explanation.causes[0].code(), "other_url", "{url}");
         assert!(explanation.causes[0].to_string().contains(URL));
     }
-    let secret_query =
-        Case { signed_url: "http://example.com/hook?k=hunter2", ..square("https://example.com/hook?k=hunter2") };
-    assert_eq!(secret_query.causes(), ["other_url"]);
+    let secret_query = square("http://example.com/hook?k=hunter2", "https://example.com/hook?k=hunter2");
+    assert_eq!(codes(&secret_query), ["other_url"]);
 }
 
 #[test]
 fn a_clock_that_is_wrong_is_recognised() {
-    let late = Case { signed_at: EpochSec(NOW.0 - 400), ..Case::of("stripe") }.explain();
+    let judged_after = |seconds: i64| changed(&stripe(BODY), |captured| captured.now = EpochSec(NOW.0 + seconds));
+    let late = judged_after(400);
     assert_eq!(late.code, Some("timestamp_out_of_range"));
     assert!(late.to_string().contains("400 s old, and 300 s are allowed"), "{late}");
-    let early = Case { signed_at: EpochSec(NOW.0 + 400), ..Case::of("stripe") }.explain();
+    let early = judged_after(-400);
     assert!(early.to_string().contains("400 s in the future"), "{early}");
 }
 
 #[test]
 fn what_is_missing_or_twice_is_said() {
-    let missing = Case { headers: Vec::clear, ..Case::of("stripe") }.explain();
+    let missing = changed(&stripe(BODY), |captured| captured.headers.clear());
     assert_eq!(missing.causes[0].code(), "signature_missing");
     assert!(missing.to_string().contains("signature stripe-signature: missing"), "{missing}");
-    let renamed: fn(&mut Vec<(String, Vec<u8>)>) = |headers| headers[0].0 = "paddle-signature".to_owned();
-    assert_eq!(Case { headers: renamed, ..Case::of("stripe") }.causes(), ["other_provider", "signature_missing"]);
-    let twice: fn(&mut Vec<(String, Vec<u8>)>) = |headers| headers.push(headers[0].clone());
-    assert_eq!(Case { headers: twice, ..Case::of("stripe") }.causes(), ["duplicate_header"]);
-    let cut: fn(&mut Vec<(String, Vec<u8>)>) = |headers| headers[0].1.truncate(40);
-    assert_eq!(Case { headers: cut, ..Case::of("stripe") }.causes().len(), 1);
+    let renamed = causes(|captured| captured.headers[0].0 = "paddle-signature".to_owned());
+    assert_eq!(renamed, ["other_provider", "signature_missing"]);
+    assert_eq!(causes(|captured| captured.headers.push(captured.headers[0].clone())), ["duplicate_header"]);
+    assert_eq!(causes(|captured| captured.headers[0].1.truncate(40)).len(), 1);
 }
 
 #[test]
 fn an_authentic_request_without_an_id_says_where_it_was_looked_for() {
-    let explanation = Case { signed_body: "{}", body: "{}".to_owned(), ..Case::of("stripe") }.explain();
+    let explanation = changed(&stripe("{}"), |_| ());
     assert_eq!((explanation.authentic, explanation.code), (true, None));
     assert_eq!(explanation.causes[0].code(), "id_missing");
     assert!(explanation.causes[0].to_string().contains("json:$.id"));
-    let garbage = Case { signed_body: "}{", body: "}{".to_owned(), ..Case::of("stripe") }.explain();
+    let garbage = changed(&stripe("}{"), |_| ());
     assert_eq!((garbage.authentic, garbage.causes[0].code()), (true, "body_unreadable"));
-    let forged = Case { signed_body: "{}", body: "[]".to_owned(), ..Case::of("stripe") }.explain();
+    let forged = changed(&stripe("{}"), |captured| captured.body = b"[]".to_vec());
     assert_eq!((forged.authentic, forged.code), (false, Some("signature_mismatch")));
 }
 
 #[test]
 fn a_missing_setting_is_named() {
-    let headers = [("paypal-transmission-sig".to_owned(), b"AA==".to_vec())];
-    let request = Request { method: "POST", url: URL, headers: &headers, body: b"{}" };
-    let explanation = provider("paypal").explain(&request, &[], &Settings::none(), None, NOW);
-    assert_eq!(explanation.causes[0].to_string(), "The endpoint needs the setting `webhook_id`.");
+    let headers = vec![("paypal-transmission-sig".to_owned(), b"AA==".to_vec())];
+    let captured = CapturedRequest { headers, secrets: Vec::new(), ..request("paypal", "", "{}") };
+    assert_eq!(explain(&captured).causes[0].to_string(), "The endpoint needs the setting `webhook_id`.");
 }
 
 /// The correct signatures: what the provider would add, in pieces long enough to be a signature.
-fn right_signatures(provider: &Provider, vector: &Vector) -> Vec<String> {
-    let captured = &vector.captured;
-    let given: Vec<(String, String)> = captured
-        .headers
-        .iter()
-        .cloned()
-        .filter_map(|(name, value)| Some((name, String::from_utf8(value).ok()?)))
-        .filter(|(name, _)| !["signature", "mac", "hmac", "authorization"].iter().any(|part| name.contains(part)))
-        .collect();
-    let unsigned =
-        UnsignedRequest { method: &captured.method, url: &captured.url, headers: &given, body: &captured.body };
-    let sign =
-        |secret: &String| provider.sign_request_with(&unsigned, secret, &captured.settings, &[], captured.now).ok();
-    let signed = captured.secrets.iter().filter_map(sign).flat_map(|signed| signed.headers);
+fn right_signatures(captured: &CapturedRequest) -> Vec<String> {
+    let unsigned = without_headers(captured, &["signature", "mac", "hmac", "authorization"]);
+    let given = unsigned.headers.len();
+    let sign = |secret: &String| sign(&CapturedRequest { secrets: vec![secret.clone()], ..unsigned.clone() }).ok();
+    let signed = captured.secrets.iter().filter_map(sign).flat_map(|signed| signed.headers.into_iter().skip(given));
     let signed = signed.filter(|(name, _)| !name.ends_with("signed-headers"));
     let pieces = signed.flat_map(|(_, value)| {
+        let value = String::from_utf8(value).unwrap();
         value.split([',', '=', ' ', '.']).filter(|piece| piece.len() >= 20).map(str::to_owned).collect::<Vec<_>>()
     });
     pieces.collect()
@@ -191,23 +158,19 @@ fn right_signatures(provider: &Provider, vector: &Vector) -> Vec<String> {
 #[test]
 fn no_explanation_of_any_vector_holds_a_secret_or_the_signature_that_would_be_right() {
     let (mut explained, mut compared) = (0, 0);
-    for file in all() {
-        let provider = provider(&file.provider);
-        for vector in &file.vectors {
-            let captured = &vector.captured;
-            let explanation =
-                provider.explain(&captured.request(), &captured.secrets, &captured.settings, None, captured.now);
-            let printed = format!("{explanation} {}", serde_json::to_string(&explanation).unwrap());
-            let core = |secret: &str| secret.trim_start_matches("whsec_").trim().chars().take(12).collect::<String>();
-            for secret in captured.secrets.iter().map(|secret| core(secret)).filter(|core| core.len() >= 8) {
-                assert!(!printed.contains(&secret) || secret.starts_with("-----BEGIN"), "{}: {printed}", vector.id);
-            }
-            for signature in right_signatures(provider, vector) {
-                assert!(!printed.contains(&signature), "{}: {printed}", vector.id);
-                compared += 1;
-            }
-            explained += 1;
+    for vector in all().values().flatten() {
+        let captured = &vector.captured;
+        let explanation = explain(captured);
+        let printed = format!("{explanation} {}", serde_json::to_string(&explanation).unwrap());
+        let core = |secret: &String| secret.trim_start_matches("whsec_").trim().chars().take(12).collect::<String>();
+        for secret in captured.secrets.iter().map(core).filter(|core| core.len() >= 8) {
+            assert!(!printed.contains(&secret) || secret.starts_with("-----BEGIN"), "{}: {printed}", vector.id);
         }
+        for signature in right_signatures(captured) {
+            assert!(!printed.contains(&signature), "{}: {printed}", vector.id);
+            compared += 1;
+        }
+        explained += 1;
     }
     println!("{explained} explanations, {compared} signatures");
     assert!(explained > 800 && compared > 500, "{explained} explanations, {compared} signatures");

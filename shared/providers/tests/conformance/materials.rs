@@ -2,20 +2,21 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use hookonce_protocol::time::EpochSec;
-use hookonce_providers::{Keyring, Material, MaterialNeeded, Received, Refusal, Request, Settings};
+use hookonce_providers::{CapturedRequest, Material, MaterialNeeded, Received, Refusal};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::support::{Vector, provider, settings, valid, vector};
+use crate::support::{NOW, headers, owned, provider, received, request, settings, valid, vector};
 
-/// Receives a vector with a key ring that holds no secret, with what was fetched if anything was.
-fn receive(id: &str, vector: &Vector, settings: &Settings, fetched: Option<Material>) -> Result<Received, Refusal> {
-    let mut keyring = provider(id).keyring(&[]).unwrap();
-    if let Some(material) = fetched {
-        keyring = keyring.with_material(material);
-    }
-    provider(id).receive(&vector.captured.request(), &keyring, settings, None, vector.captured.now)
+/// What an endpoint with these settings and without a secret makes of a request, with what was fetched, if anything was.
+fn receive(captured: &CapturedRequest, pairs: &[(&str, &str)], fetched: Option<Material>) -> Result<Received, Refusal> {
+    let provider = provider(&captured.provider);
+    let keyring = provider.keyring(&[]).unwrap();
+    let keyring = match fetched {
+        Some(material) => keyring.with_material(material),
+        None => keyring,
+    };
+    provider.receive(&captured.request(), &keyring, &settings(pairs), None, captured.now)
 }
 
 fn needed(received: Result<Received, Refusal>) -> MaterialNeeded {
@@ -25,62 +26,56 @@ fn needed(received: Result<Received, Refusal>) -> MaterialNeeded {
     }
 }
 
+/// What an endpoint of PayPal needs.
+const WEBHOOK_ID: (&str, &str) = ("webhook_id", "4JH86294D6297924G");
+
 #[test]
 fn paypal_needs_its_certificate_and_then_its_own_alone() {
-    let vector = vector("paypal", "py-paypal-valid");
-    let settings = settings(&[("webhook_id", "4JH86294D6297924G")]);
-    let needed = needed(receive("paypal", vector, &settings, None));
+    let captured = &vector("paypal", "py-paypal-valid").captured;
+    let needed = needed(receive(captured, &[WEBHOOK_ID], None));
     assert_eq!(needed.url(), "https://api.paypal.com/v1/notifications/certs/CERT-TEST");
     assert_eq!((needed.cache_key(), needed.post_body()), (needed.url(), None));
-    let pem = vector.captured.secrets[0].clone().into_bytes();
-    let received = receive("paypal", vector, &settings, Some(Material::new(&needed, pem)));
-    assert!(matches!(received, Ok(Received::Delivery(_))));
-    let rubbish = receive("paypal", vector, &settings, Some(Material::new(&needed, b"<html>".to_vec())));
-    assert_eq!(rubbish, Err(Refusal::SignatureMismatch));
+    let with = |fetched: &str| receive(captured, &[WEBHOOK_ID], Some(Material::new(&needed, fetched.into())));
+    assert!(matches!(with(&captured.secrets[0]), Ok(Received::Delivery(_))));
+    assert_eq!(with("<html>"), Err(Refusal::SignatureMismatch));
 }
 
 #[test]
 fn paypals_sandbox_makes_no_live_payment() {
-    let vector = vector("paypal", "py-paypal-valid");
-    let mut headers = vector.captured.headers.clone();
-    for (_, value) in headers.iter_mut().filter(|(name, _)| name == "paypal-cert-url") {
+    let mut captured = vector("paypal", "py-paypal-valid").captured.clone();
+    for (_, value) in captured.headers.iter_mut().filter(|(name, _)| name == "paypal-cert-url") {
         *value = b"https://api.sandbox.paypal.com/v1/notifications/certs/CERT-TEST".to_vec();
     }
-    let request = Request { headers: &headers, ..vector.captured.request() };
-    let receive = |pairs: &[(&str, &str)]| {
-        let keyring = provider("paypal").keyring(&[]).unwrap();
-        provider("paypal").receive(&request, &keyring, &settings(pairs), None, vector.captured.now)
-    };
-    let id = ("webhook_id", "4JH86294D6297924G");
-    assert_eq!(receive(&[id]), Err(Refusal::SignatureMalformed));
-    assert_eq!(receive(&[id, ("environment", "production")]), Err(Refusal::SignatureMalformed));
-    assert_eq!(receive(&[id, ("environment", "Sandbox")]), Err(Refusal::NotConfigured));
-    needed(receive(&[id, ("environment", "sandbox")]));
+    let in_environment = |word: &str| receive(&captured, &[WEBHOOK_ID, ("environment", word)], None);
+    assert_eq!(receive(&captured, &[WEBHOOK_ID], None), Err(Refusal::SignatureMalformed));
+    assert_eq!(in_environment("production"), Err(Refusal::SignatureMalformed));
+    assert_eq!(in_environment("Sandbox"), Err(Refusal::NotConfigured));
+    needed(in_environment("sandbox"));
 }
 
 #[test]
 fn sns_takes_messages_of_its_own_topics_only() {
-    let vector = vector("aws_sns", "sns-v2-no-subject");
-    let message: Value = serde_json::from_slice(&vector.captured.body).unwrap();
+    let captured = &vector("aws_sns", "sns-v2-no-subject").captured;
+    let message: Value = serde_json::from_slice(&captured.body).unwrap();
     let topic = message["TopicArn"].as_str().unwrap();
-    assert_eq!(receive("aws_sns", vector, &Settings::none(), None), Err(Refusal::NotConfigured));
-    let other = settings(&[("topic_arns", "arn:aws:sns:us-east-1:1:other")]);
-    assert_eq!(receive("aws_sns", vector, &other, None), Err(Refusal::SignatureMismatch));
-    let own = settings(&[("topic_arns", &format!("arn:aws:sns:us-east-1:1:other, {topic}"))]);
-    let needed = needed(receive("aws_sns", vector, &own, None));
+    assert_eq!(receive(captured, &[], None), Err(Refusal::NotConfigured));
+    let other = receive(captured, &[("topic_arns", "arn:aws:sns:us-east-1:1:other")], None);
+    assert_eq!(other, Err(Refusal::SignatureMismatch));
+    let topics = format!("arn:aws:sns:us-east-1:1:other, {topic}");
+    let own = [("topic_arns", topics.as_str())];
+    let needed = needed(receive(captured, &own, None));
     assert_eq!(needed.url(), message["SigningCertURL"].as_str().unwrap());
-    let material = Material::new(&needed, vector.captured.secrets[0].clone().into_bytes());
-    assert!(matches!(receive("aws_sns", vector, &own, Some(material)), Ok(Received::Delivery(_))));
+    let material = Material::new(&needed, captured.secrets[0].clone().into_bytes());
+    assert!(matches!(receive(captured, &own, Some(material)), Ok(Received::Delivery(_))));
 }
 
 #[test]
 fn a_subscription_is_confirmed_for_an_own_topic_only() {
-    let vector = vector("aws_sns", "sns-subscription-confirmation");
-    let message: Value = serde_json::from_slice(&vector.captured.body).unwrap();
+    let captured = &vector("aws_sns", "sns-subscription-confirmation").captured;
+    let message: Value = serde_json::from_slice(&captured.body).unwrap();
     let visit = |topics: &str| {
-        let keyring = provider("aws_sns").keyring(&vector.captured.secrets).unwrap();
         let settings = settings(&[("topic_arns", topics)]);
-        match provider("aws_sns").receive(&vector.captured.request(), &keyring, &settings, None, vector.captured.now) {
+        match received(&CapturedRequest { settings, ..captured.clone() }) {
             Ok(Received::Handshake(answer)) => Ok(answer.visit),
             Ok(other) => panic!("not a handshake: {other:?}"),
             Err(refusal) => Err(refusal),
@@ -110,13 +105,11 @@ fn plaid_token(key_id: &str, claims: &Value) -> (String, Value) {
     (format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)), jwk)
 }
 
-const PLAID_BODY: &[u8] = br#"{"webhook_type":"TRANSACTIONS","webhook_code":"SYNC_UPDATES_AVAILABLE","item_id":"i"}"#;
-const NOW: EpochSec = EpochSec(1_767_225_600);
+const PLAID_BODY: &str = r#"{"webhook_type":"TRANSACTIONS","webhook_code":"SYNC_UPDATES_AVAILABLE","item_id":"i"}"#;
 
-fn plaid(token: &str, keyring: &Keyring, settings: &Settings) -> Result<Received, Refusal> {
-    let headers = [("plaid-verification".to_owned(), token.as_bytes().to_vec())];
-    let request = Request { method: "POST", url: "https://example.com/", headers: &headers, body: PLAID_BODY };
-    provider("plaid").receive(&request, keyring, settings, None, NOW)
+/// A request with this token to an endpoint that holds this key.
+fn plaid(token: &str, key: &str) -> CapturedRequest {
+    CapturedRequest { headers: headers([("plaid-verification", token)]), ..request("plaid", key, PLAID_BODY) }
 }
 
 fn plaid_claims(issued_at: i64) -> Value {
@@ -126,28 +119,27 @@ fn plaid_claims(issued_at: i64) -> Value {
 #[test]
 fn plaid_is_asked_for_the_key_that_its_token_names() {
     let (token, jwk) = plaid_token("key-1", &plaid_claims(NOW.0));
-    let keyring = provider("plaid").keyring(&[]).unwrap();
-    assert_eq!(plaid(&token, &keyring, &Settings::none()), Err(Refusal::NotConfigured));
-    let settings = settings(&[("client_id", "id"), ("api_secret", "hunter2"), ("environment", "sandbox")]);
-    let needed = needed(plaid(&token, &keyring, &settings));
+    let captured = plaid(&token, "");
+    assert_eq!(receive(&captured, &[], None), Err(Refusal::NotConfigured));
+    let settings = [("client_id", "id"), ("api_secret", "hunter2"), ("environment", "sandbox")];
+    let needed = needed(receive(&captured, &settings, None));
     assert_eq!(needed.url(), "https://sandbox.plaid.com/webhook_verification_key/get");
     let post: Value = serde_json::from_str(needed.post_body().unwrap()).unwrap();
     assert_eq!(post, json!({"client_id": "id", "secret": "hunter2", "key_id": "key-1"}));
     assert!(!format!("{needed:?} {}", needed.cache_key()).contains("hunter2"));
     let answer = json!({"key": jwk, "request_id": "r"}).to_string().into_bytes();
-    let received = plaid(&token, &keyring.with_material(Material::new(&needed, answer)), &settings);
+    let received = receive(&captured, &settings, Some(Material::new(&needed, answer)));
     assert!(matches!(received, Ok(Received::Delivery(_))), "{received:?}");
 }
 
 /// Asking Plaid for a key sends the owner's credentials, so whatever can be checked without the key comes first.
 #[test]
 fn a_token_that_no_key_could_save_sends_no_credentials() {
-    let settings = settings(&[("client_id", "id"), ("api_secret", "hunter2")]);
-    let keyring = provider("plaid").keyring(&[]).unwrap();
     let judged = |change: fn(&mut Value)| {
         let mut claims = plaid_claims(NOW.0);
         change(&mut claims);
-        plaid(&plaid_token("key-1", &claims).0, &keyring, &settings)
+        let captured = plaid(&plaid_token("key-1", &claims).0, "");
+        receive(&captured, &[("client_id", "id"), ("api_secret", "hunter2")], None)
     };
     assert!(matches!(judged(|_| ()), Ok(Received::NeedsMaterial(_))));
     assert_eq!(judged(|claims| claims["iat"] = json!(NOW.0 - 301)), Err(Refusal::TimestampOutOfRange));
@@ -159,11 +151,11 @@ fn a_token_that_no_key_could_save_sends_no_credentials() {
 #[test]
 fn a_token_does_not_choose_its_algorithm() {
     let (token, jwk) = plaid_token("key-1", &plaid_claims(NOW.0));
-    let keyring = provider("plaid").keyring(&[jwk.to_string()]).unwrap();
     let (_, rest) = token.split_once('.').unwrap();
     for algorithm in ["none", "HS256", "es256", ""] {
         let header = URL_SAFE_NO_PAD.encode(json!({"alg": algorithm, "kid": "key-1"}).to_string());
-        assert_eq!(plaid(&format!("{header}.{rest}"), &keyring, &Settings::none()), Err(Refusal::SignatureMalformed));
+        let captured = plaid(&format!("{header}.{rest}"), &jwk.to_string());
+        assert_eq!(received(&captured), Err(Refusal::SignatureMalformed), "{algorithm}");
     }
 }
 
@@ -175,21 +167,18 @@ fn every_form_of_a_public_key_is_taken() {
     let der = [spki, vec![4], coordinate("x"), coordinate("y")].concat();
     let base64 = STANDARD.encode(der);
     let pem = format!("-----BEGIN PUBLIC KEY-----\n{}\n{}\n-----END PUBLIC KEY-----\n", &base64[..64], &base64[64..]);
-    for secret in [jwk.to_string(), base64, pem] {
-        assert!(provider("sendgrid").keyring(std::slice::from_ref(&secret)).is_ok(), "{secret}");
-        assert!(provider("discord").keyring(&[secret]).is_err(), "a key of another kind");
+    let takes = |id: &str, key: &str| provider(id).keyring(&owned(&[key])).is_ok();
+    for key in [jwk.to_string(), base64, pem] {
+        assert!(takes("sendgrid", &key), "{key}");
+        assert!(!takes("discord", &key), "a key of another kind");
     }
-    assert!(
-        provider("discord")
-            .keyring(&["a3df6d0074323423bcb1530adc6a1bcb416f007753ad8dbae46bc4e2d89a9163".to_owned()])
-            .is_ok()
-    );
+    assert!(takes("discord", "a3df6d0074323423bcb1530adc6a1bcb416f007753ad8dbae46bc4e2d89a9163"));
 }
 
 /// An attacker may get their certificate shown inside a document on the provider's host.
 #[test]
 fn a_document_that_holds_a_certificate_is_none() {
-    let certificate = &valid("aws_sns").captured.secrets[0];
+    let certificate = &valid("aws_sns").secrets[0];
     assert!(provider("aws_sns").keyring(&[format!("\n{certificate}")]).is_ok());
     assert!(provider("aws_sns").keyring(&[format!("<value>{certificate}</value>")]).is_err());
 }

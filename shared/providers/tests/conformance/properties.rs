@@ -3,14 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hookonce_protocol::time::EpochSec;
-use hookonce_providers::{Catalog, Received, Request};
+use hookonce_providers::{Catalog, Received};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::support::valid;
-
-const NOW: EpochSec = EpochSec(1_767_225_600);
+use crate::support::{delivery, explain, provider, received, valid};
 
 /// A header, a body or a URL that is almost the right one.
 fn change() -> impl Strategy<Value = (prop::sample::Index, u8, String, Vec<u8>)> {
@@ -23,30 +20,25 @@ proptest! {
     #[test]
     fn a_changed_delivery_never_panics((at, kind, text, bytes) in change(), which in any::<prop::sample::Index>()) {
         let provider = Catalog::built_in().iter().nth(which.index(Catalog::built_in().len())).unwrap();
-        let captured = &valid(provider.id()).captured;
-        let (mut headers, mut body) = (captured.headers.clone(), captured.body.clone());
-        let mut url = captured.url.clone();
+        let mut captured = valid(provider.id()).clone();
+        let (headers, body) = (&mut captured.headers, &mut captured.body);
         match kind {
-            0 if !headers.is_empty() => { let index = at.index(headers.len()); headers[index].1 = text.clone().into_bytes(); }
-            1 if !headers.is_empty() => { let index = at.index(headers.len()); headers[index].1 = bytes.clone(); }
+            0 if !headers.is_empty() => { let index = at.index(headers.len()); headers[index].1 = text.into_bytes(); }
+            1 if !headers.is_empty() => { let index = at.index(headers.len()); headers[index].1 = bytes; }
             2 if !headers.is_empty() => { headers.remove(at.index(headers.len())); }
             3 if !headers.is_empty() => { let index = at.index(headers.len()); headers.push(headers[index].clone()); }
-            4 => body = bytes.clone(),
-            5 => { let index = at.index(body.len() + 1); body.splice(index..index, bytes.clone()); }
+            4 => *body = bytes,
+            5 => { let index = at.index(body.len() + 1); body.splice(index..index, bytes); }
             6 => body.truncate(at.index(body.len() + 1)),
-            7 => url = text.clone(),
-            _ => headers.push((text.clone(), bytes.clone())),
+            7 => captured.url = text,
+            _ => headers.push((text, bytes)),
         }
-        let keyring = provider.keyring(&captured.secrets).unwrap();
         for method in ["POST", "GET", "HEAD", "PUT"] {
-            let request = Request { method, url: &url, headers: &headers, body: &body };
-            let received = provider.receive(&request, &keyring, &captured.settings, None, NOW);
-            let explanation = provider.explain(&request, &captured.secrets, &captured.settings, None, NOW);
-            prop_assert_eq!(received.is_ok(), explanation.code.is_none());
-            if let Ok(Received::Delivery(delivery)) = received {
-                prop_assert!(delivery.contents().events().iter().all(|event| !event.key.as_str().is_empty()));
-                let again = provider.split(delivery.body(), delivery.headers());
-                prop_assert_eq!(again.as_slice(), delivery.contents().events());
+            method.clone_into(&mut captured.method);
+            let received = received(&captured);
+            prop_assert_eq!(received.is_ok(), explain(&captured).code.is_none());
+            if let Ok(Received::Delivery(_)) = received {
+                prop_assert!(delivery(&captured).contents().events().iter().all(|event| !event.key.as_str().is_empty()));
             }
         }
     }
@@ -65,8 +57,7 @@ proptest! {
 
     #[test]
     fn two_events_without_an_id_share_a_key_only_if_they_say_the_same((one, fact) in object(), (other, other_fact) in object()) {
-        let provider = Catalog::built_in().provider("sendgrid").unwrap();
-        let key = |event: &str| provider.split(format!("[{event}]").as_bytes(), &BTreeMap::new()).remove(0).key;
+        let key = |event: &str| provider("sendgrid").split(format!("[{event}]").as_bytes(), &BTreeMap::new()).remove(0).key;
         prop_assert!(key(&one) != key(&other) || fact == other_fact, "{} and {}", one, other);
         let readable = !(one.contains(r"\ud") || other.contains(r"\ud"));
         prop_assert!(key(&one) == key(&other) || fact != other_fact || !readable, "{} and {}", one, other);
@@ -74,8 +65,7 @@ proptest! {
 
     #[test]
     fn taking_a_delivery_apart_loses_nothing_and_changes_nothing(delivery in whatsapp()) {
-        let provider = Catalog::built_in().provider("meta_whatsapp").unwrap();
-        let (document, expected) = delivery;
+        let (provider, (document, expected)) = (provider("meta_whatsapp"), delivery);
         for text in [document.to_string(), serde_json::to_string_pretty(&document).unwrap()] {
             let parts = provider.split(text.as_bytes(), &BTreeMap::new());
             let keys: BTreeSet<&str> = parts.iter().map(|part| part.key.as_str()).filter(|key| !key.starts_with("sha256:")).collect();
@@ -121,6 +111,9 @@ fn object() -> impl Strategy<Value = (String, BTreeMap<String, u8>)> {
     })
 }
 
+/// Messages, each an id and a text; statuses, each an id and a word; and whether contacts come with them.
+type Change = (Vec<(u8, String)>, Vec<(u8, &'static str)>, bool);
+
 /// A delivery of WhatsApp with the keys of its events.
 fn whatsapp() -> impl Strategy<Value = (Value, BTreeSet<String>)> {
     let message = (0_u8..20, "[a-z\u{e4}\"\\\\{}\\[\\],: ]{0,8}");
@@ -129,44 +122,30 @@ fn whatsapp() -> impl Strategy<Value = (Value, BTreeSet<String>)> {
     let change = (messages, statuses, any::<bool>());
     prop::collection::vec(prop::collection::vec(change, 0..3), 0..3).prop_map(|entries| {
         let mut keys = BTreeSet::new();
-        let entries: Vec<Value> = entries
-            .into_iter()
-            .map(|changes| {
-                let changes: Vec<Value> = changes
-                    .into_iter()
-                    .map(|(messages, statuses, context)| {
-                        let mut value = json!({});
-                        if context {
-                            value["contacts"] = json!([{"wa_id": "1"}, {"wa_id": "2"}]);
-                        }
-                        for (name, list) in [
-                            (
-                                "messages",
-                                messages
-                                    .iter()
-                                    .map(|(id, text)| json!({"id": format!("m{id}"), "text": text}))
-                                    .collect::<Vec<_>>(),
-                            ),
-                            (
-                                "statuses",
-                                statuses
-                                    .iter()
-                                    .map(|(id, status)| json!({"id": format!("s{id}"), "status": status, "timestamp": "1", "recipient_id": "2"}))
-                                    .collect(),
-                            ),
-                        ] {
-                            if !list.is_empty() {
-                                value[name] = Value::from(list);
-                            }
-                        }
-                        keys.extend(messages.iter().map(|(id, _)| format!("m{id}")));
-                        keys.extend(statuses.iter().map(|(id, status)| format!("s{id}:{status}:1:2")));
-                        json!({"field": "messages", "value": value})
-                    })
-                    .collect();
-                json!({"id": "1", "changes": changes})
-            })
-            .collect();
+        let mut change = |(messages, statuses, context): &Change| {
+            keys.extend(messages.iter().map(|(id, _)| format!("m{id}")));
+            keys.extend(statuses.iter().map(|(id, status)| format!("s{id}:{status}:1:2")));
+            json!({"field": "messages", "value": whatsapp_value(messages, statuses, *context)})
+        };
+        let entry =
+            |changes: &Vec<Change>| json!({"id": "1", "changes": changes.iter().map(&mut change).collect::<Vec<_>>()});
+        let entries: Vec<Value> = entries.iter().map(entry).collect();
         (json!({"object": "whatsapp_business_account", "entry": entries}), keys)
     })
+}
+
+fn whatsapp_value(messages: &[(u8, String)], statuses: &[(u8, &str)], context: bool) -> Value {
+    let message = |(id, text): &(u8, String)| json!({"id": format!("m{id}"), "text": text});
+    let status = |(id, status): &(u8, &str)| json!({"id": format!("s{id}"), "status": status, "timestamp": "1", "recipient_id": "2"});
+    let mut value = json!({});
+    if context {
+        value["contacts"] = json!([{"wa_id": "1"}, {"wa_id": "2"}]);
+    }
+    if !messages.is_empty() {
+        value["messages"] = messages.iter().map(message).collect();
+    }
+    if !statuses.is_empty() {
+        value["statuses"] = statuses.iter().map(status).collect();
+    }
+    value
 }

@@ -3,16 +3,11 @@
 //!
 //! `cargo test --workspace --test conformance work -- --nocapture` prints them.
 
-use hookonce_protocol::time::EpochSec;
 use hookonce_providers::limits::{SECRETS_MAX, SIGNATURES_MAX};
-use hookonce_providers::{
-    Catalog, Keyring, Provider, Received, Request, Settings, UnsignedRequest, hashed_bytes, parsed_bytes,
-};
+use hookonce_providers::{CapturedRequest, Catalog, Keyring, Provider, Received, hashed_bytes, parsed_bytes};
 use serde_json::{Value, json};
 
-use crate::support::{provider, valid, vector};
-
-const URL: &str = "https://example.com/webhooks/work";
+use crate::support::{URL, headers, provider, received, sign, valid, vector};
 
 /// How many times as much as an accepted request a refused one may hash. Twilio needs two: it signs one of two URLs.
 const RATIO_MAX: usize = 2;
@@ -23,17 +18,12 @@ const PARSES_MAX: usize = 8;
 /// What headers and separators may add, in bytes.
 const SLACK_BYTES: usize = 32 * 1024;
 
-/// Headers and body.
-type Sent = (Vec<(String, Vec<u8>)>, Vec<u8>);
-
 /// An endpoint with as many secrets as it may hold, and requests that fit only its oldest.
 struct Target {
     provider: &'static Provider,
     keyring: Keyring,
-    settings: Settings,
-    now: EpochSec,
-    accepted: Sent,
-    hostile: Vec<Sent>,
+    accepted: CapturedRequest,
+    hostile: Vec<CapturedRequest>,
 }
 
 /// What one request costs.
@@ -45,34 +35,29 @@ struct Cost {
 
 impl Target {
     fn new(provider: &'static Provider, bytes: usize, held: usize) -> Self {
-        let captured = &valid(provider.id()).captured;
-        let other = vector(provider.id(), &format!("{}/rotated-secret", provider.id())).captured.secrets[0].clone();
-        let oldest = vector(provider.id(), &format!("{}/rotated-secret", provider.id())).captured.secrets[1].clone();
-        let mut secrets = vec![other; held - 1];
-        secrets.push(oldest.clone());
-        let keyring = provider.keyring(&secrets).unwrap();
-        let body = long(provider.id(), &captured.body, bytes);
-        let unsigned = UnsignedRequest { method: "POST", url: URL, headers: &[], body: &body };
-        let accepted = match provider.sign_request_with(&unsigned, &oldest, &captured.settings, &[], captured.now) {
+        let secrets = &vector(provider.id(), &format!("{}/rotated-secret", provider.id())).captured.secrets;
+        let (other, oldest) = (&secrets[0], &secrets[1]);
+        let keyring = provider.keyring(&[vec![other.clone(); held - 1], vec![oldest.clone()]].concat()).unwrap();
+        let mut unsigned = CapturedRequest { url: URL.to_owned(), ..valid(provider.id()).clone() };
+        unsigned.body = long(provider.id(), &unsigned.body, bytes);
+        unsigned.secrets = vec![oldest.clone()];
+        let sent = std::mem::take(&mut unsigned.headers);
+        let accepted = match sign(&unsigned) {
             Ok(signed) => {
                 let is_made = |name: &String| signed.headers.iter().any(|(made, _)| made == name);
-                let sent = captured.headers.iter().filter(|(name, _)| !is_made(name));
-                let sent = sent.map(|(name, value)| (name.clone(), String::from_utf8(value.clone()).unwrap()));
-                let sent: Vec<(String, String)> = sent.collect();
-                let headers = sent.into_iter().chain(signed.headers);
-                (headers.map(|(name, value)| (name, value.into_bytes())).collect(), signed.body)
+                let others = sent.into_iter().filter(|(name, _)| !is_made(name));
+                CapturedRequest { headers: others.chain(signed.headers.clone()).collect(), ..signed.clone() }
             }
             // Only the provider can sign. Its signature of another body is as good as any wrong one.
-            Err(_) => (captured.headers.clone(), body),
+            Err(_) => CapturedRequest { headers: sent, ..unsigned },
         };
-        let hostile = hostile(provider.id(), &accepted);
-        Self { provider, keyring, settings: captured.settings.clone(), now: captured.now, accepted, hostile }
+        let hostile = hostile(&accepted);
+        Self { provider, keyring, accepted, hostile }
     }
 
     /// The cost of a request, and whether it was accepted.
-    fn cost(&self, (headers, body): &Sent) -> (Cost, bool) {
-        let request = Request { method: "POST", url: URL, headers, body };
-        let receive = || self.provider.receive(&request, &self.keyring, &self.settings, None, self.now);
+    fn cost(&self, sent: &CapturedRequest) -> (Cost, bool) {
+        let receive = || self.provider.receive(&sent.request(), &self.keyring, &sent.settings, None, sent.now);
         let ((received, hashed), parsed) = parsed_bytes(|| hashed_bytes(receive));
         (Cost { hashed, parsed }, matches!(received, Ok(Received::Delivery(_))))
     }
@@ -90,7 +75,7 @@ impl Target {
             assert!(is_accepted, "{}", self.provider.id());
             cost
         } else {
-            Cost { hashed: self.accepted.1.len() * self.keyring.len(), parsed: 0 }
+            Cost { hashed: self.accepted.body.len() * self.keyring.len(), parsed: 0 }
         };
         (accepted, Cost { hashed, parsed })
     }
@@ -124,14 +109,14 @@ fn spoiled(text: &str) -> String {
 }
 
 /// Requests that look like this one, with wrong signatures: one, and as many as a header can hold.
-fn hostile(id: &str, (headers, body): &Sent) -> Vec<Sent> {
+fn hostile(accepted: &CapturedRequest) -> Vec<CapturedRequest> {
     let mut requests = Vec::new();
-    for (index, (name, value)) in headers.iter().enumerate() {
+    for (index, (name, value)) in accepted.headers.iter().enumerate() {
         let Ok(value) = std::str::from_utf8(value) else { continue };
         let mut with = |values: Vec<(String, String)>| {
-            let mut headers = headers.clone();
-            headers.splice(index..=index, values.into_iter().map(|(name, value)| (name, value.into_bytes())));
-            requests.push((headers, body.clone()));
+            let mut request = accepted.clone();
+            request.headers.splice(index..=index, headers(values));
+            requests.push(request);
         };
         let wrong = spoiled(value);
         with(vec![(name.clone(), wrong.clone())]);
@@ -145,15 +130,15 @@ fn hostile(id: &str, (headers, body): &Sent) -> Vec<Sent> {
             with((1..=SIGNATURES_MAX).map(|number| (format!("{prefix}{number}"), wrong.clone())).collect());
         }
     }
-    let text = String::from_utf8_lossy(body);
+    let (id, text) = (accepted.provider.as_str(), String::from_utf8_lossy(&accepted.body));
+    let with_body = |body: String| CapturedRequest { body: body.into_bytes(), ..accepted.clone() };
     if id == "braintree" {
         let (signature, payload) = text.split_once("&bt_payload=").unwrap();
         let (_, pair) = signature.split_once('=').unwrap();
         let pairs = vec![spoiled(pair); SIGNATURES_MAX].join("%26");
-        requests.push((headers.clone(), format!("bt_signature={pairs}&bt_payload={payload}").into_bytes()));
+        requests.push(with_body(format!("bt_signature={pairs}&bt_payload={payload}")));
     } else if !text.contains(' ') || id == "adyen" || id == "mailgun" {
-        let flipped = text.replacen("777", "778", 1);
-        requests.push((headers.clone(), flipped.into_bytes()));
+        requests.push(with_body(text.replacen("777", "778", 1)));
     }
     requests
 }
@@ -171,7 +156,7 @@ fn check(provider: &'static Provider, bytes: usize, held: usize) {
     );
     let max = accepted.hashed * RATIO_MAX + SLACK_BYTES;
     assert!(refused.hashed <= max, "{}: a refused request hashes {} bytes", provider.id(), refused.hashed);
-    let max = target.hostile.iter().map(|(_, body)| body.len()).max().unwrap() * PARSES_MAX;
+    let max = target.hostile.iter().map(|request| request.body.len()).max().unwrap() * PARSES_MAX;
     assert!(refused.parsed <= max, "{}: a refused request has {} bytes parsed", provider.id(), refused.parsed);
 }
 
@@ -192,14 +177,11 @@ fn what_a_stranger_sends_is_not_read_once_per_path() {
         ("mailgun", format!(r#"{{"signature":{{{names}}}}}"#)),
         ("mailgun", format!(r#"{{{names},"signature":{{}}}}"#)),
     ] {
-        let (provider, captured) = (provider(id), &valid(id).captured);
-        let keyring = provider.keyring(&captured.secrets).unwrap();
-        let headers = [("content-type".to_owned(), b"application/json".to_vec())];
-        let request = Request { method: "POST", url: URL, headers: &headers, body: body.as_bytes() };
-        let (received, parsed) =
-            parsed_bytes(|| provider.receive(&request, &keyring, &captured.settings, None, captured.now));
-        let times = parsed.div_ceil(body.len());
-        println!("{id:10} {} bytes, parsed {times} times", body.len());
+        let (headers, bytes) = (headers([("content-type", "application/json")]), body.len());
+        let captured = CapturedRequest { headers, body: body.into_bytes(), ..valid(id).clone() };
+        let (received, parsed) = parsed_bytes(|| received(&captured));
+        let times = parsed.div_ceil(bytes);
+        println!("{id:10} {bytes} bytes, parsed {times} times");
         assert_eq!(received.unwrap_err().status(), 401, "{id}");
         assert!(times <= PARSES_MAX, "{id}: parsed {times} times");
     }
