@@ -350,13 +350,4 @@ mod tests {
         let scalars = Node::parse(br#"{"id":"1","list":[2],"time":3,"object":{}}"#).unwrap().canonical_scalars();
         assert_eq!(scalars, r#"{"id":"1","time":3}"#);
     }
-
-    #[test]
-    fn only_scalars_have_a_text() {
-        for (json, text) in
-            [("null", None), ("[1]", None), ("{}", None), ("\"a\\n\"", Some("a\n")), ("-0.10", Some("-0.10"))]
-        {
-            assert_eq!(Node::parse(json.as_bytes()).unwrap().scalar().as_deref(), text);
-        }
-    }
 }

@@ -41,10 +41,11 @@ mod tests {
 
     #[test]
     fn a_scalar_keeps_its_digits_and_nothing_else_has_a_text() {
-        let body = br#"{"a":{"id":18446744073709551617,"t":"x","no":null,"f":true,"s":""},"l":["y"],"a.b":1,"d":{"i":1,"i":2}}"#;
+        let body = br#"{"a":{"id":18446744073709551617,"n":-0.10,"t":"x\n","no":null,"f":true,"s":""},"l":["y"],"a.b":1,"d":{"i":1,"i":2}}"#;
         for (path, scalar) in [
             ("$.a.id", Some("18446744073709551617")),
-            ("$.a.t", Some("x")),
+            ("$.a.n", Some("-0.10")),
+            ("$.a.t", Some("x\n")),
             ("$.a.f", Some("true")),
             ("$.a.s", Some("")),
             ("$.l[0]", Some("y")),

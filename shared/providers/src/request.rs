@@ -157,17 +157,14 @@ mod tests {
     }
 
     #[test]
-    fn a_query_parameter_is_decoded() {
+    fn a_query_parameter_is_decoded_and_may_come_once() {
         let request = request("https://example.com/h?a=1&b=x%20y+z%2&c#d=1", &[]);
         assert_eq!(request.query("b").unwrap().as_deref(), Some("x y z%2"));
         assert_eq!(request.query("c").unwrap().as_deref(), Some(""));
         assert_eq!(request.query("d").unwrap(), None);
-        assert_eq!(Request { url: "/?a=%ff", ..request }.query("a"), Err(Refusal::Malformed));
-    }
-
-    #[test]
-    fn a_query_parameter_that_comes_twice_is_refused() {
-        assert_eq!(request("https://example.com/?a=1&a=2", &[]).query("a"), Err(Refusal::Malformed));
+        for url in ["/?a=%ff", "https://example.com/?a=1&a=2"] {
+            assert_eq!(Request { url, ..request }.query("a"), Err(Refusal::Malformed), "{url}");
+        }
     }
 
     #[test]

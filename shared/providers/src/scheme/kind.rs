@@ -3,6 +3,7 @@
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::scheme::proof::{Context, Verification};
+use crate::scheme::public_key::{Algorithm, PublicKey};
 #[cfg(feature = "tools")]
 use crate::scheme::tools::SchemeTools;
 use crate::source::Source;
@@ -32,9 +33,9 @@ impl SecretReading {
         (bytes > 0).then_some(Self::Shared { bytes })
     }
 
-    /// The reading of a public key, if the text is one that the scheme can use.
-    pub(crate) fn public(is_usable: bool) -> Option<Self> {
-        is_usable.then_some(Self::Public)
+    /// The reading of a public key or certificate that makes signatures of this kind; `None` for any other text.
+    pub(crate) fn public(secret: &str, algorithm: Algorithm) -> Option<Self> {
+        PublicKey::parse(secret).is_some_and(|key| key.makes(algorithm)).then_some(Self::Public)
     }
 }
 

@@ -152,7 +152,7 @@ impl SchemeKind for SnsScheme {
     }
 
     fn read_secret(&self, secret: &str) -> Option<SecretReading> {
-        SecretReading::public(PublicKey::parse(secret).is_some_and(|key| key.makes(Algorithm::RsaSha256)))
+        SecretReading::public(secret, Algorithm::RsaSha256)
     }
 
     fn covers(&self, source: &Source) -> bool {
