@@ -237,17 +237,6 @@ async fn an_event_without_an_id_leaves_its_siblings_alone() {
     assert_eq!(harness.metric("key_fallback"), 1);
 }
 
-#[tokio::test]
-async fn an_endpoint_that_lacks_a_setting_asks_for_a_retry() {
-    let harness = Harness::new().await;
-    let mut valid = vector("paypal", "valid");
-    valid["settings"] = json!({});
-    let outbound = answered(&harness, &Script::none(), "paypal", &valid).await;
-    assert_eq!(crate::support::word(&outbound), (503, "endpoint_unavailable".to_owned()));
-    assert_eq!(outbound.headers["retry-after"], "5");
-    assert_eq!((harness.metric("delivery_retry_please"), harness.metric("delivery_refused")), (1, 0));
-}
-
 /// Handshakes are answered, and bad requests refused, without one call to the store or the queue.
 #[tokio::test]
 async fn neither_a_question_nor_a_refused_request_touches_the_store() {
