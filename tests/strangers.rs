@@ -48,18 +48,10 @@ async fn nothing_that_strangers_send_pages_or_costs_calls_without_a_limit() {
     };
     for number in 0..REQUESTS {
         events.push(event("POST", &format!("/webhooks/invented-{number}"), &[], b"{}"));
-        events.push(event(
-            "GET",
-            "/webhooks/whatsapp?hub.mode=subscribe&hub.verify_token=guessed&hub.challenge=1",
-            &[],
-            b"",
-        ));
-        events.push(event(
-            "GET",
-            "/webhooks/meta_whatsapp?hub.mode=subscribe&hub.verify_token=x&hub.challenge=1",
-            &[],
-            b"",
-        ));
+        for endpoint in ["whatsapp", "meta_whatsapp"] {
+            let path = format!("/webhooks/{endpoint}?hub.mode=subscribe&hub.verify_token=guessed&hub.challenge=1");
+            events.push(event("GET", &path, &[], b""));
+        }
         for method in ["GET", "PUT", "HEAD"] {
             events.push(event(method, "/webhooks/stripe", &[], b""));
         }
