@@ -175,19 +175,6 @@ mod tests {
     }
 
     #[test]
-    fn urls_differ_in_what_gateways_change() {
-        let urls = urls("https://e.com/prod/hook?x=1");
-        for url in [
-            "http://e.com/prod/hook?x=1",
-            "https://e.com/prod/hook/?x=1",
-            "https://e.com/hook?x=1",
-            "https://e.com/prod/hook",
-        ] {
-            assert!(urls.contains(&url.to_owned()), "{url}");
-        }
-    }
-
-    #[test]
     fn text_beyond_ascii_is_escaped_in_utf_16() {
         assert_eq!(escaped("a\u{e4}\u{1f600}"), "a\\u00e4\\ud83d\\ude00");
     }

@@ -136,7 +136,10 @@ fn whatsapp() -> impl Strategy<Value = (Value, BTreeSet<String>)> {
 
 fn whatsapp_value(messages: &[(u8, String)], statuses: &[(u8, &str)], context: bool) -> Value {
     let message = |(id, text): &(u8, String)| json!({"id": format!("m{id}"), "text": text});
-    let status = |(id, status): &(u8, &str)| json!({"id": format!("s{id}"), "status": status, "timestamp": "1", "recipient_id": "2"});
+    let status = |(id, status): &(u8, &str)| {
+        let id = format!("s{id}");
+        json!({"id": id, "status": status, "timestamp": "1", "recipient_id": "2"})
+    };
     let mut value = json!({});
     if context {
         value["contacts"] = json!([{"wa_id": "1"}, {"wa_id": "2"}]);

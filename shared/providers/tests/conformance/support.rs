@@ -318,6 +318,7 @@ pub(crate) fn event(captured: &CapturedRequest) -> EventPart {
     delivery(captured).contents().events()[0].clone()
 }
 
+/// Whether a request is an authentic delivery.
 pub(crate) fn is_accepted(captured: &CapturedRequest) -> bool {
     matches!(received(captured), Ok(Received::Delivery(_)))
 }
