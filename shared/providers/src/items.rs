@@ -314,3 +314,16 @@ impl Expansion {
         if self.0 > EXPANDED_BYTES_MAX { Err(Fallback::TooLarge) } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_all_events_together_are_limited() {
+        let mut expansion = Expansion::new();
+        assert_eq!(expansion.add(EXPANDED_BYTES_MAX - 1), Ok(()));
+        assert_eq!(expansion.add(1), Ok(()));
+        assert_eq!(expansion.add(1), Err(Fallback::TooLarge));
+    }
+}
