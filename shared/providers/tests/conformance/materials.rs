@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::support::{NOW, headers, owned, provider, received, request, settings, valid, vector};
 
-/// What an endpoint with these settings and without a secret makes of a request, with what was fetched, if anything was.
+/// What an endpoint with these settings and without a secret makes of a request, with what was fetched for it.
 fn receive(captured: &CapturedRequest, pairs: &[(&str, &str)], fetched: Option<Material>) -> Result<Received, Refusal> {
     let provider = provider(&captured.provider);
     let keyring = provider.keyring(&[]).unwrap();
