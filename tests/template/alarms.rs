@@ -1,11 +1,10 @@
 //! Each alarm says how urgent it is, links to the section of the runbook that is about it, and tells when it is over.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde_json::Value;
 
-use super::{changed, none, only};
+use super::{Rule, file, only};
 use crate::support::template::{Template, template};
 
 /// The alarms that count events. Five minutes without another one do not undo the first: the record is still DEAD, the
@@ -18,10 +17,6 @@ const NO_MORE_CAME: &str = " OK only means that no more came. See ";
 
 fn counts_events(alarm: &str) -> bool {
     COUNT_EVENTS.split(' ').any(|name| name == alarm)
-}
-
-fn runbook() -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/runbook.md")).unwrap()
 }
 
 /// The sections of a page by their anchors.
@@ -82,18 +77,16 @@ fn findings(template: &Template, runbook: &str) -> Vec<String> {
 
 #[test]
 fn every_alarm_links_to_the_section_that_is_about_it() {
-    none(&findings(&template(), &runbook()));
-    let planted = |from: &str, to: &str| findings(&changed(from, to), &runbook());
-    only(&planted("}/page/RecordsDied\n", "}/urgent/RecordsDied\n"), "does not end in a severity");
-    only(&planted("}/page/RecordsDied\n", "}/notice/RecordsDied\n"), "does not name it with its severity, notice");
-    only(&planted("#records-died\n", "#records-dead\n"), "links to no section");
-    only(&planted("#dead-letters-wait\n", "#records-died\n"), "its section does not name it");
-    only(&planted("      OKActions: !If [HasAlarmTopic, [!Ref AlarmTopicArn], !Ref AWS::NoValue]\n", ""), "is over");
-    only(&planted(NO_MORE_CAME, " See "), "does not say what its OK means");
-    only(
-        &planted("counts 0 and ends it.\n      TreatMissingData: ignore\n", "\n      TreatMissingData: notBreaching\n"),
-        "only a good read",
-    );
-    let of_old = runbook() + "\nAlarm `DiskIsFull` (page).\n";
+    let runbook = file("docs/runbook.md");
+    Rule(|template: &Template| findings(template, &runbook)).finds([
+        ("}/page/RecordsDied\n", "}/urgent/RecordsDied\n", "does not end in a severity"),
+        ("}/page/RecordsDied\n", "}/notice/RecordsDied\n", "does not name it with its severity, notice"),
+        ("#records-died\n", "#records-dead\n", "links to no section"),
+        ("#dead-letters-wait\n", "#records-died\n", "its section does not name it"),
+        ("      OKActions: !If [HasAlarmTopic, [!Ref AlarmTopicArn], !Ref AWS::NoValue]\n", "", "is over"),
+        (NO_MORE_CAME, " See ", "does not say what its OK means"),
+        ("ends it.\n      TreatMissingData: ignore\n", "\n      TreatMissingData: notBreaching\n", "only a good read"),
+    ]);
+    let of_old = runbook + "\nAlarm `DiskIsFull` (page).\n";
     only(&findings(&template(), &of_old), "the runbook names 39 alarms, the template has 38");
 }

@@ -1,14 +1,8 @@
 //! Everything that a person can set or watch is documented.
 
-use std::path::Path;
-
 use super::metrics::counted;
-use super::{changed, none, only};
+use super::{Rule, file, none, only};
 use crate::support::template::{Template, template};
-
-fn document(name: &str) -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)).unwrap()
-}
 
 /// Names that a text does not contain as code.
 fn unnamed<'a>(names: impl IntoIterator<Item = &'a str>, text: &str) -> Vec<String> {
@@ -17,21 +11,20 @@ fn unnamed<'a>(names: impl IntoIterator<Item = &'a str>, text: &str) -> Vec<Stri
 
 #[test]
 fn every_parameter_is_explained() {
-    none(&unnamed(template().parameters(), &document("deploy.md")));
-    let planted = changed("  RequestBurstMax:\n    Type", "  RequestBurstMost:\n    Type");
-    only(&unnamed(planted.parameters(), &document("deploy.md")), "RequestBurstMost");
+    let rule = Rule(|template: &Template| unnamed(template.parameters(), &file("docs/deploy.md")));
+    rule.finds([("  RequestBurstMax:\n    Type", "  RequestBurstMost:\n    Type", "RequestBurstMost")]);
 }
 
 #[test]
 fn every_metric_is_explained() {
     let counted = counted();
-    none(&unnamed(counted.iter().map(String::as_str), &document("runbook.md")));
+    none(&unnamed(counted.iter().map(String::as_str), &file("docs/runbook.md")));
 }
 
 #[test]
 fn the_number_of_alarms_that_are_paid_for_is_right() {
     let alarms = template().resources("AWS::CloudWatch::Alarm").len();
-    assert!(document("deploy.md").contains(&format!("creates {alarms} alarms")), "{alarms} alarms");
+    assert!(file("docs/deploy.md").contains(&format!("creates {alarms} alarms")), "{alarms} alarms");
 }
 
 /// Which functions and queues of the template the page of the first deployment leaves out.
@@ -46,8 +39,9 @@ fn not_deployed(template: &Template, page: &str) -> Vec<String> {
 
 #[test]
 fn the_first_deployment_knows_every_function_and_every_queue() {
-    let page = document("first-deployment.md");
-    none(&not_deployed(&template(), &page));
+    let page = file("docs/first-deployment.md");
+    let (from, to) = ("  DispatcherFunction:\n    Type: AWS::Serverless", "  DispatcherFunction:\n    Type: Other");
+    Rule(|template: &Template| not_deployed(template, &page)).finds([(from, to, "3 functions")]);
     let built = format!(
         "{} files of less than",
         ["no", "one", "two", "three", "four", "five"][template().resources("AWS::Serverless::Function").len()]
@@ -56,9 +50,6 @@ fn the_first_deployment_knows_every_function_and_every_queue() {
     let outputs = ["QueueUrl", "SlowQueueUrl", "EffectsQueueUrl", "DeadLetterQueueUrl"];
     assert_eq!(outputs.len(), template().resources("AWS::SQS::Queue").len());
     assert!(page.contains(&format!("for name in {}; do", outputs.join(" "))));
-    let planted =
-        changed("  DispatcherFunction:\n    Type: AWS::Serverless::Function", "  DispatcherFunction:\n    Type: Other");
-    only(&not_deployed(&planted, &page), "3 functions");
 }
 
 /// What whoever deploys a resource of this type needs: the row of the table, and words of it.
@@ -96,8 +87,8 @@ fn without_rights(template: &Template, page: &str) -> Vec<String> {
 
 #[test]
 fn the_table_of_rights_has_what_every_resource_needs() {
-    let page = document("deploy.md");
-    none(&without_rights(&template(), &page));
+    let page = file("docs/deploy.md");
+    let rule = Rule(|template: &Template| without_rights(template, &page));
+    rule.finds([("Type: AWS::SSM::Parameter", "Type: AWS::SNS::Topic", "AWS::SNS::Topic")]);
     only(&without_rights(&template(), &page.replace("`PutMetricFilter`, ", "")), "MetricFilter: PutMetricFilter");
-    only(&without_rights(&changed("Type: AWS::SSM::Parameter", "Type: AWS::SNS::Topic"), &page), "AWS::SNS::Topic");
 }

@@ -1,17 +1,16 @@
 //! Each function's environment holds exactly what the function reads, without contradictions.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::{Timing, TimingViolation};
 use hookonce_runtime::config::{
-    Common, DispatcherConfig, Environment, RelayConfig, VARIABLES, WebhookConfig, WorkerConfig,
+    Common, ConfigError, DispatcherConfig, Environment, RelayConfig, VARIABLES, WebhookConfig, WorkerConfig,
 };
 use hookonce_runtime::deadline::{FIRST_REQUEST_MIN, PATIENCE_MAX};
 use serde_json::Value;
 
-use super::{changed, none, only, property_of};
+use super::{Rule, changed, file, none, only, property_of};
 use crate::support::template::{Template, template};
 use crate::tidy::tokens;
 
@@ -19,22 +18,14 @@ use crate::tidy::tokens;
 const GATEWAY_SECONDS_MAX: i64 = 30;
 
 /// Reads a function's environment: returns what every function reads, or every fault.
-type Read = fn(&Environment) -> Result<Common, Vec<String>>;
+type Read = fn(&Environment) -> Result<Common, ConfigError>;
 
 /// Each function, its configuration type, and how to read it.
 const FUNCTIONS: [(&str, &str, Read); 4] = [
-    ("WebhookFunction", "WebhookConfig", |environment| {
-        WebhookConfig::read(environment).map(|config| config.common).map_err(|error| error.0)
-    }),
-    ("WorkerFunction", "WorkerConfig", |environment| {
-        WorkerConfig::read(environment).map(|config| config.common).map_err(|error| error.0)
-    }),
-    ("RelayFunction", "RelayConfig", |environment| {
-        RelayConfig::read(environment).map(|config| config.common).map_err(|error| error.0)
-    }),
-    ("DispatcherFunction", "DispatcherConfig", |environment| {
-        DispatcherConfig::read(environment).map(|config| config.common).map_err(|error| error.0)
-    }),
+    ("WebhookFunction", "WebhookConfig", |environment| Ok(WebhookConfig::read(environment)?.common)),
+    ("WorkerFunction", "WorkerConfig", |environment| Ok(WorkerConfig::read(environment)?.common)),
+    ("RelayFunction", "RelayConfig", |environment| Ok(RelayConfig::read(environment)?.common)),
+    ("DispatcherFunction", "DispatcherConfig", |environment| Ok(DispatcherConfig::read(environment)?.common)),
 ];
 
 /// The variables that a function gets, including every optional one.
@@ -52,8 +43,7 @@ fn text(value: &Value) -> String {
 /// The variables that a function reads, as the sources name them: the common ones and its own.
 fn reads(config: &str) -> BTreeSet<String> {
     let path = "shared/runtime/src/config.rs";
-    let source = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap();
-    let tokens = tokens::product(path, &source);
+    let tokens = tokens::product(path, &file(path));
     let mut strings = tokens::strings_of_impl(&tokens, config);
     for shared in ["common", "log", "timing"] {
         strings.extend(tokens::strings_of_function(&tokens, shared));
@@ -68,7 +58,7 @@ fn findings(template: &Template) -> Vec<String> {
         match read(&environment) {
             Ok(common) if common.timing == Timing::standard() => {}
             Ok(_) => findings.push(format!("{function}: its durations are not those that the project was proven with")),
-            Err(faults) => findings.extend(faults.into_iter().map(|fault| format!("{function}: {fault}"))),
+            Err(ConfigError(faults)) => findings.extend(faults.into_iter().map(|fault| format!("{function}: {fault}"))),
         }
         let set: BTreeSet<_> = environment.into_keys().collect();
         let reads = reads(config);
@@ -78,59 +68,36 @@ fn findings(template: &Template) -> Vec<String> {
     findings
 }
 
-/// Numbers that the template both uses itself and passes to the functions.
+/// Numbers that the template both uses itself and passes to the functions: resource, property and variable.
+const USED_AND_PASSED: [(&str, &str, &str); 7] = [
+    ("WorkerFunction", "Timeout", "HOOKONCE_WORKER_TIMEOUT_SECONDS"),
+    ("DispatcherFunction", "Timeout", "HOOKONCE_DISPATCHER_TIMEOUT_SECONDS"),
+    ("HintQueue", "VisibilityTimeout", "HOOKONCE_VISIBILITY_SECONDS"),
+    ("SlowQueue", "VisibilityTimeout", "HOOKONCE_VISIBILITY_SECONDS"),
+    ("EffectsQueue", "VisibilityTimeout", "HOOKONCE_EFFECTS_VISIBILITY_SECONDS"),
+    ("HintQueue", "MessageRetentionPeriod", "HOOKONCE_QUEUE_RETENTION_SECONDS"),
+    ("DeadLetterQueue", "MessageRetentionPeriod", "HOOKONCE_DEAD_LETTER_RETENTION_SECONDS"),
+];
+
+/// Numbers that the template says twice, and differently.
 fn drifted(template: &Template) -> Vec<String> {
     let environment = environment(template, "WorkerFunction");
-    let passed = |name: &str| environment.get(name).and_then(|text| text.parse::<i64>().ok());
     let [(_, gateway)] = template.events("WebhookFunction", "HttpApi").try_into().unwrap();
     let [(_, hints), (_, slow_hints)] = template.events("WorkerFunction", "SQS").try_into().unwrap();
-    let done = |path: &Value| path.as_i64();
-    let webhook = done(&template.property("WebhookFunction", &["Timeout"]));
+    let webhook = template.property("WebhookFunction", &["Timeout"]).as_i64();
     let window = Some(Timing::standard().batching_window.as_seconds());
-    [
-        ("the gateway's timeout", done(&gateway["TimeoutInMillis"]), webhook.map(|seconds| 1_000 * seconds)),
-        (
-            "the worker's timeout",
-            done(&template.property("WorkerFunction", &["Timeout"])),
-            passed("HOOKONCE_WORKER_TIMEOUT_SECONDS"),
-        ),
-        (
-            "the queue's visibility timeout",
-            done(&template.property("HintQueue", &["VisibilityTimeout"])),
-            passed("HOOKONCE_VISIBILITY_SECONDS"),
-        ),
-        (
-            "the visibility timeout of the slow queue",
-            done(&template.property("SlowQueue", &["VisibilityTimeout"])),
-            passed("HOOKONCE_VISIBILITY_SECONDS"),
-        ),
-        (
-            "the dispatcher's timeout",
-            done(&template.property("DispatcherFunction", &["Timeout"])),
-            passed("HOOKONCE_DISPATCHER_TIMEOUT_SECONDS"),
-        ),
-        (
-            "the visibility timeout of the effects queue",
-            done(&template.property("EffectsQueue", &["VisibilityTimeout"])),
-            passed("HOOKONCE_EFFECTS_VISIBILITY_SECONDS"),
-        ),
-        (
-            "the queue's retention",
-            done(&template.property("HintQueue", &["MessageRetentionPeriod"])),
-            passed("HOOKONCE_QUEUE_RETENTION_SECONDS"),
-        ),
-        (
-            "the dead-letter queue's retention",
-            done(&template.property("DeadLetterQueue", &["MessageRetentionPeriod"])),
-            passed("HOOKONCE_DEAD_LETTER_RETENTION_SECONDS"),
-        ),
-        ("the batching window", done(&hints["MaximumBatchingWindowInSeconds"]), window),
-        ("that of the slow queue", done(&slow_hints["MaximumBatchingWindowInSeconds"]), window),
-    ]
-    .into_iter()
-    .filter(|(_, done, passed)| done.is_none() || done != passed)
-    .map(|(what, done, passed)| format!("{what} is {done:?}, not {passed:?}"))
-    .collect()
+    let used = USED_AND_PASSED.map(|(resource, property, variable)| {
+        let passed = environment.get(variable).and_then(|text| text.parse::<i64>().ok());
+        (format!("{resource}.{property}"), template.property(resource, &[property]).as_i64(), passed)
+    });
+    let others = [
+        ("the gateway's timeout", gateway["TimeoutInMillis"].as_i64(), webhook.map(|seconds| 1_000 * seconds)),
+        ("the batching window", hints["MaximumBatchingWindowInSeconds"].as_i64(), window),
+        ("that of the slow queue", slow_hints["MaximumBatchingWindowInSeconds"].as_i64(), window),
+    ];
+    let others = others.map(|(what, done, passed)| (what.to_owned(), done, passed));
+    let drifted = used.into_iter().chain(others).filter(|(_, done, passed)| done.is_none() || done != passed);
+    drifted.map(|(what, done, passed)| format!("{what} is {done:?}, not {passed:?}")).collect()
 }
 
 /// The time of an invocation that waits for its turn at Parameter Store: more than the wait, less than the gateway
@@ -184,14 +151,11 @@ fn the_templates_own_numbers_satisfy_the_protocol() {
 
 #[test]
 fn what_the_functions_are_told_is_what_is_deployed() {
-    none(&drifted(&template()));
-    only(
-        &drifted(&changed("VisibilityTimeout: !FindInMap [Worker, Visibility, Seconds]", "VisibilityTimeout: 400")),
-        "visib",
-    );
-    only(&drifted(&changed("TimeoutInMillis: 29000", "TimeoutInMillis: 5000")), "gateway");
-    only(&drifted(&changed("Timeout: !FindInMap [Worker, Timeout, Seconds]", "Timeout: 59")), "worker");
-    only(&drifted(&changed("Timeout: !FindInMap [Dispatcher, Timeout, Seconds]", "Timeout: 59")), "dispatcher");
-    let effects = "VisibilityTimeout: !FindInMap [Dispatcher, Visibility, Seconds]";
-    only(&drifted(&changed(effects, "VisibilityTimeout: 400")), "effects queue");
+    Rule(drifted).finds([
+        ("VisibilityTimeout: !FindInMap [Worker, Visibility, Seconds]", "VisibilityTimeout: 400", "HintQueue.Vis"),
+        ("TimeoutInMillis: 29000", "TimeoutInMillis: 5000", "gateway"),
+        ("Timeout: !FindInMap [Worker, Timeout, Seconds]", "Timeout: 59", "WorkerFunction.Timeout"),
+        ("Timeout: !FindInMap [Dispatcher, Timeout, Seconds]", "Timeout: 59", "DispatcherFunction.Timeout"),
+        ("VisibilityTimeout: !FindInMap [Dispatcher, Visibility, Seconds]", "VisibilityTimeout: 400", "EffectsQueue"),
+    ]);
 }

@@ -1,13 +1,11 @@
 //! How the functions are invoked.
 
-use std::path::Path;
-
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 use serde_json::{Value, json};
 
-use super::{changed, none, only};
+use super::{Rule, file};
 use crate::support::template::{Template, template};
 
 /// Every event source mapping of a queue.
@@ -69,8 +67,7 @@ fn builds(template: &Template) -> Vec<String> {
     let mut findings = Vec::new();
     for function in template.resources("AWS::Serverless::Function") {
         let word = |name: &str| template.property(function, &[name]).as_str().unwrap_or_default().to_owned();
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(word("CodeUri")).join("Cargo.toml");
-        let manifest: toml::Table = std::fs::read_to_string(manifest).unwrap_or_default().parse().unwrap();
+        let manifest: toml::Table = file(&format!("{}/Cargo.toml", word("CodeUri"))).parse().unwrap();
         let package = manifest.get("package").and_then(|package| package.get("name")).and_then(toml::Value::as_str);
         if package != Some(word("Handler").as_str()) {
             findings.push(format!("{function}: its handler is not the binary of {}", word("CodeUri")));
@@ -84,25 +81,21 @@ fn builds(template: &Template) -> Vec<String> {
 
 #[test]
 fn every_queue_reports_partial_failures_and_waits_six_time_outs() {
-    none(&mappings(&template()));
-    only(&mappings(&changed("[ReportBatchItemFailures]", "[ReportBatchItemFailure]")), "no partial failures");
-    only(
-        &mappings(&changed("            FunctionResponseTypes: [ReportBatchItemFailures]\n", "")),
-        "no partial failures",
-    );
-    only(
-        &mappings(&changed("Seconds: 360\n  Queue", "Seconds: 359\n  Queue")),
-        "RelayFunction.DeadLetters: visibility",
-    );
-    only(&mappings(&changed("ScalingConfig: { MaximumConcurrency: 2 }", "Enabled: true")), "no bound");
+    Rule(mappings).finds([
+        ("[ReportBatchItemFailures]", "[ReportBatchItemFailure]", "no partial failures"),
+        ("            FunctionResponseTypes: [ReportBatchItemFailures]\n", "", "no partial failures"),
+        ("Seconds: 360\n  Queue", "Seconds: 359\n  Queue", "RelayFunction.DeadLetters: visibility"),
+        ("ScalingConfig: { MaximumConcurrency: 2 }", "Enabled: true", "no bound"),
+    ]);
 }
 
 #[test]
 fn the_surroundings_are_as_the_protocol_counts_on() {
-    none(&surroundings(&template()));
-    only(&surroundings(&changed("rate(1 minute)", "rate(5 minutes)")), "minute");
-    only(&surroundings(&changed("maxReceiveCount: 100", "maxReceiveCount: 3")), "give up");
-    only(&surroundings(&changed("deadLetterTargetArn: !GetAtt Dead", "deadLetterTargetArn: !GetAtt Hint")), "given-up");
+    Rule(surroundings).finds([
+        ("rate(1 minute)", "rate(5 minutes)", "minute"),
+        ("maxReceiveCount: 100", "maxReceiveCount: 3", "give up"),
+        ("deadLetterTargetArn: !GetAtt Dead", "deadLetterTargetArn: !GetAtt Hint", "given-up"),
+    ]);
 }
 
 /// What a real account refuses or reads differently, and no linter finds.
@@ -126,21 +119,17 @@ fn accepted(template: &Template) -> Vec<String> {
 
 #[test]
 fn an_account_accepts_the_template_and_reads_it_as_meant() {
-    none(&accepted(&template()));
-    only(&accepted(&changed("Architectures: [arm64]", "Architectures: [!Ref Architecture]")), "build");
-    let mapped = "TimeoutInMillis: !FindInMap [Webhook, Timeout, Milliseconds]";
-    only(&accepted(&changed("TimeoutInMillis: 29000", mapped)), "number");
-    only(
-        &accepted(&changed("      StageName: $default\n", "      StageName: $default\n      FailOnWarnings: true\n")),
-        "warning",
-    );
-    only(&accepted(&changed("/aws/vendedlogs/hookonce/", "/hookonce/")), "access log");
+    Rule(accepted).finds([
+        ("Architectures: [arm64]", "Architectures: [!Ref Architecture]", "build"),
+        ("TimeoutInMillis: 29000", "TimeoutInMillis: !FindInMap [Webhook, Timeout, Milliseconds]", "number"),
+        ("      StageName: $default\n", "      StageName: $default\n      FailOnWarnings: true\n", "warning"),
+        ("/aws/vendedlogs/hookonce/", "/hookonce/", "access log"),
+    ]);
 }
 
 #[test]
 fn each_function_is_built_from_its_crate() {
-    none(&builds(&template()));
-    only(&builds(&changed("Handler: hookonce-relay", "Handler: bootstrap")), "RelayFunction");
+    Rule(builds).finds([("Handler: hookonce-relay", "Handler: bootstrap", "RelayFunction")]);
 }
 
 #[test]

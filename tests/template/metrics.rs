@@ -1,12 +1,11 @@
 //! Alarms and graphs name metrics that exist: an alarm on any other metric never fires.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use hookonce_runtime::telemetry::METRICS;
 use serde_json::Value;
 
-use super::{changed, none, only};
+use super::{Rule, file};
 use crate::support::template::{Template, template};
 
 /// Namespace and name of each metric that the template watches.
@@ -54,8 +53,7 @@ fn own(template: &Template) -> String {
 
 /// Metrics that are counted: the listed ones, and those of signals as the sources name them.
 pub(crate) fn counted() -> BTreeSet<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/protocol/src/call.rs");
-    let source = std::fs::read_to_string(path).unwrap();
+    let source = file("shared/protocol/src/call.rs");
     let arms = source.split("fn metric(&self)").nth(1).and_then(|rest| rest.split("\n    }\n").next()).unwrap();
     let signals = arms.split('"').skip(1).step_by(2).map(str::to_owned);
     METRICS.iter().map(|metric| (*metric).to_owned()).chain(signals).collect()
@@ -98,29 +96,23 @@ fn findings(template: &Template) -> Vec<String> {
 
 #[test]
 fn a_metric_filter_reads_what_the_gateway_logs() {
-    none(&unlogged(&template()));
-    only(&unlogged(&changed("{ $.status = ", "{ $.code = ")), "code");
+    Rule(unlogged).finds([("{ $.status = ", "{ $.code = ", "code")]);
 }
 
 #[test]
 fn every_metric_that_is_watched_is_counted() {
-    only(
-        &findings(&changed(
-            "MetricName: gateway_throttled\n          MetricValue",
-            "MetricName: throttled\n          MetricValue",
-        )),
-        "gateway_throttled",
-    );
-    none(&findings(&template()));
+    let filter = |metric: &str| format!("MetricName: {metric}\n          MetricValue");
+    let graph = |namespace: &str| format!("[[\"{namespace}\", \"relay_due\"");
+    Rule(findings).finds([
+        (&filter("gateway_throttled"), &filter("throttled"), "gateway_throttled"),
+        ("MetricName: relay_oldest_due_age_ms", "MetricName: relay_oldest_age_ms", "relay_oldest_age_ms"),
+        ("\"delivery_accepted\"", "\"deliveries\"", "deliveries"),
+        (
+            &graph("hookonce/${AWS::StackName}"),
+            &graph("hookonce"),
+            "relay_due is counted in hookonce/AWS::StackName, not in hookonce",
+        ),
+    ]);
     let watched = watched(&template());
     assert!(watched.len() >= 20, "the template was not understood: {watched:?}");
-    only(
-        &findings(&changed("MetricName: relay_oldest_due_age_ms", "MetricName: relay_oldest_age_ms")),
-        "relay_oldest_age_ms",
-    );
-    only(&findings(&changed("\"delivery_accepted\"", "\"deliveries\"")), "deliveries");
-    only(
-        &findings(&changed("[[\"hookonce/${AWS::StackName}\", \"relay_due\"", "[[\"hookonce\", \"relay_due\"")),
-        "relay_due is counted in hookonce/AWS::StackName, not in hookonce",
-    );
 }

@@ -13,8 +13,15 @@ mod policies;
 mod queues;
 mod tables;
 
+use std::path::Path;
+
 use crate::support::template::{Template, template, text};
 use crate::tidy::none;
+
+/// A file of the project, by its path from the root of the workspace.
+fn file(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap()
+}
 
 /// The default value of a parameter that is a number.
 pub(crate) fn default_of(parameter: &str) -> i64 {
@@ -31,6 +38,19 @@ fn changed(from: &str, to: &str) -> Template {
     let text = text();
     assert!(text.contains(from), "the template has no {from:?}");
     Template::parse(&text.replacen(from, to, 1))
+}
+
+/// A rule on the template.
+struct Rule<F>(F);
+
+impl<F: Fn(&Template) -> Vec<String>> Rule<F> {
+    /// It finds nothing in the template, and exactly this in each copy with one replacement.
+    fn finds<const N: usize>(self, planted: [(&str, &str, &str); N]) {
+        none(&(self.0)(&template()));
+        for (from, to, part) in planted {
+            only(&(self.0)(&changed(from, to)), part);
+        }
+    }
 }
 
 /// Exactly one finding, and it says this.

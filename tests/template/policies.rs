@@ -12,7 +12,7 @@ use hookonce_runtime::port::Queue as _;
 use hookonce_worker::handlers;
 use serde_json::json;
 
-use super::{changed, none, only};
+use super::{Rule, changed, none, only};
 use crate::effects::{applied, keyed};
 use crate::support::counting::{Counting, count, counted};
 use crate::support::roles::{Allowed, allowed, list, texts};
@@ -236,20 +236,20 @@ fn loose_keys(template: &Template) -> Vec<String> {
 
 #[test]
 fn a_key_is_used_only_through_the_service_that_stores_the_data() {
-    none(&loose_keys(&template()));
-    only(&loose_keys(&changed("kms:EncryptionContext:PARAMETER_ARN", "kms:EncryptionContext:ARN")), "WebhookRole");
-    only(&loose_keys(&changed("\"kms:ViaService\":\n", "\"kms:ViaServices\":\n")), "WebhookRole");
+    Rule(loose_keys).finds([
+        ("kms:EncryptionContext:PARAMETER_ARN", "kms:EncryptionContext:ARN", "WebhookRole"),
+        ("\"kms:ViaService\":\n", "\"kms:ViaServices\":\n", "WebhookRole"),
+    ]);
 }
 
 #[test]
 fn no_wildcard_stands_where_a_name_could() {
-    none(&wildcards(&template()));
-    only(&wildcards(&changed("Action: dynamodb:Query", "Action: dynamodb:*")), "dynamodb:*");
-    only(&wildcards(&changed("Resource: !GetAtt RelayLogs.Arn", "Resource: \"*\"")), "RelayRole: *");
-    only(&wildcards(&changed("[!Ref HandlerPolicyArn]", "[!Ref OperatorArn]")), "WorkerRole uses a managed policy");
-    let of_handlers = changed(
-        "!If [HasDestinationPolicy, [!Ref DestinationPolicyArn]",
-        "!If [HasHandlerPolicy, [!Ref HandlerPolicyArn]",
-    );
-    only(&wildcards(&of_handlers), "DispatcherRole uses a managed policy");
+    let of_destinations = "!If [HasDestinationPolicy, [!Ref DestinationPolicyArn]";
+    let of_handlers = "!If [HasHandlerPolicy, [!Ref HandlerPolicyArn]";
+    Rule(wildcards).finds([
+        ("Action: dynamodb:Query", "Action: dynamodb:*", "dynamodb:*"),
+        ("Resource: !GetAtt RelayLogs.Arn", "Resource: \"*\"", "RelayRole: *"),
+        ("[!Ref HandlerPolicyArn]", "[!Ref OperatorArn]", "WorkerRole uses a managed policy"),
+        (of_destinations, of_handlers, "DispatcherRole uses a managed policy"),
+    ]);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{changed, none, only};
+use super::Rule;
 use crate::support::template::{Template, template};
 
 /// What SQS allows in one policy
@@ -93,22 +93,22 @@ fn denies_every_move(statement: &Value) -> bool {
 
 #[test]
 fn each_queue_has_a_policy_that_sqs_takes_and_that_only_its_functions_pass() {
-    none(&findings(&template()));
-    let both = "Queues: [!Ref HintQueue]";
-    only(&findings(&changed(both, "Queues: [!Ref HintQueue, !Ref DeadLetterQueue]")), "HintQueue needs one policy");
     let tls = "Resource: !GetAtt HintQueue.Arn\n            Condition: { Bool";
     let two = "Resource: [!GetAtt HintQueue.Arn, !GetAtt DeadLetterQueue.Arn]\n            Condition: { Bool";
-    only(&findings(&changed(tls, two)), "HintQueuePolicy names another resource");
     let dispatcher = "ArnEquals: { \"aws:PrincipalArn\": !GetAtt DispatcherRole.Arn }";
     let other = "ArnEquals: { \"aws:PrincipalArn\": !GetAtt RelayRole.Arn }";
-    only(&findings(&changed(dispatcher, other)), "EffectsQueuePolicy lets the dispatcher send");
     let many = "sqs:PurgeQueue, sqs:AddPermission, sqs:RemovePermission, sqs:GetQueueUrl]";
-    only(&findings(&changed("sqs:PurgeQueue]", many)), "HintQueuePolicy has more actions");
-    only(&findings(&changed("                  - !GetAtt WorkerRole.Arn\n", "")), "lets others");
-    only(&findings(&changed("              \"Null\": { \"aws:PrincipalArn\": \"false\" }\n", "")), "what SQS does");
-    only(&findings(&changed("\"aws:SecureTransport\": \"false\"", "\"aws:SecureTransport\": \"true\"")), "TLS");
-    only(&findings(&changed("redrivePermission: byQueue", "redrivePermission: allowAll")), "queues of others");
-    only(&findings(&changed("QueueName: !Sub ${AWS::StackName}-hints", "QueueName: hints")), "queues of others");
+    Rule(findings).finds([
+        ("Queues: [!Ref HintQueue]", "Queues: [!Ref HintQueue, !Ref DeadLetterQueue]", "HintQueue needs one policy"),
+        (tls, two, "HintQueuePolicy names another resource"),
+        (dispatcher, other, "EffectsQueuePolicy lets the dispatcher send"),
+        ("sqs:PurgeQueue]", many, "HintQueuePolicy has more actions"),
+        ("                  - !GetAtt WorkerRole.Arn\n", "", "lets others"),
+        ("              \"Null\": { \"aws:PrincipalArn\": \"false\" }\n", "", "what SQS does"),
+        ("\"aws:SecureTransport\": \"false\"", "\"aws:SecureTransport\": \"true\"", "TLS"),
+        ("redrivePermission: byQueue", "redrivePermission: allowAll", "queues of others"),
+        ("QueueName: !Sub ${AWS::StackName}-hints", "QueueName: hints", "queues of others"),
+    ]);
 }
 
 /// Since 2025 a message may have 1 MiB, but a queue that does not say so may keep the old limit.

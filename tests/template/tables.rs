@@ -5,7 +5,7 @@ use hookonce_protocol::record::attribute;
 use hookonce_runtime::aws::{DUE_INDEX, JOURNAL_INDEX};
 use serde_json::{Value, json};
 
-use super::{changed, none, only};
+use super::{Rule, none};
 use crate::support::template::{Template, template};
 
 fn key(hash: &str, range: Option<&str>) -> Value {
@@ -65,13 +65,11 @@ fn logs(template: &Template) -> Vec<String> {
 
 #[test]
 fn tables_fit_the_adapters_and_outlive_the_stack() {
-    none(&findings(&template()));
-    only(&findings(&changed("IndexName: due", "IndexName: Due")), "other indexes");
-    only(
-        &findings(&changed("AttributeName: expires_at, Enabled: true", "AttributeName: expires, Enabled: true")),
-        "InboxTable does not expire",
-    );
-    only(&findings(&changed("DeletionPolicy: Retain", "DeletionPolicy: Delete")), "InboxTable is not retained");
+    Rule(findings).finds([
+        ("IndexName: due", "IndexName: Due", "other indexes"),
+        ("AttributeName: expires_at, Enabled", "AttributeName: expires, Enabled", "InboxTable does not expire"),
+        ("DeletionPolicy: Retain", "DeletionPolicy: Delete", "InboxTable is not retained"),
+    ]);
 }
 
 /// What holds deliveries or their traces and does not take the key that a person gives for them.
@@ -92,17 +90,13 @@ fn without_own_key(template: &Template) -> Vec<String> {
 
 #[test]
 fn one_parameter_gives_everything_that_is_stored_a_key_of_its_owner() {
-    none(&without_own_key(&template()));
     let key = "      KmsMasterKeyId: !If [HasDataKey, !Ref DataKeyArn, !Ref AWS::NoValue]\n";
-    only(&without_own_key(&changed(key, "")), "HintQueue");
+    Rule(without_own_key).finds([(key, "", "HintQueue")]);
 }
 
 #[test]
 fn queues_are_encrypted_and_logs_end() {
-    none(&queues(&template()));
     none(&logs(&template()));
-    only(
-        &queues(&changed("SqsManagedSseEnabled: !If [HasDataKey, false, true]", "SqsManagedSseEnabled: false")),
-        "HintQueue",
-    );
+    let encrypted = "SqsManagedSseEnabled: !If [HasDataKey, false, true]";
+    Rule(queues).finds([(encrypted, "SqsManagedSseEnabled: false", "HintQueue")]);
 }
