@@ -47,9 +47,7 @@ impl Throttling {
         let state = State { left: per_second, at: Instant::now(), tried: 0 };
         Self { per_second, state: Arc::new(Mutex::new(state)), draws: Clock::new(0) }
     }
-}
 
-impl Throttling {
     /// One read, and whether it is answered.
     async fn answers(&self) -> bool {
         tokio::time::sleep(ANSWERS_IN).await;

@@ -85,33 +85,24 @@ pub(crate) fn strings_of_function(tokens: &[TokenTree], name: &str) -> Vec<Strin
 
 /// The strings in the braces right behind this name, where it is not implemented: the variants of an enum.
 pub(crate) fn strings_of_enum(tokens: &[TokenTree], name: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut before = [None, None];
-    for token in tokens {
-        if let Some((delimiter, inner)) = group(token) {
-            let [first, second] = &before;
-            let named = second.as_deref() == Some(name) && first.as_deref() != Some("impl");
-            if named && delimiter == Delimiter::Brace {
-                found.extend(strings(&inner));
-            } else {
-                found.extend(strings_of_enum(&inner, name));
-            }
-        }
-        before.rotate_left(1);
-        before[1] = identifier(token);
-    }
-    found
+    strings_behind(tokens, &|before, word| word == name && before != "impl")
 }
 
 /// The strings in the inherent implementations of a type.
 pub(crate) fn strings_of_impl(tokens: &[TokenTree], name: &str) -> Vec<String> {
-    let is = |token: &TokenTree, word: &str| identifier(token).as_deref() == Some(word);
+    strings_behind(tokens, &|before, word| word == name && before == "impl")
+}
+
+/// The strings in the braces right behind two such tokens, at any depth. What is no identifier is empty.
+fn strings_behind(tokens: &[TokenTree], wanted: &dyn Fn(&str, &str) -> bool) -> Vec<String> {
     let mut found = Vec::new();
-    for window in tokens.windows(3) {
-        let [first, second, third] = window else { continue };
-        if let (true, true, Some((Delimiter::Brace, inner))) = (is(first, "impl"), is(second, name), group(third)) {
-            found.extend(strings(&inner));
+    let (mut before, mut word) = (String::new(), String::new());
+    for token in tokens {
+        if let Some((delimiter, inner)) = group(token) {
+            let is_wanted = delimiter == Delimiter::Brace && wanted(&before, &word);
+            found.extend(if is_wanted { strings(&inner) } else { strings_behind(&inner, wanted) });
         }
+        before = std::mem::replace(&mut word, identifier(token).unwrap_or_default());
     }
     found
 }

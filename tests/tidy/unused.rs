@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::arrows::dependencies;
 use super::documents::resolve;
+use super::words::has_word;
 use super::{Files, none, planted, project, rust};
 
 /// Packages whose library has another name.
@@ -47,12 +48,6 @@ fn with_included<'a>(files: &'a Files, source: &str, text: &'a str) -> Vec<&'a s
 fn library(package: &str) -> String {
     let renamed = LIBRARIES.iter().find(|(name, _)| *name == package);
     renamed.map_or_else(|| package.replace('-', "_"), |(_, library)| (*library).to_owned())
-}
-
-fn has_word(text: &str, word: &str) -> bool {
-    let of_word = |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
-    text.match_indices(word)
-        .any(|(at, _)| !of_word(text[..at].chars().next_back()) && !of_word(text[at + word.len()..].chars().next()))
 }
 
 #[test]

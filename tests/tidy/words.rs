@@ -67,7 +67,7 @@ fn finding(path: &str, number: usize, line: &str) -> String {
 }
 
 /// Whether `line` contains `word` as a whole word. Where the word does not end in a letter, it needs no boundary.
-fn has_word(line: &str, word: &str) -> bool {
+pub(super) fn has_word(line: &str, word: &str) -> bool {
     let is_letter = |character: Option<char>| character.is_some_and(|it| it.is_alphanumeric() || it == '_');
     line.match_indices(word).any(|(at, _)| {
         let before = line.get(..at).and_then(|text| text.chars().next_back());
