@@ -121,7 +121,7 @@ struct Run {
     /// The process that starts those of the functions.
     dev: u32,
     kills: Mutex<Vec<&'static str>>,
-    /// The facts whose `keyed` effect has outlived its callee's window, and since when.
+    /// The records of `keyed` effects that have outlived their callee's window, and since when.
     outlived: Mutex<BTreeMap<String, i64>>,
 }
 
@@ -206,32 +206,27 @@ impl Run {
     async fn advance(&self, record: &Record, is_calm: bool) {
         let now = System.moment().now;
         let pass = record.effect.as_ref().and_then(|effect| effect.pass.as_ref());
-        let outlives = self.may_outlive(record);
+        let first_call = self.first_call_to_outlive(record);
         let due = set(attribute::DUE_AT, now.0);
-        let changes = match (pass, &outlives) {
+        let changes = match (pass, first_call) {
             (Some(pass), _) if pass.at.plus(LONGEST_CALL) < now => {
                 vec![set(attribute::PASS_AT, pass.at.0 - Timing::standard().effects_visibility_timeout.0), due]
             }
-            (None, Some((_, first_call))) => vec![set(attribute::FIRST_CALL_AT, first_call.0 - OUTLIVED.0)],
+            (None, Some(first_call)) => vec![set(attribute::FIRST_CALL_AT, first_call.0 - OUTLIVED.0)],
             (None, None) if is_calm && record.due.as_ref().is_some_and(|due| due.at > now) => vec![due],
             _ => return,
         };
-        if self.stack.change(record, changes).await
-            && pass.is_none()
-            && let Some((fact, _)) = outlives
-        {
-            self.outlived.lock().unwrap().insert(fact, System.moment().now.0);
+        if self.stack.change(record, changes).await && pass.is_none() && first_call.is_some() {
+            self.outlived.lock().unwrap().insert(record.key.as_str().to_owned(), System.moment().now.0);
         }
     }
 
-    /// The fact of an effect that may outlive its callee's window, and its first call. `stripe#evt_000001b` reports
-    /// `in_000001`.
-    fn may_outlive(&self, record: &Record) -> Option<(String, EpochMs)> {
+    /// The first call of a `keyed` effect that may outlive its callee's window.
+    fn first_call_to_outlive(&self, record: &Record) -> Option<EpochMs> {
         let effect = record.effect.as_ref().filter(|effect| effect.destination.as_str() == "receipts")?;
-        let (_, event) = record.parent.as_ref()?.as_str().rsplit_once("evt_")?;
-        let (fact, outlived) = (format!("in_{}", event.get(..6)?), self.outlived.lock().unwrap());
-        let is_new = !outlived.contains_key(&fact) && outlived.len() < self.events / OUTLIVING;
-        effect.first_call_at.filter(|_| is_new).map(|first_call| (fact, first_call))
+        let outlived = self.outlived.lock().unwrap();
+        let is_new = !outlived.contains_key(record.key.as_str()) && outlived.len() < self.events / OUTLIVING;
+        effect.first_call_at.filter(|_| is_new)
     }
 }
 

@@ -135,8 +135,7 @@ impl Stack<'_> {
         };
         write(&data("routes.json"), routes(troubled))?;
         let handlers = HANDLERS.map(|(handler, _)| format!("--handler={handler}={}", language.command(handler)));
-        let nonsense =
-            "env PYTHONPATH=clients/python/src:tools/xtask/src python3 -m hookonce.runtime nonsense.lambda_handler";
+        let nonsense = Language::Python.command("nonsense");
         let mut dev = self.command("dev");
         dev.args(["--port", &PORT.to_string(), "--binaries"]).arg(clock.functions()?);
         dev.args(handlers).arg(format!("--handler=nonsense={nonsense}")).args(self.backends.options());

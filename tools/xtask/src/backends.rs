@@ -5,7 +5,6 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::ops::{Deref, DerefMut};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command as Program};
@@ -41,21 +40,9 @@ pub(crate) enum Command {
     /// Install what they need, and say whether this machine lets them run
     Check,
     /// Fetch and start both servers
-    Up {
-        /// The tables outlast a `stop`
-        #[arg(long)]
-        on_disk: bool,
-    },
+    Up,
     /// Stop them, and whatever runs beside them
     Down,
-    /// Let DynamoDB Local hang: connections open, no answer
-    Pause,
-    /// Let it answer again
-    Resume,
-    /// End DynamoDB Local
-    Stop,
-    /// Start it again
-    Start,
     /// Run a command beside them; it finds their addresses in TEST_DYNAMODB_URL and TEST_SQS_URL
     Run {
         /// The command and its arguments
@@ -75,12 +62,8 @@ impl Command {
     pub(crate) fn run(self) -> Outcome<bool> {
         match self {
             Self::Check => need()?,
-            Self::Up { on_disk } => up(on_disk).map(drop)?,
+            Self::Up => up(false).map(drop)?,
             Self::Down => down()?,
-            Self::Pause => running()?.pause()?,
-            Self::Resume => running()?.resume()?,
-            Self::Stop => running()?.stop()?,
-            Self::Start => running()?.start()?,
             Self::Run { command } => {
                 let [program, arguments @ ..] = command.as_slice() else { return Err("run what?".to_owned()) };
                 let error = up(false)?.command(program).args(arguments).exec();
@@ -99,7 +82,8 @@ pub(crate) struct Running {
     holder: u32,
     /// The network namespace. A process id may belong to another process by now; this cannot.
     network: String,
-    /// DynamoDB Local.
+    /// DynamoDB Local, for the call that started it.
+    #[serde(skip)]
     store: u32,
 }
 
@@ -107,13 +91,9 @@ pub(crate) struct Running {
 pub(crate) struct End;
 
 impl End {
-    /// Ends servers of an earlier call at once, and all others in the end.
-    pub(crate) fn with_this() -> Outcome<Self> {
-        Self::with_this_and(|| {})
-    }
-
-    /// The same, with something else to clean up when the program is interrupted: values are not dropped then.
-    pub(crate) fn with_this_and(clean_up: fn()) -> Outcome<Self> {
+    /// Ends servers of an earlier call at once, and all others in the end. `clean_up` is for an interruption, because
+    /// values are not dropped then.
+    pub(crate) fn with_this(clean_up: fn()) -> Outcome<Self> {
         let mut signals =
             Signals::new([SIGINT, SIGTERM]).map_err(|error| format!("cannot wait for Ctrl-C: {error}"))?;
         std::thread::spawn(move || {
@@ -136,31 +116,10 @@ impl Drop for End {
     }
 }
 
-/// Servers with nothing in them, for one run.
-pub(crate) struct Servers {
-    running: Running,
-    _end: End,
-}
-
-impl Servers {
-    pub(crate) fn start(on_disk: bool) -> Outcome<Self> {
-        let end = End::with_this()?;
-        Ok(Self { running: up(on_disk)?, _end: end })
-    }
-}
-
-impl Deref for Servers {
-    type Target = Running;
-
-    fn deref(&self) -> &Running {
-        &self.running
-    }
-}
-
-impl DerefMut for Servers {
-    fn deref_mut(&mut self) -> &mut Running {
-        &mut self.running
-    }
+/// Servers with nothing in them, for one run. On disk, the tables outlast a stop of DynamoDB Local.
+pub(crate) fn start(on_disk: bool) -> Outcome<(Running, End)> {
+    let end = End::with_this(|| {})?;
+    Ok((up(on_disk)?, end))
 }
 
 impl Running {
@@ -205,11 +164,8 @@ impl Running {
         wait_for("the end of DynamoDB Local", Path::new(HOME), || network_of(self.store).is_none())
     }
 
-    /// Starts DynamoDB Local, unless it runs.
+    /// Starts DynamoDB Local.
     pub(crate) fn start(&mut self) -> Outcome {
-        if self.store != self.holder && network_of(self.store).as_ref() == Some(&self.network) {
-            return Ok(());
-        }
         let library = home(&format!("{}-{}/lib", DYNAMODB_LOCAL.1, DYNAMODB_LOCAL.2));
         let mut java = self.command("java");
         java.arg(format!("-Djava.library.path={}", library.display())).arg("-cp").arg(library.join("*"));
@@ -224,7 +180,7 @@ impl Running {
         wait_for("DynamoDB Local", &home("dynamodb.log"), || self.answers(DYNAMODB_PORT))?;
         self.store = started.process().ok_or("DynamoDB Local answers and does not run: does another one listen?")?;
         started.keep();
-        self.remember()
+        Ok(())
     }
 
     fn start_queue(&self) -> Outcome {
@@ -258,12 +214,14 @@ impl Running {
         if network_of(self.store).as_ref() == Some(&self.network) && signal(self.store, number) {
             return Ok(());
         }
-        Err("DynamoDB Local does not run; `scripts/real-backends start` starts it".to_owned())
+        Err("DynamoDB Local does not run".to_owned())
     }
 
-    fn remember(&self) -> Outcome {
-        let text = serde_json::to_string(self).map_err(|error| error.to_string())?;
-        write(&home("running.json"), text)
+    /// The status of the answer to a request with these options of curl.
+    pub(crate) fn status(&self, url: &str, request: &[&str]) -> Outcome<String> {
+        let mut curl = self.command("curl");
+        curl.args(["--silent", "--output", "/dev/null", "--write-out", "%{http_code}", "--max-time", "60"]);
+        output(curl.args(request).arg(url))
     }
 }
 
@@ -280,7 +238,7 @@ pub(crate) fn running() -> Outcome<Running> {
 /// Starts both servers unless they run.
 fn up(on_disk: bool) -> Outcome<Running> {
     if let Some(running) = found() {
-        // A paused or stopped DynamoDB Local is one that somebody wants so. Without a queue, an `up` was interrupted.
+        // ElasticMQ starts last.
         if running.answers(SQS_PORT) {
             return Ok(running);
         }
@@ -291,8 +249,8 @@ fn up(on_disk: bool) -> Outcome<Running> {
     fetch(DYNAMODB_LOCAL)?;
     fetch(ELASTICMQ)?;
     let (holder, network) = make_network()?;
-    let mut running = Running { holder, network, store: holder };
-    running.remember()?;
+    let mut running = Running { holder, network, store: 0 };
+    write(&home("running.json"), serde_json::to_string(&running).map_err(|error| error.to_string())?)?;
     let started = fresh_tables(on_disk).and_then(|()| running.start()).and_then(|()| running.start_queue());
     if let Err(reason) = started {
         down()?;
@@ -440,7 +398,7 @@ fn fetch((group, artifact, version): (&str, &str, &str)) -> Outcome {
 /// Runs the suites of the embedded servers again; only the addresses differ.
 fn test(filter: &[String]) -> Outcome<bool> {
     run(Program::new("cargo").args(["test", "--workspace", "--test", "all", "--test", "cli", "--no-run", "--quiet"]))?;
-    let servers = Servers::start(false)?;
+    let (servers, _end) = start(false)?;
     let stories = STORIES.map(str::to_owned);
     let suites = [("all", filter), ("cli", &stories)];
     let (mut log, mut sum, mut is_sound) = (Vec::new(), (0, 0), true);

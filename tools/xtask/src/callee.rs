@@ -71,16 +71,19 @@ pub(crate) struct Count {
     /// The inbox table.
     records: Vec<Value>,
     pub(crate) effects: BTreeMap<EffectId, Value>,
-    /// The facts whose `keyed` effect has outlived its callee's window, and since when.
-    pub(crate) outlived: BTreeMap<String, i64>,
+    /// The `keyed` effects that have outlived their callee's window, and since when.
+    pub(crate) outlived: BTreeMap<EffectId, i64>,
 }
 
 /// A change to what was recorded.
 type Fault<'a> = Box<dyn Fn(&mut Count) + 'a>;
 
 impl Count {
-    pub(crate) fn new(events: usize, noted: Noted, records: Vec<Value>, outlived: BTreeMap<String, i64>) -> Self {
+    /// The load names effects that have outlived their window by the keys of their records.
+    pub(crate) fn new(events: usize, noted: Noted, records: Vec<Value>, outlived: &BTreeMap<String, i64>) -> Self {
         let effects = records.iter().filter_map(|record| Some((EffectId::of(record)?, record.clone()))).collect();
+        let since = |record| Some((EffectId::of(record)?, *outlived.get(text(record, "pk"))?));
+        let outlived = records.iter().filter_map(since).collect();
         Self { events, noted, records, effects, outlived }
     }
 
@@ -128,7 +131,7 @@ impl Count {
     /// The figures that must be zero.
     pub(crate) fn violations(&self) -> [(&'static str, usize); 4] {
         let work: Vec<_> = self.noted.work.iter().filter(|effect| effect.class == KEYED).collect();
-        let is_outside = |call: &&Call| self.outlived.get(&call.effect.fact).is_some_and(|since| call.at > *since);
+        let is_outside = |call: &&Call| self.outlived.get(&call.effect).is_some_and(|since| call.at > *since);
         [
             ("keyed_doubled", work.len() - work.iter().collect::<BTreeSet<_>>().len()),
             ("keyed_lost", self.lost(KEYED)),
@@ -147,7 +150,7 @@ impl Count {
             Box::new(|run| run.noted.work.push(done.clone())),
             Box::new(|run| run.noted.work.retain(|effect| effect != done)),
             Box::new(|run| run.noted.calls.push(open.clone())),
-            Box::new(|run| run.outlived.extend([(done.fact.clone(), 0)])),
+            Box::new(|run| run.outlived.extend([(done.clone(), 0)])),
         ];
         let figures = self.violations().into_iter().zip(faults);
         let is_unseen = |(figure, plant): ((&'static str, usize), Fault<'_>)| {
@@ -173,9 +176,7 @@ impl Count {
         let (keys, contents) = (self.by_effect(|call| &call.key), self.by_effect(|call| &call.sha256));
         let several = |sets: &BTreeMap<_, BTreeSet<_>>| sets.values().filter(|set| set.len() > 1).count();
         let of_all = keys.values().flatten().collect::<BTreeSet<_>>().len();
-        let is_explained = |effect: &EffectId| {
-            effect.class == AT_MOST_ONCE || effect.class == KEYED && self.outlived.contains_key(&effect.fact)
-        };
+        let is_explained = |effect: &EffectId| effect.class == AT_MOST_ONCE || self.outlived.contains_key(effect);
         let has_cause = |(effect, record): &(&EffectId, &Value)| {
             text(record, "dead_reason") == "UNKNOWN_OUTCOME" && is_explained(effect)
         };

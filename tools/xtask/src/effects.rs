@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::backends::{DYNAMODB_PORT, PRIVATE_ADDRESS, Servers};
+use crate::backends::{self, DYNAMODB_PORT, PRIVATE_ADDRESS};
 use crate::callee::{Count, Noted};
 use crate::process::{
     Background, Outcome, binaries, build_functions, build_hookonce, fresh_folder, json, output, run, run_tests, write,
@@ -25,6 +25,7 @@ const KEEP_STARTING: &str = "while sleep $((RANDOM % 3)).5; do \"$@\"; done";
 #[derive(Deserialize)]
 struct Load {
     killed: BTreeMap<String, usize>,
+    /// The records of `keyed` effects that have outlived their callee's window, and since when.
     outlived: BTreeMap<String, i64>,
     rejected: usize,
 }
@@ -39,7 +40,7 @@ pub(crate) fn test(short: bool) -> Outcome<bool> {
     let hookonce = build_hookonce()?;
     build_functions()?;
     run(Program::new("cargo").args(["test", "--workspace", "--test", "all", "--no-run", "--quiet"]))?;
-    let servers = Servers::start(false)?;
+    let (servers, _end) = backends::start(false)?;
     let mut callee = servers.command("bash");
     callee.args(["-c", KEEP_STARTING, "callee", "target/tools/effects/bin/python", "scripts/effects/receiver.py"]);
     callee.args([PRIVATE_ADDRESS, &CALLEE_PORT.to_string(), CALLEE_SECRET, DATA]);
@@ -62,7 +63,7 @@ pub(crate) fn test(short: bool) -> Outcome<bool> {
         ("kills of dispatchers too few", kills.saturating_sub(dispatchers)),
     ];
     let killed = [("kills", load.killed.values().sum()), ("dispatchers_killed", dispatchers)];
-    Ok(report(&Count::new(events, noted, inbox, load.outlived), other, killed)? && ended)
+    Ok(report(&Count::new(events, noted, inbox, &load.outlived), other, killed)? && ended)
 }
 
 type Figure = (&'static str, usize);
@@ -99,20 +100,15 @@ fn report(count: &Count, other: [Figure; 2], killed: [Figure; 2]) -> Outcome<boo
 fn write_documents() -> Outcome {
     fresh_folder(&data("endpoints"))?;
     fresh_folder(&data("destinations"))?;
-    let destination = |id: &str, class: &str, keys: Value| {
-        let mut document = json!({
+    for (id, class) in [("receipts", "keyed"), ("once", "at_most_once"), ("copies", "at_least_once")] {
+        let keyed = class == "keyed";
+        let document = json!({
             "kind": "http", "url": format!("http://{PRIVATE_ADDRESS}:{CALLEE_PORT}/{class}"), "class": class,
             "allow_private": true, "standard_webhooks_secret": CALLEE_SECRET, "timeout_ms": 1_500,
+            "key_window_hours": keyed.then_some(24), "key_source_url": keyed.then_some("https://example.com/keys"),
         });
-        if let (Value::Object(document), Value::Object(keys)) = (&mut document, keys) {
-            document.extend(keys);
-        }
-        write(&data(&format!("destinations/{id}.json")), document.to_string())
-    };
-    let keys = json!({ "key_window_hours": 24, "key_source_url": "https://example.com/keys" });
-    destination("receipts", "keyed", keys)?;
-    destination("once", "at_most_once", Value::Null)?;
-    destination("copies", "at_least_once", Value::Null)?;
+        write(&data(&format!("destinations/{id}.json")), document.to_string())?;
+    }
     let endpoint = json!({ "provider": "stripe", "secrets": ["whsec_LEAKMENOT_stripe"] });
     write(&data("endpoints/stripe.json"), endpoint.to_string())?;
     let route = json!({

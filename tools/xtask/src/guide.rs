@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Subcommand;
 
 use crate::backends::{self, End};
-use crate::emulator::cargo_lambda;
+use crate::emulator::{cargo_lambda, webhook_answers};
 use crate::process::{self, Background, Outcome, output, read, wait_for};
 
 const PAGE: &str = "docs/deploy.md";
@@ -98,7 +98,7 @@ fn laptop(page: &Page) -> Outcome {
     process::run(Program::new("cargo").args(["build", "--quiet", "--bins"]))?;
     let logs = Path::new("target/guide");
     fs::create_dir_all(logs).map_err(|error| format!("{}: {error}", logs.display()))?;
-    let _servers = End::with_this_and(SetAside::give_back)?;
+    let _servers = End::with_this(SetAside::give_back)?;
     let _data = SetAside::new()?;
     process::run(&mut typed(install))?;
     process::run(&mut typed(start))?;
@@ -106,7 +106,8 @@ fn laptop(page: &Page) -> Outcome {
     wait_for("the event source", &logs.join("dev.log"), || Path::new(".hookonce/stack.json").exists())?;
     let _watch = Background::start(&typed(watch), &logs.join("watch.log"))?;
     // If the first start outlasts the sender's timeout, one more copy arrives, and the copies are counted here.
-    wait_for("the webhook", &logs.join("watch.log"), webhook_started)?;
+    let is_up = || backends::running().is_ok_and(|servers| webhook_answers(&servers));
+    wait_for("the webhook", &logs.join("watch.log"), is_up)?;
     let delivered = output(&mut typed(deliver))?;
     println!("{delivered}");
     let list = deliver.lines().last().unwrap_or_default();
@@ -118,15 +119,6 @@ fn laptop(page: &Page) -> Outcome {
         return Err(format!("{PAGE} says that one answer is `accepted` and two are `duplicate`:\n{delivered}"));
     }
     process::run(&mut typed(end))
-}
-
-/// Whether the webhook reports an unknown endpoint, which shows that it runs.
-fn webhook_started() -> bool {
-    let Ok(servers) = backends::running() else { return false };
-    let mut curl = servers.command("curl");
-    curl.args(["--silent", "--output", "/dev/null", "--write-out", "%{http_code}", "--data", "{}"]);
-    curl.args(["--header", "content-type: application/json", "http://127.0.0.1:9000/webhooks/nobody"]);
-    output(&mut curl).is_ok_and(|status| status == "404")
 }
 
 /// The data folder of the person who runs this, moved out of the way of the page's steps.

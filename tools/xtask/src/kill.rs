@@ -20,8 +20,8 @@ use rustix::process::Signal;
 use serde::Deserialize;
 
 use crate::answers::{Answers, committed};
-use crate::backends::{Running, Servers};
-use crate::demo::Deliveries;
+use crate::backends::{self, End, Running};
+use crate::demo::{Deliveries, Report};
 use crate::process::{
     Background, Outcome, binaries, build_functions, build_hookonce, children, fresh_folder, json, read, signal,
     wait_for, write,
@@ -43,30 +43,28 @@ struct Stack {
     pid: u32,
 }
 
-/// The sums over the runs of deliveries.
-#[derive(Default)]
-struct Figures {
-    events: u64,
-    lost: u64,
-    doubled: u64,
-}
-
 /// Where the tables and queues of a run are.
 pub(crate) enum Backends {
-    Servers(Servers),
+    Servers {
+        servers: Running,
+        _end: End,
+    },
     /// In the process of `hookonce dev`.
     Embedded,
 }
 
 impl Backends {
     pub(crate) fn start(embedded: bool) -> Outcome<Self> {
-        if embedded { Ok(Self::Embedded) } else { Servers::start(false).map(Self::Servers) }
+        if embedded {
+            return Ok(Self::Embedded);
+        }
+        backends::start(false).map(|(servers, end)| Self::Servers { servers, _end: end })
     }
 
     /// A command that reaches them.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Program {
         match self {
-            Self::Servers(servers) => servers.command(program),
+            Self::Servers { servers, .. } => servers.command(program),
             Self::Embedded => Program::new(program),
         }
     }
@@ -74,7 +72,7 @@ impl Backends {
     /// The options of `hookonce dev`.
     pub(crate) fn options(&self) -> Vec<String> {
         match self {
-            Self::Servers(_) => Running::options().to_vec(),
+            Self::Servers { .. } => Running::options().to_vec(),
             Self::Embedded => Vec::new(),
         }
     }
@@ -92,33 +90,24 @@ pub(crate) enum Language {
 pub(crate) const HANDLERS: [(&str, &str); 3] = [("payments", "stripe"), ("messages", "whatsapp"), ("builds", "github")];
 
 impl Language {
-    /// The command that runs a sample handler.
+    /// The command that runs a sample handler. Python finds those beside this file, too.
     pub(crate) fn command(self, handler: &str) -> String {
-        match self {
-            Self::Python => {
-                let path = "PYTHONPATH=clients/python/src:clients/python/examples";
-                format!("env {path} python3 -m hookonce.runtime {handler}.lambda_handler")
-            }
-            Self::Typescript => {
-                let built = "clients/typescript/dist";
-                format!("node {built}/src/runtime.js {built}/examples/{handler}.lambdaHandler")
-            }
-        }
+        self.runs("clients/typescript/dist/examples", handler)
     }
 
     /// The command that runs a sample handler which is slow now and then, and plans differently at each call.
     fn troubled(self, handler: &str) -> String {
-        let noted = format!("HANDLER={handler} ANSWERS={DATA}/{ANSWERS}");
+        let command = self.runs("tools/xtask/src", "troubled");
+        format!("env HANDLER={handler} ANSWERS={DATA}/{ANSWERS} {command}")
+    }
+
+    fn runs(self, folder: &str, module: &str) -> String {
         match self {
             Self::Python => {
                 let path = "PYTHONPATH=clients/python/src:clients/python/examples:tools/xtask/src";
-                format!("env {noted} {path} python3 -m hookonce.runtime troubled.lambda_handler")
+                format!("env {path} python3 -m hookonce.runtime {module}.lambda_handler")
             }
-            Self::Typescript => {
-                format!(
-                    "env {noted} node clients/typescript/dist/src/runtime.js tools/xtask/src/troubled.lambdaHandler"
-                )
-            }
+            Self::Typescript => format!("node clients/typescript/dist/src/runtime.js {folder}/{module}.lambdaHandler"),
         }
     }
 
@@ -169,19 +158,23 @@ pub(crate) fn test(long: bool, language: Option<Language>, embedded: bool) -> Ou
     let stack: Stack = json(&read(&data("stack.json"))?)?;
 
     let (killed, over) = (AtomicU64::new(0), AtomicBool::new(false));
-    let mut figures = Figures::default();
+    let mut reports: Vec<Report> = Vec::new();
     let held = std::thread::scope(|scope| {
         scope.spawn(|| kill_at_random(stack.pid, kills, &killed, &over));
         // One run of deliveries usually lasts longer than the kills; on a fast machine there is another.
-        let held =
-            (1..=RUNS_MAX).find_map(|seed| match deliver(&backends, &hookonce, deliveries, seed, &mut figures) {
-                Ok(true) if killed.load(Ordering::Relaxed) < kills => None,
-                done => Some(done),
-            });
+        let held = (1..=RUNS_MAX).find_map(|seed| {
+            let run = Deliveries { port: PORT, data: DATA, events: deliveries, seed };
+            let report = run.make(backends.command(&hookonce));
+            let held = report.as_ref().map(|report| report.held).map_err(String::clone);
+            reports.extend(report);
+            (held != Ok(true) || killed.load(Ordering::Relaxed) >= kills).then_some(held)
+        });
         over.store(true, Ordering::Relaxed);
         held.unwrap_or_else(|| Err(format!("only {killed:?} of {kills} kills in {RUNS_MAX} runs; see {DATA}/dev.log")))
     })?;
-    let (kills, Figures { events, lost, doubled }) = (killed.into_inner(), figures);
+    let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
+    let (kills, events, lost) = (killed.into_inner(), sum(|report| report.events), sum(|report| report.lost));
+    let doubled = sum(|report| report.applied_twice);
     let (planned, more) = language.map_or(Ok((true, String::new())), |_| compare(&backends, events))?;
     println!("{{\"part\":\"kill\",\"kills\":{kills},\"events\":{events},\"lost\":{lost},\"doubled\":{doubled}{more}}}");
     Ok(held && planned)
@@ -201,16 +194,6 @@ fn compare(backends: &Backends, events: u64) -> Outcome<(bool, String)> {
     );
     let has_shown = [late, differing, killed_in_reads, killed_in_plan].iter().all(|count| *count > 0);
     Ok((violations == 0 && has_shown, figures))
-}
-
-/// One run of deliveries. Returns whether every effect happened exactly once.
-fn deliver(backends: &Backends, hookonce: &Path, deliveries: u32, seed: u64, figures: &mut Figures) -> Outcome<bool> {
-    let deliveries = Deliveries { port: PORT, data: DATA, events: deliveries, seed };
-    let report = deliveries.make(backends.command(hookonce))?;
-    figures.events += report.events;
-    figures.lost += report.lost;
-    figures.doubled += report.applied_twice;
-    Ok(report.held)
 }
 
 /// Kills a random process of a function every 0.05 to 0.25 seconds, this many in all.

@@ -56,26 +56,22 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|done| done.success())
 }
 
-/// Runs a command, passes on each line that it prints, and keeps the last one with this beginning.
-pub(crate) fn run_and_keep(command: &mut Command, beginning: &str) -> Outcome<(bool, Option<String>)> {
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| not_started(command, &error))?;
+/// Runs tests by a command that ends in `cargo`, passes on each line that they print, and keeps the last one with this
+/// beginning. Says whether they pass.
+pub(crate) fn run_tests(cargo: &mut Command, tests: &str, beginning: &str) -> Outcome<(bool, Option<String>)> {
+    cargo.args(["test", "--quiet", "--workspace", "--test", "all", "--offline", tests, "--", "--nocapture"]);
+    let mut child = cargo.stdout(Stdio::piped()).spawn().map_err(|error| not_started(cargo, &error))?;
     let mut kept = None;
     for line in child.stdout.take().into_iter().flat_map(|lines| BufReader::new(lines).split(b'\n')) {
-        let line = line.map_err(|error| format!("{}: {error}", shown(command)))?;
+        let line = line.map_err(|error| format!("{}: {error}", shown(cargo)))?;
         let line = String::from_utf8_lossy(&line).into_owned();
         println!("{line}");
         if line.starts_with(beginning) {
             kept = Some(line);
         }
     }
-    let status = child.wait().map_err(|error| format!("{}: {error}", shown(command)))?;
+    let status = child.wait().map_err(|error| format!("{}: {error}", shown(cargo)))?;
     Ok((status.success(), kept))
-}
-
-/// Runs tests by a command that ends in `cargo`, as [`run_and_keep`] does.
-pub(crate) fn run_tests(cargo: &mut Command, tests: &str, beginning: &str) -> Outcome<(bool, Option<String>)> {
-    cargo.args(["test", "--quiet", "--workspace", "--test", "all", "--offline", tests, "--", "--nocapture"]);
-    run_and_keep(cargo, beginning)
 }
 
 /// A program in the background. It ends when this is dropped, and after an hour whatever happens.
@@ -88,9 +84,6 @@ impl Background {
     pub(crate) fn start(command: &Command, log: &Path) -> Outcome<Self> {
         let mut limited = Command::new("timeout");
         limited.args([GRACE, LIFETIME_SECONDS]).arg(command.get_program()).args(command.get_args());
-        if let Some(folder) = command.get_current_dir() {
-            limited.current_dir(folder);
-        }
         limited.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let file = File::create(log).map_err(|error| format!("{}: {error}", log.display()))?;
         let copy = file.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;

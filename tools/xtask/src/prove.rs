@@ -6,7 +6,7 @@ use std::process::Command as Program;
 
 use clap::{Args, Subcommand};
 
-use crate::backends::{PRIVATE_ADDRESS, Servers};
+use crate::backends::{self, PRIVATE_ADDRESS};
 use crate::process::{Outcome, binaries, build_functions, build_release, run, run_tests};
 use crate::{away, effects, kill};
 
@@ -102,7 +102,7 @@ fn fakes(long: bool) -> Outcome<bool> {
 fn grid_on_servers() -> Outcome<bool> {
     build_functions()?;
     run(Program::new("cargo").args(["test", "--workspace", "--test", "all", "--no-run", "--quiet"]))?;
-    let servers = Servers::start(false)?;
+    let (servers, _end) = backends::start(false)?;
     let mut cargo = servers.command("env");
     cargo.arg(format!("TEST_BINARIES={}", binaries("release")?.display()));
     cargo.arg(format!("TEST_CALLEE_ADDRESS={PRIVATE_ADDRESS}")).arg("cargo");
@@ -112,7 +112,7 @@ fn grid_on_servers() -> Outcome<bool> {
 /// Every kind of call of every scenario, with its first reply lost by a proxy between the SDK and the servers.
 fn wire() -> Outcome<bool> {
     run(Program::new("cargo").args(["test", "--workspace", "--test", "all", "--no-run", "--quiet"]))?;
-    let servers = Servers::start(false)?;
+    let (servers, _end) = backends::start(false)?;
     let mut cargo = servers.command("env");
     cargo.args(["TEST_EACH_KIND=1", "cargo"]);
     figures(cargo, "a_call_whose_first_reply_is_lost", "wire", "{\"part\":\"wire\"")

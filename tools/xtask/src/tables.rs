@@ -16,7 +16,7 @@ pub(crate) fn domain(curl: impl Fn() -> Program, folder: &Path) -> Outcome<Vec<V
 }
 
 /// The value of a variable in the environment of the functions.
-pub(crate) fn variable<'a>(variables: &'a str, name: &str) -> Outcome<&'a str> {
+fn variable<'a>(variables: &'a str, name: &str) -> Outcome<&'a str> {
     let mut values = variables.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     values.next().ok_or_else(|| format!("no {name} is named"))
 }
