@@ -78,12 +78,15 @@ const OUTLIVING: usize = 40;
 /// The window, and an hour.
 const OUTLIVED: Millis = Millis::hours(25);
 
+/// How often each of these words was noted.
+type Counts = Mutex<BTreeMap<&'static str, usize>>;
+
 /// The wires between the functions and the servers.
 #[derive(Debug, Default)]
 struct Wires {
     fail: AtomicBool,
-    /// What happened to each request that could have met a fault.
-    outcomes: Mutex<Vec<&'static str>>,
+    /// What happened to the requests that could have met a fault.
+    outcomes: Counts,
 }
 
 impl Injector for Wires {
@@ -92,7 +95,7 @@ impl Injector for Wires {
             return None;
         }
         let (outcome, fault, _) = OUTCOMES.choose_weighted(&mut rand::rng(), |outcome| outcome.2).unwrap();
-        self.outcomes.lock().unwrap().push(outcome);
+        *self.outcomes.lock().unwrap().entry(outcome).or_default() += 1;
         if *outcome == "slow" {
             pause(SLOW_MS).await;
         }
@@ -120,14 +123,14 @@ struct Run {
     wires: Arc<Wires>,
     /// The process that starts those of the functions.
     dev: u32,
-    kills: Mutex<Vec<&'static str>>,
+    kills: Counts,
     /// The records of `keyed` effects that have outlived their callee's window, and since when.
     outlived: Mutex<BTreeMap<String, i64>>,
 }
 
 impl Run {
     fn dispatchers_killed(&self) -> usize {
-        self.kills.lock().unwrap().iter().filter(|victim| **victim == DISPATCHER).count()
+        self.kills.lock().unwrap().get(DISPATCHER).copied().unwrap_or_default()
     }
 
     /// Delivers all events, in step with the kills, and says how many deliveries were never accepted.
@@ -149,7 +152,7 @@ impl Run {
             }
             let done = done.fetch_add(1, Ordering::SeqCst) + 1;
             if done.is_multiple_of(100) {
-                eprintln!("effects: {done} deliveries, {} processes killed", self.kills.lock().unwrap().len());
+                eprintln!("effects: {done} deliveries, killed: {:?}", self.kills.lock().unwrap());
             }
         };
         stream::iter(ids.flat_map(|id| repeat_n(id, COPIES))).for_each_concurrent(SENDERS, deliver).await;
@@ -161,7 +164,7 @@ impl Run {
         let mut next_kill = 0;
         while self.wires.fail.load(Ordering::SeqCst) {
             // By work, not by time: on a slow machine, processes get as far as on a fast one.
-            let requests = self.wires.outcomes.lock().unwrap().len();
+            let requests = self.wires.outcomes.lock().unwrap().values().sum::<usize>();
             if requests >= next_kill {
                 self.kill_one();
                 next_kill = requests + rand::random_range(REQUESTS_BETWEEN_KILLS);
@@ -180,7 +183,7 @@ impl Run {
         let victims: Vec<_> = children.split_whitespace().filter(runs).collect();
         let victim = victims.choose(&mut rand::rng()).and_then(|victim| Pid::from_raw(victim.parse().unwrap()));
         if victim.is_some_and(|victim| kill_process(victim, Signal::KILL).is_ok()) {
-            self.kills.lock().unwrap().push(wanted);
+            *self.kills.lock().unwrap().entry(wanted).or_default() += 1;
         }
     }
 
@@ -245,15 +248,6 @@ async fn accepted(client: &reqwest::Client, delivery: &Delivery) -> bool {
     false
 }
 
-/// How often each of these words is there.
-fn counted(words: &Mutex<Vec<&'static str>>) -> BTreeMap<&'static str, usize> {
-    let mut counts = BTreeMap::new();
-    for word in &*words.lock().unwrap() {
-        *counts.entry(*word).or_default() += 1;
-    }
-    counts
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn events_come_while_everything_fails() {
     let named = |name: &str| std::env::var_os(name)?.into_string().ok();
@@ -293,9 +287,9 @@ async fn events_come_while_everything_fails() {
         drop(timeout(Duration::from_mins(5), is_killed).await);
         fs::write(data.join("calm"), "").unwrap();
         run.wires.fail.store(false, Ordering::SeqCst);
-        eprintln!("effects: faults are over: {:?}", counted(&run.wires.outcomes));
+        eprintln!("effects: faults are over: {:?}", run.wires.outcomes.lock().unwrap());
         rejected
     };
     let (rejected, (), ()) = join!(load, run.kill(), run.pass_time());
-    println!("{}", json!({ "killed": counted(&run.kills), "outlived": run.outlived, "rejected": rejected }));
+    println!("{}", json!({ "killed": run.kills, "outlived": run.outlived, "rejected": rejected }));
 }

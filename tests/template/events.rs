@@ -37,6 +37,11 @@ fn mappings(template: &Template) -> Vec<String> {
     findings
 }
 
+/// The rules that do not hold.
+fn broken<const N: usize>(rules: [(&str, bool); N]) -> Vec<String> {
+    rules.into_iter().filter(|(_, holds)| !holds).map(|(what, _)| what.to_owned()).collect()
+}
+
 /// What else the protocol relies on.
 fn surroundings(template: &Template) -> Vec<String> {
     let schedule = template.events("RelayFunction", "Schedule");
@@ -46,7 +51,7 @@ fn surroundings(template: &Template) -> Vec<String> {
     let receives_min = redrives.iter().map(receives).min().unwrap_or(0);
     let routes = template.events("WebhookFunction", "HttpApi");
     let route = routes.iter().map(|(_, route)| (&route["Path"], &route["PayloadFormatVersion"])).collect::<Vec<_>>();
-    [
+    broken([
         ("the relay's budget is for one run a minute", rates == [json!("rate(1 minute)")]),
         ("the relay's budget is for one run a minute", Budget::standard().period.as_seconds() == 60),
         ("the queue must not give up before the record does", receives_min > 4 * Timing::standard().attempts_max),
@@ -55,11 +60,7 @@ fn surroundings(template: &Template) -> Vec<String> {
             redrives.iter().all(|redrive| redrive["deadLetterTargetArn"] == "DeadLetterQueue.Arn"),
         ),
         ("one route, payload 2.0", route == [(&json!("/webhooks/{endpoint}"), &json!("2.0"))]),
-    ]
-    .into_iter()
-    .filter(|(_, holds)| !holds)
-    .map(|(what, _)| what.to_owned())
-    .collect()
+    ])
 }
 
 /// The function is built from the crate that its handler names.
@@ -103,18 +104,14 @@ fn accepted(template: &Template) -> Vec<String> {
     let raw = |path: &[&str]| template.raw(path);
     let group = template.property("GatewayLogs", &["LogGroupName"]);
     let route = ["Resources", "WebhookFunction", "Properties", "Events", "Delivery", "Properties", "TimeoutInMillis"];
-    [
+    broken([
         // `sam deploy` keeps the parameters of the last deployment, `sam build` does not.
         ("the build and the deployment may differ", raw(&["Globals", "Function", "Architectures", "0"]).is_string()),
         ("a value of Mappings is a text, the import wants a number", raw(&route).is_number()),
         ("a warning of the import stops the deployment", template.property("Gateway", &["FailOnWarnings"]).is_null()),
         // Any other name is added to a policy of the account, which has room for a few.
         ("the access log's name", group.as_str().is_some_and(|name| name.starts_with("/aws/vendedlogs/"))),
-    ]
-    .into_iter()
-    .filter(|(_, holds)| !holds)
-    .map(|(what, _)| what.to_owned())
-    .collect()
+    ])
 }
 
 #[test]

@@ -17,23 +17,26 @@ fn watched(template: &Template) -> BTreeSet<(String, String)> {
             (text(&template.property(alarm, &["Namespace"])), text(&template.property(alarm, &["MetricName"])))
         })
         .collect();
-    for dashboard in template.resources("AWS::CloudWatch::Dashboard") {
-        let body = template.raw_text(dashboard, "DashboardBody").replace("${AWS::StackName}", "AWS::StackName");
-        let body: Value = serde_json::from_str(&body).expect("the dashboard is JSON");
-        let widgets = body["widgets"].as_array().unwrap().iter();
-        let metrics = widgets.filter(|widget| widget["type"] == "metric");
-        let metrics = metrics.flat_map(|widget| widget["properties"]["metrics"].as_array().unwrap());
+    for graph in widgets(template, "metric") {
+        let metrics = graph["metrics"].as_array().unwrap().iter();
         watched.extend(metrics.map(|metric| (text(&metric[0]), text(&metric[1]))));
     }
     watched
 }
 
+/// The properties of the dashboards' widgets of one type.
+fn widgets(template: &Template, kind: &str) -> Vec<Value> {
+    let widgets = template.resources("AWS::CloudWatch::Dashboard").into_iter().flat_map(|dashboard| {
+        let body = template.raw_text(dashboard, "DashboardBody").replace("${AWS::StackName}", "AWS::StackName");
+        let body: Value = serde_json::from_str(&body).expect("the dashboard is JSON");
+        body["widgets"].as_array().unwrap().clone()
+    });
+    widgets.filter(|widget| widget["type"] == kind).map(|widget| widget["properties"].clone()).collect()
+}
+
 /// Title and query of each table of the dashboard that is counted from log lines.
 pub(crate) fn log_queries() -> Vec<(String, String)> {
-    let template = template();
-    let body: Value = serde_json::from_str(&template.raw_text("Dashboard", "DashboardBody")).expect("it is JSON");
-    let widgets = body["widgets"].as_array().unwrap().iter().filter(|widget| widget["type"] == "log");
-    widgets.map(|widget| (text(&widget["properties"]["title"]), text(&widget["properties"]["query"]))).collect()
+    widgets(&template(), "log").iter().map(|table| (text(&table["title"]), text(&table["query"]))).collect()
 }
 
 /// Namespace and name of each metric whose alarm calls a person.

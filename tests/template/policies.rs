@@ -135,16 +135,12 @@ async fn a_bit_of_everything() -> Harness {
     let slow_queue = &harness.stack.resources.slow_queue;
     assert!(harness.work_on(&harness.worker(&Script::none()), slow_queue, &Script::none()).await);
     // A hint and a payload that were received too often.
-    harness.deliver(&counted("msg_5", "count.later", "five")).await;
-    let (messages, _) = harness.batch().await.unwrap();
-    let body = |message: &aws_sdk_sqs::types::Message| message.body().unwrap().to_owned();
-    for message in &messages {
-        harness.bury_under(&Script::none(), &body(message)).await;
-    }
-    harness.deliver_under(&Script::store_outage(), &count("msg_6", "six")).await;
-    let (messages, _) = harness.batch().await.unwrap();
-    for message in &messages {
-        harness.bury_under(&Script::none(), &body(message)).await;
+    let delivery = counted("msg_5", "count.later", "five");
+    for (script, delivery) in [(Script::none(), delivery), (Script::store_outage(), count("msg_6", "six"))] {
+        harness.deliver_under(&script, &delivery).await;
+        for message in harness.batch().await.unwrap().0 {
+            harness.bury_under(&Script::none(), message.body().unwrap()).await;
+        }
     }
     harness
 }

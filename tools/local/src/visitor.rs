@@ -104,26 +104,6 @@ mod tests {
     }
 
     #[test]
-    fn only_the_access_key_id_of_the_run_signs() {
-        let guard = Guard { port: 80, access_key_id: "LOCALONE".to_owned() };
-        let signed = |id: &str, others: &[(&'static str, &'static str)]| {
-            let mut headers = headers(others);
-            let text = format!("AWS4-HMAC-SHA256 Credential={id}/20260101/us-east-1/sqs/aws4_request, Signature=0");
-            headers.insert(AUTHORIZATION, text.parse().unwrap());
-            guard.admits(&headers)
-        };
-        let host = ("host", "127.0.0.1:80");
-        assert!(signed("LOCALONE", &[host]));
-        for id in ["", "LOCAL", "LOCALONEX", "local"] {
-            assert!(!signed(id, &[host]), "{id}");
-        }
-        assert!(!signed("LOCALONE", &[("host", "evil.example:80")]));
-        assert!(!signed("LOCALONE", &[host, ("origin", "http://evil.example")]));
-        assert!(!guard.admits(&headers(&[host])));
-        assert_ne!(random_access_key_id(), random_access_key_id());
-    }
-
-    #[test]
     fn a_name_that_only_points_here_is_not_ours() {
         for host in ["evil.example:80", "127.0.0.1", "127.0.0.1.evil.example:80"] {
             assert!(!names_this_machine(&headers(&[("host", host)])), "{host}");
@@ -132,19 +112,6 @@ mod tests {
         for own in ["LocalHost:80", "127.0.0.1:81"] {
             assert!(names_this_machine(&headers(&[("host", own)])), "{own}");
         }
-        let public = Some("abc.example");
-        for (hosts, public, ours) in [
-            (&[("host", "127.0.0.1:80")][..], None, true),
-            (&[("host", "ABC.example")], public, true),
-            (&[("host", "ABC.example")], None, false),
-            (&[("host", "abc.example.evil")], public, false),
-            (&[("host", "evil.example")], public, false),
-            (&[], public, false),
-        ] {
-            assert_eq!(names_us(&headers(hosts), public), ours, "{hosts:?} {public:?}");
-        }
-        let mut twice = headers(&[("host", "abc.example")]);
-        twice.append(HOST, "abc.example".parse().unwrap());
-        assert!(!names_us(&twice, public));
+        assert!(!names_us(&headers(&[]), Some("abc.example")));
     }
 }

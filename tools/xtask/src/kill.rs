@@ -43,38 +43,25 @@ struct Stack {
     pid: u32,
 }
 
-/// Where the tables and queues of a run are.
-pub(crate) enum Backends {
-    Servers {
-        servers: Running,
-        _end: End,
-    },
-    /// In the process of `hookonce dev`.
-    Embedded,
-}
+/// Where the tables and queues of a run are: on servers, or in the process of `hookonce dev`.
+pub(crate) struct Backends(Option<(Running, End)>);
 
 impl Backends {
     pub(crate) fn start(embedded: bool) -> Outcome<Self> {
-        if embedded {
-            return Ok(Self::Embedded);
-        }
-        backends::start(false).map(|(servers, end)| Self::Servers { servers, _end: end })
+        if embedded { Ok(Self(None)) } else { backends::start(false).map(|servers| Self(Some(servers))) }
     }
 
     /// A command that reaches them.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Program {
-        match self {
-            Self::Servers { servers, .. } => servers.command(program),
-            Self::Embedded => Program::new(program),
+        match &self.0 {
+            Some((servers, _)) => servers.command(program),
+            None => Program::new(program),
         }
     }
 
     /// The options of `hookonce dev`.
     pub(crate) fn options(&self) -> Vec<String> {
-        match self {
-            Self::Servers { .. } => Running::options().to_vec(),
-            Self::Embedded => Vec::new(),
-        }
+        self.0.iter().flat_map(|_| Running::options()).collect()
     }
 }
 
@@ -149,11 +136,8 @@ pub(crate) fn test(long: bool, language: Option<Language>, embedded: bool) -> Ou
     let handlers = language.map_or(Ok(Vec::new()), Language::prepare)?;
     let backends = Backends::start(embedded)?;
     let mut dev = backends.command(&hookonce);
-    dev.args(["dev", "--data", DATA, "--binaries"])
-        .arg(binaries("release")?)
-        .args(["--port", &PORT.to_string()])
-        .args(handlers);
-    let _stack = Background::start(dev.args(backends.options()), &data("dev.log"))?;
+    dev.args(["dev", "--data", DATA, "--port", &PORT.to_string(), "--binaries"]).arg(binaries("release")?);
+    let _stack = Background::start(dev.args(handlers).args(backends.options()), &data("dev.log"))?;
     wait_for("the stack", &data("dev.log"), || data("stack.json").exists())?;
     let stack: Stack = json(&read(&data("stack.json"))?)?;
 

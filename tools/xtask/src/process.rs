@@ -75,9 +75,7 @@ pub(crate) fn run_tests(cargo: &mut Command, tests: &str, beginning: &str) -> Ou
 }
 
 /// A program in the background. It ends when this is dropped, and after an hour whatever happens.
-pub(crate) struct Background {
-    child: Option<Child>,
-}
+pub(crate) struct Background(Child);
 
 impl Background {
     /// Starts a command; what it prints goes to the log.
@@ -88,27 +86,25 @@ impl Background {
         let file = File::create(log).map_err(|error| format!("{}: {error}", log.display()))?;
         let copy = file.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
         let child = limited.stdin(Stdio::null()).stdout(file).stderr(copy).spawn();
-        Ok(Self { child: Some(child.map_err(|error| not_started(&limited, &error))?) })
+        child.map(Self).map_err(|error| not_started(&limited, &error))
     }
 
     /// The process id of the program itself, once it runs.
     pub(crate) fn process(&self) -> Option<u32> {
-        children(self.child.as_ref()?.id()).first().copied()
+        children(self.0.id()).first().copied()
     }
 
     /// Lets it run on when this program ends.
-    pub(crate) fn keep(mut self) {
-        self.child = None;
+    pub(crate) fn keep(self) {
+        std::mem::forget(self);
     }
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            // `timeout` passes the signal on to everything that it started.
-            signal(child.id(), Signal::TERM);
-            drop(child.wait());
-        }
+        // `timeout` passes the signal on to everything that it started.
+        signal(self.0.id(), Signal::TERM);
+        drop(self.0.wait());
     }
 }
 
@@ -195,23 +191,4 @@ fn not_started(command: &Command, error: &std::io::Error) -> String {
 fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use std::process::Command;
-
-    use super::children;
-
-    #[test]
-    fn a_child_of_any_thread_is_a_child_of_the_process() {
-        let look = || {
-            let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-            let found = children(std::process::id());
-            child.kill().unwrap();
-            child.wait().unwrap();
-            assert!(found.contains(&child.id()), "{found:?}");
-        };
-        std::thread::spawn(look).join().unwrap();
-    }
 }

@@ -1,6 +1,5 @@
 //! The event source against the embedded SQS.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,9 +9,9 @@ use hookonce_local::clients;
 use hookonce_local::event_source::{EventSource, EventSourceConfig};
 use hookonce_local::invoke::{Invoke, InvokeError, invoke_fn};
 use serde_json::{Value, json};
-use tokio::sync::{Barrier, Notify, mpsc};
+use tokio::sync::{Barrier, Semaphore, mpsc};
 
-use crate::support::{Stack, eventually, stack};
+use crate::support::{Stack, eventually, held, stack};
 
 fn config(stack: &Stack) -> EventSourceConfig {
     EventSourceConfig {
@@ -43,22 +42,26 @@ fn failures(ids: impl IntoIterator<Item = String>) -> Value {
     json!({ "batchItemFailures": entries })
 }
 
-/// How often each body was delivered.
-#[derive(Clone, Default)]
-struct Deliveries(Arc<Mutex<BTreeMap<String, u32>>>);
+/// The bodies that were delivered.
+type Deliveries = Arc<Mutex<Vec<String>>>;
 
-impl Deliveries {
-    /// Counts the delivery and returns how many there were before.
-    fn note(&self, body: &str) -> u32 {
-        let mut deliveries = self.0.lock().unwrap();
-        let count = deliveries.entry(body.to_owned()).or_default();
-        *count += 1;
-        *count - 1
-    }
+/// Notes a delivery, and returns how many there were of this body before.
+fn note(deliveries: &Deliveries, body: &str) -> usize {
+    let mut deliveries = deliveries.lock().unwrap();
+    deliveries.push(body.to_owned());
+    deliveries.iter().filter(|delivered| *delivered == body).count() - 1
+}
 
-    fn of(&self, body: &str) -> u32 {
-        self.0.lock().unwrap().get(body).copied().unwrap_or_default()
-    }
+/// A function that succeeds, and what it finds in each event.
+fn finding<T: Send + 'static>(
+    find: impl Fn(&Value) -> T + Send + Sync + 'static,
+) -> (impl Invoke, mpsc::UnboundedReceiver<T>) {
+    let (found, receiver) = mpsc::unbounded_channel();
+    let function = invoke_fn(move |event: Value| {
+        found.send(find(&event)).unwrap();
+        async { Ok(Value::Null) }
+    });
+    (function, receiver)
 }
 
 async fn until_empty(stack: &Stack) {
@@ -87,14 +90,16 @@ async fn a_partial_failure_leaves_the_listed_message_and_deletes_the_others() {
     let function = invoke_fn(move |event| {
         let seen = noted.clone();
         async move {
-            let first_bad = |body: &str| seen.note(body) == 0 && body == "bad";
+            let first_bad = |body: &str| note(&seen, body) == 0 && body == "bad";
             Ok(failures(records(&event).into_iter().filter(|(_, body)| first_bad(body)).map(|(id, _)| id)))
         }
     });
     let source = start(&stack, function);
     until_empty(&stack).await;
     source.stop().await;
-    assert_eq!(["good", "bad", "better"].map(|body| seen.of(body)), [1, 2, 1]);
+    let mut seen = seen.lock().unwrap().clone();
+    seen.sort();
+    assert_eq!(seen, ["bad", "bad", "better", "good"]);
 }
 
 #[tokio::test]
@@ -148,7 +153,7 @@ async fn the_visibility_that_the_function_set_decides_when_a_message_returns() {
     let function = invoke_fn(move |event: Value| {
         let (sqs, queue_url, seen) = (sqs.clone(), queue_url.clone(), noted.clone());
         async move {
-            if seen.note("hint") > 0 {
+            if note(&seen, "hint") > 0 {
                 return Ok(Value::Null);
             }
             let handle = event["Records"][0]["receiptHandle"].as_str().unwrap();
@@ -159,18 +164,14 @@ async fn the_visibility_that_the_function_set_decides_when_a_message_returns() {
     });
     let _source = start(&stack, function);
     until_empty(&stack).await;
-    assert_eq!(seen.of("hint"), 2, "it came again long before the queue's visibility ends");
+    assert_eq!(seen.lock().unwrap().len(), 2, "it came again long before the queue's visibility ends");
 }
 
 #[tokio::test]
 async fn the_event_carries_what_lambda_puts_in_it() {
     let stack = stack(30, 100).await;
     let sent = stack.send("hint").await;
-    let (events, mut received) = mpsc::unbounded_channel();
-    let function = invoke_fn(move |event: Value| {
-        events.send(event).unwrap();
-        async { Ok(Value::Null) }
-    });
+    let (function, mut received) = finding(Value::clone);
     let _source = start(&stack, function);
     let event = received.recv().await.unwrap();
     let record = &event["Records"][0];
@@ -189,17 +190,13 @@ async fn the_event_carries_what_lambda_puts_in_it() {
 #[tokio::test]
 async fn a_batch_that_is_not_full_waits_for_the_window() {
     let stack = stack(30, 100).await;
-    let (sizes, mut batches) = mpsc::unbounded_channel();
-    let function = invoke_fn(move |event: Value| {
-        sizes.send(records(&event).len()).unwrap();
-        async { Ok(Value::Null) }
-    });
+    let (function, mut sizes) = finding(|event| records(event).len());
     let window = EventSourceConfig { batch_size: 3, batching_window: Duration::from_secs(20), ..config(&stack) };
     let _source = EventSource::start(stack.sqs.clone(), function, window).unwrap();
     for body in ["one", "two", "three"] {
         stack.send(body).await;
     }
-    assert_eq!(batches.recv().await, Some(3));
+    assert_eq!(sizes.recv().await, Some(3));
 }
 
 #[tokio::test]
@@ -208,17 +205,15 @@ async fn no_more_invocations_run_at_a_time_than_allowed() {
     for index in 0..12 {
         stack.send(&format!("hint {index}")).await;
     }
-    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (peak, all) = (Arc::clone(&most), Arc::new(Barrier::new(3)));
+    let (places, all) = (Arc::new(Semaphore::new(3)), Arc::new(Barrier::new(3)));
     let invocations = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&invocations);
     let function = invoke_fn(move |_| {
-        let (running, peak, all) = (Arc::clone(&running), Arc::clone(&peak), Arc::clone(&all));
+        let (places, all) = (Arc::clone(&places), Arc::clone(&all));
         count.fetch_add(1, Ordering::SeqCst);
         async move {
-            peak.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            let _place = places.try_acquire().expect("no fourth one runs");
             all.wait().await;
-            running.fetch_sub(1, Ordering::SeqCst);
             Ok(Value::Null)
         }
     });
@@ -226,23 +221,14 @@ async fn no_more_invocations_run_at_a_time_than_allowed() {
     let source = EventSource::start(stack.sqs.clone(), function, narrow).unwrap();
     until_empty(&stack).await;
     source.stop().await;
-    assert_eq!((most.load(Ordering::SeqCst), invocations.load(Ordering::SeqCst)), (3, 12));
+    assert_eq!(invocations.load(Ordering::SeqCst), 12);
 }
 
 #[tokio::test]
 async fn stopping_waits_for_the_batch_under_way_and_its_deletion() {
     let stack = stack(30, 100).await;
     stack.send("hint").await;
-    let (started, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (has_started, may_finish) = (Arc::clone(&started), Arc::clone(&finish));
-    let function = invoke_fn(move |_| {
-        let (has_started, may_finish) = (Arc::clone(&has_started), Arc::clone(&may_finish));
-        async move {
-            has_started.notify_one();
-            may_finish.notified().await;
-            Ok(Value::Null)
-        }
-    });
+    let (started, finish, function) = held(Value::Null);
     let source = start(&stack, function);
     started.notified().await;
     let stopping = tokio::spawn(source.stop());
@@ -272,17 +258,13 @@ async fn a_queue_that_appears_later_is_found() {
     let stack = stack(30, 100).await;
     let later = stack.resources.queue.url.replace("hints", "later");
     let early = EventSourceConfig { queue_url: later.clone(), ..config(&stack) };
-    let (bodies, mut received) = mpsc::unbounded_channel();
-    let function = invoke_fn(move |event: Value| {
-        bodies.send(records(&event).remove(0).1).unwrap();
-        async { Ok(Value::Null) }
-    });
+    let (function, mut bodies) = finding(|event| records(event).remove(0).1);
     let (sqs, counts) = counted(&stack);
     let _source = EventSource::start(sqs, function, early).unwrap();
     until_asked(&counts, 2).await;
     stack.sqs.create_queue().queue_name("test-later").send().await.unwrap();
     stack.sqs.send_message().queue_url(&later).message_body("hint").send().await.unwrap();
-    assert_eq!(received.recv().await.as_deref(), Some("hint"));
+    assert_eq!(bodies.recv().await.as_deref(), Some("hint"));
 }
 
 #[tokio::test]

@@ -2,15 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::time::Duration;
 
 use hookonce_local::gateway::{BODY_BYTES_MAX, Gateway, GatewayConfig, GatewayError};
 use hookonce_local::invoke::{Invoke, InvokeError, invoke_fn};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
-use crate::support::{ambient, eventually};
+use crate::support::{ambient, eventually, held};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -18,7 +16,7 @@ fn config() -> GatewayConfig {
     GatewayConfig { port: 0, integration_timeout: LONG, function_timeout: LONG, public_host: None }
 }
 
-async fn gateway(function: impl Invoke) -> Gateway {
+pub(super) async fn gateway(function: impl Invoke) -> Gateway {
     Gateway::start(function, config(), ambient()).await.unwrap()
 }
 
@@ -52,15 +50,12 @@ async fn raw(address: SocketAddr, request: impl AsRef<[u8]> + Send + 'static) ->
 #[tokio::test]
 async fn duplicate_headers_are_joined_and_names_lower_cased() {
     let gateway = echo().await;
-    let request = b"GET /a%20b HTTP/1.1\r\nHost: localhost:80\r\nX-Sig: one\r\nx-sig: two\r\nX-SIG:  three \r\n\
-                    Cookie: a=1; b=2\r\nConnection: close\r\n\r\n";
+    let request = b"GET / HTTP/1.1\r\nHost: localhost:80\r\nX-Sig: one\r\nx-sig: two\r\nX-SIG:  three \r\n\
+                    Connection: close\r\n\r\n";
     let answer = raw(gateway.address(), request).await;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     let event: Value = serde_json::from_str(body).unwrap();
     assert_eq!(event["headers"]["x-sig"], json!("one,two,three"));
-    assert_eq!(event["cookies"], json!(["a=1", "b=2"]));
-    assert_eq!(event["headers"].get("cookie"), None);
-    assert_eq!(event["rawPath"], json!("/a b"));
     let request_id = event["requestContext"]["requestId"].as_str().unwrap();
     assert!(head.contains(&format!("apigw-requestid: {request_id}")), "{head}");
 }
@@ -77,6 +72,8 @@ async fn a_web_page_reaches_no_function() {
         (&tunnelled, "127.0.0.1:80", "", 200),
         (&tunnelled, "localhost:80", "", 200),
         (&tunnelled, "abc.example", "", 200),
+        (&tunnelled, "ABC.example", "", 200),
+        (&tunnelled, "abc.example.evil", "", 403),
         (&tunnelled, "abc.example", "origin: http://evil.example\r\n", 403),
         (&tunnelled, "127.0.0.1:80", "origin: http://evil.example\r\n", 403),
         (&tunnelled, "evil.example", "", 403),
@@ -141,19 +138,10 @@ async fn what_is_too_large_for_the_gateway_or_for_lambda_is_refused() {
 
 #[tokio::test]
 async fn shutdown_waits_for_the_request_under_way() {
-    let (started, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (has_started, may_finish) = (Arc::clone(&started), Arc::clone(&finish));
-    let gateway = gateway(invoke_fn(move |_| {
-        let (has_started, may_finish) = (Arc::clone(&has_started), Arc::clone(&may_finish));
-        async move {
-            has_started.notify_one();
-            may_finish.notified().await;
-            Ok(json!({ "statusCode": 200, "body": "done" }))
-        }
-    }))
-    .await;
-    let address = gateway.address();
-    let request = tokio::spawn(async move { client().get(gateway_url(address)).send().await.unwrap().text().await });
+    let (started, finish, function) = held(json!({ "statusCode": 200, "body": "done" }));
+    let gateway = gateway(function).await;
+    let (address, url) = (gateway.address(), gateway.url());
+    let request = tokio::spawn(async move { client().get(url).send().await.unwrap().text().await });
     started.notified().await;
     let stopping = tokio::spawn(gateway.shutdown());
     eventually("it takes no more requests", async || TcpStream::connect(address).is_err().then_some(())).await;
@@ -161,10 +149,6 @@ async fn shutdown_waits_for_the_request_under_way() {
     finish.notify_one();
     assert_eq!(request.await.unwrap().unwrap(), "done");
     stopping.await.unwrap();
-}
-
-fn gateway_url(address: SocketAddr) -> String {
-    format!("http://{address}")
 }
 
 #[tokio::test]

@@ -10,14 +10,16 @@ use serde_json::{Value, json};
 
 const KEY: &str = "LOCAL123";
 
-/// Answers with its event.
-struct Echo;
+/// Answers with its event, unless all its places are taken.
+struct Echo {
+    is_full: bool,
+}
 
 impl InvokeBytes for Echo {
     type Place = ();
 
     async fn place(&self) -> Result<(), InvokeError> {
-        Ok(())
+        if self.is_full { Err(InvokeError::Throttled) } else { Ok(()) }
     }
 
     async fn invoke_bytes(&self, (): (), event: Bytes) -> Result<Bytes, InvokeError> {
@@ -34,23 +36,8 @@ impl InvokeBytes for Echo {
     }
 }
 
-/// All its places are taken.
-struct Full;
-
-impl InvokeBytes for Full {
-    type Place = ();
-
-    async fn place(&self) -> Result<(), InvokeError> {
-        Err(InvokeError::Throttled)
-    }
-
-    async fn invoke_bytes(&self, (): (), _: Bytes) -> Result<Bytes, InvokeError> {
-        panic!("there is no place for it")
-    }
-}
-
 async fn api(timeout: Duration) -> InvokeApi {
-    InvokeApi::start([("plan".to_owned(), Echo)], timeout, KEY).await.unwrap()
+    InvokeApi::start([("plan".to_owned(), Echo { is_full: false })], timeout, KEY).await.unwrap()
 }
 
 /// Status, error mark and body of an invocation that is signed with this access key id.
@@ -103,7 +90,8 @@ async fn a_function_that_cannot_start_is_away_and_has_not_failed() {
 
 #[tokio::test]
 async fn a_function_without_a_free_place_throttles() {
-    let api = InvokeApi::start([("plan".to_owned(), Full)], Duration::from_secs(30), KEY).await.unwrap();
+    let full = [("plan".to_owned(), Echo { is_full: true })];
+    let api = InvokeApi::start(full, Duration::from_secs(30), KEY).await.unwrap();
     let (status, mark, body) = invoke(&api, "plan", KEY, "{}").await;
     assert_eq!((status, mark, body.as_str()), (429, None, r#"{"Message":"Rate Exceeded."}"#));
 }

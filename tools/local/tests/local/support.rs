@@ -1,6 +1,7 @@
 //! Helpers for several tests.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -8,7 +9,10 @@ use aws_sdk_sqs::types::Message;
 use hookonce_local::ambient::Ambient;
 use hookonce_local::backends::{Backends, DataLocation};
 use hookonce_local::clients;
+use hookonce_local::invoke::{Invoke, invoke_fn};
 use hookonce_local::tables::{StackResources, StackShape, create_stack};
+use serde_json::Value;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -28,10 +32,14 @@ pub(crate) struct Stack {
 /// A stack whose messages stay hidden for `visibility_seconds` and are moved after `receive_count_max` receives.
 pub(crate) async fn stack(visibility_seconds: u32, receive_count_max: u32) -> Stack {
     let shape = StackShape { visibility_seconds, receive_count_max, ..StackShape::deployed("test") };
-    let backends = Backends::start(DataLocation::Memory, NEVER).unwrap();
+    stack_on(Backends::start(DataLocation::Memory, NEVER).unwrap(), &shape).await
+}
+
+/// A stack of this shape on backends that run already.
+pub(crate) async fn stack_on(backends: Backends, shape: &StackShape) -> Stack {
     let dynamodb = clients::dynamodb(backends.dynamodb_url());
     let sqs = clients::sqs(backends.sqs_url());
-    let resources = create_stack(&dynamodb, &sqs, &shape).await.unwrap();
+    let resources = create_stack(&dynamodb, &sqs, shape).await.unwrap();
     Stack { backends, dynamodb, sqs, resources }
 }
 
@@ -55,6 +63,21 @@ impl Stack {
     pub(crate) async fn remaining(&self) -> u64 {
         self.resources.queue.messages(&self.sqs).await.unwrap().unwrap()
     }
+}
+
+/// A function that gives this answer once it may: what says that it has started, what lets it finish, and the function.
+pub(crate) fn held(answer: Value) -> (Arc<Notify>, Arc<Notify>, impl Invoke) {
+    let (started, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (has_started, may_finish) = (Arc::clone(&started), Arc::clone(&finish));
+    let function = invoke_fn(move |_| {
+        let (has_started, may_finish, answer) = (Arc::clone(&has_started), Arc::clone(&may_finish), answer.clone());
+        async move {
+            has_started.notify_one();
+            may_finish.notified().await;
+            Ok(answer)
+        }
+    });
+    (started, finish, function)
 }
 
 /// Repeats a check until it returns `Some`, for a limited time.
