@@ -84,10 +84,8 @@ async fn renewed_processes_run_the_new_code_and_are_given_their_arguments() {
 
 #[tokio::test]
 async fn a_process_that_is_busy_when_all_are_renewed_ends_its_invocation_and_takes_no_further_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let gate = folder.path().join("gate");
-    let wait = format!("[ \"$event\" = 2 ] || until [ -e {} ]; do sleep 0.01; done", gate.display());
-    let (_folder, function) = function(&format!("{wait}\nanswer response $$"));
+    let wait = r#"[ "$event" = 2 ] || until [ -e "${0%/*}/gate" ]; do sleep 0.01; done"#;
+    let (folder, function) = function(&format!("{wait}\nanswer response $$"));
     let busy = tokio::spawn({
         let function = function.clone();
         async move { function.invoke(json!(1)).await.unwrap() }
@@ -95,26 +93,23 @@ async fn a_process_that_is_busy_when_all_are_renewed_ends_its_invocation_and_tak
     // Another process answers meanwhile, so the first one is busy.
     let other = function.invoke(json!(2)).await.unwrap();
     function.renew();
-    std::fs::write(gate, "").unwrap();
+    std::fs::write(folder.path().join("gate"), "").unwrap();
     let first = busy.await.unwrap();
     let next = function.invoke(json!(2)).await.unwrap();
     assert!(next != first && next != other, "{next}");
 }
 
-/// What a function does that notes each event, and ends those that are not 0 at once. The 0 waits for a file.
-fn noting(folder: &std::path::Path) -> String {
-    let [noted, gate] = ["noted", "gate"].map(|name| folder.join(name).display().to_string());
-    format!(
-        "echo $event >>{noted}; [ $event != 0 ] || until [ -e {gate} ]; do sleep 0.01; done; answer response $event"
-    )
-}
+/// Notes each event in a file beside the function, and ends those that are not 0 at once. The 0 waits for another file.
+const NOTING: &str = r#"cd "${0%/*}"
+echo $event >>noted
+[ $event != 0 ] || until [ -e gate ]; do sleep 0.01; done
+answer response $event"#;
 
 /// A handler must not be blamed for the time that a call waits.
 #[tokio::test]
 async fn an_invocation_without_a_free_process_is_throttled_and_never_begins() {
-    let folder = tempfile::tempdir().unwrap();
-    let (binary_folder, _) = function(&noting(folder.path()));
-    let config = config(binary_folder.path().join("function"));
+    let (folder, _) = function(NOTING);
+    let config = config(folder.path().join("function"));
     let function = invoke(ProcessConfig { place_wait_max: Some(Duration::from_millis(20)), ..config });
     let place = function.place().await.unwrap();
     let busy = tokio::spawn({
@@ -133,9 +128,8 @@ async fn an_invocation_without_a_free_process_is_throttled_and_never_begins() {
 
 #[tokio::test]
 async fn an_invocation_whose_caller_has_gone_while_it_waited_never_begins() {
-    let folder = tempfile::tempdir().unwrap();
-    let (binary_folder, _) = function(&noting(folder.path()));
-    let function = Isolated::new(invoke(config(binary_folder.path().join("function"))), Duration::from_mins(1));
+    let (folder, _) = function(NOTING);
+    let function = Isolated::new(invoke(config(folder.path().join("function"))), Duration::from_mins(1));
     let mut busy = std::pin::pin!(function.invoke_bytes("0".into()));
     assert!(futures::poll!(&mut busy).is_pending());
     let gone = tokio::time::timeout(Duration::from_millis(20), function.invoke_bytes("1".into())).await;
