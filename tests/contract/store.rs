@@ -14,7 +14,7 @@ use hookonce_protocol::record::{Due, Record, Status, attribute, remove, set};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
 use hookonce_runtime::aws::{DynamoStore, IndexQuery};
-use hookonce_runtime::port::Store;
+use hookonce_runtime::port::{NotRead, Store};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -33,6 +33,7 @@ async fn the_store_keeps_the_contract() {
     the_due_index_is_sparse_and_oldest_first(&store).await;
     what_can_never_be_carried_out_is_invalid(&store).await;
     domain_items_are_read_in_any_number(&store).await;
+    items_are_read_unless_the_answer_is_too_long(&store).await;
     a_commit_spans_user_tables(&store).await;
 }
 
@@ -131,6 +132,15 @@ fn put(key: &str) -> Write {
     let action = Action::Put(Item::from([("n".to_owned(), 1.into())]));
     let condition = Condition::none();
     Write { purpose: Purpose::DomainWrite, table: Table::Domain, key: key.into(), action, condition }
+}
+
+/// An answer of the server says how long it is.
+async fn items_are_read_unless_the_answer_is_too_long(store: &DynamoStore) {
+    assert_eq!(store.write(&put("short")).await, Written::Applied);
+    let items = ["short".into(), "nothing".into()];
+    assert_eq!(store.read_few_bytes(&items, 1_000).await.ok(), store.read_items(&items).await.ok());
+    let Err(NotRead::TooLong(bytes)) = store.read_few_bytes(&items, 10).await else { panic!("it is longer") };
+    assert!(store.read_few_bytes(&items, bytes).await.is_ok());
 }
 
 async fn what_can_never_be_carried_out_is_invalid(store: &impl Store) {

@@ -123,13 +123,12 @@ impl Run {
         log.extend(items.into_iter().map(|item| format!("after {step}: {item}")));
     }
 
-    /// Everything that is wrong with the tables at the end, where these facts must have been applied once each, except
-    /// for what is dead or owed.
+    /// Everything that is wrong with the tables at the end, where these facts and no others must have been applied.
     pub(crate) async fn violations(&self, facts: &[&str]) -> Vec<String> {
         let tables = self.harness.tables().await;
         let verdict = tables.verdict(facts);
         let mut wrong = Vec::new();
-        if verdict.is_alarming() {
+        if verdict.is_alarming() || verdict.applied != facts.len() {
             wrong.push(format!("{verdict:?}"));
         }
         for record in tables.records.values() {

@@ -253,10 +253,10 @@ impl<S: EndpointSource> Endpoints<S> {
                 Listed::Yes => self.0.fetch(id, moment, deadline, patience).await,
                 Listed::No if self.0.may_doubt(now) => self.0.fetch(id, moment, deadline, patience).await,
                 Listed::No => Ok(None),
-                Listed::NoIndex | Listed::StrictError if self.0.absent(now) < ABSENT_PER_MINUTE_MAX => {
+                Listed::NoIndex | Listed::Unread if self.0.absent(now) < ABSENT_PER_MINUTE_MAX => {
                     self.0.fetch(id, moment, deadline, patience).await
                 }
-                Listed::NoIndex | Listed::StrictError => Err(LookupError::TooManyAbsent),
+                Listed::NoIndex | Listed::Unread => Err(LookupError::TooManyAbsent),
             },
         }
     }

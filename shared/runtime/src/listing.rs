@@ -19,7 +19,7 @@ pub(crate) enum Listed {
     /// The source keeps no index.
     NoIndex,
     /// The text of the id's shard is not in memory yet.
-    StrictError,
+    Unread,
 }
 
 /// The texts in memory, by shard. One that is old stays in use until a read brings it again: no request waits for it,
@@ -40,7 +40,7 @@ impl Listing {
             Some(Held { ids: Some(ids), .. }) if ids.contains(id) => Listed::Yes,
             Some(Held { ids: Some(_), .. }) => Listed::No,
             Some(Held { ids: None, .. }) => Listed::NoIndex,
-            None => Listed::StrictError,
+            None => Listed::Unread,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Ports: what the drivers need from outside.
 //!
-//! Each port has one contract suite, which every implementation must pass. No method writes a part of what belongs
-//! together: the record of an event, its domain key and its writes can only be written through [`Store::commit`].
+//! No method writes a part of what belongs together: the record of an event, its domain key and its writes can only be
+//! written through [`Store::commit`].
 
 use std::collections::BTreeMap;
 use std::future::Future;
