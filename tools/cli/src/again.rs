@@ -58,12 +58,6 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_that_is_missing_has_its_place() {
-        let told = again(["discard", "--state", "DEAD"].iter().map(OsString::from), [None; 3], true);
-        assert_eq!(told, "hookonce discard --state DEAD --reason \"...\" --yes");
-    }
-
-    #[test]
     fn a_shell_reads_every_word_back() {
         let words = ["discard", "--reason", "it's $HOME; `ls`", "--type", "", "--key", "stripe", "evt_1#alt#1"];
         let expected = [&["hookonce"], &words[..], &["--yes"]].concat();

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json as object};
 
-use crate::aws::{Aws, now, outputs_of};
+use crate::aws::{Aws, now};
 use crate::stacks::{Stack, Tables, lines, summary};
-use crate::support::{Workspace, json, root, text, wait_until};
+use crate::support::{Ended, json, root, send_interrupt, text};
 
 #[test]
 fn stats_count_by_state_endpoint_type_and_error() {
@@ -25,11 +25,8 @@ fn stats_count_by_state_endpoint_type_and_error() {
     assert_eq!(columns.iter().map(|count| count.as_i64().unwrap()).sum::<i64>(), 5);
     let dead = json(&stack.run(&["stats", "--state", "DEAD", "--json"]));
     assert_eq!(dead["by"]["state"], object!({ "DEAD": 2 }));
-    let printed = text(&stack.run(&["stats"]));
-    for expected in ["state APPLIED", "60%", "oldest DEAD", "█"] {
-        assert!(printed.contains(expected), "{expected} in {printed}");
-    }
-    assert_eq!(stack.run(&["stats", "--endpoint", "other"]).status.code(), Some(1));
+    stack.run(&["stats"]).says_all(&["state APPLIED", "60%", "oldest DEAD", "█"]);
+    stack.run(&["stats", "--endpoint", "other"]).exits(1);
 }
 
 /// The journal is read for a day unless a time is named. Whoever repairs records must not take that for all of them.
@@ -46,7 +43,7 @@ fn a_command_that_reads_only_a_day_says_so_and_how_to_reach_further() {
     for (command, counted) in [("replay --force", "would"), ("drill", "in part"), ("stats", "records")] {
         let words: Vec<_> = command.split(' ').collect();
         let run = |more: &[&str]| stack.run(&[&words[..], &["--state", "APPLIED"], more].concat());
-        let told = |output: &Output| match json_of(output) {
+        let told = |output: &Output| match lines(output).pop().unwrap_or_else(|| panic!("{}", text(output))) {
             line if line["summary"].is_object() => line["summary"].clone(),
             line => line,
         };
@@ -56,18 +53,13 @@ fn a_command_that_reads_only_a_day_says_so_and_how_to_reach_further() {
         assert_eq!((count(&day), count(&all)), (1, 2), "{command}: {day}, {all}");
         let since = |told: &Value| told["since_ms"].as_i64().unwrap();
         assert!(received < since(&day) && since(&all) < received, "{command}: {day}, {all}");
-        let said = text(&run(&[]));
-        assert!(said.contains(word), "{command}: {said}");
+        run(&[]).says(word);
     }
     assert_eq!(stack.list("APPLIED").len(), 1);
-    assert!(text(&stack.run(&["list"])).contains(word));
-    assert!(!text(&stack.run(&["list", "--since", "26h"])).contains(word));
-    assert!(!text(&stack.run(&["list", "--state", "DEAD"])).contains(word), "records of every age");
-}
-
-/// The last JSON value that a command printed.
-fn json_of(output: &Output) -> Value {
-    lines(output).pop().unwrap_or_else(|| panic!("{}", text(output)))
+    stack.run(&["list"]).says(word);
+    stack.run(&["list", "--since", "26h"]).omits(word);
+    // These are of every age.
+    stack.run(&["list", "--state", "DEAD"]).omits(word);
 }
 
 /// The counts of a summary, without its times.
@@ -80,40 +72,32 @@ fn summary_of(output: &Output) -> Value {
 /// The plan of a refund depends on what was refunded before: after it was applied, nothing is left to refund.
 #[test]
 fn a_drill_does_not_call_an_empty_plan_the_same() {
-    let workspace = Workspace::new();
-    let _running = workspace.dev(&["dev", "--port", "0"]);
-    assert!(workspace.run(&["trigger", "stripe.charge.refunded"]).status.success());
-    let applied = || json(&workspace.run(&["list", "--state", "APPLIED", "--json"])).as_array().unwrap().len();
-    wait_until("it is applied", || applied() == 1);
-    let drilled = workspace.run(&["drill", "--state", "APPLIED", "--json"]);
-    assert_eq!((drilled.status.code(), summary_of(&drilled)), (Some(1), object!({ "not compared": 1 })));
+    let stack = Stack::new();
+    stack.run(&["trigger", "stripe.charge.refunded"]).exits(0);
+    stack.wait_for("APPLIED", 1);
+    let drilled = stack.run(&["drill", "--state", "APPLIED", "--json"]).exits(1);
+    assert_eq!(summary_of(&drilled), object!({ "not compared": 1 }));
     assert_eq!(lines(&drilled)[0]["why"], "its plan writes nothing today", "{}", text(&drilled));
 }
 
 #[test]
 fn a_drill_compares_todays_plans_with_what_was_applied() {
     let stack = Stack::with(2, 1);
-    let sound = stack.run(&["drill", "--state", "APPLIED", "--json"]);
+    let sound = stack.run(&["drill", "--state", "APPLIED", "--json"]).exits(1);
     // Its plans create an entry of the ledger and update a balance, which all events share.
-    assert_eq!((sound.status.code(), summary_of(&sound)), (Some(1), object!({ "in part": 2 })), "{}", text(&sound));
+    assert_eq!(summary_of(&sound), object!({ "in part": 2 }), "{}", text(&sound));
     assert!(lines(&sound)[0]["why"].as_str().unwrap().contains("stripe#balance#"), "{}", text(&sound));
-    let said = text(&stack.run(&["drill", "--state", "APPLIED"]));
-    assert!(said.contains("2 in part") && said.contains("no record was compared as a whole"), "{said}");
-    let dead = stack.run(&["drill", "--state", "DEAD"]);
-    assert_eq!(dead.status.code(), Some(1));
-    assert!(text(&dead).contains("INVOICE_UNREADABLE") && text(&dead).contains("1 fails"), "{}", text(&dead));
+    let drill = || stack.run(&["drill", "--state", "APPLIED"]);
+    drill().says_all(&["2 in part", "no record was compared as a whole"]);
+    stack.run(&["drill", "--state", "DEAD"]).exits(1).says_all(&["INVOICE_UNREADABLE", "1 fails"]);
     let tables = Tables::of(&stack);
-    let before = tables.dump(&tables.domain);
     // As if another handler had written the ledger.
-    let entry =
-        tables.dump(&tables.domain).split('"').find(|key| key.starts_with("stripe#ledger#")).unwrap().to_owned();
-    let name = "minor";
-    tables.damage(&tables.domain, &entry, name, Some(AttributeValue::N("1".to_owned())));
-    let damaged = stack.run(&["drill", "--state", "APPLIED"]);
-    assert_eq!(damaged.status.code(), Some(1), "{}", text(&damaged));
-    assert!(text(&damaged).contains(&format!("{entry} would have another {name}")), "{}", text(&damaged));
-    tables.delete(&tables.domain, &entry);
-    assert!(text(&stack.run(&["drill", "--state", "APPLIED"])).contains("which was not created"));
+    let before = tables.dump(&tables.domain);
+    let entry = before.split('"').find(|key| key.starts_with("stripe#ledger#")).unwrap();
+    tables.set_number(&tables.domain, entry, "minor", 1);
+    drill().exits(1).says(&format!("{entry} would have another minor"));
+    tables.delete(&tables.domain, entry);
+    drill().says("which was not created");
     assert_ne!(before, tables.dump(&tables.domain), "only this test writes");
     assert_eq!(stack.list("APPLIED").len(), 2);
 }
@@ -121,11 +105,11 @@ fn a_drill_compares_todays_plans_with_what_was_applied() {
 #[test]
 fn an_audit_of_a_sound_stack_finds_nothing_and_of_a_damaged_one_everything() {
     let stack = Stack::with(6, 3);
-    assert_eq!(stack.run(&["audit"]).status.code(), Some(2), "nobody can be asked");
-    let sound = stack.run(&["audit", "--scan", "--json"]);
-    assert_eq!(sound.status.code(), Some(0), "{}", text(&sound));
-    assert_eq!(summary(&sound)["records"], 9);
-    assert_eq!((&summary(&sound)["violations"], &summary(&sound)["complete"]), (&object!(0), &object!(true)));
+    // Nobody can be asked.
+    stack.run(&["audit"]).exits(2);
+    let sound = summary(&stack.run(&["audit", "--scan", "--json"]).exits(0));
+    let told = ["records", "violations", "complete"].map(|name| sound[name].clone());
+    assert_eq!(object!(told), object!([9, 0, true]));
 
     let tables = Tables::of(&stack);
     let (inbox, number) = (&tables.inbox, |number: &str| Some(AttributeValue::N(number.to_owned())));
@@ -142,36 +126,36 @@ fn an_audit_of_a_sound_stack_finds_nothing_and_of_a_damaged_one_everything() {
     // No record of a few minutes was due so often.
     tables.set_number(inbox, &key(8), "resends", 1_000);
     // Applied long enough ago that no clock explains it.
-    tables.damage(inbox, &key(4), "processed_at", number("1767225600000"));
-    let record = stack.show("evt_4");
-    let hour = record["processed_at_ms"].as_i64().unwrap();
-    assert_eq!(hour, 1_767_225_600_000);
-    let applied = record["received_at_ms"].as_i64().unwrap() - 3_600_000;
-    tables.damage(inbox, &key(4), "processed_at", number(&applied.to_string()));
-    tables.delete(&tables.domain, stack.show("evt_4")["domain_key"].as_str().unwrap());
-    let damaged = stack.run(&["audit", "--scan", "--json"]);
-    assert_eq!(damaged.status.code(), Some(1), "{}", text(&damaged));
-    let mut found: Vec<_> = lines(&damaged)
-        .iter()
-        .filter_map(|line| Some((line["key"].as_str()?.to_owned(), line["violation"].as_str()?.to_owned())))
-        .collect();
-    found.sort();
-    let expected = [
-        ("evt_0", "expiry"),
-        ("evt_1", "effect-stands"),
-        ("evt_1", "outcome-missing"),
-        ("evt_2", "due-entry"),
-        ("evt_3", "unreadable"),
-        ("evt_4", "effect-missing"),
-        ("evt_5", "negative-counter"),
-        ("evt_6", "body-missing"),
-        ("evt_7", "reason-missing"),
-        ("evt_8", "resent-too-often"),
-    ];
-    let expected: Vec<_> = expected.iter().map(|(key, it)| ((*key).to_owned(), (*it).to_owned())).collect();
-    assert_eq!(found, expected);
-    let printed = text(&stack.run(&["audit", "--scan"]));
-    assert!(printed.contains("docs/audit.md#body-missing") && printed.contains("10 violation(s)"), "{printed}");
+    let received = tables.number(inbox, &key(4), "received_at");
+    tables.set_number(inbox, &key(4), "processed_at", received - 3_600_000);
+    let shown = stack.show("evt_4");
+    assert_eq!([&shown["received_at_ms"], &shown["processed_at_ms"]], [received, received - 3_600_000]);
+    tables.delete(&tables.domain, shown["domain_key"].as_str().unwrap());
+    let damaged = lines(&stack.run(&["audit", "--scan", "--json"]).exits(1));
+    assert_eq!(
+        found(&damaged),
+        [
+            ("evt_0", "expiry"),
+            ("evt_1", "effect-stands"),
+            ("evt_1", "outcome-missing"),
+            ("evt_2", "due-entry"),
+            ("evt_3", "unreadable"),
+            ("evt_4", "effect-missing"),
+            ("evt_5", "negative-counter"),
+            ("evt_6", "body-missing"),
+            ("evt_7", "reason-missing"),
+            ("evt_8", "resent-too-often"),
+        ]
+    );
+    stack.run(&["audit", "--scan"]).says_all(&["docs/audit.md#body-missing", "10 violation(s)"]);
+}
+
+/// The keys and the violations that the lines of an audit tell, sorted.
+fn found(audited: &[Value]) -> Vec<(&str, &str)> {
+    let found = audited.iter().filter_map(|line| Some((line["key"].as_str()?, line["violation"].as_str()?)));
+    let mut found: Vec<_> = found.collect();
+    found.sort_unstable();
+    found
 }
 
 /// A running relay sends what is due, so these records are in copies of the tables, at which none looks.
@@ -198,17 +182,10 @@ fn an_audit_finds_pending_records_that_no_relay_kept() {
         let received_ms = tables.number(inbox, key, "received_at");
         tables.set_number(inbox, key, "expires_at", received_ms.div_euclid(1_000) + kept_s);
     }
-    let mut variables = stack.workspace.environment();
-    let aws = Aws::with_stack(&outputs_of(&variables, &[]));
-    variables.extend(aws.environment(&[]));
+    let (_aws, variables) = Aws::of_running(&stack, &[]);
     let audit = ["audit", "--scan", "--json", "--stack", "inbox", "--table", inbox, "--domain-table", "domain-copy"];
-    let audited = stack.workspace.run_with_environment(&audit, &variables);
-    let mut found = lines(&audited);
-    found.pop();
-    let mut found: Vec<_> =
-        found.iter().map(|it| (it["key"].as_str().unwrap(), it["violation"].as_str().unwrap())).collect();
-    found.sort_unstable();
-    assert_eq!(found, planted.map(|(key, violation, ..)| (key, violation)), "{}", text(&audited));
+    let audited = stack.run_with_environment(&audit, &variables);
+    assert_eq!(found(&lines(&audited)), planted.map(|(key, violation, ..)| (key, violation)), "{}", text(&audited));
 }
 
 /// Whoever meets a finding reads its section.
@@ -229,24 +206,21 @@ fn a_redaction_leaves_no_byte_of_the_body_and_keeps_the_dedup() {
     let stack = Stack::with(3, 1);
     let by = ["--reason", "erasure asked for", "--by", "ada", "--yes"];
     let tables = Tables::of(&stack);
-    let one = stack.run(&[&["redact", "--key", "stripe", "evt_0"][..], &by].concat());
-    assert_eq!(one.status.code(), Some(0), "{}", text(&one));
-    assert!(text(&one).contains("point-in-time recovery"), "{}", text(&one));
-    assert_eq!(stack.run(&["show", "stripe", "evt_0", "--body"]).status.code(), Some(1));
-    let forced = stack.run(&[&["replay", "--force", "--key", "stripe", "evt_0"][..], &by].concat());
-    assert_eq!(forced.status.code(), Some(1), "{}", text(&forced));
-    assert!(text(&forced).contains("its payload is gone"), "{}", text(&forced));
+    stack.run(&[&["redact", "--key", "stripe", "evt_0"][..], &by].concat()).exits(0).says("point-in-time recovery");
+    stack.run(&["show", "stripe", "evt_0", "--body"]).exits(1);
+    let force = ["replay", "--force", "--key", "stripe", "evt_0"];
+    stack.run(&[&force[..], &by].concat()).exits(1).says("its payload is gone");
 
-    assert_eq!(stack.run(&["redact", "--endpoint", "stripe"]).status.code(), Some(2), "nobody can be asked");
+    // Nobody can be asked.
+    stack.run(&["redact", "--endpoint", "stripe"]).exits(2);
     let all = stack.run(&[&["redact", "--endpoint", "stripe", "--json"][..], &by].concat());
     let counts = ["done", "done_before", "refused"].map(|word| summary(&all)[word].as_u64().unwrap());
     assert_eq!(counts, [2, 1, 1], "{}", text(&all));
     let bodies = tables.dump(&tables.inbox).matches("\"body\"").count();
     assert_eq!(bodies, 1, "only the dead record has its body");
     assert_eq!(stack.list("APPLIED").len(), 3);
-    let sent = stack.deliver(0, true);
-    assert!(text(&sent).contains("duplicate"), "{}", text(&sent));
-    assert_eq!(stack.run(&["audit", "--scan"]).status.code(), Some(0));
+    stack.deliver(0, true).says("duplicate");
+    stack.run(&["audit", "--scan"]).exits(0);
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long a command takes is what is checked")]
@@ -263,7 +237,7 @@ fn an_audit_that_was_stopped_goes_on_after_the_last_record_that_it_checked() {
     let tables = Tables::of(&stack);
     tables.copy("in#stripe#evt_0", RECORDS, |_, item| drop(item.remove("body")));
     // One page takes ten seconds, so the signal comes within the second one.
-    let mut child = stack.workspace.start_with_output(&["audit", "--scan", "--json", "--rate", "100"]);
+    let mut child = stack.start_with_output(&["audit", "--scan", "--json", "--rate", "100"]);
     let mut printed = BufReader::new(child.stdout.take().unwrap());
     let (mut first, started) = (String::new(), started());
     // All but one of the first page: the record that was copied may be in it, and is sound.
@@ -272,18 +246,15 @@ fn an_audit_that_was_stopped_goes_on_after_the_last_record_that_it_checked() {
     }
     // Each of them was read twice: with its page, and as a suspect.
     assert!(started.elapsed() >= Duration::from_millis(2 * 499 * 10 - 500), "{:?}", started.elapsed());
-    let interrupt = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(interrupt.success());
+    send_interrupt(&child);
     printed.read_to_string(&mut first).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1), "{first}");
     let mut first: Vec<Value> = first.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let stopped = first.pop().unwrap()["summary"].clone();
     assert_eq!((&stopped["complete"], first.len() < RECORDS), (&object!(false), true), "{stopped}");
     let after = stopped["after"].as_str().unwrap();
-    let rest = stack.run(&["audit", "--scan", "--json", "--after", after]);
-    assert_eq!((summary(&rest)["complete"].as_bool(), rest.status.code()), (Some(true), Some(1)), "{}", text(&rest));
-    let mut second = lines(&rest);
-    second.pop();
+    let mut second = lines(&stack.run(&["audit", "--scan", "--json", "--after", after]).exits(1));
+    assert_eq!(second.pop().unwrap()["summary"]["complete"], true);
     let keys: BTreeSet<_> = first.iter().chain(&second).map(|line| line["key"].to_string()).collect();
     assert_eq!((keys.len(), first.len() + second.len()), (RECORDS, RECORDS));
 }

@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Output;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json as object};
 
-use crate::support::root;
+use crate::support::{Workspace, listen, root};
 
 /// Whom STS takes the caller for.
 pub(crate) const CALLER: &str = "arn:aws:sts::123456789012:assumed-role/Operator/ada";
@@ -286,15 +287,9 @@ impl Aws {
     /// An account without parameters.
     pub(crate) fn start() -> Self {
         let account = Arc::<Mutex<Account>>::default();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let served = Arc::clone(&account);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                answer(&mut BufReader::new(stream.unwrap()), &served);
-            }
-        });
-        Self { url, account }
+        let address = listen(move |stream| answer(&mut BufReader::new(stream), &served));
+        Self { url: format!("http://{address}"), account }
     }
 
     /// An account with a stack that is called `inbox`.
@@ -302,12 +297,18 @@ impl Aws {
         let aws = Self::start();
         aws.account().put("/hookonce/inbox/outputs", outputs);
         aws.account().functions.extend(["inbox-webhook", "inbox-worker", "inbox-relay", "inbox-dispatcher"]);
-        aws.account().alarms.push(Alarm::new(
-            "hookonce/inbox/page/RecordsDied",
-            "See docs/runbook.md#records-died",
-            false,
-        ));
+        let alarm = Alarm::new("hookonce/inbox/page/RecordsDied", "See docs/runbook.md#records-died", false);
+        aws.account().alarms.push(alarm);
         aws
+    }
+
+    /// An account in which the stack that runs in a folder is called `inbox`, with these parts of its own. Returns the
+    /// environment of the commands on it, too.
+    pub(crate) fn of_running(workspace: &Workspace, parts: &[(&str, &str)]) -> (Self, Vec<(String, String)>) {
+        let running = workspace.environment();
+        let aws = Self::with_stack(&outputs_of(&running, parts));
+        let variables = [running, aws.environment(&[])].concat();
+        (aws, variables)
     }
 
     /// An account that refuses every request to Parameter Store.
@@ -340,6 +341,40 @@ impl Aws {
     pub(crate) fn signed_in(&self) -> Vec<(String, String)> {
         self.environment(&SIGNED_IN)
     }
+}
+
+/// An account with an empty stack, and a folder to run commands in that begin with the same word.
+pub(crate) struct Deployed {
+    pub(crate) aws: Aws,
+    pub(crate) workspace: Workspace,
+    pub(crate) word: &'static str,
+}
+
+impl Deployed {
+    /// A stack with these parts.
+    pub(crate) fn new(word: &'static str, parts: &[(&str, &str)]) -> Self {
+        Self { aws: Aws::with_stack(&written_by_the_template(parts)), workspace: Workspace::new(), word }
+    }
+
+    /// Runs a command on the stack.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        let variables = self.aws.environment(&[&SIGNED_IN[..], &[("AWS_ENDPOINT_URL_SQS", &self.aws.url)]].concat());
+        self.workspace.run_with_environment(&[&[self.word], arguments, &["--stack", "inbox"]].concat(), &variables)
+    }
+}
+
+/// Answers requests with JSON until the test's process ends. Returns the address.
+pub(crate) fn answering(answer: impl Fn(&Request) -> String + Send + Sync + 'static) -> SocketAddr {
+    listen(move |stream| {
+        let mut stream = BufReader::new(stream);
+        while let Some(request) = Request::read(&mut stream) {
+            let answer = answer(&request);
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:";
+            if write!(stream.get_mut(), "{head} {}\r\n\r\n{answer}", answer.len()).is_err() {
+                return;
+            }
+        }
+    })
 }
 
 /// A request as it came.
@@ -447,8 +482,6 @@ fn refusal(operation: &str, refusal: &str) -> (&'static str, &'static str, Vec<u
         // As Lambda names it: in a header.
         let status = match code {
             "ResourceNotFoundException" => "404 Not Found\r\nx-amzn-errortype: ResourceNotFoundException",
-            "TooManyRequestsException" => "429 Too Many Requests\r\nx-amzn-errortype: TooManyRequestsException",
-            "KMSDisabledException" => "502 Bad Gateway\r\nx-amzn-errortype: KMSDisabledException",
             "RequestTooLargeException" => "413 -\r\nx-amzn-errortype: RequestTooLargeException",
             _ => "403 Forbidden\r\nx-amzn-errortype: AccessDeniedException",
         };

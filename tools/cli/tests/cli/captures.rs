@@ -25,7 +25,7 @@ fn a_captured_request_holds_no_credential_and_verify_judges_it_as_the_inbox_did(
     let workspace = Workspace::new();
     let _running = workspace.dev(&["dev", "--port", "0", "--capture", "captures"]);
     // Telegram's secret is itself a header.
-    assert!(workspace.run(&["endpoint", "add", "telegram", "--provider", "telegram"]).status.success());
+    workspace.run(&["endpoint", "add", "telegram", "--provider", "telegram"]).exits(0);
     let update = workspace.write("update.json", br#"{"update_id":1,"message":{"message_id":1}}"#);
     let telegram = ["send", "--provider", "telegram", "--file", &update];
     let forged = ["trigger", "stripe.invoice.paid", "--secret", "-"];
@@ -38,7 +38,7 @@ fn a_captured_request_holds_no_credential_and_verify_judges_it_as_the_inbox_did(
     for (arguments, _) in &runs {
         workspace.run_with_input(arguments, "whsec_another_secret_of_enough_bytes");
     }
-    let nobody = format!("{}/webhooks/nobody", url(&workspace));
+    let nobody = format!("{}/webhooks/nobody", workspace.announced()["url"].as_str().unwrap());
     let stranger = ["trigger", "stripe.invoice.paid", "--url", &nobody, "--secret", "-"];
     workspace.run_with_input(&stranger, "whsec_a_secret_of_enough_bytes");
     let secrets = ["stripe", "telegram"].map(|id| {
@@ -46,7 +46,7 @@ fn a_captured_request_holds_no_credential_and_verify_judges_it_as_the_inbox_did(
         shown["secrets"][0].as_str().unwrap().to_owned()
     });
     // A capture still fits after a rotation.
-    assert!(workspace.run(&["endpoint", "rotate", "stripe"]).status.success());
+    workspace.run(&["endpoint", "rotate", "stripe"]).exits(0);
     let files = captures(&workspace);
     assert_eq!(files.len(), runs.len(), "{files:?}");
     for ((name, path), (_, ending)) in files.iter().zip(&runs) {
@@ -76,11 +76,10 @@ fn a_credential_that_the_endpoint_does_not_hold_is_not_kept_and_verify_says_so()
     let workspace = Workspace::new();
     let _running = workspace.dev(&["dev", "--port", "0", "--capture", "captures"]);
     for (provider, more) in [("telegram", &[][..]), ("gitlab", &["--scheme", "secret-token"])] {
-        let add = [&["endpoint", "add", provider, "--provider", provider], more].concat();
-        assert!(workspace.run(&add).status.success());
+        workspace.run(&[&["endpoint", "add", provider, "--provider", provider], more].concat()).exits(0);
     }
     let update = workspace.write("update.json", br#"{"update_id":1,"message":{"message_id":1}}"#);
-    assert!(workspace.run(&["send", "--provider", "telegram", "--file", &update]).status.success());
+    workspace.run(&["send", "--provider", "telegram", "--file", &update]).exits(0);
     let shown = json(&workspace.run(&["endpoint", "show", "telegram", "--reveal", "--json"]));
     let retired = shown["secrets"][0].as_str().unwrap().to_owned();
     for more in [&["--secret", "-"][..], &["--retire"]] {
@@ -96,14 +95,10 @@ fn a_credential_that_the_endpoint_does_not_hold_is_not_kept_and_verify_says_so()
         let (path, kept) = only(&workspace, endpoint);
         assert!(!kept.contains(hidden), "{kept}");
         let report = json(&workspace.run(&["verify", "--request", &path, "--json"]));
-        assert_eq!(
-            (&report["authentic"], &report["code"]),
-            (&object!(false), &object!("signature_mismatch")),
-            "{report}"
-        );
-        assert_eq!(report["unknown_credentials"][0]["place"], place, "{report}");
-        let said = text(&workspace.run(&["verify", "--request", &path]));
-        assert!(said.contains(&format!("the credential at {place} is not one of the endpoint's")), "{said}");
+        let told = [&report["authentic"], &report["code"], &report["unknown_credentials"][0]["place"]];
+        assert_eq!(object!(told), object!([false, "signature_mismatch", place]), "{report}");
+        let said = format!("the credential at {place} is not one of the endpoint's");
+        workspace.run(&["verify", "--request", &path]).says(&said);
     }
 }
 
@@ -112,30 +107,21 @@ fn a_credential_that_the_endpoint_does_not_hold_is_not_kept_and_verify_says_so()
 fn an_endpoint_without_a_setting_that_it_needs_is_judged_as_the_inbox_judges_it() {
     let workspace = Workspace::new();
     let add = ["endpoint", "add", "whatsapp", "--provider", "meta_whatsapp", "--setting", "verify_token=-"];
-    assert!(workspace.run_with_input(&add, "a token").status.success());
+    workspace.run_with_input(&add, "a token").exits(0);
     let document = ".hookonce/endpoints/whatsapp.json";
     let mut stored: Value = serde_json::from_str(&workspace.read(document)).unwrap();
     stored.as_object_mut().unwrap().remove("settings");
     workspace.write(document, stored.to_string().as_bytes());
     let url = "https://x.example/?hub.mode=subscribe&hub.challenge=1&hub.verify_token=";
     let url = format!("{url}{}", stored["secrets"][0].as_str().unwrap());
-    let judged = workspace.run(&["verify", "--json", "--endpoint", "whatsapp", "--method", "GET", "--url", &url]);
-    let report = json(&judged);
-    assert_eq!(
-        (&report["code"], &report["causes"][0]["code"]),
-        (&object!("not_configured"), &object!("setting_missing"))
-    );
+    let verify = ["verify", "--json", "--endpoint", "whatsapp", "--method", "GET", "--url", &url];
+    let report = json(&workspace.run(&verify));
+    let codes = [&report["code"], &report["causes"][0]["code"]];
+    assert_eq!(codes, ["not_configured", "setting_missing"], "{report}");
 
     stored["tenant"] = object!("No Tenant");
     workspace.write(document, stored.to_string().as_bytes());
-    let refused = workspace.run(&["verify", "--json", "--endpoint", "whatsapp", "--method", "GET", "--url", &url]);
-    assert!(text(&refused).contains("tenant: a tenant has 1 to 64 of"), "{}", text(&refused));
-}
-
-/// The address of the running stack.
-fn url(workspace: &Workspace) -> String {
-    let running: Value = serde_json::from_str(&workspace.read(".hookonce/stack.json")).unwrap();
-    running["url"].as_str().unwrap().to_owned()
+    workspace.run(&verify).says("tenant: a tenant has 1 to 64 of");
 }
 
 #[test]
@@ -144,7 +130,7 @@ fn verify_takes_a_request_in_parts_or_from_curl() {
     let request = valid("stripe");
     let secret = request["secrets"][0].as_str().unwrap();
     let add = ["endpoint", "add", "shop", "--provider", "stripe", "--secret", "-"];
-    assert!(workspace.run_with_input(&add, secret).status.success());
+    workspace.run_with_input(&add, secret).exits(0);
     let body = STANDARD.decode(request["body_base64"].as_str().unwrap()).unwrap();
     let body = workspace.write("body.json", &body);
     let at = request["now_unix"].to_string();
@@ -176,7 +162,7 @@ fn verify_takes_a_request_in_parts_or_from_curl() {
     // A gateway reports the name in the Host header without its port.
     let signed = valid("square");
     let add = ["endpoint", "add", "square", "--provider", "square", "--secret", "-"];
-    assert!(workspace.run_with_input(&add, signed["secrets"][0].as_str().unwrap()).status.success());
+    workspace.run_with_input(&add, signed["secrets"][0].as_str().unwrap()).exits(0);
     let (host, path) = signed["url"].as_str().unwrap().trim_start_matches("https://").split_once('/').unwrap();
     let header = signed["headers"]["x-square-hmacsha256-signature"].as_str().unwrap();
     let curl = format!("> POST /{path} HTTP/1.1\n> Host: {host}:8787\n> x-square-hmacsha256-signature: {header}\n");
@@ -196,36 +182,27 @@ fn verify_takes_a_request_in_parts_or_from_curl() {
 #[test]
 fn everything_that_a_request_lacks_is_named_at_once() {
     let workspace = Workspace::new();
-    let refused = |arguments: &[&str]| {
-        let output = workspace.run(&[&["verify"], arguments].concat()).exits(2);
-        text(&output)
-    };
-    let nothing = refused(&[]);
-    for part in ["--endpoint", "--header", "--body", "--request FILE"] {
-        assert!(nothing.contains(part), "{nothing}");
-    }
-    let one = refused(&["--endpoint", "shop", "--header", "a: b"]);
-    assert!(one.contains("lacks the body") && !one.contains("the endpoint ("), "{one}");
+    let refused = |arguments: &[&str]| workspace.run(&[&["verify"], arguments].concat()).exits(2);
+    refused(&[]).says_all(&["--endpoint", "--header", "--body", "--request FILE"]);
+    refused(&["--endpoint", "shop", "--header", "a: b"]).says("lacks the body").omits("the endpoint (");
     let file = workspace.write("some.json", br#"{"provider":"stripe","url":"","headers":{}}"#);
-    let fields = refused(&["--request", &file]);
-    assert!(fields.contains("`method`, `body_base64`, `secrets`, `now_unix` are missing"), "{fields}");
-    assert!(fields.contains("--endpoint ID"), "{fields}");
-    assert!(refused(&["--request", &file, "--body", &file]).contains("cannot be used with"));
+    let missing = "`method`, `body_base64`, `secrets`, `now_unix` are missing";
+    refused(&["--request", &file]).says_all(&[missing, "--endpoint ID"]);
+    refused(&["--request", &file, "--body", &file]).says("cannot be used with");
     let other = workspace.write("other.json", br#"{"provider":"github","endpoint":"stripe"}"#);
-    assert!(workspace.run(&["endpoint", "add", "stripe", "--provider", "stripe"]).status.success());
-    assert!(refused(&["--request", &other]).contains("for another provider"));
+    workspace.run(&["endpoint", "add", "stripe", "--provider", "stripe"]).exits(0);
+    refused(&["--request", &other]).says("for another provider");
 }
 
 #[test]
 fn behind_a_tunnel_the_public_address_is_what_is_signed() {
     let workspace = Workspace::new();
     for url in ["http://abc.example", "https://abc.example/hooks", "https://abc.example:8443", "abc.example"] {
-        assert_eq!(workspace.run(&["dev", "--port", "0", "--public", url]).status.code(), Some(2), "{url}");
+        workspace.run(&["dev", "--port", "0", "--public", url]).exits(2);
     }
-    let add = ["endpoint", "add", "square", "--provider", "square"];
-    assert!(workspace.run(&add).status.success());
+    workspace.run(&["endpoint", "add", "square", "--provider", "square"]).exits(0);
     let dev = ["dev", "--port", "0", "--public", "https://abc.example/", "--capture", "captures"];
-    let (mut child, out) = workspace.dev_with_output(&dev);
+    let (running, out) = workspace.dev_with_output(&dev, &[]);
     let trigger = |more: &[&str]| workspace.run(&[&["trigger", "square.payment.created", "--json"], more].concat());
     let signed = trigger(&[]);
     assert_eq!(json(&signed)["deliveries"][0]["answer"], "accepted", "{}", text(&signed));
@@ -241,8 +218,7 @@ fn behind_a_tunnel_the_public_address_is_what_is_signed() {
     );
     let curl = workspace.write("curl.txt", curl.as_bytes());
     workspace.run(&["verify", "--curl", &curl, "--body", &body]).exits(0);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(running);
     let lines: Vec<_> = BufReader::new(out).lines().map(Result::unwrap).collect();
     assert!(lines.iter().any(|line| line.contains("  https://abc.example/webhooks/square  (square)")), "{lines:?}");
     let (_, kept) = &captures(&workspace)[0];

@@ -1,13 +1,12 @@
 //! The demo's figures, as JSON and as text.
 
+use crate::stacks::Stack;
 use crate::support::{Ended, Workspace, json, text};
 
 #[test]
 fn every_genuine_event_of_the_demo_takes_effect_once() {
-    let output =
-        Workspace::new().run(&["demo", "--deliveries", "300", "--copies", "4", "--concurrency", "32", "--json"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    let report = json(&output);
+    let demo = ["demo", "--deliveries", "300", "--copies", "4", "--concurrency", "32", "--json"];
+    let report = json(&Workspace::new().run(&demo).exits(0));
     let number = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name} is missing in {report}"));
     assert_eq!(number("events"), 300);
     assert_eq!(number("applied"), 300);
@@ -33,9 +32,8 @@ fn every_genuine_event_of_the_demo_takes_effect_once() {
 
 #[test]
 fn the_demo_tells_a_person_what_happened() {
-    let output = Workspace::new().run(&["demo", "--deliveries", "9", "--copies", "2"]);
+    let output = Workspace::new().run(&["demo", "--deliveries", "9", "--copies", "2"]).exits(0);
     let said = text(&output);
-    assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("Every genuine event was applied exactly once"), "{said}");
     for row in ["forwarded 3", "answers lost 1", "booked 3", "booked twice 0", "not booked 0"] {
         let same = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ").starts_with(row);
@@ -47,23 +45,18 @@ fn the_demo_tells_a_person_what_happened() {
 /// The demo forwards nothing to a stack that it did not start.
 #[test]
 fn nothing_is_said_of_the_outside_of_another_stack() {
-    let workspace = Workspace::new();
-    let _running = workspace.dev(&["dev", "--port", "0"]);
-    let stack: serde_json::Value = serde_json::from_str(&workspace.read(".hookonce/stack.json")).unwrap();
-    let output =
-        workspace.run(&["demo", "--deliveries", "3", "--copies", "2", "--url", stack["url"].as_str().unwrap()]);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("Every genuine event was applied exactly once.\n"), "{said}");
-    assert!(!said.contains("outside") && !said.contains("forwarded"), "{said}");
+    let stack = Stack::new();
+    let url = stack.announced()["url"].clone();
+    let demo = ["demo", "--deliveries", "3", "--copies", "2", "--url", url.as_str().unwrap()];
+    let demo = stack.run(&demo).exits(0).says("Every genuine event was applied exactly once.\n");
+    demo.omits("outside").omits("forwarded");
 }
 
 #[test]
 fn wrong_usage_and_an_absent_stack_have_exit_codes_of_their_own() {
-    Workspace::new().run(&["demo", "--stack", "prod"]).exits(2);
     let workspace = Workspace::new();
-    assert_eq!(workspace.run(&["demo", "--deliveries", "0"]).status.code(), Some(2));
-    assert_eq!(workspace.run(&["providers", "nobody"]).status.code(), Some(2));
-    let list = workspace.run(&["list"]).exits(3);
-    assert!(list.stdout.is_empty(), "standard output is for data");
+    for wrong in [&["demo", "--stack", "prod"][..], &["demo", "--deliveries", "0"], &["providers", "nobody"]] {
+        assert!(workspace.run(wrong).exits(2).stdout.is_empty(), "{wrong:?}: standard output is for data");
+    }
+    assert!(workspace.run(&["list"]).exits(3).stdout.is_empty(), "standard output is for data");
 }

@@ -3,31 +3,27 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Output;
-use std::thread;
 
 use serde_json::{Value, json as object};
 
-use crate::aws::{Aws, written_by_the_template};
-use crate::support::{Ended, Workspace, json, root, text, wait_until};
+use crate::aws::Deployed;
+use crate::stacks::{Stack, lines};
+use crate::support::{Ended, Workspace, json, listen, root, wait_until};
 
-/// Exit code, and all that was printed.
-fn run(workspace: &Workspace, arguments: &[&str]) -> (i32, String) {
-    let output = workspace.run(&[&["destination"], arguments].concat());
-    (output.status.code().unwrap(), text(&output))
+fn run(workspace: &Workspace, arguments: &[&str]) -> Output {
+    workspace.run(&[&["destination"], arguments].concat())
 }
 
-fn give(workspace: &Workspace, arguments: &[&str], input: &str) -> (i32, String) {
-    let output = workspace.run_with_input(&[&["destination"], arguments].concat(), input);
-    (output.status.code().unwrap(), text(&output))
+fn give(workspace: &Workspace, arguments: &[&str], input: &str) -> Output {
+    workspace.run_with_input(&[&["destination"], arguments].concat(), input)
 }
 
 /// It ended with this code, and printed this and no secret.
 #[track_caller]
-fn told((is, printed): (i32, String), code: i32, said: &str) {
-    assert!(is == code && printed.contains(said) && !printed.contains("hush"), "{said}: {is} {printed}");
+fn told(output: Output, code: i32, said: &str) {
+    output.exits(code).says(said).omits("hush");
 }
 
 fn stored(workspace: &Workspace, id: &str) -> Value {
@@ -36,17 +32,12 @@ fn stored(workspace: &Workspace, id: &str) -> Value {
 
 /// Answers every call with this status. Ends with the test's process.
 pub(crate) fn receiver(status: u16) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    thread::spawn(move || {
-        for mut call in listener.incoming().flatten() {
-            let _ = call.read(&mut vec![0; 65_536]);
-            let _ = call.write_all(
-                format!("HTTP/1.1 {status} It\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").as_bytes(),
-            );
-        }
+    let answer = format!("HTTP/1.1 {status} It\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    let address = listen(move |mut call| {
+        let _ = call.read(&mut vec![0; 65_536]);
+        let _ = call.write_all(answer.as_bytes());
     });
-    port
+    address.port()
 }
 
 /// A port where nobody listens.
@@ -67,9 +58,8 @@ fn a_ready_made_destination_needs_its_secret_and_nothing_else() {
     }
     told(give(&workspace, &["add", "adyen", "--secret", "-"], "hush\n"), 2, "pass --url URL");
 
-    let (code, printed) = give(&workspace, &["add", "stripe", "--secret", "-"], "sk_live_hush\n");
-    assert!(code == 0 && printed.contains("destination stripe is keyed"), "{printed}");
-    assert!(printed.contains("https://docs.stripe.com/api/idempotent_requests"), "{printed}");
+    let said = ["destination stripe is keyed", "https://docs.stripe.com/api/idempotent_requests"];
+    give(&workspace, &["add", "stripe", "--secret", "-"], "sk_live_hush\n").exits(0).says_all(&said);
     let document = stored(&workspace, "stripe");
     assert_eq!(document["headers"]["authorization"], "Bearer sk_live_hush");
     assert_eq!((&document["class"], &document["key_window_hours"]), (&object!("keyed"), &object!(24)));
@@ -79,18 +69,18 @@ fn a_ready_made_destination_needs_its_secret_and_nothing_else() {
 
     told(give(&workspace, &["add", "stripe", "--secret", "-"], "other"), 2, "already exists");
     assert_eq!(stored(&workspace, "stripe"), document);
-    assert_eq!(give(&workspace, &["rotate", "stripe", "--secret", "-"], "sk_live_hush2").0, 0);
+    give(&workspace, &["rotate", "stripe", "--secret", "-"], "sk_live_hush2").exits(0);
     assert_eq!(mode(), 0o600, "another secret opens it to nobody");
     let second = ["add", "stripe-eu", "--ready", "stripe", "--secret", "-", "--account", "eu"];
-    assert_eq!(give(&workspace, &second, "sk_live_eu").0, 0);
+    give(&workspace, &second, "sk_live_eu").exits(0);
     assert_eq!(stored(&workspace, "stripe-eu")["account"], "eu");
     let choice = ["add", "slack", "--secret", "-", "--class", "at_least_once"];
-    assert_eq!(give(&workspace, &choice, "xoxb-hush").0, 0);
+    give(&workspace, &choice, "xoxb-hush").exits(0);
     assert_eq!(stored(&workspace, "slack")["class"], "at_least_once");
     for shown in [&["list"][..], &["list", "--json"], &["show", "stripe"], &["show", "stripe", "--json"], &["check"]] {
         told(run(&workspace, shown), 0, "stripe");
     }
-    assert!(run(&workspace, &["show", "stripe", "--reveal"]).1.contains("sk_live_hush"));
+    run(&workspace, &["show", "stripe", "--reveal"]).says("sk_live_hush");
 }
 
 #[test]
@@ -109,17 +99,17 @@ fn a_destination_of_your_own_is_checked_field_by_field() {
         told(run(&workspace, &[&["add", "own"], &all[..]].concat()), 2, said);
     }
     let own = ["add", "own", "--class", "at_least_once", "--header", "x-api-key=-", "--header", "accept=text/plain"];
-    assert_eq!(give(&workspace, &[&own[..], &url].concat(), "hush").0, 0);
+    give(&workspace, &[&own[..], &url].concat(), "hush").exits(0);
     assert_eq!(stored(&workspace, "own")["headers"], object!({"accept": "text/plain", "x-api-key": "hush"}));
 
     let signed =
-        workspace.run(&[&["destination", "add", "shop", "--class", "at_least_once", "--signed"], &url[..]].concat());
-    let secret = String::from_utf8(signed.stdout.clone()).unwrap().trim().to_owned();
-    assert!(secret.starts_with("whsec_"), "{}", text(&signed));
+        run(&workspace, &[&["add", "shop", "--class", "at_least_once", "--signed"], &url[..]].concat()).exits(0);
+    let secret = String::from_utf8(signed.stdout).unwrap().trim().to_owned();
+    assert!(secret.starts_with("whsec_"), "{secret}");
     assert_eq!(stored(&workspace, "shop")["standard_webhooks_secret"], secret.as_str());
 
     let file = workspace.write("own.json", br#"{"kind": "http", "url": "https://a.example", "class": "at_most_once"}"#);
-    assert_eq!(run(&workspace, &["add", "file", "--file", &file]).0, 0);
+    run(&workspace, &["add", "file", "--file", &file]).exits(0);
     for (document, code, said) in [
         (r#"{"kind": "http", "url": "https://a.example", "class": "at_most_once"}"#, 0, "valid"),
         (r#"{"kind": "http", "url": "https://u:hush@a.example", "class": "at_most_once"}"#, 1, "url: its host"),
@@ -127,20 +117,16 @@ fn a_destination_of_your_own_is_checked_field_by_field() {
         ("{\n\"kind\": \"http\",\n hush}", 1, "line 3"),
     ] {
         let file = workspace.write("check.json", document.as_bytes());
-        let (is, printed) = run(&workspace, &["check", &file]);
-        assert!(is == code && printed.contains(said) && !printed.contains("hush"), "{document}: {printed}");
+        told(run(&workspace, &["check", &file]), code, said);
     }
     // What stands in a file that a person edited stands in nobody's way, and does not reach the terminal.
     workspace.write(".hookonce/destinations/bad.json", b"{\"kind\": \"http\", \"\x1b[31m\": 1}");
-    let (code, printed) = run(&workspace, &["check"]);
-    assert!(code == 1 && printed.contains("bad: not valid") && printed.contains("own: valid"), "{printed}");
-    assert!(!printed.contains('\u{1b}'), "{printed:?}");
-    let (code, printed) = run(&workspace, &["check", "--json"]);
-    let lines: Vec<Value> = printed.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let is_valid: Vec<_> = lines.iter().map(|line| (&line["document"], &line["valid"])).collect();
-    assert!(code == 1 && is_valid.contains(&(&object!("bad"), &object!(false))), "{printed}");
-    assert!(is_valid.contains(&(&object!("own"), &object!(true))), "{printed}");
-    assert_eq!(run(&workspace, &["remove", "bad"]).0, 0);
+    run(&workspace, &["check"]).exits(1).says_all(&["bad: not valid", "own: valid"]).omits("\u{1b}");
+    let checked = lines(&run(&workspace, &["check", "--json"]).exits(1));
+    for (id, is_valid) in [("bad", false), ("own", true)] {
+        assert!(checked.iter().any(|line| line["document"] == id && line["valid"] == is_valid), "{id}: {checked:?}");
+    }
+    run(&workspace, &["remove", "bad"]).exits(0);
 }
 
 #[test]
@@ -151,11 +137,10 @@ fn what_add_cannot_place_or_keep_secret_is_refused() {
         let header = format!("{name}=hush");
         told(run(&workspace, &[&own[..], &["--header", &header]].concat()), 2, "=-`");
     }
-    let (code, printed) = give(&workspace, &[&own[..], &["--secret", "-"]].concat(), "hush");
-    assert!(code == 2 && printed.contains("does not say where the secret goes"), "{printed}");
-    assert!(!printed.contains("hush"), "{printed}");
+    let unplaced = give(&workspace, &[&own[..], &["--secret", "-"]].concat(), "hush");
+    told(unplaced, 2, "does not say where the secret goes");
     for more in [&["--secret", "-"][..], &["--signed"], &["--ready", "stripe"]] {
-        assert_eq!(run(&workspace, &[&["add", "own", "--file", "-"], more].concat()).0, 2, "{more:?}");
+        run(&workspace, &[&["add", "own", "--file", "-"], more].concat()).exits(2);
     }
     assert!(!workspace.path(".hookonce/destinations/own.json").exists());
 
@@ -164,22 +149,21 @@ fn what_add_cannot_place_or_keep_secret_is_refused() {
 
     // Who gives an address and a class writes a document of their own, whatever its name.
     let named = ["add", "stripe", "--url", "https://api.example.com/v1", "--class", "at_least_once"];
-    assert_eq!(run(&workspace, &named).0, 0);
+    run(&workspace, &named).exits(0);
     assert_eq!(stored(&workspace, "stripe")["headers"], Value::Null);
     // A ready-made document promises more than the class that is chosen.
     let weaker = ["add", "once", "--ready", "stripe", "--secret", "-", "--class", "at_most_once"];
-    assert_eq!(give(&workspace, &weaker, "sk_1").0, 0);
+    give(&workspace, &weaker, "sk_1").exits(0);
     assert_eq!(stored(&workspace, "once")["key_window_hours"], Value::Null);
     let secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz";
-    let (code, printed) = give(&workspace, &[&own[..], &["--signed", "--secret", "-"]].concat(), secret);
-    assert!(code == 0 && !printed.contains(secret), "{printed}");
+    give(&workspace, &[&own[..], &["--signed", "--secret", "-"]].concat(), secret).exits(0).omits(secret);
     assert_eq!(stored(&workspace, "own")["standard_webhooks_secret"], secret);
     let document = r#"{"kind": "http", "url": "https://a.example", "class": "at_most_once"}"#;
-    assert_eq!(give(&workspace, &["add", "piped", "--file", "-"], document).0, 0);
+    give(&workspace, &["add", "piped", "--file", "-"], document).exits(0);
 
     // A broken document stands in nobody's way, and an address may be a secret.
     workspace.write(".hookonce/destinations/bad.json", b"{");
-    assert_eq!(give(&workspace, &["add", "discord", "--secret", "-"], "1/hush").0, 0);
+    give(&workspace, &["add", "discord", "--secret", "-"], "1/hush").exits(0);
     for shown in [&["list"][..], &["list", "--json"], &["show", "discord"], &["show", "discord", "--json"]] {
         told(run(&workspace, shown), 0, "discord");
     }
@@ -200,13 +184,12 @@ fn an_address_that_is_a_secret_is_never_on_the_command_line() {
         "https://n8n.example.com/webhook/2f0c1ab6-9d35-4cf9-8f5e-0d7ahush7a11",
     ] {
         told(run(&workspace, &[&["add", "chat", "--url", address], &class[..]].concat()), 2, "pass `--url -`");
-        let (code, printed) = give(&workspace, &[&["add", "chat", "--url", "-"], &class[..]].concat(), address);
-        assert!(code == 0 && !printed.contains("hush"), "{printed}");
+        give(&workspace, &[&["add", "chat", "--url", "-"], &class[..]].concat(), address).exits(0).omits("hush");
         assert_eq!(stored(&workspace, "chat")["url"], address);
-        assert_eq!(run(&workspace, &["remove", "chat"]).0, 0);
+        run(&workspace, &["remove", "chat"]).exits(0);
     }
     let both = ["add", "own", "--url", "-", "--header", "x-id=7", "--header", "x-token=-"];
-    assert_eq!(give(&workspace, &[&both[..], &class].concat(), "https://a.example/in\nhush\n").0, 0);
+    give(&workspace, &[&both[..], &class].concat(), "https://a.example/in\nhush\n").exits(0);
     let document = stored(&workspace, "own");
     assert_eq!(document["url"], "https://a.example/in");
     assert_eq!(document["headers"], object!({"x-id": "7", "x-token": "hush"}));
@@ -216,9 +199,9 @@ fn an_address_that_is_a_secret_is_never_on_the_command_line() {
 fn a_new_secret_that_does_not_fit_changes_nothing() {
     let workspace = Workspace::new();
     let url = ["--url", "https://api.example.com/v1", "--class", "at_least_once"];
-    assert_eq!(run(&workspace, &[&["add", "shop", "--signed"], &url[..]].concat()).0, 0);
+    run(&workspace, &[&["add", "shop", "--signed"], &url[..]].concat()).exits(0);
     let headers = ["--header", "x-api-key=-", "--header", "accept=text/plain"];
-    assert_eq!(give(&workspace, &[&["add", "own"], &url[..], &headers].concat(), "old").0, 0);
+    give(&workspace, &[&["add", "own"], &url[..], &headers].concat(), "old").exits(0);
     let before = (stored(&workspace, "shop"), stored(&workspace, "own"));
     for (arguments, given, said) in [
         (&["rotate", "shop", "--secret", "-"][..], "hush", "standard_webhooks_secret: it must be"),
@@ -232,10 +215,11 @@ fn a_new_secret_that_does_not_fit_changes_nothing() {
     }
     assert_eq!((stored(&workspace, "shop"), stored(&workspace, "own")), before);
     let own = ["rotate", "own", "--header", "X-API-KEY", "--secret", "-"];
-    assert_eq!(give(&workspace, &own, "new").0, 0);
+    give(&workspace, &own, "new").exits(0);
     assert_eq!(stored(&workspace, "own")["headers"], object!({"accept": "text/plain", "x-api-key": "new"}));
-    let (_, printed) = give(&workspace, &["rotate", "shop", "--url", "--secret", "-"], "https://b.example/hush");
-    assert!(printed.contains("repeated with their keys") && !printed.contains("hush"), "at least once: {printed}");
+    // It is called at least once.
+    let address = give(&workspace, &["rotate", "shop", "--url", "--secret", "-"], "https://b.example/hush");
+    told(address, 0, "repeated with their keys");
 }
 
 /// One call, its answer, and what would become of an effect.
@@ -243,8 +227,7 @@ fn a_new_secret_that_does_not_fit_changes_nothing() {
 fn a_test_makes_one_call_and_says_what_its_answer_means() {
     let workspace = Workspace::new();
     let add = |id: &str, class: &str, url: &str, more: &[&str]| {
-        let added = run(&workspace, &[&["add", id, "--class", class, "--url", url], more].concat());
-        assert_eq!(added.0, 0, "{}", added.1);
+        run(&workspace, &[&["add", id, "--class", class, "--url", url], more].concat()).exits(0);
     };
     let local = |port: u16| format!("http://127.0.0.1:{port}/in");
     for (id, class, status) in [
@@ -261,8 +244,7 @@ fn a_test_makes_one_call_and_says_what_its_answer_means() {
     add("dns", "at_most_once", "https://nobody.invalid", &[]);
     add("guard", "at_most_once", &format!("https://localhost:{}", nobody()), &[]);
     add("tls", "at_most_once", &format!("https://127.0.0.1:{}", receiver(200)), &["--allow-private"]);
-    let (code, printed) = run(&workspace, &["test", "done"]);
-    assert!(code == 2 && printed.contains("one real POST to 127.0.0.1") && printed.contains("pass --yes"), "{printed}");
+    run(&workspace, &["test", "done"]).exits(2).says_all(&["one real POST to 127.0.0.1", "pass --yes"]);
     for (id, code, status, trouble, outcome, then) in [
         ("done", 0, object!(200), Value::Null, "done", "DELIVERED"),
         ("refused", 1, object!(400), Value::Null, "refused", "REFUSED"),
@@ -274,40 +256,36 @@ fn a_test_makes_one_call_and_says_what_its_answer_means() {
         ("guard", 1, Value::Null, object!("address_refused"), "not_done", "called again later"),
         ("tls", 1, Value::Null, object!("tls"), "not_done", "called again later"),
     ] {
-        let tested = workspace.run(&["destination", "test", id, "--yes", "--json"]);
+        let tested = run(&workspace, &["test", id, "--yes", "--json"]);
         let said = json(&tested);
         assert_eq!((tested.status.code(), &said["status"], &said["trouble"]), (Some(code), &status, &trouble), "{id}");
         assert_eq!(said["outcome"], outcome, "{id}");
         assert!(said["then"].as_str().unwrap().contains(then), "{id}: {said}");
     }
-    let unread = run(&workspace, &["test", "done", "--yes", "--file", "none"]);
-    assert!(unread.0 == 2 && unread.1.contains("reading none failed"), "{}", unread.1);
-    let outside = run(&workspace, &["test", "done", "--yes", "--path", "/../x"]);
-    assert!(outside.0 == 1 && outside.1.contains("nothing has left this machine"), "{}", outside.1);
+    run(&workspace, &["test", "done", "--yes", "--file", "none"]).exits(2).says("reading none failed");
+    run(&workspace, &["test", "done", "--yes", "--path", "/../x"]).exits(1).says("nothing has left this machine");
     for (id, said) in
         [("refused", "does not know this payload"), ("denied", "destination rotate"), ("tls", "certificate")]
     {
-        let (_, printed) = run(&workspace, &["test", id, "--yes"]);
-        assert!(printed.contains(said), "{id}: {printed}");
+        run(&workspace, &["test", id, "--yes"]).says(said);
     }
 }
 
 #[test]
 fn a_new_secret_leaves_the_callee_as_it_is_unless_the_account_changes() {
     let workspace = Workspace::new();
-    assert_eq!(give(&workspace, &["add", "stripe", "--secret", "-"], "sk_1").0, 0);
+    give(&workspace, &["add", "stripe", "--secret", "-"], "sk_1").exits(0);
     told(run(&workspace, &["rotate", "stripe"]), 2, "only the callee can make this secret");
-    let (code, printed) = give(&workspace, &["rotate", "stripe", "--secret", "-"], "sk_2\n");
-    assert!(code == 0 && printed.contains("repeated with their keys") && !printed.contains("sk_2"), "{printed}");
+    let rotate = ["rotate", "stripe", "--secret", "-"];
+    give(&workspace, &rotate, "sk_2\n").exits(0).says("repeated with their keys").omits("sk_2");
     assert_eq!(stored(&workspace, "stripe")["headers"]["authorization"], "Bearer sk_2");
-    assert!(give(&workspace, &["rotate", "stripe", "--secret", "-"], "sk_2").1.contains("nothing was written"));
-    let (_, printed) = give(&workspace, &["rotate", "stripe", "--secret", "-", "--account", "new"], "sk_3");
-    assert!(printed.contains("UNKNOWN_OUTCOME"), "{printed}");
+    give(&workspace, &rotate, "sk_2").says("nothing was written");
+    give(&workspace, &[&rotate[..], &["--account", "new"]].concat(), "sk_3").says("UNKNOWN_OUTCOME");
     assert_eq!(stored(&workspace, "stripe")["account"], "new");
 
-    assert_eq!(give(&workspace, &["add", "discord", "--secret", "-"], "1/token").0, 0);
+    give(&workspace, &["add", "discord", "--secret", "-"], "1/token").exits(0);
     let whole = "https://discord.com/api/webhooks/2/other";
-    assert_eq!(give(&workspace, &["rotate", "discord", "--url", "--secret", "-"], whole).0, 0);
+    give(&workspace, &["rotate", "discord", "--url", "--secret", "-"], whole).exits(0);
     assert_eq!(stored(&workspace, "discord")["url"], whole);
     told(give(&workspace, &["rotate", "discord", "--secret", "-"], "x"), 2, "which secret is meant");
 }
@@ -338,45 +316,36 @@ fn the_page_lists_every_ready_made_document() {
     assert!(page.contains(&table), "docs/destinations.md must have this table:\n\n{table}");
 }
 
-/// An account with an empty stack.
-fn deployed() -> (Aws, Workspace) {
-    (Aws::with_stack(&written_by_the_template(&[("EndpointKeyArn", KEY)])), Workspace::new())
-}
-
 const KEY: &str = "arn:aws:kms:us-east-1:123456789012:key/endpoints";
 const NAME: &str = "/hookonce/inbox/destinations/own";
 
 #[test]
 fn a_destination_of_a_stack_is_managed_with_the_same_words() {
-    let (aws, workspace) = deployed();
-    let run = |arguments: &[&str]| -> Output {
-        let arguments = [&["destination"], arguments, &["--stack", "inbox"]].concat();
-        workspace.run_with_environment(&arguments, &aws.signed_in())
-    };
+    let stack = Deployed::new("destination", &[("EndpointKeyArn", KEY)]);
     let url = ["--url", "https://127.0.0.1/v1", "--class", "at_least_once", "--allow-private"];
-    let added = run(&[&["add", "own", "--signed"], &url[..]].concat());
-    let secret = String::from_utf8(added.stdout.clone()).unwrap().trim().to_owned();
-    assert!(added.status.success() && secret.starts_with("whsec_"), "{}", text(&added));
+    let added = stack.run(&[&["add", "own", "--signed"], &url[..]].concat()).exits(0);
+    let secret = String::from_utf8(added.stdout).unwrap().trim().to_owned();
+    assert!(secret.starts_with("whsec_"), "{secret}");
     {
-        let account = aws.account();
+        let account = stack.aws.account();
         let stored = account.parameters[NAME].last().unwrap();
         assert_eq!((stored.kind.as_str(), stored.key.as_deref()), ("SecureString", Some(KEY)));
         assert!(stored.value.contains(&secret));
     }
-    run(&[&["add", "own"], &url[..]].concat()).exits(2).says("already exists");
-    assert_eq!(json(&run(&["list", "--json"]))[0]["id"], "own");
-    assert!(!text(&run(&["show", "own"])).contains(&secret));
-    assert!(text(&run(&["show", "own", "--reveal"])).contains(&secret));
-    assert!(run(&["check"]).status.success());
-    assert!(run(&["rotate", "own"]).status.success());
-    assert!(!aws.account().value(NAME).unwrap().contains(&secret), "another secret is in force");
+    stack.run(&[&["add", "own"], &url[..]].concat()).exits(2).says("already exists");
+    assert_eq!(json(&stack.run(&["list", "--json"]))[0]["id"], "own");
+    stack.run(&["show", "own"]).omits(&secret);
+    stack.run(&["show", "own", "--reveal"]).says(&secret);
+    stack.run(&["check"]).exits(0);
+    stack.run(&["rotate", "own"]).exits(0);
+    assert!(!stack.aws.account().value(NAME).unwrap().contains(&secret), "another secret is in force");
     // The functions of a stack never call loopback, so the test of its destination does not either.
-    let tested = json(&run(&["test", "own", "--yes", "--json"]));
+    let tested = json(&stack.run(&["test", "own", "--yes", "--json"]));
     assert_eq!(tested["trouble"], "address_refused");
-    run(&["remove", "own"]).exits(2).says("pass --yes");
-    assert!(run(&["remove", "own", "--yes"]).status.success());
-    assert!(aws.account().value(NAME).is_none());
-    assert_eq!(run(&["show", "own"]).status.code(), Some(2));
+    stack.run(&["remove", "own"]).exits(2).says("pass --yes");
+    stack.run(&["remove", "own", "--yes"]).exits(0);
+    assert!(stack.aws.account().value(NAME).is_none());
+    stack.run(&["show", "own"]).exits(2);
 }
 
 const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
@@ -387,9 +356,9 @@ fn effects_that_wait_are_listed_and_keep_their_destination() {
     let workspace = Workspace::routed(ROUTES);
     let url = format!("http://127.0.0.1:{}", nobody());
     let crm = ["add", "crm", "--class", "at_least_once", "--allow-private", "--url", &url];
-    assert_eq!(run(&workspace, &crm).0, 0);
-    let _running = workspace.dev(&["dev", "--port", "0"]);
-    assert!(workspace.run(&["trigger", "stripe.invoice.paid"]).status.success());
+    run(&workspace, &crm).exits(0);
+    let workspace = Stack::of(workspace);
+    workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
     let list = |more: &[&str]| json(&workspace.run(&[&["list", "--json"], more].concat()));
     wait_until("an effect waits", || list(&["--kind", "effect"])[0]["state"] == "PENDING");
 
@@ -407,7 +376,7 @@ fn effects_that_wait_are_listed_and_keep_their_destination() {
     assert_eq!(stats["by"]["destination"], object!({"crm": 1}), "{stats}");
 
     told(run(&workspace, &["remove", "crm"]), 2, "1 effect(s) wait for it, 0 of which");
-    assert_eq!(run(&workspace, &["remove", "crm", "--yes"]).0, 0);
+    run(&workspace, &["remove", "crm", "--yes"]).exits(0);
 }
 
 #[test]
@@ -418,27 +387,24 @@ fn a_queue_and_a_function_are_at_least_once_and_wait_on_a_laptop() {
     let function = ["add", "billing", "--function", "billing:live"];
     for arguments in [&queue[..], &function] {
         for class in ["keyed", "at_most_once"] {
-            let (code, printed) = run(&workspace, &[arguments, &["--class", class]].concat());
-            assert!(code == 2 && printed.contains("must be `at_least_once`: an answer may be lost"), "{printed}");
+            let refused = run(&workspace, &[arguments, &["--class", class]].concat()).exits(2);
+            refused.says("must be `at_least_once`: an answer may be lost");
         }
-        let (code, printed) = run(&workspace, arguments);
-        assert!(code == 0 && printed.contains("at least once") && printed.contains("calls URLs only"), "{printed}");
+        run(&workspace, arguments).exits(0).says_all(&["at least once", "calls URLs only"]);
         // As the stack on this machine: nothing leaves, so nobody is asked.
-        let (code, printed) = run(&workspace, &["test", arguments[1]]);
-        assert!(code == 1 && printed.contains("nothing has left this machine"), "{printed}");
-        assert!(printed.contains("pass --stack NAME") && !printed.contains("your own credentials"), "{printed}");
-        let said = json(&workspace.run(&["destination", "test", arguments[1], "--json"]));
+        let tested = run(&workspace, &["test", arguments[1]]).exits(1).omits("your own credentials");
+        tested.says_all(&["nothing has left this machine", "pass --stack NAME"]);
+        let said = json(&run(&workspace, &["test", arguments[1], "--json"]));
         assert_eq!((&said["trouble"], &said["outcome"]), (&object!("no_url"), &object!("not_done")));
     }
     let document = object!({ "kind": "sqs", "url": url, "message_group": "all", "class": "at_least_once", "allow_private": false });
     assert_eq!(stored(&workspace, "jobs"), document);
     assert_eq!(stored(&workspace, "billing")["function"], "billing:live");
     for shown in [&["list"][..], &["list", "--json"]] {
-        let printed = run(&workspace, shown).1;
-        assert!([url, "billing:live", "sqs", "lambda"].iter().all(|word| printed.contains(word)), "{printed}");
+        run(&workspace, shown).says_all(&[url, "billing:live", "sqs", "lambda"]);
     }
-    assert!(run(&workspace, &["show", "jobs"]).1.contains(url));
-    assert_eq!(run(&workspace, &["check"]).0, 0);
+    run(&workspace, &["show", "jobs"]).says(url);
+    run(&workspace, &["check"]).exits(0);
     let other = ["add", "plain", "--queue", "https://sqs.eu-west-1.amazonaws.com/jobs"];
     told(run(&workspace, &other), 2, "url: it must be the URL of a queue");
 }

@@ -3,9 +3,10 @@
 
 use std::process::Command;
 
-use serde_json::{Value, json as object};
+use serde_json::json as object;
 
-use crate::support::{Workspace, json, root, text, wait_until};
+use crate::stacks::Stack;
+use crate::support::{Ended, json, root, text, wait_until};
 
 /// The lines of every shell block of a section.
 fn script(page: &str, section: &str) -> String {
@@ -21,31 +22,27 @@ fn what_the_page_delivers_is_applied_once_and_its_effect_reaches_the_callee() {
     let page = std::fs::read_to_string(root().join("docs/first-deployment.md")).unwrap();
     let script = script(&page, "Deliver");
     assert!(script.contains("hookonce destination add callee") && script.contains("hookonce send"), "{script}");
-    let workspace = Workspace::new();
-    let _running = workspace.dev(&["dev", "--port", "0"]);
-    let url: Value = serde_json::from_str(&workspace.read(".hookonce/stack.json")).unwrap();
+    let stack = Stack::new();
     // What differs on this machine: nothing names the stack, and the callee is on loopback.
     let here = script.replace(" --stack \"$stack\"", "").replace("--stack \"$stack\" ", "");
     let here = here.replace("--class at_least_once", "--class at_least_once --allow-private");
     let functions = format!(
         "set -euo pipefail\nhookonce() {{ '{}' \"$@\"; }}\noutput() {{ echo {}/webhooks/; }}\n",
         env!("CARGO_BIN_EXE_hookonce"),
-        url["url"].as_str().unwrap()
+        stack.announced()["url"].as_str().unwrap()
     );
     let type_in = |commands: &str| {
         let script = format!("{functions}{commands}");
-        let typed = Command::new("bash").args(["-c", &script]).current_dir(workspace.path("")).output().unwrap();
-        assert!(typed.status.success(), "{}", text(&typed));
-        text(&typed)
+        text(&Command::new("bash").args(["-c", &script]).current_dir(stack.path("")).output().unwrap().exits(0))
     };
-    let listed = |more: &[&str]| json(&workspace.run(&[&["list", "--json"], more].concat()));
+    let listed = |more: &[&str]| json(&stack.run(&[&["list", "--json"], more].concat()));
     let last =
         here.find("hookonce send --provider stripe --file events/deliveries/stripe-charge-refunded.json").unwrap();
     let (before, after) = here.split_at(last);
     let mut said = type_in(&format!("{before}\necho \"$secret\" > secret"));
     // Where a person waits a minute for the routes.
     wait_until("the worker has read the routes", || {
-        workspace.run(&["trigger", "stripe.charge.refunded", "--endpoint", "first"]);
+        stack.run(&["trigger", "stripe.charge.refunded", "--endpoint", "first"]);
         !listed(&["--kind", "effect"]).as_array().unwrap().is_empty()
     });
     said += &type_in(&format!("secret=$(cat secret)\n{after}"));
@@ -54,7 +51,7 @@ fn what_the_page_delivers_is_applied_once_and_its_effect_reaches_the_callee() {
     }
 
     wait_until("the effect is delivered", || {
-        text(&workspace.run(&["show", "first", "evt_1SampleChargeRefunded"])).contains("DELIVERED")
+        text(&stack.run(&["show", "first", "evt_1SampleChargeRefunded"])).contains("DELIVERED")
     });
     wait_until("the callee has ignored it", || listed(&["--endpoint", "callee"])[0]["outcome"] == "IGNORED");
     wait_until("the invoice is applied", || {

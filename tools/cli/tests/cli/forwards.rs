@@ -1,8 +1,5 @@
 //! What the person on call is told of events that were forwarded: by `replay --force`, `drill` and `redact`.
 
-use std::io::{BufRead as _, BufReader, Lines};
-use std::process::ChildStdout;
-
 use aws_sdk_dynamodb::types::AttributeValue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,69 +7,50 @@ use hookonce_runtime::body::decompress;
 use serde_json::{Value, json as object};
 
 use crate::destinations::receiver;
-use crate::stacks::{Tables, lines, summary};
-use crate::support::{Ended, Running, Workspace, json, root, text, wait_until};
+use crate::stacks::{Stack, Tables, lines, summary};
+use crate::support::{Ended, Running, Told, Workspace, sample, text, wait_until};
 
 /// What no one may find after a redaction.
-pub(crate) const MARKER: &str = "a person's own words";
+const MARKER: &str = "a person's own words";
 
 pub(crate) const WHY: [&str; 5] = ["--reason", "asked for", "--by", "ada", "--yes"];
 
-/// A running stack that forwards one event.
-struct Forwarding {
-    workspace: Workspace,
-    _running: Running,
-    told: Lines<BufReader<ChildStdout>>,
+/// Forwards an event, with its destination or without. Returns the running stack, and the key of the effect.
+fn forwarding(workspace: &Workspace, with_destination: bool) -> (Running, Told, String) {
+    std::fs::create_dir_all(workspace.path(".hookonce/destinations")).unwrap();
+    if with_destination {
+        workspace.destination("crm", receiver(200));
+    }
+    write_marked_event(workspace);
+    forward(workspace, &["crm"]);
+    let (running, mut told) = workspace.dev_that_tells(&[]);
+    workspace.run(&["send", "--provider", "stripe", "--file", "event.json"]).exits(0);
+    let effect = next_effect(&mut told);
+    if with_destination {
+        wait_until_delivered(workspace, &effect);
+    }
+    (running, told, effect)
 }
 
-impl Forwarding {
-    /// Forwards an event, with its destination or without. Returns the key of its effect.
-    fn start(with_destination: bool) -> (Self, String) {
-        let workspace = Workspace::new();
-        std::fs::create_dir_all(workspace.path(".hookonce/destinations")).unwrap();
-        if with_destination {
-            let url = format!("http://127.0.0.1:{}/in", receiver(200));
-            let crm = object!({ "kind": "http", "url": url, "class": "at_least_once", "allow_private": true });
-            workspace.write(".hookonce/destinations/crm.json", crm.to_string().as_bytes());
-        }
-        let sample = std::fs::read(root().join("events/deliveries/stripe-invoice-paid.json")).unwrap();
-        let mut event: Value = serde_json::from_slice(&sample).unwrap();
-        (event["id"], event["data"]["object"]["description"]) = (object!("evt_0"), object!(MARKER));
-        workspace.write("event.json", event.to_string().as_bytes());
-        forward(&workspace, &["crm"]);
-        let (running, out) = workspace.dev_with_output(&["dev", "--port", "0", "--json"]);
-        workspace.run(&["send", "--provider", "stripe", "--file", "event.json"]).exits(0);
-        let mut stack = Self { workspace, _running: running.into(), told: BufReader::new(out).lines() };
-        let effect = stack.effect();
-        (stack, effect)
-    }
+/// The key of the effect that is told of next.
+fn next_effect(told: &mut Told) -> String {
+    told.next(|line| line["effect"] == "forward:crm")["key"].as_str().unwrap().to_owned()
+}
 
-    /// The key of the effect that is told of next.
-    fn effect(&mut self) -> String {
-        let mut told = self.told.by_ref().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
-        told.find(|line| line["effect"] == "forward:crm").unwrap()["key"].as_str().unwrap().to_owned()
-    }
+fn wait_until_delivered(workspace: &Workspace, effect: &str) {
+    wait_until("the effect is delivered", || workspace.show(effect)["outcome"] == "DELIVERED");
+}
 
-    fn run(&self, arguments: &[&str]) -> std::process::Output {
-        self.workspace.run(arguments)
-    }
-
-    fn show(&self, key: &str) -> Value {
-        json(&self.run(&["show", "stripe", key, "--json"]))
-    }
-
-    fn wait_until_delivered(&self, effect: &str) {
-        wait_until("the effect is delivered", || self.show(effect)["outcome"] == "DELIVERED");
-    }
-
-    fn places_of_the_marker(&self) -> usize {
-        places_of_the_marker(&self.workspace)
-    }
+/// Writes an event that holds the marker.
+pub(crate) fn write_marked_event(workspace: &Workspace) {
+    let mut event = sample("stripe-invoice-paid");
+    (event["id"], event["data"]["object"]["description"]) = (object!("evt_0"), object!(MARKER));
+    workspace.write("event.json", event.to_string().as_bytes());
 }
 
 /// How many stored values hold the marker, as it is, compressed or in base64, and how many messages.
 pub(crate) fn places_of_the_marker(workspace: &Workspace) -> usize {
-    let tables = Tables::of_workspace(workspace);
+    let tables = Tables::of(workspace);
     let items = [&tables.inbox, &tables.domain].map(|table| tables.items(table)).concat();
     let entries = tables.entries(&tables.inbox);
     assert!(!entries.is_empty());
@@ -124,88 +102,73 @@ fn holds(value: &AttributeValue) -> bool {
 
 #[test]
 fn a_redaction_of_an_event_leaves_no_byte_of_it_in_the_effects_of_any_generation() {
-    let (mut stack, first) = Forwarding::start(true);
-    stack.wait_until_delivered(&first);
+    let workspace = Workspace::new();
+    let (_running, mut told, first) = forwarding(&workspace, true);
 
     let force = ["replay", "--force", "--key", "stripe", "evt_0"];
-    let foreseen = text(&stack.run(&force));
-    assert!(foreseen.contains("a force sends such effects again, with new keys: crm (1)"), "{foreseen}");
-    let foreseen = stack.run(&[&force[..], &["--json"]].concat());
+    workspace.run(&force).says("a force sends such effects again, with new keys: crm (1)");
+    let foreseen = workspace.run(&[&force[..], &["--json"]].concat());
     assert_eq!(lines(&foreseen)[0]["sends_again"], object!(["crm"]));
     assert_eq!(summary(&foreseen)["sends_again"], object!({ "crm": 1 }));
-    assert!(stack.run(&[&force[..], &WHY].concat()).status.success());
+    workspace.run(&[&force[..], &WHY].concat()).exits(0);
     let second = loop {
-        let next = stack.effect();
+        let next = next_effect(&mut told);
         if next != first {
             break next;
         }
     };
-    stack.wait_until_delivered(&second);
-    let shown = stack.show("evt_0");
+    wait_until_delivered(&workspace, &second);
+    let shown = workspace.show("evt_0");
     assert_eq!(shown["effects"], object!([{ "key": second, "state": "DELIVERED" }]));
     assert_eq!(shown["earlier_effects"], object!([{ "key": first, "state": "DELIVERED" }]));
-    assert_eq!(stack.places_of_the_marker(), 3, "the event and two effects hold it");
+    assert_eq!(places_of_the_marker(&workspace), 3, "the event and two effects hold it");
 
     let redact = ["redact", "--key", "stripe", "evt_0"];
-    let dry = text(&stack.run(&redact));
-    assert!(dry.contains(&first) && dry.contains(&second) && dry.contains("would redact 3 record(s)"), "{dry}");
-    let done = stack.run(&[&redact[..], &WHY].concat());
-    assert!(text(&done).contains("redact: 3 record(s) done") && done.status.success(), "{}", text(&done));
-    assert_eq!(stack.places_of_the_marker(), 0);
-    let again = stack.run(&[&redact[..], &WHY, &["--json"]].concat());
-    assert_eq!((&summary(&again)["done_before"], again.status.code()), (&object!(3), Some(0)), "{}", text(&again));
-    let dry = text(&stack.run(&redact));
-    assert!(dry.contains("already redacted") && !dry.contains("done_before"), "{dry}");
-    let all = stack.run(&[&["redact", "--endpoint", "stripe", "--json"][..], &WHY].concat());
+    workspace.run(&redact).says_all(&[&first, &second, "would redact 3 record(s)"]);
+    workspace.run(&[&redact[..], &WHY].concat()).exits(0).says("redact: 3 record(s) done");
+    assert_eq!(places_of_the_marker(&workspace), 0);
+    let again = workspace.run(&[&redact[..], &WHY, &["--json"]].concat()).exits(0);
+    assert_eq!(summary(&again)["done_before"], 3, "{}", text(&again));
+    workspace.run(&redact).says("already redacted").omits("done_before");
+    let all = workspace.run(&[&["redact", "--endpoint", "stripe", "--json"][..], &WHY].concat());
     assert_eq!(summary(&all)["done_before"], 3, "each once: {}", text(&all));
-    let story = text(&stack.run(&["show", "stripe", "evt_0"]));
-    assert!(story.contains("redact by ada: APPLIED, \"asked for\""), "{story}");
-    assert_eq!(stack.run(&["audit", "--scan"]).status.code(), Some(0));
+    workspace.run(&["show", "stripe", "evt_0"]).says("redact by ada: APPLIED, \"asked for\"");
+    workspace.run(&["audit", "--scan"]).exits(0);
 
-    let drill = stack.run(&["drill", "--key", "stripe", "evt_0"]);
-    assert!(text(&drill).contains("no record was compared as a whole"), "{}", text(&drill));
-    assert_eq!(drill.status.code(), Some(1));
+    workspace.run(&["drill", "--key", "stripe", "evt_0"]).exits(1).says("no record was compared as a whole");
 }
 
 /// The record of a batch holds the bytes of each of its events.
 #[test]
 fn a_redaction_of_one_event_of_a_batch_leaves_no_byte_of_it_in_the_batch() {
-    let workspace = Workspace::new();
-    let _running = workspace.dev(&["dev", "--port", "0"]);
-    let sample = std::fs::read(root().join("events/deliveries/meta_whatsapp-messages.json")).unwrap();
-    let mut batch: Value = serde_json::from_slice(&sample).unwrap();
+    let stack = Stack::new();
+    let mut batch = sample("meta_whatsapp-messages");
     batch["entry"][0]["changes"][0]["value"]["messages"][0]["note"] = object!(MARKER);
-    workspace.write("batch.json", batch.to_string().as_bytes());
-    workspace.run(&["send", "--provider", "meta_whatsapp", "--file", "batch.json"]).exits(0);
-    let listed = |state: &str| json(&workspace.run(&["list", "--state", state, "--json"]));
-    wait_until("its events are applied", || listed("APPLIED").as_array().unwrap().len() == 2);
-    wait_until("the batch is closed", || listed("FANNED_OUT").as_array().unwrap().len() == 1);
-    let events = listed("APPLIED");
-    let own = |event: &&Value| {
-        text(&workspace.run(&["show", "whatsapp", event["key"].as_str().unwrap(), "--body"])).contains(MARKER)
-    };
-    let event = events.as_array().unwrap().iter().find(own).unwrap()["key"].as_str().unwrap().to_owned();
-    let batch = listed("FANNED_OUT")[0]["key"].as_str().unwrap().to_owned();
-    assert_eq!(places_of_the_marker(&workspace), 2, "the event and its batch hold it");
+    stack.write("batch.json", batch.to_string().as_bytes());
+    stack.run(&["send", "--provider", "meta_whatsapp", "--file", "batch.json"]).exits(0);
+    stack.wait_for("APPLIED", 2);
+    stack.wait_for("FANNED_OUT", 1);
+    let own = |key: &str| text(&stack.run(&["show", "whatsapp", key, "--body"])).contains(MARKER);
+    let events = stack.list("APPLIED");
+    let event = events.iter().filter_map(|event| event["key"].as_str()).find(|key| own(key)).unwrap();
+    let batches = stack.list("FANNED_OUT");
+    let batch = batches[0]["key"].as_str().unwrap();
+    assert_eq!(places_of_the_marker(&stack), 2, "the event and its batch hold it");
 
     // A batch that may still run keeps its bytes.
-    let tables = Tables::of_workspace(&workspace);
+    let tables = Tables::of(&stack);
     let stored = format!("in#whatsapp#{batch}");
     let word = |word: &str| Some(AttributeValue::S(word.to_owned()));
     tables.damage(&tables.inbox, &stored, "status", word("DEAD"));
-    let redact = ["redact", "--key", "whatsapp", &event];
-    let kept = workspace.run(&redact).exits(1);
-    assert!(text(&kept).contains(&batch) && text(&kept).contains("still hold bytes"), "{}", text(&kept));
+    let redact = ["redact", "--key", "whatsapp", event];
+    stack.run(&redact).exits(1).says_all(&[batch, "still hold bytes"]);
     tables.damage(&tables.inbox, &stored, "status", word("PROCESSED"));
 
-    let dry = text(&workspace.run(&redact));
-    assert!(dry.contains(&batch) && dry.contains("would redact 2 record(s)"), "{dry}");
-    let done = workspace.run(&[&redact[..], &WHY].concat());
-    assert!(text(&done).contains(&batch) && text(&done).contains("1 of them were redacted because"), "{}", text(&done));
-    assert_eq!((done.status.code(), places_of_the_marker(&workspace)), (Some(0), 0));
-    let story = text(&workspace.run(&["show", "whatsapp", &batch]));
-    assert!(story.contains("redact by ada: FANNED_OUT, \"asked for\""), "{story}");
-    let all = workspace.run(&[&["redact", "--endpoint", "whatsapp", "--json"][..], &WHY].concat());
+    stack.run(&redact).says_all(&[batch, "would redact 2 record(s)"]);
+    stack.run(&[&redact[..], &WHY].concat()).exits(0).says_all(&[batch, "1 of them were redacted because"]);
+    assert_eq!(places_of_the_marker(&stack), 0);
+    stack.run(&["show", "whatsapp", batch]).says("redact by ada: FANNED_OUT, \"asked for\"");
+    let all = stack.run(&[&["redact", "--endpoint", "whatsapp", "--json"][..], &WHY].concat());
     let counts = ["done", "done_before", "refused"].map(|word| summary(&all)[word].as_u64().unwrap());
     assert_eq!(counts, [1, 2, 0], "each once: {}", text(&all));
 }
@@ -214,70 +177,64 @@ fn a_redaction_of_one_event_of_a_batch_leaves_no_byte_of_it_in_the_batch() {
 #[test]
 fn an_audit_misses_the_record_of_an_effect_until_its_time_is_over() {
     const DAY_MS: i64 = 86_400_000;
-    let (stack, effect) = Forwarding::start(true);
-    stack.wait_until_delivered(&effect);
-    let audit = || stack.run(&["audit", "--scan", "--json"]);
-    assert_eq!(audit().status.code(), Some(0), "{}", text(&audit()));
-    let tables = Tables::of_workspace(&stack.workspace);
+    let workspace = Workspace::new();
+    let (_running, _told, effect) = forwarding(&workspace, true);
+    let audit = || workspace.run(&["audit", "--scan", "--json"]);
+    audit().exits(0);
+    let tables = Tables::of(&workspace);
     tables.delete(&tables.inbox, &format!("in#stripe#{effect}"));
-    let missed = audit();
+    let missed = audit().exits(1);
     let found = object!({
         "endpoint": "stripe", "key": "evt_0", "invariant": "P6", "violation": "effect-record-missing",
     });
-    assert_eq!((&lines(&missed)[0], missed.status.code()), (&found, Some(1)), "{}", text(&missed));
-    let page = std::fs::read_to_string(root().join("docs/audit.md")).unwrap();
-    assert!(page.contains("\n## effect-record-missing\n"), "{page}");
+    assert_eq!(lines(&missed)[0], found, "{}", text(&missed));
 
     let key = "in#stripe#evt_0";
     let processed = tables.number(&tables.inbox, key, "processed_at");
     tables.set_number(&tables.inbox, key, "processed_at", processed - 93 * DAY_MS);
-    let expired = text(&audit());
-    assert!(!expired.contains("effect-record-missing"), "{expired}");
+    audit().omits("effect-record-missing");
 }
 
 #[test]
 fn an_effect_that_waits_is_named_and_neither_redacted_nor_forced_over() {
-    let (stack, effect) = Forwarding::start(false);
-    let forced = stack.run(&["replay", "--force", "--key", "stripe", "evt_0"]);
-    assert!(text(&forced).contains("an effect of this event is still PENDING or DEAD"), "{}", text(&forced));
-    assert_eq!(forced.status.code(), Some(1));
+    let workspace = Workspace::new();
+    let (_running, _told, effect) = forwarding(&workspace, false);
+    let force = ["replay", "--force", "--key", "stripe", "evt_0"];
+    workspace.run(&force).exits(1).says("an effect of this event is still PENDING or DEAD");
 
     let redact = ["redact", "--key", "stripe", "evt_0"];
-    let dry = stack.run(&redact);
-    assert!(text(&dry).contains(&effect) && text(&dry).contains("refused 1 record(s)"), "{}", text(&dry));
-    assert_eq!(dry.status.code(), Some(1));
+    workspace.run(&redact).exits(1).says_all(&[&effect, "refused 1 record(s)"]);
     let counts = |arguments: &[&str]| {
-        let output = stack.run(&[arguments, &WHY, &["--json"]].concat());
+        let output = workspace.run(&[arguments, &WHY, &["--json"]].concat());
         let told = summary(&output);
-        (told["done"].clone(), told["done_before"].clone(), told["refused"].clone(), output.status.code().unwrap())
+        let counts = ["done", "done_before", "refused"].map(|word| told[word].as_u64().unwrap());
+        (counts, output.status.code().unwrap())
     };
-    let expected =
-        |done: u8, before: u8, refused: u8, code: i32| (object!(done), object!(before), object!(refused), code);
-    assert_eq!(counts(&redact), expected(1, 0, 1, 1), "its event has no body any more");
-    assert_eq!(counts(&["doubt", "--until", "0s"]), expected(1, 0, 0, 0));
-    assert_eq!(counts(&redact), expected(0, 1, 1, 1), "a person may call it again");
-    assert_eq!(counts(&["discard", "--key", "stripe", &effect]), expected(1, 0, 0, 0));
-    assert_eq!(counts(&redact), expected(1, 1, 0, 0));
-    assert_eq!(stack.places_of_the_marker(), 0);
+    assert_eq!(counts(&redact), ([1, 0, 1], 1), "its event has no body any more");
+    assert_eq!(counts(&["doubt", "--until", "0s"]), ([1, 0, 0], 0));
+    assert_eq!(counts(&redact), ([0, 1, 1], 1), "a person may call it again");
+    assert_eq!(counts(&["discard", "--key", "stripe", &effect]), ([1, 0, 0], 0));
+    assert_eq!(counts(&redact), ([1, 1, 0], 0));
+    assert_eq!(places_of_the_marker(&workspace), 0);
 }
 
 #[test]
 fn a_drill_compares_effects_with_those_that_were_sent() {
-    let (stack, effect) = Forwarding::start(true);
-    stack.wait_until_delivered(&effect);
+    let workspace = Workspace::new();
+    let (_running, _told, effect) = forwarding(&workspace, true);
     let drill = || {
-        let output = stack.run(&["drill", "--state", "APPLIED", "--json"]);
+        let output = workspace.run(&["drill", "--state", "APPLIED", "--json"]);
         let line = lines(&output).remove(0);
         (line["result"].as_str().unwrap().to_owned(), line["why"].clone(), output.status.code().unwrap())
     };
     let differs = |why: &str| ("differs".to_owned(), object!(why), 1);
     assert_eq!(drill(), ("same".to_owned(), Value::Null, 0));
-    forward(&stack.workspace, &["crm", "n8n"]);
+    forward(&workspace, &["crm", "n8n"]);
     assert_eq!(drill(), differs("it would also send the effect forward:n8n to n8n"));
-    forward(&stack.workspace, &["n8n"]);
+    forward(&workspace, &["n8n"]);
     assert_eq!(drill(), differs("it would not send the effect forward:crm"));
-    forward(&stack.workspace, &["crm"]);
-    let tables = Tables::of_workspace(&stack.workspace);
+    forward(&workspace, &["crm"]);
+    let tables = Tables::of(&workspace);
     let stored = format!("in#stripe#{effect}");
     tables.damage(&tables.inbox, &stored, "path", Some(AttributeValue::S("/other".to_owned())));
     assert_eq!(drill(), differs("the effect forward:crm would have another path"));
@@ -288,13 +245,11 @@ fn a_drill_compares_effects_with_those_that_were_sent() {
 
 #[test]
 fn a_drill_says_that_a_mended_route_would_apply_what_died() {
-    let workspace = Workspace::routed(r#"{"version": 1, "otherwise": "dead", "routes": []}"#);
-    let _running = workspace.dev(&["dev", "--port", "0"]);
-    assert!(workspace.run(&["trigger", "stripe.invoice.paid"]).status.success());
-    let dead = || json(&workspace.run(&["list", "--state", "DEAD", "--json"])).as_array().unwrap().len();
-    wait_until("it is dead", || dead() == 1);
-    let drill = || workspace.run(&["drill", "--state", "DEAD", "--json"]);
-    assert_eq!((summary(&drill()), drill().status.code()), (object!({ "fails": 1 }), Some(1)));
-    forward(&workspace, &["crm"]);
-    assert_eq!((summary(&drill()), drill().status.code()), (object!({ "would apply": 1 }), Some(0)));
+    let stack = Stack::of(Workspace::routed(r#"{"version": 1, "otherwise": "dead", "routes": []}"#));
+    stack.run(&["trigger", "stripe.invoice.paid"]).exits(0);
+    stack.wait_for("DEAD", 1);
+    let drill = || stack.run(&["drill", "--state", "DEAD", "--json"]);
+    assert_eq!(summary(&drill().exits(1)), object!({ "fails": 1 }));
+    forward(&stack, &["crm"]);
+    assert_eq!(summary(&drill().exits(0)), object!({ "would apply": 1 }));
 }

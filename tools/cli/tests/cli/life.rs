@@ -5,27 +5,22 @@ use std::io::{BufRead as _, BufReader};
 use serde_json::{Value, json as object};
 
 use crate::stacks::Stack;
-use crate::support::{Ended, Workspace, json, root, text, wait_until};
+use crate::support::{Ended, Workspace, json, root, wait_until};
 
 #[test]
 fn dev_prints_a_line_for_each_delivery_and_each_outcome() {
     let workspace = Workspace::new();
-    let (mut child, out) = workspace.dev_with_output(&["dev", "--port", "0", "--json"]);
+    let (_running, mut told) = workspace.dev_that_tells(&[]);
     let file = "events/deliveries/stripe-invoice-paid.json";
-    assert!(workspace.run(&["send", "--provider", "stripe", "--file", file, "--copies", "2"]).status.success());
+    workspace.run(&["send", "--provider", "stripe", "--file", file, "--copies", "2"]).exits(0);
     let forged = ["send", "--provider", "stripe", "--file", file, "--secret", "-"];
     workspace.run_with_input(&forged, "whsec_Zm9yZ2Vk").exits(1);
-    let mut seen = Vec::new();
-    for line in BufReader::new(out).lines() {
-        let line: Value = serde_json::from_str(&line.unwrap()).expect("every line is JSON");
-        seen.push(line);
-        let word = |word: &str| seen.iter().any(|line| line["answer"] == word || line["outcome"] == word);
-        if ["accepted", "duplicate", "signature_mismatch", "applied"].iter().all(|it| word(it)) {
-            break;
-        }
+    let mut seen: Vec<Value> = Vec::new();
+    let is = |line: &Value, word: &str| line["answer"] == word || line["outcome"] == word;
+    let words = ["accepted", "duplicate", "signature_mismatch", "applied"];
+    while !words.iter().all(|word| seen.iter().any(|line| is(line, word))) {
+        seen.push(told.next(|_| true));
     }
-    child.kill().unwrap();
-    child.wait().unwrap();
     let line = |name: &str, word: &str| seen.iter().find(|line| line[name] == word).unwrap().clone();
     let accepted = line("answer", "accepted");
     assert_eq!((&accepted["what"], &accepted["status"]), (&object!("delivery"), &object!(200)));
@@ -40,13 +35,11 @@ fn dev_prints_a_line_for_each_delivery_and_each_outcome() {
 #[test]
 fn dev_prints_lines_for_people_without_colours_where_nobody_watches() {
     let workspace = Workspace::new();
-    let (mut child, out) = workspace.dev_with_output(&["dev", "--port", "0"]);
+    let (_running, out) = workspace.dev_with_output(&["dev", "--port", "0"], &[]);
     let file = "events/deliveries/stripe-invoice-paid.json";
-    assert!(workspace.run(&["send", "--provider", "stripe", "--file", file]).status.success());
+    workspace.run(&["send", "--provider", "stripe", "--file", file]).exits(0);
     let lines = BufReader::new(out).lines().map(Result::unwrap);
     let ours: Vec<_> = lines.filter(|line| line.contains("evt_1Sample")).take(2).collect();
-    child.kill().unwrap();
-    child.wait().unwrap();
     // The worker may end before the webhook function does.
     let has = |part: &str| ours.iter().any(|line| line.contains(part));
     assert!(has("in   accepted   stripe invoice.paid evt_1SampleInvoicePaid  200 "), "{ours:?}");
@@ -66,11 +59,10 @@ fn status_says_whether_anything_needs_a_person_and_what_to_do() {
     assert_eq!((&shown["dead"], &shown["needs"]), (&object!(1), &object!(["records_died"])), "{shown}");
     assert_eq!(shown["dead_letter_queue"]["visible"], 0, "{shown}");
     assert_eq!(shown["local"]["version"], env!("CARGO_PKG_VERSION"), "{shown}");
-    assert!(text(&status).contains("runs at") && !text(&status).contains("this command is"), "{}", text(&status));
-    let state = stack.workspace.read(".hookonce/stack.json").replace(env!("CARGO_PKG_VERSION"), "0.0.9");
-    stack.workspace.write(".hookonce/stack.json", state.as_bytes());
-    let older = text(&stack.run(&["status"]));
-    assert!(older.contains(&format!("this command is {}", env!("CARGO_PKG_VERSION"))), "{older}");
+    status.says("runs at").omits("this command is");
+    let state = stack.read(".hookonce/stack.json").replace(env!("CARGO_PKG_VERSION"), "0.0.9");
+    stack.write(".hookonce/stack.json", state.as_bytes());
+    stack.run(&["status"]).says(concat!("this command is ", env!("CARGO_PKG_VERSION")));
     // Every section that it names is in the runbook.
     let runbook = std::fs::read_to_string(root().join("docs/runbook.md")).unwrap();
     for section in ["Records died", "Records are overdue", "Dead letters wait"] {
@@ -80,36 +72,35 @@ fn status_says_whether_anything_needs_a_person_and_what_to_do() {
 
 #[test]
 fn send_reads_standard_input() {
-    let stack = Stack::with(0, 0);
+    let stack = Stack::new();
     let body = std::fs::read_to_string(root().join("events/deliveries/stripe-invoice-paid.json")).unwrap();
-    let sent = stack.workspace.run_with_input(&["send", "--provider", "stripe", "--file", "-", "--json"], &body);
-    assert_eq!(json(&sent)[0]["answer"], "accepted", "{}", text(&sent));
+    let sent = stack.run_with_input(&["send", "--provider", "stripe", "--file", "-", "--json"], &body).exits(0);
+    assert_eq!(json(&sent)[0]["answer"], "accepted");
 }
 
 /// The gateway refuses a body that no function sees, with an answer of its own.
 #[test]
 fn an_answer_that_is_not_hookonces_own_is_named_by_its_status() {
-    let stack = Stack::with(0, 0);
-    let file = stack.workspace.write("large.json", &vec![b'x'; 11 * 1024 * 1024]);
-    let sent = stack.run(&["send", "--provider", "stripe", "--file", &file, "--json"]);
-    assert_eq!(json(&sent)[0]["status"], 413, "{}", text(&sent));
-    assert!(["payload_too_large", "body_too_large"].iter().any(|word| json(&sent)[0]["answer"] == *word));
+    let stack = Stack::new();
+    let file = stack.write("large.json", &vec![b'x'; 11 * 1024 * 1024]);
+    let sent = json(&stack.run(&["send", "--provider", "stripe", "--file", &file, "--json"]));
+    assert_eq!(sent[0]["status"], 413, "{sent}");
+    assert!(["payload_too_large", "body_too_large"].iter().any(|word| sent[0]["answer"] == *word), "{sent}");
 }
 
 #[test]
 fn two_stacks_on_one_server_have_tables_and_queues_of_their_own() {
-    let host = Stack::with(0, 0);
-    let place: Value = serde_json::from_str(&host.workspace.read(".hookonce/stack.json")).unwrap();
-    let url = |name: &str| place[name].as_str().unwrap().to_owned();
-    let (dynamodb, sqs, guest) = (url("dynamodb_url"), url("sqs_url"), Workspace::new());
-    let dev = ["dev", "--port", "0", "--dynamodb-url", &dynamodb, "--sqs-url", &sqs, "--prefix"];
+    let (host, guest) = (Stack::new(), Workspace::new());
+    let place = host.announced();
+    let url = |name: &str| place[name].as_str().unwrap();
+    let dev = ["dev", "--port", "0", "--dynamodb-url", url("dynamodb_url"), "--sqs-url", url("sqs_url"), "--prefix"];
     for faulty in ["", "a b", "a/b", "ü", &"a".repeat(61)] {
         guest.run(&[&dev[..], &[faulty]].concat()).exits(2).says("1 to 60 letters");
     }
-    assert_eq!(guest.run(&["dev", "--prefix", "guest"]).status.code(), Some(2), "only other servers have other stacks");
+    // Only other servers have other stacks.
+    guest.run(&["dev", "--prefix", "guest"]).exits(2);
     let _running = guest.dev(&[&dev[..], &["guest"]].concat());
-    assert!(guest.run(&["trigger", "stripe.invoice.paid"]).status.success());
-    let applied = || json(&guest.run(&["list", "--state", "APPLIED", "--json"])).as_array().unwrap().len();
-    wait_until("the guest has applied it", || applied() == 1);
+    guest.run(&["trigger", "stripe.invoice.paid"]).exits(0);
+    guest.wait_for("APPLIED", 1);
     assert!(json(&host.run(&["list", "--json"])).as_array().unwrap().is_empty());
 }

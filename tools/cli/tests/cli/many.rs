@@ -3,22 +3,20 @@
 //! The records are made when they are read, each from one that a running stack wrote, so that none has to be stored.
 
 use std::collections::BTreeMap;
-use std::io::{BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::process::Output;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use hookonce_local::clients;
 use hookonce_protocol::record::journal_shard;
 use hookonce_protocol::time::EpochMs;
 use serde_json::{Value, json as object};
 
-use crate::aws::{Request, now};
+use crate::aws::{Request, answering, now};
+use crate::outages::Line;
 use crate::stacks::{Stack, Tables, as_json, summary};
-use crate::support::{PATIENCE, Workspace, json, text};
+use crate::support::{Ended, PATIENCE, Workspace, json, text};
 
 const RECORDS: usize = 100_000;
 const SHARDS: u16 = 16;
@@ -103,24 +101,8 @@ impl Many {
 
     /// Serves the tables, and returns the URL.
     fn serve(self: &Arc<Self>) -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://key@{}", listener.local_addr().unwrap());
         let many = Arc::clone(self);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let (many, mut stream) = (Arc::clone(&many), BufReader::new(stream.unwrap()));
-                std::thread::spawn(move || {
-                    while let Some(request) = Request::read(&mut stream) {
-                        let answer = many.answer(&request);
-                        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length:";
-                        if write!(stream.get_mut(), "{head} {}\r\n\r\n{answer}", answer.len()).is_err() {
-                            return;
-                        }
-                    }
-                });
-            }
-        });
-        url
+        format!("http://key@{}", answering(move |request| many.answer(request)))
     }
 
     fn answer(&self, request: &Request) -> String {
@@ -265,8 +247,7 @@ fn the_first_page_of_a_list_takes_as_many_reads_in_a_large_table_as_in_a_small_o
     let mut calls = Vec::new();
     for records in [RECORDS / 10, RECORDS] {
         let (listed, many) = run(&template, records, &["list", "--json"]);
-        assert_eq!(listed.status.code(), Some(0), "{}", text(&listed));
-        let listed = json(&listed);
+        let listed = json(&listed.exits(0));
         assert_eq!(
             (listed.as_array().unwrap().len(), listed[0]["key"].as_str()),
             (50, Some(&*format!("evt_{}", records - 1)))
@@ -276,32 +257,6 @@ fn the_first_page_of_a_list_takes_as_many_reads_in_a_large_table_as_in_a_small_o
     println!("calls for the first page of 10,000 and of 100,000 records: {calls:?}");
     // At most two hours, each in all its partitions: one page of the index, and the records that it names.
     assert!(calls.iter().all(|calls| *calls <= 2 * 2 * usize::from(SHARDS)), "{calls:?}");
-}
-
-/// Passes requests on to a server, and counts them. Returns the URL.
-fn counting(url: &str, calls: &Arc<AtomicUsize>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let counted = format!("http://{}@{}", clients::access_key_id(url), listener.local_addr().unwrap());
-    let (url, calls) = (clients::without_key(url), Arc::clone(calls));
-    std::thread::spawn(move || {
-        for mut client in listener.incoming().flatten() {
-            let mut server = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
-            let (mut answers, mut asker) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-            std::thread::spawn(move || std::io::copy(&mut answers, &mut asker));
-            let calls = Arc::clone(&calls);
-            std::thread::spawn(move || {
-                let (mut all, mut part, mut before) = (Vec::new(), vec![0; 65_536], 0);
-                while let Some(size) = client.read(&mut part).ok().filter(|size| *size > 0) {
-                    all.extend_from_slice(&part[..size]);
-                    let now = String::from_utf8_lossy(&all).matches("\r\nx-amz-target:").count();
-                    calls.fetch_add(now - before, Ordering::SeqCst);
-                    before = now;
-                    server.write_all(&part[..size]).unwrap();
-                }
-            });
-        }
-    });
-    counted
 }
 
 /// The same in tables that store every record.
@@ -315,14 +270,14 @@ fn the_first_page_of_a_list_takes_a_few_reads_of_a_server_that_has_many_records(
         let shard = AttributeValue::S(format!("{hour}#{}", index % usize::from(SHARDS)));
         item.insert("journal_shard".to_owned(), shard);
     });
-    let (calls, looking) = (Arc::new(AtomicUsize::new(0)), Workspace::new());
-    let mut state: Value = serde_json::from_str(&stack.workspace.read(".hookonce/stack.json")).unwrap();
-    state["dynamodb_url"] = object!(counting(state["dynamodb_url"].as_str().unwrap(), &calls));
+    let (mut state, looking) = (stack.announced(), Workspace::new());
+    let line = Line::to(state["dynamodb_url"].as_str().unwrap());
+    state["dynamodb_url"] = object!(line.url);
     std::fs::create_dir(looking.path(".hookonce")).unwrap();
     looking.write(".hookonce/stack.json", state.to_string().as_bytes());
     let listed = looking.run(&["list", "--json"]);
     assert_eq!(json(&listed).as_array().map(Vec::len), Some(50), "{}", text(&listed));
-    let calls = calls.load(Ordering::SeqCst);
+    let calls = line.calls();
     println!("calls for the first page of {STORED} stored records: {calls}");
     assert!((2..=2 * 2 * usize::from(SHARDS)).contains(&calls), "{calls}");
 }
@@ -335,8 +290,7 @@ fn shards_are_read_side_by_side_and_never_more_than_a_few() {
     for (command, at_once) in [("status", 30), ("list", 32), ("stats", 32)] {
         let in_flight = InFlight { wanted: at_once, ..InFlight::default() };
         let many = Arc::new(Many { in_flight, ..Many::of(&template, 1) });
-        let output = workspace_of(&many).run(&[command, "--json"]);
-        assert_eq!(output.status.code(), Some(0), "{command}: {}", text(&output));
+        workspace_of(&many).run(&[command, "--json"]).exits(0);
         assert_eq!(many.in_flight.most(), at_once, "{command}");
     }
 }
@@ -374,17 +328,8 @@ fn a_rotation_is_finished_beside_endpoints_that_have_many_deliveries() {
         std::fs::File::options().append(true).open(path).unwrap().set_modified(before).unwrap();
         workspace.run(&["endpoint", "rotate", id, "--finish"])
     };
-    let quiet = rotated("quiet");
-    assert!(text(&quiet).contains("no delivery came for a day"), "{}", text(&quiet));
-    let few = rotated("few");
-    assert_eq!(few.status.code(), Some(0), "{}", text(&few));
-    assert!(text(&few).contains("25 deliveries used the newest secret"), "{}", text(&few));
-    assert!(text(&few).contains("1 older secret(s) removed"), "{}", text(&few));
-    let busy = rotated("stripe");
-    assert_eq!(busy.status.code(), Some(1), "{}", text(&busy));
-    assert!(
-        text(&busy).contains("deliveries used the newest secret, and the rest of the day was not read: look"),
-        "{}",
-        text(&busy)
-    );
+    rotated("quiet").says("no delivery came for a day");
+    rotated("few").exits(0).says_all(&["25 deliveries used the newest secret", "1 older secret(s) removed"]);
+    let busy = "deliveries used the newest secret, and the rest of the day was not read: look";
+    rotated("stripe").exits(1).says(busy);
 }

@@ -1,51 +1,58 @@
 //! A delivery that was accepted while the store was unavailable, and then redacted.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use hookonce_local::clients;
-use serde_json::{Value, json as object};
 
-use crate::forwards::{MARKER, WHY, message_holds, places_of_the_marker};
-use crate::stacks::Tables;
-use crate::support::{Running, Workspace, interrupt, json, root, text, wait_until};
+use crate::forwards::{WHY, message_holds, places_of_the_marker, write_marked_event};
+use crate::stacks::{Stack, Tables};
+use crate::support::{Ended, Workspace, listen, wait_until};
 
 #[derive(Default)]
 struct State {
     is_cut: bool,
     /// Both ends of each connection.
     open: Vec<TcpStream>,
+    /// How many calls went through.
+    calls: usize,
 }
 
-/// A server's address that can be cut off from the server.
-#[derive(Clone)]
-struct Line {
-    url: String,
+/// A server's address that can be cut off from the server, and counts the calls of DynamoDB and SQS.
+pub(crate) struct Line {
+    pub(crate) url: String,
     state: Arc<Mutex<State>>,
 }
 
 impl Line {
-    fn to(url: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let own = format!("http://{}@{}", clients::access_key_id(url), listener.local_addr().unwrap());
-        let line = Self { url: own, state: Arc::default() };
+    pub(crate) fn to(url: &str) -> Self {
+        let state = Arc::<Mutex<State>>::default();
         let server = clients::without_key(url).strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
-        let kept = line.clone();
-        std::thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                let mut state = kept.state.lock().unwrap();
+        let kept = Arc::clone(&state);
+        let address = listen(move |client| {
+            let (back, forth) = {
+                let mut state = kept.lock().unwrap();
                 if state.is_cut {
-                    continue;
+                    return;
                 }
                 let server = TcpStream::connect(&server).unwrap();
                 state.open.extend([&client, &server].map(|end| end.try_clone().unwrap()));
-                let (back, forth) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-                std::thread::spawn(move || pass(client, server));
-                std::thread::spawn(move || pass(back, forth));
-            }
+                ((server.try_clone().unwrap(), client.try_clone().unwrap()), (client, server))
+            };
+            std::thread::spawn(move || pass(back, |_| ()));
+            let mut sent = Vec::new();
+            pass(forth, |part| {
+                let before = calls_in(&sent);
+                sent.extend_from_slice(part);
+                kept.lock().unwrap().calls += calls_in(&sent) - before;
+            });
         });
-        line
+        Self { url: format!("http://{}@{address}", clients::access_key_id(url)), state }
+    }
+
+    pub(crate) fn calls(&self) -> usize {
+        self.state.lock().unwrap().calls
     }
 
     fn cut(&self) {
@@ -61,10 +68,15 @@ impl Line {
     }
 }
 
-/// Passes bytes on until one end closes.
-fn pass(mut from: TcpStream, mut to: TcpStream) {
+fn calls_in(sent: &[u8]) -> usize {
+    String::from_utf8_lossy(sent).matches("\r\nx-amz-target:").count()
+}
+
+/// Passes bytes on, each part after it was shown, until one end closes.
+fn pass((mut from, mut to): (TcpStream, TcpStream), mut show: impl FnMut(&[u8])) {
     let mut part = vec![0; 65_536];
     while let Some(size) = from.read(&mut part).ok().filter(|size| *size > 0) {
+        show(&part[..size]);
         if to.write_all(&part[..size]).is_err() {
             break;
         }
@@ -76,41 +88,27 @@ fn pass(mut from: TcpStream, mut to: TcpStream) {
 /// byte of it.
 #[test]
 fn a_redaction_leaves_no_byte_of_a_delivery_that_came_during_an_outage() {
-    let servers = Workspace::new();
-    let _servers = servers.dev(&["dev", "--port", "0"]);
-    let state: Value = serde_json::from_str(&servers.read(".hookonce/stack.json")).unwrap();
+    let servers = Stack::new();
+    let state = servers.announced();
     let (store, sqs) = (Line::to(state["dynamodb_url"].as_str().unwrap()), state["sqs_url"].as_str().unwrap());
     let workspace = Workspace::new();
-    let add = ["endpoint", "add", "stripe", "--provider", "stripe", "--on-store-outage", "enqueue"];
-    assert!(workspace.run(&add).status.success());
+    workspace.run(&["endpoint", "add", "stripe", "--provider", "stripe", "--on-store-outage", "enqueue"]).exits(0);
     let prefix = format!("outage-{}", std::process::id());
     let dev = ["dev", "--port", "0", "--dynamodb-url", &store.url, "--sqs-url", sqs, "--prefix", &prefix];
-    let announced = workspace.path(".hookonce/stack.json");
-    let start = || {
-        let child = workspace.start_with_output(&dev);
-        wait_until("the stack runs", || announced.exists());
-        child
-    };
-    let stack = start();
-    let tables = Tables::of_workspace(&workspace);
-    let sample = std::fs::read(root().join("events/deliveries/stripe-invoice-paid.json")).unwrap();
-    let mut event: Value = serde_json::from_slice(&sample).unwrap();
-    (event["id"], event["data"]["object"]["description"]) = (object!("evt_0"), object!(MARKER));
-    workspace.write("event.json", event.to_string().as_bytes());
+    let stack = workspace.dev(&dev);
+    let tables = Tables::of(&workspace);
+    write_marked_event(&workspace);
 
     store.cut();
-    let sent = workspace.run(&["send", "--provider", "stripe", "--file", "event.json"]);
-    assert!(sent.status.success(), "{}", text(&sent));
-    interrupt(stack);
+    workspace.run(&["send", "--provider", "stripe", "--file", "event.json"]).exits(0);
+    stack.stop();
     wait_until("the message waits", || tables.peek().iter().any(|message| message_holds(message)));
 
     store.mend();
-    let _stack = Running::from(start());
-    let applied = || json(&workspace.run(&["list", "--state", "APPLIED", "--since", "1h", "--json"]));
-    wait_until("it is applied", || applied().as_array().unwrap().len() == 1);
+    let _stack = workspace.dev(&dev);
+    workspace.wait_for("APPLIED", 1);
     assert_eq!(places_of_the_marker(&workspace), 1, "the record holds it, and its message is gone");
-    let redacted = workspace.run(&[&["redact", "--key", "stripe", "evt_0"][..], &WHY].concat());
-    assert!(redacted.status.success(), "{}", text(&redacted));
+    workspace.run(&[&["redact", "--key", "stripe", "evt_0"][..], &WHY].concat()).exits(0);
     assert_eq!(places_of_the_marker(&workspace), 0);
-    assert!(text(&workspace.run(&["show", "stripe", "evt_0"])).contains("erased"));
+    workspace.run(&["show", "stripe", "evt_0"]).says("erased");
 }

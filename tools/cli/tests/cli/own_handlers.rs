@@ -1,15 +1,12 @@
 //! `dev --handler` runs a handler in another language: here a script that speaks to the Runtime API.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::ChildStdout;
-
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;
 use serde_json::{Value, json};
 
 use crate::poison::serve;
-use crate::stacks::{Tables, summary};
-use crate::support::{Ended, Running, Workspace, json as parsed, text, wait_until};
+use crate::stacks::{Stack, Tables, summary};
+use crate::support::{Ended, Workspace, json as parsed, wait_until};
 
 const RUNTIME: &str = include_str!("../../../local/tests/local/runtime.bash");
 
@@ -30,14 +27,10 @@ done
     )
 }
 
-struct Outcomes(std::io::Lines<BufReader<ChildStdout>>);
-
-impl Outcomes {
-    /// The next outcome that is one of these.
-    fn next(&mut self, words: &[&str]) -> Value {
-        let mut lines = self.0.by_ref().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
-        lines.find(|line| line["what"] == "outcome" && words.iter().any(|word| line["outcome"] == *word)).unwrap()
-    }
+/// A running stack that hands every event to the handler at a URL.
+fn handled_at(url: &str) -> Stack {
+    let route = json!({ "name": "all", "consumer": "counter", "handler": { "url": url } });
+    Stack::of(Workspace::routed(&json!({ "version": 1, "otherwise": "dead", "routes": [route] }).to_string()))
 }
 
 #[test]
@@ -45,25 +38,23 @@ fn dev_runs_a_handler_again_when_it_dies_and_anew_when_its_file_changes() {
     let workspace = Workspace::routed(ROUTES);
     let write = r#"{\"key\":\"stripe#count#all\",\"action\":{\"update\":[{\"add\":[\"events\",1]}]}}"#;
     workspace.write("handler.bash", script(&format!(r#"\"fact\":\"$key\",\"writes\":[{write}]"#)).as_bytes());
-    let arguments = ["dev", "--port", "0", "--json", "--handler", "counter=bash handler.bash"];
-    let (mut child, out) = workspace.dev_with_output(&arguments);
-    let mut outcomes = Outcomes(BufReader::new(out).lines());
+    let (_running, mut told) = workspace.dev_that_tells(&["--handler", "counter=bash handler.bash"]);
     let trigger = || {
         workspace.run(&["trigger", "stripe.invoice.paid", "--copies", "3"]).exits(0);
     };
 
     // The first invocation kills its process. A further attempt starts another one.
     trigger();
-    let first = outcomes.next(&["retry", "applied", "dead"]);
+    let first = told.outcome(&["retry", "applied", "dead"]);
     assert_eq!((&first["outcome"], &first["error"]), (&json!("retry"), &json!("HANDLER_CRASHED")), "{first}");
     assert!(first["retry_in_ms_max"].is_i64() && first["retry_in_ms"].is_null(), "{first}");
-    assert_eq!(outcomes.next(&["applied", "dead"])["outcome"], "applied");
+    assert_eq!(told.outcome(&["applied", "dead"])["outcome"], "applied");
 
     // New code runs soon after it is written.
     workspace.write("handler.bash", script(r#"\"error\":{\"code\":\"NEW_CODE\",\"retryable\":false}"#).as_bytes());
     let refused = loop {
         trigger();
-        let outcome = outcomes.next(&["applied", "dead"]);
+        let outcome = told.outcome(&["applied", "dead"]);
         if outcome["outcome"] != "applied" {
             break outcome;
         }
@@ -71,10 +62,8 @@ fn dev_runs_a_handler_again_when_it_dies_and_anew_when_its_file_changes() {
     assert_eq!(refused["error"], json!("NEW_CODE"), "{refused}");
 
     // Other commands call the same handler.
-    let drilled = workspace.run(&["drill", "--state", "DEAD", "--call-handlers", "--json"]);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    drilled.exits(1).says("NEW_CODE: lambda counter");
+    let drill = ["drill", "--state", "DEAD", "--call-handlers", "--json"];
+    workspace.run(&drill).exits(1).says("NEW_CODE: lambda counter");
 }
 
 #[test]
@@ -87,17 +76,15 @@ fn a_drill_says_which_handler_hangs_and_goes_on() {
     let sound = serve(|event| json!({ "request": event["request"], "ignore": true }));
     let route = |name: &str, kind: &str, url: &str| json!({ "name": name, "types": [kind], "consumer": name, "handler": { "url": url } });
     let routes = [route("hangs", "invoice.paid", &hangs), route("sound", "charge.refunded", &sound)];
-    let workspace = Workspace::routed(&json!({ "version": 1, "otherwise": "dead", "routes": routes }).to_string());
-    let _running = workspace.dev(&["dev", "--port", "0"]);
+    let set = json!({ "version": 1, "otherwise": "dead", "routes": routes });
+    let stack = Stack::of(Workspace::routed(&set.to_string()));
     for id in ["1", "2", "3", "4", "5", "6", "7"] {
-        workspace.run(&["trigger", "stripe.invoice.paid", "--id", id]).exits(0);
+        stack.run(&["trigger", "stripe.invoice.paid", "--id", id]).exits(0);
     }
-    workspace.run(&["trigger", "stripe.charge.refunded"]).exits(0);
-    let drilled = workspace.run(&["drill", "--call-handlers", "--json"]).exits(1);
-    assert_eq!(
-        ["fails", "not called", "same"].map(|word| summary(&drilled)[word].clone()),
-        [json!(5), json!(2), json!(1)]
-    );
+    stack.run(&["trigger", "stripe.charge.refunded"]).exits(0);
+    let drilled = stack.run(&["drill", "--call-handlers", "--json"]).exits(1);
+    let counts = ["fails", "not called", "same"].map(|word| summary(&drilled)[word].clone());
+    assert_eq!(json!(counts), json!([5, 2, 1]));
     drilled.says(&format!("HANDLER_TIMED_OUT: {hangs}")).says(&format!("its circuit is open: {hangs}"));
 }
 
@@ -108,15 +95,12 @@ fn drill_and_show_refuse_what_the_worker_refuses() {
         let effect = json!({ "effect": "mail", "destination": "mailer", "payload": {} });
         json!({ "request": event["request"], "fact": "1", "writes": [], "effects": [effect] })
     });
-    let route = json!({ "name": "all", "consumer": "mails", "handler": { "url": handler } });
-    let workspace = Workspace::routed(&json!({ "version": 1, "otherwise": "dead", "routes": [route] }).to_string());
-    let _running = workspace.dev(&["dev", "--port", "0"]);
-    workspace.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
-    let show = |more: &[&str]| workspace.run(&[&["show", "stripe", "evt_first"], more].concat());
-    wait_until("it is DEAD", || parsed(&show(&["--json"]))["state"] == "DEAD");
+    let stack = handled_at(&handler);
+    stack.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
+    stack.wait_for("DEAD", 1);
     let why = "PLAN_REFUSED: effects[0]";
-    show(&["--call-handlers"]).exits(0).says(why);
-    workspace.run(&["drill", "--state", "DEAD", "--call-handlers"]).exits(1).says(why);
+    stack.run(&["show", "stripe", "evt_first", "--call-handlers"]).exits(0).says(why);
+    stack.run(&["drill", "--state", "DEAD", "--call-handlers"]).exits(1).says(why);
 }
 
 /// An effect's payload is sent as the handler wrote it, and a field that stands there twice is refused, as on AWS.
@@ -125,24 +109,19 @@ fn dev_reads_the_very_bytes_that_a_handler_answers() {
     let workspace = Workspace::routed(ROUTES);
     workspace.write("died", b"");
     workspace.write("handler.bash", script(r#"\"fact\":\"$key\",\"writes\":[],\"writes\":[]"#).as_bytes());
-    let (mut child, out) =
-        workspace.dev_with_output(&["dev", "--port", "0", "--json", "--handler", "counter=bash handler.bash"]);
+    let (_running, mut told) = workspace.dev_that_tells(&["--handler", "counter=bash handler.bash"]);
     workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
-    let first = Outcomes(BufReader::new(out).lines()).next(&["retry", "applied", "dead"]);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let first = told.outcome(&["retry", "applied", "dead"]);
     assert_eq!((&first["outcome"], &first["error"]), (&json!("retry"), &json!("HANDLER_ANSWER_MALFORMED")), "{first}");
 }
 
 /// Whoever looks at a record calls nobody, so no handler is reported as unavailable.
 #[test]
 fn show_says_that_it_asks_no_handler_in_another_language() {
-    let workspace = Workspace::routed(ROUTES);
-    let _running = workspace.dev(&["dev", "--port", "0"]);
-    workspace.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
-    let shown = text(&workspace.run(&["show", "stripe", "evt_first"]));
-    assert!(shown.contains("not asked: its handler is in another language; --call-handlers calls it"), "{shown}");
-    assert!(!shown.contains("WARN"), "{shown}");
+    let stack = Stack::of(Workspace::routed(ROUTES));
+    stack.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
+    let why = "not asked: its handler is in another language; --call-handlers calls it";
+    stack.run(&["show", "stripe", "evt_first"]).says(why).omits("WARN");
 }
 
 /// What `show` asks a handler stands in no table, and what the table has is shown under the very keys of the plan.
@@ -153,32 +132,28 @@ fn show_asks_a_handler_in_another_language_if_it_may() {
         let write = json!({ "key": "stripe#count#all", "action": { "update": [{ "add": ["events", 1] }] } });
         json!({ "request": event["request"], "fact": key, "writes": [write] })
     });
-    let route = json!({ "name": "all", "consumer": "counter", "handler": { "url": handler } });
-    let workspace = Workspace::routed(&json!({ "version": 1, "otherwise": "dead", "routes": [route] }).to_string());
-    let _running = workspace.dev(&["dev", "--port", "0"]);
-    assert!(workspace.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).status.success());
-    let show = |more: &[&str]| workspace.run(&[&["show", "stripe", "evt_first", "--json"], more].concat());
-    wait_until("it is applied", || parsed(&show(&[]))["outcome"] == "APPLIED");
-    assert_eq!(parsed(&show(&["--items"]))["items"], json!([]), "nobody was asked");
-    let shown = parsed(&show(&["--call-handlers", "--items"]));
+    let stack = handled_at(&handler);
+    stack.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
+    stack.wait_for("APPLIED", 1);
+    let show = |more: &[&str]| stack.run(&[&["show", "stripe", "evt_first"], more].concat());
+    assert_eq!(parsed(&show(&["--items", "--json"]))["items"], json!([]), "nobody was asked");
+    let shown = parsed(&show(&["--call-handlers", "--items", "--json"]));
     assert_eq!(shown["writes"], json!([{ "action": "update", "key": "stripe#count#all" }]), "{shown}");
     let items = shown["items"].as_array().unwrap();
     assert_eq!((items.len(), &items[0]["key"]), (2, &shown["domain_key"]), "{shown}");
     assert_eq!(items[0]["item"]["record"], json!({ "S": "in#stripe#evt_first" }), "{shown}");
     assert_eq!(items[1]["item"]["events"], json!({ "N": "1" }), "{shown}");
-    let story = text(&workspace.run(&["show", "stripe", "evt_first", "--call-handlers", "--items"]));
-    assert!(story.contains("stored") && story.contains("stripe#count#all {\"events\":{\"N\":\"1\"}"), "{story}");
+    let stored = "stripe#count#all {\"events\":{\"N\":\"1\"}";
+    show(&["--call-handlers", "--items"]).says_all(&["stored", stored]);
 }
 
 /// The relay ends a record whose messages came to the dead-letter queue. Whoever watches sees that, too.
 #[test]
 fn dev_prints_a_death_by_dead_letters() {
     let workspace = Workspace::routed(ROUTES);
-    let (child, out) = workspace.dev_with_output(&["dev", "--port", "0", "--json"]);
-    let _running = Running::from(child);
-    let mut outcomes = Outcomes(BufReader::new(out).lines());
+    let (_running, mut told) = workspace.dev_that_tells(&[]);
     workspace.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
-    let tables = Tables::of_workspace(&workspace);
+    let tables = Tables::of(&workspace);
     let hint = Message::Ref { pk: RecordKey::parse("in#stripe#evt_first").unwrap() };
     // Its handler is unavailable, so nothing but dead letters ends it.
     wait_until("the worker has tried", || tables.items(&tables.inbox)[0].contains_key("last_error"));
@@ -187,7 +162,7 @@ fn dev_prints_a_death_by_dead_letters() {
         tables.bury(&hint.encode());
         wait_until("it is counted", || rounds() == round);
     }
-    let line = outcomes.next(&["dead"]);
+    let line = told.outcome(&["dead"]);
     assert_eq!((&line["key"], &line["error"]), (&json!("evt_first"), &json!("HANDLER_UNAVAILABLE")), "{line}");
 }
 

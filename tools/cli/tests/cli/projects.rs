@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::support::{Ended, Workspace, root, text};
+use crate::support::{Ended, Workspace, root};
 
 const LANGUAGES: [&str; 4] = ["none", "python", "rust", "typescript"];
 
@@ -55,9 +55,7 @@ fn a_name_that_no_stack_can_have_is_refused() {
     let workspace = Workspace::new();
     let long = "a".repeat(33);
     for name in ["Shop", "1shop", "my_shop", "my shop", &long] {
-        let refused = workspace.run(&["new", name]);
-        assert_eq!(refused.status.code(), Some(2), "{name}");
-        assert!(text(&refused).contains("no stack can be called"), "{}", text(&refused));
+        workspace.run(&["new", name]).exits(2).says("no stack can be called");
         assert!(!workspace.path(name).join("README.md").exists());
     }
 }

@@ -6,9 +6,9 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::aws::{Aws, outputs_of};
+use crate::aws::Aws;
 use crate::stacks::{Stack, Tables};
-use crate::support::{root, text};
+use crate::support::{Ended, root, text};
 use crate::terminal::signature;
 
 /// A block of commands.
@@ -37,19 +37,6 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// The words of a command, as a shell would see them.
-fn words(command: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    for (index, part) in command.split('"').enumerate() {
-        if index % 2 == 1 {
-            words.push(part.to_owned());
-        } else {
-            words.extend(part.split_whitespace().map(str::to_owned));
-        }
-    }
-    words
-}
-
 /// The same command about the last hour, in which all records of the test came: to read days takes a test most of its
 /// time.
 fn narrowed(command: &str) -> String {
@@ -67,13 +54,13 @@ fn run(stack: &Stack, variables: &[(String, String)], command: &str, options: &s
     let removed = command.starts_with("endpoint remove");
     let endpoint = if removed { "github" } else { "stripe" };
     let here = here.replace("ENDPOINT OTHER_KEY", "stripe evt_1").replace("ENDPOINT KEY", key);
-    let mut words = words(&here.replace("ENDPOINT", endpoint));
+    let mut words = shlex::split(&here.replace("ENDPOINT", endpoint)).unwrap();
     words.extend(["--by".to_owned(), "ada".to_owned()].into_iter().filter(|_| here.contains("--yes")));
     // It asks, and nobody is there to answer.
     words.extend(["--yes".to_owned()].into_iter().filter(|_| removed));
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     let secret = if command.contains("--retire") { "whsec_of_the_day_after" } else { "whsec_of_the_next_day" };
-    let ran = stack.workspace.run_with_environment_and_input(&words, variables, secret);
+    let ran = stack.run_with_environment_and_input(&words, variables, secret);
     // A drill may find something, a status is "no" while records are dead, a dry run may refuse one of several records,
     // no record here is IGNORED or PENDING, no event has an effect, there are no routes, no secret is a day old, and no
     // body has this hash.
@@ -106,10 +93,8 @@ fn follow(is_named: bool) {
     // The first record is applied, the others are dead.
     let stack = Stack::with(1, 2);
     let tables = Tables::of(&stack);
-    let mut variables = stack.workspace.environment();
     let key = ("EndpointKeyArn", "arn:aws:kms:us-east-1:123456789012:key/endpoints");
-    let aws = Aws::with_stack(&outputs_of(&variables, &[key]));
-    variables.extend(aws.environment(&[]));
+    let (_aws, variables) = Aws::of_running(&stack, &[key]);
     tables.copy_table(&tables.inbox, "inbox-copy");
     tables.copy_table(&tables.domain, "domain-copy");
     let request = json!({
@@ -117,13 +102,12 @@ fn follow(is_named: bool) {
         "now_unix": 1_767_225_600, "headers": { "stripe-signature": signature("whsec_a_signing_secret", "{}") },
         "body_base64": "e30=",
     });
-    stack.workspace.write("request.json", request.to_string().as_bytes());
+    stack.write("request.json", request.to_string().as_bytes());
     let (variables, options) = if is_named { (variables.as_slice(), "--stack inbox") } else { (&[][..], "") };
     if is_named {
         for id in ["stripe", "github"] {
             let add = ["endpoint", "add", id, "--provider", id, "--stack", "inbox"];
-            let added = stack.workspace.run_with_environment(&add, variables);
-            assert!(added.status.success(), "{}", text(&added));
+            stack.run_with_environment(&add, variables).exits(0);
         }
     }
     for block in &blocks {

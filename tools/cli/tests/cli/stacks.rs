@@ -1,6 +1,7 @@
 //! A running stack with some records, and its tables and queues, beside hookonce.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::process::Output;
 
 use aws_sdk_dynamodb::Client;
@@ -10,12 +11,20 @@ use base64::engine::general_purpose::STANDARD;
 use hookonce_local::clients;
 use serde_json::{Value, json as object};
 
-use crate::support::{Running, Workspace, json, root, text, wait_until};
+use crate::support::{Ended, Running, Workspace, sample, text};
 
-/// A running stack with some records of the payments handler.
+/// A folder and the stack that runs in it.
 pub(crate) struct Stack {
-    pub(crate) workspace: Workspace,
     _running: Running,
+    workspace: Workspace,
+}
+
+impl Deref for Stack {
+    type Target = Workspace;
+
+    fn deref(&self) -> &Workspace {
+        &self.workspace
+    }
 }
 
 /// The JSON lines on a command's standard output.
@@ -29,14 +38,21 @@ pub(crate) fn summary(output: &Output) -> Value {
 }
 
 impl Stack {
+    /// Without a record.
+    pub(crate) fn new() -> Self {
+        Self::of(Workspace::new())
+    }
+
+    /// The stack of a folder.
+    pub(crate) fn of(workspace: Workspace) -> Self {
+        Self { _running: workspace.dev(&["dev", "--port", "0"]), workspace }
+    }
+
     /// `sound` invoices that are applied, and `broken` ones that no handler can read and that are dead.
     pub(crate) fn with(sound: usize, broken: usize) -> Self {
-        let workspace = Workspace::new();
-        let running = workspace.dev(&["dev", "--port", "0"]);
-        let stack = Self { workspace, _running: running };
+        let stack = Self::new();
         for index in 0..sound + broken {
-            let sent = stack.deliver(index, index < sound);
-            assert!(sent.status.success(), "{}", text(&sent));
+            stack.deliver(index, index < sound).exits(0);
         }
         stack.wait_for("APPLIED", sound);
         stack.wait_for("DEAD", broken);
@@ -45,8 +61,7 @@ impl Stack {
 
     /// Delivers an invoice of its own. No handler can read one that is not sound.
     pub(crate) fn deliver(&self, index: usize, sound: bool) -> Output {
-        let sample = std::fs::read(root().join("events/deliveries/stripe-invoice-paid.json")).unwrap();
-        let mut event: Value = serde_json::from_slice(&sample).unwrap();
+        let mut event = sample("stripe-invoice-paid");
         event["id"] = object!(format!("evt_{index}"));
         event["data"]["object"]["id"] = object!(format!("in_{index}"));
         if !sound {
@@ -54,24 +69,6 @@ impl Stack {
         }
         let file = self.workspace.write("event.json", event.to_string().as_bytes());
         self.workspace.run(&["send", "--provider", "stripe", "--file", &file])
-    }
-
-    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        self.workspace.run(arguments)
-    }
-
-    /// The records of a state. They came within the hour, so the rest of the day is not read.
-    pub(crate) fn list(&self, state: &str) -> Vec<Value> {
-        let listed = json(&self.run(&["list", "--state", state, "--since", "1h", "--limit", "1000", "--json"]));
-        listed.as_array().unwrap().clone()
-    }
-
-    pub(crate) fn wait_for(&self, state: &str, count: usize) {
-        wait_until(&format!("{count} records are {state}"), || self.list(state).len() == count);
-    }
-
-    pub(crate) fn show(&self, key: &str) -> Value {
-        json(&self.run(&["show", "stripe", key, "--json"]))
     }
 }
 
@@ -100,12 +97,8 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    pub(crate) fn of(stack: &Stack) -> Self {
-        Self::of_workspace(&stack.workspace)
-    }
-
-    pub(crate) fn of_workspace(workspace: &Workspace) -> Self {
-        let running: Value = serde_json::from_str(&workspace.read(".hookonce/stack.json")).unwrap();
+    pub(crate) fn of(workspace: &Workspace) -> Self {
+        let running = workspace.announced();
         let text = |name: &str| running[name].as_str().unwrap().to_owned();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let client = clients::dynamodb(&text("dynamodb_url"));

@@ -4,24 +4,22 @@ use std::process::Output;
 
 use serde_json::{Value, json as object};
 
-use crate::aws::{Aws, outputs_of};
+use crate::aws::Aws;
 use crate::destinations::receiver;
-use crate::support::{Ended, Running, Workspace, json, text};
+use crate::stacks::Stack;
+use crate::support::{Ended, Workspace, json, text};
 
 const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
     {"name": "jobs", "consumer": "jobs", "endpoints": ["jobs"], "types": ["job.requested"], "forward": ["runner"]},
     {"name": "lost", "consumer": "jobs", "endpoints": ["jobs"], "types": ["job.lost"], "forward": ["nowhere"]}]}"#;
 
 /// A stack with the endpoint `jobs`, whose events of the type `job.requested` are forwarded.
-fn stack() -> (Workspace, Running) {
+fn stack() -> Stack {
     let workspace = Workspace::routed(ROUTES);
-    let url = format!("http://127.0.0.1:{}/in", receiver(200));
-    let destination = object!({ "kind": "http", "url": url, "class": "at_least_once", "allow_private": true });
-    workspace.write(".hookonce/destinations/runner.json", destination.to_string().as_bytes());
+    workspace.destination("runner", receiver(200));
     workspace.write("job.json", br#"{"total": 1.10}"#);
     workspace.run(&["endpoint", "add", "jobs", "--provider", "standard_webhooks"]).exits(0);
-    let running = workspace.dev(&["dev", "--port", "0"]);
-    (workspace, running)
+    Stack::of(workspace)
 }
 
 const JOB: [&str; 9] =
@@ -33,22 +31,18 @@ fn submit(workspace: &Workspace, more: &[&str]) -> Output {
 
 #[test]
 fn the_same_operation_takes_effect_once_and_its_repeat_tells_the_outcome() {
-    let (workspace, _running) = stack();
-    let first = submit(&workspace, &["--wait", "--json"]);
-    let told = json(&first);
-    assert_eq!(first.status.code(), Some(0), "{}", text(&first));
+    let stack = stack();
+    let told = json(&submit(&stack, &["--wait", "--json"]).exits(0));
     assert_eq!((&told["answer"], &told["same_body"]), (&object!("accepted"), &object!(true)));
 
-    let again = submit(&workspace, &["--json"]);
-    let told = json(&again);
-    assert_eq!(again.status.code(), Some(0), "{}", text(&again));
+    let told = json(&submit(&stack, &["--json"]).exits(0));
     assert_eq!((&told["answer"], &told["same_body"]), (&object!("duplicate"), &object!(true)));
     let record = ["state", "outcome", "tries", "duplicates", "type"].map(|name| told["record"][name].clone());
     assert_eq!(object!(record), object!(["PROCESSED", "APPLIED", 1, 1, "job.requested"]), "{told}");
     assert_eq!(told["effects"][0]["state"], "DELIVERED", "{told}");
     assert_eq!(told["effects"].as_array().unwrap().len(), 1);
 
-    let said = submit(&workspace, &[]);
+    let said = submit(&stack, &[]);
     let said = String::from_utf8(said.stdout).unwrap();
     let lines: Vec<Vec<&str>> = said.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0], ["duplicate", "job-1"]);
@@ -59,39 +53,35 @@ fn the_same_operation_takes_effect_once_and_its_repeat_tells_the_outcome() {
 
 #[test]
 fn the_same_key_with_another_body_is_no_success() {
-    let (workspace, _running) = stack();
-    assert!(submit(&workspace, &["--wait"]).status.success());
-    workspace.write("job.json", br#"{"total": 1.1}"#);
-    let other = submit(&workspace, &["--json", "--wait"]).exits(1);
+    let stack = stack();
+    submit(&stack, &["--wait"]).exits(0);
+    stack.write("job.json", br#"{"total": 1.1}"#);
+    let other = submit(&stack, &["--json", "--wait"]).exits(1);
     assert_eq!((&json(&other)["answer"], &json(&other)["same_body"]), (&object!("duplicate"), &object!(false)));
     other.says("the key was used before with a different body; this body was not stored");
-    let body = workspace.run(&["show", "jobs", "job-1", "--body"]);
+    let body = stack.run(&["show", "jobs", "job-1", "--body"]);
     assert_eq!(body.stdout, br#"{"type":"job.requested","data":{"total": 1.10}}"#, "{}", text(&body));
 }
 
 #[test]
 fn what_nobody_does_and_what_is_not_done_yet_have_exit_codes_of_their_own() {
-    let (workspace, _running) = stack();
+    let stack = stack();
     let submit = |key: &str, event_type: &str, more: &str| {
         let order = ["submit", "--endpoint", "jobs", "--key", key, "--type", event_type, "--file", "job.json", more];
-        workspace.run(&order)
+        stack.run(&order)
     };
     submit("job-2", "job.unheard", "--wait").exits(1).says("no handler and no route wants it");
     // Its destination is not there, so its effect waits.
-    let waits = submit("job-3", "job.lost", "--wait=100ms").exits(3).says("it is stored, and not settled after 100ms");
-    assert!(text(&waits).contains("hookonce show jobs job-3"), "{}", text(&waits));
+    let told = ["it is stored, and not settled after 100ms", "hookonce show jobs job-3"];
+    submit("job-3", "job.lost", "--wait=100ms").exits(3).says_all(&told);
 }
 
 #[test]
 fn an_endpoint_of_a_deployed_stack_is_signed_for_with_its_own_secret() {
-    let (workspace, _running) = stack();
-    let variables = workspace.environment();
-    let gateway: Value = serde_json::from_str(&workspace.read(".hookonce/stack.json")).unwrap();
-    let url = format!("{}/webhooks/", gateway["url"].as_str().unwrap());
-    let aws = Aws::with_stack(&outputs_of(&variables, &[("WebhookUrl", &url)]));
-    aws.account().put("/hookonce/inbox/endpoints/jobs", &workspace.read(".hookonce/endpoints/jobs.json"));
-    let mut variables = variables;
-    variables.extend(aws.environment(&[]));
+    let stack = stack();
+    let url = format!("{}/webhooks/", stack.announced()["url"].as_str().unwrap());
+    let (aws, variables) = Aws::of_running(&stack, &[("WebhookUrl", &url)]);
+    aws.account().put("/hookonce/inbox/endpoints/jobs", &stack.read(".hookonce/endpoints/jobs.json"));
     // A folder without a stack.
     let elsewhere = Workspace::new();
     elsewhere.write("job.json", b"[1]");
@@ -107,15 +97,15 @@ fn an_endpoint_of_a_deployed_stack_is_signed_for_with_its_own_secret() {
 
 #[test]
 fn what_cannot_be_submitted_says_what_to_do() {
-    let (workspace, _running) = stack();
-    workspace.write("text", b"not JSON");
-    workspace.run(&["endpoint", "add", "shop", "--provider", "stripe"]);
+    let stack = stack();
+    stack.write("text", b"not JSON");
+    stack.run(&["endpoint", "add", "shop", "--provider", "stripe"]);
     let refused = |changes: &[(&str, &str)], exit: i32, said: &str| {
         let mut order = JOB;
         for (from, to) in changes {
             order.iter_mut().filter(|word| *word == from).for_each(|word| *word = *to);
         }
-        workspace.run(&order).exits(exit).says(said);
+        stack.run(&order).exits(exit).says(said);
     };
     refused(&[("jobs", "other")], 2, "hookonce endpoint add other --provider standard_webhooks");
     refused(&[("jobs", "shop")], 2, "hookonce endpoint add jobs --provider standard_webhooks, then --endpoint jobs");
@@ -126,16 +116,15 @@ fn what_cannot_be_submitted_says_what_to_do() {
     stopped.write("job.json", b"1");
     submit(&stopped, &[]).exits(3).says("hookonce dev");
 
-    let away = submit(&workspace, &["--url", "http://127.0.0.1:9/webhooks/jobs"]).exits(3);
-    assert!(text(&away).contains("run the same command again: the same key takes effect once"), "{}", text(&away));
+    let away = submit(&stack, &["--url", "http://127.0.0.1:9/webhooks/jobs"]).exits(3);
+    away.says("run the same command again: the same key takes effect once");
     // Whoever answers 200 there is no endpoint.
-    let stranger = submit(&workspace, &["--url", &format!("http://127.0.0.1:{}/", receiver(200))]).exits(2);
-    assert!(text(&stranger).contains("not like a hookonce endpoint"), "{}", text(&stranger));
+    let stranger = submit(&stack, &["--url", &format!("http://127.0.0.1:{}/", receiver(200))]).exits(2);
+    stranger.says("not like a hookonce endpoint");
     // Another secret than the one that the running stack reads.
     let elsewhere = Workspace::new();
     elsewhere.write("job.json", b"1");
     elsewhere.run(&["endpoint", "add", "jobs", "--provider", "standard_webhooks"]);
-    let gateway: Value = serde_json::from_str(&workspace.read(".hookonce/stack.json")).unwrap();
-    let url = format!("{}/webhooks/jobs", gateway["url"].as_str().unwrap());
+    let url = format!("{}/webhooks/jobs", stack.announced()["url"].as_str().unwrap());
     submit(&elsewhere, &["--url", &url]).exits(1).says("signature_mismatch");
 }

@@ -1,11 +1,13 @@
 //! Runs the built binary in a temporary folder.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json as object};
 
 /// How long a test waits before it fails: longer than until the first re-send of a record and than a message that is held.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(8);
@@ -25,6 +27,12 @@ pub(crate) fn vector(provider: &str, case: &str) -> Value {
     let file = std::fs::read(root().join(format!("events/vectors/{provider}.jsonl"))).unwrap();
     let mut vectors = serde_json::Deserializer::from_slice(&file).into_iter().map(Result::<Value, _>::unwrap);
     vectors.find(|vector| vector["id"] == format!("{provider}/{case}")).unwrap()
+}
+
+/// The body of a sample delivery, to be changed.
+pub(crate) fn sample(name: &str) -> Value {
+    let file = std::fs::read(root().join(format!("events/deliveries/{name}.json"))).unwrap();
+    serde_json::from_slice(&file).unwrap()
 }
 
 /// A folder to run commands in, with a link to the repository's `events`.
@@ -60,6 +68,18 @@ impl Workspace {
     /// Reads a file of the folder.
     pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.0.path().join(name)).unwrap()
+    }
+
+    /// What the running stack tells other commands of itself.
+    pub(crate) fn announced(&self) -> Value {
+        serde_json::from_str(&self.read(".hookonce/stack.json")).unwrap()
+    }
+
+    /// Writes a destination at a port of this machine, which may be called at least once.
+    pub(crate) fn destination(&self, id: &str, port: u16) {
+        let url = format!("http://127.0.0.1:{port}/in");
+        let document = object!({ "kind": "http", "url": url, "class": "at_least_once", "allow_private": true });
+        self.write(&format!(".hookonce/destinations/{id}.json"), document.to_string().as_bytes());
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -106,6 +126,22 @@ impl Workspace {
         self.run_with_environment_and_input(arguments, &[], input)
     }
 
+    /// The records of a state. They came within the hour, so the rest of the day is not read.
+    pub(crate) fn list(&self, state: &str) -> Vec<Value> {
+        let listed = json(&self.run(&["list", "--state", state, "--since", "1h", "--limit", "1000", "--json"]));
+        listed.as_array().unwrap().clone()
+    }
+
+    /// Waits until so many records are in a state.
+    pub(crate) fn wait_for(&self, state: &str, count: usize) {
+        wait_until(&format!("{count} records are {state}"), || self.list(state).len() == count);
+    }
+
+    /// A record of the endpoint `stripe`.
+    pub(crate) fn show(&self, key: &str) -> Value {
+        json(&self.run(&["show", "stripe", key, "--json"]))
+    }
+
     /// Runs a command with variables in its environment and this standard input.
     pub(crate) fn run_with_environment_and_input(
         &self,
@@ -139,19 +175,21 @@ impl Workspace {
 
     fn dev_that_prints(&self, arguments: &[&str], variables: &[(String, String)], out: Stdio, err: Stdio) -> Running {
         let mut dev = self.command(arguments);
-        dev.args(self.servers()).envs(variables.iter().cloned()).stdout(out).stderr(err);
+        dev.args(self.servers(arguments)).envs(variables.iter().cloned()).stdout(out).stderr(err);
         let running = Running(Some(dev.spawn().unwrap()));
         let announced = self.0.path().join(".hookonce/stack.json");
         wait_until("the stack runs", || announced.exists());
         running
     }
 
-    /// The options by which `dev` uses the servers that the run names, with tables and queues of this folder's own.
-    fn servers(&self) -> Vec<String> {
+    /// The options by which `dev` uses the servers that the run names, with tables and queues of this folder's own. Its
+    /// arguments may name others.
+    fn servers(&self, arguments: &[&str]) -> Vec<String> {
         #[expect(clippy::disallowed_methods, reason = "whoever runs the tests names the servers")]
         let url = |name: &str| std::env::var(name).ok();
         let prefix = format!("test-{}", self.0.path().file_name().unwrap().to_str().unwrap().trim_start_matches('.'));
         match (url("TEST_DYNAMODB_URL"), url("TEST_SQS_URL")) {
+            _ if arguments.contains(&"--dynamodb-url") => Vec::new(),
             (Some(dynamodb), Some(sqs)) => {
                 ["--dynamodb-url", &dynamodb, "--sqs-url", &sqs, "--prefix", &prefix].map(str::to_owned).into()
             }
@@ -160,20 +198,33 @@ impl Workspace {
         }
     }
 
-    /// Starts a stack, waits until other commands can find it, and returns its standard output.
-    pub(crate) fn dev_with_output(&self, arguments: &[&str]) -> (Child, ChildStdout) {
-        self.dev_with_environment(arguments, &[])
+    /// Starts a stack with variables in its environment, and returns its standard output, too.
+    pub(crate) fn dev_with_output(&self, arguments: &[&str], variables: &[(String, String)]) -> (Running, ChildStdout) {
+        let mut running = self.dev_that_prints(arguments, variables, Stdio::piped(), Stdio::inherit());
+        let out = running.0.as_mut().unwrap().stdout.take().unwrap();
+        (running, out)
     }
 
-    /// The same with variables in its environment.
-    pub(crate) fn dev_with_environment(
-        &self,
-        arguments: &[&str],
-        variables: &[(String, String)],
-    ) -> (Child, ChildStdout) {
-        let mut child = self.dev_that_prints(arguments, variables, Stdio::piped(), Stdio::inherit()).0.take().unwrap();
-        let out = child.stdout.take().unwrap();
-        (child, out)
+    /// Starts a stack that tells what happens as JSON.
+    pub(crate) fn dev_that_tells(&self, more: &[&str]) -> (Running, Told) {
+        let (running, out) = self.dev_with_output(&[&["dev", "--port", "0", "--json"], more].concat(), &[]);
+        (running, Told(BufReader::new(out).lines()))
+    }
+}
+
+/// The lines that `dev --json` prints.
+pub(crate) struct Told(Lines<BufReader<ChildStdout>>);
+
+impl Told {
+    /// The next line that is wanted.
+    pub(crate) fn next(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut lines = self.0.by_ref().map(|line| serde_json::from_str::<Value>(&line.unwrap()).expect("it is JSON"));
+        lines.find(is_wanted).expect("dev runs on")
+    }
+
+    /// The next line that tells one of these outcomes.
+    pub(crate) fn outcome(&mut self, words: &[&str]) -> Value {
+        self.next(|line| words.iter().any(|word| line["outcome"] == *word))
     }
 }
 
@@ -184,12 +235,6 @@ impl Running {
     /// Stops it as a person would.
     pub(crate) fn stop(mut self) -> Output {
         interrupt(self.0.take().unwrap())
-    }
-}
-
-impl From<Child> for Running {
-    fn from(child: Child) -> Self {
-        Self(Some(child))
     }
 }
 
@@ -212,6 +257,20 @@ pub(crate) fn interrupt(child: Child) -> Output {
 pub(crate) fn send_interrupt(child: &Child) {
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
+}
+
+/// Takes connections to loopback, each in a thread of its own, until the test's process ends. Returns the address.
+pub(crate) fn listen(take: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let take = Arc::new(take);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let take = Arc::clone(&take);
+            std::thread::spawn(move || take(stream));
+        }
+    });
+    address
 }
 
 /// Waits until a condition holds.
@@ -240,8 +299,17 @@ pub(crate) trait Ended: Sized {
     /// It has this exit code.
     fn exits(self, code: i32) -> Self;
 
+    /// It printed each of these.
+    fn says_all(self, parts: &[&str]) -> Self;
+
+    /// It printed nothing of this.
+    fn omits(self, part: &str) -> Self;
+
     /// It printed this.
-    fn says(self, part: &str) -> Self;
+    #[track_caller]
+    fn says(self, part: &str) -> Self {
+        self.says_all(&[part])
+    }
 }
 
 impl Ended for Output {
@@ -252,8 +320,17 @@ impl Ended for Output {
     }
 
     #[track_caller]
-    fn says(self, part: &str) -> Self {
-        assert!(text(&self).contains(part), "{part}: {}", text(&self));
+    fn says_all(self, parts: &[&str]) -> Self {
+        let said = text(&self);
+        for part in parts {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        self
+    }
+
+    #[track_caller]
+    fn omits(self, part: &str) -> Self {
+        assert!(!text(&self).contains(part), "{part}: {}", text(&self));
         self
     }
 }

@@ -2,13 +2,13 @@
 //! in no command line, and in files that only their owner reads.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
-use crate::support::{Running, Workspace, json as parsed, text, wait_until};
+use crate::aws::answering;
+use crate::support::{Ended, Workspace, json as parsed, text, wait_until};
 
 /// What a terminal would obey: a colour, a title, a control character of the second set, another direction.
 const EVIL: &str = "\u{1b}[31m\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}\r";
@@ -19,7 +19,7 @@ const ELSEWHERE: [&str; 3] = ["hookonce-demo", "hookonce-dev", "hookonce-man"];
 /// The names of the manual pages of all commands that do something, apart from those of `ELSEWHERE`.
 fn commands_of(workspace: &Workspace) -> BTreeSet<String> {
     if !workspace.path("man").exists() {
-        assert!(workspace.run(&["man", "man"]).status.success());
+        workspace.run(&["man", "man"]).exits(0);
     }
     let pages = std::fs::read_dir(workspace.path("man")).unwrap().map(|page| page.unwrap().path());
     let pages: BTreeSet<_> = pages.map(|page| page.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
@@ -109,17 +109,15 @@ fn no_command_passes_on_what_a_terminal_would_obey() {
     let id = format!("evt_{EVIL}");
     let body = json!({ "id": id, "type": format!("invoice.paid{EVIL}"), "data": EVIL }).to_string();
     let body = workspace.write("evil.json", body.as_bytes());
-    let sent = workspace.run(&["send", "--provider", "stripe", "--file", &body]);
-    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent));
-    let listed = || workspace.run(&["list", "--json"]);
-    wait_until("the record is there", || !parsed(&listed()).as_array().unwrap().is_empty());
-    let key = parsed(&listed())[0]["key"].as_str().unwrap().to_owned();
+    workspace.run(&["send", "--provider", "stripe", "--file", &body]).exits(0);
+    let listed = || parsed(&workspace.run(&["list", "--json"]));
+    wait_until("the record is there", || listed() != json!([]));
+    let key = listed()[0]["key"].as_str().unwrap().to_owned();
     assert!(key.contains('\u{1b}'), "the JSON holds the very text: {key:?}");
     let unreadable = json!({ "id": format!("{id}2"), "type": "invoice.paid", "data": EVIL }).to_string();
     let unreadable = workspace.write("unreadable.json", unreadable.as_bytes());
-    assert!(workspace.run(&["send", "--provider", "stripe", "--file", &unreadable]).status.success());
-    let dead = || workspace.run(&["list", "--state", "DEAD", "--json"]);
-    wait_until("the second is dead", || !parsed(&dead()).as_array().unwrap().is_empty());
+    workspace.run(&["send", "--provider", "stripe", "--file", &unreadable]).exits(0);
+    workspace.wait_for("DEAD", 1);
     let document = json!({ EVIL: EVIL, "provider": EVIL, "kind": EVIL, "routes": [{ "name": EVIL }], "headers": EVIL });
     let document = workspace.write("document.json", document.to_string().as_bytes());
     let commands = commands(&key, &body, &document);
@@ -129,8 +127,7 @@ fn no_command_passes_on_what_a_terminal_would_obey() {
     }
     let named: BTreeSet<_> = commands.iter().map(|words| page_of(&workspace, words)).collect();
     assert_eq!(named, commands_of(&workspace), "each command is called here, or named in `ELSEWHERE`");
-    let printed = dev.stop();
-    assert!(text(&printed).contains("a record died"), "{}", text(&printed));
+    let printed = dev.stop().says("a record died");
     assert!(is_clean(&printed), "{:?}", text(&printed));
 }
 
@@ -139,15 +136,12 @@ fn no_command_passes_on_what_a_terminal_would_obey() {
 fn dev_colours_its_words_and_nothing_that_a_stranger_wrote() {
     let workspace = Workspace::new();
     let colours = [("CLICOLOR_FORCE".to_owned(), "1".to_owned())];
-    let (running, out) = workspace.dev_with_environment(&["dev", "--port", "0"], &colours);
-    let running = Running::from(running);
+    let (_running, out) = workspace.dev_with_output(&["dev", "--port", "0"], &colours);
     let body = json!({ "id": format!("evt_{EVIL}"), "type": format!("strange{EVIL}") }).to_string();
     let body = workspace.write("evil.json", body.as_bytes());
-    let sent = workspace.run(&["send", "--provider", "stripe", "--file", &body]);
-    assert!(sent.status.success(), "{}", text(&sent));
+    workspace.run(&["send", "--provider", "stripe", "--file", &body]).exits(0);
     let lines = BufReader::new(out).lines().map(Result::unwrap);
     let ours: Vec<_> = lines.filter(|line| line.contains("evt_")).take(2).collect();
-    drop(running);
     for (word, colour) in [("accepted  ", "36"), ("ignored   ", "2")] {
         let word = format!("\u{1b}[{colour}m{word}\u{1b}[0m");
         let line = ours.iter().find(|line| line.contains(&word)).unwrap_or_else(|| panic!("{word:?}: {ours:?}"));
@@ -169,8 +163,8 @@ fn verify_shows_what_a_request_holds_and_does_not_obey_it() {
         "headers": { "stripe-signature": signature }, "body_base64": base64(&signed),
     });
     let file = workspace.write("captured.json", captured.to_string().as_bytes());
-    let accepted = workspace.run(&["verify", "--request", &file]);
-    assert!(accepted.status.success() && is_clean(&accepted), "{:?}", text(&accepted));
+    let accepted = workspace.run(&["verify", "--request", &file]).exits(0);
+    assert!(is_clean(&accepted), "{:?}", text(&accepted));
 }
 
 fn base64(text: &str) -> String {
@@ -189,21 +183,13 @@ pub(crate) fn signature(secret: &str, body: &str) -> String {
 
 #[test]
 fn what_a_remote_server_answers_is_only_shown() {
-    let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/webhooks/x", server.local_addr().unwrap());
-    let answering = std::thread::spawn(move || {
-        let (mut stream, _) = server.accept().unwrap();
-        let _ = stream.read(&mut vec![0; 65_536]).unwrap();
-        let body = json!({ "status": EVIL, "id": EVIL }).to_string();
-        write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len()).unwrap();
-    });
+    let server = answering(|_| json!({ "status": EVIL, "id": EVIL }).to_string());
+    let url = format!("http://{server}/webhooks/x");
     let workspace = Workspace::new();
     let file = workspace.write("body.json", br#"{"id":"1","type":"t"}"#);
     let arguments = ["send", "--provider", "stripe", "--secret", "-", "--file", &file, "--url", &url];
-    let output = workspace.run_with_input(&arguments, "whsec_a_signing_secret");
-    answering.join().unwrap();
-    assert!(output.status.success() && is_clean(&output), "{:?}", text(&output));
-    assert!(text(&output).contains("\\u{1b}[31m"), "{:?}", text(&output));
+    let output = workspace.run_with_input(&arguments, "whsec_a_signing_secret").exits(0).says("\\u{1b}[31m");
+    assert!(is_clean(&output), "{:?}", text(&output));
 }
 
 #[test]
@@ -217,21 +203,18 @@ fn a_secret_on_the_command_line_is_refused() {
         &["trigger", "stripe.invoice.paid", "--secret", "whsec_a_signing_secret"],
         &["trigger", "stripe.invoice.paid", "--setting", "verify_token=whsec_a_signing_secret"],
     ] {
-        let output = workspace.run(arguments);
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-        let said = text(&output);
-        assert!(said.contains("every process of this machine") && said.contains("pass `-"), "{said}");
-        assert!(!text(&output).contains("whsec_a_signing_secret"), "a refusal repeats no secret");
+        let refused = workspace.run(arguments).exits(2).omits("whsec_a_signing_secret");
+        refused.says_all(&["every process of this machine", "pass `-"]);
     }
     let add = ["endpoint", "add", "shop", "--provider", "stripe", "--secret", "-"];
-    assert!(workspace.run_with_input(&add, "whsec_a_signing_secret\n").status.success());
+    workspace.run_with_input(&add, "whsec_a_signing_secret\n").exits(0);
     let rotate = ["endpoint", "rotate", "shop", "--secret", "-"];
-    assert!(workspace.run_with_input(&rotate, "whsec_a_newer_signing_secret").status.success());
+    workspace.run_with_input(&rotate, "whsec_a_newer_signing_secret").exits(0);
     let shown = parsed(&workspace.run(&["endpoint", "show", "shop", "--reveal", "--json"]));
     assert_eq!(shown["secrets"], json!(["whsec_a_newer_signing_secret", "whsec_a_signing_secret"]));
     let plaid = ["endpoint", "add", "bank", "--provider", "plaid", "--setting", "environment=sandbox"];
     let plaid = [&plaid[..], &["--setting", "client_id=-", "--setting", "api_secret=-"]].concat();
-    assert!(workspace.run_with_input(&plaid, "an-id\nan-api-secret\n").status.success());
+    workspace.run_with_input(&plaid, "an-id\nan-api-secret\n").exits(0);
     let settings = |show: &[&str]| parsed(&workspace.run(show))["settings"]["api_secret"].clone();
     assert_eq!(settings(&["endpoint", "show", "bank", "--json"]), "<hidden>");
     assert_eq!(settings(&["endpoint", "show", "bank", "--json", "--reveal"]), "an-api-secret");
@@ -246,25 +229,21 @@ fn several_secrets_come_one_in_each_line() {
         let asked = ["--setting", "verify_token=-", "--secret", "-"];
         workspace.run_with_input(&[&whatsapp[..], &asked].concat(), input)
     };
-    assert!(add("chat", "an-app-secret-of-meta\r\na-verify-token\n").status.success());
+    add("chat", "an-app-secret-of-meta\r\na-verify-token\n").exits(0);
     let shown = parsed(&workspace.run(&["endpoint", "show", "chat", "--reveal", "--json"]));
     assert_eq!(shown["secrets"], json!(["an-app-secret-of-meta"]));
     assert_eq!(shown["settings"]["verify_token"], "a-verify-token");
     for (input, lacks) in [("", "no secret came"), ("an-app-secret-of-meta\n", "no verify_token came")] {
-        let refused = add("other", input);
-        assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
-        assert!(text(&refused).contains(lacks) && text(&refused).contains("each takes a line"), "{}", text(&refused));
+        add("other", input).exits(2).says_all(&[lacks, "each takes a line"]);
     }
     let body = ["send", "--provider", "stripe", "--file", "-", "--secret", "-", "--url", "http://127.0.0.1:9/x"];
-    let refused = workspace.run_with_input(&body, "{}");
-    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
-    assert!(text(&refused).contains("`--file -` takes all of standard input"), "{}", text(&refused));
+    workspace.run_with_input(&body, "{}").exits(2).says("`--file -` takes all of standard input");
 }
 
 #[test]
 fn a_file_with_secrets_is_its_owners_alone_and_replaced_at_once() {
     let workspace = Workspace::new();
-    assert!(workspace.run(&["endpoint", "add", "shop", "--provider", "stripe"]).status.success());
+    workspace.run(&["endpoint", "add", "shop", "--provider", "stripe"]).exits(0);
     let path = workspace.path(".hookonce/endpoints/shop.json");
     let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(), 0o600);
@@ -272,7 +251,7 @@ fn a_file_with_secrets_is_its_owners_alone_and_replaced_at_once() {
     let old = workspace.path("old.json");
     std::fs::hard_link(&path, &old).unwrap();
     let before = std::fs::read_to_string(&old).unwrap();
-    assert!(workspace.run(&["endpoint", "rotate", "shop"]).status.success());
+    workspace.run(&["endpoint", "rotate", "shop"]).exits(0);
     assert_eq!(std::fs::read_to_string(&old).unwrap(), before);
     assert_ne!(std::fs::read_to_string(&path).unwrap(), before);
     assert_eq!(mode(), 0o600);

@@ -1,12 +1,14 @@
 //! `trigger`: every sample event passes the real edge, under the key and the type that its provider gives it.
 
 use std::collections::BTreeSet;
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::io::{BufReader, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::{Value, json as object};
+use serde_json::json as object;
 
-use crate::support::{Ended, Running, Workspace, interrupt, json, root, text, wait_until};
+use crate::aws::Request;
+use crate::stacks::Stack;
+use crate::support::{Ended, Workspace, interrupt, json, listen, root, wait_until};
 
 /// Every sample, its key for the id `ID`, and the domain key of its effect. `U` is a UUID, `S` a SHA-256, `N` a number.
 fn samples() -> Vec<(String, String, Option<String>)> {
@@ -14,17 +16,16 @@ fn samples() -> Vec<(String, String, Option<String>)> {
 }
 
 /// A stack with an endpoint for each provider that has samples, under the provider's id.
-fn stack() -> (Workspace, Running) {
-    let workspace = Workspace::new();
-    let running = workspace.dev(&["dev", "--port", "0"]);
-    for sample in json(&workspace.run(&["trigger", "--list", "--json"])).as_array().unwrap() {
+fn stack() -> Stack {
+    let stack = Stack::new();
+    for sample in json(&stack.run(&["trigger", "--list", "--json"])).as_array().unwrap() {
         let provider = sample["provider"].as_str().unwrap();
         if !["stripe", "github", "meta_whatsapp"].contains(&provider) {
             // Done for the provider's first sample.
-            workspace.run(&["endpoint", "add", provider, "--provider", provider]);
+            stack.run(&["endpoint", "add", provider, "--provider", provider]);
         }
     }
-    (workspace, running)
+    stack
 }
 
 /// Whether a text has the form of a pattern.
@@ -44,8 +45,8 @@ fn fits(pattern: &str, id: &str, text: &str) -> bool {
 
 #[test]
 fn every_sample_is_accepted_once_with_its_key_its_type_and_its_effect() {
-    let (workspace, _running) = stack();
-    let listed = json(&workspace.run(&["trigger", "--list", "--json"]));
+    let stack = stack();
+    let listed = json(&stack.run(&["trigger", "--list", "--json"]));
     let listed = listed.as_array().unwrap();
     let providers: BTreeSet<_> = listed.iter().map(|sample| sample["provider"].as_str()).collect();
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
@@ -59,14 +60,9 @@ fn every_sample_is_accepted_once_with_its_key_its_type_and_its_effect() {
     let mut sent = Vec::new();
     for (index, (name, key, effect)) in samples.iter().enumerate() {
         let id = format!("sample-{index}");
-        let output = workspace.run(&["trigger", name, "--id", &id, "--copies", "2", "--json"]);
-        let triggered = json(&output);
+        let triggered = json(&stack.run(&["trigger", name, "--id", &id, "--copies", "2", "--json"]));
         let answers = triggered["deliveries"].as_array().unwrap();
-        assert_eq!(
-            (&answers[0]["answer"], &answers[1]["answer"]),
-            (&object!("accepted"), &object!("duplicate")),
-            "{name}"
-        );
+        assert_eq!([0, 1].map(|copy| &answers[copy]["answer"]), ["accepted", "duplicate"], "{name}");
         let stored = answers[0]["id"].as_str().unwrap().to_owned();
         assert!(fits(key, &id, &stored), "{name}: {stored} is not {key}");
         sent.push((name.as_str(), stored, id, effect.as_deref()));
@@ -77,7 +73,7 @@ fn every_sample_is_accepted_once_with_its_key_its_type_and_its_effect() {
             "meta_whatsapp" => "whatsapp",
             provider => provider,
         };
-        let show = || json(&workspace.run(&["show", endpoint, &key, "--json"]));
+        let show = || json(&stack.run(&["show", endpoint, &key, "--json"]));
         wait_until(&format!("{name} is settled"), || show()["state"] == "PROCESSED");
         let shown = show();
         assert_eq!(shown["type"], sample["type"], "{name}");
@@ -90,28 +86,23 @@ fn every_sample_is_accepted_once_with_its_key_its_type_and_its_effect() {
 
 #[test]
 fn each_event_is_fresh_and_its_id_makes_it_again_with_a_changed_value() {
-    let workspace = Workspace::new();
-    let _running = workspace.dev(&["dev", "--port", "0"]);
-    let trigger = |more: &[&str]| json(&workspace.run(&[&["trigger", "stripe.invoice.paid", "--json"], more].concat()));
+    let stack = Stack::new();
+    let trigger = |more: &[&str]| json(&stack.run(&[&["trigger", "stripe.invoice.paid", "--json"], more].concat()));
     let first = trigger(&["--set", "data.object.amount_paid=12"]);
     let key = first["deliveries"][0]["id"].as_str().unwrap().to_owned();
-    let body = workspace.run(&["show", "stripe", &key, "--body"]);
-    assert_eq!(json(&body)["data"]["object"]["amount_paid"], 12);
+    let body = json(&stack.run(&["show", "stripe", &key, "--body"]));
+    assert_eq!(body["data"]["object"]["amount_paid"], 12);
     assert_eq!(trigger(&[])["deliveries"][0]["answer"], "accepted");
-    let again = trigger(&["--id", first["id"].as_str().unwrap()]);
-    assert_eq!(
-        (&again["deliveries"][0]["answer"], &again["deliveries"][0]["id"]),
-        (&object!("duplicate"), &object!(key))
-    );
-    let header = workspace.run(&["trigger", "github.push", "--header", "x-github-delivery: mine", "--json"]);
+    let again = trigger(&["--id", first["id"].as_str().unwrap()])["deliveries"][0].clone();
+    assert_eq!((&again["answer"], &again["id"]), (&object!("duplicate"), &object!(key)));
+    let header = stack.run(&["trigger", "github.push", "--header", "x-github-delivery: mine", "--json"]);
     assert_eq!(json(&header)["deliveries"][0]["id"], "mine", "a header that a person gives counts");
 }
 
 /// The provider's strongest scheme takes the same secret, and would be refused.
 #[test]
 fn an_endpoint_that_lists_schemes_is_delivered_to_with_one_of_them() {
-    let workspace = Workspace::new();
-    let _running = workspace.dev(&["dev", "--port", "0"]);
+    let stack = Stack::new();
     for (event, scheme) in [
         ("gitlab.push_hook", "secret-token"),
         ("github.push", "sha1"),
@@ -120,31 +111,24 @@ fn an_endpoint_that_lists_schemes_is_delivered_to_with_one_of_them() {
     ] {
         let provider = event.split('.').next().unwrap();
         let endpoint = format!("listing-{provider}");
-        workspace.run(&["endpoint", "add", &endpoint, "--provider", provider, "--scheme", scheme]);
-        let triggered = json(&workspace.run(&["trigger", event, "--endpoint", &endpoint, "--json"]));
+        stack.run(&["endpoint", "add", &endpoint, "--provider", provider, "--scheme", scheme]);
+        let triggered = json(&stack.run(&["trigger", event, "--endpoint", &endpoint, "--json"]));
         assert_eq!(triggered["deliveries"][0]["answer"], "accepted", "{event} by {scheme}");
     }
 }
 
 /// A server that answers the first request alone.
 fn answers_once() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/webhooks/stripe", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        let (mut first, _) = listener.accept().unwrap();
-        let mut request = Vec::new();
-        let mut part = [0; 4096];
-        while !String::from_utf8_lossy(&request).contains("\r\n\r\n") {
-            let length = first.read(&mut part).unwrap();
-            request.extend_from_slice(&part[..length]);
-        }
-        let body = r#"{"status":"accepted","id":"evt_1"}"#;
-        write!(first, "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
-        for other in listener.incoming() {
-            drop(other);
+    let has_answered = AtomicBool::new(false);
+    let address = listen(move |stream| {
+        let mut stream = BufReader::new(stream);
+        if Request::read(&mut stream).is_some() && !has_answered.swap(true, Ordering::SeqCst) {
+            let body = r#"{"status":"accepted","id":"evt_1"}"#;
+            let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+            stream.get_mut().write_all((head + body).as_bytes()).unwrap();
         }
     });
-    url
+    format!("http://{address}/webhooks/stripe")
 }
 
 #[test]
@@ -154,37 +138,30 @@ fn a_lost_answer_hides_neither_the_other_answers_nor_the_id() {
     for more in [&[][..], &["--json"]] {
         let url = answers_once();
         let trigger = [&["trigger", "stripe.invoice.paid", "--url", &url], &secret[..], more].concat();
-        let output = workspace.run_with_input(&trigger, "whsec_a_secret_of_enough_bytes");
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(3), "{said}");
-        for part in
-            ["evt_1", "accepted", "no_answer", "did not answer 1 of 2 deliveries", "stripe.invoice.paid --id mine"]
-        {
-            assert!(said.contains(part), "{part} is not in {said}");
-        }
+        let lost = workspace.run_with_input(&trigger, "whsec_a_secret_of_enough_bytes").exits(3);
+        let answers = ["evt_1", "accepted", "no_answer", "did not answer 1 of 2 deliveries"];
+        lost.says_all(&answers).says("stripe.invoice.paid --id mine");
     }
 }
 
 #[test]
 fn what_cannot_be_triggered_says_what_to_do() {
     let workspace = Workspace::new();
-    let refused = |arguments: &[&str]| {
-        let output = workspace.run(&[&["trigger"], arguments].concat()).exits(2);
-        text(&output)
+    let refused = |arguments: &[&str], said: &str| {
+        workspace.run(&[&["trigger"], arguments].concat()).exits(2).says(said);
     };
-    assert!(refused(&["stripe.invoice.pai"]).contains("try: stripe.invoice.paid"));
-    assert!(refused(&["paypal.PAYMENT.SALE.COMPLETED"]).contains("hookonce dev --public URL"));
-    assert!(refused(&["typeform.form_response"]).contains("hookonce send --provider typeform --file FILE"));
-    assert!(refused(&["nobody.nothing"]).contains("trigger --list"));
+    refused(&["stripe.invoice.pai"], "try: stripe.invoice.paid");
+    refused(&["paypal.PAYMENT.SALE.COMPLETED"], "hookonce dev --public URL");
+    refused(&["typeform.form_response"], "hookonce send --provider typeform --file FILE");
+    refused(&["nobody.nothing"], "trigger --list");
     workspace.run(&["trigger", "stripe.invoice.paid"]).exits(3).says("start one with `hookonce dev`");
     let _running = workspace.dev(&["dev", "--port", "0"]);
-    assert!(refused(&["shopify.orders/create"]).contains("hookonce endpoint add shopify --provider shopify"));
-    assert!(refused(&["stripe.invoice.paid", "--set", "data.none.amount=1"]).contains("has no place data.none.amount"));
-    assert!(refused(&["stripe.invoice.paid", "--id", "a b"]).contains("letters, digits"));
-    assert!(refused(&[]).contains("PROVIDER.TYPE"));
+    refused(&["shopify.orders/create"], "hookonce endpoint add shopify --provider shopify");
+    refused(&["stripe.invoice.paid", "--set", "data.none.amount=1"], "has no place data.none.amount");
+    refused(&["stripe.invoice.paid", "--id", "a b"], "letters, digits");
+    refused(&[], "PROVIDER.TYPE");
     workspace.run(&["trigger", "--list"]).exits(0).says("stripe.invoice.paid");
-    let none: Vec<Value> = Vec::new();
-    assert_ne!(json(&workspace.run(&["trigger", "--list", "--json"])), object!(none));
+    assert_ne!(json(&workspace.run(&["trigger", "--list", "--json"])), object!([]));
 }
 
 #[test]
@@ -210,15 +187,15 @@ fn dev_ends_with_the_result_of_the_command_that_it_runs() {
 
 #[test]
 fn show_waits_until_an_event_settles_and_its_exit_code_says_how() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let handler = object!({ "url": format!("http://{closed}") });
     let away = object!({ "name": "away", "types": ["invoice.paid"], "consumer": "away", "handler": handler });
-    let workspace = Workspace::routed(&object!({ "version": 1, "otherwise": "dead", "routes": [away] }).to_string());
-    let _running = workspace.dev(&["dev", "--port", "0"]);
+    let set = object!({ "version": 1, "otherwise": "dead", "routes": [away] });
+    let stack = Stack::of(Workspace::routed(&set.to_string()));
     for (event, id) in [("stripe.invoice.paid", "paid"), ("stripe.charge.refunded", "refunded")] {
-        workspace.run(&["trigger", event, "--id", id]).exits(0);
+        stack.run(&["trigger", event, "--id", id]).exits(0);
     }
-    let show = |key: &str, wait: &str| workspace.run(&["show", "stripe", key, wait]);
+    let show = |key: &str, wait: &str| stack.run(&["show", "stripe", key, wait]);
     show("evt_refunded", "--wait").exits(1).says("it was given up").says("DEAD");
     show("evt_paid", "--wait=1s").exits(3).says("it is not settled after 1s").says("PENDING");
     show("evt_nobody", "--wait=1s").exits(3).says("has no record");

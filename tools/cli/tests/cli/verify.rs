@@ -4,20 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::support::{Workspace, json as parsed, text};
-
-/// A request that Stripe's own library signed.
-fn captured() -> Value {
-    json!({
-        "provider": "stripe",
-        "method": "POST",
-        "url": "https://example.com/webhooks/stripe",
-        "headers": {"stripe-signature": "t=1767225595,v1=470de0c6a9202b40a4573e73fe696cd51517ae04f4d2e83cd5fd2d44f9870336"},
-        "body_base64": "eyJpZCI6ImV2dF8xVGVzdCIsIm9iamVjdCI6ImV2ZW50IiwidHlwZSI6Imludm9pY2UucGFpZCIsImNyZWF0ZWQiOjE3NjcyMjU1OTAsImRhdGEiOnsib2JqZWN0Ijp7ImlkIjoiaW5fMiIsIm5vdGUiOiJjYWbDqSDimJUifX19",
-        "secrets": ["whsec_test_5f1d2c3b4a596877"],
-        "now_unix": 1_767_225_600,
-    })
-}
+use crate::support::{Ended, Workspace, json as parsed, text};
 
 fn verify(request: &Value) -> (Option<i32>, Value) {
     let output = Workspace::new().run_with_input(&["verify", "--request", "-", "--json"], &request.to_string());
@@ -27,14 +14,11 @@ fn verify(request: &Value) -> (Option<i32>, Value) {
 /// A capture may be of another stack than the one of this folder.
 #[test]
 fn an_endpoint_that_is_not_there_is_told_with_the_folder_that_was_searched() {
-    let mut request = captured();
+    let mut request = genuine();
     request.as_object_mut().unwrap().remove("secrets");
     request["endpoint"] = json!("shop");
-    let output = Workspace::new().run_with_input(&["verify", "--request", "-"], &request.to_string());
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("there is no endpoint shop in the folder .hookonce"), "{said}");
-    assert!(said.contains("--data") && said.contains("--stack"), "{said}");
+    let output = Workspace::new().run_with_input(&["verify", "--request", "-"], &request.to_string()).exits(2);
+    output.says_all(&["there is no endpoint shop in the folder .hookonce", "--data", "--stack"]);
 }
 
 /// The 3 a.m. case: is the secret wrong, or did something change the body?
@@ -45,18 +29,17 @@ fn the_body_is_compared_with_what_the_provider_says_it_sent() {
     let verify = |more: &[&str]| workspace.run(&[&["verify", "--request", &file], more].concat());
     let judged = parsed(&verify(&["--json"]));
     let sha256 = judged["captured"]["body_sha256"].as_str().unwrap().to_uppercase();
-    assert_eq!((sha256.len(), &judged["captured"]["is_the_named_body"]), (64, &serde_json::Value::Null));
+    assert_eq!((sha256.len(), &judged["captured"]["is_the_named_body"]), (64, &Value::Null));
     let same = verify(&["--json", "--sha256", &sha256]);
     assert_eq!(parsed(&same)["captured"]["is_the_named_body"], true);
-    assert!(text(&verify(&["--sha256", &sha256])).contains("the body matches --sha256"));
-    let other = verify(&["--sha256", &"0".repeat(64)]);
-    assert!(text(&other).contains("does not match --sha256") && other.status.success(), "{}", text(&other));
-    assert_eq!(verify(&["--sha256", "abc"]).status.code(), Some(2));
+    verify(&["--sha256", &sha256]).says("the body matches --sha256");
+    verify(&["--sha256", &"0".repeat(64)]).exits(0).says("does not match --sha256");
+    verify(&["--sha256", "abc"]).exits(2);
 }
 
 #[test]
 fn a_tampered_request_is_rejected_with_its_code() {
-    let (exit, report) = verify(&captured());
+    let (exit, report) = verify(&vector("stripe", "tampered-body"));
     assert_eq!(exit, Some(1), "{report}");
     assert_eq!((&report["verdict"], &report["code"]), (&json!("rejected"), &json!("signature_mismatch")));
     assert_eq!(report["response"]["status"], 401);
@@ -78,17 +61,16 @@ fn what_was_missing_in_an_event_is_told() {
     let workspace = Workspace::new();
     let told = |case: (&str, &str)| {
         let file = workspace.write("captured.json", vector(case.0, case.1).to_string().as_bytes());
-        text(&workspace.run(&["verify", "--request", &file]))
+        workspace.run(&["verify", "--request", &file])
     };
-    assert!(told(("circleci", "missing-key")).contains("    id_missing: it has no id where the provider puts one"));
-    let unreadable = told(("github", "non-utf8-body"));
-    assert!(unreadable.contains("of type unreadable\n    body_unreadable: it is not what"), "{unreadable}");
-    assert!(!told(("circleci", "valid")).contains("id_missing"));
+    told(("circleci", "missing-key")).says("    id_missing: it has no id where the provider puts one");
+    told(("github", "non-utf8-body")).says("of type unreadable\n    body_unreadable: it is not what");
+    told(("circleci", "valid")).omits("id_missing");
 }
 
 #[test]
 fn a_program_learns_whether_the_signature_holds_and_why_not() {
-    let (_, forged) = verify(&captured());
+    let (_, forged) = verify(&vector("stripe", "tampered-body"));
     assert_eq!((&forged["authentic"], &forged["causes"][0]["code"]), (&json!(false), &json!("other_secret_or_body")));
     assert!(forged["causes"][0]["sentence"].as_str().unwrap().contains("No secret matches"), "{forged}");
     let (exit, valid) = verify(&genuine());
@@ -96,10 +78,9 @@ fn a_program_learns_whether_the_signature_holds_and_why_not() {
     let (exit, keyless) = verify(&vector("circleci", "missing-key"));
     assert_eq!((exit, &keyless["authentic"], &keyless["verdict"]), (Some(0), &json!(true), &json!("accepted")));
     assert_eq!((&keyless["matched_secret"], &keyless["causes"][0]["code"]), (&json!(0), &json!("id_missing")));
-    let output = Workspace::new()
-        .run_with_input(&["verify", "--request", "-"], &vector("circleci", "non-utf8-body-without-key").to_string());
-    let said = text(&output);
-    assert!(said.contains("is authentic") && said.contains("cannot be read"), "{said}");
+    let unreadable = vector("circleci", "non-utf8-body-without-key").to_string();
+    let told = Workspace::new().run_with_input(&["verify", "--request", "-"], &unreadable);
+    told.says_all(&["is authentic", "cannot be read"]);
 }
 
 /// What the function refuses, because it takes no weaker scheme and no short secret, is refused here too.
@@ -165,28 +146,25 @@ fn explained(request: &Value) -> String {
 #[test]
 fn a_person_is_told_the_likely_cause() {
     assert!(explained(&genuine()).contains("secret 0 matched"));
+    let changed = |field: &str, value: Value| {
+        let mut request = genuine();
+        request[field] = value;
+        explained(&request)
+    };
     let secret = genuine()["secrets"][0].as_str().unwrap().to_owned();
-    let mut newline = genuine();
-    newline["secrets"] = json!([format!("{secret}\n")]);
-    assert!(explained(&newline).contains("space or line break around it"), "{}", explained(&newline));
-
-    let mut late = genuine();
-    late["now_unix"] = json!(late["now_unix"].as_i64().unwrap() + 1_000);
-    assert!(explained(&late).contains("1000 s old"), "{}", explained(&late));
-
-    let mut without_secret = genuine();
-    without_secret["secrets"] = json!([]);
-    let output = Workspace::new().run_with_input(&["verify", "--request", "-"], &without_secret.to_string());
-    let said = text(&output);
+    let late = genuine()["now_unix"].as_i64().unwrap() + 1_000;
+    let body = STANDARD.decode(genuine()["body_base64"].as_str().unwrap()).unwrap();
+    let spaced = STANDARD.encode([body.as_slice(), b"\n"].concat());
+    for (field, value, cause) in [
+        ("secrets", json!([format!("{secret}\n")]), "space or line break around it"),
+        ("now_unix", json!(late), "1000 s old"),
+        ("headers", json!({}), "stripe-signature: missing"),
+        ("body_base64", json!(spaced), "a reformatted copy of this body"),
+    ] {
+        let said = changed(field, value);
+        assert!(said.contains(cause), "{cause}: {said}");
+    }
+    let said = changed("secrets", json!([]));
     assert!(said.contains("The endpoint has no secret.") && said.contains("Refused: not_configured."), "{said}");
     assert!(!said.contains("signature_mismatch") && !said.contains("No secret matches"), "{said}");
-
-    let mut unsigned = genuine();
-    unsigned["headers"] = json!({});
-    assert!(explained(&unsigned).contains("stripe-signature: missing"), "{}", explained(&unsigned));
-
-    let mut spaced = genuine();
-    let body = STANDARD.decode(spaced["body_base64"].as_str().unwrap()).unwrap();
-    spaced["body_base64"] = json!(STANDARD.encode([body.as_slice(), b"\n"].concat()));
-    assert!(explained(&spaced).contains("a reformatted copy of this body"), "{}", explained(&spaced));
 }
