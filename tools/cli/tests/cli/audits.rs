@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json as object};
 
-use crate::aws::{Aws, now};
+use crate::aws::{Deployed, now};
 use crate::stacks::{Stack, Tables, lines, summary};
 use crate::support::{Ended, json, root, send_interrupt, text};
 
@@ -182,9 +182,8 @@ fn an_audit_finds_pending_records_that_no_relay_kept() {
         let received_ms = tables.number(inbox, key, "received_at");
         tables.set_number(inbox, key, "expires_at", received_ms.div_euclid(1_000) + kept_s);
     }
-    let (_aws, variables) = Aws::of_running(&stack, &[]);
-    let audit = ["audit", "--scan", "--json", "--stack", "inbox", "--table", inbox, "--domain-table", "domain-copy"];
-    let audited = stack.run_with_environment(&audit, &variables);
+    let audit = ["audit", "--scan", "--json", "--table", inbox, "--domain-table", "domain-copy"];
+    let audited = Deployed::of(&stack, &[]).run(&audit);
     assert_eq!(found(&lines(&audited)), planted.map(|(key, violation, ..)| (key, violation)), "{}", text(&audited));
 }
 
@@ -223,11 +222,6 @@ fn a_redaction_leaves_no_byte_of_the_body_and_keeps_the_dedup() {
     stack.run(&["audit", "--scan"]).exits(0);
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long a command takes is what is checked")]
-fn started() -> Instant {
-    Instant::now()
-}
-
 /// Both parts of an audit that is interrupted find together what a whole one finds, and nothing twice.
 #[test]
 fn an_audit_that_was_stopped_goes_on_after_the_last_record_that_it_checked() {
@@ -237,9 +231,11 @@ fn an_audit_that_was_stopped_goes_on_after_the_last_record_that_it_checked() {
     let tables = Tables::of(&stack);
     tables.copy("in#stripe#evt_0", RECORDS, |_, item| drop(item.remove("body")));
     // One page takes ten seconds, so the signal comes within the second one.
-    let mut child = stack.start_with_output(&["audit", "--scan", "--json", "--rate", "100"]);
+    let mut child = stack.start(&["audit", "--scan", "--json", "--rate", "100"]);
     let mut printed = BufReader::new(child.stdout.take().unwrap());
-    let (mut first, started) = (String::new(), started());
+    #[expect(clippy::disallowed_methods, reason = "how long a command takes is what is checked")]
+    let started = Instant::now();
+    let mut first = String::new();
     // All but one of the first page: the record that was copied may be in it, and is sound.
     for _ in 0..499 {
         printed.read_line(&mut first).unwrap();

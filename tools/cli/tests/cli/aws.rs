@@ -192,23 +192,20 @@ impl Account {
         }
     }
 
-    fn lambda(&self, operation: &str, function: &str) -> (&'static str, &'static str, Vec<u8>) {
-        let kind = "application/json";
+    fn lambda(&self, operation: &str, function: &str) -> (&'static str, String) {
         if operation == "ListEventSourceMappings" {
             let state = if self.off == Some(function) { "Disabled" } else { "Enabled" };
             let mappings = ["Enabled", state].map(|state| object!({ "UUID": "1", "State": state }));
-            let answer = object!({ "EventSourceMappings": mappings });
-            return ("200 OK", kind, answer.to_string().into_bytes());
+            return ("200 OK", object!({ "EventSourceMappings": mappings }).to_string());
         }
         if !self.functions.contains(&function) {
             return refusal(operation, &format!("ResourceNotFoundException: Function not found: {function}"));
         }
         if operation == "Invoke" {
-            return (INVOKED, kind, Vec::new());
+            return (INVOKED, String::new());
         }
         let (hash, at) = (format!("hash-of-{function}"), "2026-11-22T14:00:00.000+0000");
-        let answer = object!({ "FunctionName": function, "LastModified": at, "CodeSha256": hash });
-        ("200 OK", kind, answer.to_string().into_bytes())
+        ("200 OK", object!({ "FunctionName": function, "LastModified": at, "CodeSha256": hash }).to_string())
     }
 
     fn cloudwatch(&self, operation: &str, body: &Value) -> Value {
@@ -343,23 +340,33 @@ impl Aws {
     }
 }
 
-/// An account with an empty stack, and a folder to run commands in that begin with the same word.
+/// An account with a stack, and a folder to run commands on it in.
 pub(crate) struct Deployed {
     pub(crate) aws: Aws,
     pub(crate) workspace: Workspace,
-    pub(crate) word: &'static str,
+    /// What every command begins with.
+    pub(crate) word: Option<&'static str>,
+    pub(crate) variables: Vec<(String, String)>,
 }
 
 impl Deployed {
-    /// A stack with these parts.
+    /// An empty stack with these parts, for commands that begin with the same word.
     pub(crate) fn new(word: &'static str, parts: &[(&str, &str)]) -> Self {
-        Self { aws: Aws::with_stack(&written_by_the_template(parts)), workspace: Workspace::new(), word }
+        let aws = Aws::with_stack(&written_by_the_template(parts));
+        let variables = aws.environment(&[&SIGNED_IN[..], &[("AWS_ENDPOINT_URL_SQS", aws.url.as_str())]].concat());
+        Self { aws, workspace: Workspace::new(), word: Some(word), variables }
+    }
+
+    /// The stack that runs in another folder, with these parts of its own.
+    pub(crate) fn of(running: &Workspace, parts: &[(&str, &str)]) -> Self {
+        let (aws, variables) = Aws::of_running(running, parts);
+        Self { aws, workspace: Workspace::new(), word: None, variables }
     }
 
     /// Runs a command on the stack.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        let variables = self.aws.environment(&[&SIGNED_IN[..], &[("AWS_ENDPOINT_URL_SQS", &self.aws.url)]].concat());
-        self.workspace.run_with_environment(&[&[self.word], arguments, &["--stack", "inbox"]].concat(), &variables)
+        let arguments = [self.word.as_slice(), arguments, &["--stack", "inbox"]].concat();
+        self.workspace.run_with_environment(&arguments, &self.variables)
     }
 }
 
@@ -369,8 +376,9 @@ pub(crate) fn answering(answer: impl Fn(&Request) -> String + Send + Sync + 'sta
         let mut stream = BufReader::new(stream);
         while let Some(request) = Request::read(&mut stream) {
             let answer = answer(&request);
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:";
-            if write!(stream.get_mut(), "{head} {}\r\n\r\n{answer}", answer.len()).is_err() {
+            // In one write: the second of two small ones would wait for the other side.
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{answer}", answer.len());
+            if stream.get_mut().write_all(answer.as_bytes()).is_err() {
                 return;
             }
         }
@@ -435,7 +443,7 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
         None => sent,
     };
     let is_cloudwatch = request.target.starts_with("Granite");
-    let Request { authorization, .. } = request;
+    let authorization = request.authorization;
     account.asked.push(Asked { operation: operation.clone(), body: body.clone(), authorization });
     let next = account.snags.iter().position(|(of, _)| *of == operation);
     let met = next.and_then(|at| account.snags.remove(at)).map(|(_, snag)| snag);
@@ -446,21 +454,20 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     if let Some(Interception::Removed) = &met {
         account.parameters.remove(body["Name"].as_str().unwrap());
     }
-    let (status, kind, bytes) = if let Some(Interception::Answered(code)) = met {
+    let (status, answer) = if let Some(Interception::Answered(code)) = met {
         refusal(&operation, code)
     } else if let Some(function) = function {
         account.lambda(&operation, &function)
     } else if is_cloudwatch {
-        ("200 OK", "application/x-amz-json-1.0", account.cloudwatch(&operation, &body).to_string().into_bytes())
+        ("200 OK", account.cloudwatch(&operation, &body).to_string())
     } else if operation == "SendMessage" {
-        ("200 OK", "application/x-amz-json-1.0", object!({ "MessageId": MESSAGE_ID }).to_string().into_bytes())
+        ("200 OK", object!({ "MessageId": MESSAGE_ID }).to_string())
     } else if operation == "GetCallerIdentity" {
         let result = format!("<GetCallerIdentityResult><Arn>{CALLER}</Arn></GetCallerIdentityResult>");
-        let whole = format!("<GetCallerIdentityResponse>{result}</GetCallerIdentityResponse>");
-        ("200 OK", "text/xml", whole.into_bytes())
+        ("200 OK", format!("<GetCallerIdentityResponse>{result}</GetCallerIdentityResponse>"))
     } else {
         match account.ssm(&operation, &body) {
-            Ok(answer) => ("200 OK", "application/x-amz-json-1.1", answer.to_string().into_bytes()),
+            Ok(answer) => ("200 OK", answer.to_string()),
             Err(code) => refusal(&operation, code),
         }
     };
@@ -469,14 +476,12 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     }
     let date = jiff::Timestamp::from_second(i64::try_from(now() + account.ahead_seconds).unwrap()).unwrap();
     let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT");
-    let length = bytes.len();
-    let head = format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ndate: {date}\r\ncontent-length: {length}");
-    let sent = write!(stream.get_mut(), "{head}\r\nconnection: close\r\n\r\n");
-    let _ = sent.and_then(|()| stream.get_mut().write_all(&bytes));
+    let head = format!("HTTP/1.1 {status}\r\ndate: {date}\r\ncontent-length: {}\r\nconnection: close", answer.len());
+    let _ = stream.get_mut().write_all(format!("{head}\r\n\r\n{answer}").as_bytes());
 }
 
 /// A refusal in the form of the service. A message may follow the code.
-fn refusal(operation: &str, refusal: &str) -> (&'static str, &'static str, Vec<u8>) {
+fn refusal(operation: &str, refusal: &str) -> (&'static str, String) {
     let (code, message) = refusal.split_once(": ").unwrap_or((refusal, ""));
     if ["GetFunctionConfiguration", "Invoke", "ListEventSourceMappings"].contains(&operation) {
         // As Lambda names it: in a header.
@@ -485,15 +490,14 @@ fn refusal(operation: &str, refusal: &str) -> (&'static str, &'static str, Vec<u
             "RequestTooLargeException" => "413 -\r\nx-amzn-errortype: RequestTooLargeException",
             _ => "403 Forbidden\r\nx-amzn-errortype: AccessDeniedException",
         };
-        return (status, "application/json", object!({ "Message": message }).to_string().into_bytes());
+        return (status, object!({ "Message": message }).to_string());
     }
-    let (kind, answer) = if operation == "GetCallerIdentity" {
-        let error = format!("<Error><Type>Sender</Type><Code>{code}</Code></Error>");
-        ("text/xml", format!("<ErrorResponse>{error}</ErrorResponse>"))
+    let answer = if operation == "GetCallerIdentity" {
+        format!("<ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code></Error></ErrorResponse>")
     } else {
-        ("application/x-amz-json-1.1", object!({ "__type": code, "message": message }).to_string())
+        object!({ "__type": code, "message": message }).to_string()
     };
-    ("400 Bad Request", kind, answer.into_bytes())
+    ("400 Bad Request", answer)
 }
 
 /// The value that the template writes for a stack with these parts. What is not named is the template's own.

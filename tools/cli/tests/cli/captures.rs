@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json as object};
 
-use crate::support::{Ended, Workspace, json, text, valid};
+use crate::support::{Ended, Workspace, json, text, vector};
 
 /// The files of a folder, by name.
 fn captures(workspace: &Workspace) -> Vec<(String, PathBuf)> {
@@ -127,7 +127,7 @@ fn an_endpoint_without_a_setting_that_it_needs_is_judged_as_the_inbox_judges_it(
 #[test]
 fn verify_takes_a_request_in_parts_or_from_curl() {
     let workspace = Workspace::new();
-    let request = valid("stripe");
+    let request = vector("stripe", "valid");
     let secret = request["secrets"][0].as_str().unwrap();
     let add = ["endpoint", "add", "shop", "--provider", "stripe", "--secret", "-"];
     workspace.run_with_input(&add, secret).exits(0);
@@ -160,7 +160,7 @@ fn verify_takes_a_request_in_parts_or_from_curl() {
     assert_eq!(report["verdict"], "accepted", "{report}");
 
     // A gateway reports the name in the Host header without its port.
-    let signed = valid("square");
+    let signed = vector("square", "valid");
     let add = ["endpoint", "add", "square", "--provider", "square", "--secret", "-"];
     workspace.run_with_input(&add, signed["secrets"][0].as_str().unwrap()).exits(0);
     let (host, path) = signed["url"].as_str().unwrap().trim_start_matches("https://").split_once('/').unwrap();

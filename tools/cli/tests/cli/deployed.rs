@@ -4,7 +4,7 @@ use std::io::{BufReader, Write as _};
 
 use serde_json::json as object;
 
-use crate::aws::{Alarm, Aws, CALLER, Interception, Request, SIGNED_IN, now};
+use crate::aws::{Alarm, Aws, CALLER, Deployed, Interception, Request, SIGNED_IN, now};
 use crate::stacks::{Stack, Tables};
 use crate::support::{Ended, Workspace, json, listen, text, wait_until};
 
@@ -74,11 +74,8 @@ fn a_stack_that_is_not_found_says_why_and_what_to_do() {
 #[test]
 fn an_order_keeps_to_the_retention_of_its_stack() {
     let stack = Stack::with(0, 2);
-    let (aws, variables) = Aws::of_running(&stack, &[("DeliveryRetentionDays", "41")]);
-    let discard = |key: &str| {
-        let order = ["discard", "--stack", "inbox", "--key", "stripe", key, "--reason", "test data", "--yes"];
-        stack.run_with_environment(&order, &variables)
-    };
+    let deployed = Deployed::of(&stack, &[("DeliveryRetentionDays", "41")]);
+    let discard = |key: &str| deployed.run(&["discard", "--key", "stripe", key, "--reason", "test data", "--yes"]);
     discard("evt_0").exits(0);
     let shown = stack.show("evt_0");
     let tables = Tables::of(&stack);
@@ -87,7 +84,8 @@ fn an_order_keeps_to_the_retention_of_its_stack() {
     assert!((41 * 86_400 - 600..=41 * 86_400).contains(&left), "{left} s");
     assert_eq!(shown["operations"][0]["by"], CALLER);
 
-    aws.account().snags.push_back(("GetCallerIdentity", Interception::Answered("ExpiredToken")));
+    let expired = ("GetCallerIdentity", Interception::Answered("ExpiredToken"));
+    deployed.aws.account().snags.push_back(expired);
     discard("evt_1").exits(3).says("sign in again");
     assert_eq!(stack.show("evt_1")["state"], "DEAD");
 }
@@ -198,11 +196,9 @@ fn a_profile_may_sign_in_on_a_web_page() {
 #[test]
 fn status_tells_of_alarms_the_relay_and_the_caller() {
     let stack = Stack::with(1, 0);
-    let (aws, variables) = Aws::of_running(&stack, &[]);
-    let status = |more: &[&str]| {
-        let arguments = [&["status", "--stack", "inbox"][..], more].concat();
-        stack.run_with_environment(&arguments, &variables)
-    };
+    let deployed = Deployed::of(&stack, &[]);
+    let aws = &deployed.aws;
+    let status = |more: &[&str]| deployed.run(&[&["status"], more].concat());
     aws.account().relay_ran_at = Some(now() - 20);
     let calm = status(&[]).exits(0).says_all(&["nothing needs a person", CALLER, env!("CARGO_PKG_VERSION")]);
     calm.says_all(&["alarms", "relay ran", "0 of 1 raised"]);
@@ -242,8 +238,9 @@ fn status_tells_of_alarms_the_relay_and_the_caller() {
 #[test]
 fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
     let stack = Stack::with(1, 0);
-    let (aws, variables) = Aws::of_running(&stack, &[("InboxTable", "gone")]);
-    let status = || stack.run_with_environment(&["status", "--stack", "inbox", "--json"], &variables);
+    let deployed = Deployed::of(&stack, &[("InboxTable", "gone")]);
+    let aws = &deployed.aws;
+    let status = || deployed.run(&["status", "--json"]);
     aws.account().relay_ran_at = Some(now() - 20);
     aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WorkerFails", "See docs/runbook.md", true));
     aws.account().snags.push_back(("GetCallerIdentity", Interception::Answered("ExpiredToken")));
@@ -253,8 +250,7 @@ fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
     let needs: Vec<_> = std::iter::once("alarm:WorkerFails".to_owned()).chain(unknown).collect();
     assert_eq!(json(&told)["needs"], object!(needs), "{}", text(&told));
     assert_eq!((&json(&told)["dead"], &json(&told)["queue"]["in_flight"]), (&object!(null), &object!(0)));
-    let printed = stack.run_with_environment(&["status", "--stack", "inbox"], &variables);
-    let printed = String::from_utf8(printed.stdout).unwrap();
+    let printed = String::from_utf8(deployed.run(&["status"]).stdout).unwrap();
     let unknown: Vec<_> = printed.lines().filter(|line| line.starts_with("not known: ")).collect();
     assert!(
         matches!(unknown.as_slice(), [one] if one.starts_with("not known: pending, waiting, effects, dead: ")),
@@ -268,12 +264,10 @@ fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
 #[test]
 fn status_tells_what_code_runs_since_when_and_what_is_off() {
     let stack = Stack::with(1, 0);
-    let (aws, variables) = Aws::of_running(&stack, &[]);
+    let deployed = Deployed::of(&stack, &[]);
+    let aws = &deployed.aws;
     aws.account().relay_ran_at = Some(now() - 20);
-    let status = |more: &[&str]| {
-        let arguments = [&["status", "--stack", "inbox"][..], more].concat();
-        stack.run_with_environment(&arguments, &variables)
-    };
+    let status = |more: &[&str]| deployed.run(&[&["status"], more].concat());
     let told = json(&status(&["--json"]).exits(0))["aws"].clone();
     assert_eq!((&told["worker_is_on"], &told["dispatcher_is_on"]), (&object!(true), &object!(true)));
     for role in ["webhook", "worker", "relay", "dispatcher"] {

@@ -7,7 +7,7 @@ use hookonce_runtime::index;
 use hookonce_runtime::route::{Packed, RoutePointer, pack};
 use serde_json::{Value, json as object};
 
-use crate::aws::{Alarm, Aws, CALLER, Interception, now, outputs_of};
+use crate::aws::{Alarm, Aws, CALLER, Deployed, Interception, now, outputs_of};
 use crate::stacks::{Stack, Tables};
 use crate::support::{Ended, Workspace, json, text};
 
@@ -40,8 +40,9 @@ fn a_machine_where_nothing_is_wrong_and_one_where_something_is() {
 #[test]
 fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     let local = Stack::with(1, 0);
-    let (aws, variables) = Aws::of_running(&local, &[]);
-    let doctor = || local.run_with_environment(&["doctor", "--stack", "inbox", "--json"], &variables);
+    let deployed = Deployed::of(&local, &[]);
+    let aws = &deployed.aws;
+    let doctor = || deployed.run(&["doctor", "--json"]);
     let calm = json(&doctor().exits(0));
     assert_eq!(calm[0]["seen"], CALLER);
     assert_eq!(calm.as_array().unwrap().len(), 17);
@@ -76,12 +77,12 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     aws.account().put(&format!("/hookonce/inbox/endpoints/{parameter}"), listed);
     // An id without an endpoint does no harm.
     doctor().exits(0).says("1 id(s) without one");
-    documents_of_effects_and_routes(&aws, &told, &|| json(&doctor()));
+    documents_of_effects_and_routes(aws, &told, &|| json(&doctor()));
     aws.account().snags.push_back(("GetCallerIdentity", Interception::Answered("ExpiredToken")));
     told(3, &["credentials"], "sign in again");
     aws.account().snags.push_back(("DescribeAlarms", Interception::Answered("AccessDenied")));
     told(3, &["alarms"], "ask for the permission cloudwatch:DescribeAlarms");
-    what_status_needs(&aws, &told);
+    what_status_needs(aws, &told);
     aws.account().relay_ran_at = Some(now() - 20);
     assert!(seen_of(&json(&doctor()), "metrics").starts_with("the relay ran 2"), "{}", text(&doctor()));
     aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WorkerFails", "", true));
@@ -92,7 +93,8 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     told(1, &["alarms"], "nothing watches this stack");
     aws.account().alarms = alarms;
     aws.account().alarms.remove(0);
-    let deploy = |parts: &[(&str, &str)]| aws.account().put("/hookonce/inbox/outputs", &outputs_of(&variables, parts));
+    let deploy =
+        |parts: &[(&str, &str)]| aws.account().put("/hookonce/inbox/outputs", &outputs_of(&deployed.variables, parts));
     deploy(&[("Version", "0.0.1")]);
     told(1, &["outputs"], "the stack is of release 0.0.1");
     deploy(&[("EffectsQueue", "http://127.0.0.1:9/no")]);

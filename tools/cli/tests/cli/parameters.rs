@@ -8,7 +8,7 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_runtime::index::{IdShard, parameter, shard};
 use serde_json::{Value, json as object};
 
-use crate::aws::{Account, Aws, Deployed, Interception, now, outputs_of, written_by_the_template};
+use crate::aws::{Account, Deployed, Interception, now, outputs_of, written_by_the_template};
 use crate::stacks::{Stack, Tables};
 use crate::support::{Ended, Workspace, interrupt, json, send_interrupt, text, wait_until};
 use crate::terminal::signature;
@@ -256,8 +256,9 @@ fn an_endpoint_that_changed_after_it_was_read_is_left_alone() {
 
 #[test]
 fn outputs_that_lack_a_part_say_what_to_do() {
-    let aws = Aws::with_stack(r#"{"inbox_table": "a", "domain_table": "b", "queue_url": "c"}"#);
-    let stack = Deployed { aws, workspace: Workspace::new(), word: "endpoint" };
+    let stack = Deployed::empty();
+    let lacking = r#"{"inbox_table": "a", "domain_table": "b", "queue_url": "c"}"#;
+    stack.aws.account().put("/hookonce/inbox/outputs", lacking);
     stack.run(&["add", "shop", "--provider", "stripe"]).exits(2).says("deploy the stack again");
     assert!(stack.written().is_empty());
 }
@@ -445,12 +446,8 @@ fn ctrl_c_ends_a_rebuild_of_the_index_between_two_writes() {
 #[test]
 fn a_rotation_is_finished_when_the_older_secret_is_silent() {
     let local = Stack::with(1, 0);
-    let (aws, variables) = Aws::of_running(&local, &[]);
-    let stack = Deployed { aws, workspace: Workspace::new(), word: "endpoint" };
-    let run = |arguments: &[&str]| {
-        let arguments = [&["endpoint"], arguments, &["--stack", "inbox"]].concat();
-        stack.workspace.run_with_environment(&arguments, &variables)
-    };
+    let stack = Deployed { word: Some("endpoint"), ..Deployed::of(&local, &[]) };
+    let run = |arguments: &[&str]| stack.run(arguments);
     run(&["add", "stripe", "--provider", "stripe"]).exits(0);
     let finish = |more: &[&str]| run(&[&["rotate", "stripe", "--finish"], more].concat());
     finish(&[]).says("nothing is left to remove");
@@ -473,7 +470,7 @@ fn a_rotation_is_finished_when_the_older_secret_is_silent() {
     tables.set_number(&tables.inbox, "in#stripe#evt_0", "secret_index", 0);
     stack.aws.account().put("/hookonce/inbox/outputs", &written_by_the_template(&[("InboxTable", "gone")]));
     refused(3, "the records cannot be read");
-    stack.aws.account().put("/hookonce/inbox/outputs", &outputs_of(&variables, &[]));
+    stack.aws.account().put("/hookonce/inbox/outputs", &outputs_of(&stack.variables, &[]));
     finish(&[]).exits(0).says("1 deliveries used the newest secret");
     assert_eq!(stack.secrets("stripe"), 1);
 

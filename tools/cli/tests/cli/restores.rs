@@ -4,7 +4,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::aws::{Aws, now};
+use crate::aws::{Deployed, now};
 use crate::stacks::{Stack, Tables, summary};
 use crate::support::{Ended, json, text, wait_until};
 
@@ -12,8 +12,7 @@ use crate::support::{Ended, json, text, wait_until};
 struct Restored {
     stack: Stack,
     tables: Tables,
-    _aws: Aws,
-    variables: Vec<(String, String)>,
+    deployed: Deployed,
 }
 
 impl Restored {
@@ -22,8 +21,8 @@ impl Restored {
         let tables = Tables::of(&stack);
         tables.copy_table(&tables.inbox, "restored-inbox");
         tables.copy_table(&tables.domain, "restored-domain");
-        let (aws, variables) = Aws::of_running(&stack, &[("DeliveryRetentionDays", "41")]);
-        Self { stack, tables, _aws: aws, variables }
+        let deployed = Deployed::of(&stack, &[("DeliveryRetentionDays", "41")]);
+        Self { stack, tables, deployed }
     }
 
     /// Runs a command on the restored tables.
@@ -33,8 +32,7 @@ impl Restored {
 
     /// Runs a command on the restored inbox table. It may name another domain table.
     fn run_on_inbox(&self, arguments: &[&str]) -> Output {
-        let copy = ["--stack", "inbox", "--table", "restored-inbox"];
-        self.stack.run_with_environment(&[arguments, &copy].concat(), &self.variables)
+        self.deployed.run(&[arguments, &["--table", "restored-inbox"]].concat())
     }
 }
 
@@ -77,7 +75,7 @@ fn a_restored_inbox_table_is_not_mixed_with_what_the_stack_has_in_force() {
     for command in [&["audit", "--scan"][..], &["discard", "--state", "DEAD"]] {
         with(command).exits(2).says("pass --domain-table NAME beside --table");
     }
-    let value = |name: &str| restored.variables.iter().find(|(it, _)| it == name).unwrap().1.clone();
+    let value = |name: &str| restored.deployed.variables.iter().find(|(it, _)| it == name).unwrap().1.clone();
     let live = value("HOOKONCE_DOMAIN_TABLE");
     with(&["audit", "--scan", "--domain-table", &live]).exits(2).says("is its live domain table");
     with(&["list", "--index-shards", "32"]).exits(2).says("cannot be used with");

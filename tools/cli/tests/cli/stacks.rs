@@ -192,12 +192,11 @@ impl Tables {
             let mut bodies = Vec::new();
             for url in &self.queue_urls().await {
                 loop {
-                    let receive = self.queues.receive_message().queue_url(url).max_number_of_messages(10);
-                    let received = receive.wait_time_seconds(0).send().await.unwrap();
-                    bodies.extend(received.messages().iter().filter_map(|message| message.body().map(str::to_owned)));
-                    if received.messages().is_empty() {
+                    let received = self.receive(url, None).await;
+                    if received.is_empty() {
                         break;
                     }
+                    bodies.extend(received);
                 }
             }
             bodies
@@ -208,11 +207,14 @@ impl Tables {
     pub(crate) fn peek(&self) -> Vec<String> {
         self.runtime.block_on(async {
             let urls = self.queue_urls().await;
-            let url = urls.into_iter().find(|url| url.ends_with("hints")).unwrap();
-            let receive = self.queues.receive_message().queue_url(url).max_number_of_messages(10);
-            let received = receive.visibility_timeout(0).wait_time_seconds(0).send().await.unwrap();
-            received.messages().iter().filter_map(|message| message.body().map(str::to_owned)).collect()
+            self.receive(urls.iter().find(|url| url.ends_with("hints")).unwrap(), Some(0)).await
         })
+    }
+
+    async fn receive(&self, url: &str, hidden_seconds: Option<i32>) -> Vec<String> {
+        let receive = self.queues.receive_message().queue_url(url).max_number_of_messages(10).wait_time_seconds(0);
+        let received = receive.set_visibility_timeout(hidden_seconds).send().await.unwrap();
+        received.messages().iter().filter_map(|message| message.body().map(str::to_owned)).collect()
     }
 
     /// Makes another table with the same items, as a restore does.

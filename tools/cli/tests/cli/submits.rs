@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use serde_json::{Value, json as object};
+use serde_json::json as object;
 
 use crate::aws::Aws;
 use crate::destinations::receiver;

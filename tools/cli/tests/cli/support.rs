@@ -17,11 +17,6 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A provider's valid delivery, from its conformance vectors.
-pub(crate) fn valid(provider: &str) -> Value {
-    vector(provider, "valid")
-}
-
 /// A provider's conformance vector.
 pub(crate) fn vector(provider: &str, case: &str) -> Value {
     let file = std::fs::read(root().join(format!("events/vectors/{provider}.jsonl"))).unwrap();
@@ -93,14 +88,9 @@ impl Workspace {
         self.command(arguments).output().unwrap()
     }
 
-    /// Starts a command without waiting for its end.
+    /// Starts a command without waiting for its end. The caller reads what it prints.
     pub(crate) fn start(&self, arguments: &[&str]) -> Child {
-        self.command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
-    }
-
-    /// Starts a command whose standard output the caller reads.
-    pub(crate) fn start_with_output(&self, arguments: &[&str]) -> Child {
-        self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+        self.start_with_environment(arguments, &[])
     }
 
     /// Starts a command with variables in its environment. The caller reads what it prints.
