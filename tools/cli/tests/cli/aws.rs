@@ -15,6 +15,9 @@ use crate::support::{Workspace, listen, root};
 /// Whom STS takes the caller for.
 pub(crate) const CALLER: &str = "arn:aws:sts::123456789012:assumed-role/Operator/ada";
 
+/// The KMS key of endpoints and destinations, where a stack has one.
+pub(crate) const KEY: &str = "arn:aws:kms:us-east-1:123456789012:key/endpoints";
+
 /// The largest value of a standard parameter, in bytes.
 const STANDARD_BYTES_MAX: usize = 4_096;
 

@@ -90,26 +90,21 @@ fn an_order_keeps_to_the_retention_of_its_stack() {
     assert_eq!(stack.show("evt_1")["state"], "DEAD");
 }
 
-/// The environment of someone who is not signed in, on a machine whose metadata service refuses: that of a container,
-/// say.
+/// The environment of someone who is not signed in, on a machine whose metadata service answers every request with 403:
+/// that of a container, say.
 fn signed_out(workspace: &Workspace, more: &[(&str, &str)]) -> Vec<(String, String)> {
-    let empty = workspace.write("empty", b"");
-    let files = [("AWS_CONFIG_FILE", empty.as_str()), ("AWS_SHARED_CREDENTIALS_FILE", &empty), ("HOME", "none")];
-    let mut variables = Aws::start().environment(&[more, &files].concat());
-    variables.retain(|(name, _)| name != "AWS_EC2_METADATA_DISABLED");
-    variables.push(("AWS_EC2_METADATA_SERVICE_ENDPOINT".to_owned(), refusing_server()));
-    variables
-}
-
-/// The address of a server that answers every request with 403.
-fn refusing_server() -> String {
-    let address = listen(|stream| {
+    let refusing = listen(|stream| {
         let mut stream = BufReader::new(stream);
         while Request::read(&mut stream).is_some() {
             let _ = stream.get_mut().write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n");
         }
     });
-    format!("http://{address}")
+    let empty = workspace.write("empty", b"");
+    let files = [("AWS_CONFIG_FILE", empty.as_str()), ("AWS_SHARED_CREDENTIALS_FILE", &empty), ("HOME", "none")];
+    let mut variables = Aws::start().environment(&[more, &files].concat());
+    variables.retain(|(name, _)| name != "AWS_EC2_METADATA_DISABLED");
+    variables.push(("AWS_EC2_METADATA_SERVICE_ENDPOINT".to_owned(), format!("http://{refusing}")));
+    variables
 }
 
 #[test]

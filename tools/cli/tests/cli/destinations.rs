@@ -8,7 +8,7 @@ use std::process::Output;
 
 use serde_json::{Value, json as object};
 
-use crate::aws::Deployed;
+use crate::aws::{Deployed, KEY};
 use crate::stacks::{Stack, lines};
 use crate::support::{Ended, Workspace, json, listen, root, wait_until};
 
@@ -316,7 +316,6 @@ fn the_page_lists_every_ready_made_document() {
     assert!(page.contains(&table), "docs/destinations.md must have this table:\n\n{table}");
 }
 
-const KEY: &str = "arn:aws:kms:us-east-1:123456789012:key/endpoints";
 const NAME: &str = "/hookonce/inbox/destinations/own";
 
 #[test]

@@ -8,12 +8,10 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_runtime::index::{IdShard, parameter, shard};
 use serde_json::{Value, json as object};
 
-use crate::aws::{Account, Deployed, Interception, now, outputs_of, written_by_the_template};
+use crate::aws::{Account, Deployed, Interception, KEY, now, outputs_of, written_by_the_template};
 use crate::stacks::{Stack, Tables};
 use crate::support::{Ended, Workspace, interrupt, json, send_interrupt, text, wait_until};
 use crate::terminal::signature;
-
-const KEY: &str = "arn:aws:kms:us-east-1:123456789012:key/endpoints";
 
 impl Deployed {
     fn empty() -> Self {
@@ -447,11 +445,10 @@ fn ctrl_c_ends_a_rebuild_of_the_index_between_two_writes() {
 fn a_rotation_is_finished_when_the_older_secret_is_silent() {
     let local = Stack::with(1, 0);
     let stack = Deployed { word: Some("endpoint"), ..Deployed::of(&local, &[]) };
-    let run = |arguments: &[&str]| stack.run(arguments);
-    run(&["add", "stripe", "--provider", "stripe"]).exits(0);
-    let finish = |more: &[&str]| run(&[&["rotate", "stripe", "--finish"], more].concat());
+    stack.run(&["add", "stripe", "--provider", "stripe"]).exits(0);
+    let finish = |more: &[&str]| stack.run(&[&["rotate", "stripe", "--finish"], more].concat());
     finish(&[]).says("nothing is left to remove");
-    run(&["rotate", "stripe"]).says_all(&["rotate stripe --finish --stack inbox", "old_secret_used"]);
+    stack.run(&["rotate", "stripe"]).says_all(&["rotate stripe --finish --stack inbox", "old_secret_used"]);
 
     let refused = |exit: i32, said: &str| {
         finish(&[]).exits(exit).says_all(&[said, "Pass --yes"]);
@@ -474,7 +471,7 @@ fn a_rotation_is_finished_when_the_older_secret_is_silent() {
     finish(&[]).exits(0).says("1 deliveries used the newest secret");
     assert_eq!(stack.secrets("stripe"), 1);
 
-    run(&["rotate", "stripe"]).exits(0);
+    stack.run(&["rotate", "stripe"]).exits(0);
     finish(&["--yes"]).exits(0);
     assert_eq!(stack.secrets("stripe"), 1);
 }

@@ -24,13 +24,8 @@ pub(crate) fn serve(answer: impl Fn(&Value) -> Value + Send + Sync + 'static) ->
     format!("http://{}/", answering(move |request| answer(&serde_json::from_slice(&request.body).unwrap())))
 }
 
-/// Answers with the plan of each event: one item, in which the plan is counted. Until it is fixed, it knows nothing to
-/// do with each tenth.
-fn handler(is_mended: &Arc<AtomicBool>) -> String {
-    let is_mended = Arc::clone(is_mended);
-    serve(move |asked| plan(asked, is_mended.load(Ordering::SeqCst)))
-}
-
+/// The plan of an event: one item, in which the plan is counted. Until the handler is mended, it knows nothing to do with
+/// each tenth.
 fn plan(asked: &Value, is_mended: bool) -> Value {
     let body = STANDARD.decode(asked["event"]["body_base64"].as_str().unwrap()).unwrap();
     let is_broken = String::from_utf8(body).unwrap().contains("broken");
@@ -59,7 +54,9 @@ fn batch(first: usize) -> Value {
 
 /// A stack whose handler has worked on all events.
 fn poisoned(is_mended: &Arc<AtomicBool>) -> Stack {
-    let route = object!({ "name": "all", "consumer": "counter", "handler": { "url": handler(is_mended) } });
+    let is_mended = Arc::clone(is_mended);
+    let handler = serve(move |asked| plan(asked, is_mended.load(Ordering::SeqCst)));
+    let route = object!({ "name": "all", "consumer": "counter", "handler": { "url": handler } });
     let set = object!({ "version": 1, "otherwise": "dead", "routes": [route] });
     let stack = Stack::of(Workspace::routed(&set.to_string()));
     for first in (0..EVENTS).step_by(BATCH) {

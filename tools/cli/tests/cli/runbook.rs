@@ -6,7 +6,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::aws::Aws;
+use crate::aws::{Aws, KEY};
 use crate::stacks::{Stack, Tables};
 use crate::support::{Ended, root, text};
 use crate::terminal::signature;
@@ -93,8 +93,7 @@ fn follow(is_named: bool) {
     // The first record is applied, the others are dead.
     let stack = Stack::with(1, 2);
     let tables = Tables::of(&stack);
-    let key = ("EndpointKeyArn", "arn:aws:kms:us-east-1:123456789012:key/endpoints");
-    let (_aws, variables) = Aws::of_running(&stack, &[key]);
+    let (_aws, variables) = Aws::of_running(&stack, &[("EndpointKeyArn", KEY)]);
     tables.copy_table(&tables.inbox, "inbox-copy");
     tables.copy_table(&tables.domain, "domain-copy");
     let request = json!({
