@@ -24,8 +24,8 @@ pub(crate) fn serve(answer: impl Fn(&Value) -> Value + Send + Sync + 'static) ->
     format!("http://{}/", answering(move |request| answer(&serde_json::from_slice(&request.body).unwrap())))
 }
 
-/// The plan of an event: one item, in which the plan is counted. Until the handler is mended, it knows nothing to do with
-/// each tenth.
+/// The plan of an event: one item, in which the plan is counted. Until the handler is mended, it knows nothing to do
+/// with each tenth.
 fn plan(asked: &Value, is_mended: bool) -> Value {
     let body = STANDARD.decode(asked["event"]["body_base64"].as_str().unwrap()).unwrap();
     let is_broken = String::from_utf8(body).unwrap().contains("broken");

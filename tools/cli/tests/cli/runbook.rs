@@ -4,12 +4,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use serde_json::json;
-
 use crate::aws::{Aws, KEY};
 use crate::stacks::{Stack, Tables};
 use crate::support::{Ended, root, text};
-use crate::terminal::signature;
+use crate::terminal::captured;
 
 /// A block of commands.
 #[derive(Debug, Default, PartialEq)]
@@ -96,12 +94,8 @@ fn follow(is_named: bool) {
     let (_aws, variables) = Aws::of_running(&stack, &[("EndpointKeyArn", KEY)]);
     tables.copy_table(&tables.inbox, "inbox-copy");
     tables.copy_table(&tables.domain, "domain-copy");
-    let request = json!({
-        "provider": "stripe", "method": "POST", "url": "https://example.com/", "secrets": ["whsec_another_secret"],
-        "now_unix": 1_767_225_600, "headers": { "stripe-signature": signature("whsec_a_signing_secret", "{}") },
-        "body_base64": "e30=",
-    });
-    stack.write("request.json", request.to_string().as_bytes());
+    let request = captured("whsec_a_signing_secret", "whsec_another_secret", "{}");
+    stack.write("request.json", request.as_bytes());
     let (variables, options) = if is_named { (variables.as_slice(), "--stack inbox") } else { (&[][..], "") };
     if is_named {
         for id in ["stripe", "github"] {

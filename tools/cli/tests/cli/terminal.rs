@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use crate::aws::answering;
@@ -157,19 +159,18 @@ fn verify_shows_what_a_request_holds_and_does_not_obey_it() {
     let secret = "whsec_a_signing_secret";
     let id = format!("evt_{EVIL}");
     let signed = json!({ "id": id, "type": EVIL }).to_string();
-    let signature = signature(secret, &signed);
-    let captured = json!({
-        "provider": "stripe", "method": "POST", "url": "https://example.com/", "secrets": [secret], "now_unix": 1_767_225_600,
-        "headers": { "stripe-signature": signature }, "body_base64": base64(&signed),
-    });
-    let file = workspace.write("captured.json", captured.to_string().as_bytes());
+    let file = workspace.write("captured.json", captured(secret, secret, &signed).as_bytes());
     let accepted = workspace.run(&["verify", "--request", &file]).exits(0);
     assert!(is_clean(&accepted), "{:?}", text(&accepted));
 }
 
-fn base64(text: &str) -> String {
-    use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD.encode(text)
+/// A captured request, whose body is signed with a secret. Its endpoint holds the same one or another.
+pub(crate) fn captured(signed_with: &str, held: &str, body: &str) -> String {
+    let request = json!({
+        "provider": "stripe", "method": "POST", "url": "https://example.com/", "secrets": [held], "now_unix": 1_767_225_600,
+        "headers": { "stripe-signature": signature(signed_with, body) }, "body_base64": STANDARD.encode(body),
+    });
+    request.to_string()
 }
 
 /// Stripe's signature of a body.
