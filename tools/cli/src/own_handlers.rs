@@ -330,11 +330,12 @@ mod tests {
         assert_eq!(command.name, "billing-plan");
         assert_eq!(command.program, "python");
         assert_eq!(command.arguments, ["-m", "app", "two words", "a=b"]);
+        let long = format!("{}=x", "a".repeat(65));
         for (wrong, said) in [
             ("python app.py", "NAME=COMMAND"),
             ("=python", "1 to 64"),
             ("a b=python", "1 to 64"),
-            (&format!("{}=x", "a".repeat(65)), "1 to 64"),
+            (long.as_str(), "1 to 64"),
             ("a=", "no command"),
             ("a='", "not closed"),
         ] {

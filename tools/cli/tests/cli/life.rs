@@ -63,11 +63,6 @@ fn status_says_whether_anything_needs_a_person_and_what_to_do() {
     let state = stack.read(".hookonce/stack.json").replace(env!("CARGO_PKG_VERSION"), "0.0.9");
     stack.write(".hookonce/stack.json", state.as_bytes());
     stack.run(&["status"]).says(concat!("this command is ", env!("CARGO_PKG_VERSION")));
-    // Every section that it names is in the runbook.
-    let runbook = std::fs::read_to_string(root().join("docs/runbook.md")).unwrap();
-    for section in ["Records died", "Records are overdue", "Dead letters wait"] {
-        assert!(runbook.contains(&format!("### {section}\n")), "{section}");
-    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json as object};
 
-/// How long a test waits before it fails: longer than until the first re-send of a record and than a message that is held.
+/// How long a test waits before it fails: longer than until the first re-send of a record, and than a message is held.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(8);
 
 /// The repository's root.
