@@ -16,7 +16,8 @@ const TESTS_ONLY: &str = "#[cfg(test)]";
 struct Lines {
     /// The functions, what they share, and the tools.
     product: usize,
-    /// `tests/` with the proof, the tests of the other crates, and the fuzz targets.
+    /// `tests/` with the proof, the tests of the other crates, the fuzz targets, and the checks that need processes and
+    /// servers.
     test: usize,
 }
 
@@ -42,7 +43,8 @@ pub(crate) fn run() -> Outcome<bool> {
 }
 
 fn is_test(path: &str) -> bool {
-    path.starts_with("fuzz/") || path.split('/').any(|folder| folder == "tests")
+    ["fuzz/", "tools/xtask/src/checks/"].iter().any(|folder| path.starts_with(folder))
+        || path.split('/').any(|folder| folder == "tests")
 }
 
 /// The files of the modules that the root of a crate declares for its tests alone.
@@ -81,5 +83,6 @@ mod tests {
         assert_eq!(count(&declared), Lines { product: 2, test: 3 });
         let whole = ["tests/all.rs", "tests/proof/src/lib.rs", "tools/cli/tests/cli/main.rs", "fuzz/src/lib.rs"];
         assert_eq!(count(&whole.map(|path| (path, unit))), Lines { product: 0, test: 32 });
+        assert_eq!(count(&[("tools/xtask/src/checks/kill.rs", unit)]), Lines { product: 0, test: 8 });
     }
 }

@@ -6,25 +6,16 @@
 #![allow(clippy::doc_markdown, reason = "the doc comments of arguments are help texts, read in a terminal")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command-line program")]
 
-mod answers;
-mod away;
 mod backends;
-mod callee;
-mod clock;
-mod demo;
-mod effects;
-mod emulator;
-mod guide;
-mod kill;
+mod checks;
 mod lines;
 mod process;
-mod projects;
-mod prove;
-mod tables;
 
 use std::process::{Command as Program, ExitCode};
 
 use clap::{Parser, Subcommand};
+
+use crate::checks::{emulator, guide, projects, prove};
 
 /// What the scripts do that keeps state or reads JSON.
 #[derive(Debug, Parser)]

@@ -6,14 +6,14 @@ use std::process::Command as Program;
 
 use clap::{Args, Subcommand};
 
+use super::{away, effects, kill};
 use crate::backends::{self, PRIVATE_ADDRESS};
 use crate::process::{Outcome, binaries, build_functions, build_release, run, run_tests};
-use crate::{away, effects, kill};
 
 /// Parts that another program runs, from its own list.
 const OTHERS: &str = concat!(
     "Parts that need no servers:\n",
-    include_str!("../../../tests/proof/parts.txt"),
+    include_str!("../../../../tests/proof/parts.txt"),
     "\n\
     Each part prints progress while it works and, as its last line, one JSON object with its figures.\n\
     It exits 1 on any violation. What each figure means: docs/reliability.md"

@@ -8,8 +8,8 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::tables::text;
 use crate::process::{Outcome, read};
-use crate::tables::text;
 
 /// A line of a handler's notes.
 #[derive(Deserialize)]

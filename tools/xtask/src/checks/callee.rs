@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use super::tables::text;
 use crate::process::Outcome;
-use crate::tables::text;
 
 const KEYED: &str = "keyed";
 const AT_MOST_ONCE: &str = "at_most_once";

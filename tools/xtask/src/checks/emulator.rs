@@ -8,14 +8,14 @@ use std::time::Duration;
 use clap::Subcommand;
 use serde_json::{Map, Value};
 
+use super::demo::{Deliveries, Report};
+use super::kill::Language;
+use super::tables;
 use crate::backends::{self, End, Running};
-use crate::demo::{Deliveries, Report};
-use crate::kill::Language;
 use crate::process::{
     Background, Outcome, binaries, build_functions, build_hookonce, fresh_folder, json, output, read, run, unlinked,
     wait_for, write,
 };
-use crate::tables;
 
 const PORT: u16 = 9_000;
 const DATA: &str = "target/emulator";

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::clock::Clock;
-use crate::demo::{Deliveries, Report};
-use crate::kill::{Backends, HANDLERS, Language, routes};
+use super::clock::Clock;
+use super::demo::{Deliveries, Report};
+use super::kill::{Backends, HANDLERS, Language, routes};
 use crate::process::{
     Background, Outcome, build_functions, build_hookonce, fresh_folder, json, output, read, wait_for, write,
 };

@@ -8,12 +8,12 @@ use std::process::Command as Program;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::callee::{Count, Noted};
+use super::tables;
 use crate::backends::{self, DYNAMODB_PORT, PRIVATE_ADDRESS};
-use crate::callee::{Count, Noted};
 use crate::process::{
     Background, Outcome, binaries, build_functions, build_hookonce, fresh_folder, json, output, run, run_tests, write,
 };
-use crate::tables;
 
 const DATA: &str = "target/effects-test";
 const CALLEE_PORT: u16 = 9_102;

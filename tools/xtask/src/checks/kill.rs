@@ -19,14 +19,14 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde::Deserialize;
 
-use crate::answers::{Answers, committed};
+use super::answers::{Answers, committed};
+use super::demo::{Deliveries, Report};
+use super::tables;
 use crate::backends::{self, End, Running};
-use crate::demo::{Deliveries, Report};
 use crate::process::{
     Background, Outcome, binaries, build_functions, build_hookonce, children, fresh_folder, json, read, signal,
     wait_for, write,
 };
-use crate::tables;
 
 const DATA: &str = "target/kill-test";
 const PORT: u16 = 9_100;

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Subcommand;
 
+use super::emulator::{cargo_lambda, webhook_answers};
 use crate::backends::{self, End};
-use crate::emulator::{cargo_lambda, webhook_answers};
 use crate::process::{self, Background, Outcome, output, read, wait_for};
 
 const PAGE: &str = "docs/deploy.md";
