@@ -29,8 +29,9 @@ pub enum NotRead {
     /// The store did not answer for all of them.
     #[error("the store did not answer for all items")]
     Unavailable,
-    /// An answer has so many bytes, more than the caller takes. It has the most that there are if it does not say.
-    #[error("the answer has {0} bytes, more than asked for")]
+    /// The answers have so many bytes, more than the caller takes, up to the one that was refused. One that does not say
+    /// its length has the most that there are.
+    #[error("the answers have {0} bytes, more than asked for")]
     TooLong(u64),
 }
 

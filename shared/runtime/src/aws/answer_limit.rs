@@ -8,9 +8,9 @@ use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_smithy_runtime_api::box_error::BoxError;
 use thiserror::Error;
 
-/// The answers of a read have more bytes than its caller takes.
+/// The answers of a read have more bytes than its caller takes, up to the one that was refused.
 #[derive(Debug, Error)]
-#[error("the answer has {0} bytes, too many for its caller")]
+#[error("the answers have {0} bytes, too many for their caller")]
 pub(super) struct AnswerTooLong(pub(super) u64);
 
 /// The most bytes that the answers of a read may have together. Clones share them.
@@ -19,27 +19,28 @@ pub(super) struct AnswerLimit(Arc<Bytes>);
 
 #[derive(Debug)]
 struct Bytes {
-    left: AtomicU64,
+    max: u64,
+    counted: AtomicU64,
     /// The length of the last answer that is not counted. An error has none.
     last: AtomicU64,
 }
 
 impl AnswerLimit {
     pub(super) fn new(bytes_max: u64) -> Self {
-        Self(Arc::new(Bytes { left: bytes_max.into(), last: 0.into() }))
+        Self(Arc::new(Bytes { max: bytes_max, counted: 0.into(), last: 0.into() }))
     }
 
     /// Counts the last answer, which has become values.
     pub(super) fn count(&self) {
-        let Bytes { left, last } = &*self.0;
-        left.fetch_sub(last.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        let Bytes { counted, last, .. } = &*self.0;
+        counted.fetch_add(last.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Why the last answer was refused, if it was.
     pub(super) fn exceeded(&self) -> Option<AnswerTooLong> {
-        let Bytes { left, last } = &*self.0;
-        let last = last.load(Ordering::Relaxed);
-        (last > left.load(Ordering::Relaxed)).then_some(AnswerTooLong(last))
+        let Bytes { max, counted, last } = &*self.0;
+        let all = counted.load(Ordering::Relaxed).saturating_add(last.load(Ordering::Relaxed));
+        (all > *max).then_some(AnswerTooLong(all))
     }
 }
 
