@@ -94,7 +94,7 @@ fn without_items_in(name: &str, text: &str) -> String {
     format!("key = [\"sha256\"]\n{head}[[setting]]{rest}")
 }
 
-/// Works on one batch as another release.
+/// Works on one batch with the catalog of another release, which reads each delivery as one event.
 async fn work_without_items(harness: &Harness) {
     let worker = harness.worker_with(without_items());
     assert!(harness.work_on(&worker, &harness.stack.resources.queue, &Script::none()).await);

@@ -250,8 +250,8 @@ async fn a_cold_start_waits_for_its_turn_within_the_invocation() {
     assert_eq!(edge.deliver("evt_2", secret("stripe")).await, (503, 0), "one delivery waits, not every one");
 }
 
-/// A process that starts on demand starts because a request waits for it. Lambda also starts processes ahead of
-/// requests, on demand all the same: a request that comes long after the start has not waited for it.
+/// A process that starts on demand starts because a request waits for it. Lambda also starts processes before a request
+/// comes, and does not mark them: a request that comes long after the start has not waited for it.
 #[tokio::test(start_paused = true)]
 async fn the_start_of_a_process_counts_against_its_first_request() {
     for (took, on_demand, after, answered) in [

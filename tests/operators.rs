@@ -20,7 +20,7 @@ async fn trail(harness: &Harness, record: &Record) -> Trail {
     trails(&harness.stack.store(), &[record]).await.unwrap().pop().unwrap()
 }
 
-/// Both orders fit the state, but only one entry of the trail can be the first.
+/// Both orders fit the record as it was read. The second one finds it changed.
 #[tokio::test]
 async fn of_two_operators_on_one_record_one_acts_and_the_other_is_told() {
     let harness = Harness::with(counting).await;

@@ -111,7 +111,7 @@ async fn a_commit_in_flight_does_not_land_on_the_next_claim_of_its_id() {
 
     // Much later, the id comes again with another fact.
     assert_eq!(word(&harness.deliver(&count("msg_1", "order-2")).await), (200, "accepted".to_owned()));
-    commit.land(&harness).await;
+    assert!(commit.land(&harness).await, "a copy that was overtaken acknowledges its message");
     harness.settle().await;
     assert_eq!(harness.tables().await.verdict(&[counted_fact("order-2")]), Verdict::applied(1));
 }

@@ -1,4 +1,4 @@
-//! Only the relay re-sends: within its budget, oldest first, at growing intervals.
+//! Only the relay re-sends: within its budget, and oldest first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -193,6 +193,7 @@ async fn three_rounds_of_dead_letters_make_a_record_dead_and_their_copies_count_
         harness.clock.advance(Millis::hours(10));
         for _copy in 0..2 {
             harness.relay_on(json!({ "Records": [letter] }), harness.deadline()).await;
+            harness.observe().await;
             let tables = harness.tables().await;
             let record = tables.record("#msg_1");
             assert_eq!((record.dead_letters, record.status == Status::Dead), (round, round == 3));
@@ -365,7 +366,7 @@ async fn each_event_of_an_envelope_has_a_place_of_its_own_in_the_journal() {
 /// The relay counts what is in the table, so a death that nobody told of is seen, too. An index that cannot be read
 /// says nothing of it, and nothing of the age of what is due.
 #[tokio::test]
-async fn what_is_dead_is_counted_in_each_run() {
+async fn gauges_are_told_in_each_run_and_not_if_the_index_cannot_be_read() {
     let harness = Harness::with(counting).await;
     harness.relay().await;
     let gauges = ["dead_records", "relay_oldest_due_age_ms"];

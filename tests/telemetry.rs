@@ -55,6 +55,10 @@ fn faults(line: &str) -> Vec<String> {
         ("has another directive", parsed["_aws"].as_object().unwrap().len() == 2),
         ("has no namespace", directive["Namespace"].as_str().is_some_and(|name| name.starts_with("hookonce"))),
         ("has no metric, or too many", (1..=METRICS_MAX).contains(&names.len())),
+        (
+            "has a dimension set that is no list",
+            directive["Dimensions"].as_array().unwrap().iter().all(Value::is_array),
+        ),
         ("has too many dimensions", dimensions.iter().all(|set| set.len() <= DIMENSIONS_MAX)),
         ("has a dimension that is no text", dimensions.iter().flatten().all(|name| parsed[name].is_string())),
         ("has a metric that is no number", names.iter().all(|name| parsed[name].is_i64())),

@@ -1,4 +1,4 @@
-//! Whose facts, items and records an event makes.
+//! To whom the records, facts and items of an event belong.
 
 use hookonce_protocol::key::Tenant;
 use hookonce_protocol::record::Outcome;

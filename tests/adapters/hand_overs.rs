@@ -25,7 +25,7 @@ fn refused(status: u16) -> Called {
 }
 
 /// A destination with the time for a slow machine, unless the changes of its document say something else.
-fn changed(mut document: Value, changes: &Value) -> Destination {
+fn patient_destination(mut document: Value, changes: &Value) -> Destination {
     document["class"] = "at_least_once".into();
     document["timeout_ms"] = 30_000.into();
     document.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
@@ -34,11 +34,11 @@ fn changed(mut document: Value, changes: &Value) -> Destination {
 
 pub(super) fn queue(name: &str, changes: &Value) -> Destination {
     let url = format!("https://sqs.eu-central-1.amazonaws.com/123456789012/{name}");
-    changed(json!({"kind": "sqs", "url": url}), changes)
+    patient_destination(json!({"kind": "sqs", "url": url}), changes)
 }
 
 pub(super) fn function(name: &str, changes: &Value) -> Destination {
-    changed(json!({"kind": "lambda", "function": name}), changes)
+    patient_destination(json!({"kind": "lambda", "function": name}), changes)
 }
 
 /// What a hand-over can carry: neither has a path.
@@ -247,17 +247,18 @@ async fn an_attempt_tells_what_the_service_said_and_under_which_id_it_took_the_c
 #[tokio::test]
 async fn a_hand_over_without_an_answer_tells_the_cause_and_ends_in_its_time() {
     let (patient, hurried) = (json!({}), json!({"timeout_ms": 200}));
-    for destination in [queue, function] {
+    let kinds = [("a queue", queue as fn(&str, &Value) -> Destination), ("a function", function)];
+    for (name, destination) in kinds {
         for (reaction, time, cause) in
             [(Reaction::Close, &patient, "no_answer"), (Reaction::Silence, &hurried, "timeout")]
         {
             let server = ScriptedServer::start(move |_, _| reaction.clone()).await;
             let attempt = unanswered(&config_at(server.url()), &destination("jobs", time), &plain()).await;
-            assert_eq!(attempt, (UNCLEAR, cause, true));
-            assert!(server.requests().len() <= 1, "nothing is repeated");
+            assert_eq!(attempt, (UNCLEAR, cause, true), "{name}");
+            assert!(server.requests().len() <= 1, "{name}: nothing is repeated");
         }
         let attempt = unanswered(&config_at(&nowhere().await), &destination("jobs", &patient), &plain()).await;
-        assert_eq!(attempt, (UNCLEAR, "no_answer", true), "the outcome is unknown");
+        assert_eq!(attempt, (UNCLEAR, "no_answer", true), "{name}: the outcome is unknown");
     }
 }
 

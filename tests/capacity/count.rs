@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hookonce_capacity::{PerEffect, PerEvent};
-use hookonce_protocol::item::{Item, PARTITION_KEY, Value, size_bytes};
+use hookonce_protocol::item::{Item, Number, PARTITION_KEY, Value};
 use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::record::attribute;
 use hookonce_protocol::write::Table;
@@ -111,5 +111,30 @@ fn kilobytes(bytes: u32) -> u32 {
 
 /// The size of an item as DynamoDB counts it: names and values.
 fn bytes(item: &Item) -> u32 {
-    u32::try_from(size_bytes(item)).unwrap()
+    item.iter().map(|(name, value)| length(name) + value_bytes(value)).sum()
+}
+
+fn length(text: &str) -> u32 {
+    count(text.len())
+}
+
+fn count(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap()
+}
+
+fn value_bytes(value: &Value) -> u32 {
+    match value {
+        Value::Text(text) => length(text),
+        Value::Number(number) => length(number.as_text()).div_ceil(2) + 1,
+        Value::Bytes(bytes) => count(bytes.len()),
+        Value::Flag(_) | Value::Null(_) => 1,
+        Value::TextSet(texts) => 3 + texts.as_slice().iter().map(|text| 1 + length(text)).sum::<u32>(),
+        Value::NumberSet(numbers) => {
+            let bytes = |number: &Number| length(number.as_text()).div_ceil(2) + 2;
+            3 + numbers.as_slice().iter().map(bytes).sum::<u32>()
+        }
+        Value::BytesSet(blobs) => 3 + blobs.as_slice().iter().map(|blob| 1 + count(blob.len())).sum::<u32>(),
+        Value::List(values) => 3 + values.iter().map(|value| 1 + value_bytes(value)).sum::<u32>(),
+        Value::Map(values) => 3 + values.iter().map(|(name, value)| 1 + length(name) + value_bytes(value)).sum::<u32>(),
+    }
 }

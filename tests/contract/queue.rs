@@ -1,4 +1,5 @@
-//! What the protocol needs from a queue.
+//! That a queue carries any text, and in which order. `fakes` compares receives, hiding and dead letters; `tests/adapters`
+//! has the queues of effects and of slow handlers.
 
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;

@@ -109,7 +109,7 @@ fn each_kind_alone() -> bool {
 #[tokio::test]
 async fn a_call_whose_first_reply_is_lost_changes_nothing() {
     let faults = |names: &BTreeSet<String>| {
-        let lost = |name: &str, lost: Interference| (format!("{name} loses its first reply"), lost);
+        let lost = |name: &str, interference| (format!("{name} loses its first reply"), interference);
         let (sends, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_send(name));
         let mut faults = vec![lost("every call that sends nothing", Interference::LostOthers)];
         faults.extend((!sends.is_empty()).then(|| lost("every send", Interference::LostSends)));

@@ -9,15 +9,13 @@ use hookonce_protocol::code::Code;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
 use hookonce_protocol::plan::{DomainWrite, Plan};
-use hookonce_protocol::record::{Found, Record, attribute, set};
+use hookonce_protocol::record::{DeadReason, Found, Record, attribute, set};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
-use hookonce_protocol::worker::{
-    Cancellation, Done, RECOMMITS_MAX, Settled, VISIBILITY_MAX, WAITING_VISIBILITY_MAX, Worker,
-};
+use hookonce_protocol::worker::{Cancellation, Done, Settled, VISIBILITY_MAX, WAITING_VISIBILITY_MAX, Worker};
 use hookonce_protocol::write::{Action, Change, Write};
 
-use super::{a_record, answered, call, planned};
+use super::{a_record, after, answered, at, call, hint, planned};
 use crate::support::clock::START;
 
 const ALL: [CancellationReason; 4] = [Fine, ConditionFailed, Transient, Invalid];
@@ -96,7 +94,7 @@ fn what_a_busy_user_table_holds_up_waits_uncounted_by_the_relays_schedule() {
         ([Fine, Fine, Fine], false),
     ] {
         let mut step = committing();
-        for _ in 0..RECOMMITS_MAX {
+        for _ in 0..3 {
             step = cancelled(step, reasons);
             assert!(matches!(call(&step), Call::Wait(_)), "a short pause comes first");
             step = answered(step, Reply::Done, START);
@@ -105,6 +103,26 @@ fn what_a_busy_user_table_holds_up_waits_uncounted_by_the_relays_schedule() {
         assert_eq!(waits_with(&step, Code::TableUnavailable), only_user_tables, "{reasons:?}");
         assert_eq!(step.signals.contains(&Signal::TableAway), only_user_tables, "{reasons:?}");
         assert_eq!(matches!(step.next, Next::Done(Settled::Retry(_))), !only_user_tables, "{reasons:?}");
+    }
+}
+
+#[test]
+fn an_event_that_waited_too_long_dies_as_stale_unless_a_person_accepts_a_duplicate() {
+    let oldest = START.plus(Timing::standard().commit_age_max);
+    for (now, accept_duplicate, dies) in
+        [(oldest, false, false), (oldest.plus(Millis(1)), false, true), (oldest.plus(Millis(1)), true, false)]
+    {
+        let event = Record { accept_duplicate, ..a_record("in#shop#evt_1") };
+        let step = Worker::start(Ok(hint(&event)), 1, Timing::standard(), at(now));
+        let step = answered(step, Reply::Read(Ok(Found::Record(Box::new(event.clone())))), now);
+        let reason = match call(&step) {
+            Call::Write(write) => after(write, &event).dead_reason,
+            call => {
+                assert!(matches!(call, Call::Plan(_)), "{call:?}");
+                None
+            }
+        };
+        assert_eq!(reason, dies.then_some(DeadReason::Stale), "accepted: {accept_duplicate}");
     }
 }
 

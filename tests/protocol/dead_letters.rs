@@ -4,7 +4,7 @@ use hookonce_protocol::call::{Call, Machine as _, Next, Reply, Signal, Unavailab
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::dead_letter::{DeadLetter, DeadLetterOutcome};
 use hookonce_protocol::message::{Message, MessageError};
-use hookonce_protocol::record::{Found, Record, Unreadable};
+use hookonce_protocol::record::{DeadReason, Found, Record, Status, Unreadable};
 use hookonce_protocol::relay::rearm_write;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
@@ -79,6 +79,23 @@ fn a_payload_with_another_body_is_told_also_where_the_first_one_counts() {
         let step = answered(step, Reply::Written(lost), START);
         let mismatch = step.signals.iter().any(|signal| matches!(signal, Signal::BodyMismatch(_)));
         assert!(mismatch, "{quarantine_mismatch}");
+    }
+}
+
+/// It may be the only copy of what was acknowledged.
+#[test]
+fn a_payload_is_claimed_and_due_at_once_and_dead_only_after_its_accept_time() {
+    let claim = a_claim("in#a#x");
+    let last = claim.accept_before;
+    for (now, ends) in
+        [(last, (Status::Pending, None)), (last.plus(Millis(1)), (Status::Dead, Some(DeadReason::Stale)))]
+    {
+        let full = Ok(Message::Full(Box::new(claim.clone())));
+        let step = DeadLetter::start(full, Some(START), Timing::standard(), at(now));
+        let Call::Write(write) = call(&step) else { panic!("it claims") };
+        let record = Record::decode(&write.apply(None).unwrap().unwrap()).unwrap();
+        assert_eq!((record.status, record.dead_reason), ends);
+        assert_eq!(record.due.unwrap().at, now);
     }
 }
 

@@ -11,11 +11,11 @@ use super::a_record;
 /// The transitions that the model takes, one a line.
 const TRANSITIONS: &str = include_str!("../proof/transitions.txt");
 
-/// Purposes that the model has no write for. A check of a plan changes nothing, and if it fails, that is what the
+/// Purposes that no transition of the model names. A check of a plan changes nothing, and if it fails, that is what the
 /// failure of a plan's write is. The entry of a trail never fails alone: each act changes what the condition of the
-/// next one names of the record. The record of an effect is created by the transaction that settles its event, and no
-/// label names it by itself. A note is made after a record is settled, outside of the machine, and nothing depends on it. Nobody
-/// restores a table there, so no effect is doubted.
+/// next one names of the record. The record of an effect is created by the transaction that settles its event. A note
+/// is made after a record is settled, outside of the machine, and nothing depends on it. Nobody restores a table there,
+/// so no effect is doubted.
 const NOT_IN_THE_MODEL: [Purpose; 5] =
     [Purpose::DomainCheck, Purpose::Doubt, Purpose::CreateEffect, Purpose::NoteOperation, Purpose::NoteBody];
 

@@ -15,18 +15,18 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, SHARDS_MAX, Timing};
 use hookonce_protocol::write::{NotApplied, Write};
 
-use super::{a_record, answered, call};
+use super::{a_record, after, answered, call};
 use crate::support::clock::START;
 
 const LIMITS: Limits =
     Limits { deadline: START.plus(Millis(60_000)), scan_max: Millis(2_000), chunk_max: Millis(20_000) };
 
-fn at(now: EpochMs) -> Moment {
+fn by_run(now: EpochMs) -> Moment {
     Moment { now, entropy: 7 }
 }
 
 fn run(shards: u16, budget: Budget) -> Run {
-    Run::new(Timing { shards, shards_read: shards, ..Timing::standard() }, budget, LIMITS, at(START))
+    Run::new(Timing { shards, shards_read: shards, ..Timing::standard() }, budget, LIMITS, by_run(START))
 }
 
 fn entry(number: usize) -> DueEntry {
@@ -37,7 +37,7 @@ fn entry(number: usize) -> DueEntry {
 /// The queries that a run begins now, each answered with this page.
 fn scan(run: &mut Run, mut page: impl FnMut(&DueQuery) -> Result<DuePage, Unavailable>) -> usize {
     let mut count = 0;
-    while let Some(Step { next: Next::Call(_, Call::QueryDue(query)), .. }) = run.next_scan(at(START)) {
+    while let Some(Step { next: Next::Call(_, Call::QueryDue(query)), .. }) = run.next_scan(by_run(START)) {
         let page = page(&query);
         run.scanned(Scanned { query, page });
         count += 1;
@@ -57,7 +57,7 @@ fn full_of(entries: usize) -> impl FnMut(&DueQuery) -> Result<DuePage, Unavailab
 /// The sizes of the chunks that a run begins now.
 fn chunks(run: &mut Run, now: EpochMs) -> Vec<usize> {
     let mut sizes = Vec::new();
-    while let Some(Step { next: Next::Call(_, Call::ReadHeads(keys)), .. }) = run.next_chunk(at(now)) {
+    while let Some(Step { next: Next::Call(_, Call::ReadHeads(keys)), .. }) = run.next_chunk(by_run(now)) {
         sizes.push(keys.len());
     }
     sizes
@@ -67,7 +67,7 @@ fn chunks(run: &mut Run, now: EpochMs) -> Vec<usize> {
 fn chunks_under_way_together_stay_within_the_budget() {
     let mut run = run(4, Budget { sends_per_second_min: 4, ..Budget::standard() });
     assert_eq!(scan(&mut run, full_of(100)), 4);
-    assert!(run.sample(at(START)).is_some(), "more is due than the least budget allows");
+    assert!(run.sample(by_run(START)).is_some(), "more is due than the least budget allows");
     run.granted(0);
     assert_eq!(chunks(&mut run, START), [100, 100, 40], "240 a minute");
     run.ended(ChunkReport { entries: 100, rearmed: 70, ..ChunkReport::default() });
@@ -80,7 +80,7 @@ fn chunks_under_way_together_stay_within_the_budget() {
 fn arrivals_are_sampled_only_if_they_matter() {
     let mut run = run(4, Budget::standard());
     scan(&mut run, full_of(100));
-    assert!(run.sample(at(START)).is_none(), "400 are within the least budget of 600");
+    assert!(run.sample(by_run(START)).is_none(), "400 are within the least budget of 600");
     assert_eq!(chunks(&mut run, START), [CHUNK_MAX; 4]);
 }
 
@@ -88,13 +88,13 @@ fn arrivals_are_sampled_only_if_they_matter() {
 fn a_chunk_begins_only_if_it_can_end_before_the_deadline() {
     let mut run = run(4, Budget::standard());
     scan(&mut run, full_of(100));
-    assert!(run.sample(at(START)).is_none());
+    assert!(run.sample(by_run(START)).is_none());
     let last = EpochMs(LIMITS.deadline.0 - LIMITS.chunk_max.0 - LIMITS.scan_max.0);
-    assert!(run.next_chunk(at(last)).is_some());
+    assert!(run.next_chunk(by_run(last)).is_some());
     assert_eq!(chunks(&mut run, last.plus(Millis(1))), [0; 0]);
     let ended = last.plus(LIMITS.chunk_max);
     assert!(
-        run.next_dead_scan(at(ended)).is_some(),
+        run.next_dead_scan(by_run(ended)).is_some(),
         "what is DEAD is counted also after a chunk that takes all its time"
     );
 }
@@ -103,8 +103,8 @@ fn a_chunk_begins_only_if_it_can_end_before_the_deadline() {
 fn a_shard_is_read_only_if_a_chunk_can_follow() {
     let mut run = run(4, Budget::standard());
     let last = EpochMs(LIMITS.deadline.0 - LIMITS.chunk_max.0 - 2 * LIMITS.scan_max.0);
-    assert!(run.next_scan(at(last)).is_some());
-    assert!(run.next_scan(at(last.plus(Millis(1)))).is_none());
+    assert!(run.next_scan(by_run(last)).is_some());
+    assert!(run.next_scan(by_run(last.plus(Millis(1)))).is_none());
     assert_eq!(run.report().shards_unavailable, 3, "the others were not read");
 }
 
@@ -118,7 +118,7 @@ fn full_pages_are_followed_up_to_a_limit() {
             let next = Some(DueCursor { key: (seen + 1).to_string(), due_at: EpochMs(0) });
             Ok(DuePage { entries: Vec::new(), next })
         });
-        assert!(run.sample(at(START)).is_none());
+        assert!(run.sample(by_run(START)).is_none());
         if !run.turn_page() {
             break;
         }
@@ -163,7 +163,7 @@ fn the_shards_from_which_the_number_was_probably_lowered_come_first() {
 fn a_gauge_that_stops_at_its_limit_says_so() {
     let mut run = run(2, Budget::standard());
     let mut more = false;
-    while let Some(Step { next: Next::Call(_, Call::QueryDue(query)), .. }) = run.next_dead_scan(at(START)) {
+    while let Some(Step { next: Next::Call(_, Call::QueryDue(query)), .. }) = run.next_dead_scan(by_run(START)) {
         assert_eq!(query.state, DueState::Dead);
         let next = more.then(|| DueCursor { key: "x".to_owned(), due_at: EpochMs(1) });
         more = true;
@@ -201,13 +201,13 @@ fn a_sample_of_few_shards_is_exact_however_uneven_they_are() {
 
 #[test]
 fn a_store_that_does_not_count_grants_nothing() {
-    let step = answered(Sample::start(&Timing::standard(), START, at(START)), Reply::Counted(Ok(7)), START);
+    let step = answered(Sample::start(&Timing::standard(), START, by_run(START)), Reply::Counted(Ok(7)), START);
     assert_eq!(answered(step, Reply::Counted(Err(Unavailable)), START).next, Next::Done(7));
 }
 
 #[test]
 fn a_slow_store_does_not_take_the_time_for_sending() {
-    let step = Sample::start(&Timing::standard(), START, at(START));
+    let step = Sample::start(&Timing::standard(), START, by_run(START));
     assert_eq!(answered(step, Reply::Counted(Ok(7)), START.plus(Millis(1))).next, Next::Done(7));
 }
 
@@ -234,13 +234,16 @@ fn writes(step: &ChunkStep) -> &[Write] {
 #[test]
 fn a_record_is_re_armed_once_and_from_the_due_time_that_is_read() {
     let (own, stale) = (entry(3), DueEntry { due_at: EpochMs(9), ..entry(3) });
-    let record = due(&own);
+    let record = Record { resends: 3, ..due(&own) };
     for shown in [vec![own.clone(), stale.clone()], vec![stale, own]] {
         let step = Chunk::start(shown, Timing::standard());
         assert_eq!(*call(&step), Call::ReadHeads(vec![record.key.clone()]));
         let step = answered(step, Reply::ReadHeads(vec![Ok(Found::Record(Box::new(record.clone())))]), START);
         let rearms = writes(&step);
-        assert!(matches!(rearms, [rearm] if rearm.apply(Some(&record.encode())).is_ok()), "{rearms:?}");
+        let [rearm] = rearms else { panic!("it is moved once: {rearms:?}") };
+        let moved = after(rearm, &record).due.unwrap().at.0 - START.0;
+        let least = Timing::standard().resend_interval(3).0;
+        assert!((least..=least + least / 4).contains(&moved), "{moved} ms, by an interval that grows from {least}");
     }
 }
 

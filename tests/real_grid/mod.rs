@@ -280,7 +280,7 @@ async fn every_call_on_the_wire_survives_every_fault() {
 async fn a_server_that_lies_is_found_out() {
     let claim = (scenarios::one_event(), point(Role::Webhook, "PutItem", 0, WireFault::FalseSuccess), "lost: 1");
     let end_of_call = point(Role::Dispatcher, "UpdateItem", 1, WireFault::FalseSuccess);
-    // The effect dies. No other fault of this write may let it.
+    // The effect dies. No other fault of this write may make it DEAD.
     let death = (scenarios::forwarded("an end", AT_MOST_ONCE), end_of_call, "UnknownOutcome)) after 1 calls");
     let call = |class| (scenarios::forwarded("a call", class), first_call(WireFault::FalseSuccess), "after 0 calls");
     let mut runner = Runner::new(binaries()).await;

@@ -1,5 +1,5 @@
-//! Small explorations, for whoever edits the protocol; that the proof can find errors; and that what it keeps is up to
-//! date. The whole proof is `scripts/prove`.
+//! Small explorations, for whoever edits the protocol. Other tests show that the proof can find errors, and that the files
+//! it keeps are up to date. The whole proof is `scripts/prove`.
 #![cfg(test)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,7 +104,7 @@ fn every_trace_belongs_to_a_mutant() {
 }
 
 #[test]
-fn without_a_budget_an_outage_of_the_workers_grows_by_itself() {
+fn without_a_budget_records_are_sent_too_often() {
     let end = storm(7_200, ARRIVALS, None);
     assert!(end.sends_per_record > 1.5, "{end:?}");
 }

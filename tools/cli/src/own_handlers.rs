@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handlers_own_files_are_watched_or_the_whole_folder_and_nothing_that_is_installed() {
+    fn without_files_of_its_own_a_handler_has_the_whole_folder_watched() {
         let folder = tempfile::tempdir().unwrap();
         for file in [
             "app.py",

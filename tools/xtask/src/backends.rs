@@ -82,7 +82,7 @@ pub(crate) struct Running {
     holder: u32,
     /// The network namespace. A process id may belong to another process by now; this cannot.
     network: String,
-    /// DynamoDB Local, for the call that started it.
+    /// The process of DynamoDB Local; 0 where another call started it, since only who starts it pauses or stops it.
     #[serde(skip)]
     store: u32,
 }
@@ -214,7 +214,7 @@ impl Running {
         if network_of(self.store).as_ref() == Some(&self.network) && signal(self.store, number) {
             return Ok(());
         }
-        Err("DynamoDB Local does not run".to_owned())
+        Err("DynamoDB Local does not run, or another call started it".to_owned())
     }
 
     /// The status of the answer to a request with these options of curl.

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hookonce_providers::limits::EXPANDED_BYTES_MAX;
 use hookonce_providers::{EventKey, EventPart, Fallback, parsed_bytes};
 use sha2::{Digest, Sha256};
 
@@ -283,9 +282,13 @@ fn more_events_than_anyone_sends_are_kept_as_one() {
     let change = format!(r#"{{"value":{{"messages":[{}]}}}}"#, vec![r#"{"id":"wamid.A"}"#; 5_001].join(","));
     let in_two_places = format!(r#"{{"entry":[{{"changes":[{change},{change}]}}]}}"#);
     let lines = vec![r#"{"log_id":"a"}"#; 10_001].join("\n");
-    for (provider, body) in [("meta_whatsapp", in_one_place), ("meta_whatsapp", in_two_places), ("auth0", lines)] {
+    for (name, provider, body) in [
+        ("in one place", "meta_whatsapp", in_one_place),
+        ("in two places", "meta_whatsapp", in_two_places),
+        ("on lines", "auth0", lines),
+    ] {
         let parts = split(provider, &body);
-        assert_eq!((parts.len(), parts[0].fallback), (1, Some(Fallback::TooManyEvents)), "{provider}");
+        assert_eq!((parts.len(), parts[0].fallback), (1, Some(Fallback::TooManyEvents)), "{name}");
         assert_stable(provider, &parts);
     }
 }
@@ -293,7 +296,7 @@ fn more_events_than_anyone_sends_are_kept_as_one() {
 /// Each event gets its own copy of what surrounds it. A small body may therefore ask for a lot of memory.
 #[test]
 fn events_that_take_too_much_memory_are_kept_as_one() {
-    let around = "x".repeat(EXPANDED_BYTES_MAX);
+    let around = "x".repeat(64 * 1024 * 1024);
     let body = of_messages(r#"{"id":"a"}"#).replacen('{', &format!(r#"{{"around":"{around}","#), 1);
     let parts = split("meta_whatsapp", &body);
     assert_eq!((parts.len(), parts[0].fallback), (1, Some(Fallback::TooLarge)));

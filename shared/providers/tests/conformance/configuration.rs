@@ -88,7 +88,7 @@ fn an_environment_is_one_of_two_words() {
 }
 
 #[test]
-fn a_padded_or_guessable_secret_is_refused_by_its_index() {
+fn a_padded_or_guessable_secret_is_refused_by_its_index_unless_its_provider_issues_such() {
     let too_short = |index| Err(ConfigurationError::SecretTooShort { index, bytes_min: 16 });
     for padded in [format!("{SECRET}\n"), format!(" {SECRET}"), format!("{SECRET}\u{a0}")] {
         let error = ConfigurationError::SecretHasSpace { index: 1 };

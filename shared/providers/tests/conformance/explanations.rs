@@ -93,10 +93,13 @@ fn a_wrong_public_url_is_recognised_and_its_query_is_not_shown() {
         (URL, "https://example.com/hook/"),
         (URL, "https://example.com/hook?k=1"),
         ("https://example.com/hook/", URL),
+        ("https://example.com/hook?x=1", "https://example.com/prod/hook?x=1"),
+        ("https://example.com/hook/?x=1", "https://example.com/hook?x=1"),
     ] {
         let explanation = square(signed, url);
         assert_eq!(explanation.causes[0].code(), "other_url", "{url}");
-        assert!(explanation.causes[0].to_string().contains(signed), "{url}");
+        let shown = signed.split('?').next().unwrap();
+        assert!(explanation.causes[0].to_string().contains(shown), "{url}");
     }
     let secret_query = square("http://example.com/hook?k=hunter2", "https://example.com/hook?k=hunter2");
     assert_eq!(codes(&secret_query), ["other_url"]);

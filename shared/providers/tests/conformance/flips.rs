@@ -19,7 +19,7 @@ fn read_headers(captured: &CapturedRequest) -> Vec<String> {
         .collect()
 }
 
-/// The bits of a part of a request, each with the request in which only that one is flipped and which is not refused.
+/// Of these bits of a part of a request, those whose flip is not refused, each with the flipped request.
 fn unnoticed(
     captured: &CapturedRequest,
     bits: Range<usize>,

@@ -292,6 +292,7 @@ pub(crate) fn without_headers(captured: &CapturedRequest, parts: &[&str]) -> Cap
 
 /// What a provider makes of a request.
 pub(crate) fn receive(provider: &Provider, captured: &CapturedRequest) -> Result<Received, Refusal> {
+    assert!(captured.schemes.is_empty(), "the schemes of an endpoint are not looked at here: {captured:?}");
     let keyring = provider.keyring(&captured.secrets).unwrap_or_else(|error| panic!("{captured:?}: {error}"));
     provider.receive(&captured.request(), &keyring, &captured.settings, captured.tolerance, captured.now)
 }
@@ -301,7 +302,7 @@ pub(crate) fn received(captured: &CapturedRequest) -> Result<Received, Refusal> 
     receive(provider(&captured.provider), captured)
 }
 
-/// The delivery that a request is. What is kept of it reads the same again.
+/// Receives a request that must be a delivery. Panics unless what is kept of it splits into the same events again.
 pub(crate) fn delivery(captured: &CapturedRequest) -> VerifiedDelivery {
     match received(captured) {
         Ok(Received::Delivery(delivery)) => {

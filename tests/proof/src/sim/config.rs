@@ -192,7 +192,13 @@ impl Config {
             handler_fails: rng.pick(&[0, 200, 1_500]),
             steady: false,
             length: DAY,
-            ..Self::calm()
+            lingers: 0,
+            operators: 1,
+            interference: 0,
+            swept: 10_000,
+            relay_down: None,
+            dead_letters_kept: None,
+            stalls: 0,
         };
         if rng.chance(1_500) {
             day.crowd(rng);

@@ -89,7 +89,7 @@ fn a_program_finds_the_same_fields_for_every_kind() {
 #[test]
 fn a_refusal_of_a_service_is_told_with_what_to_do() {
     let deployed = deployed();
-    // The adapters have tests for every code, and so has the advice.
+    // The tests of the adapters and of the advice go through the codes.
     for (id, operation, refusal, status, outcome, advice) in [
         ("jobs", "SendMessage", "KMS.DisabledException: off", 400, "not_done", "key cannot be used"),
         ("jobs", "SendMessage", "InvalidParameterValue: must be shorter", 400, "refused", "MaximumMessageSize"),

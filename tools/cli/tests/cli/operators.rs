@@ -90,6 +90,12 @@ fn list_filters_by_the_word_that_it_prints_and_counts_what_a_person_calls_tries(
         assert!(stack.list(state).is_empty(), "{state}");
     }
     stack.run(&["list", "--state", "applied"]).says_all(&["APPLIED", "evt_0"]).omits("evt_1");
+    let keys = |more: &[&str]| -> Vec<serde_json::Value> {
+        let listed = json(&stack.run(&[&["list", "--json"], more].concat()));
+        listed.as_array().unwrap().iter().map(|record| record["key"].clone()).collect()
+    };
+    assert_eq!(keys(&[]), ["evt_1", "evt_0"], "newest first");
+    assert_eq!(keys(&["--limit", "1"]), ["evt_1"]);
 }
 
 #[test]

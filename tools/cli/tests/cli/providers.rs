@@ -1,6 +1,10 @@
-//! The catalog on the command line.
+//! The catalog on the command line, and one delivery of every provider that signs with a shared secret.
 
-use crate::support::{Ended, Workspace, json};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json as object};
+
+use crate::support::{Ended, Workspace, json, vector};
 
 #[test]
 fn a_short_fact_is_printed_whole() {
@@ -24,8 +28,58 @@ fn the_catalog_lists_every_provider_with_what_an_operator_needs() {
         assert_eq!(limits, [4_669_440, 3_112_960, 393_216], "{id}");
     }
     let one = Workspace::new().run(&["providers", "zendesk", "--json"]);
-    assert_eq!(json(&one)["answers"]["retry_please"]["status"], 409);
+    let one = json(&one);
+    assert_eq!((&one["id"], &one["answers"]["retry_please"]["status"]), (&object!("zendesk"), &object!(409)));
     let zendesk = Workspace::new().run(&["providers", "zendesk"]);
     zendesk.says_all(&["into 393216 bytes", "more than 3112960 bytes"]);
     Workspace::new().run(&["providers", "nobody"]).exits(2);
+}
+
+/// Providers that sign with a private key, which only they have.
+const OWN_KEYS: [&str; 5] = ["aws_sns", "discord", "paypal", "plaid", "sendgrid"];
+
+/// Parts of the names of headers that `send` writes itself.
+const MADE: [&str; 8] =
+    ["signature", "signed-headers", "timestamp", "authorization", "token", "mac", "verification", "hmac"];
+
+/// Settings that may stand on the command line.
+const OPEN_SETTINGS: [&str; 5] = ["public_url", "webhook_id", "environment", "public_key", "topic_arns"];
+
+fn add(workspace: &Workspace, provider: &str, sample: &Value) {
+    let mut input = vec![sample["secrets"][0].as_str().unwrap()];
+    let settings = sample["settings"].as_object().into_iter().flatten();
+    let settings: Vec<_> = settings
+        .map(|(name, value)| match value.as_str().unwrap() {
+            value if OPEN_SETTINGS.contains(&name.as_str()) => format!("--setting={name}={value}"),
+            value => {
+                input.push(value);
+                format!("--setting={name}=-")
+            }
+        })
+        .collect();
+    let mut arguments = vec!["endpoint", "add", provider, "--provider", provider, "--secret", "-"];
+    arguments.extend(settings.iter().map(String::as_str));
+    workspace.run_with_input(&arguments, &format!("{}\n", input.join("\n"))).exits(0);
+}
+
+#[test]
+fn what_send_signs_is_accepted_for_every_provider_with_a_shared_secret() {
+    let workspace = Workspace::new();
+    let catalog = json(&workspace.run(&["providers", "--json"]));
+    let ids = catalog.as_array().unwrap().iter().map(|provider| provider["id"].as_str().unwrap());
+    let samples: Vec<_> = ids.map(|id| (id, vector(id, "valid"))).collect();
+    for (provider, sample) in &samples {
+        add(&workspace, provider, sample);
+    }
+    let _running = workspace.dev(&["dev", "--port", "0"]);
+    for (provider, sample) in &samples {
+        let body = workspace.write("body", &STANDARD.decode(sample["body_base64"].as_str().unwrap()).unwrap());
+        let headers = sample["headers"].as_object().unwrap().iter();
+        let headers = headers.filter(|(name, _)| !MADE.iter().any(|part| name.contains(part)));
+        let headers: Vec<_> =
+            headers.map(|(name, value)| format!("--header={name}:{}", value.as_str().unwrap())).collect();
+        let mut arguments = vec!["send", "--provider", provider, "--file", &body, "--json"];
+        arguments.extend(headers.iter().map(String::as_str));
+        workspace.run(&arguments).exits(if OWN_KEYS.contains(provider) { 2 } else { 0 });
+    }
 }

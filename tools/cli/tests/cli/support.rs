@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json as object};
 
-/// How long a test waits before it fails: longer than until the first re-send of a record, and than a message is held.
+/// How long a test waits before it fails: longer than until a record is sent again for the first time, and longer than a
+/// message stays hidden.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(8);
 
 /// The repository's root.
@@ -78,6 +79,8 @@ impl Workspace {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
+        // Shown of a test that fails.
+        eprintln!("$ hookonce {}", arguments.join(" "));
         let mut command = Command::new(env!("CARGO_BIN_EXE_hookonce"));
         command.args(arguments).current_dir(self.0.path()).stdin(Stdio::null());
         command

@@ -20,7 +20,7 @@ async fn creating_the_stack_again_changes_nothing() {
 }
 
 #[tokio::test]
-async fn both_tables_are_on_demand_and_expire_and_the_inbox_alone_has_indexes_of_keys() {
+async fn both_tables_expire_and_only_the_inbox_has_indexes() {
     let stack = stack(30, 3).await;
     let indexes = vec![("due", vec!["due_shard", "due_at"]), ("journal", vec!["journal_shard", "received_at"])];
     for (table, indexes) in [(&stack.resources.inbox_table, indexes), (&stack.resources.domain_table, Vec::new())] {

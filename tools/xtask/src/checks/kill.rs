@@ -84,14 +84,14 @@ impl Language {
 
     /// The command that runs a sample handler which is slow now and then, and plans differently at each call.
     fn troubled(self, handler: &str) -> String {
-        let command = self.runs("tools/xtask/src", "troubled");
+        let command = self.runs("tools/xtask/src/checks", "troubled");
         format!("env HANDLER={handler} ANSWERS={DATA}/{ANSWERS} {command}")
     }
 
     fn runs(self, folder: &str, module: &str) -> String {
         match self {
             Self::Python => {
-                let path = "PYTHONPATH=clients/python/src:clients/python/examples:tools/xtask/src";
+                let path = "PYTHONPATH=clients/python/src:clients/python/examples:tools/xtask/src/checks";
                 format!("env {path} python3 -m hookonce.runtime {module}.lambda_handler")
             }
             Self::Typescript => format!("node clients/typescript/dist/src/runtime.js {folder}/{module}.lambdaHandler"),

@@ -8,7 +8,7 @@ const SLOW_MS = 6_000;
 // In either round.
 const KILL_PERCENT = 2;
 
-const sample = await import(`../../../clients/typescript/dist/examples/${process.env.HANDLER}.js`);
+const sample = await import(`../../../../clients/typescript/dist/examples/${process.env.HANDLER}.js`);
 
 export async function lambdaHandler(request) {
   const answer = await sample.lambdaHandler(request);
