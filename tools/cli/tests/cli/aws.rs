@@ -491,7 +491,7 @@ fn refusal(operation: &str, refusal: &str) -> (&'static str, String) {
         let status = match code {
             "ResourceNotFoundException" => "404 Not Found\r\nx-amzn-errortype: ResourceNotFoundException",
             "RequestTooLargeException" => "413 -\r\nx-amzn-errortype: RequestTooLargeException",
-            "AccessDeniedException" => "403 Forbidden\r\nx-amzn-errortype: AccessDeniedException",
+            "AccessDenied" | "AccessDeniedException" => "403 Forbidden\r\nx-amzn-errortype: AccessDeniedException",
             other => panic!("{other} is not played"),
         };
         return (status, object!({ "Message": message }).to_string());
