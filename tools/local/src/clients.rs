@@ -8,8 +8,9 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
 use aws_smithy_http_client::Builder;
+use aws_types::SdkConfig;
 
 /// The region of all local resources. It appears in ARNs and in the events of the event source.
 pub const REGION: &str = "us-east-1";
@@ -21,28 +22,24 @@ const OPERATION_SECONDS_MAX: u64 = 30;
 
 /// A `DynamoDB` client for the server at `endpoint_url`, such as `http://127.0.0.1:8000`.
 pub fn dynamodb(endpoint_url: &str) -> aws_sdk_dynamodb::Client {
-    let config = aws_sdk_dynamodb::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::from_static(REGION))
-        .credentials_provider(credentials(endpoint_url))
-        .endpoint_url(without_key(endpoint_url))
-        .timeout_config(timeouts())
-        .http_client(Builder::new().build_http())
-        .build();
-    aws_sdk_dynamodb::Client::from_conf(config)
+    aws_sdk_dynamodb::Client::new(&config(endpoint_url))
 }
 
 /// An SQS client for the server at `endpoint_url`.
 pub fn sqs(endpoint_url: &str) -> aws_sdk_sqs::Client {
-    let config = aws_sdk_sqs::Config::builder()
+    aws_sdk_sqs::Client::new(&config(endpoint_url))
+}
+
+fn config(endpoint_url: &str) -> SdkConfig {
+    let timeouts = TimeoutConfig::builder().operation_timeout(Duration::from_secs(OPERATION_SECONDS_MAX)).build();
+    SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static(REGION))
-        .credentials_provider(credentials(endpoint_url))
+        .credentials_provider(SharedCredentialsProvider::new(credentials(endpoint_url)))
         .endpoint_url(without_key(endpoint_url))
-        .timeout_config(timeouts())
+        .timeout_config(timeouts)
         .http_client(Builder::new().build_http())
-        .build();
-    aws_sdk_sqs::Client::from_conf(config)
+        .build()
 }
 
 /// The credentials that a server takes.
@@ -65,10 +62,6 @@ pub fn without_key(url: &str) -> String {
 fn parts(url: &str) -> (&str, Option<&str>, &str) {
     let (scheme, rest) = url.find("://").map_or(("", url), |at| url.split_at(at + 3));
     rest.split_once('@').map_or((scheme, None, rest), |(key, authority)| (scheme, Some(key), authority))
-}
-
-fn timeouts() -> TimeoutConfig {
-    TimeoutConfig::builder().operation_timeout(Duration::from_secs(OPERATION_SECONDS_MAX)).build()
 }
 
 #[cfg(test)]

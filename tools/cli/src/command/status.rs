@@ -72,13 +72,7 @@ struct Due {
 /// Everything that is printed. It is read during outages, so a service that does not answer must not hide the others.
 #[derive(Debug)]
 struct StackStatus {
-    pending: Result<Due, Failure>,
-    waiting: Result<Due, Failure>,
-    /// Effects that wait for a call.
-    effects: Result<Due, Failure>,
-    dead: Result<Due, Failure>,
-    /// How many of the dead records are effects.
-    dead_effects: Result<DeadEffects, Failure>,
+    records: Records,
     /// `None` for a restored copy, which has none.
     queue: Result<Option<Depth>, Failure>,
     /// `None` if the stack does not say which it is.
@@ -101,8 +95,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let now = System.moment().now;
     #[cfg(feature = "aws")]
     let aws = if target.is_copy() { None } else { target.aws_status(now).await? };
-    let (Records { pending, waiting, effects, dead, dead_effects }, depths) =
-        futures::join!(records(target, now), depths(target));
+    let (records, depths) = futures::join!(records(target, now), depths(target));
     #[cfg(feature = "aws")]
     let depths = match &aws {
         Some(aws) => depths.with_ages(aws, now).await,
@@ -110,15 +103,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     let Depths { queue, slow_queue, effects_queue, dead_letters } = depths;
     // Nothing at all is known: no stack runs or is named so.
-    if let (true, Err(failure), Err(_)) = (target.stack.is_none() || is_usage(&pending), &pending, &queue) {
+    let pending = &records.pending;
+    if let (true, Err(failure), Err(_)) = (target.stack.is_none() || is_usage(pending), pending, &queue) {
         return Err(failure.clone());
     }
     let report = StackStatus {
-        pending,
-        waiting,
-        effects,
-        dead,
-        dead_effects,
+        records,
         queue,
         slow_queue,
         effects_queue,
@@ -157,11 +147,14 @@ struct DeadEffects {
 }
 
 /// What the index says.
+#[derive(Debug)]
 struct Records {
     pending: Result<Due, Failure>,
     waiting: Result<Due, Failure>,
+    /// Effects that wait for a call.
     effects: Result<Due, Failure>,
     dead: Result<Due, Failure>,
+    /// How many of the dead records are effects.
     dead_effects: Result<DeadEffects, Failure>,
 }
 
@@ -324,10 +317,10 @@ impl StackStatus {
     /// What could not be read, and why.
     fn unknown(&self) -> Vec<(&'static str, &Failure)> {
         let parts = [
-            ("pending", self.pending.as_ref().err()),
-            ("waiting", self.waiting.as_ref().err()),
-            ("effects", self.effects.as_ref().err()),
-            ("dead", self.dead.as_ref().err()),
+            ("pending", self.records.pending.as_ref().err()),
+            ("waiting", self.records.waiting.as_ref().err()),
+            ("effects", self.records.effects.as_ref().err()),
+            ("dead", self.records.dead.as_ref().err()),
             ("queue", self.queue.as_ref().err()),
             ("slow_queue", self.slow_queue.as_ref().err()),
             ("effects_queue", self.effects_queue.as_ref().err()),
@@ -350,7 +343,7 @@ impl StackStatus {
         let mut needs = self.aws.as_ref().map(|aws| needs_on_aws(aws, now)).unwrap_or_default();
         #[cfg(not(feature = "aws"))]
         let mut needs = Vec::new();
-        if let Some(dead) = self.dead.as_ref().ok().filter(|dead| dead.count > 0) {
+        if let Some(dead) = self.records.dead.as_ref().ok().filter(|dead| dead.count > 0) {
             needs.push((
                 "records_died".to_owned(),
                 format!(
@@ -361,9 +354,14 @@ impl StackStatus {
             ));
         }
         let lists = [
-            ("overdue", &self.pending, "a record", "the relay does not run or cannot keep up"),
-            ("waiting_overdue", &self.waiting, "an event that waits", "the relay does not run or cannot keep up"),
-            ("effects_overdue", &self.effects, "an effect", "relay or dispatcher do not run or cannot keep up"),
+            ("overdue", &self.records.pending, "a record", "the relay does not run or cannot keep up"),
+            (
+                "waiting_overdue",
+                &self.records.waiting,
+                "an event that waits",
+                "the relay does not run or cannot keep up",
+            ),
+            ("effects_overdue", &self.records.effects, "an effect", "relay or dispatcher do not run or cannot keep up"),
         ];
         for (name, due, what, cause) in lists {
             let oldest = due.as_ref().ok().and_then(|due| due.oldest);
@@ -385,7 +383,7 @@ impl StackStatus {
 
     /// How many of the dead records are effects, in words.
     fn of_them_effects(&self) -> String {
-        match &self.dead_effects {
+        match &self.records.dead_effects {
             Ok(DeadEffects { count: count @ 1.., at_least: false }) => format!(", {count} of them effects"),
             Ok(DeadEffects { count: count @ 1.., at_least: true }) => format!(", at least {count} of them effects"),
             Ok(DeadEffects { count: 0, .. }) | Err(_) => String::new(),
@@ -400,8 +398,8 @@ impl StackStatus {
             })
         };
         let age = |due: &Due| due.oldest.map(|at| now.0 - at.0);
-        let (pending, dead) = (self.pending.as_ref().ok(), self.dead.as_ref().ok());
-        let waiting = self.waiting.as_ref().ok();
+        let (pending, dead) = (self.records.pending.as_ref().ok(), self.records.dead.as_ref().ok());
+        let waiting = self.records.waiting.as_ref().ok();
         #[cfg(feature = "aws")]
         let aws = self.aws.as_ref().map(|aws| json_of(aws, now));
         #[cfg(not(feature = "aws"))]
@@ -409,10 +407,10 @@ impl StackStatus {
         json!({
             "pending": pending.map(|due| due.count),
             "waiting": waiting.map(|due| json!({ "pending": due.count, "oldest_due_age_ms": age(due) })),
-            "effects": self.effects.as_ref().ok().map(|due| json!({
+            "effects": self.records.effects.as_ref().ok().map(|due| json!({
                 "pending": due.count,
                 "oldest_due_age_ms": age(due),
-                "dead": self.dead_effects.as_ref().ok().map(|effects| effects.count),
+                "dead": self.records.dead_effects.as_ref().ok().map(|effects| effects.count),
             })),
             "dead": dead.map(|due| due.count),
             "oldest_due_age_ms": pending.and_then(age),
@@ -433,8 +431,8 @@ impl StackStatus {
             let age = depth.oldest.map_or_else(String::new, age);
             format!("{} visible, {} in flight, {} delayed{age}", depth.visible, depth.in_flight, depth.delayed)
         };
-        let (pending, dead) = (self.pending.as_ref().ok(), self.dead.as_ref().ok());
-        let (waiting, effects) = (self.waiting.as_ref().ok(), self.effects.as_ref().ok());
+        let (pending, dead) = (self.records.pending.as_ref().ok(), self.records.dead.as_ref().ok());
+        let (waiting, effects) = (self.records.waiting.as_ref().ok(), self.records.effects.as_ref().ok());
         let waits = |due: &Due| {
             let oldest = |at| format!("the oldest has been due for {}", output::between(at, now));
             due.oldest.map_or("none is due".to_owned(), oldest)
