@@ -7,7 +7,7 @@ use hookonce_runtime::aws::{CredentialsFailure, SdkConfig, check_credentials};
 
 use crate::clients::config_at;
 
-/// What functions make their clients of where credentials are looked for, and none are.
+/// The configuration of a function's clients where the search for credentials finds none.
 pub(super) fn without_credentials(url: &str) -> SdkConfig {
     let nobody = provide_credentials_fn(async || Err(CredentialsError::not_loaded("no file")));
     config_at(url).into_builder().credentials_provider(SharedCredentialsProvider::new(nobody)).build()

@@ -204,8 +204,8 @@ async fn run_all<'a>(
 }
 
 /// The calls without most queries of empty shards. In each list, the shards of records and one empty shard are left;
-/// the other empty ones differ from that one in nothing. An effect is in another shard in each run, so all of its list
-/// are left, but for the one beyond them that each run of the relay draws.
+/// the other empty ones differ from that one in nothing. An effect is in another shard in each run, so all shards of
+/// its list are left, except the one above `SHARDS_MIN` that each run of the relay looks at.
 fn unlike(calls: Vec<Call>, tables: &Tables) -> Vec<Call> {
     let has_effects = tables.records.values().any(|record| record.effect.is_some());
     let shards: BTreeSet<u16> = tables.records.values().map(|record| record.key.shard(SHARDS_MIN)).collect();

@@ -16,7 +16,7 @@ words! {
         CallUnclear = "CALL_UNCLEAR",
         /// A condition of the plan does not hold.
         ConditionFailed = "CONDITION_FAILED",
-        /// Of an effect that its callee did not do: it is unknown, cannot be reached, or takes no calls for now.
+        /// An effect was not done: its destination is unknown, cannot be reached, or takes no calls for now.
         DestinationUnavailable = "DESTINATION_UNAVAILABLE",
         /// An envelope cannot be split.
         EnvelopeUnreadable = "ENVELOPE_UNREADABLE",

@@ -3,10 +3,10 @@
 //! A message can become a dead letter without its handler ever running (throttling, crash loops), or after another copy
 //! was applied. So a record only becomes DEAD by a write whose condition is the state that was read.
 //!
-//! Dead letters count rounds, not messages. The relay sends copies while a record waits, and what wears one copy out
-//! wears them all out, within minutes of each other. So a dead letter counts only if its message was not sent before
-//! the last one was counted: it is then proof that another round of receives has failed. [`ROUNDS_MAX`] rounds make the
-//! record DEAD, whether or not its handler has run.
+//! Dead letters count rounds, not messages. The relay sends copies while a record waits, and what makes one copy a dead
+//! letter makes all of them dead letters, within minutes of each other. So a dead letter counts only if its message was
+//! not sent before the last one was counted: it is then proof that another round of receives has failed. [`ROUNDS_MAX`]
+//! rounds make the record DEAD, whether or not its handler has run.
 
 use crate::call::{Call, Machine, Reply, Signal, Step, Written};
 use crate::claim::Claim;

@@ -173,7 +173,7 @@ pub fn check_path(path: &str) -> Result<(), EffectPathError> {
             || has(b"..")
             || has(b"\\")
             || decoded.iter().any(u8::is_ascii_control)
-            // Some servers take a longer form of UTF-8, such as `%c0%ae`, for the dot that it is no valid form of.
+            // Some servers decode an overlong form, such as `%c0%ae`, to a dot, although it is not valid UTF-8.
             || std::str::from_utf8(&decoded).is_err()
         {
             return Err(EffectPathError);

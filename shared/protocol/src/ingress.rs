@@ -64,20 +64,11 @@ pub enum IngressAnswer {
     RetryPlease,
 }
 
-/// The endpoint's choices that ingress depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Rules {
-    /// What to do while the store is down.
-    pub on_store_outage: OnStoreOutage,
-    /// What to do with another body under a known id.
-    pub on_body_mismatch: OnBodyMismatch,
-}
-
 /// The machine for one delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ingress {
     claim: Box<Claim>,
-    rules: Rules,
+    on_store_outage: OnStoreOutage,
     message_bytes_max: usize,
     timing: Timing,
     state: State,
@@ -132,9 +123,14 @@ pub(crate) fn has_other_body(claim: &Record, old: &Record) -> bool {
 
 impl Ingress {
     /// Starts with the claim. The queue accepts a message of at most `message_bytes_max` bytes.
-    pub fn start(claim: Claim, rules: Rules, message_bytes_max: usize, timing: Timing) -> Step<Self, IngressAnswer> {
+    pub fn start(
+        claim: Claim,
+        on_store_outage: OnStoreOutage,
+        message_bytes_max: usize,
+        timing: Timing,
+    ) -> Step<Self, IngressAnswer> {
         let (claim, state) = (Box::new(claim), State::Claiming { again: false });
-        Self { claim, rules, message_bytes_max, timing, state }.claim(false)
+        Self { claim, on_store_outage, message_bytes_max, timing, state }.claim(false)
     }
 
     fn call(mut self, state: State, call: Call) -> Step<Self, IngressAnswer> {
@@ -178,19 +174,19 @@ impl Ingress {
     }
 
     fn lost(self, old: &Record, moment: Moment) -> Step<Self, IngressAnswer> {
-        let mismatch = old.body_sha256 != self.claim.body_sha256;
-        match (mismatch, self.rules.on_body_mismatch) {
-            (true, OnBodyMismatch::Quarantine) => {
-                let write = creation(&quarantined(&self.record(), &self.timing, moment), Purpose::Quarantine);
-                self.call(State::Quarantining, Call::Write(write)).signal(Signal::BodyMismatch(old.key.clone()))
-            }
-            (true, OnBodyMismatch::Duplicate) => self.count(old, moment).signal(Signal::BodyMismatch(old.key.clone())),
-            (false, _) => self.count(old, moment),
+        if old.body_sha256 == self.claim.body_sha256 {
+            return self.count(old, moment);
         }
+        let mismatch = Signal::BodyMismatch(old.key.clone());
+        if !self.claim.quarantine_mismatch {
+            return self.count(old, moment).signal(mismatch);
+        }
+        let write = creation(&quarantined(&self.record(), &self.timing, moment), Purpose::Quarantine);
+        self.call(State::Quarantining, Call::Write(write)).signal(mismatch)
     }
 
     /// Counts the duplicate. A sum cannot show who added to it, so the write also names its request: a repetition that
-    /// finds that name does not count again. Between two other duplicates, it may.
+    /// finds that name does not count again. If another duplicate was counted in between, it may.
     fn count(self, old: &Record, moment: Moment) -> Step<Self, IngressAnswer> {
         let me = self.claim.claim_id.0.as_str();
         let write = Write {
@@ -225,7 +221,7 @@ impl Ingress {
     }
 
     fn outage(self) -> Step<Self, IngressAnswer> {
-        match self.rules.on_store_outage {
+        match self.on_store_outage {
             OnStoreOutage::Reject => Step::done(IngressAnswer::RetryPlease),
             OnStoreOutage::Enqueue => self.enqueue(),
         }
@@ -251,8 +247,8 @@ impl Machine for Ingress {
                 Written::TransactionConflict if again => self.outage().signal(Signal::ClaimConflict),
                 Written::TransactionConflict => self.check(true).signal(Signal::ClaimConflict),
                 Written::Unavailable => self.outage(),
-                // Nothing durable can come of it, neither here nor out of a message. A corrected release may still
-                // take the provider's retry.
+                // The store can never hold this record, neither written now nor from a message. A corrected release may
+                // still take the provider's retry.
                 Written::Invalid => Step::done(IngressAnswer::RetryPlease).signal(Signal::WriteInvalid),
             },
             State::Checking { again } => match reply.read() {

@@ -109,9 +109,9 @@ pub fn fact_violation<Count: Ord + Default>(stands: &Count, expected: &RangeIncl
 /// What the domain table holds of the facts that should be applied.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FactCount<'a> {
-    /// Expected facts that stand, each as often as it is expected.
+    /// Expected facts that have a domain key, each as often as it is expected.
     pub applied: usize,
-    /// Expected facts that do not stand, beyond one for each record that excuses one.
+    /// Expected facts without a domain key, less one for each record that excuses one.
     pub lost: usize,
     /// Facts that stand more often than expected.
     pub doubled: usize,

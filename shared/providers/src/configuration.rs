@@ -52,8 +52,8 @@ pub enum ConfigurationError {
 }
 
 impl Provider {
-    /// The key ring and settings of an endpoint, checked strictly: what nobody can send, read or guess is refused here
-    /// and not at the first delivery.
+    /// The key ring and settings of an endpoint, checked strictly: a scheme that nobody sends, a setting that nobody
+    /// reads and a secret that somebody can guess are refused here, not at the first delivery.
     ///
     /// `schemes` lists the schemes that the endpoint takes. Without any, it takes all that the catalog does not reserve
     /// for a list: those that prove less than another one with the same secret, or sign something else with it.

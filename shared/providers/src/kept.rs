@@ -68,8 +68,8 @@ impl Provider {
     }
 }
 
-/// How many events in a row led to this one by their effects, if the request says so. Where it cannot be read it counts
-/// as a circle, which ends.
+/// How many events in a row led to this one by their effects, if the request says so. A count that cannot be read is
+/// taken for the highest, so that a circle of events ends.
 fn hops(request: &Request<'_>) -> Option<u8> {
     request.header_values(HOPS).next()?;
     let told = request.agreed_header(HOPS).and_then(|text| text.parse().ok());

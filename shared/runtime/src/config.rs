@@ -263,7 +263,7 @@ impl DispatcherConfig {
     }
 }
 
-/// Reads a configuration, and refuses variables that only look like ours.
+/// Reads a configuration, and refuses unknown variables that begin with [`PREFIX`].
 fn read<T>(environment: &Environment, take: fn(&mut Reader<'_>) -> T) -> Result<T, ConfigError> {
     let mut reader = Reader::new(environment);
     let config = take(&mut reader);

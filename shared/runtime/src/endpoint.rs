@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use error_reporter::Report;
 use hookonce_protocol::call::Unavailable;
-use hookonce_protocol::ingress::{OnBodyMismatch, Rules};
+use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::key::{EndpointId, Tenant};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
@@ -75,8 +75,10 @@ pub struct Endpoint {
     pub keyring: Keyring,
     /// Other settings that the scheme needs.
     pub settings: Settings,
-    /// The choices that the protocol depends on.
-    pub rules: Rules,
+    /// What to do while the store is down.
+    pub on_store_outage: OnStoreOutage,
+    /// What to do with another body under a known id.
+    pub on_body_mismatch: OnBodyMismatch,
     /// The endpoint's own timestamp tolerance, if set.
     pub tolerance: Option<Millis>,
     /// The longest raw body, in bytes.
@@ -119,7 +121,8 @@ impl Endpoint {
             provider,
             keyring,
             settings,
-            rules: Rules { on_store_outage: document.on_store_outage, on_body_mismatch },
+            on_store_outage: document.on_store_outage,
+            on_body_mismatch,
             tolerance: document.tolerance_seconds.map(Millis::seconds),
             body_bytes_max: document.body_bytes_max,
             source_ranges: document.source_ranges,

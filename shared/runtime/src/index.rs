@@ -144,17 +144,16 @@ pub trait IndexStore: Sync {
 }
 
 /// Lists ids. Call it before the documents of new endpoints are written: whoever dies in between leaves an id without
-/// an endpoint, which is harmless. No [`rebuild`] forgets the ids for [`LISTED_FOR`], because this also writes a text
-/// again that lists them and is old. Call it again after the documents: another writer may have died between two
-/// writes.
+/// an endpoint, which is harmless. No [`rebuild`] forgets the ids for [`LISTED_FOR`], because this also rewrites an old
+/// text that lists them. Call it again after the documents: another writer may have died between two writes.
 ///
 /// Parameter Store has no conditional write. Two writers may therefore overwrite each other's text. The version shows
 /// that to the second one, which then adds what it has overwritten. If it dies before that, the first one's ids are
 /// missing until they are listed again.
 ///
 /// # Errors
-/// The store's error. What was listed before it stays listed, unless it is about an overwritten text: then the ids of
-/// another writer may be missing, until all endpoints are listed again.
+/// The store's error. What was listed before stays listed, unless the error is about an overwritten text: then the ids
+/// of another writer may be missing, until all endpoints are listed again.
 pub async fn list<S: IndexStore>(store: &S, ids: &[EndpointId], now: EpochMs) -> Result<(), S::Error> {
     list_since(store, ids, EpochMs(now.0 - LISTED_FOR.0)).await
 }

@@ -79,7 +79,7 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
     ) -> Result<Ingested, IngestError> {
         let claim = self.claim(endpoint, delivery)?;
         let key = claim.pk.clone();
-        let first = Ingress::start(claim, endpoint.rules, self.message_bytes_max, self.timing);
+        let first = Ingress::start(claim, endpoint.on_store_outage, self.message_bytes_max, self.timing);
         let remote = StoreAndQueue { store: &self.store, queue: &self.queue };
         let best_effort = duration(self.timing.best_effort_timeout);
         let driven = drive(first, &UntilDeadline { carrier: &remote, deadline, best_effort }, &self.ambient).await;
@@ -104,7 +104,7 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
             body_sha256,
             headers: BTreeMap::clone(delivery.headers()),
             secret_index: i64::try_from(delivery.secret_index()).unwrap_or(i64::MAX),
-            quarantine_mismatch: endpoint.rules.on_body_mismatch == OnBodyMismatch::Quarantine,
+            quarantine_mismatch: endpoint.on_body_mismatch == OnBodyMismatch::Quarantine,
         };
         if stored_bytes(&mut claim, &self.timing) <= CLAIM_BYTES_MAX { Ok(claim) } else { Err(IngestError::TooLarge) }
     }

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`port`] | what the drivers need from outside: a store, a queue, endpoint documents, the clock |
+//! | [`port`] | what the drivers need from outside: a store, a queue, endpoint documents, providers' keys |
 //! | [`aws`] | the ports on DynamoDB, SQS and SSM; [`mod@file`] endpoint documents in a folder |
 //! | [`drive`] | the driver: carries out a machine's calls until it ends |
 //! | [`body`] | stored payloads |

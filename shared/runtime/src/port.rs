@@ -29,8 +29,8 @@ pub enum NotRead {
     /// The store did not answer for all of them.
     #[error("the store did not answer for all items")]
     Unavailable,
-    /// The answers have so many bytes, more than the caller takes, up to the one that was refused. One that does not say
-    /// its length has the most that there are.
+    /// The answers, up to the refused one, have this many bytes: more than the caller takes. An answer without a length
+    /// counts as `u64::MAX` bytes.
     #[error("the answers have {0} bytes, more than asked for")]
     TooLong(u64),
 }

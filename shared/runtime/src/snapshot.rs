@@ -29,10 +29,13 @@ const SHORT_ANSWER_BYTES_MAX: u64 = 128 * 1024;
 /// The most bytes of answers that are read together. Of more, a message reads one item after the other.
 const LONG_ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The room for a byte of an answer. Items of small maps take some 60 times as much memory as the answer that holds them.
+/// How many bytes of the budget are held for a byte of an answer: ten short answers fit together, and long ones do not.
+/// Items of small maps take some 60 bytes of memory for a byte of their answer, and the function has room for that
+/// (`scripts/bench memory`).
 const ROOM_OF_A_BYTE: u64 = 24;
 
-/// Reads these items for the handler of an event. The message holds their room afterwards, unless there is none.
+/// Reads these items for the handler of an event. The message then holds their part of the
+/// budget, unless it gets no items.
 ///
 /// # Errors
 /// What becomes of the event instead.

@@ -101,7 +101,7 @@ pub(crate) async fn exchange(request: HttpRequest) -> Result<HttpResponse, Cause
 /// What a refused or failed call of this action means, by the error code of the service.
 pub(crate) fn refused(action: &str, code: Option<&str>, cause: &dyn std::fmt::Display) -> Failure {
     let hint = match code {
-        // Parameter Store says so for the key.
+        // Parameter Store also answers with this code if the KMS key refuses.
         Some("AccessDenied" | "AccessDeniedException") if cause.to_string().contains("kms:") => {
             "ask for the permissions kms:Encrypt, kms:Decrypt and kms:GenerateDataKey on the key of the endpoints \
              (parameter EndpointKeyArn), or use other credentials (AWS_PROFILE)"

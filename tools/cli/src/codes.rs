@@ -20,7 +20,7 @@ pub(crate) fn page(code: &str) -> Option<String> {
     (of_hookonce || OF_HANDLERS.contains(&code)).then(|| format!("docs/errors/{code}.md"))
 }
 
-/// Where to read more about a code, or that nobody but the handler knows.
+/// Where to read more about a code, or that it is the handler's own.
 pub(crate) fn describe(code: &str) -> String {
     page(code).map_or_else(|| "the code is its handler's own".to_owned(), |page| format!("{page} says more"))
 }

@@ -47,7 +47,7 @@ pub(crate) fn feed(as_json: bool) -> (Feed, Printer) {
     (Feed(sender), Printer { events, as_json })
 }
 
-/// The webhook function, watched, with who keeps its requests.
+/// The webhook function, watched, and the capturer that keeps its requests.
 pub(crate) struct WatchedWebhook<I>(pub(crate) I, pub(crate) Feed, pub(crate) Option<Arc<Capturer>>);
 
 /// A function that takes messages, watched: the worker, the dispatcher, or the relay with its dead letters.

@@ -73,9 +73,9 @@ pub(crate) struct Tally {
     pub(crate) unreadable: usize,
     /// Records that no handler or route wanted, among those that are or would be retried.
     pub(crate) ignored: usize,
-    /// Records that are or would be redacted because they hold bytes of an event that is.
+    /// Records that are or would be redacted because they hold bytes of a redacted event.
     pub(crate) along: usize,
-    /// Such records that keep these bytes.
+    /// Records that hold bytes of a redacted event and keep them.
     pub(crate) holding: usize,
     /// How many effects a force would send again, by destination.
     pub(crate) sent_again: BTreeMap<String, usize>,

@@ -227,10 +227,10 @@ struct Run<'a> {
     clock: Interval,
     table: output::Table,
     tally: Tally,
-    /// What a later page may list once more: PENDING records that this run retried, which have a new place in the
-    /// index, and effects and batches that it redacted, which their events lead to as well.
+    /// Records that a later page may list again: PENDING ones that this run retried, because their place in the index
+    /// is new, and effects and batches that it redacted together with their events.
     seen: BTreeSet<RecordKey>,
-    /// Whether the record at hand is redacted because it holds bytes of an event that is.
+    /// Whether the current record is redacted only because it holds bytes of a redacted event.
     along: bool,
     /// How many rows a person is to see.
     told: usize,
@@ -559,7 +559,7 @@ fn tell(operation: Operation, OrderArguments { yes, rate, .. }: &OrderArguments,
         ));
     }
     if *yes && tally.of("done") > 0 && matches!(operation, Operation::Retry | Operation::Force) {
-        output::note("the relay sends them within its budget; watch `hookonce list`");
+        output::note("the relay sends their hints within its budget; watch `hookonce list`");
     }
 }
 

@@ -214,7 +214,7 @@ pub(crate) fn length(length: Duration) -> String {
     if rounded.is_zero() { days } else { format!("{days} {}", humantime::format_duration(rounded)) }
 }
 
-/// The length of time from one moment to another. Nothing if the second is earlier.
+/// The length of time from one moment to another. Zero if the second is earlier.
 pub(crate) fn between(from: EpochMs, to: EpochMs) -> String {
     length(Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0)))
 }

@@ -265,7 +265,8 @@ fn sources(word: &str, here: &Path) -> Vec<PathBuf> {
     file.map(folder).into_iter().collect()
 }
 
-/// Whether a file has an extension. Programs have none, such as `/usr/bin/python3`, or a version, as `python3.13` has.
+/// Whether a file has an extension that begins with a letter. A program has none, such as `/usr/bin/python3`, or ends
+/// in a version, such as `python3.13`.
 fn is_source(file: &Path) -> bool {
     file.extension().is_some_and(|extension| extension.as_encoded_bytes().first().is_some_and(u8::is_ascii_alphabetic))
 }

@@ -5,7 +5,7 @@ use clap::error::ErrorKind;
 
 use super::Arguments;
 
-/// What stands for a value that only a certain text can be.
+/// Takes the place of the word HASH, because only a SHA-256 can be parsed there.
 const HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 /// The `hookonce` commands in the sentences of a page, each on one line.

@@ -28,7 +28,7 @@ pub(crate) const KEY_HEADER: &str = "idempotency-key";
 /// Of this many new keys, one loses its answer. More losses in a row would make the dispatcher pause its calls.
 const ANSWERED_OF: usize = 3;
 
-/// How long a caller that is killed waits for its answer at most.
+/// How long the connection of a killed caller stays open without an answer.
 const DEATH: Duration = Duration::from_secs(5);
 
 /// A running receiver. Dropping it stops it.
@@ -84,7 +84,7 @@ enum Ended {
 }
 
 impl Receiver {
-    /// Starts it on a free port. `deaths` kills the callers, so often.
+    /// Starts it on a free port. It kills its caller this many times, through `deaths`.
     ///
     /// # Errors
     /// The error of the operating system, if it gives no port.
@@ -163,7 +163,7 @@ async fn answer(
         Ended::Lost => Err(Lost),
         Ended::CallerKilled => {
             deaths.notify_waiters();
-            // It is gone before a connection without an answer could tell it anything.
+            // Keep the connection open meanwhile: its end would tell the caller that there is no answer.
             tokio::time::sleep(DEATH).await;
             Err(Lost)
         }

@@ -32,7 +32,7 @@ async fn lambda() -> Result<Option<Box<dyn CallHandler>>, Failure> {
 }
 
 #[cfg(not(feature = "aws"))]
-#[expect(clippy::unused_async, reason = "with the feature, it waits")]
+#[expect(clippy::unused_async, reason = "async only with the feature `aws`")]
 async fn lambda() -> Result<Option<Box<dyn CallHandler>>, Failure> {
     Err(crate::target::without_aws())
 }

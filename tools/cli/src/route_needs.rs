@@ -25,7 +25,7 @@ pub(crate) struct Named {
     name: String,
 }
 
-/// What is not there, and what nobody could look at.
+/// What is missing, and what could not be checked.
 #[derive(Debug, Default)]
 pub(crate) struct Needs {
     pub(crate) missing: Vec<Named>,

@@ -57,7 +57,7 @@ async fn deployed_tables(stack: &str) -> Result<BTreeSet<TableAlias>, Failure> {
 }
 
 #[cfg(not(feature = "aws"))]
-#[expect(clippy::unused_async, reason = "with the feature, it waits")]
+#[expect(clippy::unused_async, reason = "async only with the feature `aws`")]
 async fn deployed_tables(_: &str) -> Result<BTreeSet<TableAlias>, Failure> {
     Err(crate::target::without_aws())
 }

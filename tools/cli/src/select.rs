@@ -222,9 +222,9 @@ impl Filter {
         (self.since.is_none() && self.reads_journal()).then(|| self.span()[0])
     }
 
-    /// The same with both ends of its time, if the journal is read: what is received later does not come in. If it asks
-    /// for records that have ended, what ends later does not come in either: each record was listed in the state that
-    /// it still has.
+    /// The same filter with its times fixed. If the journal is read, it leaves out what is received from now on. If it
+    /// asks for records that have ended, it leaves out what ends from now on: each record is listed in the state that
+    /// it has now.
     pub(crate) fn fixed(mut self) -> Self {
         let now = System.moment().now;
         match self.state {
@@ -379,7 +379,7 @@ async fn effects_of(store: &DynamoStore, events: &[RecordKey]) -> Result<Vec<Rec
     Ok(effects)
 }
 
-/// How many entries the parts of the indexes have that [`select`] reads, while a person sees that it is counted.
+/// Counts the index entries that [`select`] reads, and shows a spinner meanwhile.
 ///
 /// # Errors
 /// [`Failure`] when the store does not answer.

@@ -46,8 +46,9 @@ fn count(records: &[Item], domain: &[Item], expected: &[String], timing: &Timing
     let standing = |status: Status| readable.iter().filter(|record| record.status == status).count();
     let violations = readable.iter().map(|record| invariant::violations(record, timing).len()).sum::<usize>();
     let dead = standing(Status::Dead);
-    // A dead record keeps its payload for an operator, so its event is not lost. One that still waits is: nothing else
-    // in the demo's table would tell of it. The tests' checker looks at any time, and counts those apart.
+    // A dead record keeps its payload for an operator, so its event is not lost. The event of a record that still waits
+    // counts as lost: no other row of the demo's table would show it. The tests' checker may look before the end, and
+    // counts such events separately.
     let facts = FactCount::of(domain, expected.iter().map(String::as_str), dead);
     TableCounts {
         applied: facts.applied,

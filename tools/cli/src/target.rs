@@ -415,13 +415,13 @@ impl Target {
     }
 
     #[cfg(not(feature = "aws"))]
-    #[expect(clippy::unused_async, reason = "with the feature, it waits")]
+    #[expect(clippy::unused_async, reason = "async only with the feature `aws`")]
     async fn deployed_queues(&self) -> Result<(aws_sdk_sqs::Client, QueueUrls), Failure> {
         Err(without_aws())
     }
 
     #[cfg(not(feature = "aws"))]
-    #[expect(clippy::unused_async, reason = "with the feature, it waits")]
+    #[expect(clippy::unused_async, reason = "async only with the feature `aws`")]
     async fn deployed(&self) -> Result<OpenStack, Failure> {
         Err(without_aws())
     }
@@ -462,7 +462,7 @@ impl Target {
 
     /// Nobody signs in.
     #[cfg(not(feature = "aws"))]
-    #[expect(clippy::unused_async, reason = "with the feature, it waits")]
+    #[expect(clippy::unused_async, reason = "async only with the feature `aws`")]
     pub(crate) async fn caller(&self) -> Result<Option<String>, Failure> {
         Ok(None)
     }

@@ -16,7 +16,7 @@ const ALARMS_MAX: usize = 100;
 /// An alarm that is in ALARM.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Alarm {
-    /// Whether it waits for working hours. Those that do not come first.
+    /// Whether it can wait for working hours. Alarms that cannot wait are sorted first.
     pub(crate) is_notice: bool,
     /// Its name, without stack and severity.
     pub(crate) name: String,

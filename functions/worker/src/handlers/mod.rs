@@ -1,7 +1,7 @@
-//! Your business rules go here.
+//! The sample handlers.
 //!
 //! A handler is pure: it names a business fact, asks for the domain items that it needs, and plans the changes. Read
-//! these before you write your own:
+//! these before you write your own, in a project that `hookonce new` starts:
 //!
 //! | handler | events | effect |
 //! |---|---|---|
@@ -13,8 +13,6 @@
 //!
 //! Without a route set, the first handler that wants an event gets it, so the last two wait for a route that names
 //! them.
-//!
-//! To add a handler, write it next to these and list it in [`all`].
 
 mod answers;
 mod builds;

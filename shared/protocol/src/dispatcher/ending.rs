@@ -15,8 +15,8 @@ use crate::write::{Action, Change, Condition, Table, Write};
 const DESTINATION_PAUSE_MAX: Millis = Millis::hours(1);
 
 impl Dispatcher {
-    /// Ends an effect that its callee did, whoever has the pass now or retried it meanwhile. Only a replaced key means
-    /// another call.
+    /// Ends an effect that its callee did, even if another process has the pass by now or an operator has retried it.
+    /// Only a replaced key means another call.
     pub(super) fn settle(
         self,
         effect: Effect,
@@ -55,9 +55,9 @@ impl Dispatcher {
         self.end(effect, Purpose::DieOfCall, changes, condition, settled, died)
     }
 
-    /// Lets an effect wait, without counting, after a call that did nothing. The pause grows with these tries, however
-    /// little the callee asks for: before its message is a dead letter, the relay takes over. Then no message is hidden
-    /// while it waits.
+    /// Lets an effect wait, without counting, after a call that did nothing. The pause grows with these tries, even if
+    /// the callee asks for less, so that the relay takes over before the message becomes a dead letter. From then on,
+    /// the effect waits without a hidden message.
     ///
     /// If an earlier call may have been done and no pause leaves time for a repeat, the effect is DEAD now: its callee
     /// still knows the key, should a person let it go again.

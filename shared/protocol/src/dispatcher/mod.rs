@@ -108,7 +108,8 @@ struct Ending {
 type DispatcherStep = Step<Dispatcher, Settled>;
 
 impl Effect {
-    /// It is still so, with its pass, its first call and its calls that did nothing.
+    /// Requires that the record is unchanged, with its pass, its first call and the number of its calls that did
+    /// nothing.
     fn unchanged(&self) -> Condition {
         let pass = match &self.part.pass {
             Some(pass) => equals(attribute::PASS, pass.id.as_str()),
@@ -201,7 +202,7 @@ impl Dispatcher {
 
     fn asked(self, terms: Result<Option<Terms>, Unavailable>, effect: Effect, moment: Moment) -> DispatcherStep {
         let Ok(Some(terms)) = terms else {
-            // It may last for days, and hidden messages would fill the queue of all destinations.
+            // The destination may stay unknown for days, and hidden messages would fill the queue of all destinations.
             let wait = self.backoff(effect.record.attempts, moment);
             return Step::done(Pause::new(wait).settled()).signal(Signal::DestinationUnknown);
         };
@@ -320,8 +321,8 @@ impl Dispatcher {
                 let tries = call.effect.part.not_done.max(self.receives.saturating_sub(1));
                 self.postpone(call, tries, retry_after, moment)
             }
-            // The callee is well, so its pauses grow slowly, until the relay sends few enough hints of what has to wait
-            // for long.
+            // The callee works, so the pauses grow slowly. They end up long enough that the relay sends few hints of
+            // effects that wait for long.
             Called::NoTurn => {
                 let tries = call.effect.record.resends.saturating_add(self.receives.saturating_sub(1) / 2);
                 self.postpone(call, tries, None, moment)

@@ -37,7 +37,7 @@ pub struct Budget {
     pub period: Millis,
 }
 
-/// How many times the least budget effects have, and events that wait.
+/// Effects, and events that wait, each have this many times the least budget.
 const BACKLOG_FACTOR: usize = 5;
 
 impl Budget {
@@ -46,9 +46,9 @@ impl Budget {
         Self { sends_per_second_min: 10, arrivals_percent: 20, period: Millis::seconds(60) }
     }
 
-    /// How many hints one run may send of effects, and how many of events that wait. A destination or a handler that is
-    /// away for a day leaves all that is for it waiting: each asks for a hint about once an hour, and what arrives
-    /// meanwhile says nothing about how many there are.
+    /// How many hints one run may send of effects, and how many of events that wait. If a destination or a handler is
+    /// away for a day, everything for it waits, and each record asks for a hint about once an hour. The arrival rate
+    /// says nothing about how many wait.
     pub fn backlog_max(&self) -> usize {
         self.sends_max(0).saturating_mul(BACKLOG_FACTOR)
     }

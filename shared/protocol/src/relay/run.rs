@@ -79,7 +79,7 @@ pub struct Run {
     /// Pages to read now, and those that follow full ones.
     pages: VecDeque<DueQuery>,
     next_pages: VecDeque<DueQuery>,
-    /// How many times pages were read of each shard.
+    /// How many rounds of pages were read.
     rounds: usize,
     /// Due records that no chunk has taken, oldest first.
     unsent: VecDeque<DueEntry>,
@@ -186,7 +186,7 @@ impl Run {
         Some(Chunk::start(self.unsent.drain(..size).collect(), self.timing))
     }
 
-    /// A chunk has ended. What it did not re-arm is left of the budget.
+    /// A chunk has ended. The sends for records that it did not re-arm go back to the budget.
     #[expect(clippy::needless_pass_by_value, reason = "a machine's output, as every driver hands it over")]
     pub fn ended(&mut self, chunk: ChunkReport) {
         self.taken = self.taken.saturating_sub(chunk.entries.saturating_sub(chunk.rearmed));

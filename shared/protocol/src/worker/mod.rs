@@ -166,7 +166,7 @@ impl Worker {
             Written::ConditionFailed(Found::Nothing) | Written::TransactionConflict | Written::Unavailable => {
                 self.hold(moment)
             }
-            // For a corrected release, or for a person.
+            // Keep the message for a corrected release, or for a person.
             Written::Invalid => self.hold(moment).signal(Signal::WriteInvalid),
             Written::ConditionFailed(Found::Record(old)) if has_other_body(&record, &old) => {
                 let mismatch = Signal::BodyMismatch(old.key.clone());
@@ -229,7 +229,8 @@ impl Worker {
                 self.fan_out(others, record, own.map(|planned| Own { planned, replans }), moment)
             }
             Planned::Failed(failure) => self.fail(record, &failure, moment).signal(Signal::HandlerFailed),
-            // Others changed its items each time, as if its plans were used up.
+            // Each plan of this event met changed items, and no call is left for another one: treat it as if its plans
+            // were used up.
             Planned::CallsUsedUp if replans > 0 => {
                 self.postpone(record, Code::ConditionFailed, moment).signal(Signal::PlanOvertaken)
             }
@@ -348,7 +349,7 @@ impl Worker {
             && now.claim_id == record.claim_id
             && now.generation == record.generation
         {
-            // Of the record as it is: another copy may have committed another plan.
+            // The effects of the record as it is now: another copy may have committed another plan.
             return self.applied(now.effect_keys());
         }
         // A commit that lands later is harmless: either its condition fails, or it is the one commit.

@@ -27,8 +27,8 @@ const NOTIFICATION: [&str; 6] = ["Message", "MessageId", "Subject", "Timestamp",
 /// The signed fields of a message about the subscription itself.
 const CONFIRMATION: [&str; 7] = ["Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"];
 
-/// How old a message may be. SNS retries for an hour at most; a captured message is good for other unsigned fields
-/// until then.
+/// How old a message may be. SNS retries for an hour at most. Until a captured message is too old, somebody can send it
+/// with other unsigned fields.
 const AGE_MAX: Millis = Millis::hours(24);
 
 /// The scheme has no parameters.

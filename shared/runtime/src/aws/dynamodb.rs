@@ -547,7 +547,7 @@ where
 }
 
 /// Logs a failed call with its whole chain of causes. The caller only learns that the call failed.
-fn log_failure<E, R>(operation: &'static str, error: &SdkError<E, R>)
+pub(super) fn log_failure<E, R>(operation: &'static str, error: &SdkError<E, R>)
 where
     E: std::error::Error + 'static,
     R: std::fmt::Debug,

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, Select, TableDescription};
-use error_reporter::Report;
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::key::RecordKey;
@@ -12,7 +12,7 @@ use hookonce_protocol::record::attribute;
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::write::Table;
 
-use super::dynamodb::{DUE_INDEX, DynamoStore, JOURNAL_INDEX};
+use super::dynamodb::{DUE_INDEX, DynamoStore, JOURNAL_INDEX, log_failure};
 use super::render::from_attributes;
 
 /// Which of the two indexes to read, and which part of it.
@@ -175,8 +175,11 @@ impl DynamoStore {
     }
 }
 
-/// Logs a failed call with its whole chain of causes.
-fn failed(operation: &'static str, error: &(dyn std::error::Error + 'static)) -> Unavailable {
-    tracing::warn!(operation, error = %Report::new(error), "DynamoDB call failed");
+fn failed<E, R>(operation: &'static str, error: &SdkError<E, R>) -> Unavailable
+where
+    E: std::error::Error + 'static,
+    R: std::fmt::Debug,
+{
+    log_failure(operation, error);
     Unavailable
 }

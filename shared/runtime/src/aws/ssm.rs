@@ -3,7 +3,7 @@
 use std::iter;
 
 use aws_sdk_ssm::Client;
-use aws_sdk_ssm::error::ProvideErrorMetadata as _;
+use aws_sdk_ssm::error::{BoxError, ProvideErrorMetadata as _, SdkError};
 use aws_sdk_ssm::types::{Parameter, ParameterType};
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::EndpointId;
@@ -98,9 +98,13 @@ async fn read(client: &Client, names: Vec<String>) -> Result<Answered, FetchErro
             absent: answer.invalid_parameters.unwrap_or_default(),
         }),
         Err(error) if error.code() == Some("ThrottlingException") => Err(FetchError::Throttled),
-        // Keep only the cause. The outer error prints the whole response, which contains secrets.
-        Err(error) => Err(FetchError::Unavailable(error.into_source().unwrap_or_else(Into::into))),
+        Err(error) => Err(FetchError::Unavailable(cause(error))),
     }
+}
+
+/// Keeps only the cause of an error. The error itself prints the whole response, which may contain secrets.
+pub(super) fn cause<E: std::error::Error + Send + Sync + 'static>(error: SdkError<E>) -> BoxError {
+    error.into_source().unwrap_or_else(Into::into)
 }
 
 /// What Parameter Store said about each name.

@@ -9,6 +9,7 @@ use aws_sdk_ssm::types::ParameterType;
 use futures::future::BoxFuture;
 use hookonce_protocol::time::Millis;
 
+use super::ssm::cause;
 use crate::route::{Fetched, PARTS_MAX, PackedError, RouteFetchError, RoutePointer, RouteSource, pack};
 
 /// The most parameters that one call reads or deletes.
@@ -299,7 +300,6 @@ fn is_refused<E>(error: &SdkError<E>) -> bool {
     matches!(error, SdkError::ServiceError(refusal) if !refusal.raw().status().is_server_error())
 }
 
-/// Keeps only the cause. The outer error prints the whole response.
 fn unavailable<E: std::error::Error + Send + Sync + 'static>(error: SdkError<E>) -> RouteFetchError {
-    RouteFetchError(error.into_source().unwrap_or_else(Into::into))
+    RouteFetchError(cause(error))
 }

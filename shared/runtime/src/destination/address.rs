@@ -37,7 +37,8 @@ const V4: [(&str, Zone); 16] = [
     ("224.0.0.0/3", Zone::Forbidden),
 ];
 
-/// Of global unicast, `2000::/3`, what is not: Teredo and other protocols' addresses, documentation, 6to4.
+/// Loopback and private networks; and within `2000::/3`, what is not global unicast: Teredo and other protocols'
+/// addresses, documentation, 6to4.
 const V6: [(&str, Zone); 7] = [
     ("::1/128", Zone::Loopback),
     // The credentials of AWS, which are in the range of private networks.

@@ -22,7 +22,7 @@ pub const CACHE_AGE_MAX: Millis = Millis::seconds(60);
 /// that was taken away must not be called for ever.
 pub const STALE_AGE_MAX: Millis = Millis::minutes(15);
 
-/// How long it counts that there is no such destination, that its document is not valid, or that the source did not
+/// How long a failed lookup is cached: there is no such destination, its document is not valid, or the source did not
 /// answer.
 pub const REFUSED_AGE_MAX: Millis = Millis::seconds(10);
 

@@ -234,7 +234,7 @@ fn callee(origin: &str, target: &Target, account: &str, class: Class) -> String 
     hex(&hash.finalize().into())
 }
 
-/// What statuses mean, beside what each means anyway.
+/// The statuses to which the document gives a meaning of its own.
 struct Statuses {
     done: Vec<u16>,
     not_done: Vec<u16>,

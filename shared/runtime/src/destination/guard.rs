@@ -19,9 +19,9 @@ use crate::circuit_breaker::CircuitBreaker;
 /// How long a call waits for its turn. A call takes no longer than this and its destination's timeout.
 pub const PERMIT_WAIT_MAX: Duration = Duration::from_millis(DESTINATION_TURN_MAX.0.unsigned_abs());
 
-/// A caller that keeps to `in_flight_max`, and leaves a destination alone that fails again and again. Without a turn,
-/// and while its circuit is open, nothing is called. One that hangs would otherwise hold batch after batch, and so the effects of
-/// all others.
+/// A caller that keeps to `in_flight_max`, and does not call a destination that fails again and again: it makes no call
+/// without a turn or while the circuit is open. A destination that hangs would otherwise hold batch after batch, and so
+/// the effects of all others.
 #[derive(Debug)]
 pub struct Guarded<C> {
     caller: C,

@@ -16,7 +16,7 @@ use crate::body;
 /// The longest message of a queue, its attributes included.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 
-/// A message of a queue. SQS would replace or refuse what is no text of XML, so such a payload is not sent.
+/// A message of a queue. SQS would replace or refuse characters that XML does not allow, so such a payload is not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HandedMessage {
     /// The payload, as it is.

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::document::EVENT_BYTES_MAX;
 use crate::strict::{self, ShowNames, StrictError, present};
 
-/// The longest request, in bytes. Lambda takes no longer one. As a delivery comes in such a request, its event leaves
-/// in one, as long as no items are shown with it.
+/// The longest request, in bytes. Lambda takes no longer one. A delivery comes in a request of at most this length, so
+/// its event fits into one, as long as no items are shown with it.
 pub const REQUEST_BYTES_MAX: usize = EVENT_BYTES_MAX;
 
 /// The version of the form.
@@ -135,7 +135,7 @@ impl From<StrictError> for MalformedAnswer {
     }
 }
 
-/// All fields of all shapes. A field that is null is there.
+/// All fields of all shapes. A field that is null counts as present.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields {

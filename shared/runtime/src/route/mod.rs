@@ -118,8 +118,8 @@ fn forward<'a>(
 ///
 /// Elsewhere the body does: whoever holds one signed body could send it again under another key, and it would be
 /// forwarded twice. But where the signature leaves the body free, a provider that tries again may sign anew, and the
-/// body holds that signature. What is signed has one body, the first that came with it, so the event's own id in it is
-/// the fact.
+/// body holds that signature. hookonce binds a signed value to the first body that came with it, so the event's own id
+/// in that body is the fact.
 fn own_fact(event: &Event, provider: Option<&Provider>) -> DomainKey {
     let (kind, name) = match provider {
         Some(provider) if provider.key_is_signed() => ("key", event.key.clone()),

@@ -3,7 +3,7 @@
 //!
 //! A field of a pattern holds a list, and one of its entries must fit; all fields must fit. An array in the body fits
 //! if one of its elements does, and fields below an array of objects must fit within one element. `exists` asks for a
-//! leaf, so an object or an empty list does not exist; what `{"exists": false}` names may be nowhere in the body.
+//! leaf, so an object or an empty list does not exist; what `{"exists": false}` names must not occur in the body.
 //! <https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-pattern-operators.html>
 //!
 //! No crate does it: `quamina` 0.7 takes neighbours among the whole numbers above 2^53 for equal, refuses a body that is

@@ -3,7 +3,7 @@
 use hookonce_protocol::call::{DueState, Step};
 use hookonce_protocol::dead_letter::DeadLetter;
 use hookonce_protocol::dispatcher::Dispatcher;
-use hookonce_protocol::ingress::{Ingress, Rules};
+use hookonce_protocol::ingress::Ingress;
 use hookonce_protocol::key::RecordKind;
 use hookonce_protocol::operator::{Operated, Operator, Order};
 use hookonce_protocol::relay::{Budget as RelayBudget, Limits, Run};
@@ -253,8 +253,7 @@ impl Model {
     fn attempt(&self, world: &mut World, state: &mut State, delivery: usize) -> bool {
         let claim = self.claim(world, state, delivery);
         state.attempts[delivery] -= 1;
-        let rules = Rules { on_store_outage: self.scenario.on_outage, on_body_mismatch: self.scenario.on_mismatch };
-        let first = Ingress::start(claim, rules, 1 << 20, world.timing);
+        let first = Ingress::start(claim, self.scenario.on_outage, 1 << 20, world.timing);
         enter(world, state, Actor::ingress(first, byte(delivery)))
     }
 

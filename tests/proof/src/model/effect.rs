@@ -123,7 +123,7 @@ impl Model {
         work(world, state, slot, OneCall { now: state.now, key, document, documents: &documents });
     }
 
-    /// No event stands as committed that has this effect.
+    /// The event that has this effect is not committed.
     fn uncommitted(&self, world: &World, state: &State, slot: usize) -> Option<Rule> {
         let (parent, generation) = self.origins[slot]?;
         let parent = world.item(state.items[parent]);

@@ -96,9 +96,9 @@ impl ItemView {
     }
 }
 
-/// Attributes that no machine reads, and no condition but that of a duplicate count, whose number is among them; and
-/// when a dead letter was counted, which is before any message but a copy was sent. They are the same in every state,
-/// so that states that differ only in them are equal.
+/// Attributes that no machine reads, nor any condition except that of the duplicate count. Also the time at which a
+/// dead letter was counted: it is always earlier than the send of any message that is not a copy. They are left out of
+/// every state, so that states that differ only in them are equal.
 const UNREAD: [&str; 10] = [
     attribute::DEAD_LETTER_AT,
     attribute::LAST_SEEN_AT,

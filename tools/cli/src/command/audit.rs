@@ -58,7 +58,7 @@ enum Violation {
     Record(RecordViolation),
     /// A3: it says APPLIED, and no domain key stands for it.
     EffectMissing,
-    /// A4: its effect stands, and it says otherwise.
+    /// A4: a domain key says that it was applied, and it says otherwise.
     EffectStands,
     /// P6: its commit names an effect whose record is gone before its time.
     EffectRecordMissing,
@@ -117,7 +117,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     audit.conclude(end, last.as_deref())
 }
 
-/// The domain keys that stand, eight bytes for each: a hash of the record and the generation that applied it.
+/// The domain keys in the table, eight bytes for each: a hash of the record and the generation that applied it.
 #[derive(Default)]
 struct Effects {
     hasher: RandomState,
@@ -254,7 +254,7 @@ impl Audit<'_> {
         if applied && !stands && self.is_certain(record) {
             found.push(Violation::EffectMissing);
         }
-        // Of these, the protocol itself says that it does not know.
+        // For these, the protocol itself does not know whether the effect was applied.
         let unknown = record.accept_duplicate || record.effect_unknown();
         if stands && !applied && !unknown {
             found.push(Violation::EffectStands);

@@ -200,7 +200,7 @@ impl DemoStack {
             metrics: Arc::new(|_| ()),
         };
         let stack = Box::pin(Stack::start(config)).await.map_err(|error| no_port(&error))?;
-        // A separate client, so that the counts does not add to the call counts.
+        // A separate client, so that reading the tables does not add to the call counts.
         let place = stack.place();
         let client = clients::dynamodb(&place.dynamodb_url);
         let store = DynamoStore::new(client, &place.resources.inbox_table, &place.resources.domain_table);

@@ -99,7 +99,7 @@ pub(crate) async fn listing(stack: &OpenStack, filter: &Filter, limit: usize) ->
         for part in parts {
             listing.add(part);
         }
-        // What other indexes list may be older than what the journal has left.
+        // The other indexes may list records that are older than some that the journal still has to show.
         let certain = |record: &&Record| oldest.is_none_or(|oldest| record.received_at >= oldest);
         if listing.records.values().filter(certain).count() >= limit {
             break;
@@ -174,8 +174,9 @@ fn failure(failed: &FailedAttempt) -> Value {
     json!({ "at_ms": failed.at.0, "code": failed.code })
 }
 
-/// How often it was tried, replays included: each failure, and what settled it and each generation before. Of the
-/// failures before a replay, a record keeps only the latest, and of a run that ended IGNORED, nothing.
+/// How often the record was tried, replays included: once for each failure, and once for each generation that was
+/// settled. Of the failures before a replay, a record keeps only the latest; of a run that ended as IGNORED, it keeps
+/// nothing.
 pub(crate) fn tries(record: &Record) -> i64 {
     let kept = i64::try_from(record.failures.len()).unwrap_or(0);
     let tries = record.attempts.max(kept) + record.generation + i64::from(record.status == Status::Processed);

@@ -74,8 +74,8 @@ fn show(provider: &Provider, json: bool) {
     ));
 }
 
-/// The provider's file, and how long a body may be that an endpoint takes from it, in bytes: at all, as text whatever
-/// it says, and compressed with its headers.
+/// The provider's file, and three limits for a body, in bytes: the longest body, the longest that passes a gateway as
+/// text whatever it holds, and the longest once it is compressed, with its headers.
 fn described(provider: &Provider) -> serde_json::Value {
     let mut value = serde_json::to_value(provider).unwrap_or_default();
     if let Some(fields) = value.as_object_mut() {

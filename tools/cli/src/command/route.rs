@@ -416,7 +416,7 @@ async fn deploy_to(stack: &str, text: &str) -> Result<Exit, Failure> {
 }
 
 #[cfg(not(feature = "aws"))]
-#[expect(clippy::unused_async, reason = "with the feature, it waits")]
+#[expect(clippy::unused_async, reason = "async only with the feature `aws`")]
 async fn deploy_to(_: &str, _: &str) -> Result<Exit, Failure> {
     Err(crate::target::without_aws())
 }

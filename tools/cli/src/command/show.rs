@@ -27,7 +27,7 @@ use crate::target::{Target, store_unavailable};
 /// The most children that are printed one by one.
 const CHILDREN_MAX: usize = 20;
 
-/// The most generations before the present one of which it is told when they were applied, besides the first.
+/// For how many of the latest earlier generations, besides the first, it is shown when they were applied.
 const GENERATIONS_MAX: i64 = 10;
 
 /// What a domain key's item has: the record that applied the fact, and when.
@@ -161,7 +161,7 @@ impl Story {
     async fn add_domain(&mut self, store: &DynamoStore, rehearsal: &Rehearsal) -> Result<(), Failure> {
         let record = &self.record;
         let mut trail = trails(store, &[record]).await.ok_or_else(store_unavailable)?.pop();
-        // What was done to an expired record of the same key is another story.
+        // Leave out what was done to an expired record with the same key.
         if let Some(trail) = &mut trail {
             trail.entries.retain(|entry| entry.claim_id == record.claim_id);
         }

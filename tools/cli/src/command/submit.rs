@@ -175,7 +175,7 @@ impl Answer {
     }
 }
 
-/// Whether the record has the bytes that were submitted. Everything else holds only if it does.
+/// Whether the record has the bytes that were submitted. If it does not, nothing that it says is about this submission.
 fn same_body(progress: &Progress, sha256: [u8; 32]) -> bool {
     progress.record.as_ref().is_none_or(|record| record.body_sha256 == sha256)
 }

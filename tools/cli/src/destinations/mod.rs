@@ -28,8 +28,8 @@ const OPEN_HEADERS: [&str; 2] = ["accept", "user-agent"];
 /// line.
 const CREDENTIAL_WORDS: [&str; 7] = ["auth", "cookie", "key", "password", "secret", "sig", "token"];
 
-/// Whose addresses are secrets, by host and the beginning of the path, also where they are short: whoever knows one can
-/// call it. The ready-made documents whose credential is the address are others.
+/// Services whose addresses are secrets, even short ones, by host and the beginning of the path: whoever knows such an
+/// address can call it. There are also the ready-made documents whose credential is the address.
 const SECRET_ADDRESSES: [(&str, &str); 7] = [
     ("discord.com", "api/webhooks/"),
     ("discordapp.com", "api/webhooks/"),
@@ -86,7 +86,7 @@ impl Place {
     ///
     /// # Errors
     /// [`Failure`] when there is no such stack, or AWS does not answer.
-    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "with the feature, it waits"))]
+    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "async only with the feature `aws`"))]
     pub(crate) async fn destinations(&self) -> Result<Box<dyn DocumentStore<DestinationId>>, Failure> {
         match &self.stack {
             None => Ok(Box::new(Folder::of(&self.folder))),

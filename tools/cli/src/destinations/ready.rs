@@ -1,6 +1,6 @@
 //! Ready-made documents: the address of an API, and what its documentation promises of a call that comes twice. Each
-//! names the page that says so. Keys with a window that is too short for a repeat, and none at all, come to the same
-//! class.
+//! names the page that says so. An API whose keys have too short a window for a repeat gets the same class as one
+//! without keys.
 
 use std::sync::OnceLock;
 

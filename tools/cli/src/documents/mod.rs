@@ -71,7 +71,7 @@ pub(crate) fn parse_id<I: DocumentId>(id: &str) -> Result<I, Failure> {
     I::of(id).map_err(|error| Failure::usage(error, "choose another id, such as stripe-main"))
 }
 
-/// The document of a text, of what this names.
+/// Parses the text of a document. `what` names the document in the failure.
 ///
 /// # Errors
 /// [`Failure::Usage`] with the place and the reason of the fault.

@@ -117,7 +117,7 @@ impl Place {
     ///
     /// # Errors
     /// [`Failure`] when no stack is named or running, or AWS does not answer.
-    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "with the feature, it waits"))]
+    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "async only with the feature `aws`"))]
     pub(crate) async fn webhook_url(&self) -> Result<String, Failure> {
         match &self.stack {
             None => Ok(format!("{}/webhooks/", self.folder.running()?.url)),
@@ -132,7 +132,7 @@ impl Place {
     ///
     /// # Errors
     /// [`Failure`] when there is no such stack, or AWS does not answer.
-    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "with the feature, it waits"))]
+    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "async only with the feature `aws`"))]
     pub(crate) async fn open(&self) -> Result<Box<dyn EndpointStore>, Failure> {
         match &self.stack {
             None => Ok(Box::new(Folder::of(&self.folder))),

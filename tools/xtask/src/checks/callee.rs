@@ -162,7 +162,7 @@ impl Count {
         Ok(figures.filter_map(is_unseen).collect())
     }
 
-    /// What the calls of each effect have of this.
+    /// The different values of this field in the calls of each effect.
     fn by_effect<'a>(&'a self, of: impl Fn(&'a Call) -> &'a str) -> BTreeMap<&'a EffectId, BTreeSet<&'a str>> {
         let mut found = BTreeMap::<_, BTreeSet<_>>::new();
         for call in &self.noted.calls {
@@ -171,7 +171,7 @@ impl Count {
         found
     }
 
-    /// Everything else that must not be, with how often it is.
+    /// Every other violation, with its count.
     pub(crate) fn others(&self) -> Vec<(&'static str, usize)> {
         let (keys, contents) = (self.by_effect(|call| &call.key), self.by_effect(|call| &call.sha256));
         let several = |sets: &BTreeMap<_, BTreeSet<_>>| sets.values().filter(|set| set.len() > 1).count();

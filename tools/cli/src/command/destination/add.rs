@@ -100,7 +100,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     set(&mut document, &arguments);
     let made = place(given, &mut document, &arguments, ready)?;
     if let (None, Some(url_from)) = (&document.url, ready.and_then(|ready| ready.url_from.as_ref())) {
-        return Err(Failure::usage("it has no address", format!("pass --url URL: {url_from}")));
+        return Err(Failure::usage("the destination has no address", format!("pass --url URL: {url_from}")));
     }
     let destination = id.check(&document)?;
     documents::add(&*arguments.place.destinations().await?, &id, &document).await?;
@@ -170,7 +170,7 @@ fn from_file(file: &Path, input: &Input) -> Result<DestinationDocument, Failure>
     parse::<DestinationId>(&file.display().to_string(), &text)
 }
 
-/// The address, which some callees take for the proof of who calls.
+/// The address. Some callees trust whoever knows it.
 fn address(url: &SecretOption, input: &mut Input) -> Result<String, Failure> {
     if is_secret_address(url.text()) {
         return Err(on_the_command_line("address, which is or holds a secret,", "pass `--url -`"));

@@ -1,8 +1,8 @@
 //! `hookonce destination rotate`: replaces the secret of a destination.
 //!
-//! A function reads the document again within a minute, and until then it uses the old secret. So the callee takes both
-//! for that long, or an effect is refused. Where the secret is no part of the address, the callee stays the same one to
-//! the dispatcher, and a call in doubt is repeated with its key.
+//! A function reads the document again within a minute, and until then it uses the old secret. So the callee must
+//! accept both for that long, or it may refuse an effect. Unless the secret is part of the address, the dispatcher
+//! takes the callee for the same one, and repeats a call in doubt with its key.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

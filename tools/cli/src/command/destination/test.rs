@@ -111,7 +111,7 @@ enum Caller {
 }
 
 impl Caller {
-    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "with the feature, it waits"))]
+    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "async only with the feature `aws`"))]
     async fn of(place: &Place) -> Result<Self, Failure> {
         match &place.stack {
             None => Ok(Self::Laptop(HttpCaller::on_loopback())),

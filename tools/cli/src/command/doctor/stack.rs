@@ -145,7 +145,8 @@ async fn cloudwatch(config: &SdkConfig, stack: &str) -> (Result<String, Failure>
     let answer = match ask_alarms(config, stack).await {
         Ok(answer) => answer,
         Err(failure) => {
-            let unknown = Failure::unavailable("nothing to compare it with", "see what is said about the alarms");
+            let unknown =
+                Failure::unavailable("there is no time of AWS to compare it with", "fix the check `alarms` first");
             return (Err(failure), Err(unknown));
         }
     };

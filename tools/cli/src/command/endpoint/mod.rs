@@ -153,7 +153,8 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     })
 }
 
-/// Checks that its tenant is not another endpoint that shares nothing. One read; `endpoint check` checks all of them.
+/// Checks that the tenant it names is not the id of an endpoint that does not share it. This reads one document;
+/// `endpoint check` checks all.
 async fn check_its_tenant(
     store: &dyn EndpointStore,
     id: &EndpointId,

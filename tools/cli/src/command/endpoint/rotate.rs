@@ -192,7 +192,7 @@ fn warning(seen: &Result<OlderUse, Failure>) -> String {
 /// Looks for a delivery of the last day that an older secret verified.
 async fn older_use(place: &Place, id: &EndpointId, changed_at: EpochMs) -> Result<OlderUse, Failure> {
     let now = System.moment().now;
-    // Until its cache expires, a function takes the secret that was the newest before for the newest.
+    // Until its cache expires, a function still takes the previous secret for the newest.
     let known_at = changed_at.plus(CACHE_AGE_MAX);
     if now.0 - known_at.0 < QUIET.0 {
         return Ok(OlderUse::TooEarly { until: known_at.plus(QUIET) });
@@ -228,7 +228,7 @@ struct Search {
 }
 
 impl Search {
-    /// Whether it ends before the day does.
+    /// Why the search must stop before it has covered the day, if it must.
     fn too_many(&self) -> Option<OlderUse> {
         let deliveries = self.deliveries;
         match (deliveries > DELIVERIES_MAX, self.entries > ENTRIES_MAX) {

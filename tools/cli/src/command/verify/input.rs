@@ -171,7 +171,7 @@ impl RequestArguments {
     }
 }
 
-/// Adds what an endpoint holds. What the capture says of its own endpoint counts no longer.
+/// Adds what an endpoint holds. This replaces what the capture says of its own endpoint.
 fn add_endpoint(fields: &mut Map<String, Value>, id: &str, document: EndpointDocument) -> Result<(), Failure> {
     if fields.get("provider").is_some_and(|provider| *provider != json!(document.provider)) {
         return Err(Failure::usage(
