@@ -1,5 +1,5 @@
-//! That a queue carries any text, and in which order. `fakes` compares receives, hiding and dead letters; `tests/adapters`
-//! has the queues of effects and of slow handlers.
+//! That a queue carries any text, and in which order. `fakes` compares receives, hiding and dead letters;
+//! `tests/adapters` has the queues of effects and of slow handlers.
 
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;

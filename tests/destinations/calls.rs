@@ -355,8 +355,8 @@ impl Caller for Slow {
     }
 }
 
-/// Of ten effects in a batch all would otherwise wait for it again whenever its circuit closes, and hold up those of other
-/// destinations.
+/// Of ten effects in a batch all would otherwise wait for it again whenever its circuit closes, and hold up those of
+/// other destinations.
 #[tokio::test(start_paused = true)]
 async fn while_a_circuit_is_half_open_one_call_finds_out_whether_a_destination_is_back() {
     let minute = Duration::from_mins(1);

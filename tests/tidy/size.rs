@@ -3,13 +3,38 @@
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use super::tokens::parse;
-use super::{Files, none, planted, project, rust};
+use super::{Files, has_extension, none, planted, project, rust};
 
 /// Longest source file, in lines.
 const FILE_LINES_MAX: usize = 600;
 
 /// Longest function, in lines, from its name to its closing brace.
 const FUNCTION_LINES_MAX: usize = 70;
+
+/// Longest line of a comment or a page, in characters. Tables, diagrams and addresses may need more.
+const LINE_LENGTH_MAX: usize = 120;
+
+/// Pages that programs write.
+const WRITTEN_BY_PROGRAMS: [&str; 2] = ["docs/capacity.md", "docs/providers.md"];
+
+fn long_lines(files: &Files) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (path, text) in files {
+        let (is_rust, is_page) = (has_extension(path, "rs"), has_extension(path, "md"));
+        let mut in_block = false;
+        for (line, number) in text.lines().zip(1..) {
+            let prose = line.trim_start().trim_start_matches(['/', '!']).trim_start();
+            let is_prose = if is_rust { line.trim_start().starts_with("//") } else { is_page };
+            in_block ^= is_prose && prose.starts_with("```");
+            let is_free = in_block || prose.starts_with('|') || line.contains("://");
+            if is_prose && !is_free && line.chars().count() > LINE_LENGTH_MAX {
+                findings.push(format!("{path}:{number} is longer than {LINE_LENGTH_MAX} characters"));
+            }
+        }
+    }
+    findings.retain(|finding| !WRITTEN_BY_PROGRAMS.iter().any(|page| finding.starts_with(page)));
+    findings
+}
 
 fn long_files(files: &Files) -> Vec<String> {
     let long =
@@ -53,6 +78,17 @@ fn collect(path: &str, tokens: TokenStream, findings: &mut Vec<String>) {
             TokenTree::Punct(_) | TokenTree::Literal(_) => {}
         }
     }
+}
+
+#[test]
+fn no_sentence_leaves_the_screen() {
+    none(&long_lines(&project()));
+    let (long, short) = ("a".repeat(LINE_LENGTH_MAX + 1), "a".repeat(LINE_LENGTH_MAX - 3));
+    none(&long_lines(&planted([(
+        "a.rs",
+        &format!("// {short}\n/// | {long}\n/// ```text\n/// {long}\n/// ```\n{long}"),
+    )])));
+    assert_eq!(long_lines(&planted([("a.rs", &format!("// {long}")), ("a.md", &long)])).len(), 2);
 }
 
 #[test]

@@ -270,7 +270,8 @@ impl Effect {
     /// An effect that sends a value as JSON.
     ///
     /// # Errors
-    /// [`EffectError`] when the name or the destination has not the form of one, or the value cannot be written as JSON.
+    /// [`EffectError`] when the name or the destination has not the form of one, or the value cannot be written as
+    /// JSON.
     pub fn json<T: Serialize + ?Sized>(name: &str, destination: &str, value: &T) -> Result<Self, EffectError> {
         Self::new(name, destination, Payload::Json(serde_json::to_string(value)?))
     }

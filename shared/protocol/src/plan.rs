@@ -360,8 +360,8 @@ impl DomainWrite {
     /// write out if the snapshot has a newer version, or the same and `tie` says so. The commit then requires that the
     /// attribute still is as in the snapshot, so of two events that race, one plans again. Numbers are compared as
     /// numbers, texts byte by byte. A stored version of another type counts as older. A write that itself gives the
-    /// attribute another value is refused with its plan, and so is a delete: it forgets the version, so an older event would
-    /// bring the item back. Mark the item as deleted with an update.
+    /// attribute another value is refused with its plan, and so is a delete: it forgets the version, so an older event
+    /// would bring the item back. Mark the item as deleted with an update.
     ///
     /// The handler must have asked for the item.
     #[must_use]

@@ -123,7 +123,8 @@ fn section(page: &mut String, provider: &Provider) {
         .settings()
         .iter()
         .map(|setting| {
-            format!("`{}`{}: {}", setting.name, if setting.required { "" } else { " (optional)" }, setting.about)
+            let about = provider.about.settings.get(&setting.name).map_or("", String::as_str);
+            format!("`{}`{}: {about}", setting.name, if setting.required { "" } else { " (optional)" })
         })
         .collect();
     let sources: Vec<String> =

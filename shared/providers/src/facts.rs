@@ -1,5 +1,7 @@
 //! Facts about a provider for operators, with sources.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 /// What a catalog file says to people. It does not affect how a request is checked.
@@ -7,6 +9,9 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct About {
     pub(crate) facts: Facts,
+    /// What each setting is and where to find it, by its name.
+    #[serde(skip)]
+    pub(crate) settings: BTreeMap<String, String>,
     /// The whole file as it is written, except for `answers`, which have defaults.
     #[serde(skip)]
     pub(crate) written: toml::Table,

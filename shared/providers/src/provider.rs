@@ -174,7 +174,8 @@ impl Provider {
     /// A key ring of these secrets, newest first, each in the provider's form.
     ///
     /// # Errors
-    /// [`KeyringError`] when there is no secret, there are too many, or one cannot be used by any scheme of the provider.
+    /// [`KeyringError`] when there is no secret, there are too many, or one cannot be used by any scheme of the
+    /// provider.
     pub fn keyring(&self, secrets: &[String]) -> Result<Keyring, KeyringError> {
         if secrets.is_empty() && !self.fetches_keys() {
             return Err(KeyringError::Empty);

@@ -33,8 +33,6 @@ pub const TOPIC_ARNS: &str = "topic_arns";
 pub struct SettingRule {
     /// The name under which an endpoint's settings hold it.
     pub name: String,
-    /// What it is and where to find it.
-    pub about: String,
     /// Whether the endpoint needs it to receive anything.
     #[serde(default)]
     pub required: bool,

@@ -30,8 +30,8 @@ impl CircuitBreaker {
         self.open_until.filter(|until| now < *until).map(|until| Millis(until.0.saturating_sub(now.0)))
     }
 
-    /// True from [`FAILURES_MAX`] failures in a row on. Once the circuit is no longer open it is half open: one call at a
-    /// time finds out whether the callee works again.
+    /// True from [`FAILURES_MAX`] failures in a row on. Once the circuit is no longer open it is half open: one call at
+    /// a time finds out whether the callee works again.
     pub(crate) fn is_tripped(&self) -> bool {
         self.failures >= FAILURES_MAX
     }

@@ -89,8 +89,8 @@ impl EndpointDocument {
     /// Parses JSON text.
     ///
     /// # Errors
-    /// [`DocumentFault`] says what does not fit. Of the text, it holds at most how a name begins, because a secret may stand
-    /// anywhere in it.
+    /// [`DocumentFault`] says what does not fit. Of the text, it holds at most how a name begins, because a secret may
+    /// stand anywhere in it.
     pub fn parse(text: &str) -> Result<Self, DocumentFault> {
         let read = strict::read(text.as_bytes(), ShowNames::Shortened);
         read.map_err(|unread| DocumentFault::unread(unread, "the document"))

@@ -60,8 +60,8 @@ pub(crate) async fn read<S: Store>(
 }
 
 /// Reads items. How long they are is known only from the answer, and how much memory they take once they are read. So a
-/// long answer is asked for again, once there is room for it. Very long ones are read one by one, while no other message
-/// of the batch holds anything.
+/// long answer is asked for again, once there is room for it. Very long ones are read one by one, while no other
+/// message of the batch holds anything.
 async fn read_items<S: Store>(
     store: &S,
     event: &Event,

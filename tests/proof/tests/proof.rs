@@ -1,5 +1,5 @@
-//! Small explorations, for whoever edits the protocol. Other tests show that the proof can find errors, and that the files
-//! it keeps are up to date. The whole proof is `scripts/prove`.
+//! Small explorations, for whoever edits the protocol. Other tests show that the proof can find errors, and that the
+//! files it keeps are up to date. The whole proof is `scripts/prove`.
 #![cfg(test)]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -420,8 +420,8 @@ fn hidden_seconds(timing: &Timing) -> f64 {
     (0..timing.attempts_max - 1).map(of_one).sum()
 }
 
-/// For how many seconds the messages of a record are hidden at most while its handler is unavailable. A pause lasts at least
-/// half as long as the record has waited, so the last one that hides a message begins after two of the longest.
+/// For how many seconds the messages of a record are hidden at most while its handler is unavailable. A pause lasts at
+/// least half as long as the record has waited, so the last one that hides a message begins after two of the longest.
 fn waiting_seconds() -> f64 {
     3.0 * float(WAITING_VISIBILITY_MAX.as_seconds())
 }

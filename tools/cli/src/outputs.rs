@@ -48,7 +48,8 @@ impl Outputs {
     /// Reads the outputs of a stack.
     ///
     /// # Errors
-    /// [`Failure::Usage`] when there is no such stack; [`Failure::Unavailable`] when Parameter Store refuses or does not answer.
+    /// [`Failure::Usage`] when there is no such stack; [`Failure::Unavailable`] when Parameter Store refuses or does
+    /// not answer.
     pub(crate) async fn of(config: &SdkConfig, stack: &str) -> Result<Self, Failure> {
         let name = format!("/hookonce/{stack}/outputs");
         let answer = match ssm_client(config, CALL_MAX).get_parameter().name(&name).send().await {

@@ -31,8 +31,8 @@ const NAME_BYTES_MAX: usize = 64;
 /// The most processes of one handler in parallel.
 const PROCESSES_MAX: usize = 4;
 
-/// How long a call waits for one of them. Then it is throttled, as by Lambda. The worker would blame a handler for a call
-/// that fails after a second.
+/// How long a call waits for one of them. Then it is throttled, as by Lambda. The worker would blame a handler for a
+/// call that fails after a second.
 const PLACE_WAIT_MAX: Duration = Duration::from_millis(900);
 
 /// How long an invocation may take. The worker gives up earlier.

@@ -106,7 +106,8 @@ impl Rehearsal {
         self.parts.remote_target(record, &self.routing)
     }
 
-    /// Whether the circuit of that handler is open, because it did not answer several calls in a row. Nobody calls it meanwhile.
+    /// Whether the circuit of that handler is open, because it did not answer several calls in a row. Nobody calls it
+    /// meanwhile.
     pub(crate) fn handler_is_open(&self, record: &Record) -> bool {
         self.handler(record).is_some_and(|handler| self.parts.remote.is_open(&handler, System.moment().now))
     }

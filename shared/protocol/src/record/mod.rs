@@ -253,8 +253,8 @@ impl Found {
     }
 }
 
-/// The state that a change starts from. It is part of the condition of an update of a record. Three updates name less of
-/// it: the relay's re-arm, a counted duplicate, and the end of a delivered effect.
+/// The state that a change starts from. It is part of the condition of an update of a record. Three updates name less
+/// of it: the relay's re-arm, a counted duplicate, and the end of a delivered effect.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Guard {
     /// The status that the record must have.
@@ -302,8 +302,8 @@ pub fn remove(name: &'static str) -> Change {
 }
 
 impl Record {
-    /// A record that nobody has worked on: PENDING, received now and due at its first re-send. It has no provider, no type
-    /// and no headers yet, and is in no journal.
+    /// A record that nobody has worked on: PENDING, received now and due at its first re-send. It has no provider, no
+    /// type and no headers yet, and is in no journal.
     pub(crate) fn fresh(
         key: RecordKey,
         claim_id: ClaimId,
@@ -482,7 +482,8 @@ impl Record {
     /// Decodes a stored item.
     ///
     /// # Errors
-    /// [`Unreadable`] when the schema version or the status is unknown, or a required attribute is missing or malformed.
+    /// [`Unreadable`] when the schema version or the status is unknown, or a required attribute is missing or
+    /// malformed.
     pub fn decode(item: &Item) -> Result<Self, Unreadable> {
         let schema_version = item.get(attribute::SCHEMA_VERSION).and_then(Value::as_i64);
         Self::decode_fields(item)

@@ -4,7 +4,11 @@
 /// The table that only people read.
 const FOR_PEOPLE: &str = "[facts]";
 
-/// The part that checks requests and the part that people read, without comments. Lines keep their numbers in both.
+/// How the line of a setting begins that only people read.
+const ABOUT: &str = "about = ";
+
+/// The part that checks requests and the facts for people, without comments and without what a setting is about. Lines
+/// keep their numbers in both.
 pub(crate) fn parts(text: &str) -> (String, String) {
     let (mut judged, mut told) = (String::new(), String::new());
     let mut for_people = false;
@@ -13,7 +17,8 @@ pub(crate) fn parts(text: &str) -> (String, String) {
             for_people = line.split('#').next().unwrap_or(line).trim_end() == FOR_PEOPLE;
         }
         let (this, other) = if for_people { (&mut told, &mut judged) } else { (&mut judged, &mut told) };
-        this.push_str(if line.starts_with('#') { "" } else { line });
+        let is_in_neither = line.starts_with('#') || line.starts_with(ABOUT);
+        this.push_str(if is_in_neither { "" } else { line });
         this.push('\n');
         other.push('\n');
     }

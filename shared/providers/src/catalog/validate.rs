@@ -47,8 +47,16 @@ fn about(text: &str) -> Result<About, Problem> {
     about.facts.check().map_err(owned)?;
     about.written = toml::from_str(text).map_err(|problem| unreadable(&problem))?;
     about.written.remove("answers");
+    for setting in about.written.get("setting").and_then(toml::Value::as_array).into_iter().flatten() {
+        let text = |field| setting.get(field).and_then(toml::Value::as_str).map(str::to_owned);
+        let (name, told) = text("name").zip(text("about")).ok_or_else(|| owned(("setting", NO_ABOUT.to_owned())))?;
+        about.settings.insert(name, told);
+    }
     Ok(about)
 }
+
+#[cfg(feature = "tools")]
+const NO_ABOUT: &str = "`about` is missing: what the setting is and where to find it, on one line";
 
 fn unreadable(problem: &toml::de::Error) -> Problem {
     ("file".to_owned(), problem.to_string().trim_end().to_owned())

@@ -100,6 +100,7 @@ fn a_combination_that_makes_no_sense_is_refused_at_its_field() {
             "[[items]]\npath = \"$.a[*]\"\nalso.b = \"$.b\"\nkey = [\"sha256\"]\nevent = []\n[facts]",
             "items[0].also.b",
         ),
+        ("[facts]", "[[setting]]\nname = \"public_url\"\n[facts]", "setting"),
     ] {
         assert!(SMALL.contains(place), "{place}");
         let (found, problem) = problem(&SMALL.replacen(place, other, 1));

@@ -1,4 +1,5 @@
-//! Refuses an answer of the SDK's by its length, before it becomes values: these may take a hundred times as much memory.
+//! Refuses an answer of the SDK's by its length, before it becomes values: these may take a hundred times as much
+//! memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -163,8 +163,8 @@ impl DestinationDocument {
     /// Parses JSON text.
     ///
     /// # Errors
-    /// [`DestinationError`] says what does not fit. Of the text, it holds at most how a name begins, because a secret may
-    /// stand anywhere in it.
+    /// [`DestinationError`] says what does not fit. Of the text, it holds at most how a name begins, because a secret
+    /// may stand anywhere in it.
     pub fn parse(text: &str) -> Result<Self, DestinationError> {
         let read = strict::read(text.as_bytes(), ShowNames::Shortened);
         read.map_err(|unread| DestinationError { faults: vec![DocumentFault::unread(unread, "the document")] })

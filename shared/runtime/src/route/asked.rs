@@ -28,8 +28,8 @@ const FIRST_ELEMENT_BYTES: usize = 4 * size_of::<Value>() + 16;
 /// Each block of an object's fields has at least so many, unless it is the only one.
 const BLOCK_FIELDS_MIN: usize = 5;
 
-/// What a body says about what is asked. `None` if it is no JSON, cannot be compared or takes too much memory. What says
-/// nothing is left out: a value where only objects are asked about, or an empty object.
+/// What a body says about what is asked. `None` if it is no JSON, cannot be compared or takes too much memory. What
+/// says nothing is left out: a value where only objects are asked about, or an empty object.
 pub(super) fn read(body: &[u8], asks: impl Asks) -> Option<Value> {
     let text = str::from_utf8(body).ok()?;
     let mut json = serde_json::Deserializer::from_str(text);

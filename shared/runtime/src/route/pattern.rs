@@ -6,8 +6,8 @@
 //! leaf, so an object or an empty list does not exist; what `{"exists": false}` names must not occur in the body.
 //! <https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-pattern-operators.html>
 //!
-//! No crate does it: `quamina` 0.7 takes neighbours among the whole numbers above 2^53 for equal, refuses a body that is
-//! an array, and panics on 1,000 patterns of two fields; `event-ruler` has had one release.
+//! No crate does it: `quamina` 0.7 takes neighbours among the whole numbers above 2^53 for equal, refuses a body that
+//! is an array, and panics on 1,000 patterns of two fields; `event-ruler` has had one release.
 
 use std::cmp::Ordering;
 

@@ -1,5 +1,5 @@
-//! Finds the routes of a set that a body may fit. What the set asks of one field is looked up together, so a value costs
-//! about the same however many routes ask about it.
+//! Finds the routes of a set that a body may fit. What the set asks of one field is looked up together, so a value
+//! costs about the same however many routes ask about it.
 //!
 //! The index only excludes routes: those that remain are still compared as a whole. A route that does not fit remains
 //! only where whole numbers beyond 2^53 are compared, above or below zero: the index knows them as floats, and several

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json as object};
 
-/// How long a test waits before it fails: longer than until a record is sent again for the first time, and longer than a
-/// message stays hidden.
+/// How long a test waits before it fails: longer than until a record is sent again for the first time, and longer than
+/// a message stays hidden.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(8);
 
 /// The repository's root.

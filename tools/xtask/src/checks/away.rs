@@ -4,8 +4,8 @@
 //!
 //! The day passes in steps of a clock of its own, by which `hookonce dev`, the functions and the command line go, and
 //! with `dev` the embedded stack. At each step all timers end, so that the relay runs and sends what is due, and the
-//! worker calls its handler again. DynamoDB Local and ElasticMQ stay at the true time: a message that was on its way at a
-//! step comes back after minutes.
+//! worker calls its handler again. DynamoDB Local and ElasticMQ stay at the true time: a message that was on its way at
+//! a step comes back after minutes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -45,8 +45,8 @@ impl Handler for Invoices {
         Ok(Some(body.data.object))
     }
 
-    /// Names the business fact, not the delivery: the same invoice is paid once, whoever reports it. The type is part of
-    /// the name. Otherwise another event of the same invoice would be taken for a duplicate.
+    /// Names the business fact, not the delivery: the same invoice is paid once, whoever reports it. The type is part
+    /// of the name. Otherwise another event of the same invoice would be taken for a duplicate.
     fn domain_key(&self, invoice: &Invoice) -> DomainKey {
         DomainKey::of(["invoice.paid", &invoice.id])
     }
