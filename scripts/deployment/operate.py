@@ -5,18 +5,21 @@ import hashlib
 import json
 import logging
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 
 os.environ.update(AWS_ACCESS_KEY_ID="mock", AWS_SECRET_ACCESS_KEY="mock", AWS_DEFAULT_REGION="eu-central-1")
+
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
 
 import boto3  # noqa: E402
 from mock import ACCOUNT, CODE, REGION, STACK, client, deployed  # noqa: E402
 from moto.awslambda.models import LambdaFunction  # noqa: E402
 from moto.core.authorization import enable_iam_authentication  # noqa: E402
 from moto.server import ThreadedMotoServer  # noqa: E402
+from waits import until  # noqa: E402
 
 # It prints a line for each request.
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -177,9 +180,9 @@ def record(commands):
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         state = os.path.join(commands.folder, ".hookonce", "stack.json")
-        until(lambda: os.path.exists(state))
+        until("the stack on this machine", lambda: os.path.exists(state))
         commands.run("send", "--provider", "stripe", "--file", "events/deliveries/stripe-invoice-paid.json", here=True)
-        until(lambda: "APPLIED" in commands.run("list", here=True))
+        until("the effect of the event", lambda: "APPLIED" in commands.run("list", here=True))
         with open(state, encoding="utf-8") as file:
             here = json.load(file)
         scheme, rest = here["dynamodb_url"].split("://")
@@ -190,14 +193,6 @@ def record(commands):
     finally:
         dev.kill()
         dev.wait()
-
-
-def until(so):
-    for _ in range(3_000):
-        if so():
-            return
-        time.sleep(0.1)
-    raise TimeoutError("the stack on this machine did not do it in five minutes")
 
 
 def records(commands, stack, tables):

@@ -13,10 +13,12 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 import zipfile
 
 import botocore.session
+
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from waits import until  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOOKONCE, RELEASE = ROOT / "target/debug/hookonce", ROOT / "target/release"
@@ -41,7 +43,6 @@ def handle(event, context):
     with open({events!r}, "a") as file:
         file.write(json.dumps([event, context.invoked_function_arn]) + "\\n")
 """
-PATIENCE_SECONDS = 120
 
 
 def hookonce(*words):
@@ -63,14 +64,6 @@ def running(command, log, variables):
     finally:
         process.terminate()
         process.wait()
-
-
-def until(what, so):
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not so():
-        if time.monotonic() > end:
-            raise TimeoutError(f"{what} did not come in {PATIENCE_SECONDS} s; {FOLDER} has the logs")
-        time.sleep(0.1)
 
 
 def answers(url):
