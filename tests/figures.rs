@@ -59,7 +59,7 @@ fn the_scenarios_of_both_grids_and_of_the_wire_are_counted_right() {
         (grid::scenarios().len(), real_grid::scenarios::all().len(), lost_replies::scenarios::SCENARIOS.len());
     assert_eq!((scenarios("grid"), scenarios("grid on servers"), scenarios("wire")), counted);
     assert_eq!(before(&figures("wire"), " kinds of write"), Purpose::ALL.len());
-    assert_eq!(before(&document("docs/reliability.md"), " kinds of write meets itself"), Purpose::ALL.len());
+    assert_eq!(before(&document("docs/reliability.md"), " kinds of write finds"), Purpose::ALL.len());
 }
 
 #[test]

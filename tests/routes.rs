@@ -264,7 +264,7 @@ async fn a_worker_that_has_read_no_set_yet_waits_and_counts_no_attempt() {
     };
     assert_eq!(good_reads(), 0);
     routes.set_down(false);
-    // A set that does not check is no set either, and neither is the one before: this worker has no last good one.
+    // A set that is not valid is no set either, and neither is the one before: this worker has no last good one.
     routes.put(&json!({ "version": 1 }));
     routes.put(&json!({ "version": 2 }));
     harness.clock.advance(Millis::minutes(2));

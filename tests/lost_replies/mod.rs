@@ -1,4 +1,4 @@
-//! The first reply to a call is lost on the wire, the SDK repeats the call, and a write meets itself.
+//! The first reply to a call is lost on the wire, the SDK repeats the call, and a write finds that it was carried out.
 //!
 //! Each scenario runs without a fault, and then again while every call loses its first reply. `scripts/prove wire` does
 //! this on DynamoDB Local and ElasticMQ, and also once for each kind of call alone. Nothing may come out differently:

@@ -17,7 +17,7 @@ use crate::purpose::Purpose;
 use crate::record::{DeadReason, Due, Found, Record, Status, attribute, counted, set};
 use crate::time::EpochMs;
 use crate::timing::{Moment, Timing};
-use crate::worker::{bury, death};
+use crate::worker::{death, make_dead};
 use crate::write::{Action, Table, Write};
 
 /// The number of rounds of dead letters after which a record is DEAD.
@@ -78,7 +78,7 @@ impl DeadLetter {
         let mut record = claim.record(&self.timing, moment.now);
         let stale = moment.now > claim.accept_before;
         if stale {
-            bury(&mut record, DeadReason::Stale, &self.timing, moment);
+            make_dead(&mut record, DeadReason::Stale, &self.timing, moment);
         } else {
             record.due = Some(Due::pending(&record.key, self.timing.shards, moment.now));
         }

@@ -37,7 +37,7 @@ impl DestinationId {
     /// Parses the id of a destination.
     ///
     /// # Errors
-    /// [`DestinationIdError`] when it has not the form of an endpoint id.
+    /// [`DestinationIdError`] when it does not have the form of an endpoint id.
     pub fn parse(text: &str) -> Result<Self, DestinationIdError> {
         EndpointId::parse(text).map(Self).map_err(|EndpointIdError| DestinationIdError)
     }
@@ -270,8 +270,8 @@ impl Effect {
     /// An effect that sends a value as JSON.
     ///
     /// # Errors
-    /// [`EffectError`] when the name or the destination has not the form of one, or the value cannot be written as
-    /// JSON.
+    /// [`EffectError`] when the name or the destination does not have the form of one, or the value cannot be written
+    /// as JSON.
     pub fn json<T: Serialize + ?Sized>(name: &str, destination: &str, value: &T) -> Result<Self, EffectError> {
         Self::new(name, destination, Payload::Json(serde_json::to_string(value)?))
     }
@@ -279,7 +279,7 @@ impl Effect {
     /// An effect that sends these bytes.
     ///
     /// # Errors
-    /// [`EffectError`] when the name or the destination has not the form of one.
+    /// [`EffectError`] when the name or the destination does not have the form of one.
     pub fn bytes(name: &str, destination: &str, bytes: impl Into<Vec<u8>>) -> Result<Self, EffectError> {
         Self::new(name, destination, Payload::Bytes(bytes.into()))
     }

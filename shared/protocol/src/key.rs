@@ -87,7 +87,7 @@ impl Tenant {
     /// Parses the name of a tenant.
     ///
     /// # Errors
-    /// [`TenantError`] when it has not the form of an endpoint id.
+    /// [`TenantError`] when it does not have the form of an endpoint id.
     pub fn parse(text: &str) -> Result<Self, TenantError> {
         EndpointId::parse(text).map(Self).map_err(|EndpointIdError| TenantError)
     }

@@ -143,8 +143,8 @@ impl Provider {
         self.schemes.iter().all(|entry| self.types_of(entry).all(|source| entry.scheme.kind().covers(source)))
     }
 
-    /// True when a delivery is claimed under a value that its signature covers, because the signature leaves the body
-    /// free.
+    /// True when a delivery is claimed under a value that its signature covers, because the signature does not cover
+    /// the body.
     pub fn binds_bodies(&self) -> bool {
         self.schemes.iter().any(|entry| entry.scheme.kind().binds_bodies())
     }

@@ -68,7 +68,7 @@ impl VerifiedDelivery {
         self.secret_index
     }
 
-    /// The signed value that the body is bound to, for a scheme that leaves the body free. The delivery is claimed
+    /// The signed value that the body is bound to, for a scheme that does not cover the body. The delivery is claimed
     /// under it: another body that comes with it is another body under a known key, whatever id it has.
     pub fn bound_to(&self) -> Option<&str> {
         self.bound_to.as_deref()

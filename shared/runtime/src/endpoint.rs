@@ -143,7 +143,7 @@ impl Endpoint {
 }
 
 /// What happens to another body under a known id, if the document does not say it. Two kinds of provider get
-/// quarantine, so that a person decides. If the signature leaves the body free, whoever holds one delivery can write
+/// quarantine, so that a person decides. If the signature does not cover the body, whoever holds one delivery can write
 /// another body. If one id may come for several events, the second body may be another fact. Elsewhere the provider has
 /// serialized a retry again.
 pub fn on_body_mismatch_default(provider: &Provider) -> OnBodyMismatch {

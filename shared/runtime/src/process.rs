@@ -107,7 +107,7 @@ impl Processed {
             }
             Self::OutOfTime => {
                 counts.add("message_out_of_time", 1);
-                tracing::warn!("the time of the batch was over; the message stays in the queue");
+                tracing::warn!("the batch ran out of time; the message stays in the queue");
                 None
             }
         }

@@ -60,7 +60,7 @@ async fn sign_in() -> Result<SdkConfig, Failure> {
 
 /// The profile that the environment names although no file has it. The SDK then goes on as if none was named, so this
 /// says why there is no region or there are no credentials.
-#[expect(clippy::default_trait_access, reason = "only another crate of the SDK has the type by a name that lasts")]
+#[expect(clippy::default_trait_access, reason = "the type has a stable name only in another crate of the SDK")]
 async fn absent_profile() -> Option<String> {
     let profiles = aws_config::profile::load(&Fs::real(), &Env::real(), &Default::default(), None).await.ok()?;
     let named = profiles.selected_profile();

@@ -61,7 +61,7 @@ impl Rehearsal {
     /// The handlers and the catalog of this build, on these tables, with the stack's route set.
     ///
     /// # Errors
-    /// [`Failure`] when the stack has a route set that cannot be read or does not check.
+    /// [`Failure`] when the stack has a route set that cannot be read or is not valid.
     pub(crate) async fn of(store: DynamoStore, target: &Target) -> Result<Self, Failure> {
         let routing = match text_of(target).await? {
             None => Routing::Handlers,
@@ -70,7 +70,7 @@ impl Rehearsal {
                 let set = RouteSet::parse(&text, Offered { handlers: &handlers::all().names(), urls });
                 Routing::Set(Arc::new(set.map_err(|error| {
                     let hint = "this build of hookonce may lack a handler of the stack's; `hookonce route show` prints the set";
-                    Failure::usage(format!("the stack's route set does not check: {error}"), hint)
+                    Failure::usage(format!("the stack's route set is not valid: {error}"), hint)
                 })?))
             }
         };

@@ -83,7 +83,7 @@ impl Input {
             return Ok(());
         }
         Err(Failure::usage(
-            "`--file -` takes all of standard input, and another `-` wants some of it",
+            "`--file -` reads all of standard input, so no other option can be `-`",
             "pass a path with --file",
         ))
     }

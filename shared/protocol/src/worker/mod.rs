@@ -152,7 +152,7 @@ impl Worker {
         let mut record = claim.record(&self.timing, moment.now);
         let stale = moment.now > claim.accept_before;
         if stale {
-            bury(&mut record, DeadReason::Stale, &self.timing, moment);
+            make_dead(&mut record, DeadReason::Stale, &self.timing, moment);
         }
         let purpose = if stale { Purpose::ClaimDead } else { Purpose::Claim };
         let call = Call::Write(creation(&record, purpose));
@@ -368,7 +368,7 @@ pub(crate) fn misrouted<Machine>() -> Step<Machine, Settled> {
 }
 
 /// Makes a new record DEAD before it is written.
-pub(crate) fn bury(record: &mut Record, reason: DeadReason, timing: &Timing, moment: Moment) {
+pub(crate) fn make_dead(record: &mut Record, reason: DeadReason, timing: &Timing, moment: Moment) {
     record.status = Status::Dead;
     record.dead_reason = Some(reason);
     record.last_error = Some(reason.as_str().to_owned());

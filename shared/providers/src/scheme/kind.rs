@@ -61,8 +61,8 @@ pub(crate) trait SchemeKind: SchemeTools {
     /// True when the scheme's signature covers what a source reads.
     fn covers(&self, source: &Source) -> bool;
 
-    /// True when the scheme leaves the body free and signs a value that stands for the delivery. Its proof names that
-    /// value, and the delivery is claimed under it, so that the first body that comes with it is the only one.
+    /// True when the scheme does not cover the body and signs a value that stands for the delivery. Its proof names
+    /// that value, and the delivery is claimed under it, so that the first body that comes with it is the only one.
     fn binds_bodies(&self) -> bool {
         false
     }

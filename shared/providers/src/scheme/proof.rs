@@ -23,7 +23,7 @@ pub(crate) struct Authentic {
 }
 
 impl Authentic {
-    /// With the signed value that stands for the delivery, for a scheme that leaves the body free.
+    /// With the signed value that stands for the delivery, for a scheme that does not cover the body.
     pub(crate) fn bound_to(self, value: String) -> Self {
         Self { bound_to: Some(value), ..self }
     }

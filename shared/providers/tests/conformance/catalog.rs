@@ -119,7 +119,7 @@ fn the_key_is_known_to_be_signed_or_not() {
 }
 
 /// A route that forwards without a fact names it by the signed key, else by the hash of the body, which a retry must
-/// not change. Where the signature leaves the body free, it takes the id that the body holds instead.
+/// not change. Where the signature does not cover the body, it takes the id that the body holds instead.
 #[test]
 fn a_retry_changes_the_body_only_where_something_else_names_the_event() {
     let changes = |provider: &&Provider| provider.retry_changes().next().is_some();

@@ -188,7 +188,7 @@ impl SsmRoutes {
     async fn forgotten(&self, numbers: Range<u64>) -> Vec<String> {
         let names = |number, parts| RoutePointer::names(&self.pointer, number, parts);
         let first_parts: Vec<_> = numbers.clone().flat_map(|number| names(number, 1)).collect();
-        // Who may not read cannot know; the next deployment looks again.
+        // Without the permission to read, nothing is found; the next deployment looks again.
         let found = self.read(&first_parts).await.unwrap_or_default();
         let is_there = |number: &u64| names(*number, 1).iter().any(|name| found.contains_key(name));
         numbers.filter(is_there).flat_map(|number| names(number, PARTS_MAX)).collect()

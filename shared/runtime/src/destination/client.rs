@@ -263,7 +263,7 @@ impl Gate {
         self.turn(Self::CLOSED)
     }
 
-    /// Whoever comes first decides.
+    /// The first caller decides; a later one is told whether that was its own state.
     fn turn(&self, state: u8) -> bool {
         let before = self.0.compare_exchange(Self::FRESH, state, Ordering::AcqRel, Ordering::Acquire);
         before.map_or_else(|before| before == state, |_| true)

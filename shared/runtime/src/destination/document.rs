@@ -151,7 +151,7 @@ impl fmt::Debug for DestinationDocument {
     }
 }
 
-/// A destination document that does not check.
+/// A destination document that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", joined(.faults))]
 pub struct DestinationError {

@@ -5,7 +5,7 @@ use crate::fault::{DocumentFault, joined};
 /// The most faults that are told at once.
 const FAULTS_MAX: usize = 20;
 
-/// A route set that does not check. It is refused as a whole.
+/// A route set that is not valid. It is refused as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", joined(.faults))]
 pub struct RouteSetError {

@@ -117,7 +117,7 @@ fn forward<'a>(
 /// know an `order-1042`, and neither is a copy of the other.
 ///
 /// Elsewhere the body does: whoever holds one signed body could send it again under another key, and it would be
-/// forwarded twice. But where the signature leaves the body free, a provider that tries again may sign anew, and the
+/// forwarded twice. But where the signature does not cover the body, a provider that tries again may sign anew, and the
 /// body holds that signature. hookonce binds a signed value to the first body that came with it, so the event's own id
 /// in that body is the fact.
 fn own_fact(event: &Event, provider: Option<&Provider>) -> DomainKey {

@@ -29,7 +29,7 @@ const FIRST_PAUSE: Millis = Millis::seconds(1);
 /// What decides where an event goes.
 #[derive(Debug, Clone)]
 pub enum Routing {
-    /// Nobody knows yet: whatever decides has not been read. Events wait.
+    /// The route set has not been read yet, nor is it known that there is none. Events wait.
     Unknown,
     /// There is no set: the handlers are asked in their order.
     Handlers,
@@ -125,7 +125,7 @@ struct State {
     version: Option<String>,
     /// The version that was refused last.
     refused: Option<String>,
-    /// The refused version before which there is no set to use, either.
+    /// The refused version whose predecessor cannot be used, either.
     nothing_before: Option<String>,
     /// How often the source was asked before there was anything to use.
     unanswered: u32,
@@ -133,7 +133,7 @@ struct State {
 }
 
 impl State {
-    /// The version that was refused, if nothing is in use and the set before it may do.
+    /// The version that was refused, if nothing is in use and the previous set has not been tried.
     fn may_go_back_from(&self) -> Option<String> {
         let refused = self.refused.as_ref().filter(|refused| self.nothing_before.as_ref() != Some(refused));
         refused.filter(|_| matches!(self.routing, Routing::Unknown)).cloned()
@@ -156,7 +156,7 @@ impl State {
 pub struct Current {
     /// What decides.
     pub routing: Routing,
-    /// The source has a set that does not check, or has lost its set. The last good one goes on, or the one before.
+    /// The source has a set that is not valid, or has lost its set. The last good one stays in use, or the one before.
     pub refused: bool,
     /// Whether the source answered.
     pub asked: Asked,
@@ -202,7 +202,7 @@ impl Routes {
         set.check_tables(&self.tables).map(|()| set)
     }
 
-    /// What decides now. Asks the source if it is time to; whoever comes meanwhile uses what is there.
+    /// What decides now. Asks the source if it is time to. Other callers use meanwhile what is in memory.
     pub async fn current(&self, moment: Moment) -> Current {
         let Some(source) = &self.source else { return Current::of(Routing::Handlers) };
         let held = {
@@ -240,12 +240,12 @@ impl Routes {
         };
         match self.checked(&text, source.is_local()) {
             Ok(set) => {
-                tracing::warn!(routes.version = version, routes.count = set.len(), "the route set before is in use");
+                tracing::warn!(routes.version = version, routes.count = set.len(), "the previous route set is in use");
                 state.routing = Routing::Set(Arc::new(set));
                 state.version = Some(version);
             }
             Err(error) => {
-                tracing::error!(routes.version = version, %error, "the route set before is refused, too");
+                tracing::error!(routes.version = version, %error, "the previous route set is refused, too");
                 state.nothing_before = Some(refused);
             }
         }
@@ -259,7 +259,7 @@ impl Routes {
             Fetched::Unchanged => {}
             // A set that is gone is no decision to have none: an editor may be about to write the file again.
             Fetched::Absent if matches!(state.routing, Routing::Set(_)) => {
-                tracing::error!("the route set is gone; the last good one goes on");
+                tracing::error!("the route set is gone; the last good one stays in use");
                 state.refused = None;
                 return true;
             }
@@ -363,7 +363,7 @@ mod tests {
         Fetched::Text { version: version.to_owned(), text: text.to_owned() }
     }
 
-    /// A worker that starts while the set does not check has nothing to use. Its batches must not ask each time.
+    /// A worker that starts while the set is not valid has nothing to use. Its batches must not ask each time.
     #[tokio::test]
     async fn a_refused_set_is_read_once_and_asked_about_ever_more_rarely() {
         const BATCHES: i64 = 6_000;

@@ -90,7 +90,7 @@ impl<'de, F: MapAccess<'de, Error = Mismatch>> VariantAccess<'de> for OneField<'
     type Error = Mismatch;
 
     fn unit_variant(self) -> Result<(), Mismatch> {
-        Err(Mismatch::Told("must be the word alone, which has no value".to_owned()))
+        Err(Mismatch::Told("must be the word alone, as text".to_owned()))
     }
 
     fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Mismatch> {

@@ -1,4 +1,4 @@
-//! A part of serde at a place: what it asks for there, and the first thing that does not fit.
+//! A deserializer that knows its place in the document, and keeps the first value that does not fit.
 
 use std::cell::Cell;
 use std::fmt;
@@ -41,7 +41,7 @@ impl Notes {
         }
     }
 
-    /// Keeps where the parser ended, and why unless a type has ended it.
+    /// Keeps where the parser stopped. Keeps its error, too, unless a type has refused a value before.
     pub(super) fn ended(&self, place: &Place<'_>, error: &impl fmt::Display) -> Mismatch {
         self.keep(place, None);
         self.first.set(self.first.take().map(|first| {

@@ -138,7 +138,7 @@ mod tests {
             (r#"{"kinds": [{}]}"#, "kinds[0]", one_of),
             (r#"{"kinds": [{"one": [], "pair": ["secret", 1]}]}"#, "kinds[0]", one_of),
             (r#"{"kinds": [{"one": [], "one": []}]}"#, "kinds[0].one", "stands there twice"),
-            (r#"{"kinds": [{"plain": null}]}"#, "kinds[0]", "must be the word alone, which has no value"),
+            (r#"{"kinds": [{"plain": null}]}"#, "kinds[0]", "must be the word alone, as text"),
             (r#"{"kinds": ["one"]}"#, "kinds[0]", "must be an object with `one`"),
             (r#"{"kinds": [{"pair": ["secret", 256]}]}"#, "kinds[0].pair[1]", "must be a whole number from 0 to 255"),
             (r#"{"kinds": [{"pair": ["secret"]}]}"#, "kinds[0].pair", "must be a list of 2"),

@@ -1,4 +1,4 @@
-//! What a type is shown: a value, the elements of a list or the fields of an object.
+//! Hands a type what it visits: a value, the elements of a list or the fields of an object.
 
 use std::fmt;
 

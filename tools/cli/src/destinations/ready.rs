@@ -87,7 +87,7 @@ impl Credential {
     /// Writes the secret into a document.
     ///
     /// # Errors
-    /// [`Failure::Usage`] when it has not the form.
+    /// [`Failure::Usage`] when it does not have the form.
     pub(crate) fn fill(&self, secret: &str, document: &mut DestinationDocument) -> Result<(), Failure> {
         let secret = secret.trim();
         let wrong = |form: &str| {

@@ -53,7 +53,7 @@ pub(crate) enum Part {
     /// Every remote call times every fault, on the wire between the release binaries and real backends
     GridReal,
     /// Every kind of call loses its first reply on the way from real backends, so that the SDK repeats it and every
-    /// kind of write meets itself
+    /// kind of write finds that it was carried out
     Wire,
     /// The simulator's store and queue against servers, answer by answer; also against those that TEST_DYNAMODB_URL and
     /// TEST_SQS_URL name (scripts/real-backends run scripts/prove fakes)

@@ -1,4 +1,4 @@
-//! What to do about the answer to one call, by what was called.
+//! What to do about the answer to one call, by the kind of its destination.
 
 use hookonce_runtime::destination::{AttemptError, CalleeAnswer, DestinationKind};
 

@@ -69,7 +69,7 @@ pub(crate) struct Add {
     #[arg(long, default_value = "reject", value_parser = word(OnStoreOutage::ALL, OnStoreOutage::as_str))]
     on_store_outage: OnStoreOutage,
     /// What to do when a known event id arrives with a different body: treat it as a duplicate, or keep the new body as
-    /// a DEAD record [default: quarantine if the provider's signature leaves the body free or it may give one id to
+    /// a DEAD record [default: quarantine if the provider's signature does not cover the body or it may give one id to
     /// several events, otherwise duplicate].
     #[arg(long, value_parser = word(OnBodyMismatch::ALL, OnBodyMismatch::as_str))]
     on_body_mismatch: Option<OnBodyMismatch>,
