@@ -106,10 +106,13 @@ fn the_hints_of_a_backlog_that_a_run_sends_are_told() {
 fn the_limit_of_what_a_route_set_costs_is_that_of_its_bench() {
     let (page, limit) = (document("docs/routes.md"), route_cost::MICROSECONDS_MAX);
     assert!(page.contains(&format!("more than {limit} microseconds")), "{limit}");
-    let arrays =
-        [(route_cost::ARRAYS_MICROSECONDS_MAX, "with two\narrays"), (route_cost::OBJECTS_MICROSECONDS_MAX, "with an")];
+    let arrays = [
+        (route_cost::ARRAYS_MICROSECONDS_MAX, "with two arrays"),
+        (route_cost::OBJECTS_MICROSECONDS_MAX, "with an array"),
+    ];
+    let text = page.replace('\n', " ").replace(',', "");
     for (limit, of) in arrays {
-        assert!(page.replace(',', "").contains(&format!("more than {limit} {of}")), "{limit} {of}");
+        assert!(text.contains(&format!("more than {limit} {of}")), "{limit} {of}");
     }
     assert!(page.contains("| 1,000 routes, of which the last takes the event") && ROUTES_MAX == 1_000);
 }

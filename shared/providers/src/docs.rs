@@ -38,8 +38,8 @@ pub fn markdown(catalog: &Catalog) -> String {
          Whoever holds one delivery of a provider can send it again with another value in every part that is not signed: \
          `part` is a body of which only some values are signed. Where the body is not signed but a value that stands for \
          the delivery is, the delivery is claimed under that value: the first body that comes with it counts. Another body under \
-         its key is quarantined by default, and so is it at every provider whose signature covers the key and leaves the body \
-         free or whose ids may come twice; elsewhere it counts as a duplicate. What a retry is known to change makes no other body. An endpoint's `on_body_mismatch` says otherwise.\n\n\
+         its key is quarantined by default, and so is it at every provider whose signature covers the key and not the \
+         body or whose ids may come twice; elsewhere it counts as a duplicate. What a retry is known to change makes no other body. An endpoint's `on_body_mismatch` says otherwise.\n\n\
          | provider | body | id | time | type | URL |\n\
          |---|---|---|---|---|---|\n",
     );

@@ -145,7 +145,7 @@ fn what_add_cannot_place_or_keep_secret_is_refused() {
     assert!(!workspace.path(".hookonce/destinations/own.json").exists());
 
     let file = ["add", "own", "--file", "-", "--header", "x-token=-"];
-    told(give(&workspace, &file, "{}"), 2, "`--file -` takes all of standard input");
+    told(give(&workspace, &file, "{}"), 2, "`--file -` reads all of standard input");
 
     // Who gives an address and a class writes a document of their own, whatever its name.
     let named = ["add", "stripe", "--url", "https://api.example.com/v1", "--class", "at_least_once"];

@@ -238,7 +238,7 @@ fn several_secrets_come_one_in_each_line() {
         add("other", input).exits(2).says_all(&[lacks, "each takes a line"]);
     }
     let body = ["send", "--provider", "stripe", "--file", "-", "--secret", "-", "--url", "http://127.0.0.1:9/x"];
-    workspace.run_with_input(&body, "{}").exits(2).says("`--file -` takes all of standard input");
+    workspace.run_with_input(&body, "{}").exits(2).says("`--file -` reads all of standard input");
 }
 
 #[test]
