@@ -180,9 +180,9 @@ def record(commands):
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         state = os.path.join(commands.folder, ".hookonce", "stack.json")
-        until("the stack on this machine", lambda: os.path.exists(state))
+        until("the stack on this machine", lambda: os.path.exists(state), commands.folder)
         commands.run("send", "--provider", "stripe", "--file", "events/deliveries/stripe-invoice-paid.json", here=True)
-        until("the effect of the event", lambda: "APPLIED" in commands.run("list", here=True))
+        until("the effect of the event", lambda: "APPLIED" in commands.run("list", here=True), commands.folder)
         with open(state, encoding="utf-8") as file:
             here = json.load(file)
         scheme, rest = here["dynamodb_url"].split("://")

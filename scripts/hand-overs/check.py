@@ -126,11 +126,11 @@ def deliver(url):
     """One event, three times. Every effect of it is called, or waits. What the stack says of them, and the event's body."""
     command = [HOOKONCE, "dev", "--port", "0", "--binaries", place_binaries(url), "--dynamodb-url", url, "--sqs-url", url]
     with running(command, "dev.log", {}):
-        until("the stack", (FOLDER / ".hookonce/stack.json").exists)
+        until("the stack", (FOLDER / ".hookonce/stack.json").exists, FOLDER)
         hookonce("trigger", "stripe.invoice.paid", "--id", "one", "--copies", "3")
         log = FOLDER / "dev.log"
-        until("every effect", lambda: all(f" forward:{name} " in log.read_text() for name in DESTINATIONS))
-        until("the function", events)
+        until("every effect", lambda: all(f" forward:{name} " in log.read_text() for name in DESTINATIONS), FOLDER)
+        until("the function", events, FOLDER)
         listed = json.loads(hookonce("list", "--kind", "effect", "--json"))
         return {effect["destination"]: effect for effect in listed}, hookonce("show", "stripe", "evt_one", "--body")
 
@@ -169,7 +169,7 @@ def main():
                  "SFTP_ENABLED": "0", "IOT_MTLS_ENABLED": "0"}
     rules, violations = 0, 0
     with running([MINISTACK], "ministack.log", variables):
-        until("MiniStack", lambda: answers(url))
+        until("MiniStack", lambda: answers(url), FOLDER)
         for what, is_so, should_be in check(url):
             rules += 1
             if is_so != should_be:

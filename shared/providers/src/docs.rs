@@ -112,7 +112,7 @@ fn document(provider: &Provider) -> String {
 /// Whose id may stand for several events.
 const REPEATED: &str = "by its own documentation, so another body under a known key is quarantined by default";
 
-/// What a provider whose signature does not cover the body is claimed under.
+/// What a delivery is claimed under where the signature covers a value in place of the body.
 const BOUND: &str =
     "the value that is signed in place of the body, whatever id the body names; a second body is quarantined";
 

@@ -59,8 +59,8 @@ pub struct EndpointDocument {
     #[serde(default)]
     pub on_store_outage: OnStoreOutage,
     /// What to do with another body under a known id: `duplicate` or `quarantine`. If absent, `quarantine` for a
-    /// provider whose signature does not cover the body or that may give one id to several events, and `duplicate` for
-    /// any other.
+    /// provider whose signature covers the key, or a value that stands for the delivery, but not the whole body, and
+    /// for one that may give one id to several events; `duplicate` for any other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_body_mismatch: Option<OnBodyMismatch>,
     /// How far the signed timestamp may be off, in seconds. The provider's own tolerance if absent.

@@ -143,9 +143,9 @@ impl Endpoint {
 }
 
 /// What happens to another body under a known id, if the document does not say it. Two kinds of provider get
-/// quarantine, so that a person decides. If the signature does not cover the body, whoever holds one delivery can write
-/// another body. If one id may come for several events, the second body may be another fact. Elsewhere the provider has
-/// serialized a retry again.
+/// quarantine, so that a person decides. If the signature covers the key but not the whole body, whoever holds one
+/// delivery can write another body. If one id may come for several events, the second body may be another fact.
+/// Elsewhere the provider has serialized a retry again.
 pub fn on_body_mismatch_default(provider: &Provider) -> OnBodyMismatch {
     if provider.leaves_body_free() || provider.ids_repeat() {
         OnBodyMismatch::Quarantine

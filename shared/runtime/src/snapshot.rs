@@ -34,8 +34,7 @@ const LONG_ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 /// (`scripts/bench memory`).
 const ROOM_OF_A_BYTE: u64 = 24;
 
-/// Reads these items for the handler of an event. The message then holds their part of the
-/// budget, unless it gets no items.
+/// Reads these items for the handler of an event. The message then holds their part of the budget, unless it gets none.
 ///
 /// # Errors
 /// What becomes of the event instead.

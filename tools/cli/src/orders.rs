@@ -228,7 +228,7 @@ struct Run<'a> {
     table: output::Table,
     tally: Tally,
     /// Records that a later page may list again: PENDING ones that this run retried, because their place in the index
-    /// is new, and effects and batches that it redacted together with their events.
+    /// is new, and effects and batches that it redacted, because their events lead to them, too.
     seen: BTreeSet<RecordKey>,
     /// Whether the current record is redacted only because it holds bytes of a redacted event.
     along: bool,

@@ -67,8 +67,8 @@ pub struct DestinationDocument {
     /// Statuses that say that a call with this key was done before. For `keyed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done_statuses: Option<Vec<u16>>,
-    /// Statuses that say that another try may help, and leave open whether it was done. Every 5xx is such a status
-    /// anyway.
+    /// Statuses that say that another try may help, and leave open whether it was done. Every 5xx that
+    /// `not_done_statuses` does not list is such a status anyway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_statuses: Option<Vec<u16>>,
     /// Statuses that say that it was not done, and that another try may help.

@@ -103,7 +103,7 @@ impl Conversation<'_> {
     /// Asks the handler. The items and the answer are not in memory while it works.
     async fn ask(&self, snapshot: Snapshot) -> Result<HandlerAnswer, Planned> {
         let Some(caller) = self.handlers.caller(&self.handling.target) else {
-            // A rehearsal calls no handler, and tells its user so.
+            // A rehearsal without `--call-handlers`: the command says itself that it did not ask.
             tracing::debug!(handler = %self.handling.target, "this process does not call handlers of this kind");
             return Err(Planned::HandlerAway);
         };

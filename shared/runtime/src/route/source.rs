@@ -29,7 +29,7 @@ const FIRST_PAUSE: Millis = Millis::seconds(1);
 /// What decides where an event goes.
 #[derive(Debug, Clone)]
 pub enum Routing {
-    /// The route set has not been read yet, nor is it known that there is none. Events wait.
+    /// No valid route set has been read yet, nor is it known that there is none. Events wait.
     Unknown,
     /// There is no set: the handlers are asked in their order.
     Handlers,
@@ -133,7 +133,7 @@ struct State {
 }
 
 impl State {
-    /// The version that was refused, if nothing is in use and the previous set has not been tried.
+    /// The version that was refused, if nothing is in use and the previous set is not known to be unusable.
     fn may_go_back_from(&self) -> Option<String> {
         let refused = self.refused.as_ref().filter(|refused| self.nothing_before.as_ref() != Some(refused));
         refused.filter(|_| matches!(self.routing, Routing::Unknown)).cloned()

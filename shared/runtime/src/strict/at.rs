@@ -41,7 +41,8 @@ impl Notes {
         }
     }
 
-    /// Keeps where the parser stopped. Keeps its error, too, unless a type has refused a value before.
+    /// Keeps where the parser stopped, and its first error with a position. That error is the reason only if no type
+    /// has refused a value.
     pub(super) fn ended(&self, place: &Place<'_>, error: &impl fmt::Display) -> Mismatch {
         self.keep(place, None);
         self.first.set(self.first.take().map(|first| {

@@ -69,8 +69,8 @@ pub(crate) struct Add {
     #[arg(long, default_value = "reject", value_parser = word(OnStoreOutage::ALL, OnStoreOutage::as_str))]
     on_store_outage: OnStoreOutage,
     /// What to do when a known event id arrives with a different body: treat it as a duplicate, or keep the new body as
-    /// a DEAD record [default: quarantine if the provider's signature does not cover the body or it may give one id to
-    /// several events, otherwise duplicate].
+    /// a DEAD record [default: quarantine if the provider signs the key but not the whole body, or may give one id to
+    /// several events; otherwise duplicate].
     #[arg(long, value_parser = word(OnBodyMismatch::ALL, OnBodyMismatch::as_str))]
     on_body_mismatch: Option<OnBodyMismatch>,
     #[command(flatten)]
