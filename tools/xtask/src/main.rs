@@ -8,7 +8,6 @@
 
 mod backends;
 mod checks;
-mod lines;
 mod process;
 
 use std::process::{Command as Program, ExitCode};
@@ -40,8 +39,6 @@ enum Command {
     Projects(projects::Clients),
     /// Count what an event costs, and write docs/capacity.md
     Capacity,
-    /// Count the lines of the product and of the tests, which must not be more
-    Lines,
     /// Run the commands that docs/deploy.md tells people to type, taken from the page itself
     #[command(subcommand)]
     Guide(guide::Part),
@@ -62,7 +59,6 @@ fn main() -> ExitCode {
         Command::Prove(part) => part.run(),
         Command::Projects(clients) => projects::test(&clients),
         Command::Capacity => capacity(),
-        Command::Lines => lines::run(),
         Command::Guide(part) => guide::run(&part),
     });
     match done {

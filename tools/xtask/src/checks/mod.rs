@@ -1,5 +1,5 @@
 //! What `scripts/prove`, `scripts/emulator` and parts of `scripts/check` run: it builds the product, starts servers,
-//! kills processes, and judges what is left. `scripts/xtask lines` counts this folder as tests.
+//! kills processes, and judges what is left.
 
 mod answers;
 mod away;
