@@ -177,7 +177,7 @@ def test_the_runtime_answers_one_invocation_after_the_other() -> None:
         thread.start()
         environment = {
             **os.environ,
-            "AWS_LAMBDA_RUNTIME_API": f"127.0.0.1:{server.server_port}",
+            "AWS_LAMBDA_RUNTIME_API": f"127.0.0.1:{server.server_port}/key",
             "PYTHONPATH": str(PACKAGE / "src"),
         }
         command = [sys.executable, "-m", "hookonce.runtime", "payments.lambda_handler"]

@@ -164,14 +164,14 @@ test("the runtime answers one invocation after the other", async () => {
   const runtime = fileURLToPath(new URL("../src/runtime.js", import.meta.url));
   const options = {
     cwd: fileURLToPath(new URL("../examples", import.meta.url)),
-    env: { ...process.env, AWS_LAMBDA_RUNTIME_API: `127.0.0.1:${port}` },
+    env: { ...process.env, AWS_LAMBDA_RUNTIME_API: `127.0.0.1:${port}/key` },
     stdio: "ignore" as const,
   };
   const ended = await once(spawn(process.execPath, [runtime, "payments.lambdaHandler"], options), "exit");
   server.close();
   // The Runtime API has no third invocation, so the process ends with an error.
   assert.deepEqual(ended, [1, null]);
-  const invocation = "/2018-06-01/runtime/invocation/i-1";
+  const invocation = "/key/2018-06-01/runtime/invocation/i-1";
   const [failed, answered] = answers;
   assert.equal(failed?.[0], `${invocation}/error`);
   const error = { code: "INVOICE_UNREADABLE", retryable: false };

@@ -214,6 +214,7 @@ mod tests {
             (format!("host: {address}"), "200"),
             ("host: evil.example".to_owned(), "403"),
             (format!("host: {address}\r\norigin: https://evil.example"), "403"),
+            (format!("host: {address}\r\nsec-fetch-site: cross-site"), "403"),
         ] {
             let mut stream = TcpStream::connect(address).await.unwrap();
             let request = format!("POST / HTTP/1.1\r\n{headers}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");

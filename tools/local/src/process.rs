@@ -1,9 +1,10 @@
 //! Runs functions as separate processes, as Lambda does.
 //!
 //! The binaries are the deployed ones. Each process has its own Runtime API on loopback and one invocation at a time.
-//! That API hands out whole events and takes answers, so it answers no web page, and takes an answer only for the
-//! invocation that it handed out, by its id. When a process ends or is killed, its invocation fails, and the next
-//! invocation starts another process, as Lambda would. [`ProcessInvoke::renew`] does what a deployment of new code
+//! That API hands out whole events and takes answers, so it answers no web page and nobody who does not know its key,
+//! and takes an answer only for the invocation that it handed out, by its id. The key is the path of the API's address:
+//! clients append to the address that they are given. When a process ends or is killed, its invocation fails, and the
+//! next invocation starts another process, as Lambda would. [`ProcessInvoke::renew`] does what a deployment of new code
 //! does.
 
 use std::fmt;
@@ -25,6 +26,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
+use uuid::Uuid;
 
 use crate::ambient::{Ambient, unix_millis};
 use crate::clients::{ACCOUNT, REGION};
@@ -185,9 +187,10 @@ impl Sandbox {
         let address = listener.local_addr()?;
         let (work, waiting) = mpsc::channel(1);
         let api = Arc::new(RuntimeApi { ambient, waiting: waiting.into(), running: Mutex::default() });
+        let key = Uuid::new_v4().simple().to_string();
+        let router = api.router(address.port(), &key);
         // However the server ends, the process then has no Runtime API and the invocation fails.
-        let server =
-            tokio::spawn(async move { drop(axum::serve(listener, api.router(address.port())).await) }).abort_handle();
+        let server = tokio::spawn(async move { drop(axum::serve(listener, router).await) }).abort_handle();
         let name = config.binary.file_stem().unwrap_or_default();
         let output = || config.lines.as_ref().map(|_| Stdio::piped());
         let mut process = Command::new(&config.binary)
@@ -196,7 +199,7 @@ impl Sandbox {
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .envs(config.environment.iter().map(|(name, value)| (name, value)))
-            .env("AWS_LAMBDA_RUNTIME_API", address.to_string())
+            .env("AWS_LAMBDA_RUNTIME_API", format!("{address}/{key}"))
             .env("AWS_LAMBDA_FUNCTION_NAME", name)
             .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
             .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "512")
@@ -255,7 +258,8 @@ struct Running {
 }
 
 impl RuntimeApi {
-    fn router(self: Arc<Self>, port: u16) -> axum::Router {
+    /// Below its key. Every other path is unknown.
+    fn router(self: Arc<Self>, port: u16, key: &str) -> axum::Router {
         let no_page = move |request: Request, next: Next| async move {
             let headers = request.headers();
             if visitor::is_local(headers, port) {
@@ -263,13 +267,13 @@ impl RuntimeApi {
             }
             StatusCode::FORBIDDEN.into_response()
         };
-        axum::Router::new()
-            .route("/2018-06-01/runtime/invocation/next", get(next))
-            .route("/2018-06-01/runtime/invocation/{id}/response", post(response))
-            .route("/2018-06-01/runtime/invocation/{id}/error", post(error))
+        let invocations = axum::Router::new()
+            .route("/next", get(next))
+            .route("/{id}/response", post(response))
+            .route("/{id}/error", post(error))
             .layer(axum::extract::DefaultBodyLimit::disable())
-            .layer(from_fn(no_page))
-            .with_state(self)
+            .with_state(self);
+        axum::Router::new().nest(&format!("/{key}/2018-06-01/runtime/invocation"), invocations).layer(from_fn(no_page))
     }
 
     fn conclude(&self, id: &str, result: Result<Bytes, InvokeError>) -> StatusCode {

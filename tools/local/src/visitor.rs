@@ -1,15 +1,22 @@
 //! Who may talk to a local server. A web page in this machine's browser can send requests to loopback, directly or with
-//! a name that it lets point here. A browser says so in `Origin` and `Host`, and a page cannot change either. The
-//! servers that stand for AWS also want an access key id that was made for their run, so that another user's program
-//! cannot use them by their port alone.
+//! a name that it lets point here. A browser says so in `Sec-Fetch-Site`, `Origin` and `Host`, and a page cannot change
+//! any of them. For an image or a link it sends no `Origin`, and old browsers send no `Sec-Fetch-Site`. The servers
+//! that stand for AWS also want a key that was made for their run, so that another user's program cannot use them by
+//! their port alone.
 
-use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderName};
 use subtle::ConstantTimeEq as _;
 use uuid::Uuid;
 
 /// The names of this machine.
 const NAMES: [&str; 2] = ["127.0.0.1", "localhost"];
+
+/// Says where the page stands that sent a request.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// What it says of a person's own doing, such as an address that they typed, and of a page of this very server.
+const OWN_SITES: [&str; 2] = ["none", "same-origin"];
 
 /// What a server that stands for AWS asks of a request.
 #[derive(Clone)]
@@ -53,7 +60,9 @@ pub fn is_local(headers: &HeaderMap, port: u16) -> bool {
 /// True when a web page of another origin sent the request.
 pub(crate) fn is_foreign_page(headers: &HeaderMap, port: u16) -> bool {
     let own = |origin: &str| origin.strip_prefix("http://").is_some_and(|authority| is_own(authority, port));
+    let own_site = |site: &str| OWN_SITES.contains(&site);
     headers.get_all(ORIGIN).iter().any(|origin| !origin.to_str().is_ok_and(own))
+        || headers.get_all(FETCH_SITE).iter().any(|site| !site.to_str().is_ok_and(own_site))
 }
 
 /// True when the request names the server by an address of this machine. The port may be that of a proxy before it.
@@ -100,6 +109,18 @@ mod tests {
         }
         for own in [&[][..], &[("origin", "http://127.0.0.1:80")], &[("origin", "http://localhost:80")]] {
             assert!(!is_foreign_page(&headers(own), 80), "{own:?}");
+        }
+    }
+
+    /// An image or a link of a page is requested without an origin. A page at another port is of the same site.
+    #[test]
+    fn what_a_browser_requests_for_another_site_is_foreign_without_an_origin() {
+        for site in ["cross-site", "same-site", "", "None"] {
+            assert!(is_foreign_page(&headers(&[("sec-fetch-site", site)]), 80), "{site}");
+        }
+        assert!(is_foreign_page(&headers(&[("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")]), 80));
+        for site in OWN_SITES {
+            assert!(!is_foreign_page(&headers(&[("sec-fetch-site", site)]), 80), "{site}");
         }
     }
 

@@ -158,7 +158,12 @@ async fn the_embedded_servers_answer_only_who_knows_the_key_of_the_run() {
         for id in ["", "local", "LOCAL0", &own[..own.len() - 1], &format!("{own}X")] {
             assert_eq!(list(id, "", "").await, 403, "{target} {id}");
         }
-        for (name, value) in [("origin", "http://evil.example"), ("origin", "null"), ("host", "evil.example")] {
+        for (name, value) in [
+            ("origin", "http://evil.example"),
+            ("origin", "null"),
+            ("sec-fetch-site", "cross-site"),
+            ("host", "evil.example"),
+        ] {
             assert_eq!(list(own, name, value).await, 403, "{target} {name} {value}");
         }
         let preflight =

@@ -60,8 +60,8 @@ async fn duplicate_headers_are_joined_and_names_lower_cased() {
     assert!(head.contains(&format!("apigw-requestid: {request_id}")), "{head}");
 }
 
-/// Any page in this machine's browser can send requests to loopback. Its origin gives it away, or the name that it has
-/// made point here.
+/// Any page in this machine's browser can send requests to loopback. Its origin or its site gives it away, or the name
+/// that it has made point here.
 #[tokio::test]
 async fn a_web_page_reaches_no_function() {
     let tunnelled = GatewayConfig { public_host: Some("abc.example".to_owned()), ..config() };
@@ -76,6 +76,9 @@ async fn a_web_page_reaches_no_function() {
         (&tunnelled, "abc.example.evil", "", 403),
         (&tunnelled, "abc.example", "origin: http://evil.example\r\n", 403),
         (&tunnelled, "127.0.0.1:80", "origin: http://evil.example\r\n", 403),
+        (&tunnelled, "abc.example", "sec-fetch-site: cross-site\r\n", 403),
+        (&without, "127.0.0.1:80", "sec-fetch-site: same-site\r\n", 403),
+        (&without, "127.0.0.1:80", "sec-fetch-site: none\r\n", 200),
         (&tunnelled, "evil.example", "", 403),
         (&tunnelled, "abc.example\r\nhost: abc.example", "", 403),
         (&without, "127.0.0.1:80", "", 200),

@@ -152,14 +152,28 @@ async fn what_a_process_prints_is_passed_on_line_by_line() {
     assert_eq!(both, ["error", "out"]);
 }
 
+/// A page's image and link come without an origin. Each request here knows the key.
 #[tokio::test]
 async fn a_web_page_gets_no_event_and_gives_no_answer_and_neither_does_another_invocation() {
     let (_folder, function) = function(
-        r#"host="Host: $AWS_LAMBDA_RUNTIME_API"
-evil=$(status_of_answer "$id" "Host: evil.example")
-page=$(status_of_answer "$id" "$host"$'\r\n'"Origin: http://evil.example")
-other=$(status_of_answer other "$host")
-answer response "[$evil,$page,$other]""#,
+        r#"next="GET $path/next" own="POST $path/$id/response"
+for site in "Host: evil.example" "Host: $host"$'\r\n'{"Origin: http://evil.example","Sec-Fetch-Site: cross-site"}; do
+    statuses+=$(status_of "$next" "$site"),$(status_of "$own" "$site"),
+done
+answer response "[$statuses$(status_of "POST $path/other/response" "Host: $host")]""#,
     );
-    assert_eq!(function.invoke(json!(1)).await.unwrap(), json!([403, 403, 400]));
+    assert_eq!(function.invoke(json!(1)).await.unwrap(), json!([403, 403, 403, 403, 403, 403, 400]));
+}
+
+/// It finds the port in the list of sockets, and may even have seen the id of the invocation.
+#[tokio::test]
+async fn a_program_without_the_key_gets_no_event_and_gives_no_answer() {
+    let (_folder, function) = function(
+        r#"for key in "" /0123456789abcdef0123456789abcdef "${path%%/2018*}0" //; do
+    for request in "GET $key$invocations/next" "POST $key$invocations/$id/response" "POST $key$invocations/$id/error"
+    do statuses+=$(status_of "$request" "Host: $host"),; done
+done
+answer response "[${statuses%,}]""#,
+    );
+    assert_eq!(function.invoke(json!(1)).await.unwrap(), json!(vec![404; 12]));
 }
