@@ -99,7 +99,7 @@ async fn the_trail_names_who_did_what_when_and_why_and_expires_with_the_effects(
     let trail = trail_item(&dead.key);
     let stored = store.read_items(&[trail.clone().into()]).await.unwrap();
     let item = stored.item(trail).unwrap();
-    let expires = item["expires_at"].as_i64().unwrap();
+    let expires = item["hookonce_expires_at"].as_i64().unwrap();
     assert_eq!(expires, now.plus(harness.timing.effect_retention).as_seconds().0);
 }
 

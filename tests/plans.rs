@@ -1,16 +1,22 @@
 //! Plans, end to end: user tables, checks, and events that come out of order.
 
-use aws_sdk_dynamodb::types::ScalarAttributeType;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
 use futures::future::join_all;
+use hookonce_local::backends::{Backends, DataLocation};
+use hookonce_protocol::item::fields;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::{ItemRef, TableAlias};
 use hookonce_protocol::plan::{Check, DomainWrite, Event, Plan, Snapshot, Tie, WhenConditionFails};
-use hookonce_protocol::record::{DeadReason, Status, set};
+use hookonce_protocol::record::{DeadReason, Status, attribute, set};
 use hookonce_protocol::write::{Change, Table};
 use hookonce_runtime::handler::{Handler, HandlerError, Handlers, read};
 use serde_json::{Value, json};
 
 use crate::routes::set as route_set;
+use crate::support::clock::START;
+use crate::support::stack::TestStack;
 use crate::support::{CommitInFlight, Delivery, Fault, Gate, Harness, Operation, Script};
 
 /// Books payments of orders, and keeps the latest version of documents, in user tables.
@@ -76,6 +82,10 @@ impl Handler for Shop {
             "document.required" => {
                 let exists = Check::as_seen(document("terms"), &Snapshot::default(), ["version"]);
                 Plan { when_condition_fails: WhenConditionFails::Permanent, ..Plan::default() }.with_check(exists)
+            }
+            "checkout.opened" => {
+                let item = fields([("expires_at", fact["expires_at"].as_i64().unwrap().into())]);
+                Plan::default().with(DomainWrite::create(event.once("checkout", ["one"]), item))
             }
             "document.deleted" => Plan::default().with(DomainWrite::delete(document("terms"))),
             _ => Plan::default().with(DomainWrite::delete(ItemRef::own(alias("stock"), [("pk", "x".into())]))),
@@ -279,4 +289,24 @@ async fn a_table_that_is_created_anew_with_another_key_kills_no_event() {
         assert_eq!((waiting.status, waiting.attempts), (Status::Pending, 0));
         assert_eq!(waiting.last_error.as_deref(), Some("TABLE_UNAVAILABLE"));
     }
+}
+
+/// Stripe's checkout sessions have such a time, and a handler copies it.
+#[tokio::test]
+async fn an_item_of_a_handler_outlives_a_time_of_its_own() {
+    let backends = Backends::start(DataLocation::Memory, Duration::from_hours(1)).unwrap();
+    let mut harness = Harness::with(shop).await;
+    harness.stack = TestStack::at(backends.dynamodb_url(), backends.sqs_url()).await;
+    let past = START.as_seconds().0;
+    harness.deliver(&event("evt_1", "checkout.opened", json!({ "expires_at": past }))).await;
+    harness.settle().await;
+    let put = harness.stack.dynamodb.put_item().table_name(&harness.stack.resources.domain_table);
+    let expired = AttributeValue::N(past.to_string());
+    put.item("pk", AttributeValue::S("#seen#x".to_owned())).item(attribute::EXPIRES_AT, expired).send().await.unwrap();
+    harness.stack.delete_expired(true).await;
+    assert!(backends.sweep_ttl().await.unwrap() > 0);
+    let left = harness.tables().await;
+    assert!(!left.domain.contains_key("#seen#x"), "an item of hookonce itself expires");
+    assert_eq!(left.number("standard_webhooks#checkout#one", "expires_at"), past, "{:?}", left.domain);
+    backends.shutdown().await;
 }

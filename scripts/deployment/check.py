@@ -40,7 +40,7 @@ def tables(stack):
         # The mock's table has no key, so this reads the translation.
         yield logical, "key", stack.properties(logical)["SSESpecification"]["KMSMasterKeyId"], ANSWERS["DataKeyArn"]
         yield logical, "deletion protection", table["DeletionProtectionEnabled"], True
-        yield logical, "time to live", ttl, {"TimeToLiveStatus": "ENABLED", "AttributeName": "expires_at"}
+        yield logical, "time to live", ttl, {"TimeToLiveStatus": "ENABLED", "AttributeName": "hookonce_expires_at"}
         recovery = backups["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"]
         yield logical, "point-in-time recovery", recovery, "ENABLED"
 
@@ -307,7 +307,7 @@ NOISY = "POST /webhooks/noisy"
 # One break for each kind, and what must then be found.
 BREAKS = {
     "order": ("[RelayFunction, DispatcherFunction]", "[RelayFunction, DispatcherFunction, StackOutputs]", "circle of resources"),
-    "tables": ("AttributeName: expires_at, Enabled: true", "AttributeName: expires, Enabled: true", "InboxTable: time to live"),
+    "tables": ("AttributeName: hookonce_expires_at, Enabled: true", "AttributeName: expires, Enabled: true", "InboxTable: time to live"),
     "queues": ("                  - !GetAtt WorkerRole.Arn\n", "", "HintQueue: principals"),
     "functions": ("HOOKONCE_QUEUE_URL: !Ref HintQueue", "HOOKONCE_QUEUE_URL: !Ref DeadLetterQueue", "Function: queue"),
     "roles": ("Resource: !GetAtt RelayLogs.Arn", 'Resource: "*"', "RelayRole: names what is not"),

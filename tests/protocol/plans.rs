@@ -8,14 +8,14 @@ use hookonce_protocol::call::{Call, HandlerPlan, Next, Planned, Signal};
 use hookonce_protocol::check::{CHANGES_MAX, CLAUSES_MAX, PlanError, PlanFault, Scope};
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::effect::{EFFECT_PATH_BYTES_MAX, Effect, Method};
-use hookonce_protocol::item::{ITEM_BYTES_MAX, Item, Number, Value, size_bytes};
+use hookonce_protocol::item::{ITEM_BYTES_MAX, Item, Number, RESERVED_PREFIX, Value, size_bytes};
 use hookonce_protocol::key::{DomainKey, ITEM_KEY_BYTES_MAX, ItemKey, Tenant};
 use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
 use hookonce_protocol::plan::{
     Check, DomainWrite, Event, PLAN_BYTES_MAX, PLAN_WRITES_MAX, Plan, Snapshot, Tie, WhenConditionFails,
 };
 use hookonce_protocol::purpose::Purpose;
-use hookonce_protocol::record::set;
+use hookonce_protocol::record::{attribute, set};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::{Action, Change, Clause, Condition, Write};
 use serde_json::json;
@@ -259,6 +259,40 @@ fn an_expression_that_dynamodb_refuses_is_refused_before_it() {
     assert_eq!(said(&key), changed);
 }
 
+/// One of them is the TTL attribute of both tables: with it, a handler could have an item deleted by a time of its own.
+#[test]
+fn a_name_that_only_hookonce_may_use_is_refused_wherever_a_plan_names_an_attribute() {
+    let refused = "the name of an attribute begins with `hookonce_`: only hookonce may use such a name, choose another";
+    let (put, update, when) = (said_of_put, said_of_update, said_of_condition);
+    for name in [attribute::EXPIRES_AT, RESERVED_PREFIX, "hookonce_order"] {
+        let compared = json!([name, { "N": "1" }]);
+        let own = json!({ "table": "blobs", "key": { "hash": { "B": "AA==" } }, "action": { "put": { name: { "N": "1" } } } });
+        let seen: Snapshot = [(key("seen").into(), None)].into_iter().collect();
+        let newer = DomainWrite::update(key("seen"), Vec::new()).newer_than(&seen, name, 7, Tie::Skip);
+        let check_of = Check::as_seen(key("a"), &Snapshot::default(), [name]);
+        for said in [
+            put(name, json!({ "N": "1" })),
+            update(json!([{ "set": compared }])),
+            update(json!([{ "add": [name, 1] }])),
+            update(json!([{ "remove": name }])),
+            when(json!([{ "absent": name }])),
+            when(json!([{ "present": name }])),
+            when(json!([{ "equals": compared }])),
+            when(json!([{ "differs": compared }])),
+            when(json!([{ "one_of": [name, [{ "N": "1" }]] }])),
+            said(&own),
+            check(&Plan::default().with(newer)).unwrap_err().to_string(),
+            check(&Plan::default().with_check(check_of)).unwrap_err().to_string(),
+        ] {
+            assert!(said.ends_with(refused), "{name}: {said}");
+        }
+    }
+    for name in ["expires_at", "hookonce", "Hookonce_order", "order_hookonce_", "due_shard", "received_at", "record"] {
+        assert_eq!(put(name, json!({ "N": "1" })), "", "{name}");
+    }
+    assert_eq!(put("a", json!({ "M": { attribute::EXPIRES_AT: { "N": "1" } } })), "", "TTL knows no name in a map");
+}
+
 #[test]
 fn a_set_is_a_set() {
     let forms =
@@ -433,6 +467,7 @@ fn the_schema_describes_the_types() {
     assert_eq!(parts, [PLAN_WRITES_MAX; 3]);
     assert_eq!(limit("/$defs/effect/properties/path/maxLength"), EFFECT_PATH_BYTES_MAX);
     assert_eq!(limit("/$defs/condition/maxItems"), CLAUSES_MAX);
+    assert_eq!(schema["$defs"]["name"]["not"]["pattern"], format!("^{RESERVED_PREFIX}"));
     assert_eq!(schema.pointer("/$defs/action/oneOf/2/properties/update/maxItems").unwrap(), CHANGES_MAX);
     let words = [WhenConditionFails::Retry, WhenConditionFails::Permanent];
     assert_eq!(schema["properties"]["when_condition_fails"]["enum"], json!(words));

@@ -79,7 +79,7 @@ fn each_rule_holds_at_its_limit() {
 fn the_expiry_is_in_seconds_and_everything_else_in_milliseconds() {
     let record = a_record("in#a#x");
     let item = record.encode();
-    assert_eq!(item["expires_at"].as_i64(), Some(1_767_225_600 + 35 * 86_400));
+    assert_eq!(item["hookonce_expires_at"].as_i64(), Some(1_767_225_600 + 35 * 86_400));
     assert_eq!(item["received_at"].as_i64(), Some(1_767_225_600_000));
     assert_eq!(item["due_at"].as_i64(), Some(1_767_225_600_000 + 120_000));
     assert_eq!(Timing::standard().expiry(RecordKind::Event, START), EpochSec(1_767_225_600 + 95 * 86_400));

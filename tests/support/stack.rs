@@ -105,20 +105,17 @@ impl TestStack {
         let resources = create_stack(&dynamodb, &sqs, &shape).await.unwrap();
         let (own_tables, own_keys, held) = (OwnTables::new(), BTreeMap::new(), Arc::default());
         let stack = Self { dynamodb, sqs, resources, own_tables, own_keys, held };
-        stack.keep_expired().await;
+        // A test's clock is months behind that of the servers.
+        stack.delete_expired(false).await;
         stack
     }
 
-    /// Tells the servers to keep expired items: a test's clock is months behind theirs.
-    async fn keep_expired(&self) {
+    /// Tells the servers whether to delete expired items.
+    pub(crate) async fn delete_expired(&self, enabled: bool) {
         for table in [Table::Inbox, Table::Domain] {
-            let off = TimeToLiveSpecification::builder()
-                .enabled(false)
-                .attribute_name(attribute::EXPIRES_AT)
-                .build()
-                .unwrap();
+            let wanted = TimeToLiveSpecification::builder().enabled(enabled).attribute_name(attribute::EXPIRES_AT);
             let update = self.dynamodb.update_time_to_live().table_name(self.table(table));
-            update.time_to_live_specification(off).send().await.unwrap();
+            update.time_to_live_specification(wanted.build().unwrap()).send().await.unwrap();
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hookonce_protocol::invariant::{Counted, FactCount, surplus_effects};
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::{AppliedFact, DOMAIN_KEY_PREFIX};
-use hookonce_protocol::record::{Found, Outcome, Record, Status};
+use hookonce_protocol::record::{Found, Outcome, Record, Status, attribute};
 use hookonce_worker::handlers::COUNTED;
 
 /// What the effects of the tests' own handler leave behind.
@@ -129,6 +129,10 @@ impl Tables {
             if !keys.iter().any(stands) {
                 broken.push(format!("{}: it says APPLIED and no domain key stands for it", record.key));
             }
+        }
+        let expiry = |(key, item): &(&String, &Item)| key.starts_with('#') != item.contains_key(attribute::EXPIRES_AT);
+        for (key, _) in self.domain.iter().filter(expiry) {
+            broken.push(format!("{key}: items of hookonce itself expire, and no others"));
         }
         let counted = |part: &str| self.items(part).count();
         let entries: i64 = self.items("#balance#").map(|(key, _)| self.number(key, "entries")).sum();

@@ -1,6 +1,6 @@
 //! The tables match what the adapters use, and are not lost with the stack.
 
-use hookonce_protocol::item::PARTITION_KEY;
+use hookonce_protocol::item::{PARTITION_KEY, RESERVED_PREFIX};
 use hookonce_protocol::record::attribute;
 use hookonce_runtime::aws::{DUE_INDEX, JOURNAL_INDEX};
 use serde_json::{Value, json};
@@ -39,6 +39,14 @@ fn findings(template: &Template) -> Vec<String> {
         ];
         findings.extend(rules.iter().filter(|(_, holds)| !holds).map(|(what, _)| format!("{table} {what}")));
     }
+    // Handlers may use every other name, so the table of their items may claim none.
+    let claimed = json!([{"AttributeName": PARTITION_KEY, "AttributeType": "S"}]);
+    let is_free = template.property("DomainTable", &["AttributeDefinitions"]) == claimed
+        && template.property("DomainTable", &["GlobalSecondaryIndexes"]).is_null()
+        && attribute::EXPIRES_AT.starts_with(RESERVED_PREFIX);
+    if !is_free {
+        findings.push("DomainTable claims a name that a handler may use".to_owned());
+    }
     let indexes = json!([
         index(DUE_INDEX, attribute::DUE_SHARD, attribute::DUE_AT),
         index(JOURNAL_INDEX, attribute::JOURNAL_SHARD, attribute::RECEIVED_AT),
@@ -65,10 +73,17 @@ fn logs(template: &Template) -> Vec<String> {
 
 #[test]
 fn tables_fit_the_adapters_and_outlive_the_stack() {
+    let keys = "AttributeName: pk, AttributeType: S }\n      KeySchema:";
+    let indexed = keys.replace("S }", "S }\n        - { AttributeName: due_shard, AttributeType: S }");
     Rule(findings).finds([
         ("IndexName: due", "IndexName: Due", "other indexes"),
-        ("AttributeName: expires_at, Enabled", "AttributeName: expires, Enabled", "InboxTable does not expire"),
+        (
+            "AttributeName: hookonce_expires_at, Enabled",
+            "AttributeName: expires, Enabled",
+            "InboxTable does not expire",
+        ),
         ("DeletionPolicy: Retain", "DeletionPolicy: Delete", "InboxTable is not retained"),
+        (keys, &indexed, "DomainTable claims"),
     ]);
 }
 

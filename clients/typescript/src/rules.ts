@@ -14,6 +14,7 @@ const COMPARED_MAX = 100;
 const CHANGES_MAX = 200;
 const LEVELS_MAX = 32;
 const NAME_BYTES_MAX = 65_535;
+const RESERVED_PREFIX = "hookonce_";
 const KEY_BYTES_MAX = 2_048;
 const SORT_KEY_BYTES_MAX = 1_024;
 const ALIAS = /^[a-z0-9_-]{1,32}$/;
@@ -151,6 +152,8 @@ function changed(change: Change): string {
 
 function checkAttribute(place: string, name: string, values: readonly Typed[]): void {
   assert.ok(isName(name), `${place} names an attribute by an empty text, or one of more than ${NAME_BYTES_MAX} bytes`);
+  const own = !name.startsWith(RESERVED_PREFIX);
+  assert.ok(own, `${place} names an attribute that begins with ${RESERVED_PREFIX}: only hookonce may use such a name`);
   const kept = values.every((value) => isKept(value, LEVELS_MAX));
   assert.ok(kept, `${place} holds a value of more than ${LEVELS_MAX} levels, or with a name that is empty or too long`);
 }

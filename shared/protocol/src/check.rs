@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::effect::{DestinationId, EFFECT_BYTES_MAX, EFFECT_PATH_BYTES_MAX, EffectDraft, EffectPathError, check_path};
-use crate::item::{ITEM_BYTES_MAX, Value, ValueFault, is_attribute_name, memory_bytes};
+use crate::item::{ITEM_BYTES_MAX, RESERVED_PREFIX, Value, ValueFault, is_attribute_name, memory_bytes};
 use crate::key::Tenant;
 use crate::place::{ItemRef, Key, KeySchema, PlaceFault, TableAlias};
 use crate::plan::{DomainWrite, PLAN_BYTES_MAX, PLAN_MEMORY_MAX, PLAN_WRITES_MAX, Plan, VersionFault};
@@ -154,6 +154,11 @@ pub enum PlanFault {
     /// A name that DynamoDB refuses.
     #[error("the name of an attribute is empty or too long")]
     Name,
+    /// A name that only hookonce may use.
+    #[error(
+        "the name of an attribute begins with `{RESERVED_PREFIX}`: only hookonce may use such a name, choose another"
+    )]
+    Reserved,
     /// A value that DynamoDB refuses.
     #[error("attribute {0} {1}")]
     Value(Shown, ValueFault),
@@ -330,6 +335,9 @@ fn check_changes(key: &Key, changes: &[Change]) -> Result<(), PlanFault> {
 }
 
 fn check_name(name: &str) -> Result<(), PlanFault> {
+    if name.starts_with(RESERVED_PREFIX) {
+        return Err(PlanFault::Reserved);
+    }
     if is_attribute_name(name) { Ok(()) } else { Err(PlanFault::Name) }
 }
 

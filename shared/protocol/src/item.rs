@@ -55,6 +55,9 @@ pub enum ValueFault {
 /// The name of the partition key attribute in both tables.
 pub const PARTITION_KEY: &str = "pk";
 
+/// How the names of the attributes begin that only hookonce may use. DynamoDB deletes an item by one of them.
+pub const RESERVED_PREFIX: &str = "hookonce_";
+
 /// One attribute value. Its JSON form is DynamoDB's own: `{"S": "text"}`, `{"N": "42"}`, `{"B": "<base64>"}`, `{"SS":
 /// ["a", "b"]}`.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

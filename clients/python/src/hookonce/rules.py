@@ -16,6 +16,7 @@ _COMPARED_MAX = 100
 _CHANGES_MAX = 200
 _LEVELS_MAX = 32
 _NAME_BYTES_MAX = 65_535
+_RESERVED_PREFIX = "hookonce_"
 _KEY_BYTES_MAX = 2_048
 _SORT_KEY_BYTES_MAX = 1_024
 _ALIAS = re.compile(r"[a-z0-9_-]{1,32}")
@@ -145,6 +146,8 @@ def _named(part: Mapping[str, Any]) -> tuple[str, list[Any]]:
 
 def _check_attribute(place: str, name: str, values: list[Typed]) -> None:
     _ensure(_is_name(name), f"{place} names an attribute by an empty text, or one of more than {_NAME_BYTES_MAX} bytes")
+    own = not name.startswith(_RESERVED_PREFIX)
+    _ensure(own, f"{place} names an attribute that begins with {_RESERVED_PREFIX}: only hookonce may use such a name")
     _ensure(
         all(_is_kept(value) for value in values),
         f"{place} holds a value of more than {_LEVELS_MAX} levels, or with a name that is empty or too long",

@@ -23,7 +23,8 @@ pub const DEAD_LETTERS: &str = "dead_letters";
 pub const DEAD_LETTER_AT: &str = "dead_letter_at";
 pub const WAITS_SINCE: &str = "waits_since";
 pub const PARENT: &str = "parent";
-pub const EXPIRES_AT: &str = "expires_at";
+// The TTL attribute of both tables. Business items share the domain table, so no business word may be its name.
+pub const EXPIRES_AT: &str = "hookonce_expires_at";
 pub const OUTCOME: &str = "outcome";
 pub const LAST_ERROR: &str = "last_error";
 pub const FAILURES: &str = "failures";

@@ -502,7 +502,7 @@ impl World {
     pub(super) fn forget(&mut self, domain: DomainId, now: i64) -> DomainId {
         let kept = self.domains.value(domain).iter();
         let kept = kept.filter(|(_, item)| {
-            let expiry = item.get("expires_at").and_then(hookonce_protocol::item::Value::as_i64);
+            let expiry = item.get(attribute::EXPIRES_AT).and_then(hookonce_protocol::item::Value::as_i64);
             expiry.is_none_or(|seconds| seconds.saturating_mul(1_000) > now)
         });
         let kept = kept.map(|(key, item)| (key.clone(), item.clone())).collect();

@@ -162,10 +162,13 @@ impl Handler for Ledger {
         }
         self.saw("plan");
         let counter = own_item(fact).unwrap_or_else(|| event.item_key(EFFECT, [fact]).into());
-        let mut plan = Plan::default().with(DomainWrite::update(counter, vec![Change::Add(COUNT.into(), 1)]));
+        // A word of the business, and a time long past: no item may expire by it.
+        let expired = || Change::Set("expires_at".into(), 1.into());
+        let mut plan =
+            Plan::default().with(DomainWrite::update(counter, vec![Change::Add(COUNT.into(), 1), expired()]));
         if let Some(total) = total(event, fact) {
             let sum = snapshot.number(&total, COUNT) + 1;
-            let write = DomainWrite::update(total, vec![Change::Set(COUNT.into(), sum.into())]);
+            let write = DomainWrite::update(total, vec![Change::Set(COUNT.into(), sum.into()), expired()]);
             plan = plan.with(write.as_seen(snapshot, COUNT));
         }
         let effects = if self.0.lock().config.effects { destinations_of(fact) } else { &[] };

@@ -115,7 +115,7 @@ fn an_audit_of_a_sound_stack_finds_nothing_and_of_a_damaged_one_everything() {
     let (inbox, number) = (&tables.inbox, |number: &str| Some(AttributeValue::N(number.to_owned())));
     let key = |index: usize| format!("in#stripe#evt_{index}");
     let word = |word: &str| Some(AttributeValue::S(word.to_owned()));
-    tables.damage(inbox, &key(0), "expires_at", None);
+    tables.damage(inbox, &key(0), "hookonce_expires_at", None);
     tables.damage(inbox, &key(1), "outcome", None);
     tables.damage(inbox, &key(2), "due_shard", word("due#0"));
     tables.damage(inbox, &key(2), "due_at", number("1"));
@@ -180,7 +180,7 @@ fn an_audit_finds_pending_records_that_no_relay_kept() {
         tables.set_number(inbox, key, "due_at", due_s * 1_000);
         tables.set_number(inbox, key, "resends", resends);
         let received_ms = tables.number(inbox, key, "received_at");
-        tables.set_number(inbox, key, "expires_at", received_ms.div_euclid(1_000) + kept_s);
+        tables.set_number(inbox, key, "hookonce_expires_at", received_ms.div_euclid(1_000) + kept_s);
     }
     let audit = ["audit", "--scan", "--json", "--table", inbox, "--domain-table", "domain-copy"];
     let audited = Deployed::of(&stack, &[]).run(&audit);

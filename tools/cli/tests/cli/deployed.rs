@@ -79,7 +79,7 @@ fn an_order_keeps_to_the_retention_of_its_stack() {
     discard("evt_0").exits(0);
     let shown = stack.show("evt_0");
     let tables = Tables::of(&stack);
-    let expires_at = tables.number(&tables.inbox, "in#stripe#evt_0", "expires_at");
+    let expires_at = tables.number(&tables.inbox, "in#stripe#evt_0", "hookonce_expires_at");
     let left = expires_at - i64::try_from(now()).unwrap();
     assert!((41 * 86_400 - 600..=41 * 86_400).contains(&left), "{left} s");
     assert_eq!(shown["operations"][0]["by"], CALLER);

@@ -57,7 +57,7 @@ fn restored_tables_are_looked_at_and_mended_beside_the_stack() {
         restored.run(&[order, &by].concat()).exits(0);
     }
     // The orders keep to the stack's retention, and leave the stack's own tables alone.
-    let expires_at = restored.tables.number("restored-inbox", "in#stripe#evt_2", "expires_at");
+    let expires_at = restored.tables.number("restored-inbox", "in#stripe#evt_2", "hookonce_expires_at");
     let left = expires_at - i64::try_from(now()).unwrap();
     assert!((41 * 86_400 - 600..=41 * 86_400).contains(&left), "{left} s");
     assert_eq!(json(&restored.run(&["list", "--state", "PENDING", "--json"]))[0]["key"], "evt_3");

@@ -156,7 +156,7 @@ pub async fn create_stack(
 }
 
 /// The TTL attribute of both tables, epoch seconds.
-const TTL_ATTRIBUTE: &str = "expires_at";
+const TTL_ATTRIBUTE: &str = "hookonce_expires_at";
 
 fn inbox_table(name: &str) -> table::TableShape<'_> {
     table::TableShape {

@@ -26,7 +26,7 @@ async fn keys(stack: &Stack) -> Vec<String> {
 }
 
 fn expiring(pk: &str, expires_at: u64) -> Item {
-    HashMap::from([("pk".to_owned(), text(pk)), ("expires_at".to_owned(), number(expires_at))])
+    HashMap::from([("pk".to_owned(), text(pk)), ("hookonce_expires_at".to_owned(), number(expires_at))])
 }
 
 #[tokio::test]
@@ -38,7 +38,8 @@ async fn a_sweep_deletes_what_has_expired_from_table_and_index_and_nothing_else(
     put(&stack, expired).await;
     put(&stack, expiring("alive", now + 3_600)).await;
     put(&stack, HashMap::from([("pk".to_owned(), text("eternal"))])).await;
-    let as_text = HashMap::from([("pk".to_owned(), text("not a number")), ("expires_at".to_owned(), text("1"))]);
+    let as_text =
+        HashMap::from([("pk".to_owned(), text("not a number")), ("hookonce_expires_at".to_owned(), text("1"))]);
     put(&stack, as_text).await;
     let other_attribute =
         HashMap::from([("pk".to_owned(), text("other attribute")), ("received_at".to_owned(), number(1))]);

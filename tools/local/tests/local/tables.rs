@@ -30,7 +30,7 @@ async fn both_tables_expire_and_only_the_inbox_has_indexes() {
         let ttl = stack.dynamodb.describe_time_to_live().table_name(table).send().await.unwrap();
         let ttl = ttl.time_to_live_description.unwrap();
         assert_eq!(ttl.time_to_live_status, Some(TimeToLiveStatus::Enabled), "{table}");
-        assert_eq!(ttl.attribute_name.as_deref(), Some("expires_at"), "{table}");
+        assert_eq!(ttl.attribute_name.as_deref(), Some("hookonce_expires_at"), "{table}");
         let found = described.global_secondary_indexes().iter().map(|index| {
             assert_eq!(index.projection().unwrap().projection_type(), Some(&ProjectionType::KeysOnly));
             let keys: Vec<_> = index.key_schema().iter().map(KeySchemaElement::attribute_name).collect();
