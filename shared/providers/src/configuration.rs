@@ -1,6 +1,7 @@
 //! Checks what an endpoint holds before it is used: secrets and settings.
 
 use crate::keyring::{Keyring, KeyringError};
+use crate::limits::SECRET_DISTINCT_BYTES_MIN;
 use crate::provider::{Provider, SchemeEntry};
 use crate::scheme::kind::SecretReading;
 use crate::settings::{ENVIRONMENT, PRODUCTION, PUBLIC_URL, SANDBOX, SettingRule, Settings};
@@ -18,12 +19,29 @@ pub enum ConfigurationError {
         index: usize,
     },
     /// A secret is so short that it can be guessed.
-    #[error("secrets[{index}] is shorter than {bytes_min} bytes and can be guessed; use a longer one")]
+    #[error("secrets[{index}] is shorter than {bytes_min} bytes (it has {bytes}) and can be guessed; use a longer one")]
     SecretTooShort {
         /// The index of the secret; 0 is the newest.
         index: usize,
+        /// How long it is, in bytes.
+        bytes: usize,
         /// The shortest allowed, in bytes.
         bytes_min: usize,
+    },
+    /// A secret is a placeholder, or has few different bytes.
+    #[error(
+        "secrets[{index}] can be guessed: it is made of words that stand for a secret, or of fewer than \
+         {SECRET_DISTINCT_BYTES_MIN} different bytes; use the one that the provider shows, or a random one"
+    )]
+    SecretGuessable {
+        /// The index of the secret; 0 is the newest.
+        index: usize,
+    },
+    /// A public key is of small order.
+    #[error("secrets[{index}] is a public key with which one signature fits every body; copy the provider's own again")]
+    KeyOfSmallOrder {
+        /// The index of the secret; 0 is the newest.
+        index: usize,
     },
     /// A setting that the provider's scheme needs is not there.
     #[error("settings.{name} is missing")]
@@ -51,9 +69,18 @@ pub enum ConfigurationError {
     },
 }
 
+impl ConfigurationError {
+    /// True when everything is in order but how easily a secret is guessed, so that a signature can be judged.
+    #[cfg(feature = "tools")]
+    pub(crate) const fn is_of_strength(&self) -> bool {
+        matches!(self, Self::SecretTooShort { .. } | Self::SecretGuessable { .. })
+    }
+}
+
 impl Provider {
     /// The key ring and settings of an endpoint, checked strictly: a scheme that nobody sends, a setting that nobody
-    /// reads and a secret that somebody can guess are refused here, not at the first delivery.
+    /// reads and a secret that somebody can guess are refused here, not at the first delivery. How easily a secret is
+    /// guessed is checked last.
     ///
     /// `schemes` lists the schemes that the endpoint takes. Without any, it takes all that the catalog does not reserve
     /// for a list: those that prove less than another one with the same secret, or sign something else with it.
@@ -69,7 +96,7 @@ impl Provider {
         let taken = self.taken(schemes)?;
         let keyring = self.keyring(secrets)?;
         for (index, secret) in secrets.iter().enumerate() {
-            self.check_secret(index, secret, &taken)?;
+            self.check_form(index, secret, &taken)?;
         }
         for (name, value) in settings.iter() {
             let name = name.to_owned();
@@ -81,10 +108,13 @@ impl Provider {
                 return Err(ConfigurationError::SettingMalformed { name });
             }
         }
-        match self.missing_setting(secrets, &settings) {
-            Some(rule) => Err(ConfigurationError::SettingMissing { name: rule.name.clone() }),
-            None => Ok((keyring.for_schemes(taken), settings)),
+        if let Some(rule) = self.missing_setting(secrets, &settings) {
+            return Err(ConfigurationError::SettingMissing { name: rule.name.clone() });
         }
+        for (index, secret) in secrets.iter().enumerate() {
+            self.check_strength(index, secret, &taken)?;
+        }
+        Ok((keyring.for_schemes(taken), settings))
     }
 
     /// The schemes that an endpoint takes, by their place in the catalog file.
@@ -122,13 +152,14 @@ impl Provider {
         name == PUBLIC_URL || self.settings.iter().any(|rule| rule.name == name)
     }
 
-    /// Every scheme that the endpoint takes and that can use the secret may be addressed, so the weakest reading
-    /// counts.
-    fn check_secret(&self, index: usize, secret: &str, taken: &[usize]) -> Result<(), ConfigurationError> {
-        let bytes_min = self.secret_bytes_min;
+    /// What the schemes that the endpoint takes read in a secret; none for a scheme that cannot use it.
+    fn readings(&self, secret: &str, taken: &[usize]) -> Vec<SecretReading> {
         let schemes = taken.iter().filter_map(|at| self.schemes.get(*at));
-        let readings: Vec<SecretReading> =
-            schemes.filter_map(|entry| entry.scheme.kind().read_secret(secret)).collect();
+        schemes.filter_map(|entry| entry.scheme.kind().read_secret(secret)).collect()
+    }
+
+    fn check_form(&self, index: usize, secret: &str, taken: &[usize]) -> Result<(), ConfigurationError> {
+        let readings = self.readings(secret, taken);
         if readings.is_empty() {
             return Err(KeyringError::Unusable { index }.into());
         }
@@ -137,10 +168,26 @@ impl Provider {
                 SecretReading::Shared { .. } if secret.trim() != secret => {
                     return Err(ConfigurationError::SecretHasSpace { index });
                 }
-                SecretReading::Shared { bytes } if bytes < bytes_min => {
-                    return Err(ConfigurationError::SecretTooShort { index, bytes_min });
-                }
+                SecretReading::SmallOrder => return Err(ConfigurationError::KeyOfSmallOrder { index }),
                 SecretReading::Shared { .. } | SecretReading::Public => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Every scheme that the endpoint takes and that can use the secret may be addressed, so the weakest reading
+    /// counts.
+    fn check_strength(&self, index: usize, secret: &str, taken: &[usize]) -> Result<(), ConfigurationError> {
+        let bytes_min = self.secret_bytes_min;
+        for reading in self.readings(secret, taken) {
+            match reading {
+                SecretReading::Shared { bytes, .. } if bytes < bytes_min => {
+                    return Err(ConfigurationError::SecretTooShort { index, bytes, bytes_min });
+                }
+                SecretReading::Shared { is_guessable: true, .. } => {
+                    return Err(ConfigurationError::SecretGuessable { index });
+                }
+                SecretReading::Shared { .. } | SecretReading::Public | SecretReading::SmallOrder => {}
             }
         }
         Ok(())

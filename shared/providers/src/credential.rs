@@ -13,9 +13,10 @@ use sha2::{Digest as _, Sha256};
 use crate::captured::CapturedRequest;
 use crate::catalog::Catalog;
 use crate::json::Node;
-use crate::kept::may_hold_credential;
-use crate::provider::Provider;
+use crate::kept::names_a_credential;
+use crate::provider::{Provider, SchemeEntry};
 use crate::request::percent_decoded;
+use crate::scheme::Scheme;
 use crate::scheme::tools::{CREDENTIAL, Place};
 use crate::settings::VERIFY_TOKEN;
 use crate::source::Source;
@@ -41,7 +42,7 @@ impl CapturedRequest {
         let provider = Catalog::built_in().provider(&self.provider);
         let mut places = provider.map(Provider::credential_places).unwrap_or_default();
         let named = self.headers.iter().map(|(name, _)| Source::Header(name.to_ascii_lowercase()));
-        let named = named.chain(self.query_names().into_iter().map(Source::Query));
+        let named = named.chain(query_names(&self.url).into_iter().map(Source::Query));
         for place in named.filter(is_named_like_a_credential) {
             if !places.contains(&place) && !provider.is_some_and(|provider| provider.reads(&place)) {
                 places.push(place);
@@ -70,12 +71,6 @@ impl CapturedRequest {
             });
         }
         unknown
-    }
-
-    fn query_names(&self) -> Vec<String> {
-        let query = self.url.split_once('?').map_or("", |(_, query)| query);
-        let name = |pair: &str| decoded(pair.split_once('=').unwrap_or((pair, "")).0);
-        query.split('&').map(name).collect()
     }
 
     /// Replaces every value at a place for which there is another one. Returns how many there were.
@@ -141,15 +136,21 @@ impl Provider {
         headers.chain(handshakes).collect()
     }
 
+    /// Where its requests hold a credential, as it is: the first such place among these headers and the URL's
+    /// parameters, in the form of a catalog file.
+    pub fn credential_among<'a>(&self, headers: impl IntoIterator<Item = &'a str>, url: &str) -> Option<String> {
+        let places = self.credential_places();
+        let headers = headers.into_iter().map(|name| Source::Header(name.to_ascii_lowercase()));
+        let mut given = headers.chain(query_names(url).into_iter().map(Source::Query));
+        given.find(|place| places.contains(place)).map(|place| place.to_string())
+    }
+
     /// Whether it reads or signs what stands at a place, so that nothing could be judged without it.
     fn reads(&self, place: &Source) -> bool {
-        let lookups = || self.schemes.iter().flat_map(|entry| entry.scheme.kind().lookups());
         match place {
-            Source::Header(name) => lookups().any(|lookup| match lookup.place {
-                Place::Header(read) => read == *name,
-                Place::Headers(prefix) => name.starts_with(&prefix),
-                Place::Body(_) => false,
-            }),
+            Source::Header(name) => {
+                self.keep.contains(name) || self.schemes.iter().any(|it| self.reads_header(it, name))
+            }
             Source::Query(_) => {
                 let signs_it = self.schemes.iter().any(|entry| entry.scheme.kind().covers_url());
                 let mut asked = self.handshakes.iter().flat_map(|handshake| &handshake.when);
@@ -169,8 +170,30 @@ impl Provider {
     }
 }
 
+impl Provider {
+    /// Whether a delivery of this scheme is judged, named or typed by a header.
+    fn reads_header(&self, entry: &SchemeEntry, name: &str) -> bool {
+        let looks_up = || {
+            entry.scheme.kind().lookups().into_iter().any(|lookup| match lookup.place {
+                Place::Header(read) => read == name,
+                Place::Headers(prefix) => name.starts_with(&prefix),
+                Place::Body(_) => false,
+            })
+        };
+        let chooses =
+            || matches!(&entry.scheme, Scheme::Signed(scheme) if scheme.when.iter().any(|(it, _)| it == name));
+        looks_up() || chooses() || self.deciding_headers(entry).contains(name)
+    }
+}
+
+fn query_names(url: &str) -> Vec<String> {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    let name = |pair: &str| decoded(pair.split_once('=').unwrap_or((pair, "")).0);
+    query.split('&').map(name).collect()
+}
+
 fn is_named_like_a_credential(place: &Source) -> bool {
-    matches!(place, Source::Header(name) | Source::Query(name) if may_hold_credential(&name.to_ascii_lowercase()))
+    matches!(place, Source::Header(name) | Source::Query(name) if names_a_credential(name))
 }
 
 /// What stands for a credential. HTTP Basic credentials keep their form, so that they are judged as such.
@@ -199,6 +222,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::kept::CREDENTIAL_WORDS;
 
     fn captured(provider: &str, url: &str, headers: &Value, body: &str) -> CapturedRequest {
         let form = json!({ "provider": provider, "method": "POST", "url": url, "headers": headers,
@@ -259,6 +283,21 @@ mod tests {
     }
 
     #[test]
+    fn every_name_of_a_credential_is_withheld() {
+        for word in CREDENTIAL_WORDS {
+            for name in [word.to_owned(), format!("X-My-{}", word.to_uppercase())] {
+                let url = format!("https://x/?a=1&{name}=LEAKMENOT");
+                let mut kept = captured("stripe", &url, &json!({ &name: "LEAKMENOT" }), "");
+                kept.withhold();
+                assert!(!parts(&kept).contains("LEAK"), "{}", parts(&kept));
+            }
+        }
+        for name in ["key", "auth", "password", "sig", "pass", "apikey", "x-auth", "x-password", "x-shared-key"] {
+            assert!(names_a_credential(name), "{name}");
+        }
+    }
+
+    #[test]
     fn what_the_provider_reads_or_signs_stays() {
         let headers = json!({ "stripe-signature": "t=1,v1=00", "content-type": "application/json" });
         assert_eq!(captured("stripe", "https://x/?a=1", &headers, "{}").withhold(), [""; 0]);
@@ -267,5 +306,13 @@ mod tests {
         assert_eq!(captured("x_twitter", "https://x/?crc_token=a", &json!({}), "").withhold(), [""; 0]);
         assert_eq!(captured("square", "https://x/?token=a", &json!({}), "").withhold(), [""; 0]);
         assert_eq!(captured("gitlab", "https://x/", &json!({ "x-gitlab-token": "" }), "").withhold(), [""; 0]);
+        for (provider, name) in [
+            ("bitbucket", "x-event-key"),
+            ("gitlab", "Idempotency-Key"),
+            ("twilio", "i-twilio-idempotency-token"),
+            ("hubspot", "x-hubspot-signature-version"),
+        ] {
+            assert_eq!(captured(provider, "https://x/", &json!({ name: "a" }), "").withhold(), [""; 0], "{provider}");
+        }
     }
 }

@@ -12,12 +12,15 @@ use crate::scheme::proof::Authentic;
 use crate::source::{REQUEST_SHA256, SIGNED_AT, Source};
 use crate::template::TextTemplate;
 
-/// Parts of the names of headers and parameters that hold credentials or signatures.
-const SECRET: [&str; 8] = ["signature", "authorization", "cookie", "token", "secret", "hmac", "api-key", "proof"];
+/// Parts of the names of headers and query parameters that hold credentials or signatures.
+pub const CREDENTIAL_WORDS: [&str; 10] =
+    ["auth", "cookie", "credential", "hmac", "key", "pass", "proof", "secret", "sig", "token"];
 
-/// Whether what has this name, in lower case, is likely to hold a credential.
-pub(crate) fn may_hold_credential(name: &str) -> bool {
-    SECRET.iter().any(|part| name.contains(part))
+/// Whether a header or a query parameter of this name is likely to hold a credential. The one answer for what is
+/// stored, what a capture keeps, and what may stand on a command line.
+pub fn names_a_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    CREDENTIAL_WORDS.iter().any(|word| name.contains(word))
 }
 
 impl Provider {
@@ -59,7 +62,7 @@ impl Provider {
     }
 
     /// The headers that give the key and the event type of a delivery.
-    fn deciding_headers<'a>(&'a self, entry: &'a SchemeEntry) -> BTreeSet<&'a str> {
+    pub(crate) fn deciding_headers<'a>(&'a self, entry: &'a SchemeEntry) -> BTreeSet<&'a str> {
         let items = self.item_rules.iter();
         let keys = self.keys_of(entry).iter().chain(items.clone().flat_map(|rule| &rule.key));
         let events = self.events_of(entry).iter().chain(items.flat_map(|rule| &rule.event));

@@ -44,6 +44,7 @@ mod event;
 mod explain;
 #[cfg(feature = "tools")]
 mod facts;
+mod guessable;
 mod handshake;
 mod items;
 mod json;
@@ -84,6 +85,7 @@ pub use explain::{Cause, Explanation, Finding, FindingState};
 pub use facts::{FactSource, Facts, SourceKind};
 pub use handshake::{HandedOut, HandshakeAnswer};
 pub use json_path::{JsonPath, JsonPathError};
+pub use kept::{CREDENTIAL_WORDS, names_a_credential};
 pub use keyring::{Keyring, KeyringError};
 pub use material::{Material, MaterialNeeded};
 pub use outgoing::StandardSecret;

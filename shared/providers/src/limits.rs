@@ -24,6 +24,9 @@ pub const SECRETS_MAX: usize = 8;
 /// Shortest shared secret, in bytes: 128 bits. A provider that issues shorter ones is an exception in its catalog file.
 pub const SECRET_BYTES_MIN: usize = 16;
 
+/// Fewest different bytes of a shared secret. Of 16 random hexadecimal digits, one secret in 30,000 has fewer.
+pub const SECRET_DISTINCT_BYTES_MIN: usize = 6;
+
 /// Longest `Retry-After` in a catalog file, in seconds: it must lie within the provider's own retries.
 pub const RETRY_AFTER_SECONDS_MAX: u32 = 3_600;
 

@@ -13,7 +13,7 @@ use super::schemes::scheme_entry;
 use crate::facts::About;
 use crate::handshake::{Condition, Handshake, HandshakeBody, JsonField, Method};
 use crate::items::ItemTree;
-use crate::kept::may_hold_credential;
+use crate::kept::names_a_credential;
 use crate::limits::SECRET_BYTES_MIN;
 use crate::path::{Path, Root, Segment};
 use crate::provider::{ItemRule, Provider, SchemeEntry};
@@ -238,7 +238,7 @@ fn keep(names: &[String]) -> Result<Vec<String>, Problem> {
     for (index, name) in names.iter().enumerate() {
         let place = |problem| (format!("keep[{index}]"), problem);
         kept.insert(header_name(name).map_err(place)?);
-        if may_hold_credential(name) {
+        if names_a_credential(name) {
             return Err(place(format!("the header `{name}` may hold a credential and is never kept")));
         }
         if name.starts_with("x-hookonce-") {

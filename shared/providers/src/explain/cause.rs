@@ -150,6 +150,8 @@ impl From<ConfigurationError> for Cause {
             ConfigurationError::SettingMissing { name } => Self::SettingMissing { name },
             ConfigurationError::SecretHasSpace { .. }
             | ConfigurationError::SecretTooShort { .. }
+            | ConfigurationError::SecretGuessable { .. }
+            | ConfigurationError::KeyOfSmallOrder { .. }
             | ConfigurationError::SettingUnknown { .. }
             | ConfigurationError::SchemeUnknown { .. }
             | ConfigurationError::SettingMalformed { .. } => Self::Configuration { problem: error.to_string() },

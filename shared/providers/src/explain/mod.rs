@@ -33,12 +33,16 @@ use crate::settings::{PUBLIC_URL, Settings, VERIFY_TOKEN};
 /// A tolerance that every timestamp is within.
 const ANY_AGE: Millis = Millis(i64::MAX);
 
+/// Most bytes of all copies of a body that are tried, with each secret. A person waits for the result.
+const REWRITTEN_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// The result for a request, and the reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Explanation {
     /// The provider's id.
     pub provider: String,
-    /// Whether the request carries a valid signature of the provider.
+    /// Whether the request carries a valid signature of the provider. It may, and be refused, because a secret can be
+    /// guessed.
     pub authentic: bool,
     /// The refusal's code; `None` for a request that was accepted or answered.
     pub code: Option<&'static str>,
@@ -123,6 +127,8 @@ impl Case<'_> {
         let usable = configured.clone().unwrap_or_else(|_| self.unchecked());
         let outcome = provider.receive(request, &usable, settings, tolerance, now);
         let is_configured = configured.is_ok();
+        // A secret that an endpoint would not take still shows whether it is the sender's.
+        let is_judged = configured.as_ref().err().is_none_or(ConfigurationError::is_of_strength);
         let mut causes: Vec<Cause> = configured.err().map(Cause::from).into_iter().collect();
         match &outcome {
             Ok(Received::NeedsMaterial(needed)) => causes.push(Cause::KeyToFetch { url: needed.url().to_owned() }),
@@ -135,7 +141,7 @@ impl Case<'_> {
         let refusal = if is_configured { outcome.err() } else { Some(Refusal::NotConfigured) };
         Explanation {
             provider: provider.id.clone(),
-            authentic: is_configured
+            authentic: is_judged
                 && matches!(
                     provider.authenticate(request, &usable, settings, tolerance, now),
                     Ok(Some(Verification::Authentic(_)))
@@ -287,12 +293,15 @@ impl Case<'_> {
 
     /// Tries the changes that proxies, frameworks and copy and paste make to a body.
     fn body_cause(&self) -> Option<Cause> {
-        let rewrites = rewrite::rewrites(self.request.body);
-        let found = rewrites.into_iter().find(|rewrite| self.fits_with_body(&rewrite.body));
+        let bytes = REWRITTEN_BYTES_MAX / self.secrets.len().max(1);
+        let found = rewrite::rewrites(self.request.body, bytes).find(|rewrite| self.fits_with_body(&rewrite.body));
         found.map(|rewrite| Cause::BodyChanged { how: rewrite.how })
     }
 
     fn url_cause(&self) -> Option<Cause> {
+        if !self.scheme().is_some_and(|scheme| scheme.kind().covers_url()) {
+            return None;
+        }
         let url = self.settings.public_url(self.request);
         let fits = |url: &String| {
             let settings = Settings::from_iter([(PUBLIC_URL.to_owned(), url.clone())]);

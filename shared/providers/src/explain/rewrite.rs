@@ -1,6 +1,15 @@
 //! Reformatted copies of a body or a URL, as proxies and frameworks make them.
+//!
+//! The body may be a stranger's. Indented, a deeply nested one would grow hundreds of times, so each copy has a limit,
+//! and they are made one at a time.
 
 use std::fmt::Write as _;
+
+/// A copy of a body is at most this many times as long; a longer one is not tried.
+pub(super) const GROWTH_MAX: usize = 4;
+
+/// But a copy of so many bytes is always tried.
+const SMALL_BYTES: usize = 64 * 1024;
 
 /// A body as it may have been before a change.
 pub(super) struct Rewrite {
@@ -21,27 +30,41 @@ const SPACED: Layout = Layout { comma: ", ", colon: ": ", indent: None };
 const INDENTED_BY_TWO: Layout = Layout { comma: ",", colon: ": ", indent: Some("  ") };
 const INDENTED_BY_FOUR: Layout = Layout { comma: ",", colon: ": ", indent: Some("    ") };
 
-/// The copies to try, likeliest first.
-pub(super) fn rewrites(body: &[u8]) -> Vec<Rewrite> {
-    let mut rewrites = vec![
-        Rewrite { how: "a line break was removed from its end", body: [body, b"\n"].concat() },
-        Rewrite { how: "a line break was removed from its end", body: [body, b"\r\n"].concat() },
-        Rewrite { how: "white space was added around it", body: body.trim_ascii().to_vec() },
-        Rewrite { how: "its line breaks were changed", body: replaced(body, "\n", "\r\n") },
-        Rewrite { how: "its line breaks were changed", body: replaced(body, "\r\n", "\n") },
+/// The copies to try, likeliest first: as many as have no more bytes than this together. Each is made when it is asked
+/// for.
+pub(super) fn rewrites(body: &[u8], mut bytes_left: usize) -> impl Iterator<Item = Rewrite> {
+    let edges: [(&'static str, fn(&[u8]) -> Vec<u8>); 5] = [
+        ("a line break was removed from its end", |body| [body, b"\n"].concat()),
+        ("a line break was removed from its end", |body| [body, b"\r\n"].concat()),
+        ("white space was added around it", |body| body.trim_ascii().to_vec()),
+        ("its line breaks were changed", |body| replaced(body, "\n", "\r\n")),
+        ("its line breaks were changed", |body| replaced(body, "\r\n", "\n")),
     ];
-    let Ok(text) = std::str::from_utf8(body) else { return rewrites };
-    let text = text.trim_start_matches('\u{feff}');
-    if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
-        return rewrites;
-    }
-    for layout in [COMPACT, SPACED, INDENTED_BY_TWO, INDENTED_BY_FOUR] {
-        let laid_out = laid_out(text, layout);
-        for body in [laid_out.clone(), escaped(&laid_out), unescaped_slashes(&laid_out), format!("{laid_out}\n")] {
-            rewrites.push(Rewrite { how: "it was parsed as JSON and written again", body: body.into_bytes() });
-        }
-    }
-    rewrites
+    let edges = edges.into_iter().map(move |(how, rewrite)| Rewrite { how, body: rewrite(body) });
+    let text = std::str::from_utf8(body).ok().map(|text| text.trim_start_matches('\u{feff}'));
+    let text = text.filter(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok());
+    edges.chain(text.into_iter().flat_map(layouts)).take_while(move |rewrite| {
+        let left = bytes_left.checked_sub(rewrite.body.len());
+        bytes_left = left.unwrap_or(0);
+        left.is_some()
+    })
+}
+
+/// The same JSON in every layout, and as other languages write it.
+fn layouts(text: &str) -> impl Iterator<Item = Rewrite> {
+    let bytes_max = text.len().saturating_mul(GROWTH_MAX).max(SMALL_BYTES);
+    let writers: [fn(String) -> String; 4] = [
+        |laid_out| laid_out,
+        |laid_out| escaped(&laid_out),
+        |laid_out| unescaped_slashes(&laid_out),
+        |laid_out| laid_out + "\n",
+    ];
+    let layouts = [COMPACT, SPACED, INDENTED_BY_TWO, INDENTED_BY_FOUR].into_iter();
+    let written = layouts.flat_map(move |layout| {
+        writers.into_iter().filter_map(move |write| laid_out(text, layout, bytes_max).map(write))
+    });
+    let fitting = written.filter(move |body| body.len() <= bytes_max);
+    fitting.map(|body| Rewrite { how: "it was parsed as JSON and written again", body: body.into_bytes() })
 }
 
 fn replaced(body: &[u8], from: &str, to: &str) -> Vec<u8> {
@@ -69,8 +92,8 @@ fn unescaped_slashes(text: &str) -> String {
     text.replace("\\/", "/")
 }
 
-/// The same JSON in another layout. Only white space between tokens changes.
-fn laid_out(text: &str, layout: Layout) -> String {
+/// The same JSON in another layout, if that has no more bytes. Only white space between tokens changes.
+fn laid_out(text: &str, layout: Layout, bytes_max: usize) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let (mut depth, mut in_string, mut is_escaped, mut after_open) = (0_usize, false, false, false);
     let line = |out: &mut String, depth: usize| {
@@ -80,6 +103,9 @@ fn laid_out(text: &str, layout: Layout) -> String {
         }
     };
     for character in text.chars() {
+        if out.len() > bytes_max {
+            return None;
+        }
         if in_string {
             out.push(character);
             match character {
@@ -121,7 +147,7 @@ fn laid_out(text: &str, layout: Layout) -> String {
         }
         after_open = matches!(character, '{' | '[');
     }
-    out
+    Some(out)
 }
 
 /// The URLs to try: another scheme, one slash more or less, no query, no stage before the path.
@@ -164,6 +190,27 @@ pub(super) fn without_query(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn laid_out(text: &str, layout: Layout) -> String {
+        super::laid_out(text, layout, 1_000).unwrap()
+    }
+
+    /// A stranger's body of 1 MiB: indented, it would take 400 MiB.
+    #[test]
+    fn no_copy_of_a_nested_body_is_longer_than_a_few_bodies() {
+        let nested = format!("{}{}", "[".repeat(120), "]".repeat(120));
+        let body = format!("[{}]", vec![nested; 4_300].join(","));
+        let lengths = |bytes| rewrites(body.as_bytes(), bytes).map(|rewrite| rewrite.body.len()).collect::<Vec<_>>();
+        let lengths_of_all = lengths(usize::MAX);
+        let few = lengths(4 * body.len());
+        assert!(few.len() == 3 && few.iter().sum::<usize>() <= 4 * body.len(), "{few:?}");
+        let lengths = lengths_of_all;
+        assert!(body.len() > 1_000_000 && lengths.iter().all(|length| *length <= GROWTH_MAX * body.len()));
+        assert_eq!(lengths.len(), 5 + 2 * 4, "the indented ones are left out");
+        assert_eq!(rewrites(b"{\"a\":[1,{}]}", usize::MAX).count(), 5 + 4 * 4);
+        let deep = format!("{}{}", "[".repeat(120), "]".repeat(120));
+        assert_eq!(rewrites(deep.as_bytes(), usize::MAX).count(), 5 + 4 * 4, "a small body is tried in every layout");
+    }
 
     #[test]
     fn a_layout_changes_white_space_only() {

@@ -135,7 +135,7 @@ impl SchemeKind for AdyenScheme {
     }
 
     fn read_secret(&self, secret: &str) -> Option<SecretReading> {
-        SecretReading::shared(SecretForm::Hex.decode(secret)?.len())
+        SecretReading::shared(&SecretForm::Hex.decode(secret)?)
     }
 
     fn covers(&self, source: &Source) -> bool {

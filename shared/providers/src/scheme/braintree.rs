@@ -86,7 +86,7 @@ impl SchemeKind for BraintreeScheme {
     }
 
     fn read_secret(&self, secret: &str) -> Option<SecretReading> {
-        SecretReading::shared(secret.len())
+        SecretReading::shared(secret.as_bytes())
     }
 
     fn covers(&self, source: &Source) -> bool {

@@ -1,4 +1,5 @@
-//! The only file that hashes unauthenticated input.
+//! The only file that hashes unauthenticated input to judge it. [`Request::fingerprint`](crate::Request::fingerprint)
+//! hashes the body of a request that no secret fits once more, for the log.
 //!
 //! A scheme makes one code for each secret and compares it with every candidate, so what a caller puts into headers
 //! never buys a second pass over the body. Tools count the bytes that pass through here; a test compares the worst

@@ -211,7 +211,7 @@ impl SchemeKind for JwtScheme {
 
     fn read_secret(&self, secret: &str) -> Option<SecretReading> {
         match self.key {
-            JwtKey::Secret => SecretReading::shared(secret.len()),
+            JwtKey::Secret => SecretReading::shared(secret.as_bytes()),
             JwtKey::Plaid => SecretReading::public(secret, Algorithm::EcdsaP256Fixed),
         }
     }

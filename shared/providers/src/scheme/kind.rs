@@ -1,5 +1,6 @@
 //! What every scheme can do to judge a request.
 
+use crate::guessable::is_guessable;
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::scheme::proof::{Context, Verification};
@@ -22,20 +23,25 @@ pub(crate) enum SecretReading {
     Shared {
         /// How many bytes there are to guess.
         bytes: usize,
+        /// Whether they are easily guessed, however many they are.
+        is_guessable: bool,
     },
     /// A public key or certificate of the provider.
     Public,
+    /// A public key with which one signature fits every message. Nothing is verified with it.
+    SmallOrder,
 }
 
 impl SecretReading {
     /// The reading of a shared secret; `None` for an empty one.
-    pub(crate) fn shared(bytes: usize) -> Option<Self> {
-        (bytes > 0).then_some(Self::Shared { bytes })
+    pub(crate) fn shared(secret: &[u8]) -> Option<Self> {
+        (!secret.is_empty()).then(|| Self::Shared { bytes: secret.len(), is_guessable: is_guessable(secret) })
     }
 
     /// The reading of a public key or certificate that makes signatures of this kind; `None` for any other text.
     pub(crate) fn public(secret: &str, algorithm: Algorithm) -> Option<Self> {
-        PublicKey::parse(secret).is_some_and(|key| key.makes(algorithm)).then_some(Self::Public)
+        let key = PublicKey::parse(secret).filter(|key| key.makes(algorithm))?;
+        Some(if key.is_of_small_order() { Self::SmallOrder } else { Self::Public })
     }
 }
 

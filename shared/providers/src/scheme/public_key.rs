@@ -19,6 +19,34 @@ const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
 const ED25519_KEY: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
+/// The numbers y of the points of Ed25519 whose order is small, each in both texts if it has two: 0, 1, -1, and the two
+/// of order 8. With such a key, a signature that anybody can compute fits every message. The highest bit of a key is
+/// the sign of x and not part of y (RFC 8032, section 5.1.2).
+const SMALL_ORDER: [[u8; 32]; 7] = [
+    [0; 32],
+    near(0, 1, 0),
+    near(0xff, 0xec, 0x7f),
+    near(0xff, 0xed, 0x7f),
+    near(0xff, 0xee, 0x7f),
+    [
+        0x26, 0xe8, 0x95, 0x8f, 0xc2, 0xb2, 0x27, 0xb0, 0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef, 0x98, 0xf0, 0xd5, 0xdf,
+        0xac, 0x05, 0xd3, 0xc6, 0x33, 0x39, 0xb1, 0x38, 0x02, 0x88, 0x6d, 0x53, 0xfc, 0x05,
+    ],
+    [
+        0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67, 0x0f, 0x2a, 0x20,
+        0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a,
+    ],
+];
+
+/// A number of 32 bytes, the lowest first, all equal but the first and the last.
+const fn near(all: u8, first: u8, last: u8) -> [u8; 32] {
+    let mut bytes = [all; 32];
+    let [lowest, .., highest] = &mut bytes;
+    *lowest = first;
+    *highest = last;
+    bytes
+}
+
 /// The algorithm and form of a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Algorithm {
@@ -106,6 +134,16 @@ impl PublicKey {
         )
     }
 
+    /// True for a key with which one signature fits every message.
+    pub(crate) fn is_of_small_order(&self) -> bool {
+        let Self::Ed25519(bytes) = self else { return false };
+        let mut y = bytes.clone();
+        if let Some(highest) = y.last_mut() {
+            *highest &= 0x7f;
+        }
+        SMALL_ORDER.iter().any(|small| y == small)
+    }
+
     /// True when the signature matches.
     pub(crate) fn fits(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         let (Self::P256(bytes) | Self::Ed25519(bytes) | Self::Rsa(bytes)) = self;
@@ -117,7 +155,8 @@ impl PublicKey {
             Algorithm::RsaSha1 => &RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY,
         };
         hashed(message.len());
-        self.makes(algorithm) && UnparsedPublicKey::new(method, bytes).verify(message, signature).is_ok()
+        let can_judge = self.makes(algorithm) && !self.is_of_small_order();
+        can_judge && UnparsedPublicKey::new(method, bytes).verify(message, signature).is_ok()
     }
 }
 
@@ -127,4 +166,45 @@ fn first_pem(text: &str) -> Option<&str> {
     let start = text.find("-----BEGIN CERTIFICATE-----")?;
     let end = text.find(END)? + END.len();
     text.get(start..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use ring::signature::{Ed25519KeyPair, KeyPair as _};
+
+    use super::*;
+    use crate::scheme::kind::SecretReading;
+
+    const MESSAGES: [&[u8]; 2] = [b"one body", b"another body"];
+
+    /// Fourteen keys: seven numbers with either sign. For some, a signature of zeros fits a message by itself; all are
+    /// refused.
+    #[test]
+    fn no_key_of_small_order_is_taken_in_any_of_its_texts() {
+        let constant = [near(0, 1, 0), [0; 32]].concat();
+        let mut forged = 0;
+        for key in SMALL_ORDER {
+            for sign in [0, 0x80] {
+                let mut key = key;
+                key[31] |= sign;
+                let text = hex::encode(key);
+                assert_eq!(SecretReading::public(&text, Algorithm::Ed25519), Some(SecretReading::SmallOrder), "{text}");
+                let parsed = PublicKey::parse(&text).unwrap();
+                for message in MESSAGES {
+                    forged += usize::from(UnparsedPublicKey::new(&ED25519, key).verify(message, &constant).is_ok());
+                    assert!(!parsed.fits(Algorithm::Ed25519, message, &constant), "{text}");
+                }
+            }
+        }
+        assert!(forged > 1, "the attack is real: ring itself takes these signatures");
+    }
+
+    #[test]
+    fn a_genuine_key_is_taken() {
+        let pair = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
+        let text = hex::encode(pair.public_key());
+        assert_eq!(SecretReading::public(&text, Algorithm::Ed25519), Some(SecretReading::Public));
+        let key = PublicKey::parse(&text).unwrap();
+        assert!(key.fits(Algorithm::Ed25519, MESSAGES[0], pair.sign(MESSAGES[0]).as_ref()));
+    }
 }

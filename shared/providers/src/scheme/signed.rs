@@ -83,6 +83,7 @@ impl SignedScheme {
         match (self.key(secret), self.primitive) {
             (Some(Key::Shared(key)), primitive) => {
                 primitive.sign(&key, message).is_some_and(|code| is_among(&code, signatures))
+                    && primitive.vouches_for(message)
             }
             (Some(Key::Public(key)), Primitive::Public(algorithm)) => {
                 let message: Vec<u8> = message.iter().flat_map(|chunk| chunk.bytes(&[])).copied().collect();
@@ -115,9 +116,9 @@ impl SchemeKind for SignedScheme {
     }
 
     fn read_secret(&self, secret: &str) -> Option<SecretReading> {
-        match self.key(secret)? {
-            Key::Shared(key) => SecretReading::shared(key.len()),
-            Key::Public(_) => Some(SecretReading::Public),
+        match self.primitive {
+            Primitive::Hmac(_) | Primitive::Digest(_) => SecretReading::shared(&self.secret.decode(secret)?),
+            Primitive::Public(algorithm) => SecretReading::public(secret, algorithm),
         }
     }
 
@@ -150,6 +151,18 @@ impl Primitive {
             Self::Hmac(hash) => hash.hmac(key, &pieces),
             Self::Digest(hash) => Some(hash.of(&pieces)),
             Self::Public(_) => None,
+        }
+    }
+
+    /// True when only a holder of the key can have made the signature of this message.
+    ///
+    /// Whoever has one digest of a text behind the key can make that of a longer one without the key. It goes on with
+    /// the hash's padding, which begins with the byte 0x80: after a text in UTF-8, that is no text.
+    fn vouches_for(self, message: &[Chunk<'_>]) -> bool {
+        let is_text = |chunk: &Chunk<'_>| std::str::from_utf8(chunk.bytes(&[])).is_ok();
+        match self {
+            Self::Digest(_) => message.iter().all(is_text),
+            Self::Hmac(_) | Self::Public(_) => true,
         }
     }
 }

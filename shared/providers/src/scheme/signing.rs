@@ -112,7 +112,11 @@ impl SchemeTools for SignedScheme {
             SignatureSource::Json(path) => path.to_string(),
         };
         let signs: String = self.envelope.signs.iter().map(ToString::to_string).collect();
-        format!("{how} over `{signs}`, {} in `{place}`", self.envelope.encoding.name())
+        let only = match self.primitive {
+            Primitive::Digest(_) => "; only a body of UTF-8 text, because other bytes can be added without the secret",
+            Primitive::Hmac(_) | Primitive::Public(_) => "",
+        };
+        format!("{how} over `{signs}`, {} in `{place}`{only}", self.envelope.encoding.name())
     }
 
     fn is_shared_secret(&self) -> bool {

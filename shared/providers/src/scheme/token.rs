@@ -41,7 +41,7 @@ impl SchemeKind for TokenScheme {
         }
         // The user's name is no secret.
         let guessed = if self.basic { secret.split_once(':')?.1 } else { secret };
-        SecretReading::shared(guessed.len())
+        SecretReading::shared(guessed.as_bytes())
     }
 
     fn covers(&self, _source: &Source) -> bool {

@@ -105,7 +105,7 @@ impl SchemeKind for TwilioScheme {
     }
 
     fn read_secret(&self, secret: &str) -> Option<SecretReading> {
-        SecretReading::shared(secret.len())
+        SecretReading::shared(secret.as_bytes())
     }
 
     fn covers(&self, source: &Source) -> bool {

@@ -89,23 +89,65 @@ fn an_environment_is_one_of_two_words() {
 
 #[test]
 fn a_padded_or_guessable_secret_is_refused_by_its_index_unless_its_provider_issues_such() {
-    let too_short = |index| Err(ConfigurationError::SecretTooShort { index, bytes_min: 16 });
+    let too_short = |bytes| Err(ConfigurationError::SecretTooShort { index: 0, bytes, bytes_min: 16 });
     for padded in [format!("{SECRET}\n"), format!(" {SECRET}"), format!("{SECRET}\u{a0}")] {
         let error = ConfigurationError::SecretHasSpace { index: 1 };
         assert_eq!(configured("github", &[SECRET, &padded], &[]), Err(error), "{padded:?}");
     }
-    assert_eq!(configured("github", &["123456789012345"], &[]), too_short(0));
+    assert_eq!(configured("github", &["123456789012345"], &[]), too_short(15));
     assert_eq!(configured("github", &["1234567890123456"], &[]), Ok(()));
     // The bytes count, not their text: 22 letters of base64 are 16 bytes, 20 are 15. A user's name is no secret.
     assert_eq!(configured("standard_webhooks", &["whsec_MDEyMzQ1Njc4OTAxMjM0NQ=="], &[]), Ok(()));
-    assert_eq!(configured("standard_webhooks", &["whsec_MDEyMzQ1Njc4OTAxMjM0"], &[]), too_short(0));
-    assert_eq!(configured("postmark", &["a-long-user-name:password"], &[]), too_short(0));
+    assert_eq!(configured("standard_webhooks", &["whsec_MDEyMzQ1Njc4OTAxMjM0"], &[]), too_short(15));
+    assert_eq!(configured("postmark", &["a-long-user-name:password"], &[]), too_short(8));
     let empty = ConfigurationError::Keyring(KeyringError::Empty);
     assert_eq!(configured("github", &[], &[]), Err(empty));
     // A provider that issues shorter secrets says so in its file.
     assert_eq!(configured("dropbox", &["1czbe7rq0i0eagc"], &[]), Ok(()));
-    let error = ConfigurationError::SecretTooShort { index: 0, bytes_min: 15 };
+    let error = ConfigurationError::SecretTooShort { index: 0, bytes: 14, bytes_min: 15 };
     assert_eq!(configured("dropbox", &["1czbe7rq0i0eag"], &[]), Err(error));
+}
+
+/// What people paste from a page, or leave as it was. A long secret that only begins so is none of them.
+#[test]
+fn a_placeholder_and_a_secret_of_few_different_bytes_are_refused_by_their_index() {
+    let guessable = Err(ConfigurationError::SecretGuessable { index: 1 });
+    for secret in [
+        "your_webhook_secret",
+        "changemechangeme",
+        "PasswordPassword",
+        "my-secret-my-secret",
+        "secret-1234567890",
+        "<insert the signing secret here>",
+        "whsec_your_secret",
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "0101010101010101",
+        "12345123451234512345",
+    ] {
+        assert_eq!(configured("github", &[SECRET, secret], &[]), guessable, "{secret}");
+    }
+    // The bytes count: this is base64 of zeros, and that of a word.
+    for secret in ["whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "whsec_c2VjcmV0c2VjcmV0c2VjcmV0"] {
+        let refused = configured("standard_webhooks", &[secret], &[]);
+        assert_eq!(refused, Err(ConfigurationError::SecretGuessable { index: 0 }), "{secret}");
+    }
+    let refused = configured("postmark", &["hookonce:passwordpassword"], &[]);
+    assert_eq!(refused, Err(ConfigurationError::SecretGuessable { index: 0 }), "a user's name is no secret");
+    for secret in ["your_webhook_secret_4f9a", "1234567890abcdef", "whsec_test_secret_of_shop_17", "0123450123450123"] {
+        assert_eq!(configured("github", &[secret], &[]), Ok(()), "{secret}");
+    }
+}
+
+/// One signature fits every body under such a key, so whoever has it pasted can forge.
+#[test]
+fn a_public_key_of_small_order_is_refused_by_its_index() {
+    let small = format!("01{}", "00".repeat(31));
+    let error = ConfigurationError::KeyOfSmallOrder { index: 0 };
+    assert_eq!(configured("discord", &[&small], &[]), Err(error.clone()));
+    assert_eq!(
+        error.to_string().split(';').next(),
+        Some("secrets[0] is a public key with which one signature fits every body")
+    );
 }
 
 #[test]
@@ -160,7 +202,7 @@ fn a_secret_is_judged_by_the_schemes_that_the_endpoint_takes() {
         provider("gitlab").configure(&owned(&[secret]), Settings::none(), &owned(schemes)).map(|_| ())
     };
     let unusable = Err(ConfigurationError::Keyring(KeyringError::Unusable { index: 0 }));
-    let too_short = Err(ConfigurationError::SecretTooShort { index: 0, bytes_min: 16 });
+    let too_short = Err(ConfigurationError::SecretTooShort { index: 0, bytes: 15, bytes_min: 16 });
     for token in ["abcdEFGH12345678", "abcdEFGH12345678wxyz"] {
         assert_eq!(configured(token, &["secret-token"]), Ok(()), "{token}");
         assert_eq!(

@@ -1,9 +1,9 @@
 //! Explanations of refused requests: they name the cause and never show a secret.
 
 use hookonce_protocol::time::EpochSec;
-use hookonce_providers::{CapturedRequest, Cause, Explanation};
+use hookonce_providers::{CapturedRequest, Cause, Explanation, hashed_bytes};
 
-use crate::support::{NOW, URL, all, explain, request, sign, without_headers};
+use crate::support::{NOW, URL, all, explain, owned, provider, request, sign, without_headers};
 
 const BODY: &str = r#"{"id":"evt_1","type":"invoice.paid","note":"caf\u00e9"}"#;
 /// A secret that is easy to recognise.
@@ -50,6 +50,35 @@ fn a_secret_that_was_copied_badly_is_recognised() {
     ] {
         assert_eq!(causes(|captured| captured.secrets = vec![held]), [cause]);
     }
+}
+
+/// What is wrong with an endpoint otherwise says nothing about a signature.
+#[test]
+fn a_signature_is_judged_with_a_secret_that_is_only_too_weak() {
+    let judged = |held: &str, schemes: &[&str]| {
+        let mut captured = sign(&request("github", "short", BODY)).unwrap();
+        captured.secrets = vec![held.to_owned()];
+        captured.schemes = owned(schemes);
+        let explanation = provider("github").explain_captured(&captured);
+        (explanation.authentic, explanation.code, codes(&explanation))
+    };
+    let refused = Some("not_configured");
+    assert_eq!(judged("short", &[]), (true, refused, vec!["configuration"]));
+    assert_eq!(judged("other", &[]), (false, refused, vec!["configuration", "other_secret_or_body"]));
+    assert_eq!(judged("short", &["nobody"]).0, false, "no scheme is known to judge by");
+}
+
+/// A stranger's capture: every way to write such a body in lines would take hundreds of times its bytes.
+#[test]
+fn a_deeply_nested_body_costs_no_more_than_a_few_passes_for_each_secret() {
+    let nested = format!("{}{}", "[".repeat(120), "]".repeat(120));
+    let body = format!("[{}]", vec![nested; 1_000].join(","));
+    let mut captured = sign(&stripe(&body)).unwrap();
+    captured.secrets = (0..8).map(|number| format!("whsec_another_{number}_of_the_endpoint")).collect();
+    let (explanation, hashed) = hashed_bytes(|| explain(&captured));
+    assert_eq!(codes(&explanation), ["other_secret_or_body"]);
+    let passes = hashed / body.len() / captured.secrets.len();
+    assert!(passes <= 32, "{passes} passes over the body for each secret");
 }
 
 #[test]

@@ -1,8 +1,24 @@
 //! Every conformance vector in `events/vectors` is judged as the vector says.
 
-use hookonce_providers::{Catalog, Provider};
+use hookonce_providers::{Catalog, Provider, Received};
 
-use crate::support::{Origin, Verdict, all, provider, vectors};
+use crate::support::{Origin, Verdict, all, provider, received, valid, vectors};
+
+/// A label in a header that decides something would make another event of a capture.
+#[test]
+fn what_a_capture_withholds_changes_no_event() {
+    for provider in Catalog::built_in().iter() {
+        let captured = valid(provider.id());
+        let mut kept = captured.clone();
+        let withheld = kept.withhold();
+        assert_eq!(kept.restore(&withheld), [], "{}", provider.id());
+        let events = |captured| match received(captured) {
+            Ok(Received::Delivery(delivery)) => delivery.contents().events().to_vec(),
+            other => panic!("{}: {other:?}", provider.id()),
+        };
+        assert_eq!(events(&kept), events(captured), "{}: {withheld:?}", provider.id());
+    }
+}
 
 #[test]
 fn every_vector_is_judged_as_it_says() {
