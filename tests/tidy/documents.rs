@@ -61,6 +61,18 @@ fn unlocked_npm(files: &Files) -> Vec<String> {
     findings
 }
 
+/// Installations of npm packages that would run the packages' own scripts.
+fn running_scripts(files: &Files) -> Vec<String> {
+    let installs = |line: &&str| ["npm ci", "\"$npm\" ci", "\"npm\", \"ci\""].iter().any(|words| line.contains(words));
+    let mut findings = Vec::new();
+    for (path, text) in files.iter().filter(|(path, _)| !has_extension(path, "rs")) {
+        for line in text.lines().filter(installs).filter(|line| !line.contains("--ignore-scripts")) {
+            findings.push(format!("{path} runs the scripts of packages: {}", line.trim()));
+        }
+    }
+    findings
+}
+
 /// Tools that two environments have in different versions.
 fn differing_pins(files: &Files) -> Vec<String> {
     let mut versions = BTreeMap::new();
@@ -119,6 +131,18 @@ fn every_python_package_is_installed_by_its_hash() {
         ("scripts/b", "  \"$tools/bin/pip\" install cargo-lambda==1.2.3"),
     ]);
     assert_eq!(unlocked(&files).len(), 2);
+}
+
+#[test]
+fn no_npm_package_runs_a_script_at_its_installation() {
+    none(&running_scripts(&project()));
+    let files = planted([
+        ("docs/a.md", "npm ci\nnpx --no-install cdk deploy"),
+        ("scripts/b", "  \"$node\" \"$npm\" ci --silent"),
+        ("scripts/c.py", "run([\"npm\", \"ci\", \"--silent\"])\nrun([\"npm\", \"ci\", \"--ignore-scripts\"])"),
+        ("d/Makefile", "\tnpm ci --ignore-scripts --no-audit"),
+    ]);
+    assert_eq!(running_scripts(&files).len(), 3);
 }
 
 #[test]
