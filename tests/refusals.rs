@@ -373,10 +373,10 @@ async fn an_event_that_fits_no_record_is_kept_by_its_envelope_and_its_siblings_a
 
 /// Length, hash and names of headers are enough to ask the provider what it sent. Nothing else is noted.
 #[tokio::test]
-async fn a_mismatch_says_what_came_without_a_byte_of_it() {
+async fn a_mismatch_says_what_came_without_a_byte_of_it_or_the_name_of_a_header() {
     let harness = Harness::new().await;
     let logs = Logs::catch("info");
-    let mut forged = invoice_paid("evt_1", "in_1", 100).signed_with("a guess").header("x-custom", "LEAKMENOT");
+    let mut forged = invoice_paid("evt_1", "in_1", 100).signed_with("a guess").header("x-leakmenot", "LEAKMENOT");
     forged.body = String::from_utf8(forged.body).unwrap().replace("ada@example.com", "LEAKMENOT").into_bytes();
     assert_eq!(harness.deliver(&forged).await.status_code, 401);
     let log = logs.take();
@@ -384,15 +384,14 @@ async fn a_mismatch_says_what_came_without_a_byte_of_it() {
     let request = Request { method: "POST", url: "", headers: &[], body: &forged.body };
     let sha256 = request.fingerprint().body_sha256;
     assert_eq!((said["body.bytes"].as_u64(), &said["body.sha256"]), (Some(forged.body.len() as u64), &json!(sha256)));
-    let names = said["header.names"].as_str().unwrap();
-    assert!(names.contains("stripe-signature") && names.contains("x-custom"), "{names}");
     let lines = harness.metric_lines().join("\n");
     let line: Value = serde_json::from_str(harness.metric_lines().last().unwrap()).unwrap();
     assert_eq!((&line["code"], &line["body_sha256"]), (&json!("signature_mismatch"), &json!(sha256)));
-    assert_eq!((&line["body_bytes"], &line["header_names"]), (&json!(forged.body.len().to_string()), &json!(names)));
+    assert_eq!(line["body_bytes"], json!(forged.body.len().to_string()));
     assert!(!line["_aws"].to_string().contains("body_sha256"), "it is no dimension and no metric");
     for printed in [&log, &lines] {
-        assert_eq!(MARKERS.iter().find(|marker| printed.contains(*marker)), None, "{printed}");
+        let found = MARKERS.iter().chain(&["x-leakmenot", "stripe-signature"]).find(|marker| printed.contains(*marker));
+        assert_eq!(found, None, "{printed}");
     }
 }
 

@@ -25,7 +25,7 @@ const METRICS_MAX: usize = 100;
 const DIMENSIONS_MAX: usize = 30;
 
 /// Members of a line that are neither metric nor dimension: for a search in the log.
-const PROPERTIES: [&str; 6] = ["request_id", "endpoint", "tenant", "body_bytes", "body_sha256", "header_names"];
+const PROPERTIES: [&str; 5] = ["request_id", "endpoint", "tenant", "body_bytes", "body_sha256"];
 
 fn emitted(counts: &Counts) -> Vec<String> {
     let lines = Arc::new(Mutex::new(Vec::new()));
@@ -82,7 +82,7 @@ fn a_metric_line_has_the_shape_that_cloudwatch_reads() {
     ]);
     counts.code("signature_mismatch");
     counts.property("endpoint", "stripe");
-    counts.property("header_names", "a\nb\"c");
+    counts.property("body_sha256", "a\nb\"c");
     let lines = emitted(&counts);
     assert_eq!(faults(&lines[0]), [""; 0]);
     let line: Value = serde_json::from_str(&lines[0]).unwrap();
@@ -94,7 +94,7 @@ fn a_metric_line_has_the_shape_that_cloudwatch_reads() {
     let directive = json!({ "Namespace": "hookonce/stack", "Dimensions": [["function"], ["function", "code"]], "Metrics": metrics });
     let whole = json!({
         "_aws": { "Timestamp": 1_767_225_600_123_i64, "CloudWatchMetrics": [directive] },
-        "function": "worker", "code": "signature_mismatch", "endpoint": "stripe", "header_names": "a\nb\"c",
+        "function": "worker", "code": "signature_mismatch", "endpoint": "stripe", "body_sha256": "a\nb\"c",
         "delivery_duration_ms": 12, "event_applied": 3, "handler_failed": 1, "own_retry": 1, "record_dead": 1,
     });
     assert_eq!((lines.len(), line), (1, whole));
@@ -191,7 +191,7 @@ async fn every_field_of_the_log_queries_is_in_a_line() {
     let planted = |query: &str| apart(&fields(query), &lines);
     assert_eq!(planted("filter colour > 0").len(), 1, "no line has it");
     assert_eq!(
-        planted("filter record_dead > 0 | stats count(*) by header_names, tenant").len(),
+        planted("filter record_dead > 0 | stats count(*) by body_sha256, tenant").len(),
         1,
         "the lines of a death do not have these"
     );

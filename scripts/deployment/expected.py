@@ -245,11 +245,11 @@ def lines(stack, logical):
     """Lines as the gateway and the functions write them."""
     if logical == "GatewayLogs":
         form = stack.properties("GatewayApiGatewayDefaultStage")["AccessLogSettings"]["Format"]
-        answered = lambda status: re.sub(r"\$context\.\w+", "-", form.replace("$context.status", status).replace("$context.path", "PATH"))
-        return [answered("401").replace("PATH", SEEN), answered("200").replace("PATH", UNSEEN)]
+        answered = lambda status: re.sub(r"\$context\.\w+", "-", form.replace("$context.status", status).replace("$context.requestId", "ID"))
+        return [answered("401").replace("ID", SEEN), answered("200").replace("ID", UNSEEN)]
     written = [{"level": "WARN", "message": f"{SEEN} in {logical}"}, {"level": "INFO", "message": UNSEEN}]
     if logical == "WebhookLogs":
-        written.append({"level": "INFO", "message": "no secret fits", "body.sha256": "of the body"})
+        written.append({"code": "signature_mismatch", "endpoint": "stripe", "body_sha256": "of the body"})
     stopped = ["a request: Task timed out after 60.00 seconds"] if logical in ("DispatcherLogs", "WorkerLogs") else []
     return [json.dumps(line) for line in written] + stopped
 

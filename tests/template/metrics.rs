@@ -82,6 +82,38 @@ fn unlogged(template: &Template) -> Vec<String> {
     fields.filter(|field| format[field].is_null()).collect()
 }
 
+/// What API Gateway itself says of a request. Everything else may be as a stranger wrote it.
+const LOGGED: [&str; 9] = [
+    "requestId",
+    "requestTimeEpoch",
+    "identity.sourceIp",
+    "routeKey",
+    "status",
+    "responseLength",
+    "responseLatency",
+    "integrationLatency",
+    "integrationErrorMessage",
+];
+
+/// Fields of the gateway's log that a stranger may write: the line is JSON, and nothing is known to escape them.
+fn strange(template: &Template) -> Vec<String> {
+    let format = text(&template.property("Gateway", &["AccessLogSettings", "Format"]));
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '.';
+    let variables =
+        format.split('$').skip(1).map(|rest| rest.split(|letter| !is_name(letter)).next().unwrap_or_default());
+    let known = |variable: &&str| variable.strip_prefix("context.").is_some_and(|name| LOGGED.contains(&name));
+    variables.filter(|variable| !known(variable)).map(|variable| format!("the log has {variable}")).collect()
+}
+
+#[test]
+fn nothing_that_a_stranger_writes_is_in_the_gateways_log() {
+    Rule(strange).finds([
+        ("$context.routeKey", "$context.path", "context.path"),
+        ("$context.routeKey", "$context.httpMethod", "context.httpMethod"),
+        ("$context.routeKey", "$request.header.x", "request.header.x"),
+    ]);
+}
+
 fn text(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
 }

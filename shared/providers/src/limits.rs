@@ -3,12 +3,6 @@
 /// Longest value of a header that a scheme, a key or a handshake reads, in bytes. The longest in use is a compact JWT.
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 
-/// Most names of headers that are noted of a refused request.
-pub const HEADER_NAMES_MAX: usize = 64;
-
-/// Longest name of a header that is noted, in bytes.
-pub const HEADER_NAME_BYTES_MAX: usize = 64;
-
 /// Most signatures tried for one delivery. `DocuSign` may send one header for each of up to 100 active keys.
 pub const SIGNATURES_MAX: usize = 100;
 

@@ -2,7 +2,7 @@
 //!
 //! Metrics are log lines in CloudWatch's embedded metric format, so they cost no API call. Their names are stable;
 //! [`METRICS`] lists them. No id is a dimension. The only bytes of a request in a line are the id of a verified
-//! delivery and, of a request that no secret fits, the names of its headers.
+//! delivery.
 
 use std::collections::BTreeMap;
 use std::fmt;
