@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use crate::answers::{AnswerBody, Answers, ProviderAnswer};
 use crate::catalog::Catalog;
 use crate::coverage::Coverage;
-use crate::facts::SourceKind;
+use crate::facts::{SecretFrom, SourceKind};
 use crate::handshake::Handshake;
 use crate::provider::Provider;
 
@@ -139,6 +139,7 @@ fn section(page: &mut String, provider: &Provider) {
     };
     line("Scheme", &provider.schemes().join("; or "));
     line("Secret", &facts.secret);
+    line("Who makes it", secret_from(facts.secret_from));
     line("Rotation", &facts.rotation);
     line("Settings", &settings.join("; "));
     line("Dedup key", &format!("{} ({signed})", keys(provider).join(", else ")));
@@ -159,6 +160,15 @@ fn section(page: &mut String, provider: &Provider) {
     line("Official code", &facts.sdk);
     line("Notes", &facts.notes);
     line("Sources", &format!("{}; checked {}", sources.join("; "), facts.checked));
+}
+
+const fn secret_from(from: SecretFrom) -> &'static str {
+    match from {
+        SecretFrom::Provider => "the provider; hookonce makes none for a deployed stack",
+        SecretFrom::You => "you, or hookonce for you",
+        SecretFrom::Either => "the provider, or you, or hookonce for you",
+        SecretFrom::Nobody => "",
+    }
 }
 
 const fn source_kind(kind: SourceKind) -> &'static str {

@@ -43,9 +43,18 @@ pub struct Facts {
     pub size: String,
     /// The form in which the secret is handed out.
     pub secret: String,
-    /// The prefix of the provider's secrets, whether or not it is part of the key.
+    /// Who makes the secret.
+    pub secret_from: SecretFrom,
+    /// The prefix of the provider's secrets, whether or not it is part of the key. One that the provider issues always
+    /// has it.
     #[serde(default)]
     pub secret_prefix: Option<String>,
+    /// The fewest characters of a secret that the provider takes or issues, if it says so.
+    #[serde(default)]
+    pub secret_chars_min: Option<usize>,
+    /// The most characters, likewise.
+    #[serde(default)]
+    pub secret_chars_max: Option<usize>,
     /// What changes in the requests while the secret is rotated.
     pub rotation: String,
     /// The official code that verifies or signs.
@@ -57,6 +66,39 @@ pub struct Facts {
     pub checked: String,
     /// Where the facts come from.
     pub sources: Vec<FactSource>,
+}
+
+/// Who makes the secret that signs a provider's deliveries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SecretFrom {
+    /// The provider alone: it signs with no other one, so nobody else can make it.
+    Provider,
+    /// The person who sets up the endpoint: the provider signs with whatever it is given.
+    You,
+    /// Either of them: the provider makes one unless it is given one.
+    Either,
+    /// Nobody: the provider's keys are fetched.
+    Nobody,
+}
+
+/// Why a text cannot be a secret of a provider. It never holds the text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SecretFormError {
+    /// The provider's secrets begin otherwise, so it is something else, such as an API key.
+    #[error("a secret of this provider begins with `{prefix}`, and this one does not: it may be an API key")]
+    Prefix {
+        /// How they begin.
+        prefix: String,
+    },
+    /// It is shorter or longer than the provider's secrets.
+    #[error("a secret of this provider has {expected} characters, and this one has {chars}")]
+    Length {
+        /// How many characters it has.
+        chars: usize,
+        /// How many it must have, in words.
+        expected: String,
+    },
 }
 
 /// Where a fact comes from.
@@ -84,10 +126,41 @@ pub enum SourceKind {
 }
 
 impl Facts {
+    /// Checks that a secret has the form of those that this provider issues or takes. Whether a scheme can use it is a
+    /// question for [`Provider::keyring`](crate::Provider::keyring).
+    ///
+    /// # Errors
+    /// [`SecretFormError`] when it begins otherwise, or is too short or too long.
+    pub fn check_secret(&self, secret: &str) -> Result<(), SecretFormError> {
+        let prefix = self.secret_prefix.as_ref().filter(|_| self.secret_from == SecretFrom::Provider);
+        if let Some(prefix) = prefix.filter(|prefix| !secret.starts_with(prefix.as_str())) {
+            return Err(SecretFormError::Prefix { prefix: prefix.clone() });
+        }
+        let chars = secret.chars().count();
+        let (fewest, most) = (self.secret_chars_min, self.secret_chars_max);
+        if fewest.is_none_or(|fewest| fewest <= chars) && most.is_none_or(|most| chars <= most) {
+            return Ok(());
+        }
+        let expected = match (fewest, most) {
+            (Some(fewest), Some(most)) if fewest == most => most.to_string(),
+            (Some(fewest), Some(most)) => format!("{fewest} to {most}"),
+            (None, Some(most)) => format!("at most {most}"),
+            (fewest, None) => format!("at least {}", fewest.unwrap_or_default()),
+        };
+        Err(SecretFormError::Length { chars, expected })
+    }
+
     /// Checks what the types cannot.
     pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
         if self.sources.is_empty() {
             return Err(("facts.sources", "facts need a source; name at least one".to_owned()));
+        }
+        let fewest = self.secret_chars_min.unwrap_or(0);
+        if self.secret_chars_max.is_some_and(|most| most < fewest) {
+            return Err(("facts.secret_chars_max", "it is less than `secret_chars_min`".to_owned()));
+        }
+        if self.secret_prefix.as_ref().is_some_and(String::is_empty) {
+            return Err(("facts.secret_prefix", "leave it out where secrets have none".to_owned()));
         }
         let date = self.checked.as_bytes();
         let dated = date.len() == 10

@@ -1,8 +1,8 @@
 //! The catalog: every file is valid, and an invalid file is refused with its mistake.
 
-use hookonce_providers::{Catalog, Provider};
+use hookonce_providers::{Catalog, Provider, SecretFormError, SecretFrom};
 
-use crate::support::SMALL;
+use crate::support::{SMALL, vectors};
 
 /// The field and the problem that a file is refused with.
 fn problem(text: &str) -> (String, String) {
@@ -19,6 +19,32 @@ fn every_built_in_file_is_valid() {
     assert_eq!(Catalog::built_in().len(), files.len());
     assert_eq!(Catalog::built_in().iter().count(), files.len());
     assert_eq!(files.len(), 57);
+}
+
+/// A file without the field is not valid, so this says only what no type can.
+#[test]
+fn who_makes_a_secret_agrees_with_the_schemes_and_with_the_vectors() {
+    for provider in Catalog::built_in().iter() {
+        let (id, facts) = (provider.id(), provider.facts());
+        assert_eq!(facts.secret_from == SecretFrom::Nobody, provider.fetches_keys(), "{id}");
+        let valid = vectors(id).iter().filter(|vector| vector.case == "valid");
+        for secret in valid.flat_map(|vector| &vector.captured.secrets) {
+            assert_eq!(facts.check_secret(secret), Ok(()), "{id}");
+        }
+    }
+    let of = |id: &str| Catalog::built_in().provider(id).unwrap().facts();
+    let prefix = || "whsec_".to_owned();
+    let api_key = of("stripe").check_secret("sk_live_abcdefghijklmnop");
+    assert_eq!(api_key, Err(SecretFormError::Prefix { prefix: prefix() }));
+    assert!(!api_key.unwrap_err().to_string().contains("sk_live"), "it never repeats the secret");
+    // Standard Webhooks takes a secret without its prefix, too.
+    assert_eq!(of("standard_webhooks").check_secret("aG9va29uY2UtdGVzdC1zZWNyZXQtY3VycmVudC0wMQ=="), Ok(()));
+    for (id, secret, expected) in [("lemonsqueezy", "x".repeat(41), "at most 40"), ("contentful", "x".repeat(63), "64")]
+    {
+        let chars = secret.len();
+        let refused = Err(SecretFormError::Length { chars, expected: expected.to_owned() });
+        assert_eq!(of(id).check_secret(&secret), refused);
+    }
 }
 
 #[test]
@@ -72,6 +98,8 @@ fn a_combination_that_makes_no_sense_is_refused_at_its_field() {
         ("kind = \"hmac\"", "kind = \"digest\"", "scheme[0].signs"),
         ("kind = \"hmac\"", "kind = \"ed25519\"", "scheme[0].hash"),
         ("checked = \"2026-11-20\"", "checked = \"yesterday\"", "facts.checked"),
+        ("[facts]", "[facts]\nsecret_prefix = \"\"", "facts.secret_prefix"),
+        ("[facts]", "[facts]\nsecret_chars_min = 2\nsecret_chars_max = 1", "facts.secret_chars_max"),
         (
             "sources = [{ kind = \"official\", at = \"https://acme.example/webhooks\" }]",
             "sources = []",
