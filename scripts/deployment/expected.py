@@ -37,10 +37,6 @@ def memory(stack):
     return client("lambda").get_function_configuration(FunctionName=stack.ids["WebhookFunction"])["MemorySize"]
 
 
-def event_source(stack):
-    return client("lambda").list_event_source_mappings(FunctionName=stack.ids["WorkerFunction"])["EventSourceMappings"][0]
-
-
 def alarm(name):
     return client("cloudwatch").describe_alarms(AlarmNames=[name])["MetricAlarms"][0]["StateValue"]
 
@@ -102,11 +98,6 @@ ROWS = {
     "aws logs tail": Row(mention="the sentence names it only"),
     "aws logs start-query": Row('"queryId"'),
     "aws logs get-query-results": Row('"status"'),
-    "aws lambda list-event-source-mappings --function-name WORKER --query 'EventSourceMappings[].UUID'": Row('"UUID"'),
-    "aws lambda list-event-source-mappings --function-name DISPATCHER": Row("Enabled"),
-    # The runbook has switched it off by then.
-    "aws lambda list-event-source-mappings": Row("UUID\tDisabled"),
-    "aws lambda update-event-source-mapping": Row('"State": "Disabled"', so=lambda stack: event_source(stack)["State"] == "Disabled"),
     "aws lambda put-function-concurrency": Row(so=lambda stack: reserved(stack) == 300),
     "--memory-size 576": Row(so=lambda stack: memory(stack) == 576),
     "aws lambda wait function-updated-v2": Row(),
@@ -169,7 +160,6 @@ PLACEHOLDERS = {
     "DISPATCHER_LOGS": lambda stack: stack.ids["DispatcherLogs"],
     "GATEWAY_LOGS": lambda stack: stack.ids["GatewayLogs"],
     "URL": lambda stack: stack.ids["HintQueue"],
-    "UUID": lambda stack: event_source(stack)["UUID"],
     "QUERY": lambda stack: client("logs").describe_queries(logGroupName=stack.ids["RelayLogs"])["queries"][-1]["queryId"],
     "FROM": lambda stack: moment(-60),
     "TO": lambda stack: moment(1),
@@ -283,11 +273,10 @@ class Break(NamedTuple):
 
 
 BREAKS = (
-    Break("docs/runbook.md", "--no-enabled", "--not-enabled", "Unknown options"),
-    Break("docs/runbook.md", "'EventSourceMappings[].UUID'", "'EventSourceMappings[].Uuid'", "no '"),
+    Break("docs/runbook.md", "--memory-size 576", "--memory-sizes 576", "has no row for it"),
     Break("docs/runbook.md", "[QuotaName,Value]", "[Name,Value]", "no 'QuotaName"),
     Break("docs/runbook.md", "--service-code dynamodb", "--code dynamodb", "it fails"),
-    Break("docs/runbook.md", "--uuid UUID", "--uuid IDENTITY", "nothing is known for IDENTITY"),
+    Break("docs/runbook.md", "--function-name WEBHOOK --memory", "--function-name HOOK --memory", "nothing is known for HOOK"),
     Break("docs/runbook.md", "--metric-name relay_due", "--metric-name relay_duo", "no '\"Sum"),
     Break("docs/runbook.md", '{ $.status = "401" }', '{ $.state = "401" }', "no '\"401\"'", two=True),
     Break("docs/runbook.md", "WORKER_LOGS --since 30m", "WORKER_LOGS --last 30m", "it fails", two=True),

@@ -57,7 +57,8 @@ class Commands:
 def endpoints(commands):
     run = commands.run
     run("endpoint", "add", "shop", "--provider", "stripe", "--secret", "-", give=SECRET, say="at /webhooks/shop")
-    run("endpoint", "add", "shop", "--provider", "stripe", code=USAGE, say="already exists")
+    run("endpoint", "add", "shop", "--provider", "stripe", "--secret", "-", give=SECRET, code=USAGE, say="already exists")
+    run("endpoint", "add", "other", "--provider", "stripe", code=USAGE, say="Stripe issues its secrets")
     run("endpoint", "list", say="stripe")
     run("endpoint", "show", "shop", "--reveal", say=SECRET)
     stored = client("ssm").get_parameter(Name=f"/hookonce/{STACK}/endpoints/shop", WithDecryption=True)["Parameter"]
@@ -211,6 +212,23 @@ def records(commands, stack, tables):
     run("show", "stripe", KEY, say="a test")
 
 
+def pauses(commands, stack):
+    """The event sources of a function go off and on, with a reason that `status` shows."""
+    run = commands.run
+    for function, logical in (("worker", "WorkerFunction"), ("dispatcher", "DispatcherFunction")):
+        def states():
+            found = client("lambda").list_event_source_mappings(FunctionName=stack.ids[logical])["EventSourceMappings"]
+            return {mapping["State"] for mapping in found}
+
+        run("pause", function, "--reason", "a test", code=USAGE, say="pass --yes")
+        commands.expect(f"the event sources of the {function}", states(), {"Enabled"})
+        run("pause", function, "--reason", "a test", "--yes", say=f"the {function} is paused")
+        commands.expect(f"the paused event sources of the {function}", states(), {"Disabled"})
+        run("status", code=NO, say=f"`hookonce resume {function} --stack {STACK}`")
+        run("resume", function, say=f"the {function} runs")
+        commands.expect(f"the resumed event sources of the {function}", states(), {"Enabled"})
+
+
 def look(stack):
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -230,6 +248,7 @@ def look(stack):
             rights(commands)
             records(commands, stack, record(commands))
             routes(commands)
+            pauses(commands, stack)
             # No function runs on the mock, and its alarms have no data: a person is needed.
             commands.run("status", code=NO, say="PENDING")
             return commands

@@ -4,24 +4,28 @@ use std::ffi::OsString;
 
 use hookonce_protocol::time::EpochMs;
 
+use crate::agreement::Agreement;
 use crate::output;
 
 /// The placeholder for a reason that a person still has to give. It is refused as a reason.
 pub(crate) const REASON: &str = "...";
 
 /// The command that acts on the same records in a later run. It names these times, which no longer move with the clock.
-/// It has a placeholder for a missing reason, and --yes.
+/// It has a placeholder for a missing reason, and this agreement in the place of the one that was typed.
 pub(crate) fn again(
     arguments: impl Iterator<Item = OsString>,
     times: [Option<EpochMs>; 3],
     lacks_reason: bool,
+    agreement: Option<Agreement>,
 ) -> String {
     const TIMES: [&str; 3] = ["--since", "--until", "--ended-until"];
     let mut words = vec!["hookonce".to_owned()];
     let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
-    let mut arguments = arguments.filter(|word| word != "--yes");
+    let mut arguments = arguments.filter(|word| !word.starts_with("--yes=")).peekable();
     while let Some(word) = arguments.next() {
-        if TIMES.contains(&word.as_str()) {
+        if word == "--yes" {
+            arguments.next_if(|count| count.bytes().all(|byte| byte.is_ascii_digit()));
+        } else if TIMES.contains(&word.as_str()) {
             arguments.next();
         } else if !TIMES.iter().any(|name| word.strip_prefix(name).is_some_and(|rest| rest.starts_with('='))) {
             // No argument of a process holds a NUL, the one thing that has no quotes.
@@ -31,7 +35,10 @@ pub(crate) fn again(
     let named = TIMES.iter().zip(times).filter_map(|(name, at)| Some(format!("{name} {}", output::moment(at?))));
     words.extend(named);
     words.extend(lacks_reason.then(|| format!("--reason \"{REASON}\"")));
-    words.push("--yes".to_owned());
+    words.extend(agreement.map(|agreement| match agreement {
+        Agreement::Plain => "--yes".to_owned(),
+        Agreement::Counted(count) => format!("--yes {count}"),
+    }));
     words.join(" ")
 }
 
@@ -40,7 +47,18 @@ mod tests {
     use super::*;
 
     fn of(words: &[&str], times: [Option<i64>; 3]) -> String {
-        again(words.iter().map(OsString::from), times.map(|at| at.map(EpochMs)), false)
+        let times = times.map(|at| at.map(EpochMs));
+        again(words.iter().map(OsString::from), times, false, Some(Agreement::Plain))
+    }
+
+    #[test]
+    fn the_agreement_of_the_next_run_takes_the_place_of_the_last_one() {
+        for typed in [&["discard", "--yes", "12", "--json"][..], &["discard", "--json", "--yes=12"]] {
+            let next = |agreement| again(typed.iter().map(OsString::from), [None; 3], false, agreement);
+            assert_eq!(next(Some(Agreement::Counted(7))), "hookonce discard --json --yes 7");
+            assert_eq!(next(None), "hookonce discard --json");
+        }
+        assert_eq!(of(&["replay", "--yes", "--json"], [None; 3]), "hookonce replay --json --yes");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::hints;
+
 /// A command that ended on its own terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -50,19 +52,19 @@ pub(crate) enum Failure {
 impl Failure {
     /// A usage error.
     pub(crate) fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Usage { what: what.into(), hint: hint.into() }
+        Self::Usage { what: pasteable(what), hint: pasteable(hint) }
     }
 
     /// Something that the command needs is unavailable.
     pub(crate) fn unavailable(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Unavailable { what: what.into(), hint: hint.into() }
+        Self::Unavailable { what: pasteable(what), hint: pasteable(hint) }
     }
 
     /// The same failure, with more to say and more to do.
     pub(crate) fn with(mut self, more: &str, advice: &str) -> Self {
         let (Self::Usage { what, hint } | Self::Unavailable { what, hint }) = &mut self;
-        what.push_str(more);
-        hint.push_str(advice);
+        what.push_str(&pasteable(more));
+        hint.push_str(&pasteable(advice));
         self
     }
 
@@ -72,6 +74,10 @@ impl Failure {
             Self::Usage { hint, .. } | Self::Unavailable { hint, .. } => hint,
         }
     }
+}
+
+fn pasteable(message: impl Into<String>) -> String {
+    hints::pasteable(message.into())
 }
 
 impl From<&Failure> for Exit {

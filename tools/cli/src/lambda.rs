@@ -7,7 +7,7 @@ use futures::future::{try_join_all, try_join3};
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::aws::SignedService;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::account::{exchange, refused};
 use crate::failure::Failure;
@@ -19,9 +19,11 @@ const LAMBDA: SignedService = SignedService { name: "lambda", id: "Lambda" };
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct FunctionNames {
     webhook: String,
-    worker: String,
+    /// The one that runs handlers.
+    pub(crate) worker: String,
     relay: String,
-    dispatcher: String,
+    /// The one that calls destinations.
+    pub(crate) dispatcher: String,
 }
 
 /// The functions of a deployed stack.
@@ -44,6 +46,15 @@ pub(crate) struct Code {
     pub(crate) changed_at: Option<EpochMs>,
     /// The hash of its code, in base64. Two deployments of one release differ in it if their code does.
     pub(crate) sha256: String,
+}
+
+/// One event source of a function.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    /// Its id.
+    pub(crate) uuid: String,
+    /// `Enabled`, `Disabling` and so on.
+    pub(crate) state: String,
 }
 
 impl DeployedFunctions {
@@ -71,13 +82,37 @@ async fn code(config: &SdkConfig, role: &'static str, name: &str) -> Result<Code
 
 /// Whether every event source of a function is on, or about to be.
 async fn is_on(config: &SdkConfig, name: &str) -> Result<bool, Failure> {
+    let found = mappings(config, name).await?;
+    let is_off = |mapping: &Mapping| matches!(mapping.state.as_str(), "Disabled" | "Disabling" | "Deleting");
+    Ok(!found.is_empty() && !found.iter().any(is_off))
+}
+
+/// The event sources of a function.
+///
+/// # Errors
+/// [`Failure::Unavailable`] when Lambda refuses or does not answer, or does not know the function.
+pub(crate) async fn mappings(config: &SdkConfig, name: &str) -> Result<Vec<Mapping>, Failure> {
     let action = "lambda:ListEventSourceMappings";
     let found = get(config, action, &format!("event-source-mappings/?FunctionName={name}")).await?;
     let found = found.ok_or_else(|| refused(action, None, &format!("there is no function {name}")))?;
-    let state = |mapping: &Value| mapping.get("State").and_then(Value::as_str).map(str::to_owned);
-    let is_off = |mapping: &Value| matches!(state(mapping).as_deref(), Some("Disabled" | "Disabling" | "Deleting"));
-    let mut mappings = list(&found, "EventSourceMappings").peekable();
-    Ok(mappings.peek().is_some() && !mappings.any(is_off))
+    let text = |mapping: &Value, name: &str| mapping.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mapping = |found: &Value| Mapping { uuid: text(found, "UUID"), state: text(found, "State") };
+    Ok(list(&found, "EventSourceMappings").map(mapping).collect())
+}
+
+/// Asks Lambda to switch an event source on or off. It is still changing when this returns.
+///
+/// # Errors
+/// [`Failure::Unavailable`] when Lambda refuses or does not answer.
+pub(crate) async fn update_mapping(config: &SdkConfig, uuid: &str, enabled: bool) -> Result<(), Failure> {
+    let action = "lambda:UpdateEventSourceMapping";
+    let body = json!({ "Enabled": enabled }).to_string().into_bytes();
+    let answer = call(config, ("PUT", action), &format!("event-source-mappings/{uuid}"), body).await?;
+    match answer {
+        // Somebody else changes it at the same moment: it is looked at again.
+        Answer::Busy | Answer::Found(_) => Ok(()),
+        Answer::Nothing => Err(refused(action, None, &format!("there is no event source {uuid}"))),
+    }
 }
 
 /// Whether there is a function of this name or ARN, with its version or alias.
@@ -98,14 +133,39 @@ async fn configuration(config: &SdkConfig, function: &str) -> Result<Option<Valu
 
 /// Reads what is at a path. `None` if there is nothing.
 async fn get(config: &SdkConfig, action: &str, path: &str) -> Result<Option<Value>, Failure> {
+    match call(config, ("GET", action), path, Vec::new()).await? {
+        Answer::Found(fields) => Ok(Some(fields)),
+        Answer::Nothing => Ok(None),
+        Answer::Busy => Err(refused(action, Some("TooManyUpdates"), &"it is being changed")),
+    }
+}
+
+/// What Lambda answers.
+enum Answer {
+    /// With these fields.
+    Found(Value),
+    /// There is no such thing.
+    Nothing,
+    /// Another change is not done yet.
+    Busy,
+}
+
+async fn call(
+    config: &SdkConfig,
+    (method, action): (&str, &str),
+    path: &str,
+    body: Vec<u8>,
+) -> Result<Answer, Failure> {
     let broken = |cause: &dyn std::error::Error| refused(action, None, &Report::new(cause));
     let path = format!("/2015-03-31/{path}");
-    let request = LAMBDA.request(config, "GET", &path, &[], Vec::new()).await.map_err(|error| broken(&*error))?;
+    let headers: &[_] = if body.is_empty() { &[] } else { &[("content-type", "application/json")] };
+    let request = LAMBDA.request(config, method, &path, headers, body).await.map_err(|error| broken(&*error))?;
     let response = exchange(request).await.map_err(|error| broken(&*error))?;
     let fields: Value = serde_json::from_slice(response.body().bytes().unwrap_or_default()).unwrap_or_default();
     match response.status().as_u16() {
-        200 => Ok(Some(fields)),
-        404 => Ok(None),
+        200 | 202 => Ok(Answer::Found(fields)),
+        404 => Ok(Answer::Nothing),
+        409 => Ok(Answer::Busy),
         status => {
             // `AccessDeniedException`, or the same with a link behind a colon.
             let code = response.headers().get("x-amzn-errortype").and_then(|code| code.split(':').next());

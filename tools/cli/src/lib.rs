@@ -16,6 +16,7 @@
 #[cfg(feature = "aws")]
 mod account;
 mod again;
+mod agreement;
 mod capture;
 #[cfg(feature = "aws")]
 mod cloudwatch;
@@ -28,6 +29,7 @@ mod endpoints;
 mod failure;
 mod fixtures;
 mod handlers;
+mod hints;
 mod interrupt;
 #[cfg(feature = "aws")]
 mod lambda;
@@ -40,6 +42,7 @@ mod outputs;
 mod own_handlers;
 #[cfg(test)]
 mod pages;
+mod pauses;
 mod progress;
 mod receiver;
 mod rehearsal;
@@ -57,8 +60,8 @@ mod target;
 #[cfg(feature = "aws")]
 mod watch;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
-use failure::Exit;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use failure::{Exit, Failure};
 use hookonce_runtime::handler::Handlers;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -120,6 +123,10 @@ enum Command {
     Doubt(orders::OrderArguments),
     /// Erase stored bodies for good. The record stays, so duplicates are still recognised.
     Redact(command::redact::Arguments),
+    /// Pause the worker or the dispatcher: its event sources go off, and what waits loses nothing.
+    Pause(command::pause::Pause),
+    /// Resume what was paused.
+    Resume(command::pause::Resume),
     /// Show whether anything needs a person: queues, due and dead records.
     Status(command::status::Arguments),
     /// Check this machine or a deployed stack, and say how to fix each problem.
@@ -142,17 +149,35 @@ enum Command {
 /// shows the samples.
 pub async fn run(handlers: fn() -> Handlers) -> std::process::ExitCode {
     handlers::take(handlers);
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
+    let typed = Arguments::command().try_get_matches();
+    let parsed = typed.and_then(|typed| {
+        hints::remember(Arguments::command(), &typed);
+        Arguments::from_arg_matches(&typed)
+    });
+    let exit = match parsed {
+        Ok(arguments) => match carry_out(arguments).await {
+            Ok(exit) => exit,
+            Err(failure) => {
+                output::failure(&failure);
+                Exit::from(&failure)
+            }
+        },
         // What was typed may have been copied from an event.
         Err(error) if error.use_stderr() => {
             output::note(error.to_string().trim_end());
-            return Exit::Usage.into();
+            Exit::Usage
         }
-        Err(error) => error.exit(),
+        Err(help) => {
+            output::parser(&help);
+            Exit::Done
+        }
     };
+    output::end(exit).into()
+}
+
+async fn carry_out(arguments: Arguments) -> Result<Exit, Failure> {
     log_to_stderr(filter(arguments.log, &arguments.command));
-    let result = match arguments.command {
+    match arguments.command {
         Command::Demo(arguments) => Box::pin(command::demo::run(arguments)).await,
         Command::Dev(arguments) => Box::pin(command::dev::run(arguments)).await,
         Command::Send(arguments) => Box::pin(command::send::run(arguments)).await,
@@ -169,6 +194,8 @@ pub async fn run(handlers: fn() -> Handlers) -> std::process::ExitCode {
         Command::Discard(arguments) => Box::pin(command::discard::run(arguments)).await,
         Command::Doubt(arguments) => Box::pin(command::doubt::run(arguments)).await,
         Command::Redact(arguments) => Box::pin(command::redact::run(arguments)).await,
+        Command::Pause(arguments) => Box::pin(command::pause::pause(arguments)).await,
+        Command::Resume(arguments) => Box::pin(command::pause::resume(arguments)).await,
         Command::Status(arguments) => Box::pin(command::status::run(arguments)).await,
         Command::Doctor(arguments) => Box::pin(command::doctor::run(arguments)).await,
         Command::Stats(arguments) => Box::pin(command::stats::run(arguments)).await,
@@ -177,13 +204,6 @@ pub async fn run(handlers: fn() -> Handlers) -> std::process::ExitCode {
         Command::New(arguments) => command::new::run(&arguments),
         Command::Completions(arguments) => Ok(command::completions::run(&arguments, Arguments::command())),
         Command::Man(arguments) => command::man::run(&arguments, Arguments::command()),
-    };
-    match result {
-        Ok(exit) => exit.into(),
-        Err(failure) => {
-            output::failure(&failure);
-            Exit::from(&failure).into()
-        }
     }
 }
 

@@ -23,13 +23,14 @@ use serde_json::{Value, json};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::again;
+use crate::agreement::Agreement;
 use crate::failure::{Exit, Failure};
-use crate::order_result::{OrderResult, Tally};
+use crate::order_result::{End, OrderResult, Tally, summary, tell, tell_disagreement};
 use crate::output;
 use crate::select::{
     Filter, Page, Read, State, agree_to_scan, count, error_of, find, scan, select, states, tell_default,
 };
-use crate::target::{Target, store_unavailable};
+use crate::target::{OpenStack, Target, store_unavailable};
 
 /// The most rows that a dry run prints. It counts all of them.
 const ROWS_MAX: usize = 50;
@@ -67,14 +68,28 @@ pub(crate) struct OrderArguments {
     /// Maximum number of records per second.
     #[arg(long, value_name = "N/s", value_parser = parse_rate, default_value = "10/s")]
     rate: f64,
-    /// Do it. Without this, the command only prints what it would do.
-    #[arg(long)]
-    yes: bool,
+    /// Do it. Without this, the command only prints what it would do. Where there is no way back and a filter names
+    /// the records, with the number that the dry run printed.
+    #[arg(long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "")]
+    yes: Option<Agreement>,
     /// Print JSON, one line for each record and one for the summary.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     target: Target,
+}
+
+/// Checks what goes into an audit trail.
+///
+/// # Errors
+/// [`Failure::Usage`] when a text is too long.
+pub(crate) fn check_lengths(by: &str, reason: &str) -> Result<(), Failure> {
+    for (name, text, bytes_max) in [("--by", by, BY_BYTES_MAX), ("--reason", reason, REASON_BYTES_MAX)] {
+        if text.len() > bytes_max {
+            return Err(Failure::usage(format!("{name} is longer than {bytes_max} bytes"), "shorten it"));
+        }
+    }
+    Ok(())
 }
 
 /// Parses `10/s` or `10`.
@@ -86,31 +101,50 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 }
 
 impl OrderArguments {
+    /// Whether it does anything.
+    fn acts(&self) -> bool {
+        self.yes.is_some()
+    }
+
+    /// Whether only the number that a dry run printed is an agreement: what was done cannot be taken back, and the
+    /// person did not name the records one by one.
+    fn needs_count(&self, operation: Operation) -> bool {
+        self.key.is_empty() && operation != Operation::Retry
+    }
+
+    /// Checks the form of the agreement, before anything is read.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when it lacks the number.
+    fn check_agreement(&self, operation: Operation) -> Result<(), Failure> {
+        if self.yes != Some(Agreement::Plain) || !self.needs_count(operation) {
+            return Ok(());
+        }
+        Err(Failure::usage(
+            format!("{operation} of all records that a filter finds needs their number: --yes COUNT"),
+            "run it without --yes first: it changes nothing, and prints the whole command with the number",
+        ))
+    }
+
     /// The order, checked.
     async fn order(&self, kind: OrderKind) -> Result<Order, Failure> {
         let OrderKind { operation, accept_duplicate, accept_other_body, .. } = kind;
         let text = |text: &Option<String>| text.as_deref().map(str::trim).unwrap_or_default().to_owned();
         let by = match &self.by {
-            None if self.yes => Box::pin(self.target.caller()).await?.or_else(|| self.user.clone()),
+            None if self.acts() => Box::pin(self.target.caller()).await?.or_else(|| self.user.clone()),
             by => by.clone(),
         };
         let order = Order { operation, accept_duplicate, accept_other_body, by: text(&by), reason: text(&self.reason) };
-        if self.yes && order.by.is_empty() {
+        if self.acts() && order.by.is_empty() {
             return Err(Failure::usage("the audit trail needs your name", "pass --by NAME, or set USER"));
         }
-        if self.yes && order.needs_reason() && ["", again::REASON].contains(&order.reason.as_str()) {
+        if self.acts() && order.needs_reason() && ["", again::REASON].contains(&order.reason.as_str()) {
             return Err(Failure::usage(
                 "this needs a reason for the audit trail",
                 "pass --reason with a short text, such as --reason \"applied to the wrong account\"",
             ));
         }
-        for (name, text, bytes_max) in
-            [("--by", &order.by, BY_BYTES_MAX), ("--reason", &order.reason, REASON_BYTES_MAX)]
-        {
-            if text.len() > bytes_max {
-                return Err(Failure::usage(format!("{name} is longer than {bytes_max} bytes"), "shorten it"));
-            }
-        }
+        check_lengths(&order.by, &order.reason)?;
         Ok(order)
     }
 
@@ -157,17 +191,19 @@ pub(crate) async fn run(arguments: OrderArguments, kind: OrderKind) -> Result<Ex
     let order = arguments.order(kind).await?;
     let filter = if arguments.key.is_empty() { Some(arguments.filter(kind.operation)?) } else { None };
     filter.as_ref().map_or(Ok(()), Filter::check)?;
+    arguments.check_agreement(kind.operation)?;
     // A scan reads records of every age.
     let scan_agreed = kind.scan.filter(|_| filter.as_ref().is_some_and(|filter| filter.since.is_none()));
     let is_default = scan_agreed.is_none() && filter.as_ref().and_then(Filter::default_since).is_some();
     let filter = filter.map(|filter| if scan_agreed.is_some() { filter } else { filter.fixed() });
     let times = filter.as_ref().map_or([None; 3], |filter| [filter.since, filter.until, filter.ended_until]);
     let (stack, timing) = arguments.target.open_for_orders().await?;
-    let mut run = Run {
+    let run = |mode| Run {
         store: &stack.store,
         order: &order,
         timing,
         arguments: &arguments,
+        mode,
         bar: ProgressBar::hidden(),
         clock: interval(arguments.rate),
         table: output::table(&["would", "state", "endpoint", "type", "error", "received", "key"]),
@@ -176,35 +212,61 @@ pub(crate) async fn run(arguments: OrderArguments, kind: OrderKind) -> Result<Ex
         along: false,
         told: 0,
         since: times[0].filter(|_| is_default),
-        again: again::again(std::env::args_os().skip(1), times, order.needs_reason() && arguments.reason.is_none()),
+        times,
     };
-    let Some(filter) = filter else {
-        let page = named(&stack.store, &arguments.key).await?;
-        return run.all(pin!(futures::stream::iter([Ok(page)]))).await;
-    };
-    let watched = arguments.yes && !arguments.json && output::is_watched();
+    let source = Source { stack: &stack, filter: filter.as_ref(), is_scan: scan_agreed.is_some() };
+    let mut items = None;
     if let Some(agreed) = scan_agreed {
-        let items = agree_to_scan(&stack.store, &[Table::Inbox], agreed || arguments.yes).await?;
-        if watched {
-            run.bar = output::bar(kind.operation.as_str(), items);
+        let hint = "pass --scan to agree, or --since to read only what an index lists";
+        items = Some(agree_to_scan(&stack.store, &[Table::Inbox], agreed || arguments.acts(), hint).await?);
+    }
+    if let Some(Agreement::Counted(agreed)) = arguments.yes {
+        let counting = output::spinner("counting what it would change");
+        let mut counted = run(Mode::Count);
+        let end = counted.read_all(&source).await;
+        counting.finish_and_clear();
+        let found = counted.tally.of("would");
+        if end? == End::Stopped || found != agreed {
+            tell_disagreement(kind.operation, agreed, found);
+            return Ok(Exit::No);
         }
-        return run.all(pin!(scan(&stack.store, &filter))).await;
     }
-    if watched {
-        run.bar = output::bar(kind.operation.as_str(), count(&stack, &filter).await?);
+    let mut run = run(if arguments.acts() { Mode::Act } else { Mode::Foresee });
+    if let (true, Some(filter)) = (arguments.acts() && !arguments.json && output::is_watched(), &filter) {
+        let length = if let Some(items) = items { items } else { count(&stack, filter).await? };
+        run.bar = output::bar(kind.operation.as_str(), length);
     }
-    // To act on pages that are as fresh as possible, read one at a time.
-    let at_once = if arguments.yes { 1 } else { READS_AT_ONCE };
-    run.all(pin!(select(&stack, &filter, at_once, Read::Whole))).await
+    let end = run.read_all(&source).await?;
+    Ok(run.conclude(end))
+}
+
+/// Where the records of an order are read.
+struct Source<'a> {
+    stack: &'a OpenStack,
+    /// `None` if they are named by `--key`.
+    filter: Option<&'a Filter>,
+    is_scan: bool,
+}
+
+/// What a run does with the records that it reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Counts those that it would change, and prints nothing.
+    Count,
+    /// Prints what it would do.
+    Foresee,
+    /// Does it.
+    Act,
 }
 
 /// The records named by `--key`.
-async fn named(store: &DynamoStore, keys: &[String]) -> Result<Page, Failure> {
+async fn named(store: &DynamoStore, keys: &[String], mode: Mode) -> Result<Page, Failure> {
     let mut page = Page::default();
     for pair in keys.chunks(2) {
         let [endpoint, key] = pair else { continue };
         match find(store, endpoint, key).await? {
             Some(record) => page.records.push(record),
+            None if mode == Mode::Count => {}
             None => output::note(&format!("endpoint {endpoint} has no record {key}")),
         }
         page.examined += 1;
@@ -223,6 +285,7 @@ struct Run<'a> {
     order: &'a Order,
     timing: Timing,
     arguments: &'a OrderArguments,
+    mode: Mode,
     bar: ProgressBar,
     clock: Interval,
     table: output::Table,
@@ -236,23 +299,30 @@ struct Run<'a> {
     told: usize,
     /// Since when the journal is read although nobody named a time.
     since: Option<EpochMs>,
-    /// The command that goes on, or does what a dry run foresaw.
-    again: String,
-}
-
-/// Why a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    Complete,
-    Limit,
-    Stopped,
+    /// The times of the filter.
+    times: [Option<EpochMs>; 3],
 }
 
 impl Run<'_> {
+    /// Reads all records of the order, and does with each what its mode says.
+    async fn read_all(&mut self, source: &Source<'_>) -> Result<End, Failure> {
+        let Source { stack, filter, is_scan } = *source;
+        let Some(filter) = filter else {
+            let page = named(&stack.store, &self.arguments.key, self.mode).await?;
+            return self.all(pin!(futures::stream::iter([Ok(page)]))).await;
+        };
+        if is_scan {
+            return self.all(pin!(scan(&stack.store, filter))).await;
+        }
+        // To act on pages that are as fresh as possible, read one at a time.
+        let at_once = if self.mode == Mode::Act { 1 } else { READS_AT_ONCE };
+        self.all(pin!(select(stack, filter, at_once, Read::Whole))).await
+    }
+
     async fn all(
-        mut self,
+        &mut self,
         mut pages: std::pin::Pin<&mut impl Stream<Item = Result<Page, Failure>>>,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<End, Failure> {
         let mut stop = pin!(tokio::signal::ctrl_c());
         let mut end = End::Complete;
         'pages: loop {
@@ -287,7 +357,28 @@ impl Run<'_> {
             self.bar.inc(u64::try_from(page.examined).unwrap_or(0));
         }
         self.bar.finish_and_clear();
-        Ok(self.conclude(end))
+        Ok(end)
+    }
+
+    /// The command that goes on, or does what a dry run foresaw, with so many records left. Where a limit hides how
+    /// many are left, it is the dry run.
+    fn again(&self, left: usize) -> String {
+        let agreement = match self.arguments.needs_count(self.order.operation) {
+            false => Some(Agreement::Plain),
+            true if self.mode == Mode::Act && self.arguments.limit.is_some() => None,
+            true => Some(Agreement::Counted(left)),
+        };
+        let lacks_reason = self.order.needs_reason() && self.arguments.reason.is_none();
+        again::again(std::env::args_os().skip(1), self.times, lacks_reason, agreement)
+    }
+
+    /// The command that goes on after a run that ended early.
+    fn go_on(&self) -> String {
+        let agreed = match self.arguments.yes {
+            Some(Agreement::Counted(agreed)) => agreed,
+            Some(Agreement::Plain) | None => 0,
+        };
+        self.again(agreed.saturating_sub(self.tally.of("done")))
     }
 
     /// Does one record, or says why the run ends before it.
@@ -301,7 +392,7 @@ impl Run<'_> {
         if self.arguments.limit.is_some_and(|limit| changed >= limit) {
             return Ok(Some(End::Limit));
         }
-        if !self.arguments.yes {
+        if self.mode != Mode::Act {
             self.foresee(record, trail).await?;
             return Ok(None);
         }
@@ -344,7 +435,7 @@ impl Run<'_> {
 
     /// A dry run looks at the trails itself. An order reads each when it is carried out.
     async fn with_trails(&self, records: Vec<Record>) -> Result<Vec<(Record, Trail)>, Failure> {
-        let trails = if self.arguments.yes || self.order.operation != Operation::Force {
+        let trails = if self.mode == Mode::Act || self.order.operation != Operation::Force {
             vec![Trail::default(); records.len()]
         } else {
             let records: Vec<_> = records.iter().collect();
@@ -403,12 +494,15 @@ impl Run<'_> {
         self.tally.holding += usize::from(
             self.along && matches!(result, OrderResult::Refused(_) | OrderResult::Overtaken | OrderResult::Blocked),
         );
+        if self.mode == Mode::Count {
+            return;
+        }
         if self.arguments.json {
             output::json_line(&row(record, self.order.operation, result, sent_again));
             return;
         }
         let failed = matches!(result, OrderResult::Refused(_) | OrderResult::Overtaken | OrderResult::Blocked);
-        let is_told = !self.arguments.yes || failed || self.along && result == OrderResult::Done;
+        let is_told = self.mode == Mode::Foresee || failed || self.along && result == OrderResult::Done;
         self.told += usize::from(is_told);
         if !is_told || self.table.row_count() >= ROWS_MAX {
             return;
@@ -435,17 +529,24 @@ impl Run<'_> {
         if done == 0 {
             return failure;
         }
-        let hint = format!("{}. Then resume; records that are done are skipped\n  {}", failure.hint(), self.again);
+        let hint = format!("{}. Then resume; records that are done are skipped\n  {}", failure.hint(), self.go_on());
         Failure::unavailable(format!("{failure}, after {done} record(s) were done"), hint)
     }
 
     fn conclude(self, end: End) -> Exit {
-        let Self { arguments, order, tally, table, told, since, again, .. } = self;
+        let again = if self.mode == Mode::Act { self.go_on() } else { self.again(self.tally.of("would")) };
+        let Self { arguments, order, tally, table, told, since, .. } = self;
         let total: usize = tally.results.values().sum();
         let failed = tally.of("refused") + tally.of("overtaken") + tally.of("blocked");
         let exit = if total == 0 || failed > 0 || end == End::Stopped { Exit::No } else { Exit::Done };
         if arguments.json {
-            output::json_line(&summary(order.operation, arguments.yes, &tally, end, since.or(arguments.filter.since)));
+            output::json_line(&summary(
+                order.operation,
+                arguments.acts(),
+                &tally,
+                end,
+                since.or(arguments.filter.since),
+            ));
             return exit;
         }
         let rows = table.row_count();
@@ -455,7 +556,7 @@ impl Run<'_> {
         if told > rows {
             output::note(&format!("... and {} more", told - rows));
         }
-        tell(order.operation, arguments, &tally, end, &again);
+        tell(order.operation, (arguments.acts(), arguments.rate), &tally, end, &again);
         tell_default(since);
         exit
     }
@@ -480,101 +581,4 @@ fn row(record: &Record, operation: Operation, result: OrderResult, sent_again: &
 fn goes_to(name: &EffectName, effect: Option<&Record>) -> String {
     let part = effect.and_then(|effect| effect.effect.as_ref());
     part.map_or_else(|| format!("({name}, which has expired)"), |part| part.destination.to_string())
-}
-
-fn summary(operation: Operation, yes: bool, tally: &Tally, end: End, since: Option<EpochMs>) -> Value {
-    json!({ "summary": {
-        "operation": operation.as_str(),
-        "dry_run": !yes,
-        "examined": tally.examined,
-        "would": tally.of("would"),
-        "done": tally.of("done"),
-        "done_before": tally.of("done_before"),
-        "overtaken": tally.of("overtaken"),
-        "blocked": tally.of("blocked"),
-        "refused": tally.of("refused"),
-        "unreadable": tally.unreadable,
-        "sends_again": tally.sent_again,
-        "since_ms": since.map(|since| since.0),
-        "complete": end == End::Complete,
-    }})
-}
-
-/// The summary, for people.
-fn tell(operation: Operation, OrderArguments { yes, rate, .. }: &OrderArguments, tally: &Tally, end: End, again: &str) {
-    for (result, count) in &tally.results {
-        output::note(&match result {
-            OrderResult::Would => format!("would {operation} {count} record(s)"),
-            OrderResult::Done => format!("{operation}: {count} record(s) done"),
-            OrderResult::DoneBefore if operation == Operation::Redact => {
-                format!("{count} record(s) were redacted before")
-            }
-            OrderResult::DoneBefore => format!("{count} record(s): {}", Refusal::ForcedBefore),
-            OrderResult::Overtaken => {
-                format!("{count} record(s) changed after they were read: another operator or the worker was first")
-            }
-            OrderResult::Blocked => format!(
-                "{count} record(s) were not changed: DynamoDB rejected the write, or other transactions conflicted with it; \
-                 retry them one by one, with --key"
-            ),
-            OrderResult::Refused(refusal) => format!("refused {count} record(s): {refusal}"),
-        });
-    }
-    tell_others(tally, *yes);
-    if !tally.sent_again.is_empty() {
-        let effects: usize = tally.sent_again.values().sum();
-        let to: Vec<_> = tally.sent_again.iter().map(|(to, count)| format!("{to} ({count})")).collect();
-        output::note(&format!(
-            "their last commits sent {effects} effect(s); a force sends such effects again, with new keys: {}",
-            to.join(", ")
-        ));
-    }
-    if tally.ignored > 0 {
-        output::note(&format!(
-            "{} of them are IGNORED: today's routes and handlers decide again, and what they still do not want ends as \
-             IGNORED again; `hookonce route explain` shows which route takes an event",
-            tally.ignored
-        ));
-    }
-    if tally.results.is_empty() {
-        output::note("no record matches; `hookonce list` with the same filters shows what there is");
-    }
-    if tally.unreadable > 0 {
-        output::note(&format!("left out {} record(s) of another hookonce version", tally.unreadable));
-    }
-    match end {
-        End::Complete => {}
-        End::Limit if *yes => {
-            output::note(&format!("there may be more records: --limit was reached. To go on:\n  {again}"));
-        }
-        End::Limit => output::note("there may be more records: --limit was reached"),
-        End::Stopped if *yes => {
-            output::note(&format!("stopped. To resume; records that are done are skipped:\n  {again}"));
-        }
-        End::Stopped => output::note("stopped"),
-    }
-    if !yes && tally.of("would") > 0 {
-        output::note(&format!(
-            "nothing was changed: this was a dry run. Pass --yes to do it, {rate} record(s) a second:\n  {again}"
-        ));
-    }
-    if *yes && tally.of("done") > 0 && matches!(operation, Operation::Retry | Operation::Force) {
-        output::note("the relay sends their hints within its budget; watch `hookonce list`");
-    }
-}
-
-/// What a redaction did, or would do, to records that nobody named.
-fn tell_others(Tally { along, holding, .. }: &Tally, yes: bool) {
-    if *along > 0 {
-        let word = if yes { "were" } else { "would be" };
-        output::note(&format!(
-            "{along} of them {word} redacted because they hold bytes of the events: effects, and batches that events came in"
-        ));
-    }
-    if *holding > 0 {
-        output::note(&format!(
-            "{holding} record(s) above still hold bytes of the events: let them end or discard them, then run the same \
-             command again"
-        ));
-    }
 }

@@ -1,6 +1,7 @@
 //! Output for people and programs.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use comfy_table::presets::NOTHING;
@@ -11,24 +12,57 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
+use crate::hints::pasteable;
+
+/// The first error of standard output that means lost data.
+static LOST: OnceLock<String> = OnceLock::new();
+
+/// Writes to standard output, and keeps the first error for [`end`]. A person is told at once: a command that goes on
+/// for days may never come to its end. A closed pipe, as after `head`, is no error.
+fn write_out(bytes: &[u8]) {
+    keep_error(std::io::stdout().write_all(bytes));
+}
+
+fn keep_error(written: std::io::Result<()>) {
+    let Err(error) = written else { return };
+    if error.kind() != ErrorKind::BrokenPipe && LOST.set(error.to_string()).is_ok() {
+        note(&format!("error: standard output cannot be written: {error}"));
+        note("  try: what was printed so far is not complete; give the command another output and run it again");
+    }
+}
+
+/// How the process ends, after everything has been written: as the command did, unless a part of its output is lost.
+pub(crate) fn end(exit: Exit) -> Exit {
+    keep_error(std::io::stdout().flush());
+    if LOST.get().is_some() { Exit::Unavailable } else { exit }
+}
 
 /// Writes text to standard output. Only its line breaks reach the terminal as they are.
 pub(crate) fn line(text: &str) {
-    // A closed pipe, as after `head`, is no error.
-    let _ = writeln!(std::io::stdout(), "{}", lines(text));
+    write_out(format!("{}\n", lines(text)).as_bytes());
 }
 
 /// Writes a line with one word in a style, to standard output. Of the whole line, only the codes of the style reach the
 /// terminal as they are; where nobody watches, there are none.
 pub(crate) fn styled_line(before: &str, (word, style): (&str, &Style), after: &str) {
     let word = style.apply_to(shown(word));
-    let _ = writeln!(std::io::stdout(), "{}{word}{}", shown(before), shown(after));
+    write_out(format!("{}{word}{}\n", shown(before), shown(after)).as_bytes());
+}
+
+/// Writes a message to standard output that may name commands.
+pub(crate) fn message(text: &str) {
+    line(&pasteable(text.to_owned()));
+}
+
+/// Writes what the parser of the command line prints of itself, such as a help text, with its own styles.
+pub(crate) fn parser(message: &clap::Error) {
+    keep_error(message.print());
 }
 
 /// Writes text to standard error, for a person. Only its line breaks reach the terminal as they are.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", lines(text));
+    let _ = writeln!(std::io::stderr(), "{}", lines(&pasteable(text.to_owned())));
 }
 
 /// The log on standard error. Its lines name records by keys that senders chose.
@@ -63,7 +97,8 @@ fn json_text(text: &str) {
         let units = c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<Vec<_>>();
         units.concat()
     };
-    let _ = writeln!(std::io::stdout(), "{}", escaped(text, |c| c != '\n' && is_unsafe(c), escape));
+    let text = escaped(text, |c| c != '\n' && is_unsafe(c), escape);
+    write_out(format!("{text}\n").as_bytes());
 }
 
 /// True for what a terminal obeys instead of showing it: control characters of both sets, and those that change the
@@ -132,7 +167,7 @@ pub(crate) fn bytes(bytes: &[u8]) {
     if std::io::stdout().is_terminal() {
         line(&String::from_utf8_lossy(bytes));
     } else {
-        let _ = std::io::stdout().write_all(bytes);
+        write_out(bytes);
     }
 }
 

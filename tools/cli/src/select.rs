@@ -412,12 +412,17 @@ pub(crate) fn scan<'a>(store: &'a DynamoStore, filter: &'a Filter) -> impl Strea
     })
 }
 
-/// Says what reading these tables as a whole costs, and asks unless the person agreed. Returns about how many items
-/// they have.
+/// Says what reading these tables as a whole costs, and asks unless the person agreed. `hint` is how to agree without
+/// being asked, or what else to do. Returns about how many items they have.
 ///
 /// # Errors
 /// [`Failure`] when the person does not agree, or cannot be asked.
-pub(crate) async fn agree_to_scan(store: &DynamoStore, tables: &[Table], agreed: bool) -> Result<u64, Failure> {
+pub(crate) async fn agree_to_scan(
+    store: &DynamoStore,
+    tables: &[Table],
+    agreed: bool,
+    hint: &str,
+) -> Result<u64, Failure> {
     let (mut items, mut bytes) = (0, 0);
     for table in tables {
         let (count, size) = store.table_size(*table).await.map_err(|_| store_unavailable())?;
@@ -431,7 +436,7 @@ pub(crate) async fn agree_to_scan(store: &DynamoStore, tables: &[Table], agreed:
         bytes.div_ceil(4_096),
     ));
     if !agreed {
-        output::confirm("Continue?", "pass --scan to agree, or --since to read only what an index lists")?;
+        output::confirm("Continue?", hint)?;
     }
     Ok(items)
 }

@@ -52,6 +52,7 @@ use uuid::Uuid;
 use crate::capture::Capturer;
 use crate::life::{Feed, WatchedWebhook, WatchedWorker};
 use crate::own_handlers::{HandlerCommands, OwnHandlers};
+use crate::pauses::{PausedFunction, Switches};
 use crate::target::DataFolder;
 
 /// The longest message body that the embedded queue accepts, in bytes. SQS accepts four times as much.
@@ -240,6 +241,7 @@ struct Pollers {
     effects: EventSource,
     dead_letters: EventSource,
     schedule: Schedule,
+    switches: Switches,
 }
 
 impl Stack {
@@ -377,7 +379,9 @@ impl Pollers {
         let worker = Arc::new(WatchedWorker(worker, config.feed.clone()));
         let dispatcher = WatchedWorker(dispatcher, config.feed.clone());
         let timeout = duration(config.timing.worker_timeout);
-        let source = |queue: &QueueRef| EventSourceConfig {
+        let begins = |function| Switches::begins_on(&config.folder, function);
+        let (worker_on, dispatcher_on) = (begins(PausedFunction::Worker), begins(PausedFunction::Dispatcher));
+        let source = |queue: &QueueRef, enabled| EventSourceConfig {
             queue_url: queue.url.clone(),
             queue_arn: queue.arn.clone(),
             region: clients::REGION.to_owned(),
@@ -386,23 +390,30 @@ impl Pollers {
             concurrency_max: 8,
             long_poll: Duration::from_secs(5),
             function_timeout: timeout,
+            enabled,
         };
         let StackResources { queue, slow_queue, effects_queue, dead_letter_queue, .. } = &place.resources;
-        let hints =
-            EventSource::start(sqs.clone(), Arc::clone(&worker), source(queue)).map_err(StackError::EventSource)?;
+        let hints = EventSource::start(sqs.clone(), Arc::clone(&worker), source(queue, worker_on))
+            .map_err(StackError::EventSource)?;
         let slow_hints =
-            EventSource::start(sqs.clone(), worker, source(slow_queue)).map_err(StackError::EventSource)?;
-        let effects =
-            EventSource::start(sqs.clone(), dispatcher, source(effects_queue)).map_err(StackError::EventSource)?;
+            EventSource::start(sqs.clone(), worker, source(slow_queue, worker_on)).map_err(StackError::EventSource)?;
+        let effects = EventSource::start(sqs.clone(), dispatcher, source(effects_queue, dispatcher_on))
+            .map_err(StackError::EventSource)?;
         let burying = WatchedWorker(Arc::clone(&relay), config.feed.clone());
         let dead_letters =
-            EventSource::start(sqs, burying, source(dead_letter_queue)).map_err(StackError::EventSource)?;
+            EventSource::start(sqs, burying, source(dead_letter_queue, true)).map_err(StackError::EventSource)?;
         let clock = ScheduleConfig { rule: "relay".to_owned(), period: RELAY_PERIOD, function_timeout: timeout };
         let schedule = Schedule::start(relay, clock, ambient());
-        Ok(Self { hints, slow_hints, effects, dead_letters, schedule })
+        let sources = [
+            (PausedFunction::Worker, vec![hints.switch(), slow_hints.switch()]),
+            (PausedFunction::Dispatcher, vec![effects.switch()]),
+        ];
+        let switches = Switches::obey(config.folder.clone(), sources);
+        Ok(Self { hints, slow_hints, effects, dead_letters, schedule, switches })
     }
 
     async fn stop(self) {
+        drop(self.switches);
         let hints = async { tokio::join!(self.hints.stop(), self.slow_hints.stop()) };
         tokio::join!(hints, self.effects.stop(), self.dead_letters.stop(), self.schedule.stop());
     }

@@ -60,6 +60,11 @@ impl DataFolder {
         self.data.join("tables")
     }
 
+    /// What says which functions are to be paused.
+    pub(crate) fn pauses(&self) -> PathBuf {
+        self.data.join("paused")
+    }
+
     /// The environment variables for functions that another process runs.
     pub(crate) fn environment(&self) -> PathBuf {
         self.data.join("functions.env")

@@ -30,13 +30,16 @@ use crate::target::{OpenStack, Target, store_unavailable};
 /// Number of items in one page.
 const PAGE: usize = 500;
 
+/// Number of items read per second unless a person names another.
+const RATE: u32 = 1_000;
+
 /// How long before its expiry a domain key or the record of an effect may be gone.
 const EXPIRY_MARGIN: Millis = Millis::days(3);
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Maximum number of items read per second.
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = RATE, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: u32,
     /// Continue after this record; an audit that was stopped prints it.
     #[arg(long, value_name = "RECORD")]
@@ -93,13 +96,16 @@ impl Violation {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let OpenStack { store, shards_read, timing } = arguments.target.open_with_domain().await?;
-    let items = agree_to_scan(&store, &[Table::Inbox, Table::Domain], arguments.scan).await?;
+    let hint = "pass --scan to agree; --rate N reads N items a second";
+    let items = agree_to_scan(&store, &[Table::Inbox, Table::Domain], arguments.scan, hint).await?;
+    let takes = output::length(Duration::from_secs(items / u64::from(arguments.rate)));
+    output::note(&format!("at {} item(s) a second, it takes about {takes}", arguments.rate));
     let mut audit = Audit {
         store: &store,
         timing: timing.unwrap_or(Timing { shards_read, ..Timing::standard() }),
         started: System.moment().now,
         effects: Effects::default(),
-        pause: Duration::from_secs(1) / arguments.rate,
+        rate: arguments.rate,
         bar: if arguments.json || !output::is_watched() {
             indicatif::ProgressBar::hidden()
         } else {
@@ -140,7 +146,7 @@ struct Audit<'a> {
     timing: Timing,
     started: EpochMs,
     effects: Effects,
-    pause: Duration,
+    rate: u32,
     bar: indicatif::ProgressBar,
     json: bool,
     records: usize,
@@ -183,7 +189,8 @@ impl Audit<'_> {
 
     /// Keeps to the rate after so many items.
     async fn rest(&self, items: usize) {
-        tokio::time::sleep(self.pause.saturating_mul(u32::try_from(items).unwrap_or(u32::MAX))).await;
+        let pause = Duration::from_secs(1) / self.rate;
+        tokio::time::sleep(pause.saturating_mul(u32::try_from(items).unwrap_or(u32::MAX))).await;
     }
 
     async fn check(&mut self, items: &[Item]) -> Result<(), Failure> {
@@ -317,8 +324,13 @@ impl Audit<'_> {
                 self.found
             ));
         }
-        if let (false, Some(last)) = (complete, last) {
-            output::note(&format!("stopped. Go on with --after '{last}'; the domain keys are read again"));
+        if !complete {
+            let after = last.map_or_else(String::new, |last| {
+                format!(" --after {}", shlex::try_quote(last).unwrap_or_else(|_| last.into()))
+            });
+            let rate = if self.rate == RATE { String::new() } else { format!(" --rate {}", self.rate) };
+            output::note("stopped before the end. To go on; the domain keys are read again:");
+            output::note(&format!("  hookonce audit --scan{rate}{after}"));
         }
         let complete = end?;
         Ok(if complete && self.found == 0 { Exit::Done } else { Exit::No })

@@ -69,7 +69,7 @@ async fn tell_missing_endpoint(Arguments { filter, target, .. }: &Arguments) {
     }
     let Ok(endpoints) = place.open().await else { return };
     if let Ok(None) = endpoints.get(&id).await {
-        output::note(&format!("there is no endpoint {id}; list them with `hookonce endpoint list{}`", place.option()));
+        output::note(&format!("there is no endpoint {id}; list them with `hookonce endpoint list`"));
     }
 }
 

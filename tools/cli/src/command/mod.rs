@@ -13,6 +13,7 @@ pub(crate) mod endpoint;
 pub(crate) mod list;
 pub(crate) mod man;
 pub(crate) mod new;
+pub(crate) mod pause;
 pub(crate) mod providers;
 pub(crate) mod redact;
 pub(crate) mod replay;

@@ -397,10 +397,7 @@ async fn deploy_to(stack: &str, text: &str) -> Result<Exit, Failure> {
             Err(match error {
                 DeployRoutesError::TooLong(_) => Failure::usage(what, "leave out routes; fewer, wider patterns help"),
                 DeployRoutesError::Overtaken | DeployRoutesError::Raced | DeployRoutesError::Unknown(_) => {
-                    Failure::unavailable(
-                        what,
-                        format!("look at it with `hookonce route show --stack {stack}`, then deploy again"),
-                    )
+                    Failure::unavailable(what, "look at it with `hookonce route show`, then deploy again")
                 }
                 DeployRoutesError::NoNumber => Failure::usage(
                     what,

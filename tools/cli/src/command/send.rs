@@ -175,7 +175,7 @@ impl Destination {
             [id] => Ok(id.clone()),
             [] => Err(Failure::usage(
                 format!("no endpoint of the local stack belongs to {}", provider.id()),
-                format!("hookonce endpoint add {0} --provider {0}", provider.id()),
+                format!("add one: `hookonce endpoint add {0} --provider {0}`", provider.id()),
             )),
             several => {
                 let names: Vec<_> = several.iter().map(EndpointId::as_str).collect();

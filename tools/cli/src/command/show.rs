@@ -34,6 +34,11 @@ const GENERATIONS_MAX: i64 = 10;
 const RECORD: &str = "record";
 const APPLIED_AT: &str = "applied_at";
 
+/// What it means that an applied record has no item under the domain key of today's plan: consumer and fact are part of
+/// the key, and both come from routes and handlers. The audit finds the key of then by the record that it names.
+const RENAMED: &str =
+    "is the key of today only: routes or handlers have changed since the event was applied under another one";
+
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Arguments {
@@ -251,7 +256,7 @@ impl Story {
             ("children", states(&self.children)),
             ("effects", states(&self.effects)),
             ("earlier_effects", states(&self.earlier_effects)),
-            ("domain_key", json!(effect.as_ref().map(|(key, _)| key))),
+            ("domain_key_today", json!(effect.as_ref().map(|(key, _)| key))),
             ("writes", writes),
             ("body_stored_bytes", json!(self.record.body.as_ref().map(Vec::len))),
         ];
@@ -346,7 +351,7 @@ impl Story {
                 let mut facts: Vec<_> =
                     refused.map(|error| ("plan today", format!("PLAN_REFUSED: {error}"))).into_iter().collect();
                 if let Some((key, writes)) = self.effect() {
-                    facts.push(("domain key", key));
+                    facts.push(("domain key today", key));
                     facts.extend(writes.into_iter().map(|(action, item)| ("plan today", format!("{action} {item}"))));
                 }
                 return facts;
@@ -388,10 +393,11 @@ impl Story {
             facts.push(("sent again", format!("{} time(s) by the relay", record.resends)));
         }
         facts.extend(self.plan.iter().flat_map(|plan| self.plan_today(plan)));
-        for (item, stored) in self.items.iter().flatten() {
+        for (index, (item, stored)) in self.items.iter().flatten().enumerate() {
             // Plain data always serialises.
             let stored = stored.as_ref().map(|stored| serde_json::to_string(stored).unwrap_or_default());
-            facts.push(("stored", format!("{item} {}", stored.as_deref().unwrap_or("is not there"))));
+            let absent = if index == 0 && record.outcome == Some(Outcome::Applied) { RENAMED } else { "is not there" };
+            facts.push(("stored", format!("{item} {}", stored.as_deref().unwrap_or(absent))));
         }
         for (key, child) in self.children.iter().take(CHILDREN_MAX) {
             let state = child.as_ref().map_or("has no record", Record::state_word);

@@ -1,5 +1,7 @@
 //! `hookonce status`: does anything need a person?
 
+use std::collections::BTreeMap;
+
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
 use clap::Args;
@@ -14,10 +16,12 @@ use hookonce_runtime::aws::IndexQuery;
 use hookonce_runtime::port::Store as _;
 use serde_json::json;
 
+use super::pause::described;
 use crate::failure::{Exit, Failure};
 #[cfg(feature = "aws")]
-use crate::lambda::{Code, DeployedFunctions};
+use crate::lambda::Code;
 use crate::output;
+use crate::pauses::{self, Act, Acts, PausedFunction};
 use crate::select::READS_AT_ONCE;
 #[cfg(feature = "aws")]
 use crate::target::AwsStatus;
@@ -81,6 +85,8 @@ struct StackStatus {
     effects_queue: Result<Option<Depth>, Failure>,
     /// `None` if the queue names none.
     dead_letters: Result<Option<Depth>, Failure>,
+    /// What people paused, and what they did before. `None` where the domain table is not known, and for a restored copy.
+    pauses: Result<Option<[Acts; 2]>, Failure>,
     /// The stack on this machine. `None` for any other.
     local: Option<RunningStack>,
     #[cfg(feature = "aws")]
@@ -95,7 +101,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let now = System.moment().now;
     #[cfg(feature = "aws")]
     let aws = if target.is_copy() { None } else { target.aws_status(now).await? };
-    let (records, depths) = futures::join!(records(target, now), depths(target));
+    let (records, depths, pauses) = futures::join!(records(target, now), depths(target), pauses(target));
     #[cfg(feature = "aws")]
     let depths = match &aws {
         Some(aws) => depths.with_ages(aws, now).await,
@@ -113,6 +119,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         slow_queue,
         effects_queue,
         dead_letters,
+        pauses,
         local: if target.is_local() { target.folder.running().ok() } else { None },
         #[cfg(feature = "aws")]
         aws,
@@ -132,6 +139,14 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         (true, false) => Exit::No,
         (true, true) => Exit::Done,
     })
+}
+
+/// What people paused.
+async fn pauses(target: &Target) -> Result<Option<[Acts; 2]>, Failure> {
+    if target.is_copy() || !target.knows_domain() {
+        return Ok(None);
+    }
+    pauses::read(&target.store().await?).await.map(Some)
 }
 
 fn is_usage(known: &Result<Due, Failure>) -> bool {
@@ -325,6 +340,7 @@ impl StackStatus {
             ("slow_queue", self.slow_queue.as_ref().err()),
             ("effects_queue", self.effects_queue.as_ref().err()),
             ("dead_letters", self.dead_letters.as_ref().err()),
+            ("pauses", self.pauses.as_ref().err()),
         ];
         #[cfg(feature = "aws")]
         let parts = parts.into_iter().chain(self.aws.iter().flat_map(|aws| {
@@ -341,13 +357,26 @@ impl StackStatus {
     fn needs(&self, now: EpochMs) -> Vec<Need> {
         #[cfg(feature = "aws")]
         let mut needs = self.aws.as_ref().map(|aws| needs_on_aws(aws, now)).unwrap_or_default();
+        #[cfg(feature = "aws")]
+        needs.extend(self.aws.iter().flat_map(|aws| self.needs_of_functions(aws)));
         #[cfg(not(feature = "aws"))]
         let mut needs = Vec::new();
+        needs.extend(self.paused().map(|(function, act)| {
+            let name = function.as_str();
+            let need = format!(
+                "the {name} is paused {}, and {} wait: `hookonce resume {name}` as soon as it may run, \
+                 docs/runbook.md#containment",
+                described(act),
+                function.waiting()
+            );
+            (format!("{name}_paused"), need)
+        }));
         if let Some(dead) = self.records.dead.as_ref().ok().filter(|dead| dead.count > 0) {
             needs.push((
                 "records_died".to_owned(),
                 format!(
-                    "{} record(s) are DEAD{}: `hookonce list --state DEAD`, docs/runbook.md#records-died",
+                    "{} record(s) are DEAD{}: `hookonce stats --state DEAD` counts them by error, `hookonce list --state DEAD` \
+                     lists them, docs/runbook.md#records-died",
                     dead.count,
                     self.of_them_effects()
                 ),
@@ -379,6 +408,45 @@ impl StackStatus {
             ));
         }
         needs
+    }
+
+    /// The pauses that hold.
+    fn paused(&self) -> impl Iterator<Item = (PausedFunction, &Act)> {
+        let acts = self.pauses.as_ref().ok().and_then(Option::as_ref).into_iter().flatten();
+        PausedFunction::ALL.into_iter().zip(acts).filter_map(|(function, acts)| Some((function, acts.pause()?)))
+    }
+
+    /// Event sources that do not do what people last asked for.
+    #[cfg(feature = "aws")]
+    fn needs_of_functions(&self, aws: &AwsStatus) -> Vec<Need> {
+        let Ok(functions) = &aws.functions else { return Vec::new() };
+        let need = |(function, is_on): (PausedFunction, bool)| {
+            let name = function.as_str();
+            let is_paused = self.paused().any(|(paused, _)| paused == function);
+            match (is_on, is_paused) {
+                (false, false) => Some((
+                    format!("{name}_off"),
+                    format!(
+                        "an event source of the {name} is off, so {} wait, and no pause says why: `hookonce resume {name}` as \
+                         soon as it may run, docs/runbook.md#containment",
+                        function.waiting()
+                    ),
+                )),
+                (true, true) => Some((
+                    format!("{name}_on"),
+                    format!(
+                        "the pause of the {name} did not reach its event sources: they are on. Run the pause again, or \
+                         `hookonce resume {name}`"
+                    ),
+                )),
+                (true, false) | (false, true) => None,
+            }
+        };
+        let both = [
+            (PausedFunction::Worker, functions.worker_is_on),
+            (PausedFunction::Dispatcher, functions.dispatcher_is_on),
+        ];
+        both.into_iter().filter_map(need).collect()
     }
 
     /// How many of the dead records are effects, in words.
@@ -419,6 +487,7 @@ impl StackStatus {
             "slow_queue": self.slow_queue.as_ref().ok().and_then(Option::as_ref).map(depth),
             "effects_queue": self.effects_queue.as_ref().ok().and_then(Option::as_ref).map(depth),
             "dead_letter_queue": self.dead_letters.as_ref().ok().and_then(Option::as_ref).map(depth),
+            "paused": self.paused().map(|(function, act)| (function.as_str(), act.json())).collect::<BTreeMap<_, _>>(),
             "local": self.local.as_ref().map(|local| json!({ "url": local.url, "pid": local.pid, "version": local.version })),
             "aws": aws,
             "needs": needs,
@@ -479,7 +548,7 @@ impl StackStatus {
             output::line("nothing needs a person");
         }
         for need in needs {
-            output::line(need);
+            output::message(need);
         }
     }
 }
@@ -504,8 +573,7 @@ fn of_another_release(version: &str) -> String {
 
 #[cfg(feature = "aws")]
 fn needs_on_aws(aws: &AwsStatus, now: EpochMs) -> Vec<Need> {
-    let off = aws.functions.as_ref().map_or_else(|_| Vec::new(), needs_of_functions);
-    let Ok(watch) = &aws.watch else { return off };
+    let Ok(watch) = &aws.watch else { return Vec::new() };
     let raised = |alarm: &Alarm| {
         let since = alarm.since.map_or_else(String::new, |since| format!(" for {}", output::between(since, now)));
         let need = format!("{} {}, raised{since}: {}", alarm.severity(), alarm.name, alarm.description);
@@ -520,21 +588,7 @@ fn needs_on_aws(aws: &AwsStatus, now: EpochMs) -> Vec<Need> {
         let need = "the relay has not run for ten minutes: docs/runbook.md#the-relay-does-not-run";
         needs.push(("relay_away".to_owned(), need.to_owned()));
     }
-    needs.extend(off);
     needs
-}
-
-/// Event sources that are off.
-#[cfg(feature = "aws")]
-fn needs_of_functions(functions: &DeployedFunctions) -> Vec<Need> {
-    let worker = "an event source of the worker is off, so its records wait: switch it on as soon as the worker may run, \
-                  docs/runbook.md#containment";
-    let dispatcher = "the dispatcher's event source is off, so every effect waits: switch it on as soon as the dispatcher may \
-                      run, docs/runbook.md#effects-are-not-called";
-    let off =
-        [(functions.worker_is_on, "worker_off", worker), (functions.dispatcher_is_on, "dispatcher_off", dispatcher)];
-    let off = off.into_iter().filter(|(is_on, ..)| !is_on);
-    off.map(|(_, name, need)| (name.to_owned(), need.to_owned())).collect()
 }
 
 #[cfg(feature = "aws")]

@@ -75,7 +75,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let sha256: [u8; 32] = Sha256::digest(&body).into();
     let delivery = delivery(&arguments, &id, body).await?;
     let delivered = Sender::new(&delivery.url, ATTEMPTS_MAX).deliver(&delivery).await.map_err(|error| {
-        let hint = format!("`hookonce endpoint check{}` checks the secret of {id}", arguments.place.option());
+        let hint = format!("`hookonce endpoint check` checks the secret of {id}");
         Failure::usage(format!("nothing was sent: {error}"), hint)
     })?;
     let answer = Answer::of(&delivered, &delivery.url)?;
@@ -121,7 +121,7 @@ async fn delivery(arguments: &Arguments, id: &EndpointId, body: Vec<u8>) -> Resu
         None => format!("{}{id}", place.webhook_url().await?),
     };
     send::check_url(&url)?;
-    let add = format!("hookonce endpoint add {id} --provider {PROVIDER}{}", place.option());
+    let add = format!("add one: `hookonce endpoint add {id} --provider {PROVIDER}`");
     let Some(stored) = place.open().await?.get(id).await? else {
         return Err(Failure::usage(format!("there is no endpoint {id}"), add));
     };
@@ -193,7 +193,7 @@ async fn follow(arguments: &Arguments, id: &EndpointId, sha256: [u8; 32]) -> Res
     settled.ok_or_else(|| {
         Failure::unavailable(
             format!("it is stored, and not settled after {}", humantime::format_duration(at_most)),
-            format!("hookonce show {id} {}{}, or the same command again", arguments.key, place.option()),
+            format!("`hookonce show {id} {}`, or the same command again", arguments.key),
         )
     })
 }
@@ -247,14 +247,14 @@ impl Submission<'_> {
     }
 
     fn exit(&self, answer: Answer) -> Exit {
-        let Arguments { endpoint, key, place, .. } = self.arguments;
+        let Arguments { endpoint, key, .. } = self.arguments;
         if answer == Answer::Refused {
             output::note("it was refused, and nothing was stored: docs/errors explains each code");
             return Exit::No;
         }
         let Some(trouble) = self.found.as_ref().and_then(|found| self.trouble(found)) else { return Exit::Done };
         output::note(trouble);
-        output::note(&format!("  try: hookonce show {endpoint} {key}{}", place.option()));
+        output::note(&format!("  try: `hookonce show {endpoint} {key}`"));
         Exit::No
     }
 }

@@ -42,14 +42,14 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Failure::usage(error.to_string(), "only the last step of a --set path may be missing in the body")
     })?;
     let deliveries = destination.deliver(provider, headers, body).await?;
-    let again = format!("hookonce trigger {} --id {}", sample.name(), event.as_str());
+    let again = format!("`hookonce trigger {} --id {}`", sample.name(), event.as_str());
     if destination.json {
         output::json(&json!({ "event": sample.name(), "id": event.as_str(), "deliveries": deliveries.rows() }));
     } else {
         deliveries.print();
         output::note(&format!("\nthe same event again: {again}"));
     }
-    deliveries.exit(&format!("; `{again}` delivers the same event again"))
+    deliveries.exit(&format!("; {again} delivers the same event again"))
 }
 
 /// Takes a change apart.

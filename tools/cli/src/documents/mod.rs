@@ -144,13 +144,6 @@ pub(crate) struct Place {
     pub(crate) stack: Option<String>,
 }
 
-impl Place {
-    /// How to name the place again on the command line.
-    pub(crate) fn option(&self) -> String {
-        self.stack.as_ref().map_or_else(String::new, |stack| format!(" --stack {stack}"))
-    }
-}
-
 /// The documents that are valid, and when each was last written. Prints why another one is not.
 ///
 /// # Errors
@@ -186,8 +179,9 @@ pub(crate) async fn add<I: DocumentId>(
 }
 
 /// Prints a secret that was generated for a new document.
-pub(crate) fn tell_generated<I: DocumentId>(secret: &str) {
-    output::note(&format!("generated secret (`{} show --reveal` prints it again):", I::NOUN));
+pub(crate) fn tell_generated<I: DocumentId>(id: &I, secret: &str) {
+    let noun = I::NOUN;
+    output::note(&format!("generated secret (`hookonce {noun} show {id} --reveal` prints it again):"));
     output::line(secret);
 }
 
@@ -196,7 +190,7 @@ pub(crate) fn missing<I: DocumentId>(id: &I) -> Failure {
     let noun = I::NOUN;
     Failure::usage(
         format!("there is no {noun} {id}"),
-        format!("list them with `hookonce {noun} list`, or add it with `hookonce {noun} add`"),
+        format!("list them with `hookonce {noun} list`, or see how to add it: `hookonce {noun} add --help`"),
     )
 }
 
@@ -205,6 +199,6 @@ fn overtaken<I: DocumentId>(id: &I) -> Failure {
     let noun = I::NOUN;
     Failure::usage(
         format!("{noun} {id} was changed by someone else after it was read; nothing was written"),
-        format!("look at it with `hookonce {noun} show`, then run the command again"),
+        format!("look at it with `hookonce {noun} show {id}`, then run the command again"),
     )
 }

@@ -55,8 +55,6 @@ pub(crate) struct Below<I> {
 /// The parameters of one family of documents of one stack.
 pub(crate) struct Parameters<I> {
     client: Client,
-    /// The stack's name.
-    pub(crate) stack: String,
     /// Without the slash at its end.
     path: String,
     /// `None` for the account's own key.
@@ -74,7 +72,6 @@ impl<I: DocumentId> Parameters<I> {
         let key = Outputs::of(&config, stack).await?.endpoint_key;
         Ok(Self {
             client: client(&config),
-            stack: stack.to_owned(),
             path: format!("/hookonce/{stack}/{}", I::FOLDER),
             key: Some(key).filter(|key| !key.is_empty()),
             family: PhantomData,
@@ -168,8 +165,8 @@ impl<I: DocumentId> Parameters<I> {
         fits(text)?;
         self.unchanged(id, read).await?;
         let written = self.overwrite(id, read, text).await;
-        let advice =
-            format!(". `hookonce {} show {id} --reveal --stack {}` prints what is in force", I::NOUN, self.stack);
+        let noun = I::NOUN;
+        let advice = format!(". `hookonce {noun} show {id} --reveal` prints what is in force");
         written.map_err(|failure| failure.with("; the write was sent, so the new secret may be in force", &advice))
     }
 
@@ -181,7 +178,7 @@ impl<I: DocumentId> Parameters<I> {
         if written <= read.version {
             return Err(Failure::usage(
                 format!("someone else removed {noun} {id} at the same moment, and this write restored it"),
-                format!("if it must go, remove it again: `hookonce {noun} remove {id} --stack {}`", self.stack),
+                format!("if it must go, remove it again: `hookonce {noun} remove {id}`"),
             ));
         }
         for version in read.version + 1..written {

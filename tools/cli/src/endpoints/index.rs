@@ -68,10 +68,7 @@ impl IndexStore for Parameters<EndpointId> {
         found.map(|found| found.text).ok_or_else(|| {
             Failure::unavailable(
                 format!("version {version} of {name}, which another command wrote, cannot be read"),
-                format!(
-                    "run the command again; then `hookonce endpoint index --stack {}` says what the index lacks",
-                    self.stack
-                ),
+                "run the command again; then `hookonce endpoint index` says what the index lacks",
             )
         })
     }

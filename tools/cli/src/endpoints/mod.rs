@@ -175,6 +175,18 @@ pub(crate) fn fresh(provider: &Provider, settings: BTreeMap<String, String>) -> 
     }
 }
 
+/// Checks that a secret which a person gave has the form of this provider's secrets, so that an API key or a secret of
+/// another provider is noticed before it is stored.
+///
+/// # Errors
+/// [`Failure::Usage`] when it has another form.
+pub(crate) fn check_secret(provider: &Provider, secret: &str) -> Result<(), Failure> {
+    provider.facts().check_secret(secret).map_err(|error| {
+        let hint = format!("nothing was written; `hookonce providers {}` says which secret it is", provider.id());
+        Failure::usage(error.to_string(), hint)
+    })
+}
+
 /// Generates a secret in the provider's form; none where the provider has no secret, or uses its own key pair.
 pub(crate) fn make_secret(provider: &Provider) -> Option<String> {
     if provider.fetches_keys() {
@@ -183,8 +195,11 @@ pub(crate) fn make_secret(provider: &Provider) -> Option<String> {
     let random: [u8; 32] = rand::random();
     let base64 = STANDARD.encode(random);
     let hex = hookonce_protocol::key::hex(&random);
-    let prefixed = provider.facts().secret_prefix.as_ref().map(|prefix| format!("{prefix}{base64}"));
-    let fits = |secret: &String| provider.keyring(std::slice::from_ref(secret)).is_ok();
+    let facts = provider.facts();
+    let hex: String = hex.chars().take(facts.secret_chars_max.unwrap_or(usize::MAX)).collect();
+    let prefixed = facts.secret_prefix.as_ref().map(|prefix| format!("{prefix}{base64}"));
+    let fits =
+        |secret: &String| provider.keyring(std::slice::from_ref(secret)).is_ok() && facts.check_secret(secret).is_ok();
     prefixed.into_iter().chain([hex, base64]).find(fits)
 }
 

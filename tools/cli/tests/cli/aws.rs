@@ -95,6 +95,8 @@ pub(crate) struct Account {
     pub(crate) functions: Vec<&'static str>,
     /// The function of whose event sources one is switched off.
     pub(crate) off: Option<&'static str>,
+    /// The states of event sources that somebody switched.
+    pub(crate) switched: BTreeMap<String, &'static str>,
     /// When the relay last ran, in seconds since 1970.
     pub(crate) relay_ran_at: Option<u64>,
     /// The age of the oldest message of a queue, in seconds, by the queue's name.
@@ -195,11 +197,26 @@ impl Account {
         }
     }
 
-    fn lambda(&self, operation: &str, function: &str) -> (&'static str, String) {
+    fn lambda(&mut self, operation: &str, function: &str, body: &Value) -> (&'static str, String) {
         if operation == "ListEventSourceMappings" {
             let state = if self.off == Some(function) { "Disabled" } else { "Enabled" };
-            let mappings = ["Enabled", state].map(|state| object!({ "UUID": "1", "State": state }));
+            let mappings = [("0", "Enabled"), ("1", state)].map(|(number, usual)| {
+                let uuid = format!("{function}-{number}");
+                let state = self.switched.get(&uuid).copied().unwrap_or(usual);
+                // It takes Lambda a while.
+                match state {
+                    "Disabling" => self.switched.insert(uuid.clone(), "Disabled"),
+                    "Enabling" => self.switched.insert(uuid.clone(), "Enabled"),
+                    _ => None,
+                };
+                object!({ "UUID": uuid, "State": state })
+            });
             return ("200 OK", object!({ "EventSourceMappings": mappings }).to_string());
+        }
+        if operation == "UpdateEventSourceMapping" {
+            let state = if body["Enabled"].as_bool().unwrap() { "Enabling" } else { "Disabling" };
+            self.switched.insert(function.to_owned(), state);
+            return ("202 Accepted", object!({ "UUID": function, "State": state }).to_string());
         }
         if !self.functions.contains(&function) {
             return refusal(operation, &format!("ResourceNotFoundException: Function not found: {function}"));
@@ -256,12 +273,16 @@ impl Account {
 /// Where Lambda lists the event sources of a function.
 const MAPPINGS: &str = "/2015-03-31/event-source-mappings/?FunctionName=";
 
-/// The operation that a request to Lambda is for, and its function.
+/// Where Lambda changes an event source.
+const MAPPING: &str = "/2015-03-31/event-source-mappings/";
+
+/// The operation that a request to Lambda is for, and its function, or its event source.
 fn function_asked(path: &str) -> Option<(&'static str, String)> {
     let of_path = |end| path.strip_prefix("/2015-03-31/functions/")?.strip_suffix(end);
     let (operation, name) = (path.strip_prefix(MAPPINGS).map(|name| ("ListEventSourceMappings", name)))
         .or_else(|| Some(("GetFunctionConfiguration", of_path("/configuration")?)))
-        .or_else(|| Some(("Invoke", of_path("/invocations")?)))?;
+        .or_else(|| Some(("Invoke", of_path("/invocations")?)))
+        .or_else(|| Some(("UpdateEventSourceMapping", path.strip_prefix(MAPPING)?)))?;
     Some((operation, name.replace("%3A", ":").replace("%24", "$")))
 }
 
@@ -442,6 +463,9 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
         Some(function) if operation == "Invoke" => {
             object!({ "FunctionName": function, "InvocationType": request.invocation, "Payload": sent })
         }
+        Some(mapping) if operation == "UpdateEventSourceMapping" => {
+            object!({ "UUID": mapping, "Enabled": sent["Enabled"] })
+        }
         Some(function) => object!({ "FunctionName": function }),
         None => sent,
     };
@@ -460,7 +484,7 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     let (status, answer) = if let Some(Interception::Answered(code)) = met {
         refusal(&operation, code)
     } else if let Some(function) = function {
-        account.lambda(&operation, &function)
+        account.lambda(&operation, &function, &body)
     } else if is_cloudwatch {
         ("200 OK", account.cloudwatch(&operation, &body).to_string())
     } else if operation == "SendMessage" {
@@ -486,7 +510,9 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
 /// A refusal in the form of the service. A message may follow the code.
 fn refusal(operation: &str, refusal: &str) -> (&'static str, String) {
     let (code, message) = refusal.split_once(": ").unwrap_or((refusal, ""));
-    if ["GetFunctionConfiguration", "Invoke", "ListEventSourceMappings"].contains(&operation) {
+    if ["GetFunctionConfiguration", "Invoke", "ListEventSourceMappings", "UpdateEventSourceMapping"]
+        .contains(&operation)
+    {
         // As Lambda names it: in a header.
         let status = match code {
             "ResourceNotFoundException" => "404 Not Found\r\nx-amzn-errortype: ResourceNotFoundException",

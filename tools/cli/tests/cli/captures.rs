@@ -46,7 +46,7 @@ fn a_captured_request_holds_no_credential_and_verify_judges_it_as_the_inbox_did(
         shown["secrets"][0].as_str().unwrap().to_owned()
     });
     // A capture still fits after a rotation.
-    workspace.run(&["endpoint", "rotate", "stripe"]).exits(0);
+    workspace.run_with_input(&["endpoint", "rotate", "stripe", "--secret", "-"], "whsec_the_newest_one").exits(0);
     let files = captures(&workspace);
     assert_eq!(files.len(), runs.len(), "{files:?}");
     for ((name, path), (_, ending)) in files.iter().zip(&runs) {

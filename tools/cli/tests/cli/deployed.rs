@@ -269,13 +269,13 @@ fn status_tells_what_code_runs_since_when_and_what_is_off() {
         let code = object!({ "changed_at_ms": 1_795_356_000_000_i64, "code_sha256": format!("hash-of-inbox-{role}") });
         assert_eq!(told["functions"][role], code);
     }
-    for (function, need, page) in [
-        ("inbox-worker", "worker_off", "docs/runbook.md#containment"),
-        ("inbox-dispatcher", "dispatcher_off", "docs/runbook.md#effects-are-not-called"),
+    for (function, need, advice) in [
+        ("inbox-worker", "worker_off", "`hookonce resume worker --stack inbox`"),
+        ("inbox-dispatcher", "dispatcher_off", "`hookonce resume dispatcher --stack inbox`"),
     ] {
         aws.account().off = Some(function);
         assert_eq!(json(&status(&["--json"]).exits(1))["needs"], object!([need]));
-        status(&[]).says_all(&[&format!("code hash-of-{function}, off"), "code hash-of-inbox-relay\n", page]);
+        status(&[]).says_all(&[&format!("code hash-of-{function}, off"), "code hash-of-inbox-relay\n", advice]);
     }
     aws.account().off = None;
     aws.account().snags.push_back(("ListEventSourceMappings", Interception::Answered("AccessDeniedException")));

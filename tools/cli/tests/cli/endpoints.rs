@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::process::Output;
 
+use crate::aws::Deployed;
 use crate::stacks::lines;
 use crate::support::{Ended, Workspace};
 
@@ -19,9 +20,46 @@ fn a_secret_is_made_only_where_the_provider_takes_one_and_a_setting_is_asked_for
     let sns = ["endpoint", "add", "topic", "--provider", "aws_sns", "--setting", "topic_arns=arn:aws:sns:a:1:b"];
     workspace.run(&sns).exits(0);
     for arguments in [&["endpoint", "add", "mail", "--provider", "sendgrid"][..], &["endpoint", "rotate", "topic"]] {
-        workspace.run(arguments).exits(2).says_all(&["cannot be generated", "--secret -"]);
+        workspace.run(arguments).exits(2).says_all(&["generate", "--secret -"]);
     }
     workspace.run(&["endpoint", "add", "pay", "--provider", "paypal"]).exits(2).says("webhook_id");
+}
+
+/// Stripe signs with no secret that anybody else made, and an API key is no such secret.
+#[test]
+fn a_secret_that_the_provider_does_not_sign_with_is_refused_before_anything_changes() {
+    let workspace = Workspace::new();
+    let run = |arguments: &[&str], input: &str| workspace.run_with_input(&[&["endpoint"], arguments].concat(), input);
+    let give = |arguments: &[&str], input: &str| run(&[arguments, &["--secret", "-"]].concat(), input);
+    let stripe = ["add", "shop", "--provider", "stripe"];
+    give(&stripe, "sk_live_abcdefghijklmnop").exits(2).says_all(&["begins with `whsec_`", "API key"]).omits("sk_live");
+    let made = run(&stripe, "").exits(0);
+    made.says_all(&["Stripe issues its secrets", "`hookonce endpoint rotate shop --secret -`"]);
+    let before = workspace.read(".hookonce/endpoints/shop.json");
+    give(&["rotate", "shop"], "sk_live_abcdefghijklmnop").exits(2).says("begins with `whsec_`");
+    for command in [&["rotate", "shop"][..], &["rotate", "shop", "--retire"]] {
+        run(command, "").exits(2).says_all(&["Stripe issues its secrets", "pass `--secret -`"]);
+    }
+    assert_eq!(workspace.read(".hookonce/endpoints/shop.json"), before);
+    give(&["rotate", "shop"], "whsec_from_the_dashboard").exits(0).omits("give the new secret");
+
+    // A deployed endpoint is called by Stripe alone.
+    let deployed = Deployed::new("endpoint", &[]);
+    deployed.run(&["add", "shop", "--provider", "stripe"]).exits(2).says("Stripe issues its secrets");
+    assert_eq!(deployed.aws.account().count("PutParameter"), 0);
+
+    let lemons = ["add", "lemons", "--provider", "lemonsqueezy"];
+    give(&lemons, &"x".repeat(41)).exits(2).says("has at most 40 characters, and this one has 41");
+    run(&lemons, "").exits(0);
+    let made: serde_json::Value = serde_json::from_str(&workspace.read(".hookonce/endpoints/lemons.json")).unwrap();
+    assert_eq!(made["secrets"][0].as_str().unwrap().len(), 40, "one that its page takes");
+
+    let entries = r#"[{"id": "a", "provider": "stripe", "secrets": ["whsec_a_signing_secret"]},
+        {"id": "b", "provider": "stripe", "secrets": ["sk_live_abcdefghijklmnop"]}]"#;
+    let file = workspace.write("endpoints.json", entries.as_bytes());
+    let imported = workspace.run(&["endpoint", "import", &file]).exits(2);
+    imported.says_all(&["nothing was imported", "b: a secret of this provider begins with"]).omits("sk_live");
+    assert!(!workspace.path(".hookonce/endpoints/a.json").exists());
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn a_redaction_of_an_event_leaves_no_byte_of_it_in_the_effects_of_any_generation
     let again = workspace.run(&[&redact[..], &WHY, &["--json"]].concat()).exits(0);
     assert_eq!(summary(&again)["done_before"], 3, "{}", text(&again));
     workspace.run(&redact).says("already redacted").omits("done_before");
-    let all = workspace.run(&[&["redact", "--endpoint", "stripe", "--json"][..], &WHY].concat());
+    let all = workspace.run(&[&["redact", "--endpoint", "stripe", "--json"][..], &WHY, &["0"]].concat());
     assert_eq!(summary(&all)["done_before"], 3, "each once: {}", text(&all));
     workspace.run(&["show", "stripe", "evt_0"]).says("redact by ada: APPLIED, \"asked for\"");
     workspace.run(&["audit", "--scan"]).exits(0);
@@ -168,7 +168,7 @@ fn a_redaction_of_one_event_of_a_batch_leaves_no_byte_of_it_in_the_batch() {
     stack.run(&[&redact[..], &WHY].concat()).exits(0).says_all(&[batch, "1 of them were redacted because"]);
     assert_eq!(places_of_the_marker(&stack), 0);
     stack.run(&["show", "whatsapp", batch]).says("redact by ada: FANNED_OUT, \"asked for\"");
-    let all = stack.run(&[&["redact", "--endpoint", "whatsapp", "--json"][..], &WHY].concat());
+    let all = stack.run(&[&["redact", "--endpoint", "whatsapp", "--json"][..], &WHY, &["1"]].concat());
     let counts = ["done", "done_before", "refused"].map(|word| summary(&all)[word].as_u64().unwrap());
     assert_eq!(counts, [1, 2, 0], "each once: {}", text(&all));
 }
@@ -204,14 +204,15 @@ fn an_effect_that_waits_is_named_and_neither_redacted_nor_forced_over() {
 
     let redact = ["redact", "--key", "stripe", "evt_0"];
     workspace.run(&redact).exits(1).says_all(&[&effect, "refused 1 record(s)"]);
-    let counts = |arguments: &[&str]| {
-        let output = workspace.run(&[arguments, &WHY, &["--json"]].concat());
+    let counts_of = |arguments: &[&str], agreed: &[&str]| {
+        let output = workspace.run(&[arguments, &WHY, agreed, &["--json"]].concat());
         let told = summary(&output);
         let counts = ["done", "done_before", "refused"].map(|word| told[word].as_u64().unwrap());
         (counts, output.status.code().unwrap())
     };
+    let counts = |arguments: &[&str]| counts_of(arguments, &[]);
     assert_eq!(counts(&redact), ([1, 0, 1], 1), "its event has no body any more");
-    assert_eq!(counts(&["doubt", "--until", "0s"]), ([1, 0, 0], 0));
+    assert_eq!(counts_of(&["doubt", "--until", "0s"], &["1"]), ([1, 0, 0], 0));
     assert_eq!(counts(&redact), ([0, 1, 1], 1), "a person may call it again");
     assert_eq!(counts(&["discard", "--key", "stripe", &effect]), ([1, 0, 0], 0));
     assert_eq!(counts(&redact), ([1, 1, 0], 0));

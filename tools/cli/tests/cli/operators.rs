@@ -57,6 +57,40 @@ fn what_is_missing_is_named_and_nothing_is_done() {
     assert_eq!((stack.list("DEAD").len(), stack.list("APPLIED").len()), (1, 1));
 }
 
+/// What has no way back takes as many records as the person saw, or none.
+#[test]
+fn what_cannot_be_taken_back_is_done_to_the_counted_records_or_to_none() {
+    let stack = Stack::with(1, 2);
+    let discard = ["discard", "--state", "DEAD", "--reason", "test data"];
+    let with = |more: &[&str]| stack.run(&[&discard[..], &["--by", "ada"], more].concat());
+    let dry = stack.run(&discard).exits(0).says_all(&["would discard 2 record(s)", "there is no way back", "--yes 2"]);
+    for order in [
+        &["discard", "--state", "DEAD", "--reason", "a test", "--by", "ada"][..],
+        &["replay", "--force", "--since", "1h", "--reason", "a test", "--by", "ada"],
+        &["redact", "--endpoint", "stripe", "--since", "1h", "--by", "ada", "--reason", "a test"],
+        &["doubt", "--state", "PENDING", "--reason", "a test", "--by", "ada"],
+    ] {
+        let uncounted = stack.run(&[order, &["--yes"], &["--rate", "10"]].concat());
+        uncounted.exits(2).says_all(&["needs their number", "run it without --yes first"]);
+    }
+    for wrong in ["1", "3", "0"] {
+        let told = format!("you agreed to discard {wrong} record(s), and the filter finds 2 now");
+        with(&["--yes", wrong]).exits(1).says(&told);
+    }
+    with(&["--yes", "two"]).exits(2).says("the number that a dry run prints");
+    assert_eq!(stack.list("DEAD").len(), 2, "nothing was done");
+
+    // One more dies after the dry run, so what it printed leaves that one out.
+    let command = printed(&text(&dry));
+    stack.deliver(7, false).exits(0);
+    stack.wait_for("DEAD", 3);
+    with(&["--yes", "2"]).exits(1).says("finds 3 now");
+    assert_eq!(run_printed(&stack, &command).0, 2);
+    assert_eq!(stack.list("DEAD").len(), 1);
+    // A single record is named, not counted.
+    stack.run(&["discard", "--key", "stripe", "evt_7", "--reason", "x", "--by", "ada", "--yes"]).exits(0);
+}
+
 #[test]
 fn a_discarded_record_and_a_retried_one_show_who_did_it_and_why() {
     let stack = Stack::with(0, 2);
@@ -170,7 +204,8 @@ fn a_dry_run_that_needs_a_reason_has_a_place_for_it() {
     let stack = Stack::with(1, 1);
     let again = |order: &[&str]| printed(&text(&stack.run(order)));
     let place = ["--reason", "...", "--yes"].map(str::to_owned);
-    assert!(again(&["discard", "--state", "DEAD"]).ends_with(&place));
+    let counted = [&place[..], &["1".to_owned()]].concat();
+    assert!(again(&["discard", "--state", "DEAD"]).ends_with(&counted), "there is no way back");
     assert!(again(&["replay", "--force", "--key", "stripe", "evt_0"]).ends_with(&place));
     assert!(!again(&["discard", "--state", "DEAD", "--reason", "a test"]).contains(&place[1]));
     assert!(!again(&["replay", "--state", "DEAD"]).contains(&place[0]), "a retry needs none");
@@ -202,17 +237,19 @@ fn a_batch_is_told_with_its_events() {
 fn a_force_that_is_killed_goes_on_when_it_is_run_again() {
     const RECORDS: usize = 12;
     let stack = Stack::with(RECORDS, 0);
-    let command = ["replay", "--force", "--since", "1h", "--reason", "wrong account", "--by", "ada", "--yes"];
-    let rated = [&command[..], &["--rate", "20/s"]].concat();
+    let command = ["replay", "--force", "--since", "1h", "--reason", "wrong account", "--by", "ada"];
+    // Whoever runs it again looks how many are left.
+    let left = || summary_of(&stack.run(&[&command[..], &["--json"]].concat()), "would").to_string();
     for moment in [1, 4, 7] {
-        let mut child = stack.start(&rated);
+        let mut child = stack.start(&[&command[..], &["--rate", "20/s", "--yes", &left()]].concat());
         let forced = || stack.list("PROCESSED").iter().filter(|it| it["generation"] == 1).count();
         wait_until("some are forced", || forced() >= moment || child.try_wait().unwrap().is_some());
         child.kill().unwrap();
         child.wait().unwrap();
     }
     wait_until("what was forced is applied", || stack.list("PENDING").is_empty());
-    let summary = summary(&stack.run(&[&command[..], &["--rate", "1000", "--json"]].concat()).exits(0));
+    let rest = ["--rate", "1000", "--json", "--yes"];
+    let summary = summary(&stack.run(&[&command[..], &rest, &[&left()]].concat()).exits(0));
     let count = |word: &str| summary[word].as_u64().unwrap();
     assert_eq!(count("done") + count("done_before"), RECORDS as u64, "{summary}");
     stack.wait_for("APPLIED", RECORDS);
@@ -221,7 +258,7 @@ fn a_force_that_is_killed_goes_on_when_it_is_run_again() {
         assert_eq!(shown["generation"], 1, "{shown}");
         assert_eq!(shown["operations"].as_array().unwrap().len(), 1, "{shown}");
     }
-    let twice = stack.run(&[&command[..], &["--json"]].concat()).exits(0);
+    let twice = stack.run(&[&command[..], &["--json", "--yes", "0"]].concat()).exits(0);
     assert_eq!(summary_of(&twice, "done_before"), RECORDS as u64);
 }
 

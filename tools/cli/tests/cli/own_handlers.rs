@@ -140,7 +140,7 @@ fn show_asks_a_handler_in_another_language_if_it_may() {
     let shown = parsed(&show(&["--call-handlers", "--items", "--json"]));
     assert_eq!(shown["writes"], json!([{ "action": "update", "key": "stripe#count#all" }]), "{shown}");
     let items = shown["items"].as_array().unwrap();
-    assert_eq!((items.len(), &items[0]["key"]), (2, &shown["domain_key"]), "{shown}");
+    assert_eq!((items.len(), &items[0]["key"]), (2, &shown["domain_key_today"]), "{shown}");
     assert_eq!(items[0]["item"]["record"], json!({ "S": "in#stripe#evt_first" }), "{shown}");
     assert_eq!(items[1]["item"]["events"], json!({ "N": "1" }), "{shown}");
     let stored = "stripe#count#all {\"events\":{\"N\":\"1\"}";

@@ -40,7 +40,7 @@ impl Deployed {
 
     fn added(id: &str) -> Self {
         let stack = Self::empty();
-        stack.run(&["add", id, "--provider", "stripe"]).exits(0);
+        stack.run(&["add", id, "--provider", "standard_webhooks"]).exits(0);
         stack
     }
 
@@ -78,7 +78,7 @@ fn name(id: &str) -> String {
 #[test]
 fn an_endpoint_of_a_stack_is_managed_with_the_same_words() {
     let stack = Deployed::empty();
-    let added = stack.run(&["add", "shop", "--provider", "stripe", "--on-store-outage", "enqueue"]).exits(0);
+    let added = stack.run(&["add", "shop", "--provider", "standard_webhooks", "--on-store-outage", "enqueue"]).exits(0);
     let secret = String::from_utf8(added.stdout).unwrap().trim().to_owned();
     assert!(secret.starts_with("whsec_"), "{secret}");
     assert_eq!(stack.document("shop")["secrets"], object!([secret]));
@@ -91,7 +91,7 @@ fn an_endpoint_of_a_stack_is_managed_with_the_same_words() {
     assert_eq!(stack.written(), [shard, "shop".to_owned()], "the index first");
     assert!(stack.is_listed("shop"));
 
-    stack.run(&["add", "shop", "--provider", "stripe"]).exits(2).says("already exists");
+    stack.run(&["add", "shop", "--provider", "standard_webhooks"]).exits(2).says("already exists");
     assert_eq!(stack.document("shop")["secrets"], object!([secret]), "the first one stands");
 
     assert_eq!(json(&stack.run(&["list", "--json"]))[0]["id"], "shop");
@@ -113,7 +113,7 @@ fn an_endpoint_whose_second_listing_fails_is_told_with_its_secret() {
     stack.meets("GetParameter", [Interception::Passed, Interception::Passed]);
     stack.meets("GetParameter", [Interception::Answered("AccessDeniedException")]);
     let said = ["receives webhooks from", "the endpoint shop was added", "`hookonce endpoint index --stack inbox`"];
-    let added = stack.run(&["add", "shop", "--provider", "stripe"]).exits(3).says_all(&said);
+    let added = stack.run(&["add", "shop", "--provider", "standard_webhooks"]).exits(3).says_all(&said);
     let secret = String::from_utf8(added.stdout).unwrap().trim().to_owned();
     assert_eq!(stack.document("shop")["secrets"], object!([secret]));
 }
@@ -122,7 +122,7 @@ fn an_endpoint_whose_second_listing_fails_is_told_with_its_secret() {
 fn a_lost_reply_is_no_other_writer() {
     let stack = Deployed::empty();
     stack.meets("PutParameter", [Interception::ReplyLost, Interception::ReplyLost]);
-    stack.run(&["add", "shop", "--provider", "stripe"]).exits(0);
+    stack.run(&["add", "shop", "--provider", "standard_webhooks"]).exits(0);
     assert!(stack.is_listed("shop"));
     // The index was written twice; let the document's write lose its reply, too.
     stack.meets("PutParameter", [Interception::ReplyLost]);
@@ -257,7 +257,7 @@ fn outputs_that_lack_a_part_say_what_to_do() {
     let stack = Deployed::empty();
     let lacking = r#"{"inbox_table": "a", "domain_table": "b", "queue_url": "c"}"#;
     stack.aws.account().put("/hookonce/inbox/outputs", lacking);
-    stack.run(&["add", "shop", "--provider", "stripe"]).exits(2).says("deploy the stack again");
+    stack.run(&["add", "shop", "--provider", "standard_webhooks"]).exits(2).says("deploy the stack again");
     assert!(stack.written().is_empty());
 }
 
@@ -445,7 +445,7 @@ fn ctrl_c_ends_a_rebuild_of_the_index_between_two_writes() {
 fn a_rotation_is_finished_when_the_older_secret_is_silent() {
     let local = Stack::with(1, 0);
     let stack = Deployed { word: Some("endpoint"), ..Deployed::of(&local, &[]) };
-    stack.run(&["add", "stripe", "--provider", "stripe"]).exits(0);
+    stack.run(&["add", "stripe", "--provider", "standard_webhooks"]).exits(0);
     let finish = |more: &[&str]| stack.run(&[&["rotate", "stripe", "--finish"], more].concat());
     finish(&[]).says("nothing is left to remove");
     stack.run(&["rotate", "stripe"]).says_all(&["rotate stripe --finish --stack inbox", "old_secret_used"]);
@@ -474,6 +474,19 @@ fn a_rotation_is_finished_when_the_older_secret_is_silent() {
     stack.run(&["rotate", "stripe"]).exits(0);
     finish(&["--yes"]).exits(0);
     assert_eq!(stack.secrets("stripe"), 1);
+
+    // What cannot be taken back says what it costs, and asks.
+    let before = stack.document("stripe");
+    let retire = |more: &[&str]| stack.run(&[&["rotate", "stripe", "--retire"], more].concat());
+    retire(&[]).exits(2).says_all(&[
+        "within 5 minutes, inbox will refuse every delivery to stripe that an older secret signed",
+        "1 deliveries of the last day were verified by a secret that goes",
+        "pass --yes to remove them",
+    ]);
+    assert_eq!(stack.document("stripe"), before);
+    retire(&["--yes"]).exits(0).says_all(&["has 1 secret(s)", "give the new secret to the provider"]);
+    assert_ne!(stack.document("stripe"), before);
+    stack.run(&["rotate", "stripe", "--yes"]).exits(2);
 }
 
 /// Without a delivery, nothing shows that the provider has the new secret.
@@ -481,7 +494,8 @@ fn a_rotation_is_finished_when_the_older_secret_is_silent() {
 fn a_rotation_without_a_delivery_is_not_finished() {
     let local = Stack::new();
     let run = |arguments: &[&str]| local.run(&[&["endpoint"], arguments].concat());
-    run(&["rotate", "stripe"]).exits(0);
+    let rotate = ["endpoint", "rotate", "stripe", "--secret", "-"];
+    local.run_with_input(&rotate, "whsec_another_secret_of_stripe").exits(0).omits("to the provider");
     let path = local.path(".hookonce/endpoints/stripe.json");
     let file = std::fs::File::options().append(true).open(path).unwrap();
     let before = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now() - 2 * 86_400);
@@ -491,7 +505,9 @@ fn a_rotation_without_a_delivery_is_not_finished() {
 
 #[test]
 fn a_request_is_verified_with_the_secrets_of_a_stack() {
-    let stack = Deployed::added("shop");
+    let stack = Deployed::empty();
+    let add = ["endpoint", "add", "shop", "--provider", "stripe", "--secret", "-", "--stack", "inbox"];
+    stack.workspace.run_with_environment_and_input(&add, &stack.variables, "whsec_a_signing_secret").exits(0);
     let body = r#"{"id":"evt_1","type":"invoice.paid"}"#;
     let secret = stack.document("shop")["secrets"][0].as_str().unwrap().to_owned();
     let header = format!("stripe-signature: {}", signature(&secret, body));

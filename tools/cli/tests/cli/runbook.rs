@@ -50,12 +50,13 @@ fn run(stack: &Stack, variables: &[(String, String)], command: &str, options: &s
     let here = narrowed(command).replace("--stack NAME", options).replace("CODE", "INVOICE_UNREADABLE");
     let here = here.replace("FILE", "request.json").replace("HASH", &"0".repeat(64));
     let removed = command.starts_with("endpoint remove");
+    let asks = removed || command.contains("--retire") || command.starts_with("pause");
     let endpoint = if removed { "github" } else { "stripe" };
     let here = here.replace("ENDPOINT OTHER_KEY", "stripe evt_1").replace("ENDPOINT KEY", key);
     let mut words = shlex::split(&here.replace("ENDPOINT", endpoint)).unwrap();
     words.extend(["--by".to_owned(), "ada".to_owned()].into_iter().filter(|_| here.contains("--yes")));
     // It asks, and nobody is there to answer.
-    words.extend(["--yes".to_owned()].into_iter().filter(|_| removed));
+    words.extend(["--yes".to_owned()].into_iter().filter(|_| asks));
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     let secret = if command.contains("--retire") { "whsec_of_the_day_after" } else { "whsec_of_the_next_day" };
     let ran = stack.run_with_environment_and_input(&words, variables, secret);
@@ -99,8 +100,8 @@ fn follow(is_named: bool) {
     let (variables, options) = if is_named { (variables.as_slice(), "--stack inbox") } else { (&[][..], "") };
     if is_named {
         for id in ["stripe", "github"] {
-            let add = ["endpoint", "add", id, "--provider", id, "--stack", "inbox"];
-            stack.run_with_environment(&add, variables).exits(0);
+            let add = ["endpoint", "add", id, "--provider", id, "--secret", "-", "--stack", "inbox"];
+            stack.run_with_environment_and_input(&add, variables, "whsec_of_the_first_day").exits(0);
         }
     }
     for block in &blocks {

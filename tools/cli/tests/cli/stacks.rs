@@ -48,6 +48,13 @@ impl Stack {
         Self { _running: workspace.dev(&["dev", "--port", "0"]), workspace }
     }
 
+    /// The stack of the same folder, after `dev` was stopped and started again.
+    pub(crate) fn restarted(self) -> Self {
+        let Self { _running: running, workspace } = self;
+        running.stop();
+        Self::of(workspace)
+    }
+
     /// `sound` invoices that are applied, and `broken` ones that no handler can read and that are dead.
     pub(crate) fn with(sound: usize, broken: usize) -> Self {
         let stack = Self::new();

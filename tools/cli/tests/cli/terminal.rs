@@ -252,7 +252,7 @@ fn a_file_with_secrets_is_its_owners_alone_and_replaced_at_once() {
     let old = workspace.path("old.json");
     std::fs::hard_link(&path, &old).unwrap();
     let before = std::fs::read_to_string(&old).unwrap();
-    workspace.run(&["endpoint", "rotate", "shop"]).exits(0);
+    workspace.run_with_input(&["endpoint", "rotate", "shop", "--secret", "-"], "whsec_another_secret").exits(0);
     assert_eq!(std::fs::read_to_string(&old).unwrap(), before);
     assert_ne!(std::fs::read_to_string(&path).unwrap(), before);
     assert_eq!(mode(), 0o600);

@@ -64,7 +64,7 @@ fn every_sample_is_accepted_once_with_its_key_its_type_and_its_effect() {
         let shown = show();
         assert_eq!(shown["type"], sample["type"], "{name}");
         assert_eq!(shown["outcome"], if effect.is_some() { "APPLIED" } else { "IGNORED" }, "{name}: {shown}");
-        let domain_key = shown["domain_key"].as_str();
+        let domain_key = shown["domain_key_today"].as_str();
         assert_eq!(domain_key.is_some(), effect.is_some(), "{name}");
         assert!(effect.is_none_or(|effect| fits(effect, &id, domain_key.unwrap())), "{name}: {domain_key:?}");
     }

@@ -55,6 +55,8 @@ pub struct EventSourceConfig {
     pub long_poll: Duration,
     /// How long the function may run.
     pub function_timeout: Duration,
+    /// Whether it polls before anybody turns its [`Switch`] (`Enabled`, default true).
+    pub enabled: bool,
 }
 
 /// An invalid setting.
@@ -96,7 +98,28 @@ impl EventSourceConfig {
 #[derive(Debug)]
 pub struct EventSource {
     stop: watch::Sender<bool>,
+    switch: Switch,
     poller: JoinHandle<()>,
+}
+
+/// Turns an event source off and on, as `UpdateEventSourceMapping` does. A poll that is running ends first, and what it
+/// received is processed.
+#[derive(Debug, Clone)]
+pub struct Switch {
+    wanted: watch::Sender<bool>,
+    is_idle: watch::Receiver<bool>,
+}
+
+impl Switch {
+    /// Lets it poll, or not.
+    pub fn turn(&self, on: bool) {
+        self.wanted.send_if_modified(|wanted| std::mem::replace(wanted, on) != on);
+    }
+
+    /// Whether it is off, and no poll is running any more.
+    pub fn is_off(&self) -> bool {
+        !*self.wanted.borrow() && *self.is_idle.borrow()
+    }
 }
 
 impl EventSource {
@@ -111,8 +134,16 @@ impl EventSource {
     ) -> Result<Self, EventSourceConfigError> {
         config.check()?;
         let (stop, stopping) = watch::channel(false);
+        let (wanted, turned) = watch::channel(config.enabled);
+        let (idle, is_idle) = watch::channel(false);
         let poller = Arc::new(Poller { function: Isolated::new(function, config.function_timeout), sqs, config });
-        Ok(Self { stop, poller: tokio::spawn(run(poller, stopping)) })
+        let poller = tokio::spawn(run(poller, stopping, Turned { wanted: turned, idle }));
+        Ok(Self { stop, switch: Switch { wanted, is_idle }, poller })
+    }
+
+    /// What turns it off and on.
+    pub fn switch(&self) -> Switch {
+        self.switch.clone()
     }
 
     /// Stops receiving and waits for the running invocations and their deletions.
@@ -132,14 +163,33 @@ struct Poller<I> {
 type Stopping = watch::Receiver<bool>;
 type ReceiveError = aws_sdk_sqs::error::SdkError<ReceiveMessageError>;
 
+/// The other end of a [`Switch`].
+struct Turned {
+    wanted: watch::Receiver<bool>,
+    idle: watch::Sender<bool>,
+}
+
+impl Turned {
+    /// Waits while it is turned off, or until the stop.
+    async fn on(&mut self, stopping: &mut Stopping) {
+        if *self.wanted.borrow_and_update() {
+            return;
+        }
+        self.idle.send_replace(true);
+        or_stop(stopping, self.wanted.wait_for(|on| *on)).await;
+        self.idle.send_replace(false);
+    }
+}
+
 /// Polls until it is stopped, then waits for the running invocations.
 ///
 /// It takes a slot before it receives messages: what cannot be processed yet stays in the queue, with no receive
 /// counted.
-async fn run<I: Invoke>(poller: Arc<Poller<I>>, mut stopping: Stopping) {
+async fn run<I: Invoke>(poller: Arc<Poller<I>>, mut stopping: Stopping, mut turned: Turned) {
     let slots = Arc::new(Semaphore::new(usize::from(poller.config.concurrency_max)));
     let mut pause = Pause::default();
     while let Some(slot) = free_slot(&slots, &mut stopping).await {
+        turned.on(&mut stopping).await;
         match poller.collect(&mut stopping).await {
             Ok(messages) => {
                 pause = Pause::default();
@@ -301,6 +351,7 @@ mod tests {
             concurrency_max: 2,
             long_poll: Duration::from_secs(20),
             function_timeout: Duration::from_mins(1),
+            enabled: true,
         }
     }
 

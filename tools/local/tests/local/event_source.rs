@@ -23,6 +23,7 @@ fn config(stack: &Stack) -> EventSourceConfig {
         concurrency_max: 2,
         long_poll: Duration::from_secs(1),
         function_timeout: Duration::from_secs(30),
+        enabled: true,
     }
 }
 
@@ -251,6 +252,31 @@ async fn a_long_poll_does_not_delay_the_stop_nor_swallow_a_message() {
     // The abandoned poll must not take this message.
     stack.send("hint").await;
     eventually("the message is there", async || stack.receive().await.pop()).await;
+}
+
+/// What waits meanwhile was received by nobody, so no receive of it is spent.
+#[tokio::test]
+async fn what_is_switched_off_receives_nothing_until_it_is_switched_on() {
+    let stack = stack(3_600, 100).await;
+    let off = EventSourceConfig { enabled: false, ..config(&stack) };
+    let of = |event: &Value| {
+        let receives = &event["Records"][0]["attributes"]["ApproximateReceiveCount"];
+        (records(event).remove(0).1, receives.as_str().unwrap().to_owned())
+    };
+    let (function, mut found) = finding(of);
+    let source = EventSource::start(stack.sqs.clone(), function, off).unwrap();
+    let switch = source.switch();
+    for body in ["before the first poll", "after a poll"] {
+        eventually("no poll runs", async || switch.is_off().then_some(())).await;
+        stack.send(body).await;
+        assert_eq!(stack.remaining().await, 1, "{body}");
+        switch.turn(true);
+        assert_eq!(found.recv().await.unwrap(), (body.to_owned(), "1".to_owned()));
+        eventually("it is deleted", async || (stack.remaining().await == 0).then_some(())).await;
+        switch.turn(false);
+    }
+    eventually("no poll runs", async || switch.is_off().then_some(())).await;
+    tokio::time::timeout(Duration::from_secs(10), source.stop()).await.unwrap();
 }
 
 #[tokio::test]

@@ -111,7 +111,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     output::note(&format!("destination {id} is {promise}"));
     if let Some(made) = made {
-        tell_generated::<DestinationId>(&made);
+        tell_generated(&id, &made);
     }
     if let Some(ready) = ready {
         output::note(&format!("{}: {}, {}", ready.name, ready.because, ready.source));
@@ -119,13 +119,12 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             output::note(note);
         }
     }
-    let option = arguments.place.option();
     if destination.http().is_some() {
-        output::note(&format!("next: list it in a route, and `hookonce destination test {id}{option}`"));
+        output::note(&format!("next: list it in a route, and `hookonce destination test {id}`"));
     } else if arguments.place.stack.is_some() {
         output::note(&format!(
             "next: list it in a route, permit it by the stack's parameter DestinationPolicyArn, and `hookonce destination \
-             test {id}{option}`"
+             test {id}`"
         ));
     } else {
         output::note("`hookonce dev` calls URLs only: effects to a queue or a function wait, and go out on AWS");

@@ -1,5 +1,6 @@
 //! What to do about the answer to one call, by the kind of its destination.
 
+use hookonce_protocol::effect::DestinationId;
 use hookonce_runtime::destination::{AttemptError, CalleeAnswer, DestinationKind};
 
 use crate::credentials::{SIGN_IN, are_rejected};
@@ -11,11 +12,15 @@ const DENIED_BY_FUNCTION: &str =
 
 /// What to do about an answer, or about its absence. `is_probe` says that the payload was not the user's own.
 pub(super) fn advice(
+    id: &DestinationId,
     kind: DestinationKind,
     answer: &Result<CalleeAnswer, AttemptError>,
     is_probe: bool,
 ) -> Option<String> {
     let advice = match (kind, answer) {
+        (DestinationKind::Http, Ok(answer)) if matches!(answer.status, 401 | 403) => {
+            return Some(format!("the callee does not take the credential: `hookonce destination rotate {id}`"));
+        }
         (_, Err(trouble)) => Some(of_trouble(kind, trouble)),
         (DestinationKind::Http, Ok(answer)) => of_status(answer.status, is_probe),
         (DestinationKind::Sqs | DestinationKind::Lambda, Ok(answer)) => {
@@ -40,7 +45,6 @@ pub(super) fn permission(kind: DestinationKind) -> Option<&'static str> {
 
 fn of_status(status: u16, is_probe: bool) -> Option<&'static str> {
     Some(match status {
-        401 | 403 => "the callee does not take the credential: `hookonce destination rotate`",
         404 | 405 => "the callee has no such path or method: pass --path and --method of a real call",
         300..=399 => "a redirect is never followed: put the address that it leads to into the document",
         400 | 422 if is_probe => {
@@ -146,7 +150,8 @@ mod tests {
 
     fn said(kind: DestinationKind, status: u16, code: &str) -> String {
         let code = Some(code.to_owned()).filter(|code| !code.is_empty());
-        advice(kind, &Ok(CalleeAnswer { code, ..CalleeAnswer::of(status) }), true).unwrap_or_default()
+        let id = DestinationId::parse("crm").unwrap();
+        advice(&id, kind, &Ok(CalleeAnswer { code, ..CalleeAnswer::of(status) }), true).unwrap_or_default()
     }
 
     /// SQS names an error of its older protocol in a header, and the SDK takes that name.

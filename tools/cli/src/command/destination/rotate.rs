@@ -99,7 +99,7 @@ fn place(document: &DestinationDocument, arguments: &Arguments) -> Result<Secret
     if let Some(header) = &arguments.header {
         return named(header).map(SecretPlace::Header).ok_or_else(|| {
             let what = format!("the document has no header {header}");
-            Failure::usage(what, "`hookonce destination show` lists its headers")
+            Failure::usage(what, format!("`hookonce destination show {}` lists its headers", arguments.id))
         });
     }
     if document.standard_webhooks_secret.is_some() && arguments.secret.is_none() {

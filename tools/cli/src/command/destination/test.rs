@@ -97,7 +97,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     } else {
         let call = format!("{call}, key {}", delivery.idempotency_key);
         print(&call, &attempt, then, duration_ms);
-        explain(document.kind, &attempt, arguments.file.is_none());
+        explain(&id, document.kind, &attempt, arguments.file.is_none());
     }
     Ok(if matches!(attempt.called, Called::Done { .. }) { Exit::Done } else { Exit::No })
 }
@@ -214,8 +214,8 @@ fn print(call: &str, attempt: &Attempt, then: &str, duration_ms: i64) {
     output::print(&table);
 }
 
-fn explain(kind: DestinationKind, attempt: &Attempt, is_probe: bool) {
-    if let Some(advice) = advice(kind, &attempt.answer, is_probe) {
+fn explain(id: &DestinationId, kind: DestinationKind, attempt: &Attempt, is_probe: bool) {
+    if let Some(advice) = advice(id, kind, &attempt.answer, is_probe) {
         output::note(&format!("  try: {advice}"));
     }
     if let Some(permission) = permission(kind).filter(|_| attempt.sent) {

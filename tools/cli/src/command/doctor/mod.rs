@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::documents::{DocumentId as _, Place};
 use crate::endpoints::Listing;
 use crate::failure::{Exit, Failure};
+use crate::hints;
 use crate::output;
 use crate::target::DataFolder;
 
@@ -57,7 +58,8 @@ struct Check {
 impl Check {
     /// A line that says what is well.
     fn new(what: &'static str, seen: Result<String, Failure>) -> Self {
-        Self { what, seen }
+        // The same as every failure does with its own text.
+        Self { what, seen: seen.map(hints::pasteable) }
     }
 }
 
@@ -115,7 +117,7 @@ async fn local(place: &Place) -> Vec<Check> {
         Check::new("clock", clock(System.moment().now)),
         Check::new("data folder", writable(folder)),
         Check::new("local stack", running(folder)),
-        Check::new("endpoints", endpoints(&looked(place).await, place)),
+        Check::new("endpoints", endpoints(&looked(place).await)),
     ];
     checks.push(Check::new("rustc", rustc(said("rustc", &["--version"]))));
     checks.push(Check::new("C compiler", Ok(c_compiler(said("cc", &["--version"])))));
@@ -197,7 +199,7 @@ async fn looked(place: &Place) -> Result<Listing, Failure> {
 }
 
 /// Every stored document is one that the webhook function takes.
-fn endpoints(looked: &Result<Listing, Failure>, place: &Place) -> Result<String, Failure> {
+fn endpoints(looked: &Result<Listing, Failure>) -> Result<String, Failure> {
     let Listing { documents, is_complete, .. } = looked.as_ref().map_err(Clone::clone)?;
     let mut bad = Vec::new();
     for (id, stored) in documents {
@@ -212,7 +214,7 @@ fn endpoints(looked: &Result<Listing, Failure>, place: &Place) -> Result<String,
     }
     Err(Failure::usage(
         format!("not valid{of}: {}{rest}", bad.join(", ")),
-        format!("`hookonce endpoint check{}` says what is wrong with each", place.option()),
+        "`hookonce endpoint check` says what is wrong with each",
     ))
 }
 
@@ -254,7 +256,6 @@ mod tests {
 
     #[test]
     fn a_look_at_some_endpoints_says_at_how_many() {
-        let place = Place { folder: DataFolder { data: ".".into() }, stack: None };
         let good = r#"{"provider": "stripe", "secrets": ["whsec_a_signing_secret"]}"#;
         let said = |texts: &[&str], is_complete| {
             let stored = |(number, text): (usize, &&str)| {
@@ -263,9 +264,9 @@ mod tests {
             };
             let documents = texts.iter().enumerate().map(stored).collect();
             let looked = Ok(Listing { documents, drift: Drift::default(), is_complete });
-            let endpoints = endpoints(&looked, &place).unwrap_or_else(|failure| failure.to_string());
+            let endpoints = endpoints(&looked).unwrap_or_else(|failure| failure.to_string());
             #[cfg(feature = "aws")]
-            assert_eq!(stack::listed(&looked, &place).unwrap().contains("lists every endpoint"), is_complete);
+            assert_eq!(stack::listed(&looked).unwrap().contains("lists every endpoint"), is_complete);
             endpoints
         };
         assert_eq!(said(&[good, good], true), "2 valid");

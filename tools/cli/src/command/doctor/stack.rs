@@ -68,8 +68,8 @@ pub(super) async fn checks(stack: &str, place: &Place) -> Vec<Check> {
     ]);
     let looked = looked(place).await;
     checks.extend([
-        Check::new("endpoints", endpoints(&looked, place)),
-        Check::new("index of ids", listed(&looked, place)),
+        Check::new("endpoints", endpoints(&looked)),
+        Check::new("index of ids", listed(&looked)),
         Check::new("destinations", destinations(place).await),
         Check::new("routes", routes(stack, &outputs).await),
         Check::new("writes", Ok(WRITES.to_owned())),
@@ -87,7 +87,7 @@ async fn destinations(place: &Place) -> Result<String, Failure> {
     }
     Err(Failure::usage(
         format!("not valid: {}; their effects wait", bad.join(", ")),
-        format!("`hookonce destination check{}` says what is wrong with each", place.option()),
+        "`hookonce destination check` says what is wrong with each",
     ))
 }
 
@@ -103,16 +103,16 @@ async fn routes(stack: &str, outputs: &Outputs) -> Result<String, Failure> {
     checked.map(|routes| format!("{routes} valid")).map_err(|faults| {
         Failure::usage(
             format!("a worker of this release refuses the route set, which has {} fault(s)", faults.len()),
-            format!("`hookonce route show --stack {stack} > set.json`, then `hookonce route check set.json --stack {stack}` names each"),
+            "`hookonce route show > set.json`, then `hookonce route check set.json` names each",
         )
     })
 }
 
 /// The index lists every endpoint.
-pub(super) fn listed(looked: &Result<Listing, Failure>, place: &Place) -> Result<String, Failure> {
+pub(super) fn listed(looked: &Result<Listing, Failure>) -> Result<String, Failure> {
     let Listing { documents, drift: Drift { missing, orphaned }, is_complete } =
         looked.as_ref().map_err(Clone::clone)?;
-    let fix = format!("`hookonce endpoint index --yes{}`", place.option());
+    let fix = "`hookonce endpoint index --yes`";
     if !missing.is_empty() {
         return Err(Failure::usage(
             format!("it lacks {}: their deliveries may be refused", some(missing)),
@@ -162,7 +162,7 @@ fn alarms(alarms: &Alarms, stack: &str) -> Result<String, Failure> {
     let raised: Vec<_> = alarms.raised.iter().map(|alarm| format!("{}/{}", alarm.severity(), alarm.name)).collect();
     let raised = match raised.as_slice() {
         [] => "none is raised".to_owned(),
-        raised => format!("raised: {}; `hookonce status --stack {stack}` says what to do", raised.join(", ")),
+        raised => format!("raised: {}; `hookonce status` says what to do", raised.join(", ")),
     };
     if alarms.mute.is_empty() {
         return Ok(format!("{} alarms, {raised}", alarms.count));

@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::key::{EndpointId, Tenant};
-use hookonce_providers::{Catalog, Provider};
+use hookonce_providers::{Catalog, Provider, SecretFrom};
 use hookonce_runtime::document::EndpointDocument;
 use hookonce_runtime::endpoint::on_body_mismatch_default;
 use hookonce_runtime::index::{Drift, FORGOTTEN_AFTER, Rebuilt};
@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::providers::find;
 use crate::documents::{self, Check, DocumentId as _, Place, Remove, Show, parse_id, tell_generated};
-use crate::endpoints::{EndpointStore, Listing, OPEN_SETTINGS, check_tenant};
+use crate::endpoints::{EndpointStore, Listing, OPEN_SETTINGS, check_secret, check_tenant};
 pub(crate) use crate::endpoints::{fresh, read, read_all, store};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -25,7 +25,7 @@ use crate::secret::{Input, SecretOption, on_the_command_line};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Add an endpoint; without `--secret -`, generate a secret and print it.
+    /// Add an endpoint; without `--secret -`, generate a secret and print it, unless the provider issues it.
     Add(Add),
     /// List the endpoints.
     List(List),
@@ -120,6 +120,10 @@ pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
 async fn add(arguments: Add) -> Result<Exit, Failure> {
     let id: EndpointId = parse_id(&arguments.id)?;
     let provider = find(Catalog::built_in(), &arguments.provider)?;
+    let is_issued = provider.facts().secret_from == SecretFrom::Provider;
+    if is_issued && arguments.secret.is_none() && arguments.place.stack.is_some() {
+        return Err(no_secret(provider));
+    }
     let settings = Pair::settings(&arguments.setting)?;
     let mut input = Input::of(arguments.secret.iter().chain(settings.iter().map(|setting| &setting.value)));
     let given = arguments.secret.as_ref().map(|secret| secret.secret("secret", &mut input)).transpose()?;
@@ -127,6 +131,7 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     let made = given.is_none();
     let mut document = fresh(provider, settings);
     if let Some(secret) = given {
+        check_secret(provider, &secret)?;
         document.secrets = vec![secret];
     } else if document.secrets.is_empty() && !provider.fetches_keys() {
         return Err(no_secret(provider));
@@ -143,13 +148,19 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     // Print the result first: nobody else knows the secret.
     output::note(&format!("endpoint {id} receives webhooks from {} at /webhooks/{id}", provider.name()));
     if let (true, Some(secret)) = (made, document.secrets.first()) {
-        tell_generated::<EndpointId>(secret);
+        tell_generated(&id, secret);
+        if is_issued {
+            output::note(&format!(
+                "{} issues its secrets, so this one is for `hookonce trigger --list` and `hookonce send --help` only. For \
+                 real deliveries: `hookonce endpoint rotate {id} --secret -`",
+                provider.name()
+            ));
+        }
     }
     let listed = store.list(std::slice::from_ref(&id)).await;
     listed.map(|()| Exit::Done).map_err(|failure| {
-        let advice =
-            format!(". Then `hookonce endpoint index{}` says whether the index lists it", arguments.place.option());
-        failure.with(&format!("; the endpoint {id} was added"), &advice)
+        let advice = ". Then `hookonce endpoint index` says whether the index lists it";
+        failure.with(&format!("; the endpoint {id} was added"), advice)
     })
 }
 
@@ -166,12 +177,17 @@ async fn check_its_tenant(
     check_tenant(&namesake, &stored.document(&namesake)?, tenant)
 }
 
-/// The failure for a provider that signs with its own private key.
+/// The failure where hookonce cannot make the secret.
 fn no_secret(provider: &Provider) -> Failure {
-    Failure::usage(
-        format!("a secret for {} cannot be generated", provider.name()),
-        format!("pass `--secret -`; `hookonce providers {}` shows where to find it", provider.id()),
-    )
+    let (name, id) = (provider.name(), provider.id());
+    let why = match provider.facts().secret_from {
+        SecretFrom::Nobody => format!("the keys of {name} are fetched, so there is no secret to generate"),
+        SecretFrom::Provider | SecretFrom::You | SecretFrom::Either => {
+            format!("{name} issues its secrets and signs with no other, so none can be generated")
+        }
+    };
+    let hint = format!("pass `--secret -`; `hookonce providers {id}` shows which secret it is. Nothing was written");
+    Failure::usage(why, hint)
 }
 
 /// NAME=VALUE of the command line.

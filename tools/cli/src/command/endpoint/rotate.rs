@@ -8,8 +8,8 @@ use clap::Args;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
-use hookonce_providers::Catalog;
 use hookonce_providers::limits::SECRETS_MAX;
+use hookonce_providers::{Catalog, SecretFrom};
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 use hookonce_runtime::endpoint::CACHE_AGE_MAX;
@@ -19,7 +19,7 @@ use indicatif::ProgressBar;
 use super::no_secret;
 use crate::command::providers::find;
 use crate::documents::{DocumentId as _, Place, Stored, parse_id, text_of};
-use crate::endpoints::{EndpointStore, make_secret};
+use crate::endpoints::{EndpointStore, check_secret, make_secret};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::secret::{Input, SecretOption};
@@ -43,17 +43,18 @@ pub(crate) struct Arguments {
     /// Endpoint id.
     id: String,
     /// `-`: read the new secret from standard input; a terminal asks for it. Without this, one is generated and
-    /// printed.
+    /// printed, unless the provider issues it.
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<SecretOption>,
-    /// Remove every older secret at once: for a leaked secret. Functions stop accepting it within 5 minutes.
-    #[arg(long)]
+    /// Remove every older secret at once: for a leaked secret. Functions stop accepting it within 5 minutes. Asks first
+    /// on a deployed stack.
+    #[arg(long, group = "removal")]
     retire: bool,
     /// The second step: remove the older secrets. Refused while deliveries still use them.
-    #[arg(long, conflicts_with_all = ["secret", "retire"])]
+    #[arg(long, group = "removal", conflicts_with = "secret")]
     finish: bool,
-    /// With --finish: remove them even if they are in use, or if that cannot be determined.
-    #[arg(long, requires = "finish")]
+    /// With --finish or --retire: remove them even if they are in use, or if that cannot be determined.
+    #[arg(long, requires = "removal")]
     yes: bool,
     #[command(flatten)]
     place: Place,
@@ -71,7 +72,12 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut document = stored.document(&id)?;
     let provider = find(Catalog::built_in(), &document.provider)?;
     let made = given.is_none();
-    let secret = given.or_else(|| make_secret(provider)).ok_or_else(|| no_secret(provider))?;
+    let secret = match given {
+        Some(secret) => check_secret(provider, &secret).map(|()| secret)?,
+        None if provider.facts().secret_from == SecretFrom::Provider => return Err(no_secret(provider)),
+        None => make_secret(provider).ok_or_else(|| no_secret(provider))?,
+    };
+    let stays = document.secrets.iter().position(|older| *older == secret);
     let older = document.secrets.iter().filter(|older| !arguments.retire && **older != secret).cloned();
     let secrets: Vec<_> = std::iter::once(secret.clone()).chain(older).collect();
     if secrets == document.secrets {
@@ -79,10 +85,13 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     if secrets.len() > SECRETS_MAX {
-        return Err(full(&id, &arguments.place));
+        return Err(full(&id));
     }
     document.secrets = secrets;
     id.check(&document)?;
+    if arguments.retire && !arguments.yes {
+        agree_to_retire(&arguments, &id, stays).await?;
+    }
     store.replace(&id, &stored, &text_of(&document)).await?;
     output::note(&format!("endpoint {id} has {} secret(s); the newest is secret 0", document.secrets.len()));
     if made {
@@ -93,21 +102,47 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             "functions of a deployed stack accept the older secrets for up to 5 minutes more: docs/runbook.md",
         );
     }
+    if made {
+        output::note("next: give the new secret to the provider");
+    }
     if document.secrets.len() > 1 {
-        output::note("next: give the new secret to the provider. Deliveries with an older one are accepted as well");
+        output::note("deliveries with an older secret are accepted as well");
         output::note(
             "the metric old_secret_used counts those, of all endpoints. When this endpoint has had none for a day:",
         );
-        output::note(&format!("  hookonce endpoint rotate {id} --finish{}", arguments.place.option()));
+        output::note(&format!("  hookonce endpoint rotate {id} --finish"));
     }
     Ok(Exit::Done)
 }
 
+/// Says what it costs to remove the older secrets at once on a deployed stack, and asks.
+///
+/// # Errors
+/// [`Failure::Usage`] when the person does not agree, or cannot be asked.
+async fn agree_to_retire(arguments: &Arguments, id: &EndpointId, stays: Option<usize>) -> Result<(), Failure> {
+    let Some(stack) = &arguments.place.stack else { return Ok(()) };
+    output::note(&format!(
+        "within 5 minutes, {stack} will refuse every delivery to {id} that an older secret signed, and those secrets are \
+         gone for good"
+    ));
+    output::note(&match Search::of_retired(stays).day(&arguments.place, id).await {
+        Ok((search, None)) => {
+            format!("{} deliveries of the last day were verified by a secret that goes", search.older)
+        }
+        Ok((search, Some(_))) => format!(
+            "at least {} deliveries of the last day were verified by a secret that goes; the rest was not read",
+            search.older
+        ),
+        Err(failure) => format!("how many deliveries use them is unknown: {failure}"),
+    });
+    output::confirm("Remove them?", "pass --yes to remove them; without --retire, they stay until --finish")
+}
+
 /// The failure when there is no room for another secret. This step removes none, because it may be in use.
-fn full(id: &EndpointId, place: &Place) -> Failure {
+fn full(id: &EndpointId) -> Failure {
     Failure::usage(
         format!("endpoint {id} has {SECRETS_MAX} secrets, the most that it can hold; nothing was written"),
-        format!("remove the older ones first: `hookonce endpoint rotate {id} --finish{}`", place.option()),
+        format!("remove the older ones first: `hookonce endpoint rotate {id} --finish`"),
     )
 }
 
@@ -197,37 +232,58 @@ async fn older_use(place: &Place, id: &EndpointId, changed_at: EpochMs) -> Resul
     if now.0 - known_at.0 < QUIET.0 {
         return Ok(OlderUse::TooEarly { until: known_at.plus(QUIET) });
     }
-    let stack = Target::named(place.folder.clone(), place.stack.clone()).open().await?;
-    let filter = Filter::received(id, EpochMs(now.0 - QUIET.0));
-    let hours = filter.queries(stack.shards_read);
-    let length = u64::try_from(hours.len()).unwrap_or(0);
-    let bar = if output::is_watched() { output::bar("hours", length) } else { ProgressBar::hidden() };
-    let mut search = Search::default();
-    // The latest hour first: a use that is still going on is found at once.
-    for hour in hours {
-        for query in &hour {
-            if let Some(seen) = search.partition(&stack.store, query, id).await? {
-                bar.finish_and_clear();
-                return Ok(seen);
-            }
-        }
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    Ok(match search.deliveries {
+    let (search, seen) = Search::of_older().day(place, id).await?;
+    Ok(seen.unwrap_or(match search.deliveries {
         0 => OlderUse::NoDelivery,
         deliveries => OlderUse::Silent { deliveries },
-    })
+    }))
 }
 
 /// What was read so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Search {
+    /// The place of the secret whose deliveries are not counted as `older`.
+    stays: Option<usize>,
+    /// Whether the first older one ends the search.
+    ends_at_older: bool,
     entries: usize,
     deliveries: usize,
+    /// Those that another secret verified.
+    older: usize,
 }
 
 impl Search {
+    /// Finds the first delivery that did not use the newest secret.
+    const fn of_older() -> Self {
+        Self { stays: Some(0), ends_at_older: true, entries: 0, deliveries: 0, older: 0 }
+    }
+
+    /// Counts the deliveries that any other secret than this one verified.
+    const fn of_retired(stays: Option<usize>) -> Self {
+        Self { stays, ends_at_older: false, entries: 0, deliveries: 0, older: 0 }
+    }
+
+    /// Reads the endpoint's deliveries of the last day, and says why it ended early, if it did.
+    async fn day(mut self, place: &Place, id: &EndpointId) -> Result<(Self, Option<OlderUse>), Failure> {
+        let stack = Target::named(place.folder.clone(), place.stack.clone()).open().await?;
+        let filter = Filter::received(id, EpochMs(System.moment().now.0 - QUIET.0));
+        let hours = filter.queries(stack.shards_read);
+        let length = u64::try_from(hours.len()).unwrap_or(0);
+        let bar = if output::is_watched() { output::bar("hours", length) } else { ProgressBar::hidden() };
+        // The latest hour first: a use that is still going on is found at once.
+        for hour in hours {
+            for query in &hour {
+                if let Some(seen) = self.partition(&stack.store, query, id).await? {
+                    bar.finish_and_clear();
+                    return Ok((self, Some(seen)));
+                }
+            }
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        Ok((self, None))
+    }
+
     /// Why the search must stop before it has covered the day, if it must.
     fn too_many(&self) -> Option<OlderUse> {
         let deliveries = self.deliveries;
@@ -252,10 +308,13 @@ impl Search {
             let own: Vec<_> = page.keys.into_iter().filter(|key| key.parts().0 == id.as_str()).collect();
             for found in store.read_heads(&own).await {
                 let Found::Record(record) = found.map_err(|_| store_unavailable())? else { continue };
-                if record.secret_index > 0 {
+                let is_older = self.stays != usize::try_from(record.secret_index).ok();
+                if is_older && self.ends_at_older {
                     return Ok(Some(OlderUse::Used { at: record.received_at }));
                 }
                 self.deliveries += 1;
+                // The events of a batch came with one delivery.
+                self.older += usize::from(is_older && record.parent.is_none());
             }
             if let Some(too_many) = self.too_many() {
                 return Ok(Some(too_many));
@@ -275,7 +334,7 @@ mod tests {
     #[test]
     fn a_search_that_ends_early_names_its_own_cause() {
         let said = |entries, deliveries| {
-            let seen = Search { entries, deliveries }.too_many();
+            let seen = Search { entries, deliveries, ..Search::of_older() }.too_many();
             seen.map_or_else(String::new, |seen| warning(&Ok(seen)))
         };
         assert_eq!(said(ENTRIES_MAX, DELIVERIES_MAX), "");

@@ -1,0 +1,129 @@
+//! `hookonce pause` and `hookonce resume`: switch the event sources of a function off and on. What is paused loses
+//! nothing: deliveries are accepted, records wait, and no attempt is counted.
+
+use clap::Args;
+use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::aws::DynamoStore;
+
+use crate::again::REASON;
+use crate::documents::Place;
+use crate::failure::{Exit, Failure};
+use crate::orders::check_lengths;
+use crate::output;
+use crate::pauses::{self, Act, PausedFunction, Turn};
+use crate::target::Target;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  hookonce pause worker --reason \"a wrong deploy\" --stack inbox\n  \
+                        hookonce pause dispatcher --reason \"the callee books twice\" --yes\n  hookonce status --stack inbox")]
+pub(crate) struct Pause {
+    /// Function to pause: the worker runs handlers, the dispatcher calls destinations.
+    #[arg(value_enum)]
+    function: PausedFunction,
+    /// Reason for the audit trail. `status` shows it as long as the pause holds.
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    #[command(flatten)]
+    person: Person,
+    /// Do not ask for confirmation. Without it, the command asks on a deployed stack.
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  hookonce resume worker --stack inbox\n  hookonce resume dispatcher --reason \"fixed\""
+)]
+pub(crate) struct Resume {
+    /// Function to resume.
+    #[arg(value_enum)]
+    function: PausedFunction,
+    /// Reason for the audit trail.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+    #[command(flatten)]
+    person: Person,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Who does it.
+#[derive(Debug, Args)]
+struct Person {
+    /// Your name for the audit trail [default: your AWS identity, or USER on a local stack].
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    /// The variable USER, for `by`.
+    #[arg(long, env = "USER", hide = true)]
+    user: Option<String>,
+}
+
+pub(crate) async fn pause(arguments: Pause) -> Result<Exit, Failure> {
+    let Pause { function, reason, person, yes, place } = arguments;
+    let reason = reason.trim();
+    if ["", REASON].contains(&reason) {
+        return Err(Failure::usage("this needs a reason for the audit trail", "pass --reason with a short text"));
+    }
+    let (store, act) = begin(&place, &person, Turn::Pause, reason).await?;
+    let acts = pauses::read_one(&store, function).await?;
+    if let Some(held) = acts.pause() {
+        output::note(&format!("the {} is paused already, {}", function.as_str(), described(held)));
+    } else {
+        if let (Some(stack), false) = (&place.stack, yes) {
+            output::note(&format!(
+                "{stack} goes on accepting deliveries, and {} wait until `hookonce resume {name}`: for 60 days at most, or \
+                 records expire",
+                function.waiting(),
+                name = function.as_str()
+            ));
+            output::confirm("Pause it?", "pass --yes to pause it")?;
+        }
+        pauses::note(&store, function, &acts, &act).await?;
+    }
+    pauses::switch(&place, function, Turn::Pause).await?;
+    let name = function.as_str();
+    output::note(&format!("the {name} is paused; what it had begun has ended or ends now. To go on:"));
+    output::note(&format!("  hookonce resume {name}"));
+    Ok(Exit::Done)
+}
+
+pub(crate) async fn resume(arguments: Resume) -> Result<Exit, Failure> {
+    let Resume { function, reason, person, place } = arguments;
+    let (store, act) = begin(&place, &person, Turn::Resume, reason.trim()).await?;
+    let acts = pauses::read_one(&store, function).await?;
+    match acts.pause() {
+        Some(held) => {
+            output::note(&format!("the {} was paused {}", function.as_str(), described(held)));
+            pauses::note(&store, function, &acts, &act).await?;
+        }
+        // An earlier run may have died before it switched them on, or somebody switched them off by hand.
+        None => output::note(&format!("the {} is not paused; its event sources are looked at", function.as_str())),
+    }
+    pauses::switch(&place, function, Turn::Resume).await?;
+    output::note(&format!("the {} runs: `hookonce status` shows what still waits", function.as_str()));
+    Ok(Exit::Done)
+}
+
+/// The store, and what is done by whom.
+async fn begin(place: &Place, person: &Person, turn: Turn, reason: &str) -> Result<(DynamoStore, Act), Failure> {
+    let target = Target::named(place.folder.clone(), place.stack.clone());
+    let store = target.store().await?;
+    let by = match &person.by {
+        Some(by) => Some(by.clone()),
+        None => Box::pin(target.caller()).await?.or_else(|| person.user.clone()),
+    };
+    let by = by.as_deref().map(str::trim).unwrap_or_default();
+    if by.is_empty() {
+        return Err(Failure::usage("the audit trail needs your name", "pass --by NAME, or set USER"));
+    }
+    check_lengths(by, reason)?;
+    let act = Act { turn, at: System.moment().now, by: by.to_owned(), reason: reason.to_owned() };
+    Ok((store, act))
+}
+
+/// Since when, by whom and why.
+pub(super) fn described(Act { at, by, reason, .. }: &Act) -> String {
+    format!("since {} by {by}: \"{reason}\"", output::local_moment(*at))
+}

@@ -1,0 +1,249 @@
+//! Commands that a message names. A message names a command alone, in backticks or on an indented line of its own.
+//! Where it is printed, it gets the flags that lead to the same stack, so that it can be pasted as it stands.
+
+use std::sync::OnceLock;
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
+
+/// The options that say which stack a command acts on.
+const FLAGS: [&str; 6] = ["data", "stack", "table", "domain_table", "queue_url", "index_shards"];
+
+/// How an indented command begins.
+const INDENTED: &str = "  hookonce ";
+
+/// How a quoted one does.
+const QUOTED: &str = "`hookonce ";
+
+/// What was typed, for every message of this process.
+static TYPED: OnceLock<Connection> = OnceLock::new();
+
+/// The commands, and the flags that lead to the stack that this process acts on.
+#[derive(Debug)]
+struct Connection {
+    commands: Command,
+    /// By the flag's name on the command line, with its value in quotes where a shell needs them.
+    flags: Vec<(String, String)>,
+}
+
+/// Keeps the flags that a person typed.
+pub(crate) fn remember(commands: Command, typed: &ArgMatches) {
+    // A process has one command line.
+    let _ = TYPED.set(Connection::of(commands, typed));
+}
+
+/// A message whose commands lead to the stack that this process acts on.
+pub(crate) fn pasteable(message: String) -> String {
+    match TYPED.get() {
+        Some(connection) if !connection.flags.is_empty() && message.contains("hookonce ") => {
+            connection.complete(&message)
+        }
+        Some(_) | None => message,
+    }
+}
+
+impl Connection {
+    fn of(commands: Command, typed: &ArgMatches) -> Self {
+        let mut leaf = typed;
+        while let Some((_, inner)) = leaf.subcommand() {
+            leaf = inner;
+        }
+        let typed = |name: &&str| {
+            let is_typed = leaf.try_contains_id(name).is_ok_and(|has_value| has_value)
+                && leaf.value_source(name) == Some(ValueSource::CommandLine);
+            let value =
+                if is_typed { leaf.get_raw(name)?.next()?.to_string_lossy().into_owned() } else { return None };
+            let quoted = shlex::try_quote(&value).map_or_else(|_| value.clone(), Into::into);
+            Some((format!("--{}", name.replace('_', "-")), quoted))
+        };
+        Self { flags: FLAGS.iter().filter_map(typed).collect(), commands }
+    }
+
+    fn complete(&self, message: &str) -> String {
+        let lines = message.split('\n').map(|line| match line.strip_prefix("  ") {
+            Some(command) if line.starts_with(INDENTED) => format!("  {}", self.with_flags(command)),
+            Some(_) | None => self.complete_quoted(line),
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    fn complete_quoted(&self, line: &str) -> String {
+        let mut whole = String::new();
+        let mut rest = line;
+        while let Some((before, command)) = rest.split_once(QUOTED) {
+            let Some((command, after)) = command.split_once('`') else { break };
+            whole.push_str(&format!("{before}`{}`", self.with_flags(&format!("hookonce {command}"))));
+            rest = after;
+        }
+        whole + rest
+    }
+
+    /// The command with each flag that it takes and does not name. What a shell does with its output, and a remark in
+    /// brackets, stay behind it.
+    fn with_flags(&self, command: &str) -> String {
+        let ends = [" > ", "  ("].into_iter().filter_map(|end| command.find(end));
+        let (command, behind) = command.split_at(ends.min().unwrap_or(command.len()));
+        let words: Vec<_> = command.split(' ').collect();
+        let mut leaf = &self.commands;
+        for word in words.iter().skip(1) {
+            let Some(inner) = leaf.find_subcommand(word) else { break };
+            leaf = inner;
+        }
+        let takes = |flag: &str| leaf.get_arguments().any(|it| it.get_long() == flag.strip_prefix("--"));
+        let names = |flag: &str| words.iter().any(|word| word.split('=').next() == Some(flag));
+        let lacking = self.flags.iter().filter(|(flag, _)| takes(flag) && !names(flag));
+        let flags: String = lacking.map(|(flag, value)| format!(" {flag} {value}")).collect();
+        format!("{command}{flags}{behind}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use clap::CommandFactory as _;
+    use clap::error::ErrorKind;
+
+    use super::*;
+    use crate::Arguments;
+
+    /// Parses a command, and returns the value of an option of it.
+    fn parsed(command: &str, option: &str) -> Result<Option<String>, String> {
+        let words = shlex::split(command.split(" > ").next().unwrap()).ok_or("its quotes do not match")?;
+        let matches = match Arguments::command().try_get_matches_from(words) {
+            Ok(matches) => matches,
+            Err(help) if help.kind() == ErrorKind::DisplayHelp => return Ok(None),
+            Err(error) => return Err(error.to_string()),
+        };
+        let mut leaf = &matches;
+        while let Some((_, inner)) = leaf.subcommand() {
+            leaf = inner;
+        }
+        let takes_it = leaf.try_contains_id(option).is_ok();
+        let values = if takes_it { leaf.get_raw(option) } else { None };
+        let value = values.and_then(|mut values| values.next());
+        Ok(takes_it.then(|| value.unwrap_or_default().to_string_lossy().into_owned()))
+    }
+
+    fn typed(command: &str) -> Connection {
+        let commands = Arguments::command();
+        let typed = commands.clone().try_get_matches_from(command.split(' ')).unwrap();
+        Connection::of(commands, &typed)
+    }
+
+    /// The text of all string literals' lines of a source file, with what stands in braces replaced by a word.
+    fn without_comments(source: &str) -> String {
+        let is_code = |line: &&str| !line.trim_start().starts_with("//");
+        let code = source.lines().filter(is_code).collect::<Vec<_>>().join("\n");
+        // A line of a literal that ends in a backslash goes on without the spaces of the next one.
+        let mut parts = code.split("\\\n").map(str::to_owned);
+        let first = parts.next().unwrap_or_default();
+        let joined = parts.fold(first, |whole, part| whole + part.trim_start());
+        let mut whole = String::new();
+        let mut rest = joined.as_str();
+        while let Some((before, after)) = rest.split_once('{') {
+            let Some((name, after)) = after.split_once('}').filter(|(name, _)| !name.contains('\n')) else { break };
+            whole.push_str(before);
+            whole.push_str(match name {
+                "noun" => "endpoint",
+                "name" => "worker",
+                _ => "shop",
+            });
+            rest = after;
+        }
+        whole + rest
+    }
+
+    fn sources(folder: &Path, found: &mut Vec<(String, String)>) {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                sources(&entry, found);
+            } else if entry.extension().is_some_and(|it| it == "rs") && !entry.ends_with("src/pages.rs") {
+                let text = without_comments(&std::fs::read_to_string(&entry).unwrap());
+                // What stands after it are tests.
+                let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().to_owned();
+                found.push((entry.display().to_string(), text));
+            }
+        }
+    }
+
+    /// A message about many records cannot name the key of one.
+    const NAMED_ONLY: &str = "hookonce show";
+
+    /// Every command in a message of this program: of the command line, and of what it runs.
+    fn hints() -> Vec<(String, String)> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut files = Vec::new();
+        sources(&root.join("src"), &mut files);
+        sources(&root.join("../../shared"), &mut files);
+        let mut hints = Vec::new();
+        for (file, text) in files {
+            for (begin, end) in [("`hookonce ", '`'), ("\"  hookonce ", '"'), ("\"\\n  hookonce ", '"')] {
+                for rest in text.split(begin).skip(1) {
+                    let command = rest.split(end).next().unwrap();
+                    hints.push((file.clone(), format!("hookonce {}", command.split("  (").next().unwrap().trim_end())));
+                }
+            }
+        }
+        hints
+    }
+
+    #[test]
+    fn every_command_that_a_message_names_can_be_pasted_as_it_stands() {
+        let hints = hints();
+        assert!(hints.len() > 50, "{hints:?}");
+        let faults: Vec<_> = hints
+            .iter()
+            .filter(|(_, hint)| hint != NAMED_ONLY)
+            .filter_map(|(file, hint)| Some(format!("{file}: {hint}: {}", parsed(hint, "stack").err()?)))
+            .collect();
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+
+    #[test]
+    fn every_command_that_a_message_names_leads_to_the_stack_that_was_named() {
+        let deployed = typed("hookonce list --stack inbox");
+        let local = typed("hookonce list --data elsewhere");
+        let (mut of_a_stack, mut of_a_folder) = (0, 0);
+        for (file, hint) in hints().into_iter().filter(|(_, hint)| hint != NAMED_ONLY) {
+            for (connection, option, value, count) in
+                [(&deployed, "stack", "inbox", &mut of_a_stack), (&local, "data", "elsewhere", &mut of_a_folder)]
+            {
+                let told = connection.complete(&format!("`{hint}`"));
+                let told = told.trim_matches('`');
+                let leads = parsed(told, option).unwrap_or_else(|error| panic!("{file}: {told}: {error}"));
+                let takes_it = leads.is_some();
+                *count += usize::from(takes_it);
+                assert!(!takes_it || leads.as_deref() == Some(value) || hint.contains("--stack"), "{file}: {told}");
+            }
+        }
+        assert!(of_a_stack > 30 && of_a_folder > of_a_stack, "{of_a_stack} {of_a_folder}");
+    }
+
+    #[test]
+    fn a_command_gets_the_flags_that_it_takes_and_no_other_word_changes() {
+        let typed_at = |command, message: &str| typed(command).complete(message);
+        assert_eq!(
+            typed_at("hookonce status --stack inbox", "1 is DEAD: `hookonce list --state DEAD`, or `hookonce man DIR`"),
+            "1 is DEAD: `hookonce list --state DEAD --stack inbox`, or `hookonce man DIR`"
+        );
+        assert_eq!(
+            typed_at("hookonce show a b --stack x --table t --domain-table d", "  hookonce endpoint show shop"),
+            "  hookonce endpoint show shop --stack x",
+            "endpoints have no copy"
+        );
+        assert_eq!(
+            typed_at("hookonce list --table t --index-shards 8", "`hookonce show a b`, `hookonce stats > x`"),
+            "`hookonce show a b --table t --index-shards 8`, `hookonce stats --table t --index-shards 8 > x`"
+        );
+        assert_eq!(
+            typed_at("hookonce list --stack inbox", "`hookonce list --stack=inbox`\n`aws x`, no `hookonce list"),
+            "`hookonce list --stack=inbox`\n`aws x`, no `hookonce list"
+        );
+        assert_eq!(typed("hookonce list --data .hookonce").flags.len(), 1, "what was typed");
+        assert!(typed("hookonce list").flags.is_empty() && typed("hookonce dev --table a=b:S").flags.is_empty());
+        let spaces = Arguments::command().try_get_matches_from(["hookonce", "list", "--data", "my folder"]).unwrap();
+        let spaces = Connection::of(Arguments::command(), &spaces);
+        assert_eq!(spaces.complete("`hookonce stats`"), "`hookonce stats --data 'my folder'`");
+    }
+}
