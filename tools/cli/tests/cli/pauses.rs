@@ -98,7 +98,7 @@ fn a_deployed_worker_is_paused_with_its_reason_written_first_and_a_command_that_
     let pause = [&pause[..], &["--yes"]].concat();
     refuse("UpdateEventSourceMapping");
     deployed.run(&pause).exits(3).says("ask for the permission lambda:UpdateEventSourceMapping");
-    assert_eq!((switched(&deployed), status()), (vec![], vec!["worker_paused".to_owned(), "worker_on".to_owned()]));
+    assert_eq!((switched(&deployed), status()), (vec![], vec!["worker_on".to_owned(), "worker_paused".to_owned()]));
     deployed.run(&pause).exits(0).says_all(&["is paused already", "hookonce resume worker --stack inbox"]);
     let off = ["inbox-worker-0", "inbox-worker-1"].map(|uuid| (uuid.to_owned(), "Disabled"));
     assert_eq!(switched(&deployed), off);

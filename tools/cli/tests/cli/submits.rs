@@ -108,7 +108,7 @@ fn what_cannot_be_submitted_says_what_to_do() {
         stack.run(&order).exits(exit).says(said);
     };
     refused(&[("jobs", "other")], 2, "hookonce endpoint add other --provider standard_webhooks");
-    refused(&[("jobs", "shop")], 2, "hookonce endpoint add jobs --provider standard_webhooks, then --endpoint jobs");
+    refused(&[("jobs", "shop")], 2, "`hookonce endpoint add jobs --provider standard_webhooks`, then --endpoint jobs");
     refused(&[("job-1", "a.b")], 2, "no full stop");
     refused(&[("job.json", "text")], 2, "is not JSON");
     refused(&[("job.json", "none")], 2, "reading none failed");
