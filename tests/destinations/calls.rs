@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use hookonce_protocol::destination::{Called, Delivery};
+use hookonce_protocol::destination::{Called, Delivery, NoTurn};
 use hookonce_protocol::effect::Method;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
@@ -323,18 +323,29 @@ async fn what_cannot_be_sent_is_refused_without_a_call() {
 async fn a_destination_that_fails_again_and_again_opens_its_circuit() {
     let receiver = Receiver::start(Reply::status(500, "", "")).await;
     let (destination, sent) = (at(&receiver.url(""), &json!({})), delivery());
-    let guarded = Guarded::new(HttpCaller::on_loopback());
+    let guarded = Guarded::new(Arc::new(HttpCaller::on_loopback()));
     let at = |after: i64| Moment { now: EpochMs(START.0 + after), entropy: 0 };
     for _ in 0..FAILURES_MAX {
-        assert_eq!(guarded.call(&destination, &sent, at(0)).await, UNCLEAR);
+        assert_eq!(guarded_call(&guarded, &destination, &sent, at(0)).await, Ok(UNCLEAR));
     }
-    let Called::NotDone { retry_after: Some(left) } = guarded.call(&destination, &sent, at(0)).await else {
+    let Err(NoTurn::Away { retry_after: Some(left) }) = guarded_call(&guarded, &destination, &sent, at(0)).await else {
         panic!("the circuit is open")
     };
     assert!(left >= OPEN_MIN && left.0 <= OPEN_MIN.0 + OPEN_SPREAD.0, "{left:?}");
-    assert!(matches!(guarded.call(&destination, &sent, at(left.0 - 1)).await, Called::NotDone { .. }));
+    assert!(matches!(guarded_call(&guarded, &destination, &sent, at(left.0 - 1)).await, Err(NoTurn::Away { .. })));
     assert_eq!(receiver.connections(), FAILURES_MAX as usize);
-    assert_eq!(guarded.call(&destination, &sent, at(left.0)).await, UNCLEAR);
+    assert_eq!(guarded_call(&guarded, &destination, &sent, at(left.0)).await, Ok(UNCLEAR));
+}
+
+/// Waits for a turn, and calls.
+async fn guarded_call(
+    guarded: &Guarded,
+    destination: &Destination,
+    sent: &Delivery,
+    moment: Moment,
+) -> Result<Called, NoTurn> {
+    let permit = guarded.turn(destination, moment).await?;
+    Ok(guarded.call(&permit, destination, sent, moment).await)
 }
 
 /// A destination that fails after this time, until it is back.
@@ -362,29 +373,31 @@ async fn while_a_circuit_is_half_open_one_call_finds_out_whether_a_destination_i
     let minute = Duration::from_mins(1);
     for (takes, is_back, calls) in [(minute, false, 1), (Duration::from_millis(100), true, 10)] {
         let (slow, sent) = (Slow { takes, ..Slow::default() }, delivery());
-        let (destination, guarded) = (at("https://api.example.com/v1", &json!({})), Guarded::new(slow.clone()));
+        let (destination, guarded) =
+            (at("https://api.example.com/v1", &json!({})), Guarded::new(Arc::new(slow.clone())));
         for _ in 0..FAILURES_MAX {
-            assert_eq!(guarded.call(&destination, &sent, MOMENT).await, UNCLEAR);
+            assert_eq!(guarded_call(&guarded, &destination, &sent, MOMENT).await, Ok(UNCLEAR));
         }
         slow.calls.store(0, Ordering::SeqCst);
         slow.is_back.store(is_back, Ordering::SeqCst);
         let half_open = Moment { now: MOMENT.now.plus(Millis::hours(1)), ..MOMENT };
-        let batch = (0..10).map(|_| guarded.call(&destination, &sent, half_open)).collect::<FuturesUnordered<_>>();
+        let batch =
+            (0..10).map(|_| guarded_call(&guarded, &destination, &sent, half_open)).collect::<FuturesUnordered<_>>();
         let called: Vec<_> = batch.collect().await;
         assert_eq!(slow.calls.load(Ordering::SeqCst), calls, "{called:?}");
-        assert_eq!(called.iter().all(|called| *called == done(200)), is_back, "{called:?}");
+        assert_eq!(called.iter().all(|called| *called == Ok(done(200))), is_back, "{called:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_longer_a_destination_takes_to_fail_the_longer_its_circuit_is_open() {
-    let guarded = Guarded::new(Slow { takes: Duration::from_mins(1), ..Slow::default() });
+    let guarded = Guarded::new(Arc::new(Slow { takes: Duration::from_mins(1), ..Slow::default() }));
     let (destination, sent) = (at("https://api.example.com/v1", &json!({})), delivery());
     for _ in 0..FAILURES_MAX {
-        assert_eq!(guarded.call(&destination, &sent, MOMENT).await, UNCLEAR);
+        assert_eq!(guarded_call(&guarded, &destination, &sent, MOMENT).await, Ok(UNCLEAR));
     }
     let ended = Moment { now: MOMENT.now.plus(Millis::minutes(1)), ..MOMENT };
-    let Called::NotDone { retry_after: Some(left) } = guarded.call(&destination, &sent, ended).await else {
+    let Err(NoTurn::Away { retry_after: Some(left) }) = guarded_call(&guarded, &destination, &sent, ended).await else {
         panic!("the circuit is open")
     };
     assert!(left >= Millis(OPEN_PER_FAILURE * 60_000), "{left:?}");
@@ -394,14 +407,14 @@ async fn the_longer_a_destination_takes_to_fail_the_longer_its_circuit_is_open()
 async fn an_answer_between_failures_begins_the_count_anew() {
     let (fails, refuses) =
         (Receiver::start(Reply::status(500, "", "")).await, Receiver::start(Reply::status(400, "", "")).await);
-    let guarded = Guarded::new(HttpCaller::on_loopback());
+    let guarded = Guarded::new(Arc::new(HttpCaller::on_loopback()));
     // The same destination, whose address was changed.
     let (down, up) = (at(&fails.url(""), &json!({})), at(&refuses.url(""), &json!({})));
     for _ in 0..3 {
         for _ in 1..FAILURES_MAX {
-            assert_eq!(guarded.call(&down, &delivery(), MOMENT).await, UNCLEAR);
+            assert_eq!(guarded_call(&guarded, &down, &delivery(), MOMENT).await, Ok(UNCLEAR));
         }
-        assert_eq!(guarded.call(&up, &delivery(), MOMENT).await, refused(400));
+        assert_eq!(guarded_call(&guarded, &up, &delivery(), MOMENT).await, Ok(refused(400)));
     }
 }
 
@@ -409,9 +422,9 @@ async fn an_answer_between_failures_begins_the_count_anew() {
 async fn no_more_calls_are_under_way_than_the_document_says() {
     let receiver = Receiver::start(Reply::Silence).await;
     let destination = at(&receiver.url(""), &json!({"in_flight_max": 2, "timeout_ms": 30_000}));
-    let (guarded, sent) = (Guarded::new(HttpCaller::on_loopback()), delivery());
-    let mut calls: FuturesUnordered<_> = (0..4).map(|_| guarded.call(&destination, &sent, MOMENT)).collect();
-    assert_eq!(calls.by_ref().take(2).collect::<Vec<_>>().await, [Called::NoTurn; 2], "while two are under way");
+    let (guarded, sent) = (Guarded::new(Arc::new(HttpCaller::on_loopback())), delivery());
+    let mut calls: FuturesUnordered<_> = (0..4).map(|_| guarded_call(&guarded, &destination, &sent, MOMENT)).collect();
+    assert_eq!(calls.by_ref().take(2).collect::<Vec<_>>().await, [Err(NoTurn::Busy); 2], "while two are under way");
     hang_until(calls.next(), async || receiver.connections() == 2).await;
     drop(calls);
     assert_eq!(receiver.connections(), 2);
@@ -420,19 +433,19 @@ async fn no_more_calls_are_under_way_than_the_document_says() {
 /// The call that finds out whether it is back holds the only turn.
 #[tokio::test(start_paused = true)]
 async fn who_has_no_turn_at_a_destination_in_doubt_waits_as_for_one_that_is_away() {
-    let guarded = Guarded::new(Slow { takes: Duration::from_mins(1), ..Slow::default() });
+    let guarded = Guarded::new(Arc::new(Slow { takes: Duration::from_mins(1), ..Slow::default() }));
     let (destination, sent) = (at("https://api.example.com/v1", &json!({"in_flight_max": 1})), delivery());
     let both = async |moment: Moment| {
-        let calls = (0..2).map(|_| guarded.call(&destination, &sent, moment));
+        let calls = (0..2).map(|_| guarded_call(&guarded, &destination, &sent, moment));
         futures::future::join_all(calls).await
     };
-    assert_eq!(both(MOMENT).await, [UNCLEAR, Called::NoTurn]);
+    assert_eq!(both(MOMENT).await, [Ok(UNCLEAR), Err(NoTurn::Busy)]);
     for _ in 1..FAILURES_MAX {
-        assert_eq!(guarded.call(&destination, &sent, MOMENT).await, UNCLEAR);
+        assert_eq!(guarded_call(&guarded, &destination, &sent, MOMENT).await, Ok(UNCLEAR));
     }
     let half_open = Moment { now: MOMENT.now.plus(Millis::hours(1)), ..MOMENT };
-    assert_eq!(both(half_open).await, [UNCLEAR, NOT_DONE]);
-    let [Called::NotDone { retry_after: Some(_) }, _] = both(half_open).await[..] else {
+    assert_eq!(both(half_open).await, [Ok(UNCLEAR), Err(NoTurn::Away { retry_after: None })]);
+    let [Err(NoTurn::Away { retry_after: Some(_) }), _] = both(half_open).await[..] else {
         panic!("the circuit is open")
     };
 }

@@ -1,7 +1,7 @@
 //! What the dispatcher writes before a call and after it, in every class.
 
 use hookonce_protocol::call::{Call, Machine as _, Next, Reply, Step, Written};
-use hookonce_protocol::destination::{Called, Class, Terms};
+use hookonce_protocol::destination::{Called, Class, NoTurn, Offer, Terms};
 use hookonce_protocol::dispatcher::Dispatcher;
 use hookonce_protocol::operator::retry;
 use hookonce_protocol::purpose::Purpose;
@@ -23,15 +23,24 @@ const DONE: Called = Called::Done { status: Some(200) };
 
 type DispatcherStep = Step<Dispatcher, Settled>;
 
+/// The terms, and a turn.
+fn offer(class: Class) -> Offer {
+    Offer { terms: terms(class), turn: Ok(()) }
+}
+
 fn terms(class: Class) -> Terms {
     Terms { class, callee: format!("{class:?}"), timeout: Millis::seconds(5), give_up_after: Millis::hours(72) }
 }
 
 /// A dispatcher that knows the effect and the terms of its destination.
 fn asked(effect: &Record, class: Class, pass: &str, receives: i64, now: EpochMs) -> DispatcherStep {
+    offered(effect, offer(class), pass, receives, now)
+}
+
+fn offered(effect: &Record, offer: Offer, pass: &str, receives: i64, now: EpochMs) -> DispatcherStep {
     let step = Dispatcher::start(Ok(hint(effect)), receives, pass.to_owned(), Timing::standard(), at(now));
     let step = answered(step, Reply::Read(Ok(Found::Record(Box::new(effect.clone())))), now);
-    answered(step, Reply::Terms(Ok(Some(terms(class)))), now)
+    answered(step, Reply::Terms(Ok(Some(offer))), now)
 }
 
 fn write(step: &DispatcherStep) -> Write {
@@ -84,7 +93,10 @@ fn it_was_done_before_only_where_an_earlier_call_may_have_been_done() {
     let first = left(&an_effect(), keyed, already, START);
     assert_eq!((first.status, first.dead_reason), (Status::Dead, Some(DeadReason::UnknownOutcome)));
     let not_done_now = left(&an_effect(), keyed, NOT_DONE, START);
-    assert_eq!(left(&not_done_now, keyed, already, START).dead_reason, Some(DeadReason::UnknownOutcome));
+    assert_eq!(
+        left(&not_done_now, keyed, already, later(Millis::minutes(1))).dead_reason,
+        Some(DeadReason::UnknownOutcome)
+    );
 
     let unclear = left(&an_effect(), keyed, UNCLEAR, START);
     let done = left(&unclear, keyed, already, later(Millis::minutes(1)));
@@ -149,13 +161,57 @@ fn the_pauses_of_a_destination_that_is_away_grow_from_message_to_message() {
 #[test]
 fn an_effect_that_has_no_turn_soon_comes_again() {
     let sent_again = Record { resends: 12, ..an_effect() };
-    assert_eq!(pause_of(sent_again, 0, Called::NoTurn, 1), Millis::hours(1), "unless that happens for hours");
-    let pauses: Vec<_> = (1..=100).map(|receives| pause_after(40, Called::NoTurn, receives)).collect();
+    assert_eq!(pause_of(sent_again, 0, Called::NoTime, 1), Millis::hours(1), "unless that happens for hours");
+    let pauses: Vec<_> = (1..=100).map(|receives| pause_after(40, Called::NoTime, receives)).collect();
     assert_eq!((pauses[0], pauses[4], pauses[9]), (Millis::seconds(5), Millis::seconds(20), Millis::seconds(80)));
     assert!(
         pauses.is_sorted() && pauses[20..].iter().all(|pause| *pause > VISIBILITY_MAX),
         "no dead letter: {pauses:?}"
     );
+}
+
+/// Whoever reads a pass, or that a call was allowed, must take it that the callee may have done the effect. If a
+/// destination is down while the store throttles, effects that nobody called would end with an unknown outcome.
+#[test]
+fn an_effect_without_a_turn_is_never_guarded() {
+    for (class, no_turn) in CLASSES
+        .into_iter()
+        .flat_map(|class| [NoTurn::Busy, NoTurn::Away { retry_after: None }].map(|no_turn| (class, no_turn)))
+    {
+        let step = offered(&an_effect(), Offer { turn: Err(no_turn), ..offer(class) }, "mine", 1, START);
+        let write = write(&step);
+        assert_eq!(write.purpose, Purpose::RearmEffect, "{class:?}, {no_turn:?}");
+        let waits = after(&write, &an_effect());
+        let part = part(&waits);
+        assert_eq!((waits.attempts, part.not_done, &part.pass, part.first_call_at), (0, 1, &None, None));
+        assert!(waits.not_before.is_some_and(|pause| START < pause), "{waits:?}");
+    }
+    let away = NoTurn::Away { retry_after: Some(Millis::minutes(30)) };
+    let step = offered(&an_effect(), Offer { turn: Err(away), ..offer(CLASSES[1]) }, "mine", 1, START);
+    assert_eq!(after(&write(&step), &an_effect()).not_before, Some(later(Millis::minutes(30))));
+    // An earlier call may have been done, so the key's window counts here, too.
+    let unclear = left(&an_effect(), CLASSES[0], UNCLEAR, START);
+    let late = NoTurn::Away { retry_after: Some(Millis::hours(2)) };
+    let step = offered(&unclear, Offer { turn: Err(late), ..offer(CLASSES[0]) }, "mine", 1, later(Millis::hours(22)));
+    assert_eq!(after(&write(&step), &unclear).dead_reason, Some(DeadReason::UnknownOutcome));
+}
+
+/// The relay sends copies of a hint, also of an effect whose callee asked to be left alone.
+#[test]
+fn no_copy_of_a_hint_calls_a_callee_before_the_pause_that_it_asked_for() {
+    let asks = Called::NotDone { retry_after: Some(Millis::minutes(30)) };
+    for ended in [asks, Called::Unclear { retry_after: Some(Millis::minutes(30)) }] {
+        let waits = left(&an_effect(), Class::AtLeastOnce, ended, START);
+        assert_eq!(waits.not_before, Some(later(Millis::minutes(30))), "{ended:?}");
+        let read = |now: EpochMs| {
+            let step = Dispatcher::start(Ok(hint(&waits)), 1, "copy".to_owned(), Timing::standard(), at(now));
+            answered(step, Reply::Read(Ok(Found::Record(Box::new(waits.clone())))), now).next
+        };
+        assert_eq!(read(later(Millis::seconds(8))), Next::Done(Settled::Ack(Done::Deferred)));
+        let by_another_clock = later(Millis(Millis::minutes(30).0 - 20));
+        assert_eq!(read(by_another_clock), Next::Done(Settled::Retry(Millis(20))), "it may be the one that was hidden");
+        assert!(matches!(read(later(Millis::minutes(30))), Next::Call(_, Call::Terms(_))));
+    }
 }
 
 /// Messages that stay hidden would fill the queue of all destinations.

@@ -7,10 +7,11 @@ use hookonce_protocol::call::{Call, Committed, Failure, HandlerPlan, Next, Plann
 use hookonce_protocol::check::Scope;
 use hookonce_protocol::code::Code;
 use hookonce_protocol::key::DomainKey;
+use hookonce_protocol::operator::retry;
 use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
 use hookonce_protocol::plan::{DomainWrite, Plan};
 use hookonce_protocol::record::{DeadReason, Found, Record, attribute, set};
-use hookonce_protocol::time::Millis;
+use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::worker::{Cancellation, Done, Settled, VISIBILITY_MAX, WAITING_VISIBILITY_MAX, Worker};
 use hookonce_protocol::write::{Action, Change, Write};
@@ -148,6 +149,52 @@ fn after_a_pause_for_which_no_message_is_hidden_a_failed_record_is_due_at_once()
         assert!(is_due_after(&failed, Millis(pause.0 + fallback.0)), "{failed:?}");
         let hidden = if fallback.0 > 0 { Settled::Retry(pause) } else { Settled::Ack(Done::Deferred) };
         assert_eq!(answered(failed, Reply::Written(Written::Applied), START).next, Next::Done(hidden));
+    }
+}
+
+/// After a stop of the worker, the relay has sent a record's hint several times. At its own pace, each of them would try
+/// the record, and together they would use up its attempts within seconds.
+#[test]
+fn no_copy_of_a_hint_tries_a_record_before_its_pause_is_over() {
+    let minute = u64::try_from(Millis::minutes(1).0).unwrap();
+    for planning in [Planned::Failed(Failure::retryable("LATER")), Planned::HandlerAway] {
+        let event =
+            Record { attempts: 5, waits_since: Some(START.plus(Millis::hours(-1))), ..a_record("in#shop#evt_1") };
+        let step = planned(event.clone(), planning, minute);
+        let Call::Write(write) = call(&step) else { panic!("it writes") };
+        let waits = after(write, &event);
+        let pause = waits.not_before.expect("the record says when its pause ends");
+        assert!(START.plus(Millis::minutes(1)) <= pause, "{pause:?}");
+        let copy = |now: EpochMs| {
+            let step = Worker::start(Ok(hint(&waits)), 1, Timing::standard(), at(now));
+            answered(step, Reply::Read(Ok(Found::Record(Box::new(waits.clone())))), now).next
+        };
+        let before = |length: i64| EpochMs(pause.0 - length);
+        let skew = Timing::standard().clock_skew_max.0;
+        assert_eq!(copy(START), Next::Done(Settled::Ack(Done::Deferred)), "the relay has it");
+        assert_eq!(copy(before(skew + 1)), Next::Done(Settled::Ack(Done::Deferred)));
+        assert_eq!(copy(before(skew)), Next::Done(Settled::Retry(Millis(skew))), "by another clock, it may be on time");
+        assert!(matches!(copy(pause), Next::Call(_, Call::Plan(_))));
+    }
+}
+
+/// Whoever brings a record back does not wait for a pause, and what has ended has none.
+#[test]
+fn a_pause_ends_with_a_retry_and_with_the_record() {
+    let paused = Record { attempts: 11, not_before: Some(START), ..a_record("in#shop#evt_1") };
+    let died = planned(paused.clone(), Planned::Failed(Failure::retryable("LATER")), 0);
+    let ignored = planned(paused.clone(), Planned::NoHandler, 0);
+    let retried = retry(&paused, false, &Timing::standard(), at(START)).unwrap();
+    for write in [&died, &ignored]
+        .map(call)
+        .into_iter()
+        .map(|call| match call {
+            Call::Write(write) => write,
+            call => panic!("it writes: {call:?}"),
+        })
+        .chain([&retried])
+    {
+        assert_eq!(after(write, &paused).not_before, None, "{}", write.purpose);
     }
 }
 

@@ -169,7 +169,7 @@ fn in_this_process(role: Role, stack: &TestStack, place: &Place, endpoints: &Pat
         }
         Role::Dispatcher => {
             let destinations = Destinations::new(DocumentFolder::new(endpoints.join(DESTINATIONS)));
-            let caller = Arc::new(Guarded::new(HttpCaller::on_loopback()));
+            let caller = Guarded::new(Arc::new(HttpCaller::on_loopback()));
             let parts = DispatcherParts { store, queue, ambient, destinations, caller, timing };
             boxed(DispatcherFunction::new(parts, silent), |dispatcher, event| async move {
                 Ok(json!(dispatcher.handle(from_value(event).unwrap(), EpochMs(i64::MAX)).await))

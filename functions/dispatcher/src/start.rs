@@ -49,7 +49,7 @@ async fn serve(config: DispatcherConfig, sdk: &SdkConfig, source: impl Destinati
         queue: SqsQueue::new(sqs_client(sdk, DISPATCHER_STORE_MAX), effects_queue_url),
         ambient: System,
         destinations: Destinations::new(source),
-        caller: Arc::new(Guarded::new(AccountCaller::new(sdk))),
+        caller: Guarded::new(Arc::new(AccountCaller::new(sdk))),
         timing: common.timing,
     };
     let telemetry = Telemetry::stdout("dispatcher", common.metrics_namespace);

@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use crate::check::{PlanError, Scope};
-use crate::destination::{Called, Delivery, Terms};
+use crate::destination::{Called, Delivery, Offer};
 use crate::effect::{DestinationId, EffectDraft};
 use crate::item::Item;
 use crate::key::{DomainKey, RecordKey, Tenant};
@@ -53,7 +53,7 @@ pub enum Call {
     Plan(Box<Record>),
     /// Splits an envelope's body into events. Reply: [`Reply::Split`].
     Split(Box<Record>),
-    /// Reads the terms of a destination. Reply: [`Reply::Terms`].
+    /// Reads the terms of a destination, and waits for a turn there. Reply: [`Reply::Terms`].
     Terms(DestinationId),
     /// Calls a destination once, without a hidden repeat. Reply: [`Reply::Called`].
     Deliver(Box<Delivery>),
@@ -89,7 +89,7 @@ pub enum Reply {
     /// To a split.
     Split(Split),
     /// To a read of terms. None if there is no such destination.
-    Terms(Result<Option<Terms>, Unavailable>),
+    Terms(Result<Option<Offer>, Unavailable>),
     /// To a call of a destination.
     Called(Called),
     /// To a call whose result does not matter.
@@ -541,7 +541,7 @@ impl Reply {
     ///
     /// # Errors
     /// [`Unavailable`] when they could not be read.
-    pub fn terms(self) -> Result<Option<Terms>, Unavailable> {
+    pub fn terms(self) -> Result<Option<Offer>, Unavailable> {
         if let Self::Terms(terms) = self { terms } else { Err(Unavailable) }
     }
 

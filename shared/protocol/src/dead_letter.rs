@@ -140,7 +140,9 @@ fn settle_write(record: &Record, dies: bool, timing: &Timing, moment: Moment) ->
         seen.extend(record.effect.as_ref().map(|effect| effect.first_call_as_read()));
         changes.extend(death(record, reason, timing, moment));
     } else {
-        changes.push(set(attribute::DUE_AT, moment.now.0));
+        // Not within the pause of the last attempt: its hint would come too early.
+        let due_at = record.not_before.map_or(moment.now, |pause| pause.max(moment.now));
+        changes.push(set(attribute::DUE_AT, due_at.0));
     }
     Write {
         purpose: if dies { Purpose::DieOfDeadLetter } else { Purpose::RearmDeadLetter },

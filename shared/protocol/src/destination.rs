@@ -34,6 +34,27 @@ pub struct Terms {
     pub give_up_after: Millis,
 }
 
+/// What the dispatcher learns of a destination before it takes the pass for a call.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Offer {
+    /// Its terms.
+    pub terms: Terms,
+    /// Whether this message has a turn there. It keeps the turn until it ends.
+    pub turn: Result<(), NoTurn>,
+}
+
+/// Why nobody calls a destination for this message now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NoTurn {
+    /// The calls of others took all the time that it may wait for its turn.
+    Busy,
+    /// The destination fails again and again, so it is not called for a while.
+    Away {
+        /// For how long, if that is known.
+        retry_after: Option<Millis>,
+    },
+}
+
 /// One call to make.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Delivery {
@@ -75,8 +96,8 @@ pub enum Called {
         /// How long it asks to wait.
         retry_after: Option<Millis>,
     },
-    /// Nobody called it: the calls of others took all the time that it may wait for its turn.
-    NoTurn,
+    /// Nobody called it: once the pass was taken, the time did not suffice any more.
+    NoTime,
     /// The callee refuses it, and another try cannot help.
     Refused {
         /// The status of its answer, if it has one.

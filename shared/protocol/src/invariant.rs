@@ -9,7 +9,7 @@ use crate::key::{AppliedFact, DOMAIN_KEY_PREFIX, RecordKind};
 use crate::record::{
     DEAD_LIST, DeadReason, EFFECT_LIST, EffectPart, Outcome, PENDING_LIST, Record, Status, WAITING_LIST,
 };
-use crate::time::Millis;
+use crate::time::{EpochMs, Millis};
 use crate::timing::Timing;
 
 /// A stored record that this protocol cannot have written.
@@ -33,6 +33,9 @@ pub enum RecordViolation {
     /// A4: a DEAD record has a reason.
     #[error("a DEAD record has no reason")]
     ReasonMissing,
+    /// Only a PENDING record waits for its next attempt.
+    #[error("a record that is not PENDING has a pause")]
+    Pause,
     /// Counters are never negative.
     #[error("a counter is negative")]
     NegativeCounter,
@@ -52,6 +55,7 @@ pub fn violations(record: &Record, timing: &Timing) -> Vec<RecordViolation> {
         (RecordViolation::DueEntry, is_listed(record, timing)),
         (RecordViolation::OutcomeMissing, !processed || record.outcome.is_some()),
         (RecordViolation::ReasonMissing, !dead || record.dead_reason.is_some()),
+        (RecordViolation::Pause, record.status == Status::Pending || record.not_before.is_none()),
         (RecordViolation::NegativeCounter, counters.iter().all(|counter| **counter >= 0)),
     ];
     rules.into_iter().filter_map(|(violation, holds)| (!holds).then_some(violation)).collect()
@@ -190,6 +194,9 @@ pub enum IllegalStep {
     /// A1: the payload never changes after the claim, and only a settled record can lose it.
     #[error("its body changed")]
     Body,
+    /// Between two counted failures, or two calls of an effect, lies the pause that the first one drew and noted.
+    #[error("it was tried again before its pause was over, or the pause was cut short")]
+    Pause,
     /// Only a retry or a force resets the failures, to zero.
     #[error("its attempts fell without a retry or a force")]
     Attempts,
@@ -221,9 +228,23 @@ pub fn illegal_step(before: Option<&Record>, after: &Record) -> Option<IllegalSt
         (IllegalStep::Identity, is_same(before, after)),
         (IllegalStep::Edge, is_edge(before, after)),
         (IllegalStep::Body, before.body == after.body || is_redaction(before, after)),
+        (IllegalStep::Pause, brought_back || keeps_pause(before, after)),
         (IllegalStep::Attempts, brought_back || before.attempts <= after.attempts),
     ];
     rules.into_iter().find_map(|(illegal, holds)| (!holds).then_some(illegal))
+}
+
+/// Whether no attempt fell into the pause, and nothing but an operator cut it short. Each process judges by its own
+/// clock, and so does this.
+fn keeps_pause(before: &Record, after: &Record) -> bool {
+    let counted = after.failures.last().filter(|_| before.attempts < after.attempts).map(|failed| failed.at);
+    let pass = |record: &Record| record.effect.as_ref().and_then(|effect| effect.pass.clone());
+    let (had, has) = (pass(before), pass(after));
+    let waits = counted.is_some() || had.is_some() && has.is_none();
+    let called = has.filter(|now| had.is_none_or(|earlier| earlier.id != now.id)).map(|pass| pass.at);
+    let in_time = |at: EpochMs| before.not_before.is_none_or(|pause| pause <= at);
+    let noted = after.not_before >= before.not_before && (!waits || after.not_before.is_some());
+    counted.into_iter().chain(called).all(in_time) && (after.status != Status::Pending || noted)
 }
 
 /// A new record: nobody has worked on it, and it dies at once only as a claim can.

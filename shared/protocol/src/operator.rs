@@ -424,6 +424,7 @@ fn rearmed(record: &Record, timing: &Timing, moment: Moment) -> Vec<Change> {
     let due = Due::pending(&record.key, timing.shards, moment.now);
     vec![
         remove(attribute::WAITS_SINCE),
+        remove(attribute::NOT_BEFORE),
         set(attribute::STATUS, Status::Pending.as_str()),
         set(attribute::ATTEMPTS, 0),
         set(attribute::RESENDS, 0),

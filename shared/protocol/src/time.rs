@@ -42,6 +42,11 @@ impl Millis {
     pub const fn as_seconds(self) -> i64 {
         self.0.div_euclid(1_000)
     }
+
+    /// The duration in whole seconds, rounded up: what is not over before it has passed.
+    pub const fn as_seconds_up(self) -> i64 {
+        self.0.saturating_add(999).div_euclid(1_000)
+    }
 }
 
 impl EpochMs {

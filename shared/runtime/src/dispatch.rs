@@ -1,19 +1,20 @@
 //! Dispatches a batch of effects: each message independently of the others.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use hookonce_protocol::call::{Call, Reply, Signal, Unavailable};
-use hookonce_protocol::destination::{Called, Delivery, Terms};
+use hookonce_protocol::destination::{Called, Delivery, NoTurn, Offer};
 use hookonce_protocol::dispatcher::Dispatcher;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::message::{Lane, Message};
 use hookonce_protocol::time::{EpochMs, Millis};
-use hookonce_protocol::timing::{DISPATCHER_MARGIN, Timing};
+use hookonce_protocol::timing::{DISPATCHER_MARGIN, DISPATCHER_STORE_MAX, Timing};
 use tokio::time::{Instant, timeout_at};
 
 use crate::ambient::Ambient;
 use crate::destination::{
-    Caller, Destination, DestinationLookupError, DestinationSource, Destinations, PERMIT_WAIT_MAX,
+    Destination, DestinationLookupError, DestinationSource, Destinations, Guarded, PERMIT_WAIT_MAX, Permit,
 };
 use crate::drive::{Carry, StoreAndQueue, drive_and_tell, duration};
 use crate::port::{Queue, Store};
@@ -34,7 +35,7 @@ pub struct DispatcherParts<S, Q, A, D> {
     /// What is known of destinations.
     pub destinations: Destinations<D>,
     /// Calls them.
-    pub caller: Arc<dyn Caller>,
+    pub caller: Guarded,
     /// The protocol's durations.
     pub timing: Timing,
 }
@@ -57,7 +58,7 @@ impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> DispatcherParts<S, Q,
                 let pass = self.ambient.claim_id().0;
                 let moment = self.ambient.moment();
                 let first = Dispatcher::start(message, received.receives, pass, self.timing, moment);
-                let carrier = OneEffect { parts: self, calls_until, destination: OnceLock::new() };
+                let carrier = OneEffect { parts: self, calls_until, turn: OnceLock::new() };
                 let driven = drive_and_tell(first, &carrier, &self.ambient, tell).await;
                 hide(&self.queue, Lane::Effects, received, &driven.output).await;
                 driven
@@ -73,29 +74,43 @@ impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> DispatcherParts<S, Q,
 struct OneEffect<'a, S, Q, A, D> {
     parts: &'a DispatcherParts<S, Q, A, D>,
     calls_until: Instant,
-    /// The destination whose terms the machine was told. It calls this one, although the document may have changed
-    /// since.
-    destination: OnceLock<Arc<Destination>>,
+    /// The destination whose terms the machine was told, and the turn there. It calls this one, although the document
+    /// may have changed since.
+    turn: OnceLock<(Arc<Destination>, Permit)>,
 }
 
 impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> OneEffect<'_, S, Q, A, D> {
-    async fn terms(&self, id: &DestinationId) -> Result<Option<Terms>, Unavailable> {
-        match self.parts.destinations.get(id, self.parts.ambient.moment().now).await {
-            Ok(found) => Ok(Some(self.destination.get_or_init(|| found).terms())),
-            Err(DestinationLookupError::Absent | DestinationLookupError::Invalid(_)) => Ok(None),
-            Err(DestinationLookupError::Unavailable) => Err(Unavailable),
-        }
+    async fn offer(&self, id: &DestinationId) -> Result<Option<Offer>, Unavailable> {
+        let destination = match self.parts.destinations.get(id, self.parts.ambient.moment().now).await {
+            Ok(found) => found,
+            Err(DestinationLookupError::Absent | DestinationLookupError::Invalid(_)) => return Ok(None),
+            Err(DestinationLookupError::Unavailable) => return Err(Unavailable),
+        };
+        let terms = destination.terms();
+        // A call that begins has all its time, the wait for its turn and its pass included, and then there is time to
+        // write how it ended.
+        let before = PERMIT_WAIT_MAX + duration(DISPATCHER_STORE_MAX);
+        let turn = if self.has_time(before + duration(terms.timeout)) {
+            self.parts.caller.turn(&destination, self.parts.ambient.moment()).await
+        } else {
+            Err(NoTurn::Busy)
+        };
+        // The machine asks once, so the turn is kept.
+        let turn = turn.map(|permit| self.turn.get_or_init(|| (destination, permit))).map(|_| ());
+        Ok(Some(Offer { terms, turn }))
+    }
+
+    fn has_time(&self, length: Duration) -> bool {
+        Instant::now() + length <= self.calls_until
     }
 
     async fn deliver(&self, delivery: &Delivery) -> Called {
-        // The machine calls after it asked. Without an answer nothing was called.
-        let Some(destination) = self.destination.get() else { return Called::NoTurn };
-        // A call that begins has all its time, the wait for its turn included, and then there is time to write how it
-        // ended.
-        if Instant::now() + PERMIT_WAIT_MAX + duration(destination.terms().timeout) > self.calls_until {
-            return Called::NoTurn;
+        // The machine calls after it was given a turn. Without one nothing is called.
+        let Some((destination, permit)) = self.turn.get() else { return Called::NoTime };
+        if !self.has_time(duration(destination.terms().timeout)) {
+            return Called::NoTime;
         }
-        let call = self.parts.caller.call(destination, delivery, self.parts.ambient.moment());
+        let call = self.parts.caller.call(permit, destination, delivery, self.parts.ambient.moment());
         let called = timeout_at(self.calls_until, call).await.unwrap_or(Called::Unclear { retry_after: None });
         tell(delivery, called);
         called
@@ -108,7 +123,7 @@ fn tell(delivery: &Delivery, called: Called) {
         Called::Done { status } => ("done", status),
         Called::AlreadyDone { status } => ("already done", Some(status)),
         Called::NotDone { .. } => ("not done", None),
-        Called::NoTurn => ("no turn", None),
+        Called::NoTime => ("no time", None),
         Called::Refused { status } => ("refused", status),
         Called::Unknown { status } => ("unknown", Some(status)),
         Called::Unclear { .. } => ("unclear", None),
@@ -120,7 +135,7 @@ fn tell(delivery: &Delivery, called: Called) {
         }
         Called::AlreadyDone { .. }
         | Called::NotDone { .. }
-        | Called::NoTurn
+        | Called::NoTime
         | Called::Refused { .. }
         | Called::Unknown { .. }
         | Called::Unclear { .. } => {
@@ -132,7 +147,7 @@ fn tell(delivery: &Delivery, called: Called) {
 impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> Carry for OneEffect<'_, S, Q, A, D> {
     async fn carry(&self, call: Call) -> Reply {
         match call {
-            Call::Terms(id) => Reply::Terms(self.terms(&id).await),
+            Call::Terms(id) => Reply::Terms(self.offer(&id).await),
             Call::Deliver(delivery) => Reply::Called(self.deliver(&delivery).await),
             call => StoreAndQueue { store: &self.parts.store, queue: &self.parts.queue }.carry(call).await,
         }

@@ -21,6 +21,9 @@ const STRIPE: usize = 0;
 const GITHUB: usize = 2;
 const WHATSAPP: usize = 3;
 
+/// How long the worker is stopped in one scenario, in milliseconds. The relay sends eight hints meanwhile.
+const STOP: i64 = 9 * 3_600_000;
+
 /// When the first delivery arrives, in milliseconds.
 const FIRST: i64 = 1_000;
 
@@ -166,6 +169,10 @@ pub fn scenarios() -> Vec<GridScenario> {
             .with(|config| config.batch_max = 1),
         of("a handler that fails once", "once-1"),
         of("a handler that fails for good", "poison-1"),
+        of("a handler that fails for two minutes after a stop of nine hours", "later-1").with(|config| {
+            config.worker_paused = Some((0, STOP));
+            config.fails_until = STOP + 120_000;
+        }),
         GridScenario::new("an envelope", vec![two()]),
         GridScenario::new("an envelope, store down", vec![two()]).enqueues().down(Side::Store, FIRST + 100),
         GridScenario::new(

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use hookonce_protocol::call::{Call, CancellationReason, Committed, Planned, Reply, Split, Written};
-use hookonce_protocol::destination::{Called, Terms};
+use hookonce_protocol::destination::{Called, NoTurn, Offer};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::record::{Found, Status};
 use hookonce_protocol::write::Write;
@@ -85,11 +85,13 @@ pub fn committed(writes: &[Write], committed: &Committed) -> String {
 }
 
 /// What the destination's document said.
-pub fn terms<E>(terms: &Result<Option<Terms>, E>) -> &'static str {
+pub fn terms<E>(terms: &Result<Option<Offer>, E>) -> &'static str {
     match terms {
         Err(_) => "unavailable",
         Ok(None) => "unknown",
-        Ok(Some(_)) => "known",
+        Ok(Some(Offer { turn: Ok(()), .. })) => "known",
+        Ok(Some(Offer { turn: Err(NoTurn::Busy), .. })) => "no turn",
+        Ok(Some(Offer { turn: Err(NoTurn::Away { .. }), .. })) => "away",
     }
 }
 
@@ -99,7 +101,7 @@ pub fn called(called: &Called) -> &'static str {
         Called::Done { .. } => "done",
         Called::AlreadyDone { .. } => "already done",
         Called::NotDone { .. } => "not done",
-        Called::NoTurn => "no turn",
+        Called::NoTime => "no time",
         Called::Refused { .. } => "refused",
         Called::Unknown { .. } => "unknown",
         Called::Unclear { .. } => "unclear",

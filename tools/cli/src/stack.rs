@@ -531,7 +531,7 @@ impl Parts<'_> {
             queue: SqsQueue::new(self.sqs(calls, CALL_MAX), &self.place.resources.effects_queue.url),
             ambient: System,
             destinations: Destinations::new(self.config.folder.destinations()),
-            caller: Arc::new(Guarded::new(HttpCaller::on_loopback())),
+            caller: Guarded::new(Arc::new(HttpCaller::on_loopback())),
             timing: self.config.timing,
         };
         let dispatcher = Arc::new(DispatcherFunction::new(parts, self.telemetry("dispatcher")));

@@ -32,6 +32,7 @@ impl Dispatcher {
             set(attribute::DURATION_MS, duration.0),
             remove(attribute::DUE_SHARD),
             remove(attribute::DUE_AT),
+            remove(attribute::NOT_BEFORE),
             remove(attribute::LAST_ERROR),
         ];
         changes.extend(status.map(|status| set(attribute::STATUS_CODE, i64::from(status))));
@@ -55,7 +56,7 @@ impl Dispatcher {
         self.end(effect, Purpose::DieOfCall, changes, condition, settled, died)
     }
 
-    /// Lets an effect wait, without counting, after a call that did nothing. The pause grows with these tries, even if
+    /// Lets an effect wait, without counting, after a call that did nothing or instead of one. The pause grows with these tries, even if
     /// the callee asks for less, so that the relay takes over before the message becomes a dead letter. From then on,
     /// the effect waits without a hidden message.
     ///
@@ -117,7 +118,12 @@ impl Dispatcher {
     /// Gives the pass back.
     fn due_again(&self, pause: Pause, moment: Moment) -> Vec<Change> {
         let due_at = pause.due_at(moment.now, self.timing.effects_visibility_timeout);
-        vec![set(attribute::DUE_AT, due_at.0), remove(attribute::PASS), remove(attribute::PASS_AT)]
+        vec![
+            set(attribute::DUE_AT, due_at.0),
+            pause.note(moment.now),
+            remove(attribute::PASS),
+            remove(attribute::PASS_AT),
+        ]
     }
 
     fn end(

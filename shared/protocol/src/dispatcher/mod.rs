@@ -7,7 +7,7 @@
 //!   │                 │                           │        ├─ refused ─▶ DEAD
 //!   │                 │                           │        └─ unclear ─▶ count it and wait, or DEAD
 //!   │                 │                           └─ not confirmed in time ─▶ no call
-//!   │                 ├─ unknown, unreadable ─▶ wait, uncounted
+//!   │                 ├─ unknown, unreadable, no turn ─▶ wait, uncounted
 //!   │                 └─ an earlier call can no longer be repeated ─▶ DEAD: UNKNOWN_OUTCOME
 //!   ├─ another process has the pass ─▶ wait until that process is gone
 //!   ├─ too old ─▶ DEAD: STALE, or UNKNOWN_OUTCOME if it was called
@@ -22,14 +22,16 @@ mod ending;
 mod key;
 
 use crate::call::{Call, Machine, Reply, Signal, Step, Unavailable, Written};
-use crate::destination::{Called, Class, Delivery, Terms};
+use crate::destination::{Called, Class, Delivery, NoTurn, Offer, Terms};
 use crate::key::RecordKind;
 use crate::message::{Message, MessageError};
 use crate::purpose::Purpose;
 use crate::record::{DeadReason, EffectPart, Found, Pass, Record, Status, attribute, counted, equals, set};
 use crate::time::{EpochMs, Millis};
 use crate::timing::{Moment, Timing};
-use crate::worker::{Done, HOPS, Pause, Settled, TRANSIENT_VISIBILITY_MAX, VISIBILITY_MAX, misrouted, still_mine};
+use crate::worker::{
+    Done, HOPS, Pause, Settled, TRANSIENT_VISIBILITY_MAX, VISIBILITY_MAX, early, misrouted, still_mine,
+};
 use crate::write::{Action, Clause, Condition, Table, Write};
 
 pub use key::idempotency_key;
@@ -186,6 +188,9 @@ impl Dispatcher {
         if let Some(wait) = effect.part.pass.as_ref().and_then(|pass| self.still_held(pass, moment)) {
             return Step::done(Settled::Retry(wait)).signal(Signal::EffectWaits);
         }
+        if let Some(settled) = early(&effect.record, &self.timing, moment) {
+            return Step::done(settled);
+        }
         if moment.now > effect.since().plus(self.timing.effect_age_max) {
             let reason = if effect.may_be_done() { DeadReason::UnknownOutcome } else { DeadReason::Stale };
             return self.die(effect, reason, moment);
@@ -200,8 +205,8 @@ impl Dispatcher {
         (left >= 0).then(|| Millis((left + 1).min(VISIBILITY_MAX.0)))
     }
 
-    fn asked(self, terms: Result<Option<Terms>, Unavailable>, effect: Effect, moment: Moment) -> DispatcherStep {
-        let Ok(Some(terms)) = terms else {
+    fn asked(self, offer: Result<Option<Offer>, Unavailable>, effect: Effect, moment: Moment) -> DispatcherStep {
+        let Ok(Some(Offer { terms, turn })) = offer else {
             // The destination may stay unknown for days, and hidden messages would fill the queue of all destinations.
             let wait = self.backoff(effect.record.attempts, moment);
             return Step::done(Pause::new(wait).settled()).signal(Signal::DestinationUnknown);
@@ -210,7 +215,33 @@ impl Dispatcher {
         if moved || !self.is_repeatable(&effect, terms.class, moment.now) {
             return self.die(effect, DeadReason::UnknownOutcome, moment);
         }
-        self.guard(effect, terms, moment)
+        // Without a turn there is no pass: whoever reads one may take it that a call follows.
+        match turn {
+            Ok(()) => self.guard(effect, terms, moment),
+            Err(no_turn) => {
+                let first = effect.first_call().is_none();
+                self.uncalled(NextCall { effect, terms, first }, no_turn, moment)
+            }
+        }
+    }
+
+    /// Nobody calls the destination for this effect now.
+    fn uncalled(self, call: NextCall, no_turn: NoTurn, moment: Moment) -> DispatcherStep {
+        match no_turn {
+            // The callee works, so the pauses grow slowly. They end up long enough that the relay sends few hints of
+            // effects that wait for long.
+            NoTurn::Busy => {
+                let tries = call.effect.record.resends.saturating_add(self.receives.saturating_sub(1) / 2);
+                self.postpone(call, tries, None, moment)
+            }
+            NoTurn::Away { retry_after } => self.not_done(call, retry_after, moment),
+        }
+    }
+
+    /// The callee did nothing, whether it was called or not.
+    fn not_done(self, call: NextCall, retry_after: Option<Millis>, moment: Moment) -> DispatcherStep {
+        let tries = call.effect.part.not_done.max(self.receives.saturating_sub(1));
+        self.postpone(call, tries, retry_after, moment)
     }
 
     /// Whether a call at this time is safe, given an earlier call whose outcome may be unknown.
@@ -317,16 +348,8 @@ impl Dispatcher {
             // something else. After a person has accepted one more call, the next one counts as a first: that person
             // knows what was done.
             Called::AlreadyDone { status } if !call.first => self.settle(call.effect, Some(status), duration, moment),
-            Called::NotDone { retry_after } => {
-                let tries = call.effect.part.not_done.max(self.receives.saturating_sub(1));
-                self.postpone(call, tries, retry_after, moment)
-            }
-            // The callee works, so the pauses grow slowly. They end up long enough that the relay sends few hints of
-            // effects that wait for long.
-            Called::NoTurn => {
-                let tries = call.effect.record.resends.saturating_add(self.receives.saturating_sub(1) / 2);
-                self.postpone(call, tries, None, moment)
-            }
+            Called::NotDone { retry_after } => self.not_done(call, retry_after, moment),
+            Called::NoTime => self.uncalled(call, NoTurn::Busy, moment),
             Called::Refused { .. } => {
                 let reason = if call.is_first() { DeadReason::Refused } else { DeadReason::UnknownOutcome };
                 self.die(call.effect, reason, moment)

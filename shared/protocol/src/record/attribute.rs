@@ -22,6 +22,7 @@ pub const RETRIES: &str = "retries";
 pub const DEAD_LETTERS: &str = "dead_letters";
 pub const DEAD_LETTER_AT: &str = "dead_letter_at";
 pub const WAITS_SINCE: &str = "waits_since";
+pub const NOT_BEFORE: &str = "not_before";
 pub const PARENT: &str = "parent";
 // The TTL attribute of both tables. Business items share the domain table, so no business word may be its name.
 pub const EXPIRES_AT: &str = "hookonce_expires_at";
@@ -55,7 +56,7 @@ pub const STATUS_CODE: &str = "status_code";
 pub const DURATION_MS: &str = "duration_ms";
 
 /// The head of a record: all attributes except the key and the body.
-pub const HEAD: [&str; 50] = [
+pub const HEAD: [&str; 51] = [
     SCHEMA_VERSION,
     STATUS,
     CLAIM_ID,
@@ -76,6 +77,7 @@ pub const HEAD: [&str; 50] = [
     DEAD_LETTERS,
     DEAD_LETTER_AT,
     WAITS_SINCE,
+    NOT_BEFORE,
     PARENT,
     EXPIRES_AT,
     OUTCOME,

@@ -25,8 +25,8 @@ pub struct EffectPart {
     pub first_call_at: Option<EpochMs>,
     /// Who was called then.
     pub callee: Option<String>,
-    /// How often a call ended and the callee had done nothing. A guard that the store carries out only after such
-    /// a call finds another number, and takes no pass.
+    /// How often a call ended and the callee had done nothing, or there was no turn for one. A guard that the store
+    /// carries out only after that finds another number, and takes no pass.
     pub not_done: i64,
     /// How often an operator replaced its key, because the callee had refused it.
     pub key_epoch: i64,

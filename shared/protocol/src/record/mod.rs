@@ -188,6 +188,9 @@ pub struct Record {
     /// Since when it waits uncounted: its handler is unavailable, or conditions of its plans fail. `None` if it does
     /// not.
     pub waits_since: Option<EpochMs>,
+    /// When the pause after its last attempt ends. Only a PENDING record has one. The relay sends further hints while it
+    /// lasts; a hint that comes before this time is not acted on.
+    pub not_before: Option<EpochMs>,
     /// The envelope that this event came in, or the event that this effect belongs to.
     pub parent: Option<RecordKey>,
     /// The native TTL, in seconds. `None` while DEAD, because a dead record never expires by itself.
@@ -332,6 +335,7 @@ impl Record {
             dead_letters: 0,
             dead_letter_at: None,
             waits_since: None,
+            not_before: None,
             parent: None,
             expires_at: Some(timing.expiry(key.kind(), now)),
             outcome: None,
@@ -360,6 +364,14 @@ impl Record {
             claim_id: self.claim_id.clone(),
             generation: self.generation,
             retries: self.retries,
+        }
+    }
+
+    /// Requires that the pause is still as it was read.
+    pub(crate) fn pause_as_read(&self) -> Clause {
+        match self.not_before {
+            Some(at) => equals(attribute::NOT_BEFORE, at.0),
+            None => Clause::Absent(attribute::NOT_BEFORE.into()),
         }
     }
 
@@ -464,6 +476,7 @@ impl Record {
             (attribute::DISCARDED_AT, self.discarded_at.map(|at| at.0.into())),
             (attribute::DEAD_LETTER_AT, self.dead_letter_at.map(|at| at.0.into())),
             (attribute::WAITS_SINCE, self.waits_since.map(|at| at.0.into())),
+            (attribute::NOT_BEFORE, self.not_before.map(|at| at.0.into())),
             (attribute::RETRIES, (self.retries > 0).then(|| self.retries.into())),
             (attribute::DEAD_LETTERS, (self.dead_letters > 0).then(|| self.dead_letters.into())),
             (attribute::DUPLICATE_COUNT, (self.duplicate_count > 0).then(|| self.duplicate_count.into())),
@@ -530,6 +543,7 @@ impl Record {
             dead_letters: number(attribute::DEAD_LETTERS).unwrap_or(0),
             dead_letter_at: moment(attribute::DEAD_LETTER_AT),
             waits_since: moment(attribute::WAITS_SINCE),
+            not_before: moment(attribute::NOT_BEFORE),
             parent: text(attribute::PARENT).and_then(RecordKey::parse),
             expires_at: number(attribute::EXPIRES_AT).map(EpochSec),
             outcome: text(attribute::OUTCOME).and_then(Outcome::parse),

@@ -138,6 +138,7 @@ pub(super) fn settle(record: &Record, outcome: Outcome, timing: &Timing, moment:
             remove(attribute::DUE_AT),
             remove(attribute::LAST_ERROR),
             remove(attribute::WAITS_SINCE),
+            remove(attribute::NOT_BEFORE),
         ]),
         condition: record.guard().condition([]),
     }

@@ -57,6 +57,7 @@ impl Worker {
             set(attribute::DUE_SHARD, due.shard),
             set(attribute::DUE_AT, due.at.0),
             set(attribute::WAITS_SINCE, since.0),
+            pause.note(moment.now),
             set(attribute::LAST_ERROR, code.as_str()),
         ];
         // The due time that was read: a write that comes late must not undo what the relay or another copy has set
@@ -92,7 +93,11 @@ impl Worker {
             let due_at = pause.due_at(moment.now, self.timing.visibility_timeout);
             let list = if record.waits_since.is_some() { Due::waiting } else { Due::pending };
             let due = list(&record.key, self.timing.shards, due_at);
-            changes.extend([set(attribute::DUE_SHARD, due.shard), set(attribute::DUE_AT, due.at.0)]);
+            changes.extend([
+                set(attribute::DUE_SHARD, due.shard),
+                set(attribute::DUE_AT, due.at.0),
+                pause.note(moment.now),
+            ]);
         }
         let purpose = if reason.is_some() { Purpose::DieOfFailure } else { Purpose::CountFailure };
         self.write_failure(record, purpose, changes, pause, reason)
@@ -124,8 +129,9 @@ impl Worker {
             table: Table::Inbox,
             key: record.key.as_str().into(),
             action: Action::Update(changes),
-            // The condition includes the count, so that two copies that fail at the same time count once.
-            condition: record.guard().condition([equals(attribute::ATTEMPTS, record.attempts)]),
+            // The condition includes the count, so that two copies that fail at the same time count once; and the pause, so
+            // that none counts within a pause that another copy began meanwhile.
+            condition: record.guard().condition([equals(attribute::ATTEMPTS, record.attempts), record.pause_as_read()]),
         };
         self.call(State::Failing { record, pause, dead }, Call::Write(write))
     }
@@ -180,6 +186,7 @@ pub(crate) fn death(record: &Record, reason: DeadReason, timing: &Timing, moment
         set(attribute::DEAD_AT, moment.now.0),
         set(attribute::DUE_SHARD, due.shard),
         set(attribute::DUE_AT, due.at.0),
+        remove(attribute::NOT_BEFORE),
         remove(attribute::EXPIRES_AT),
     ]
 }

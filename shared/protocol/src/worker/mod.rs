@@ -47,7 +47,7 @@ pub use commit::HOPS;
 pub use failure::TRANSIENT_VISIBILITY_MAX;
 pub(crate) use failure::{death, still_mine};
 use fan_out::{FanOut, Own};
-pub(crate) use pause::Pause;
+pub(crate) use pause::{Pause, early};
 pub use pause::{VISIBILITY_MAX, WAITING_VISIBILITY_MAX};
 
 /// How often one message may plan again after a condition of the plan failed.
@@ -203,6 +203,7 @@ impl Worker {
         match record.status {
             Status::Processed | Status::Dead | Status::Discarded => Step::done(Settled::Ack(Done::Elsewhere)),
             Status::Pending if self.too_old(&record, moment) => self.stale(record, moment),
+            Status::Pending if let Some(settled) = early(&record, &self.timing, moment) => Step::done(settled),
             Status::Pending => match record.key.kind() {
                 RecordKind::Envelope => {
                     let call = Call::Split(record.clone());

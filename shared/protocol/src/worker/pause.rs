@@ -1,7 +1,10 @@
 //! How a record waits: its message is hidden in the queue, or the relay sends it again.
 
 use super::{Done, Settled};
+use crate::record::{Record, attribute, set};
 use crate::time::{EpochMs, Millis};
+use crate::timing::{Moment, Timing};
+use crate::write::Change;
 
 /// The longest time that a message is hidden. For a longer back-off, the message is acknowledged and the relay takes
 /// over after the back-off.
@@ -37,6 +40,11 @@ impl Pause {
         if self.is_hidden { end.plus(visibility_timeout) } else { end }
     }
 
+    /// Notes in the record until when nobody tries it again.
+    pub(crate) fn note(self, now: EpochMs) -> Change {
+        set(attribute::NOT_BEFORE, now.plus(self.length).0)
+    }
+
     /// When the record is worked on again at the latest, as a rule.
     pub(crate) fn ends_at(self, now: EpochMs) -> EpochMs {
         let end = now.plus(self.length);
@@ -45,5 +53,22 @@ impl Pause {
 
     pub(crate) fn settled(self) -> Settled {
         if self.is_hidden { Settled::Retry(self.length) } else { Settled::Ack(Done::Deferred) }
+    }
+}
+
+/// What becomes of a hint that comes before the pause of its record is over. `None` if it does not.
+///
+/// The relay sends a hint whenever a record falls due, so a record may have several. Each of them would otherwise try
+/// the record at its own pace, and together they would use up all attempts within seconds. A copy is acknowledged: the
+/// hint that the pause hid comes back, or the relay sends one. A hint that comes a little too early may be just that
+/// one, by another clock, so it is hidden for the rest.
+pub(crate) fn early(record: &Record, timing: &Timing, moment: Moment) -> Option<Settled> {
+    let left = Millis(record.not_before?.0.saturating_sub(moment.now.0));
+    if left <= Millis(0) {
+        None
+    } else if left <= timing.clock_skew_max {
+        Some(Settled::Retry(left))
+    } else {
+        Some(Settled::Ack(Done::Deferred))
     }
 }

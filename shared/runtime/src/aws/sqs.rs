@@ -153,7 +153,7 @@ impl Queue for SqsQueue {
             .change_message_visibility()
             .queue_url(self.url_of(lane))
             .receipt_handle(receipt_handle)
-            .visibility_timeout(i32::try_from(length.as_seconds()).unwrap_or(i32::MAX));
+            .visibility_timeout(i32::try_from(length.as_seconds_up()).unwrap_or(i32::MAX));
         hide.send().await.map(|_| ()).map_err(|error| {
             tracing::warn!(operation = "ChangeMessageVisibility", error = %Report::new(&error), "SQS call failed");
             Unavailable

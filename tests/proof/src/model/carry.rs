@@ -1,6 +1,7 @@
 //! How the store and the queues carry out a call, and what the caller gets back.
 
 use hookonce_protocol::call::Call;
+use hookonce_protocol::destination::NoTurn;
 use hookonce_protocol::record::{Record, Status};
 
 use super::Model;
@@ -55,8 +56,10 @@ impl Model {
                 Some(Fault::HandlerAway) => Some(Answer::HandlerAway),
                 Some(Fault::HandlerSlow) => Some(Answer::HandlerSlow),
                 Some(Fault::DestinationAway) => Some(Answer::NoTerms),
+                Some(Fault::NoTurn) => Some(Answer::NoTurn(state.document, NoTurn::Busy)),
+                Some(Fault::CircuitOpen) => Some(Answer::NoTurn(state.document, NoTurn::Away { retry_after: None })),
                 Some(
-                    fault @ (Fault::NoTurn
+                    fault @ (Fault::NoTime
                     | Fault::CalleeBusy
                     | Fault::CalleeRefuses
                     | Fault::AmbiguousDone

@@ -40,6 +40,7 @@ impl Model {
                     consider(record.received_at.0.saturating_add(world.timing.commit_age_max.0).saturating_add(1));
                 }
             }
+            pending.and_then(|record| record.not_before).into_iter().for_each(|pause| consider(pause.0));
             if let Some(record) = pending.filter(|record| record.effect.is_some()) {
                 self.moments_of_effect(world, record).for_each(&mut consider);
                 world.calls(state, slot).forgets(state.now, &world.documents).into_iter().for_each(&mut consider);

@@ -62,6 +62,7 @@ fn rule(illegal: IllegalStep) -> Rule {
         IllegalStep::Edge => Rule::Edge,
         IllegalStep::Body => Rule::Lost,
         IllegalStep::Attempts => Rule::Attempts,
+        IllegalStep::Pause => Rule::Early,
     }
 }
 

@@ -96,7 +96,7 @@ impl Model {
             state.broken = rule as u8;
         }
         let (doubtful, works) = match fault {
-            Some(Fault::NoTurn | Fault::CalleeBusy | Fault::CalleeRefuses) => (false, false),
+            Some(Fault::NoTime | Fault::CalleeBusy | Fault::CalleeRefuses) => (false, false),
             None | Some(Fault::ReplyLost | Fault::AmbiguousDone | Fault::CrashAfter) => (true, true),
             Some(_) => (true, false),
         };
@@ -179,7 +179,7 @@ fn reported(fault: Option<Fault>, done_before: bool) -> Answer {
     Answer::Called(match fault {
         None | Some(Fault::AmbiguousNotDone) if done_before => Called::AlreadyDone { status: 409 },
         None => Called::Done { status },
-        Some(Fault::NoTurn) => Called::NoTurn,
+        Some(Fault::NoTime) => Called::NoTime,
         Some(Fault::CalleeBusy) => Called::NotDone { retry_after: None },
         Some(Fault::CalleeRefuses) => Called::Refused { status },
         Some(Fault::AmbiguousDone | Fault::AmbiguousNotDone) => Called::Unknown { status: 302 },

@@ -38,8 +38,12 @@ pub enum Fault {
     HandlerSlow,
     /// The document of the destination is unavailable, or has a fault.
     DestinationAway,
-    /// Nobody calls, because the calls of others take all the time.
+    /// There is no turn, because the calls of others take all the time.
     NoTurn,
+    /// There is no turn, because the destination has failed again and again.
+    CircuitOpen,
+    /// There is no call: once the pass was taken, the time did not suffice any more.
+    NoTime,
     /// A callee says that it did nothing, and takes the call later.
     CalleeBusy,
     /// A callee refuses, and did nothing.
@@ -70,7 +74,7 @@ impl Fault {
             Self::HandlerFailsForGood => Budget::Poison,
             Self::HandlerAway | Self::DestinationAway => Budget::Away,
             Self::HandlerSlow => Budget::Slow,
-            Self::NoTurn | Self::CalleeBusy => Budget::Busy,
+            Self::NoTurn | Self::CircuitOpen | Self::NoTime | Self::CalleeBusy => Budget::Busy,
             Self::CalleeRefuses => Budget::Reject,
             Self::AmbiguousDone | Self::AmbiguousNotDone => Budget::Ambiguous,
             Self::CrashBefore | Self::CrashAfter | Self::CrashDuring => Budget::Crash,
@@ -105,12 +109,12 @@ fn of_call(class: Class) -> &'static [Fault] {
         Class::Plan(_) => {
             &[Fault::Refused, Fault::HandlerFails, Fault::HandlerFailsForGood, Fault::HandlerAway, Fault::HandlerSlow]
         }
-        Class::Terms => &[Fault::Refused, Fault::DestinationAway],
+        Class::Terms => &[Fault::Refused, Fault::DestinationAway, Fault::NoTurn, Fault::CircuitOpen],
         Class::Deliver { .. } => &[
             Fault::Refused,
             Fault::ReplyLost,
             Fault::Late,
-            Fault::NoTurn,
+            Fault::NoTime,
             Fault::CalleeBusy,
             Fault::CalleeRefuses,
             Fault::AmbiguousDone,

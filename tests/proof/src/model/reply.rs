@@ -3,7 +3,7 @@
 use hookonce_protocol::call::{
     Call, CancellationReason, Committed, DueEntry, DuePage, Failure, Planned, Reply, Split, Unavailable, Written,
 };
-use hookonce_protocol::destination::Terms;
+use hookonce_protocol::destination::{NoTurn, Offer, Terms};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::Found;
 use hookonce_protocol::time::EpochMs;
@@ -31,7 +31,8 @@ impl World {
                 Reply::Written(judged)
             }
             Answer::Invalid => Reply::Written(Written::Invalid),
-            Answer::Terms(document) => Reply::Terms(Ok(self.terms(document))),
+            Answer::Terms(document) => Reply::Terms(Ok(self.offer(document, Ok(())))),
+            Answer::NoTurn(document, why) => Reply::Terms(Ok(self.offer(document, Err(why)))),
             Answer::NoTerms => Reply::Terms(Ok(None)),
             Answer::Called(called) => Reply::Called(called),
             Answer::Conflict => match writes(call) {
@@ -82,14 +83,16 @@ impl World {
         }
     }
 
-    /// The terms of a document.
-    fn terms(&self, document: u8) -> Option<Terms> {
-        self.documents[usize::from(document)].map(|document| Terms {
+    /// The terms of a document, and the turn.
+    fn offer(&self, document: u8, turn: Result<(), NoTurn>) -> Option<Offer> {
+        let document = self.documents[usize::from(document)]?;
+        let terms = Terms {
             class: document.class,
             callee: document.callee.to_owned(),
             timeout: DESTINATION_CALL_MAX,
             give_up_after: self.give_up_after,
-        })
+        };
+        Some(Offer { terms, turn })
     }
 }
 

@@ -52,6 +52,8 @@ rules! {
     Edge, "an edge that does not exist";
     /// Only an operator lowers the attempts.
     Attempts, "attempts fell";
+    /// A counted failure, or a call of an effect, comes after the pause that the last one drew.
+    Early, "an attempt within the pause of the last one";
     /// P5, A10: sends are bounded by the schedule, and each relay send by its own re-arm.
     Storm, "P5/A10 more sends than granted";
     /// A5: the TTL reaches a PENDING record only when the relay missed its whole horizon.

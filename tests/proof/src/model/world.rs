@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hookonce_protocol::call::{Call, Next, Reply, Written};
-use hookonce_protocol::destination::Called;
+use hookonce_protocol::destination::{Called, NoTurn};
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::message::Message;
@@ -109,6 +109,8 @@ pub(super) enum Answer {
     HandlerSlow,
     /// The document of the destination, by its place.
     Terms(u8),
+    /// The document of the destination, by its place, and why there is no turn.
+    NoTurn(u8, NoTurn),
     /// The document of the destination is unavailable.
     NoTerms,
     /// How a call of the destination ended.

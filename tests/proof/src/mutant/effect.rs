@@ -112,13 +112,17 @@ fn ages() -> Vec<Mutant> {
             })), ..NOTHING };
         "effect-age-ignored", "D2: nothing older than the effect age is called", &["a destination that goes away"],
             Mutation { timing: Some(|timing| timing.effect_age_max = Millis(i64::MAX / 4)), ..NOTHING };
+        "pause-of-effect-ignored", "D2: no effect is called within the pause after its last call", &["copies of a hint of an effect"],
+            Mutation { reply: Some(|role, _, reply| read(role, reply, |record| record.not_before = None)), ..NOTHING };
+        "pause-of-effect-not-noted", "D6: the record says when its pause ends", &["copies of a hint of an effect"],
+            rewrite!(Dispatcher, WAIT, same!(NOT_BEFORE));
         "key-margin-zero", "D3: the last call with a key begins before its window ends, by a margin", &["keyed: at the end of the window"],
             Mutation { timing: Some(|timing| timing.key_margin = Millis(0)), ..NOTHING };
         "window-ignored", "D3: no call after the window of the key", &["keyed: at the end of the window"],
             Mutation { timing: Some(|timing| timing.key_margin = Millis(i64::MIN / 4)), ..NOTHING };
         "callee-ignored", "D3: the callee of a repeat is that of the first call", &["keyed, moved to another callee", "a destination with another class"],
             Mutation { reply: Some(|_, _, reply| {
-                if let Reply::Terms(Ok(Some(terms))) = reply { "same".clone_into(&mut terms.callee); }
+                if let Reply::Terms(Ok(Some(offer))) = reply { "same".clone_into(&mut offer.terms.callee); }
             }), ..NOTHING };
     }
 }
@@ -165,12 +169,12 @@ fn endings() -> Vec<Mutant> {
         "ambiguous-counts-as-refused", "D6: an answer that leaves it open is no refusal", &["at most once: answers"],
             told!(Called::Unknown { .. } => Called::Refused { status: None });
         "not-done-counts-as-unclear", "D6: what is not done is called again", &["at most once: answers"],
-            told!(Called::NotDone { .. } | Called::NoTurn => Called::Unclear { retry_after: None });
+            told!(Called::NotDone { .. } | Called::NoTime => Called::Unclear { retry_after: None });
         "done-before-counts-at-a-first-call", "D6: who was never called cannot have done it before", &["keyed, and says of something else that it was done before"],
             told!(Called::AlreadyDone { status } => Called::Done { status: Some(*status) });
         "at-most-once-repeats", "D3, D6: what is promised at most once is not repeated", &["at most once: crashes and zombies"],
             Mutation { reply: Some(|_, _, reply| {
-                if let Reply::Terms(Ok(Some(terms))) = reply && terms.class == Class::AtMostOnce { terms.class = Class::AtLeastOnce; }
+                if let Reply::Terms(Ok(Some(offer))) = reply && offer.terms.class == Class::AtMostOnce { offer.terms.class = Class::AtLeastOnce; }
             }), ..NOTHING };
         "refused-repeat-is-certain", "D6: the refusal of a repeat says nothing of the call before", &["keyed: operators"],
             rewrite!(Dispatcher, DIE, |write| reason_instead(write, DeadReason::UnknownOutcome, DeadReason::Refused));
@@ -264,7 +268,7 @@ fn second_nets() -> Vec<Mutant> {
         "give-up-ignored", "D6: an unclear effect is given up in the end", &["keyed: at the end of the window"],
             "cost: it waits until the effect age",
             Mutation { reply: Some(|_, _, reply| {
-                if let Reply::Terms(Ok(Some(terms))) = reply { terms.give_up_after = Millis(i64::MAX / 4); }
+                if let Reply::Terms(Ok(Some(offer))) = reply { offer.terms.give_up_after = Millis(i64::MAX / 4); }
             }), ..NOTHING };
         "accepted-duplicate-keeps-guards", "1.9: an accepted duplicate removes what guards an effect", &["an effect, operators"],
             "cost: what a person lets go again dies once more, without a call",

@@ -137,6 +137,18 @@ fn failures() -> Vec<Mutant> {
         "failure-any-status", "W5: a failure requires PENDING", &["two deliveries"], rewrite!(Worker, FAILURE, any!(STATUS));
         "failure-any-attempts", "W5: a failure requires the count that was read", &["three failures"],
             rewrite!(Worker, FAILURE, any!(ATTEMPTS));
+        "pause-ignored", "W5: no failure counts within the pause after the last one", &["copies of a hint"],
+            Mutation {
+                reply: Some(|role, _, reply| {
+                    if let (Role::Worker, Reply::Read(Ok(Found::Record(record)))) = (role, reply) { record.not_before = None; }
+                }),
+                call: Some(|role, call| each(role, call, Role::Worker, FAILURE, any!(NOT_BEFORE))),
+                ..NOTHING
+            };
+        "failure-any-pause", "W5: a failure requires the pause that was read", &["copies of a hint"],
+            rewrite!(Worker, FAILURE, any!(NOT_BEFORE, ATTEMPTS));
+        "pause-not-noted", "W5, Q11: the record says when its pause ends", &["copies of a hint"],
+            rewrite!(Worker, &[Purpose::CountFailure, Purpose::Postpone], same!(NOT_BEFORE));
         "postpone-unconditional", "Q11: a wait for the handler names the state that it starts from", &["a handler away, operators and dead letters"],
             rewrite!(Worker, POSTPONE, unconditional);
         "postpone-any-status", "Q11: a wait for the handler requires PENDING", &["a handler away, operators and dead letters"],

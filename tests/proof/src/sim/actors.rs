@@ -141,6 +141,9 @@ pub async fn event_source(world: World, lane: Lane) {
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         let batch = loop {
+            if let Some(left) = paused(&world, lane) {
+                sleep(left).await;
+            }
             let (receipts, next) = take(&world, lane, false);
             if !receipts.is_empty() {
                 break receipts;
@@ -157,6 +160,17 @@ pub async fn event_source(world: World, lane: Lane) {
         });
         sleep(1).await;
     }
+}
+
+/// For how long the function of this lane is still paused, in milliseconds.
+fn paused(world: &World, lane: Lane) -> Option<i64> {
+    let (elapsed, inner) = (world.elapsed(), world.lock());
+    let pause = match lane {
+        Lane::Events | Lane::SlowEvents => inner.config.worker_paused,
+        Lane::Effects => inner.config.dispatcher_paused,
+    };
+    let (_, until) = pause.filter(|(from, until)| (*from..*until).contains(&elapsed))?;
+    Some(until - elapsed)
 }
 
 /// How long an event source waits at most before it looks at its queue again, in milliseconds.
@@ -260,7 +274,7 @@ type Dispatching = DispatcherParts<Ports, Ports, Ports, Documents>;
 pub(super) fn dispatcher_parts(ports: &Ports) -> Dispatching {
     let (store, queue, ambient) = (ports.clone(), ports.clone(), ports.clone());
     let destinations = Destinations::new(Documents(ports.clone()));
-    let caller = Arc::new(Guarded::new(Outside(ports.clone())));
+    let caller = Guarded::new(Arc::new(Outside(ports.clone())));
     DispatcherParts { store, queue, ambient, destinations, caller, timing: ports.timing() }
 }
 

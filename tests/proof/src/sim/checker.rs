@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use hookonce_protocol::invariant::{FactViolation, fact_violation};
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::{AppliedFact, RecordKind};
-use hookonce_protocol::record::{Outcome, Record, Status};
+use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
 use hookonce_protocol::write::Table;
 
 use super::callee::Callees;
-use super::handler::{COUNT, EFFECT, OWN_KEY, OWN_TABLE, TOTAL, effects_planned, is_shared};
+use super::handler::{COUNT, EFFECT, LATER, OWN_KEY, OWN_TABLE, TOTAL, effects_planned, is_shared};
 use super::invariants::{Violation, facts_of};
 use super::world::{Inner, readable};
 use crate::model::rule::Rule;
@@ -173,6 +173,11 @@ impl FinalState {
                 let known = record.accept_duplicate || record.effect_unknown();
                 if owned && !known {
                     self.broken(Rule::DeadYetApplied, key);
+                }
+                // The handler fails for such a fact for a shorter time than its attempts take.
+                let hasty = |fact: &String| fact.starts_with(LATER);
+                if record.dead_reason == Some(DeadReason::AttemptsExhausted) && facts_of(record).iter().any(hasty) {
+                    self.broken(Rule::Early, key);
                 }
                 self.kept.extend(facts_of(record));
             }

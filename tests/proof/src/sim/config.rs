@@ -82,6 +82,12 @@ pub struct Config {
     pub swept: u32,
     /// From when to when the relay does not run, in milliseconds of the day.
     pub relay_down: Option<(i64, i64)>,
+    /// From when to when no worker is started, in milliseconds of the day. The relay goes on.
+    pub worker_paused: Option<(i64, i64)>,
+    /// From when to when no dispatcher is started, in milliseconds of the day.
+    pub dispatcher_paused: Option<(i64, i64)>,
+    /// Until when the handler fails for the facts of [`LATER`](super::handler::LATER), in milliseconds of the day.
+    pub fails_until: i64,
     /// From when to when no dead letters are consumed, in milliseconds of the day.
     pub dead_letters_kept: Option<(i64, i64)>,
     /// At the end, they go back to the queue.
@@ -139,6 +145,9 @@ impl Config {
             sweep_every: HOUR,
             swept: 10_000,
             relay_down: None,
+            worker_paused: None,
+            dispatcher_paused: None,
+            fails_until: 0,
             dead_letters_kept: None,
             redriven: false,
             stalls: 0,
@@ -197,6 +206,9 @@ impl Config {
             interference: 0,
             swept: 10_000,
             relay_down: None,
+            worker_paused: draw_pause(rng),
+            dispatcher_paused: draw_pause(rng),
+            fails_until: 0,
             dead_letters_kept: None,
             stalls: 0,
         };
@@ -314,6 +326,12 @@ fn draw_outages(rng: &mut Rng) -> Vec<Outage> {
         outages.push(Outage { side: Side::Handler, from, until: from + rng.between(MINUTE, 12 * HOUR) });
     }
     outages
+}
+
+/// Somebody stops a function for minutes or hours, as a runbook says, and starts it again.
+fn draw_pause(rng: &mut Rng) -> Option<(i64, i64)> {
+    let from = rng.between(0, DAY);
+    rng.chance(1_000).then(|| (from, from + rng.between(10 * MINUTE, 10 * HOUR)))
 }
 
 fn draw_edits(rng: &mut Rng) -> Vec<Edit> {

@@ -159,7 +159,7 @@ impl Caller for Outside {
             // Nobody was called: there was no connection, or no turn.
             let uncalled = || {
                 let away = ports.world.lock().rng.chance(5_000);
-                if away { Called::NotDone { retry_after: None } } else { Called::NoTurn }
+                if away { Called::NotDone { retry_after: None } } else { Called::NoTime }
             };
             let called = answered.map_or_else(uncalled, |answered| answered.called);
             if let (Some(answered), Called::NotDone { .. } | Called::Refused { .. }) = (answered, called) {

@@ -25,6 +25,9 @@ pub const EFFECT: &str = "effect";
 /// What the facts begin with that count in the user's own table instead.
 pub const OWN: &str = "own-";
 
+/// What the facts begin with for which the handler fails until [`Config::fails_until`](super::config::Config).
+pub const LATER: &str = "later";
+
 /// The user's own table. Its partition key is a fact.
 pub static OWN_TABLE: LazyLock<TableAlias> = LazyLock::new(|| TableAlias::parse("own").expect("it is an alias"));
 
@@ -122,10 +125,12 @@ impl Ledger {
         *inner.attempts.entry(fact.to_owned()).or_default() += 1;
         let first = inner.attempts.get(fact) == Some(&1);
         let fails = inner.strikes(|config| config.handler_fails);
+        let fails_until = inner.config.fails_until;
         drop(inner);
         match fact.split('-').next() {
             Some("poison") => Some(HandlerError::permanent("POISON")),
             Some("once") if first => Some(HandlerError::retryable("LATER")),
+            Some(LATER) if self.0.elapsed() < fails_until => Some(HandlerError::retryable("LATER")),
             Some("panics") if first => {
                 self.saw("failed");
                 // Unlike a panic, this prints nothing.

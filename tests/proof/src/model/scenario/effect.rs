@@ -41,6 +41,12 @@ impl Scenario {
     }
 }
 
+/// Pauses that end long after the next hint may come.
+fn patient(scenario: Scenario) -> Scenario {
+    let timing = Timing { backoff_base: Millis::hours(1), ..scenario.timing };
+    Scenario { timing, entropy: 1_000_000, ..scenario }
+}
+
 /// Every scenario with effects.
 pub(super) fn all() -> Vec<Scenario> {
     let keyed = |name| Scenario::of_effect(name, &[Some(KEYED)]);
@@ -68,6 +74,7 @@ pub(super) fn all() -> Vec<Scenario> {
         once("an effect, operators").with("retry accept discard reject refuse duplicate"),
         keyed("keyed: operators").with("retry accept reject refuse duplicate"),
         least("at least once: operators").with("retry discard refuse reject duplicate tick"),
+        patient(least("copies of a hint of an effect")).with("busy refuse duplicate*2 tick relay"),
         keyed("an effect, the relay and a stale index").with("lose stale relay tick refuse"),
         edited("a destination that goes away", &[Some(KEYED), None]).with("edit away refuse duplicate tick"),
         edited("a destination that comes", &[None, Some(AT_MOST_ONCE)]).with("edit away refuse duplicate tick"),

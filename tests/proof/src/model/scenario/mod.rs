@@ -241,6 +241,8 @@ fn deliveries() -> Vec<Scenario> {
         Scenario { timing: back_off, entropy: 1_000_000, ..one("long back-off", 1) }
             .with("crash refuse fail duplicate late tick"),
         Scenario { timing: patient, ..one("three failures", 1) }.with("fail*3 duplicate late tick"),
+        Scenario { timing: Timing { attempts_max: 3, ..back_off }, entropy: 1_000_000, ..one("copies of a hint", 1) }
+            .with("fail*2 away duplicate*2 retry tick relay"),
         Scenario { name: "two relays at once and a zombie", ..relays }
             .with("crash refuse late lose tick*2 relay*2 stale")
             .long(),

@@ -170,7 +170,7 @@ fn word_of(called: Called) -> &'static str {
     match called {
         Called::Done { .. } => "done",
         Called::AlreadyDone { .. } => "already_done",
-        Called::NotDone { .. } | Called::NoTurn => "not_done",
+        Called::NotDone { .. } | Called::NoTime => "not_done",
         Called::Refused { .. } => "refused",
         Called::Unknown { .. } | Called::Unclear { .. } => "unclear",
     }
@@ -180,7 +180,7 @@ fn word_of(called: Called) -> &'static str {
 fn then(class: Class, called: Called) -> &'static str {
     match (called, class) {
         (Called::Done { .. }, _) => "the effect is DELIVERED",
-        (Called::NotDone { .. } | Called::NoTurn, _) => "the effect is called again later, and no attempt is counted",
+        (Called::NotDone { .. } | Called::NoTime, _) => "the effect is called again later, and no attempt is counted",
         (Called::Refused { .. }, _) => "the effect is DEAD as REFUSED",
         // Nobody has called with this key before.
         (Called::AlreadyDone { .. } | Called::Unknown { .. }, _) | (Called::Unclear { .. }, Class::AtMostOnce) => {
