@@ -88,6 +88,11 @@ impl Language {
         format!("env HANDLER={handler} ANSWERS={DATA}/{ANSWERS} {command}")
     }
 
+    /// The command that runs a sample handler which lacks something at first.
+    pub(crate) fn later(self) -> String {
+        self.runs("tools/xtask/src/checks", "later")
+    }
+
     fn runs(self, folder: &str, module: &str) -> String {
         match self {
             Self::Python => {

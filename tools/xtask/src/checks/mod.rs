@@ -12,4 +12,5 @@ pub(crate) mod guide;
 mod kill;
 pub(crate) mod projects;
 pub(crate) mod prove;
+mod stop;
 mod tables;

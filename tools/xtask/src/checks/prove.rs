@@ -1,12 +1,12 @@
 //! The proof, one part at a time. What a part needs is built here; what it proves is in `tests/proof` and `tests`, and
-//! for `kill`, `effects` and `away` in modules beside this one.
+//! for `kill`, `effects`, `away` and `stop` in modules beside this one.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command as Program;
 
 use clap::{Args, Subcommand};
 
-use super::{away, effects, kill};
+use super::{away, effects, kill, stop};
 use crate::backends::{self, PRIVATE_ADDRESS};
 use crate::process::{Outcome, binaries, build_functions, build_release, run, run_tests};
 
@@ -50,6 +50,8 @@ pub(crate) enum Part {
         #[arg(long)]
         embedded: bool,
     },
+    /// The functions' binaries while the worker is paused for nine hours, and a handler fails after that
+    Stop,
     /// Every remote call times every fault, on the wire between the release binaries and real backends
     GridReal,
     /// Every kind of call loses its first reply on the way from real backends, so that the SDK repeats it and every
@@ -75,6 +77,7 @@ impl Part {
             Self::Kill { length, handler, embedded } => kill::test(length.long, handler, embedded),
             Self::Effects { short } => effects::test(short),
             Self::Away { handler, embedded } => away::test(handler, embedded),
+            Self::Stop => stop::test(),
             Self::Wire => wire(),
             Self::Fakes(length) => fakes(length.long),
             Self::GridReal => grid_on_servers(),
