@@ -92,8 +92,8 @@ impl Connection {
         let takes = |flag: &str| leaf.get_arguments().any(|it| it.get_long() == flag.strip_prefix("--"));
         let names = |flag: &str| words.iter().any(|word| word.split('=').next() == Some(flag));
         let lacking = self.flags.iter().filter(|(flag, _)| takes(flag) && !names(flag));
-        let flags: String = lacking.map(|(flag, value)| format!(" {flag} {value}")).collect();
-        format!("{command}{flags}{behind}")
+        let flags: Vec<_> = lacking.map(|(flag, value)| format!(" {flag} {value}")).collect();
+        format!("{command}{}{behind}", flags.concat())
     }
 }
 

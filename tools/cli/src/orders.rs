@@ -363,10 +363,11 @@ impl Run<'_> {
     /// The command that goes on, or does what a dry run foresaw, with so many records left. Where a limit hides how
     /// many are left, it is the dry run.
     fn again(&self, left: usize) -> String {
-        let agreement = match self.arguments.needs_count(self.order.operation) {
-            false => Some(Agreement::Plain),
-            true if self.mode == Mode::Act && self.arguments.limit.is_some() => None,
-            true => Some(Agreement::Counted(left)),
+        let hides_rest = self.mode == Mode::Act && self.arguments.limit.is_some();
+        let agreement = if self.arguments.needs_count(self.order.operation) {
+            (!hides_rest).then_some(Agreement::Counted(left))
+        } else {
+            Some(Agreement::Plain)
         };
         let lacks_reason = self.order.needs_reason() && self.arguments.reason.is_none();
         again::again(std::env::args_os().skip(1), self.times, lacks_reason, agreement)

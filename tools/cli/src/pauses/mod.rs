@@ -8,6 +8,7 @@ mod deployed;
 mod local;
 
 use clap::ValueEnum;
+use hookonce_protocol::call::Written;
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::place::{ItemRef, Key};
 use hookonce_protocol::purpose::Purpose;
@@ -203,7 +204,6 @@ pub(crate) async fn read_one(store: &DynamoStore, function: PausedFunction) -> R
 /// # Errors
 /// [`Failure`] when somebody else was first, or the domain table does not answer.
 pub(crate) async fn note(store: &DynamoStore, function: PausedFunction, acts: &Acts, act: &Act) -> Result<(), Failure> {
-    use hookonce_protocol::call::Written;
     match store.write(&acts.add(function, act)).await {
         Written::Applied => Ok(()),
         Written::ConditionFailed(_) | Written::TransactionConflict => Err(Failure::unavailable(
