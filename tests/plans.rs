@@ -241,13 +241,29 @@ async fn a_handler_uses_only_the_tables_that_its_route_lists() {
     assert_eq!(["#evt_1", "#evt_3"].map(code), ["PLAN_REFUSED", "PLAN_REFUSED"]);
     assert_eq!(["#evt_2", "#doc-1"].map(code), ["HANDLER_ASKED_TOO_MUCH", "HANDLER_ASKED_TOO_MUCH"]);
     assert_eq!(tables.record("#doc-2").status, Status::Processed);
+}
 
-    routes.put(&route(json!(["orders", "nobody_configured_this"])));
-    harness.deliver(&event("evt_4", "document.deleted", json!({}))).await;
+/// A parameter `Tables` that lost an alias, or does not have it yet, stops nobody else.
+#[tokio::test]
+async fn events_of_a_route_whose_table_is_not_configured_wait_and_all_others_go_on() {
+    let with_table = |name: &str, kind: &str, table: &str| json!({ "name": name, "consumer": "c", "types": [kind], "handler": {"builtin": "shop"}, "tables": [table] });
+    let routes = [with_table("changes", "document.changed", "documents"), with_table("rest", "*", "orders")];
+    let mut harness = Harness::with(shop).await.routed(&route_set("dead", &json!(routes)));
+    let key = [("shop", ScalarAttributeType::S), ("order", ScalarAttributeType::N)];
+    harness.stack = harness.stack.clone().with_table("orders", &key).await;
+    harness.deliver(&changed("doc", 1)).await;
+    harness.deliver(&event("evt_1", "stock.counted", json!({}))).await;
     harness.work().await;
-    assert_eq!(harness.metric("routes_refused"), 1, "a set that names an unknown alias is refused as a whole");
-    let went_on = harness.tables().await.record("#evt_4").status;
-    assert_eq!(went_on, Status::Processed, "a new worker goes on with the set before");
+    let tables = harness.tables().await;
+    let waiting = tables.record("#doc-1");
+    assert_eq!((waiting.status, waiting.attempts), (Status::Pending, 0));
+    assert_eq!(waiting.last_error.as_deref(), Some("TABLE_UNAVAILABLE"), "a person can see why it waits");
+    assert_eq!(tables.record("#evt_1").status, Status::Dead, "its own route takes it");
+    assert_eq!(harness.metric("routes_refused"), 0, "the set is in use");
+    assert!(harness.metric("table_unavailable") > 0);
+    harness.stack = harness.stack.clone().with_table("documents", &[("name", ScalarAttributeType::S)]).await;
+    harness.settle().await;
+    assert_eq!(stored(&harness, &document("doc"), "version").await, 1);
 }
 
 /// Whoever forgot to create a table loses nothing: no attempt is counted until DynamoDB says what its key is.

@@ -1,6 +1,11 @@
 //! The form of a route set: what is refused, where, and what the schema and the page say of it.
 
-use hookonce_runtime::route::{HandlerDocument, Offered, Otherwise, RouteDocument, RouteSet, RouteSetDocument};
+use std::collections::BTreeSet;
+
+use hookonce_protocol::place::TableAlias;
+use hookonce_runtime::route::{
+    HandlerDocument, Missing, Offered, Otherwise, RouteDocument, RouteSet, RouteSetDocument,
+};
 use serde_json::{Value, json};
 
 use crate::routes::{offered, set, sets_of};
@@ -70,7 +75,6 @@ fn a_set_is_refused_as_a_whole_and_every_fault_has_its_place() {
         (route(json!({ "name": "" })), "routes[0].name: must have"),
         (route(json!({ "consumer": "-" })), "routes[0].consumer: must be there"),
         (route(json!({ "consumer": "A b" })), "routes[0].consumer: must be there"),
-        (route(json!({ "handler": {"builtin": "x"} })), "this build has no handler `x`"),
         (route(json!({ "handler": "-" })), "must have either `handler` or"),
         (route(json!({ "ignore": true })), "must have either `handler` or"),
         (route(json!({ "ignore": true, "handler": "-" })), "routes[0].consumer: an ignored event"),
@@ -98,12 +102,40 @@ fn a_set_is_refused_as_a_whole_and_every_fault_has_its_place() {
         let error = RouteSet::parse(&text, offered(&["h"])).unwrap_err().to_string();
         assert!(error.contains(said), "{said} is not in: {error}");
     }
-    let two = set("dead", &json!([{ "name": "a", "consumer": "B", "handler": {"builtin": "x"} }])).to_string();
+    let two = set("dead", &json!([{ "name": "a", "consumer": "B", "types": [""] }])).to_string();
     assert_eq!(RouteSet::parse(&two, offered(&["h"])).unwrap_err().faults.len(), 2, "all faults are told at once");
-    let local = route(json!({ "handler": {"url": "http://127.0.0.1:9000/"} }));
-    assert!(RouteSet::parse(&local, offered(&["h"])).is_ok());
-    let deployed = RouteSet::parse(&local, Offered { urls: false, ..offered(&["h"]) }).unwrap_err().to_string();
-    assert!(deployed.contains("a deployed worker calls no URL"), "{deployed}");
+}
+
+/// Whoever deploys a set is told. A worker that meets it runs the rest.
+#[test]
+fn what_a_worker_lacks_is_a_fault_for_whoever_deploys_and_lets_only_its_route_wait() {
+    let tables = BTreeSet::from([TableAlias::parse("orders").unwrap()]);
+    let deployed = Offered { handlers: &["h"], urls: false, tables: Some(&tables) };
+    let routes = json!([
+        { "name": "sound", "consumer": "c", "handler": {"builtin": "h"}, "tables": ["orders"] },
+        { "name": "gone", "consumer": "c", "handler": {"builtin": "x"} },
+        { "name": "local", "consumer": "c", "handler": {"url": "http://127.0.0.1:9000/"} },
+        { "name": "stock", "consumer": "c", "handler": {"lambda": "f"}, "tables": ["orders", "stock"] },
+        { "name": "out", "consumer": "c", "forward": ["crm"] },
+    ]);
+    let text = set("dead", &routes).to_string();
+    let expected = [
+        ("gone", "routes[1].handler.builtin", "this build has no handler `x`"),
+        ("local", "routes[2].handler.url", "a deployed worker calls no URL"),
+        ("stock", "routes[3].tables", "the worker has no table `stock`"),
+    ];
+    let faults = RouteSet::check(&text, deployed).unwrap_err().faults;
+    let parsed = RouteSet::parse(&text, deployed).unwrap();
+    let missing: Vec<_> = parsed.missing().collect();
+    assert_eq!([faults.len(), missing.len()], [3, 3], "{faults:?} {missing:?}");
+    for (((name, place, why), fault), Missing { route, what }) in expected.into_iter().zip(&faults).zip(missing) {
+        assert_eq!((fault.place.as_str(), route.as_str()), (place, name));
+        assert!(fault.reason.starts_with(why) && what.to_string().starts_with(why), "{fault} {what}");
+    }
+    let laptop = Offered { handlers: &["h", "x"], urls: true, tables: None };
+    assert_eq!(RouteSet::check(&text, laptop).unwrap().missing().count(), 0);
+    let faulty = text.replace(r#""out""#, r#""""#);
+    assert_eq!(RouteSet::check(&faulty, deployed).unwrap_err().faults.len(), 4, "all is told at once");
 }
 
 /// The fields of an object in the schema.

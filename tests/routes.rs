@@ -8,6 +8,7 @@ use hookonce_protocol::trail::Operation;
 use hookonce_providers::UnsignedRequest;
 use hookonce_runtime::body::decompress;
 use hookonce_runtime::route::{Decision, Fit, Offered, RouteSet};
+use hookonce_worker::handlers::Payments;
 use serde_json::{Value, json};
 
 use crate::handlers::event;
@@ -24,7 +25,7 @@ pub(crate) fn set(otherwise: &str, routes: &Value) -> Value {
 
 /// What a worker on a laptop with these handlers offers.
 pub(crate) fn offered<'a>(handlers: &'a [&'a str]) -> Offered<'a> {
-    Offered { handlers, urls: true }
+    Offered { handlers, urls: true, tables: None }
 }
 
 #[tokio::test]
@@ -264,9 +265,8 @@ async fn a_worker_that_has_read_no_set_yet_waits_and_counts_no_attempt() {
     };
     assert_eq!(good_reads(), 0);
     routes.set_down(false);
-    // A set that is not valid is no set either, and neither is the one before: this worker has no last good one.
+    // A set that is not valid is no set either, and the one before it is no longer in use.
     routes.put(&json!({ "version": 1 }));
-    routes.put(&json!({ "version": 2 }));
     harness.clock.advance(Millis::minutes(2));
     work_with(&worker, &harness).await;
     assert_eq!(harness.tables().await.record("#evt_1").status, Status::Pending);
@@ -278,37 +278,38 @@ async fn a_worker_that_has_read_no_set_yet_waits_and_counts_no_attempt() {
     assert_eq!(harness.tables().await.record("#evt_1").outcome, Some(Outcome::Applied));
 }
 
+/// What a set that is no longer in use says may be what somebody has just mended: no event goes by it.
 #[tokio::test]
-async fn a_set_is_replaced_while_events_flow_and_a_bad_one_keeps_the_last_good_one() {
+async fn a_set_is_replaced_while_events_flow_and_while_it_is_refused_they_wait() {
     let to_billing = json!([{ "name": "paid", "consumer": "billing", "types": ["invoice.paid"], "handler": {"builtin": "payments"} }]);
     let harness = Harness::new().await.routed(&set("ignore", &to_billing));
     let routes = harness.routes.clone().unwrap();
     let worker = harness.worker(&Script::none());
     let mut expected = Vec::new();
-    let steps: [(&str, &dyn Fn(), Outcome, bool); 5] = [
-        ("the first set", &|| (), Outcome::Applied, false),
+    let steps: [(&str, &dyn Fn(), Option<Outcome>, bool); 5] = [
+        ("the first set", &|| (), Some(Outcome::Applied), false),
+        ("no answer", &|| routes.set_down(true), Some(Outcome::Applied), false),
+        (
+            "no set any more",
+            &|| {
+                routes.set_down(false);
+                routes.remove();
+            },
+            Some(Outcome::Applied),
+            true,
+        ),
         (
             "a set with a fault",
             &|| routes.put(&set("ignore", &json!([{ "name": "x", "ignore": true, "colour": 1 }]))),
-            Outcome::Applied,
+            None,
             true,
         ),
-        ("no set any more", &|| routes.remove(), Outcome::Applied, true),
-        ("no answer", &|| routes.set_down(true), Outcome::Applied, false),
-        (
-            "another set",
-            &|| {
-                routes.set_down(false);
-                routes.put(&set("ignore", &json!([])));
-            },
-            Outcome::Ignored,
-            false,
-        ),
+        ("another set", &|| routes.put(&set("ignore", &json!([]))), Some(Outcome::Ignored), false),
     ];
     for (number, (step, change, outcome, is_refused)) in steps.into_iter().enumerate() {
         change();
         let refused = harness.metric("routes_refused");
-        // Within the pause, the set in use is not asked for.
+        // Within the pause, the source is not asked.
         harness.deliver(&invoice_paid(&format!("evt_a{number}"), &format!("in_a{number}"), 1)).await;
         work_with(&worker, &harness).await;
         assert_eq!(harness.metric("routes_refused"), refused, "{step}");
@@ -316,7 +317,9 @@ async fn a_set_is_replaced_while_events_flow_and_a_bad_one_keeps_the_last_good_o
         harness.deliver(&invoice_paid(&format!("evt_b{number}"), &format!("in_b{number}"), 1)).await;
         work_with(&worker, &harness).await;
         assert_eq!(harness.metric("routes_refused") > refused, is_refused, "{step}");
-        expected.push((format!("#evt_b{number}"), outcome, step));
+        let record = harness.tables().await.record(&format!("#evt_b{number}")).clone();
+        assert_eq!((record.outcome, record.attempts), (outcome, 0), "{step}");
+        expected.push((format!("#evt_b{number}"), outcome.unwrap_or(Outcome::Ignored), step));
     }
     let tables = harness.tables().await;
     for (record, outcome, step) in expected {
@@ -324,7 +327,43 @@ async fn a_set_is_replaced_while_events_flow_and_a_bad_one_keeps_the_last_good_o
     }
     assert!(harness.metric("routes_unavailable") > 0);
     let remembered = tables.domain.keys().filter(|key| key.starts_with("#dk#stripe#billing#")).count();
-    assert_eq!(remembered, 9, "the worker used no other set: {:?}", tables.domain.keys());
+    assert_eq!(remembered, 7, "the worker used no other set: {:?}", tables.domain.keys());
+}
+
+/// A release that lacks a handler which the set names: neither the set before nor another route takes its events.
+#[tokio::test]
+async fn events_of_a_route_whose_handler_is_missing_wait_and_all_others_go_on() {
+    let route = |name: &str, kind: &str, handler: &str| json!({ "name": name, "consumer": name, "types": [kind], "handler": {"builtin": handler} });
+    let counts = route("counts", "count.*", "counting");
+    let rest = json!({ "name": "rest", "ignore": true });
+    let mut harness = Harness::with(counting).await.routed(&set("dead", &json!([counts, rest])));
+    let routes = harness.routes.clone().unwrap();
+    let worker = harness.worker(&Script::none());
+    harness.deliver(&invoice_paid("evt_0", "in_0", 1)).await;
+    work_with(&worker, &harness).await;
+
+    routes.put(&set("dead", &json!([route("paid", "invoice.paid", "payments"), counts, rest])));
+    harness.clock.advance(Millis::minutes(2));
+    for delivery in [invoice_paid("evt_1", "in_1", 1), count("1", "f"), charge_refunded("evt_2", "ch_1", 100)] {
+        harness.deliver(&delivery).await;
+    }
+    // One that has the set before in memory, and one that has just started.
+    work_with(&worker, &harness).await;
+    work_with(&harness.worker(&Script::none()), &harness).await;
+    let tables = harness.tables().await;
+    let outcome = |record: &str| tables.record(record).outcome;
+    assert_eq!(
+        ["#evt_0", "#evt_1", "#1", "#evt_2"].map(outcome),
+        [Some(Outcome::Ignored), None, Some(Outcome::Applied), Some(Outcome::Ignored)]
+    );
+    let waiting = tables.record("#evt_1");
+    assert_eq!((waiting.attempts, waiting.last_error.as_deref()), (0, Some("HANDLER_UNAVAILABLE")));
+    assert_eq!(harness.metric("routes_refused"), 0, "the set is in use");
+    assert!(harness.metric("handler_unavailable") > 0);
+
+    harness.handlers = || counting().with(Payments);
+    harness.settle().await;
+    assert_eq!(harness.tables().await.record("#evt_1").outcome, Some(Outcome::Applied));
 }
 
 /// The route sets that a page shows, in their order.

@@ -123,35 +123,6 @@ async fn what_is_deployed_is_read_and_older_parts_go() {
     assert_eq!(kept, [POINTER, "/hookonce/test/routes-3", "/hookonce/test/routes-4", MARKER].map(str::to_owned).into());
 }
 
-/// A worker that refuses the set in use, and has none, goes back by one. It never mixes two deployments.
-#[tokio::test]
-async fn the_set_before_is_read_as_long_as_that_version_is_in_use() {
-    let (server, parameters) = store(|_, _| None).await;
-    let routes = routes(&server);
-    let version = async || match routes.fetch(None).await.unwrap() {
-        Fetched::Text { version, .. } => version,
-        Fetched::Absent | Fetched::Unchanged => panic!("no set"),
-    };
-    routes.deploy(&large(1)).await.unwrap();
-    let first = version().await;
-    assert_eq!(routes.fetch_previous(&first).await.unwrap(), Fetched::Absent, "the first one has none before it");
-    routes.deploy("{}").await.unwrap();
-    let before = Fetched::Text { version: first.clone(), text: large(1) };
-    let second = version().await;
-    assert_eq!(routes.fetch_previous(&second).await.unwrap(), before);
-    assert_eq!(routes.fetch_previous(&first).await.unwrap(), Fetched::Absent, "another one is in use by now");
-    // Somebody changed or deleted a part of it.
-    for change in [Some("AAAA"), None] {
-        match change {
-            Some(text) => drop(put(&mut parameters.lock().unwrap(), "/hookonce/test/routes-1/0", text)),
-            None => drop(parameters.lock().unwrap().remove("/hookonce/test/routes-1/0")),
-        }
-        assert!(routes.fetch_previous(&second).await.is_err());
-    }
-    parameters.lock().unwrap().remove(POINTER);
-    assert_eq!(routes.fetch_previous(&second).await.unwrap(), Fetched::Absent);
-}
-
 /// A worker that starts after somebody deleted the pointer must not take that for a stack without routes.
 #[tokio::test]
 async fn a_pointer_that_was_lost_is_not_taken_for_no_set() {

@@ -77,7 +77,7 @@ async fn planned_of(
 ) -> (Planned, u16) {
     let route = json!({ "name": "n", "consumer": "c", "handler": {"lambda": "count"} });
     let set = json!({ "version": 1, "otherwise": "dead", "routes": [route] }).to_string();
-    let set = RouteSet::parse(&set, Offered { handlers: &[], urls: false }).unwrap();
+    let set = RouteSet::parse(&set, Offered { handlers: &[], urls: false, tables: None }).unwrap();
     let budget = CallBudget::until(Instant::now() + until);
     let moment = || Moment { now, entropy: 0 };
     let calls = Calls { slow_move, budget: &budget, memory, request_id: &|| "r".to_owned(), moment: &moment };

@@ -14,7 +14,6 @@ pub(crate) struct MemoryRoutes(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     text: Option<String>,
-    before: Option<String>,
     down: bool,
     number: usize,
 }
@@ -23,7 +22,7 @@ impl MemoryRoutes {
     /// Writes another set.
     pub(crate) fn put(&self, set: &Value) {
         let mut state = self.0.lock().unwrap();
-        state.before = state.text.replace(set.to_string());
+        state.text = Some(set.to_string());
         state.number += 1;
     }
 
@@ -47,18 +46,6 @@ impl RouteSource for MemoryRoutes {
             None => Ok(Fetched::Absent),
             Some(_) if held == Some(version.as_str()) => Ok(Fetched::Unchanged),
             Some(text) => Ok(Fetched::Text { version, text: text.clone() }),
-        };
-        Box::pin(async move { fetched })
-    }
-
-    fn fetch_previous<'a>(&'a self, version: &'a str) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
-        let state = self.0.lock().unwrap();
-        let fetched = match &state.before {
-            _ if state.down => Err(RouteFetchError("the test says so".into())),
-            Some(text) if version == state.number.to_string() => {
-                Ok(Fetched::Text { version: (state.number - 1).to_string(), text: text.clone() })
-            }
-            Some(_) | None => Ok(Fetched::Absent),
         };
         Box::pin(async move { fetched })
     }

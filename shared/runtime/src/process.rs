@@ -30,7 +30,7 @@ use crate::ingest::child_bytes_max;
 use crate::memory::{MemoryBudget, MemoryPermit};
 use crate::port::{Queue, Store};
 use crate::remote::{self, CallBudget, Calls, RemoteHandlers, RemoteTarget};
-use crate::route::{self, Assigned, Routing};
+use crate::route::{self, Assigned, Lack, Missing, Routing};
 use crate::snapshot;
 use crate::telemetry::Counts;
 
@@ -296,12 +296,24 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
 
     /// The handler in another language that plans for a record's event, if there is one.
     pub fn remote_target(&self, record: &Record, routing: &Routing) -> Option<RemoteTarget> {
+        self.assigned(record, routing, |assigned| match assigned {
+            Assigned::Remote(handling) => Some(handling.target),
+            Assigned::Nobody | Assigned::Builtin(_) | Assigned::Forward(_) | Assigned::Missing(_) => None,
+        })
+    }
+
+    /// What a record's event waits for: its route names it, and this worker lacks it.
+    pub fn missing(&self, record: &Record, routing: &Routing) -> Option<Missing> {
+        self.assigned(record, routing, |assigned| match assigned {
+            Assigned::Missing(missing) => Some(missing.clone()),
+            Assigned::Nobody | Assigned::Builtin(_) | Assigned::Forward(_) | Assigned::Remote(_) => None,
+        })
+    }
+
+    fn assigned<T>(&self, record: &Record, routing: &Routing, of: impl FnOnce(Assigned<'_>) -> Option<T>) -> Option<T> {
         let Routing::Set(set) = routing else { return None };
         let event = guarded(|| self.read(record)).ok()?.own?;
-        match guarded(|| route::assign(&self.handlers, Some(set), self.catalog, &event)).ok()? {
-            Assigned::Remote(handling) => Some(handling.target),
-            Assigned::Nobody | Assigned::Builtin(_) | Assigned::Forward(_) => None,
-        }
+        of(guarded(|| route::assign(&self.handlers, Some(set), self.catalog, &event)).ok()?)
     }
 
     async fn plan_event(&self, event: &Event, routing: &Routing, calls: Calls<'_>) -> Planned {
@@ -318,6 +330,14 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
                 snapshot::complete(&self.store, event, Scope::default(), assignment, Plan::default()).await
             }
             Ok(Assigned::Remote(handling)) => remote::plan(&self.store, &self.remote, &handling, event, calls).await,
+            Ok(Assigned::Missing(Missing { route, what })) => {
+                tracing::warn!(record.key = %event.record, route, missing = %what,
+                    "the event waits: this worker lacks what the event's route names");
+                match what {
+                    Lack::Handler(_) | Lack::Url => Planned::HandlerAway,
+                    Lack::Table(_) => Planned::TableAway,
+                }
+            }
             Err(failure) => Planned::Failed(failure),
         }
     }

@@ -61,7 +61,7 @@ pub async fn measure() -> Option<(Value, Vec<String>)> {
     let now = System.moment().now;
     let routes = |rule: Value| {
         let set = json!({ "version": 1, "otherwise": "dead", "routes": [rule] }).to_string();
-        let set = RouteSet::parse(&set, Offered { handlers: &[], urls: false }).ok()?;
+        let set = RouteSet::parse(&set, Offered { handlers: &[], urls: false, tables: None }).ok()?;
         Some(Routing::Set(set.into()))
     };
     let lambda = json!({ "lambda": "count" });

@@ -93,7 +93,7 @@ const OF_OBJECTS: &[Set] = &[
 fn set(count: usize, route: impl Fn(usize) -> Value) -> Option<RouteSet> {
     let routes: Vec<_> = (0..count).map(route).collect();
     let text = json!({ "version": 1, "otherwise": "dead", "routes": routes }).to_string();
-    RouteSet::parse(&text, Offered { handlers: &[HANDLER], urls: false }).ok()
+    RouteSet::parse(&text, Offered { handlers: &[HANDLER], urls: false, tables: None }).ok()
 }
 
 /// A route for one type of its own, which also asks about the body.

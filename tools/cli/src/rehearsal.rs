@@ -15,7 +15,7 @@ use hookonce_runtime::drive::duration;
 use hookonce_runtime::memory::{MemoryBudget, MemoryPermit};
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::{CallBudget, CallHandler, Calls, RemoteHandlers, RemoteTarget};
-use hookonce_runtime::route::{Offered, RouteSet, Routing};
+use hookonce_runtime::route::{Missing, Offered, RouteSet, Routing};
 use tokio::time::Instant;
 
 #[cfg(feature = "aws")]
@@ -66,10 +66,10 @@ impl Rehearsal {
         let routing = match text_of(target).await? {
             None => Routing::Handlers,
             Some(text) => {
-                let urls = target.stack.is_none();
-                let set = RouteSet::parse(&text, Offered { handlers: &handlers::all().names(), urls });
-                Routing::Set(Arc::new(set.map_err(|error| {
-                    let hint = "this build of hookonce may lack a handler of the stack's; `hookonce route show` prints the set";
+                let (urls, tables) = (target.stack.is_none(), store.aliases());
+                let offered = Offered { handlers: &handlers::all().names(), urls, tables: Some(&tables) };
+                Routing::Set(Arc::new(RouteSet::parse(&text, offered).map_err(|error| {
+                    let hint = "events wait until it is mended: `hookonce route show` prints the set";
                     Failure::usage(format!("the stack's route set is not valid: {error}"), hint)
                 })?))
             }
@@ -104,6 +104,11 @@ impl Rehearsal {
     /// The handler in another language that plans for a record, if there is one.
     pub(crate) fn handler(&self, record: &Record) -> Option<RemoteTarget> {
         self.parts.remote_target(record, &self.routing)
+    }
+
+    /// What a record's event waits for, because its route names it and this build lacks it.
+    pub(crate) fn missing(&self, record: &Record) -> Option<Missing> {
+        self.parts.missing(record, &self.routing)
     }
 
     /// Whether the circuit of that handler is open, because it did not answer several calls in a row. Nobody calls it

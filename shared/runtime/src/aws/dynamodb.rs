@@ -88,6 +88,11 @@ impl<A: Ambient> DynamoStore<A> {
         &self.client
     }
 
+    /// The aliases of the user tables.
+    pub fn aliases(&self) -> BTreeSet<TableAlias> {
+        self.own_tables.keys().copied().collect()
+    }
+
     /// The name of a table. Empty for an alias that the configuration does not have, which DynamoDB refuses.
     pub fn table(&self, table: Table) -> &str {
         match table {

@@ -276,16 +276,6 @@ impl RouteSource for SsmRoutes {
         })
     }
 
-    fn fetch_previous<'a>(&'a self, version: &'a str) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
-        Box::pin(async move {
-            let pointed = self.pointed().await?.filter(|pointed| pointed.pointer.version() == version);
-            match pointed.and_then(|pointed| pointed.pointer.previous) {
-                Some(previous) => self.set_of(&previous).await,
-                None => Ok(Fetched::Absent),
-            }
-        })
-    }
-
     fn pause(&self) -> Millis {
         Millis::seconds(60)
     }

@@ -1,8 +1,8 @@
 //! Routes: which event goes to which handler, and who remembers its fact.
 //!
 //! A [route set](RouteSetDocument) is data that a person writes. [`RouteSet::parse`] checks it as a whole; [`Routes`]
-//! keeps the last good one and looks for a changed one at a bounded rate. Without a set, the handlers are asked in
-//! their order.
+//! keeps the one in use and looks for a changed one at a bounded rate. Without a set, the handlers are asked in their
+//! order.
 
 mod asked;
 mod document;
@@ -27,7 +27,7 @@ use crate::remote::{RemoteHandling, RemoteTarget};
 pub use document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
 pub use fault::RouteSetError;
 pub use route_bits::ROUTES_MAX;
-pub use set::{Decision, Fit, Handling, Offered, RouteSet, RouteTarget, SET_BYTES_MAX};
+pub use set::{Decision, Fit, Handling, Lack, Missing, Offered, RouteSet, RouteTarget, SET_BYTES_MAX};
 pub use source::{Asked, Current, Fetched, RouteFetchError, RouteFile, RouteSource, Routes, Routing};
 pub use stored::{PARTS_MAX, Packed, PackedError, RoutePointer, pack};
 
@@ -42,6 +42,8 @@ pub enum Assigned<'a> {
     Remote(RemoteHandling),
     /// Nobody: the event itself is forwarded.
     Forward(Assignment),
+    /// Nobody yet: the event waits for what its route names and this worker lacks.
+    Missing(&'a Missing),
 }
 
 /// Finds the handler of an event and the name of its fact.
@@ -50,7 +52,7 @@ pub enum Assigned<'a> {
 /// [`HandlerError`] when the event cannot be handled: by the set, for want of a fact, or because its handler fails.
 pub fn assign<'a>(
     handlers: &'a Handlers,
-    set: Option<&RouteSet>,
+    set: Option<&'a RouteSet>,
     catalog: &Catalog,
     event: &'a Event,
 ) -> Result<Assigned<'a>, HandlerError> {
@@ -60,6 +62,7 @@ pub fn assign<'a>(
         Decision::Otherwise(Otherwise::Dead) => return Err(HandlerError::permanent(Code::Unrouted.as_str())),
         Decision::Unreadable => return Err(HandlerError::permanent(Code::EventUnreadable.as_str())),
         Decision::Otherwise(Otherwise::Builtin) => handlers.recognise(event)?,
+        Decision::Handle(Handling { missing: Some(missing), .. }) => return Ok(Assigned::Missing(missing)),
         Decision::Handle(handling) => {
             let provider = catalog.provider(&event.provider);
             let fact = handling.domain_key(event, provider.is_some_and(Provider::type_is_signed));

@@ -80,6 +80,8 @@ pub struct Handling {
     pub consumer: String,
     /// What the plan may use.
     pub grants: Grants,
+    /// What the worker lacks. The route's events wait for it.
+    pub missing: Option<Missing>,
     fact: Option<FactRule>,
 }
 
@@ -99,6 +101,31 @@ pub struct Offered<'a> {
     pub handlers: &'a [&'a str],
     /// Whether it calls handlers at URLs on loopback. Only a worker on a laptop does.
     pub urls: bool,
+    /// The aliases of its user tables. None if nobody knows them: none of them is missing then.
+    pub tables: Option<&'a BTreeSet<TableAlias>>,
+}
+
+/// Something that a route names and the worker lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// The name of the route.
+    pub route: String,
+    /// What is missing.
+    pub what: Lack,
+}
+
+/// What a worker lacks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Lack {
+    /// A handler of its build.
+    #[error("this build has no handler `{0}`")]
+    Handler(String),
+    /// Calls of handlers at URLs.
+    #[error("a deployed worker calls no URL; use `lambda`")]
+    Url,
+    /// A user table.
+    #[error("the worker has no table `{0}`: name it in the parameter `Tables`, or with `--table` of `hookonce dev`")]
+    Table(TableAlias),
 }
 
 /// The paths that name the fact.
@@ -109,6 +136,20 @@ struct FactRule {
 }
 
 impl Handling {
+    /// Everything that the worker lacks, each with the field that names it.
+    fn lacks(&self, offered: Offered<'_>) -> Vec<(&'static str, Lack)> {
+        let handler = match &self.handler {
+            Some(RouteTarget::Builtin(name)) if !offered.handlers.contains(&name.as_str()) => {
+                Some(("handler.builtin", Lack::Handler(name.clone())))
+            }
+            Some(RouteTarget::Remote(RemoteTarget::Url(_))) if !offered.urls => Some(("handler.url", Lack::Url)),
+            Some(RouteTarget::Builtin(_) | RouteTarget::Remote(_)) | None => None,
+        };
+        let tables = self.grants.tables.iter().flatten().copied();
+        let unknown = tables.filter(|table| offered.tables.is_some_and(|known| !known.contains(table)));
+        handler.into_iter().chain(unknown.map(|table| ("tables", Lack::Table(table)))).collect()
+    }
+
     /// Names the fact as the route says. `None` if the route does not say. The key has no name if the event
     /// lacks one of the values.
     ///
@@ -168,12 +209,43 @@ impl Body<'_> {
 }
 
 impl RouteSet {
-    /// Checks and compiles a set for a worker.
+    /// Checks and compiles a set for a worker. What the worker lacks is no fault: the events of the routes that name it
+    /// wait, and all others go on.
     ///
     /// # Errors
     /// [`RouteSetError`] with every fault: a set with any is refused as a whole.
     pub fn parse(text: &str, offered: Offered<'_>) -> Result<Self, RouteSetError> {
         let mut faults = Faults::default();
+        let mut set = Self::read(text, &mut faults)?;
+        for route in &mut set.routes {
+            if let Action::Handle(handling) = &mut route.action {
+                let missing = |(_, what)| Missing { route: route.name.clone(), what };
+                handling.missing = handling.lacks(offered).into_iter().next().map(missing);
+            }
+        }
+        faults.none().map(|()| set)
+    }
+
+    /// The same for whoever deploys a set: what the worker lacks is a fault, too.
+    ///
+    /// # Errors
+    /// [`RouteSetError`] with every fault, and with all that the worker lacks.
+    pub fn check(text: &str, offered: Offered<'_>) -> Result<Self, RouteSetError> {
+        let mut faults = Faults::default();
+        let set = Self::read(text, &mut faults)?;
+        for (index, handling) in set.handlings() {
+            for (field, lack) in handling.lacks(offered) {
+                let reason = match lack {
+                    Lack::Handler(_) => format!("{lack}; it has {}", offered.handlers.join(", ")),
+                    Lack::Url | Lack::Table(_) => lack.to_string(),
+                };
+                faults.add(&format!("routes[{index}].{field}"), reason);
+            }
+        }
+        faults.none().map(|()| set)
+    }
+
+    fn read(text: &str, faults: &mut Faults) -> Result<Self, RouteSetError> {
         let one = |fault| RouteSetError { faults: vec![fault] };
         if text.len() > SET_BYTES_MAX {
             let reason = format!("has more than {SET_BYTES_MAX} bytes");
@@ -181,11 +253,10 @@ impl RouteSet {
         }
         let document = strict::read::<RouteSetDocument>(text.as_bytes(), ShowNames::Whole)
             .map_err(|unread| one(DocumentFault::unread(unread, WHOLE)))?;
-        let set = Self::compile(document, offered, &mut faults);
-        faults.none().map(|()| set)
+        Ok(Self::compile(document, faults))
     }
 
-    fn compile(document: RouteSetDocument, offered: Offered<'_>, faults: &mut Faults) -> Self {
+    fn compile(document: RouteSetDocument, faults: &mut Faults) -> Self {
         if document.version != ROUTES_VERSION {
             faults.add("version", format!("must be {ROUTES_VERSION}"));
         }
@@ -199,7 +270,7 @@ impl RouteSet {
             if let Some(first) = names.insert(route.name.clone(), index) {
                 faults.add(&format!("{place}.name"), format!("routes[{first}] has the same name"));
             }
-            routes.push(compiled(route, &place, offered, faults));
+            routes.push(compiled(route, &place, faults));
         }
         let by_endpoint = Index::of(routes.iter().map(|route| &route.endpoints));
         let by_type = Index::of(routes.iter().map(|route| &route.types));
@@ -230,18 +301,9 @@ impl RouteSet {
         })
     }
 
-    /// Checks that the worker has every table that a route lists.
-    ///
-    /// # Errors
-    /// [`RouteSetError`] names each that it does not have.
-    pub fn check_tables(&self, known: &BTreeSet<TableAlias>) -> Result<(), RouteSetError> {
-        let mut faults = Faults::default();
-        for (index, handling) in self.handlings() {
-            for table in handling.grants.tables.iter().flatten().filter(|table| !known.contains(table)) {
-                faults.add(&format!("routes[{index}].tables"), format!("HOOKONCE_TABLES has no table `{table}`"));
-            }
-        }
-        faults.none()
+    /// What the worker lacks, one thing of each route.
+    pub fn missing(&self) -> impl Iterator<Item = &Missing> {
+        self.handlings().filter_map(|(_, handling)| handling.missing.as_ref())
     }
 
     fn body<'a>(&'a self, event: &'a Event) -> Body<'a> {
@@ -370,7 +432,7 @@ impl Index {
 }
 
 /// Compiles one route. A route with faults is never used, because its set is refused.
-fn compiled(route: RouteDocument, place: &str, offered: Offered<'_>, faults: &mut Faults) -> Route {
+fn compiled(route: RouteDocument, place: &str, faults: &mut Faults) -> Route {
     if route.name.is_empty() || route.name.len() > NAME_BYTES_MAX || route.name.chars().any(char::is_control) {
         faults.add(
             &format!("{place}.name"),
@@ -382,12 +444,12 @@ fn compiled(route: RouteDocument, place: &str, offered: Offered<'_>, faults: &mu
         endpoints: Names::compile(route.endpoints.clone(), &format!("{place}.endpoints"), faults),
         types: Names::compile(route.types.clone(), &format!("{place}.types"), faults),
         when,
-        action: action(&route, place, offered, faults),
+        action: action(&route, place, faults),
         name: route.name,
     }
 }
 
-fn action(route: &RouteDocument, place: &str, offered: Offered<'_>, faults: &mut Faults) -> Action {
+fn action(route: &RouteDocument, place: &str, faults: &mut Faults) -> Action {
     match (route.handler.is_some() || route.forward.is_some(), route.ignore) {
         (true, None) => {}
         (false, Some(true)) => {
@@ -408,14 +470,14 @@ fn action(route: &RouteDocument, place: &str, offered: Offered<'_>, faults: &mut
             return Action::Ignore;
         }
     }
-    let handler = route.handler.as_ref().and_then(|document| taker(document, place, offered, faults));
+    let handler = route.handler.as_ref().and_then(|document| taker(document, place, faults));
     let consumer = route.consumer.clone().unwrap_or_default();
     if !is_plain(&consumer, NAME_BYTES_MAX) {
         let rule = format!("must be there and have 1 to {NAME_BYTES_MAX} of the characters a-z, 0-9, - and _");
         faults.add(&format!("{place}.consumer"), rule);
     }
     let (grants, fact) = (grants(route, place, faults), fact_rule(route, place, faults));
-    Action::Handle(Handling { handler, consumer, grants, fact })
+    Action::Handle(Handling { handler, consumer, grants, missing: None, fact })
 }
 
 fn grants(route: &RouteDocument, place: &str, faults: &mut Faults) -> Grants {
@@ -464,22 +526,11 @@ fn tables(route: &RouteDocument, place: &str, faults: &mut Faults) -> Vec<TableA
     tables
 }
 
-fn taker(document: &HandlerDocument, place: &str, offered: Offered<'_>, faults: &mut Faults) -> Option<RouteTarget> {
+fn taker(document: &HandlerDocument, place: &str, faults: &mut Faults) -> Option<RouteTarget> {
     let (target, field, rule) = match document {
-        HandlerDocument::Builtin(name) if offered.handlers.contains(&name.as_str()) => {
-            return Some(RouteTarget::Builtin(name.clone()));
-        }
-        HandlerDocument::Builtin(name) => {
-            let known = offered.handlers.join(", ");
-            let reason = format!("this build has no handler `{name}`; it has {known}");
-            faults.add(&format!("{place}.handler.builtin"), reason);
-            return None;
-        }
+        HandlerDocument::Builtin(name) => return Some(RouteTarget::Builtin(name.clone())),
         HandlerDocument::Lambda(name) => {
             (RemoteTarget::lambda(name), "lambda", "must be the name or ARN of a function")
-        }
-        HandlerDocument::Url(_) if !offered.urls => {
-            (None, "url", "is for a laptop: a deployed worker calls no URL; use `lambda`")
         }
         HandlerDocument::Url(url) => {
             (RemoteTarget::url(url), "url", "must be http:// with an address of loopback and a port")

@@ -15,8 +15,7 @@ use hookonce_protocol::timing::Moment;
 use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 
-use super::fault::RouteSetError;
-use super::set::{Offered, RouteSet};
+use super::set::{Missing, Offered, RouteSet};
 use crate::file;
 
 /// How long a batch waits for an answer of the source.
@@ -29,7 +28,7 @@ const FIRST_PAUSE: Millis = Millis::seconds(1);
 /// What decides where an event goes.
 #[derive(Debug, Clone)]
 pub enum Routing {
-    /// No valid route set has been read yet, nor is it known that there is none. Events wait.
+    /// The set in use is not known, nor whether there is one, or it is not valid. Events wait.
     Unknown,
     /// There is no set: the handlers are asked in their order.
     Handlers,
@@ -63,10 +62,6 @@ pub trait RouteSource: Send + Sync + fmt::Debug + 'static {
     /// Fetches the set, unless it is the one with this version.
     fn fetch<'a>(&'a self, held: Option<&'a str>) -> BoxFuture<'a, Result<Fetched, RouteFetchError>>;
 
-    /// Fetches the set that was in use before the one with this version. [`Fetched::Absent`] if the source keeps none,
-    /// or if another set is in use by now.
-    fn fetch_previous<'a>(&'a self, version: &'a str) -> BoxFuture<'a, Result<Fetched, RouteFetchError>>;
-
     /// How long to wait before asking again.
     fn pause(&self) -> Millis;
 
@@ -95,11 +90,6 @@ impl RouteSource for RouteFile {
         })
     }
 
-    /// A file holds one set.
-    fn fetch_previous<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
-        Box::pin(async { Ok(Fetched::Absent) })
-    }
-
     fn pause(&self) -> Millis {
         Millis::seconds(1)
     }
@@ -121,24 +111,14 @@ pub struct Routes {
 #[derive(Debug)]
 struct State {
     routing: Routing,
-    /// The version of the set in use.
+    /// The version that was read last, valid or not.
     version: Option<String>,
-    /// The version that was refused last.
-    refused: Option<String>,
-    /// The refused version whose predecessor cannot be used, either.
-    nothing_before: Option<String>,
-    /// How often the source was asked before there was anything to use.
+    /// How often the source was asked without there being anything to use.
     unanswered: u32,
     ask_at: EpochMs,
 }
 
 impl State {
-    /// The version that was refused, if nothing is in use and the previous set is not known to be unusable.
-    fn may_go_back_from(&self) -> Option<String> {
-        let refused = self.refused.as_ref().filter(|refused| self.nothing_before.as_ref() != Some(refused));
-        refused.filter(|_| matches!(self.routing, Routing::Unknown)).cloned()
-    }
-
     /// When to ask again if this time nothing new comes.
     fn next(&mut self, moment: Moment, longest: Millis) -> EpochMs {
         if !matches!(self.routing, Routing::Unknown) {
@@ -156,7 +136,7 @@ impl State {
 pub struct Current {
     /// What decides.
     pub routing: Routing,
-    /// The source has a set that is not valid, or has lost its set. The last good one stays in use, or the one before.
+    /// The source has a set that is not valid: events wait. Or it has lost the set that it had, which stays in use.
     pub refused: bool,
     /// Whether the source answered.
     pub asked: Asked,
@@ -185,21 +165,14 @@ impl Routes {
     }
 
     fn with(source: Option<Box<dyn RouteSource>>, handlers: Vec<&'static str>, routing: Routing) -> Self {
-        let state =
-            State { routing, version: None, refused: None, nothing_before: None, unanswered: 0, ask_at: EpochMs(0) };
+        let state = State { routing, version: None, unanswered: 0, ask_at: EpochMs(0) };
         Self { source, handlers, tables: BTreeSet::new(), state: Mutex::new(state) }
     }
 
-    /// The same, for a worker with these user tables. A set that names any other is refused.
+    /// The same, for a worker with these user tables. Events of routes that list any other wait.
     #[must_use]
     pub fn with_tables(self, tables: BTreeSet<TableAlias>) -> Self {
         Self { tables, ..self }
-    }
-
-    /// Checks a set as a whole.
-    fn checked(&self, text: &str, urls: bool) -> Result<RouteSet, RouteSetError> {
-        let set = RouteSet::parse(text, Offered { handlers: &self.handlers, urls })?;
-        set.check_tables(&self.tables).map(|()| set)
     }
 
     /// What decides now. Asks the source if it is time to. Other callers use meanwhile what is in memory.
@@ -211,77 +184,48 @@ impl Routes {
                 return Current::of(state.routing.clone());
             }
             state.ask_at = state.next(moment, source.pause());
-            // A set that was refused is not read again.
-            state.refused.clone().or_else(|| state.version.clone())
+            state.version.clone()
         };
         let (refused, asked) = match in_time(source.fetch(held.as_deref())).await {
             Some(fetched) => (self.take(fetched, moment.now.plus(source.pause()), source.is_local()), Asked::Answered),
             None => (false, Asked::Unanswered),
         };
-        if refused {
-            self.go_back(source.as_ref()).await;
-        }
         Current { routing: self.state().routing.clone(), refused, asked }
     }
 
-    /// Uses the set before the one that was refused, if nothing is in use. The processes that run for longer have kept
-    /// it, so this one does as they do.
-    async fn go_back(&self, source: &dyn RouteSource) {
-        let Some(refused) = self.state().may_go_back_from() else { return };
-        let Some(fetched) = in_time(source.fetch_previous(&refused)).await else { return };
-        let mut state = self.state();
-        // Another caller may have found another set meanwhile.
-        if state.may_go_back_from().as_ref() != Some(&refused) {
-            return;
-        }
-        let Fetched::Text { version, text } = fetched else {
-            state.nothing_before = Some(refused);
-            return;
-        };
-        match self.checked(&text, source.is_local()) {
-            Ok(set) => {
-                tracing::warn!(routes.version = version, routes.count = set.len(), "the previous route set is in use");
-                state.routing = Routing::Set(Arc::new(set));
-                state.version = Some(version);
-            }
-            Err(error) => {
-                tracing::error!(routes.version = version, %error, "the previous route set is refused, too");
-                state.nothing_before = Some(refused);
-            }
-        }
-    }
-
-    /// Takes over what was fetched. Says whether it is refused.
+    /// Takes over what was fetched. Says whether the set is refused or lost.
+    ///
+    /// A set that is refused ends the one before it: this process never routes by a set that is no longer in use, which
+    /// may send events where nobody wants them any more.
     fn take(&self, fetched: Fetched, ask_at: EpochMs, urls: bool) -> bool {
         let mut state = self.state();
         match fetched {
-            Fetched::Unchanged if state.refused.is_some() => return true,
+            Fetched::Unchanged if matches!(state.routing, Routing::Unknown) => return true,
             Fetched::Unchanged => {}
             // A set that is gone is no decision to have none: an editor may be about to write the file again.
-            Fetched::Absent if matches!(state.routing, Routing::Set(_)) => {
-                tracing::error!("the route set is gone; the last good one stays in use");
-                state.refused = None;
+            Fetched::Absent if state.version.is_some() => {
+                tracing::error!("the route set is gone; nothing takes its place");
                 return true;
             }
-            Fetched::Absent => {
-                state.routing = Routing::Handlers;
-                state.refused = None;
-            }
-            Fetched::Text { version, text } => match self.checked(&text, urls) {
-                Ok(set) => {
-                    tracing::info!(routes.version = version, routes.count = set.len(), "a route set is in use");
-                    state.routing = Routing::Set(Arc::new(set));
-                    state.version = Some(version);
-                    state.refused = None;
-                }
-                Err(error) => {
-                    if state.refused.as_ref() != Some(&version) {
-                        tracing::error!(routes.version = version, %error, "a route set is refused as a whole");
+            Fetched::Absent => state.routing = Routing::Handlers,
+            Fetched::Text { version, text } => {
+                state.version = Some(version.clone());
+                let offered = Offered { handlers: &self.handlers, urls, tables: Some(&self.tables) };
+                match RouteSet::parse(&text, offered) {
+                    Ok(set) => {
+                        tracing::info!(routes.version = version, routes.count = set.len(), "a route set is in use");
+                        for Missing { route, what } in set.missing() {
+                            tracing::warn!(route, missing = %what, "the events of a route wait: this worker lacks what it names");
+                        }
+                        (state.routing, state.unanswered) = (Routing::Set(Arc::new(set)), 0);
                     }
-                    state.refused = Some(version);
-                    return true;
+                    Err(error) => {
+                        tracing::error!(routes.version = version, %error, "a route set is refused as a whole: all events wait");
+                        state.routing = Routing::Unknown;
+                        return true;
+                    }
                 }
-            },
+            }
         }
         state.ask_at = ask_at;
         false
@@ -313,40 +257,25 @@ mod tests {
 
     use super::*;
 
-    /// What a source says of its sets, in the order of its answers. None if it does not answer.
+    /// What a source says of its set, the last answer first. None if it does not answer.
     #[derive(Debug, Default)]
     struct Scripted {
-        now: Mutex<Vec<Option<Fetched>>>,
-        before: Mutex<Vec<Option<Fetched>>>,
+        answers: Mutex<Vec<Option<Fetched>>>,
         /// How many sets were read that the caller did not have.
         read: AtomicUsize,
-        /// What happens to the routes while the set before is on its way.
-        meanwhile: Mutex<Option<(Arc<Routes>, Fetched)>>,
-    }
-
-    fn answer(script: &Mutex<Vec<Option<Fetched>>>) -> Result<Fetched, RouteFetchError> {
-        let answer = script.lock().unwrap().pop().expect("one question more than expected");
-        answer.ok_or_else(|| RouteFetchError("as scripted".into()))
     }
 
     impl RouteSource for Arc<Scripted> {
         fn fetch<'a>(&'a self, held: Option<&'a str>) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
             Box::pin(async move {
-                let fetched = answer(&self.now)?;
+                let answer = self.answers.lock().unwrap().pop().expect("one question more than expected");
+                let fetched = answer.ok_or_else(|| RouteFetchError("as scripted".into()))?;
                 if matches!(&fetched, Fetched::Text { version, .. } if held == Some(version.as_str())) {
                     return Ok(Fetched::Unchanged);
                 }
                 self.read.fetch_add(1, Ordering::Relaxed);
                 Ok(fetched)
             })
-        }
-
-        fn fetch_previous<'a>(&'a self, version: &'a str) -> BoxFuture<'a, Result<Fetched, RouteFetchError>> {
-            assert_eq!(version, "bad");
-            if let Some((routes, fetched)) = self.meanwhile.lock().unwrap().take() {
-                routes.take(fetched, EpochMs(0), true);
-            }
-            Box::pin(async { answer(&self.before) })
         }
 
         fn is_local(&self) -> bool {
@@ -370,8 +299,7 @@ mod tests {
         let mut first = BTreeSet::new();
         for entropy in [0, 12_345, u64::MAX / 3] {
             // 1, 2, 4, 8, 16, 32 seconds, and then each minute, for ten minutes.
-            let (now, before) = (vec![Some(named("bad")); 16].into(), vec![Some(Fetched::Absent)].into());
-            let source = Arc::new(Scripted { now, before, ..Scripted::default() });
+            let source = Arc::new(Scripted { answers: vec![Some(named("bad")); 16].into(), ..Scripted::default() });
             let routes = Routes::new(Arc::clone(&source), Vec::new());
             let mut told = Vec::new();
             for batch in 0..BATCHES {
@@ -381,74 +309,55 @@ mod tests {
                     told.push(batch);
                 }
             }
-            let left = source.now.lock().unwrap().len();
+            let left = source.answers.lock().unwrap().len();
             assert_eq!(told.len() + left, 16, "each answer is told once: {told:?}");
             assert!((12..=16).contains(&told.len()), "{told:?}");
             assert_eq!(source.read.load(Ordering::Relaxed), 1);
-            assert!(source.before.lock().unwrap().is_empty(), "the set before was asked for once");
             first.insert(told[told.len() - 1]);
         }
         assert!(first.len() > 1, "instances that begin together do not stay together");
     }
 
-    /// Asks once for each answer of the source, and returns the version in use after each.
-    async fn asked(source: &Arc<Scripted>, routes: &Routes) -> Vec<(Option<String>, bool)> {
-        source.now.lock().unwrap().reverse();
-        source.before.lock().unwrap().reverse();
-        let (questions, mut versions) = (source.now.lock().unwrap().len(), Vec::new());
+    /// What decides after each answer: the set's version, `handlers` or `wait`. And whether that was told as refused.
+    async fn decided(mut answers: Vec<Option<Fetched>>) -> Vec<(String, bool)> {
+        answers.reverse();
+        let (questions, mut decided) = (answers.len(), Vec::new());
+        let source = Arc::new(Scripted { answers: answers.into(), ..Scripted::default() });
+        let routes = Routes::new(Arc::clone(&source), Vec::new());
         for question in 0..questions {
             let now = EpochMs(120_000 * i64::try_from(question).unwrap());
             let current = routes.current(Moment { now, entropy: 0 }).await;
-            let version = routes.state().version.clone();
-            assert_eq!(matches!(current.routing, Routing::Set(_)), version.is_some());
-            versions.push((version, current.refused));
+            let by = match current.routing {
+                Routing::Unknown => "wait".to_owned(),
+                Routing::Handlers => "handlers".to_owned(),
+                Routing::Set(_) => routes.state().version.clone().unwrap(),
+            };
+            decided.push((by, current.refused));
         }
-        assert!(
-            source.now.lock().unwrap().is_empty() && source.before.lock().unwrap().is_empty(),
-            "what was not asked"
-        );
-        versions
+        assert!(source.answers.lock().unwrap().is_empty(), "it asks once each time");
+        decided
     }
 
-    /// The processes that run for longer have kept the set before. Nothing is asked twice, and nothing more while all
-    /// is well.
+    /// Whatever the source answers, events go by the set that it named last, or they wait.
     #[tokio::test]
-    async fn a_process_that_starts_with_a_refused_set_uses_the_one_before() {
-        let [bad, good, old] = ["bad", "good", "old"].map(|version| move || Some(named(version)));
-        let in_use = |version: &str, refused| (Some(version.to_owned()), refused);
-        let waits = (None, true);
-        for (now, before, expected) in [
-            (vec![good(), good()], vec![], vec![in_use("good", false), in_use("good", false)]),
-            (vec![good(), bad()], vec![], vec![in_use("good", false), in_use("good", true)]),
+    async fn a_process_never_routes_by_a_set_that_is_no_longer_in_use() {
+        let [bad, good, other] = ["bad", "good", "other"].map(|version| move || Some(named(version)));
+        let (gone, silence) = (|| Some(Fetched::Absent), || None);
+        for (answers, expected) in [
+            (vec![good(), good()], vec![("good", false), ("good", false)]),
             (
-                vec![bad(), bad(), good()],
-                vec![old()],
-                vec![in_use("old", true), in_use("old", true), in_use("good", false)],
+                vec![good(), bad(), bad(), other()],
+                vec![("good", false), ("wait", true), ("wait", true), ("other", false)],
             ),
-            (
-                vec![bad(), bad(), bad()],
-                vec![None, old()],
-                vec![waits.clone(), in_use("old", true), in_use("old", true)],
-            ),
-            (vec![bad(), bad(), bad()], vec![Some(named("bad-too"))], vec![waits.clone(); 3]),
-            (vec![bad(), bad()], vec![Some(Fetched::Absent)], vec![waits.clone(); 2]),
+            (vec![bad(), bad(), good()], vec![("wait", true), ("wait", true), ("good", false)]),
+            (vec![good(), silence(), good()], vec![("good", false), ("good", false), ("good", false)]),
+            (vec![good(), gone(), good()], vec![("good", false), ("good", true), ("good", false)]),
+            (vec![bad(), gone(), silence()], vec![("wait", true), ("wait", true), ("wait", false)]),
+            (vec![good(), bad(), gone()], vec![("good", false), ("wait", true), ("wait", true)]),
+            (vec![silence(), gone(), good()], vec![("wait", false), ("handlers", false), ("good", false)]),
         ] {
-            let source = Arc::new(Scripted { now: now.into(), before: before.into(), ..Scripted::default() });
-            let routes = Routes::new(Arc::clone(&source), Vec::new());
-            assert_eq!(asked(&source, &routes).await, expected);
-        }
-    }
-
-    /// Whoever asks meanwhile may find a set that was deployed since. The one before must not take its place.
-    #[tokio::test]
-    async fn the_set_before_never_takes_the_place_of_a_newer_one() {
-        for (found, expected) in [("good", Some("good")), ("bad-again", None)] {
-            let (now, before) = (vec![Some(named("bad"))].into(), vec![Some(named("old"))].into());
-            let source = Arc::new(Scripted { now, before, ..Scripted::default() });
-            let routes = Arc::new(Routes::new(Arc::clone(&source), Vec::new()));
-            *source.meanwhile.lock().unwrap() = Some((Arc::clone(&routes), named(found)));
-            let versions = asked(&source, &routes).await;
-            assert_eq!(versions, [(expected.map(str::to_owned), true)], "{found}");
+            let expected: Vec<_> = expected.into_iter().map(|(by, refused)| (by.to_owned(), refused)).collect();
+            assert_eq!(decided(answers.clone()).await, expected, "{answers:?}");
         }
     }
 }

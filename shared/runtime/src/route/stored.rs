@@ -16,7 +16,8 @@ const PART_CHARS_MAX: usize = 4_000;
 /// The most parts of a set.
 pub const PARTS_MAX: usize = 100;
 
-/// Names the parts of the set in use, and those of the one before, which a reader may still be reading.
+/// Names the parts of the set in use, and those of the one before: a reader may still be reading them, so the next
+/// deployment deletes them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoutePointer {
     /// The number of the set. Each deployment has a higher one.
@@ -25,7 +26,7 @@ pub struct RoutePointer {
     pub parts: usize,
     /// The hash of its text, in hex.
     pub sha256: String,
-    /// The set before, without the one before that.
+    /// The set before, without the one before that. Nobody routes by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<Box<Self>>,
 }

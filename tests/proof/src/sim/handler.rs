@@ -68,7 +68,10 @@ fn routed(remote: bool) -> Arc<RouteSet> {
 
 fn set(routes: &[Value]) -> Arc<RouteSet> {
     let set = json!({"version": 1, "otherwise": "ignore", "routes": routes}).to_string();
-    Arc::new(RouteSet::parse(&set, Offered { handlers: &[LEDGER], urls: false }).expect("the set of a day is valid"))
+    Arc::new(
+        RouteSet::parse(&set, Offered { handlers: &[LEDGER], urls: false, tables: None })
+            .expect("the set of a day is valid"),
+    )
 }
 
 /// The name of the handler.

@@ -200,6 +200,9 @@ impl Drill {
             return self.of_envelope(record).await;
         }
         let settled = record.status == Status::Processed;
+        if let Some(missing) = self.handlers.missing(record) {
+            return Ok(Finding::Fails(format!("waits: {}", missing.what)));
+        }
         let is_open = self.handlers.handler_is_open(record);
         let planned = match self.handlers.plan(record).await {
             Planned::Several { own: Some(own), .. } => *own,

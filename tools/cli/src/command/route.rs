@@ -1,6 +1,6 @@
 //! `hookonce route`: checks, explains, deploys and shows the route set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 #[cfg(feature = "aws")]
 use error_reporter::Report;
 use hookonce_protocol::key::{DomainKey, EndpointId, Tenant};
+use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::plan::{EVENT_VERSION, Event};
 use hookonce_protocol::time::EpochMs;
 use hookonce_providers::{Catalog, EventPart, Provider};
@@ -104,7 +105,13 @@ pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
 
 /// A set for a worker on a laptop, which calls URLs, or for a deployed one.
 fn parse(text: &str, path: &Path, urls: bool) -> Result<RouteSet, Failure> {
-    RouteSet::parse(text, Offered { handlers: &handlers::all().names(), urls }).map_err(|error| refused(path, &error))
+    let offered = Offered { handlers: &handlers::all().names(), urls, tables: None };
+    RouteSet::parse(text, offered).map_err(|error| refused(path, &error))
+}
+
+/// A set that the workers of this place can run. `None` for tables that nobody can be asked about.
+fn checked(text: &str, place: &Place, tables: Option<&BTreeSet<TableAlias>>) -> Result<RouteSet, RouteSetError> {
+    RouteSet::check(text, Offered { handlers: &handlers::all().names(), urls: place.stack.is_none(), tables })
 }
 
 fn refused(path: &Path, error: &RouteSetError) -> Failure {
@@ -122,10 +129,8 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
         }
     };
     let text = text(&path)?;
-    let offered = Offered { handlers: &handlers::all().names(), urls: arguments.target.stack.is_none() };
     let tables = tables_of(&arguments.target).await?;
-    let checked = RouteSet::parse(&text, offered).and_then(|set| {
-        tables.map_or(Ok(()), |tables| set.check_tables(&tables))?;
+    let checked = checked(&text, &arguments.target, tables.as_ref()).and_then(|set| {
         let packed =
             pack(&text).map_err(|error| DocumentFault { place: "the set".to_owned(), reason: error.to_string() });
         packed.map(|_| set).map_err(|fault| RouteSetError { faults: vec![fault] })
@@ -165,7 +170,7 @@ struct Explained {
     event_type: String,
     /// The name of the route that takes it.
     route: Option<String>,
-    /// `ignored`, a fixed code, or the consumer.
+    /// `ignored`, a fixed code, what is missing, or the consumer.
     outcome: Outcome,
     /// The handler in another language that plans.
     handler: Option<String>,
@@ -181,6 +186,7 @@ struct Explained {
 enum Outcome {
     Ignored,
     HandledFor(String),
+    WaitsBecause(String),
     FailsWith(&'static str),
 }
 
@@ -236,7 +242,8 @@ async fn explain(arguments: &Explain) -> Result<Exit, Failure> {
             output::note("so events of all types share one `fact` here: choose paths whose values differ");
         }
     }
-    let fails = explained.iter().any(|explained| matches!(explained.outcome, Outcome::FailsWith(_)));
+    let fails =
+        explained.iter().any(|explained| matches!(explained.outcome, Outcome::FailsWith(_) | Outcome::WaitsBecause(_)));
     Ok(if fails || explained.is_empty() { Exit::No } else { Exit::Done })
 }
 
@@ -267,6 +274,9 @@ fn explained(set: &RouteSet, event: &Event) -> Explained {
     let key = |fact: &DomainKey, consumer: &str| fact.item(&event.tenant, consumer, &event.record, 0);
     let (outcome, handler, domain_key, grants) = match assign(&handlers, Some(set), Catalog::built_in(), event) {
         Ok(Assigned::Nobody) => (Outcome::Ignored, None, None, Grants::default()),
+        Ok(Assigned::Missing(missing)) => {
+            (Outcome::WaitsBecause(missing.what.to_string()), None, None, Grants::default())
+        }
         Err(HandlerError { code, .. }) => (Outcome::FailsWith(code), None, None, Grants::default()),
         Ok(Assigned::Builtin(recognised)) => {
             let key = key(&recognised.domain_key, &recognised.consumer);
@@ -317,6 +327,7 @@ fn print(explained: &Explained) {
         .map_or_else(|| "no route takes it".to_owned(), |name| format!("route \"{name}\" takes it"));
     let outcome = match &explained.outcome {
         Outcome::Ignored => "it ends as IGNORED".to_owned(),
+        Outcome::WaitsBecause(missing) => format!("it waits: {}", output::shown(missing)),
         Outcome::HandledFor(consumer) => format!("the consumer {consumer} remembers it"),
         Outcome::FailsWith(code) => format!("it fails with {code}; {}", codes::describe(code)),
     };
@@ -353,10 +364,8 @@ async fn show(target: &Place) -> Result<Exit, Failure> {
 
 async fn deploy(arguments: &Deploy) -> Result<Exit, Failure> {
     let text = text(&arguments.file)?;
-    let set = parse(&text, &arguments.file, arguments.target.stack.is_none())?;
-    if let Some(tables) = tables_of(&arguments.target).await? {
-        set.check_tables(&tables).map_err(|error| refused(&arguments.file, &error))?;
-    }
+    let tables = tables_of(&arguments.target).await?;
+    let set = checked(&text, &arguments.target, tables.as_ref()).map_err(|error| refused(&arguments.file, &error))?;
     if set.otherwise() == Otherwise::Ignore {
         output::note("events that no route takes will end as IGNORED");
     }

@@ -13,6 +13,7 @@ use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::body::decompress;
 use hookonce_runtime::operate::trails;
 use hookonce_runtime::port::Store as _;
+use hookonce_runtime::route::Lack;
 use serde_json::{Value, json};
 
 use super::list::{format_tries, summary, tries};
@@ -125,6 +126,8 @@ struct Story {
     /// What today's handlers would do with it. `None` for an envelope and an effect, and if the domain table is not
     /// known.
     plan: Option<Planned>,
+    /// What its route names and this build lacks.
+    missing: Option<Lack>,
     /// Whether handlers in other languages are called.
     calls_handlers: bool,
     /// When it was applied before it was forced, by generation, as far as the domain keys are kept and today's plan
@@ -153,9 +156,19 @@ impl Story {
         let effects = states(store, record.effect_keys()).await?;
         let mut earlier_effects = states(store, record.earlier_effect_keys()).await?;
         earlier_effects.retain(|(_, effect)| effect.is_some());
-        let (trail, plan, items, applied_before) = (None, None, None, Vec::new());
-        let mut story =
-            Self { record, trail, children, effects, earlier_effects, plan, calls_handlers, applied_before, items };
+        let (trail, plan, missing, items, applied_before) = (None, None, None, None, Vec::new());
+        let mut story = Self {
+            record,
+            trail,
+            children,
+            effects,
+            earlier_effects,
+            plan,
+            missing,
+            calls_handlers,
+            applied_before,
+            items,
+        };
         if target.knows_domain() {
             story.add_domain(store, &rehearsal).await?;
         }
@@ -171,7 +184,8 @@ impl Story {
             trail.entries.retain(|entry| entry.claim_id == record.claim_id);
         }
         let planned = matches!(record.key.kind(), RecordKind::Delivery | RecordKind::Event) && record.body.is_some();
-        let plan = if planned { Some(rehearsal.plan(record).await) } else { None };
+        self.missing = if planned { rehearsal.missing(record).map(|missing| missing.what) } else { None };
+        let plan = if planned && self.missing.is_none() { Some(rehearsal.plan(record).await) } else { None };
         let plan = match plan {
             Some(Planned::Several { own: Some(own), .. }) => Some(*own),
             plan => plan,
@@ -393,6 +407,7 @@ impl Story {
             facts.push(("sent again", format!("{} time(s) by the relay", record.resends)));
         }
         facts.extend(self.plan.iter().flat_map(|plan| self.plan_today(plan)));
+        facts.extend(self.missing.as_ref().map(|missing| ("plan today", format!("waits: {missing}"))));
         for (index, (item, stored)) in self.items.iter().flatten().enumerate() {
             // Plain data always serialises.
             let stored = stored.as_ref().map(|stored| serde_json::to_string(stored).unwrap_or_default());

@@ -24,7 +24,7 @@ fn a_set_is_checked_explained_and_deployed() {
     let checked = workspace.run(&["route", "check", &bad, "--json"]).exits(1);
     let places: Vec<_> =
         json(&checked)["faults"].as_array().unwrap().iter().map(|fault| fault["place"].clone()).collect();
-    assert_eq!(places, ["routes[2].handler.builtin", "routes[2].fact[0]", "routes[3].handler.builtin"]);
+    assert_eq!(places, ["routes[2].fact[0]", "routes[2].handler.builtin", "routes[3].handler.builtin"]);
     workspace.run(&["route", "deploy", &bad]).exits(2).says("routes[2].fact[0]");
     // Nothing was deployed.
     workspace.run(&["route", "show"]).exits(1);
@@ -88,13 +88,13 @@ fn a_set_of_a_deployed_stack_is_deployed_shown_and_explained() {
     assert!(stack.aws.account().value("/hookonce/inbox/routes-deployed").is_some());
 }
 
-/// A worker would refuse the set as a whole, and alarm; so it is refused before it is in use.
+/// Its events would wait; so the set is refused before it is in use.
 #[test]
 fn a_set_that_names_a_table_which_the_stack_lacks_is_neither_valid_nor_deployed() {
     let set = SET.replace(r#""fact""#, r#""tables": ["orders"], "fact""#);
     for (tables, check, deploy, why) in [
-        ("stock=shop-stock", 1, 2, "routes[2].tables: HOOKONCE_TABLES has no table `orders`"),
-        ("", 1, 2, "routes[2].tables: HOOKONCE_TABLES has no table `orders`"),
+        ("stock=shop-stock", 1, 2, "routes[2].tables: the worker has no table `orders`"),
+        ("", 1, 2, "routes[2].tables: the worker has no table `orders`"),
         ("orders=inbox", 2, 2, "the stack's parameter Tables is faulty: orders stands for a table of the stack itself"),
         ("orders=shop-orders", 0, 0, ""),
     ] {

@@ -3,21 +3,24 @@
 #[cfg(feature = "aws")]
 mod stack;
 
+use std::collections::BTreeSet;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::Args;
+use hookonce_protocol::effect::DestinationId;
+use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::route::{Offered, RouteSet};
 use serde_json::json;
 
-use crate::documents::{DocumentId as _, Place};
+use crate::documents::{DocumentId as _, Place, Stored};
 use crate::endpoints::Listing;
 use crate::failure::{Exit, Failure};
-use crate::hints;
-use crate::output;
 use crate::target::DataFolder;
+use crate::{handlers, hints, output, route_set};
 
 /// The port that `dev` listens on by default.
 const PORT: u16 = 8_787;
@@ -118,6 +121,8 @@ async fn local(place: &Place) -> Vec<Check> {
         Check::new("data folder", writable(folder)),
         Check::new("local stack", running(folder)),
         Check::new("endpoints", endpoints(&looked(place).await)),
+        Check::new("destinations", destinations(place).await),
+        Check::new("routes", local_routes(place).await),
     ];
     checks.push(Check::new("rustc", rustc(said("rustc", &["--version"]))));
     checks.push(Check::new("C compiler", Ok(c_compiler(said("cc", &["--version"])))));
@@ -218,6 +223,46 @@ fn endpoints(looked: &Result<Listing, Failure>) -> Result<String, Failure> {
     ))
 }
 
+/// Every stored document is one that the dispatcher takes.
+async fn destinations(place: &Place) -> Result<String, Failure> {
+    let all = place.destinations().await?.all().await?;
+    let is_bad = |id: &DestinationId, stored: &Stored| stored.document(id).and_then(|it| id.check(&it)).is_err();
+    let bad: Vec<_> = all.iter().filter(|(id, stored)| is_bad(id, stored)).map(|(id, _)| id.as_str()).collect();
+    if bad.is_empty() {
+        return Ok(format!("{} valid", all.len()));
+    }
+    Err(Failure::usage(
+        format!("not valid: {}; their effects wait", bad.join(", ")),
+        "`hookonce destination check` says what is wrong with each",
+    ))
+}
+
+/// A running stack knows its tables. Without one, they are not looked at.
+async fn local_routes(place: &Place) -> Result<String, Failure> {
+    routes(route_set::local(&place.folder)?, route_set::tables_of(place).await?.as_ref(), place)
+}
+
+/// The route set is one that a worker of this release can run.
+fn routes(text: Option<String>, tables: Option<&BTreeSet<TableAlias>>, place: &Place) -> Result<String, Failure> {
+    let Some(text) = text else { return Ok("none; the built-in handlers take the events".to_owned()) };
+    let offered = Offered { handlers: &handlers::all().names(), urls: place.stack.is_none(), tables };
+    RouteSet::check(&text, offered).map(|set| format!("{} valid", set.len())).map_err(|error| {
+        let first = error.faults.first().map(ToString::to_string).unwrap_or_default();
+        let hint = if place.stack.is_some() {
+            "`hookonce route show > set.json`, then `hookonce route check set.json` names each"
+        } else {
+            "`hookonce route check` names each"
+        };
+        Failure::usage(
+            format!(
+                "a worker of this release cannot run the route set, which has {} fault(s). The first is {first}",
+                error.faults.len()
+            ),
+            hint,
+        )
+    })
+}
+
 /// A tool's version. Its absence is no problem, because only a deployment needs it.
 fn found(tool: &str, arguments: &[&str]) -> String {
     let program = if tool == "cargo-lambda" { "cargo" } else { tool };
@@ -237,7 +282,6 @@ mod tests {
     use hookonce_runtime::index::Drift;
 
     use super::*;
-    use crate::documents::Stored;
 
     #[test]
     fn a_compiler_that_is_too_old_is_a_problem_and_none_is_not() {

@@ -5,7 +5,6 @@ use aws_sdk_sqs::error::ProvideErrorMetadata as _;
 use aws_sdk_sqs::types::QueueAttributeName;
 use error_reporter::Report;
 use hookonce_protocol::call::Unavailable;
-use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::record::dead_shard;
 use hookonce_protocol::time::EpochMs;
@@ -15,20 +14,19 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, IndexQuery, dynamodb_client, sqs_client};
 use hookonce_runtime::index::Drift;
 use hookonce_runtime::port::Store as _;
-use hookonce_runtime::route::{Offered, RouteSet};
 use hookonce_runtime::tables::aliases;
 
-use super::{Check, endpoints, looked};
+use super::{Check, destinations, endpoints, looked, routes};
 use crate::account::{CALL_MAX, caller, refused, region, signed_in};
 use crate::command::endpoint::some;
 use crate::command::status::dead_letter_queue;
-use crate::documents::{DocumentId as _, Place, Stored};
+use crate::documents::Place;
 use crate::endpoints::Listing;
 use crate::failure::Failure;
 use crate::lambda::DeployedFunctions;
 use crate::outputs::Outputs;
 use crate::watch::{Alarms, ask_alarms, no_alarms, relay_ran_at};
-use crate::{handlers, output, route_set};
+use crate::{output, route_set};
 
 /// The release of this command.
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -71,41 +69,15 @@ pub(super) async fn checks(stack: &str, place: &Place) -> Vec<Check> {
         Check::new("endpoints", endpoints(&looked)),
         Check::new("index of ids", listed(&looked)),
         Check::new("destinations", destinations(place).await),
-        Check::new("routes", routes(stack, &outputs).await),
+        Check::new("routes", deployed_routes(stack, place, &outputs).await),
         Check::new("writes", Ok(WRITES.to_owned())),
     ]);
     checks
 }
 
-/// Every stored document is one that the dispatcher takes.
-async fn destinations(place: &Place) -> Result<String, Failure> {
-    let all = place.destinations().await?.all().await?;
-    let is_bad = |id: &DestinationId, stored: &Stored| stored.document(id).and_then(|it| id.check(&it)).is_err();
-    let bad: Vec<_> = all.iter().filter(|(id, stored)| is_bad(id, stored)).map(|(id, _)| id.as_str()).collect();
-    if bad.is_empty() {
-        return Ok(format!("{} valid", all.len()));
-    }
-    Err(Failure::usage(
-        format!("not valid: {}; their effects wait", bad.join(", ")),
-        "`hookonce destination check` says what is wrong with each",
-    ))
-}
-
-/// The route set is one that a worker of this release takes.
-async fn routes(stack: &str, outputs: &Outputs) -> Result<String, Failure> {
-    let Some(text) = route_set::deployed(stack).await? else {
-        return Ok("none; the built-in handlers take the events".to_owned());
-    };
-    let offered = Offered { handlers: &handlers::all().names(), urls: false };
-    let checked = RouteSet::parse(&text, offered).map_err(|error| error.faults);
-    let known = aliases(&outputs.own_tables()?);
-    let checked = checked.and_then(|set| set.check_tables(&known).map(|()| set.len()).map_err(|error| error.faults));
-    checked.map(|routes| format!("{routes} valid")).map_err(|faults| {
-        Failure::usage(
-            format!("a worker of this release refuses the route set, which has {} fault(s)", faults.len()),
-            "`hookonce route show > set.json`, then `hookonce route check set.json` names each",
-        )
-    })
+/// The route set is one that a worker of this release can run.
+async fn deployed_routes(stack: &str, place: &Place, outputs: &Outputs) -> Result<String, Failure> {
+    routes(route_set::deployed(stack).await?, Some(&aliases(&outputs.own_tables()?)), place)
 }
 
 /// The index lists every endpoint.
