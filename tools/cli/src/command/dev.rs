@@ -15,6 +15,7 @@ use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
 use hookonce_runtime::aws::DynamoStore;
+use hookonce_runtime::tables::aliases;
 #[cfg(unix)]
 use rustix::process::{Pid, Signal};
 use tokio::process::{Child, Command};
@@ -24,12 +25,10 @@ use super::providers::find;
 use crate::capture::Capturer;
 use crate::documents::{Folder, parse_id};
 use crate::failure::{Exit, Failure};
-use crate::handlers;
-use crate::life;
-use crate::output;
 use crate::own_handlers::{HandlerCommand, HandlerCommands, OwnHandlers};
 use crate::stack::{Functions, PREFIX, Servers, Stack, StackConfig, environment, own_tables};
 use crate::target::{DataFolder, RunningStack, write};
+use crate::{handlers, life, output, route_set};
 
 /// The endpoints of a new folder, with their providers: one for each built-in handler.
 const FIRST_ENDPOINTS: [(&str, &str); 3] = [("stripe", "stripe"), ("whatsapp", "meta_whatsapp"), ("github", "github")];
@@ -42,7 +41,7 @@ pub(crate) struct Arguments {
     /// Port that receives webhooks.
     #[arg(long, default_value_t = 8787)]
     port: u16,
-    /// Print deliveries and outcomes as lines of JSON.
+    /// Print deliveries, outcomes and changes of the routes as lines of JSON.
     #[arg(long)]
     json: bool,
     /// Print the metrics of each invocation, as CloudWatch EMF JSON.
@@ -175,6 +174,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         )
     })?;
     let running = described(&stack, &timing, public_url, finds_own_handlers);
+    tokio::spawn(route_set::watch(folder.clone(), aliases(&running.tables), arguments.json));
     let variables = environment(stack.place(), &folder, running.public_url.as_deref(), stack.own_handlers());
     write_environment(&folder, &variables)?;
     let announcement = running.announce(&folder)?;

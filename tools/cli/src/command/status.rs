@@ -22,6 +22,7 @@ use crate::failure::{Exit, Failure};
 use crate::lambda::Code;
 use crate::output;
 use crate::pauses::{self, Act, Acts, PausedFunction};
+use crate::route_set;
 use crate::select::READS_AT_ONCE;
 #[cfg(feature = "aws")]
 use crate::target::AwsStatus;
@@ -89,6 +90,8 @@ struct StackStatus {
     pauses: Result<Option<[Acts; 2]>, Failure>,
     /// The stack on this machine. `None` for any other.
     local: Option<RunningStack>,
+    /// Why the stack on this machine refuses its route set. On AWS, an alarm tells.
+    routes: Option<String>,
     #[cfg(feature = "aws")]
     aws: Option<AwsStatus>,
 }
@@ -113,6 +116,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if let (true, Err(failure), Err(_)) = (target.stack.is_none() || is_usage(pending), pending, &queue) {
         return Err(failure.clone());
     }
+    let local = if target.is_local() { target.folder.running().ok() } else { None };
     let report = StackStatus {
         records,
         queue,
@@ -120,7 +124,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         effects_queue,
         dead_letters,
         pauses,
-        local: if target.is_local() { target.folder.running().ok() } else { None },
+        routes: local.as_ref().and_then(|_| route_set::refusal(&target.folder)),
+        local,
         #[cfg(feature = "aws")]
         aws,
     };
@@ -399,6 +404,9 @@ impl StackStatus {
                 let text = format!("{what} has been due for {age}: {cause}, docs/runbook.md#records-are-overdue");
                 needs.push((name.to_owned(), text));
             }
+        }
+        if let Some(refusal) = &self.routes {
+            needs.push(("routes_refused".to_owned(), format!("{refusal}: docs/routes.md")));
         }
         let letters = self.dead_letters.as_ref().ok().and_then(Option::as_ref);
         if let Some(letters) = letters.filter(|letters| letters.visible > 0) {

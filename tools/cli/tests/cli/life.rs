@@ -7,6 +7,10 @@ use serde_json::{Value, json as object};
 use crate::stacks::Stack;
 use crate::support::{Ended, Workspace, json, root, wait_until};
 
+/// A set that the worker can read, and not run as a whole.
+const SET: &str = r#"{"version": 1, "otherwise": "dead", "routes": [
+  {"name": "gone", "consumer": "c", "types": ["invoice.paid"], "handler": {"builtin": "none"}}]}"#;
+
 #[test]
 fn dev_prints_a_line_for_each_delivery_and_each_outcome() {
     let workspace = Workspace::new();
@@ -63,6 +67,42 @@ fn status_says_whether_anything_needs_a_person_and_what_to_do() {
     let state = stack.read(".hookonce/stack.json").replace(env!("CARGO_PKG_VERSION"), "0.0.9");
     stack.write(".hookonce/stack.json", state.as_bytes());
     stack.run(&["status"]).says(concat!("this command is ", env!("CARGO_PKG_VERSION")));
+}
+
+/// Whoever edits the file sees at the save what becomes of the events. `status` and `doctor` say the same.
+#[test]
+fn dev_says_at_once_what_becomes_of_the_routes() {
+    let workspace = Workspace::routed(r#"{"version": 1,"#);
+    workspace.write(".hookonce/destinations/bad.json", b"{");
+    let (_running, mut told) = workspace.dev_that_tells(&[]);
+    let mut next = |state: &str| {
+        let line = told.next(|line| line["what"] == "routes");
+        assert_eq!((&line["state"], &line["file"]), (&object!(state), &object!(".hookonce/routes.json")), "{line}");
+        line["why"].to_string()
+    };
+    let why = next("refused");
+    assert!(why.contains("line 1 column 14") && why.contains("all events wait"), "{why}");
+    workspace.run(&["status"]).exits(1).says(".hookonce/routes.json is refused, so all events wait: line 1 column 14");
+    let doctor = workspace.run(&["doctor"]).exits(1);
+    doctor.says_all(&["not valid: bad; their effects wait", "which has 1 fault(s). The first is line 1 column 14"]);
+    workspace.write(".hookonce/routes.json", SET.as_bytes());
+    let why = next("in use");
+    assert!(why.contains("events of the route gone wait: this build has no handler `none`"), "{why}");
+    workspace.run(&["status"]).exits(0);
+    workspace
+        .run(&["doctor"])
+        .exits(1)
+        .says("The first is routes[0].handler.builtin: this build has no handler `none`");
+    workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
+    wait_until("the event waits", || {
+        workspace.list("PENDING").iter().any(|record| record["last_error"] == "HANDLER_UNAVAILABLE")
+    });
+    let key = workspace.list("PENDING")[0]["key"].as_str().unwrap().to_owned();
+    workspace.run(&["show", "stripe", &key]).says("waits: this build has no handler `none`");
+    let drill = workspace.run(&["drill", "--state", "PENDING"]).exits(1);
+    drill.says("waits: this build has no handler `none`");
+    std::fs::remove_file(workspace.path(".hookonce/routes.json")).unwrap();
+    next("gone");
 }
 
 #[test]
