@@ -131,22 +131,28 @@ mod tests {
         Connection::of(commands, &typed)
     }
 
-    /// The text of all string literals' lines of a source file, with what stands in braces replaced by a word.
+    /// The lines of a source file that are no comments, each literal on one line.
     fn without_comments(source: &str) -> String {
         let is_code = |line: &&str| !line.trim_start().starts_with("//");
         let code = source.lines().filter(is_code).collect::<Vec<_>>().join("\n");
         // A line of a literal that ends in a backslash goes on without the spaces of the next one.
         let mut parts = code.split("\\\n").map(str::to_owned);
         let first = parts.next().unwrap_or_default();
-        let joined = parts.fold(first, |whole, part| whole + part.trim_start());
+        parts.fold(first, |whole, part| whole + part.trim_start())
+    }
+
+    /// The command with a word in place of what stands in braces.
+    fn filled(command: &str) -> String {
         let mut whole = String::new();
-        let mut rest = joined.as_str();
-        while let Some((before, after)) = rest.split_once('{') {
-            let Some((name, after)) = after.split_once('}').filter(|(name, _)| !name.contains('\n')) else { break };
+        let mut rest = command;
+        while let Some((before, (name, after))) =
+            rest.split_once('{').and_then(|(before, after)| Some((before, after.split_once('}')?)))
+        {
             whole.push_str(before);
             whole.push_str(match name {
                 "noun" => "endpoint",
                 "name" => "worker",
+                "rate" => "10",
                 _ => "shop",
             });
             rest = after;
@@ -154,11 +160,14 @@ mod tests {
         whole + rest
     }
 
+    /// What has commands for tests only.
+    const OWN: [&str; 2] = ["src/pages.rs", "src/hints.rs"];
+
     fn sources(folder: &Path, found: &mut Vec<(String, String)>) {
         for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if entry.is_dir() {
                 sources(&entry, found);
-            } else if entry.extension().is_some_and(|it| it == "rs") && !entry.ends_with("src/pages.rs") {
+            } else if entry.extension().is_some_and(|it| it == "rs") && !OWN.iter().any(|own| entry.ends_with(own)) {
                 let text = without_comments(&std::fs::read_to_string(&entry).unwrap());
                 // What stands after it are tests.
                 let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().to_owned();
@@ -181,7 +190,8 @@ mod tests {
             for (begin, end) in [("`hookonce ", '`'), ("\"  hookonce ", '"'), ("\"\\n  hookonce ", '"')] {
                 for rest in text.split(begin).skip(1) {
                     let command = rest.split(end).next().unwrap();
-                    hints.push((file.clone(), format!("hookonce {}", command.split("  (").next().unwrap().trim_end())));
+                    let command = filled(command.split("  (").next().unwrap().trim_end());
+                    hints.push((file.clone(), format!("hookonce {command}")));
                 }
             }
         }
@@ -217,7 +227,7 @@ mod tests {
                 assert!(!takes_it || leads.as_deref() == Some(value) || hint.contains("--stack"), "{file}: {told}");
             }
         }
-        assert!(of_a_stack > 30 && of_a_folder > of_a_stack, "{of_a_stack} {of_a_folder}");
+        assert!(of_a_stack > 20 && of_a_folder >= of_a_stack, "{of_a_stack} {of_a_folder}");
     }
 
     #[test]
@@ -233,8 +243,8 @@ mod tests {
             "endpoints have no copy"
         );
         assert_eq!(
-            typed_at("hookonce list --table t --index-shards 8", "`hookonce show a b`, `hookonce stats > x`"),
-            "`hookonce show a b --table t --index-shards 8`, `hookonce stats --table t --index-shards 8 > x`"
+            typed_at("hookonce list --table t --index-shards 32", "`hookonce show a b`, `hookonce stats > x`"),
+            "`hookonce show a b --table t --index-shards 32`, `hookonce stats --table t --index-shards 32 > x`"
         );
         assert_eq!(
             typed_at("hookonce list --stack inbox", "`hookonce list --stack=inbox`\n`aws x`, no `hookonce list"),

@@ -325,12 +325,12 @@ impl Audit<'_> {
             ));
         }
         if !complete {
-            let after = last.map_or_else(String::new, |last| {
-                format!(" --after {}", shlex::try_quote(last).unwrap_or_else(|_| last.into()))
-            });
-            let rate = if self.rate == RATE { String::new() } else { format!(" --rate {}", self.rate) };
+            let rate = self.rate;
             output::note("stopped before the end. To go on; the domain keys are read again:");
-            output::note(&format!("  hookonce audit --scan{rate}{after}"));
+            output::note(&match last.map(|last| shlex::try_quote(last).unwrap_or_else(|_| last.into())) {
+                Some(last) => format!("  hookonce audit --scan --rate {rate} --after {last}"),
+                None => format!("  hookonce audit --scan --rate {rate}"),
+            });
         }
         let complete = end?;
         Ok(if complete && self.found == 0 { Exit::Done } else { Exit::No })

@@ -401,6 +401,6 @@ fn print(report: &Report, good: bool) {
         }
     });
     output::note(
-        "\nNext: `hookonce dev` keeps the inbox running, `hookonce trigger` delivers a sample event to it. README.md explains both.",
+        "\nNext: `hookonce dev` keeps the inbox running, `hookonce trigger stripe.invoice.paid` delivers a sample event to it. README.md explains both.",
     );
 }

@@ -73,7 +73,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let body = read(&arguments.file).map_err(|error| {
         Failure::usage(
             format!("reading {} failed: {error}", arguments.file.display()),
-            "check the path, or deliver a sample event with `hookonce trigger`",
+            "check the path, or deliver a sample event with `hookonce trigger stripe.invoice.paid`",
         )
     })?;
     let deliveries = arguments.destination.deliver(provider, Vec::new(), body).await?;
@@ -120,7 +120,7 @@ impl Destination {
             let hint = match error {
                 // Nobody else can make its signature.
                 SignError::NotSharedSecret => format!(
-                    "let {} itself send an event, to `hookonce dev --public URL` (docs/local.md)",
+                    "let {} itself send an event, to `hookonce dev --public https://NAME` (docs/local.md)",
                     provider.name()
                 ),
                 SignError::NoScheme

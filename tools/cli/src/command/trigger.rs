@@ -83,7 +83,7 @@ fn no_sample(name: &str, near: NoSample) -> Failure {
         ),
         NoSample::NoneOf(provider) => Failure::usage(
             format!("only {} can sign its events: it has a private key of its own", provider.name()),
-            "start a tunnel and `hookonce dev --public URL`, and let the provider send a real event",
+            "start a tunnel and `hookonce dev --public https://NAME`, and let the provider send a real event",
         ),
         NoSample::Unknown => Failure::usage(what, "list them with `hookonce trigger --list`"),
     }
