@@ -5,6 +5,7 @@ mod commits;
 mod dead_letters;
 mod dispatcher;
 mod effects;
+mod fan_outs;
 mod keys;
 mod messages;
 mod operators;

@@ -195,8 +195,10 @@ fn a_fresh_claim_breaks_no_invariant_and_each_invariant_can_be_broken() {
     assert_eq!(violations(&whole, &timing), []);
     let early = |ms: i64| Some(EpochMs(whole.received_at.0 + ms).as_seconds());
     let kept_ms = timing.delivery_retention.0 - timing.clock_skew_max.0;
-    let broken: [(RecordViolation, Record); 8] = [
+    let closed = Record { status: Status::Processed, outcome: Some(Outcome::FannedOut), due: None, ..whole.clone() };
+    let broken: [(RecordViolation, Record); 9] = [
         (RecordViolation::BodyMissing, Record { body: None, ..whole.clone() }),
+        (RecordViolation::BodyKept, closed),
         (RecordViolation::Expiry, Record { expires_at: None, ..whole.clone() }),
         (RecordViolation::ExpiresEarly, Record { expires_at: early(kept_ms - 1_000), ..whole.clone() }),
         (RecordViolation::DueEntry, Record { due: None, ..whole.clone() }),

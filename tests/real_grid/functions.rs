@@ -69,11 +69,12 @@ pub(crate) struct Functions {
 
 impl Functions {
     /// Functions that reach the servers of a stack through proxies that consult `plan`. Functions from `binaries` are
-    /// processes, which start with their first invocation.
+    /// processes, which start with their first invocation. That of the worker may have so much memory, if any is named.
     pub(crate) async fn new(
         stack: &TestStack,
         endpoints: &Path,
         binaries: Option<&Path>,
+        worker_kib: Option<u32>,
         handler: &Handler,
         plan: &Arc<FaultPlan>,
     ) -> Self {
@@ -85,7 +86,10 @@ impl Functions {
             let (dynamodb_url, sqs_url) = (dynamodb.url().to_owned(), sqs.url().to_owned());
             let place = Place { dynamodb_url, sqs_url, resources: stack.resources.clone() };
             let function = match binaries {
-                Some(folder) => process(role, &place, endpoints, folder, handler),
+                Some(folder) => {
+                    let kib = worker_kib.filter(|_| role == Role::Worker);
+                    process(role, &place, endpoints, folder, kib, handler)
+                }
                 None => in_this_process(role, stack, &place, endpoints),
             };
             functions.insert(role, function);
@@ -109,7 +113,14 @@ where
     Box::new(move |event| Box::pin(invoke(Arc::clone(&function), event)))
 }
 
-fn process(role: Role, place: &Place, endpoints: &Path, folder: &Path, handler: &Handler) -> Function {
+fn process(
+    role: Role,
+    place: &Place,
+    endpoints: &Path,
+    folder: &Path,
+    kib: Option<u32>,
+    handler: &Handler,
+) -> Function {
     let binary = folder.join(match role {
         Role::Webhook | Role::Copy => "hookonce-webhook",
         Role::Worker => "hookonce-worker",
@@ -126,7 +137,13 @@ fn process(role: Role, place: &Place, endpoints: &Path, folder: &Path, handler: 
     let environment = environment.map(|(name, value)| (name.to_owned(), value)).collect();
     #[expect(clippy::disallowed_methods, reason = "it stands in for Lambda, which has its own clock")]
     let now = std::time::SystemTime::now;
-    let (arguments, lines, place_wait_max) = (Vec::new(), None, None);
+    let (lines, place_wait_max) = (None, None);
+    let limited =
+        |kib: u32| vec!["-c".to_owned(), format!("ulimit -d {kib} && exec \"$0\""), binary.display().to_string()];
+    let (binary, arguments) = match kib {
+        Some(kib) => ("/bin/sh".into(), limited(kib)),
+        None => (binary, Vec::new()),
+    };
     let config = ProcessConfig { binary, arguments, environment, lines, concurrency_max: 1, place_wait_max };
     let process = ProcessInvoke::new(config, Ambient::new(now, uuid::Uuid::new_v4));
     boxed(process, |process, event| async move { process.invoke(event).await })

@@ -14,6 +14,7 @@ mod cluster;
 mod fault_plan;
 mod functions;
 mod handler;
+mod neighbours;
 pub(crate) mod scenarios;
 
 use std::collections::BTreeSet;
@@ -110,7 +111,7 @@ impl Runner {
         let callee = Callee::start(callee_address(), self.endpoints.path(), &plan).await;
         let handler = Handler::start(&plan).await;
         let folder = self.endpoints.path();
-        let functions = Functions::new(&self.stack, folder, self.binaries.as_deref(), &handler, &plan).await;
+        let functions = Functions::new(&self.stack, folder, self.binaries.as_deref(), None, &handler, &plan).await;
         let cluster = Cluster::new(&self.stack, &plan, functions);
         scenario.run(&cluster).await;
         let calls = plan.calls();

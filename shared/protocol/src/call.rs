@@ -19,7 +19,7 @@ use crate::write::Write;
 /// One call to carry out. Its reply goes back into the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Call {
-    /// One conditional write. If the condition fails, the reply holds the item. Reply: [`Reply::Written`].
+    /// One conditional write. If the condition fails, the reply holds the item's head. Reply: [`Reply::Written`].
     Write(Write),
     /// One conditional write that may be dropped if it takes long. Reply: [`Reply::Done`].
     WriteBestEffort(Write),
@@ -106,7 +106,7 @@ pub struct Unavailable;
 pub enum Written {
     /// The write was carried out, now or by an earlier try of the same call.
     Applied,
-    /// The condition did not hold. This is the item as it was.
+    /// The condition did not hold. This is the head of the record as it was: what has no body here may have one.
     ConditionFailed(Found),
     /// Refused because a running transaction includes the item. Nothing was written.
     TransactionConflict,
@@ -120,8 +120,10 @@ impl Written {
     /// What it means that the condition did not hold for this item. A store client repeats a write whose reply was
     /// lost. If the lost one was carried out, the repetition meets the item as the write itself left it, and the write
     /// counts as carried out ([`Write::stands_in`]).
+    ///
+    /// Nobody who is refused needs the body, and hundreds of them would not fit into memory.
     pub fn refused(write: &Write, item: Option<&Item>) -> Self {
-        if write.stands_in(item) { Self::Applied } else { Self::ConditionFailed(Found::from_item(item)) }
+        if write.stands_in(item) { Self::Applied } else { Self::ConditionFailed(Found::head_of(item)) }
     }
 }
 

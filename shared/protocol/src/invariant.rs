@@ -18,6 +18,9 @@ pub enum RecordViolation {
     /// A1, A4: a record that owes its effect must still have its payload.
     #[error("a PENDING or DEAD record has no body")]
     BodyMissing,
+    /// A1: an erasure of an event must not leave its bytes in the batches that it came in.
+    #[error("a FANNED_OUT record still has its body")]
+    BodyKept,
     /// A5: only a DEAD record never expires.
     #[error("a DEAD record has an expiry, or another record has none")]
     Expiry,
@@ -50,6 +53,7 @@ pub fn violations(record: &Record, timing: &Timing) -> Vec<RecordViolation> {
     let counters = [generation, retries, attempts, resends, dead_letters, duplicate_count];
     let rules = [
         (RecordViolation::BodyMissing, !owed || record.body.is_some()),
+        (RecordViolation::BodyKept, record.outcome != Some(Outcome::FannedOut) || record.body.is_none()),
         (RecordViolation::Expiry, record.expires_at.is_none() == dead),
         (RecordViolation::ExpiresEarly, is_kept(record, timing)),
         (RecordViolation::DueEntry, is_listed(record, timing)),
@@ -191,7 +195,7 @@ pub enum IllegalStep {
     /// The state machine has no such edge.
     #[error("the state machine has no such edge")]
     Edge,
-    /// A1: the payload never changes after the claim, and only a settled record can lose it.
+    /// A1: the payload never changes after the claim. A settled record can lose it, and a closed envelope does.
     #[error("its body changed")]
     Body,
     /// Between two counted failures, or two calls of an effect, lies the pause that the first one drew and noted.
@@ -216,6 +220,7 @@ pub enum IllegalStep {
 /// | DEAD | DISCARDED, same generation | a discard |
 /// | PROCESSED as IGNORED | PENDING, same generation, one retry more | a retry |
 /// | PROCESSED as APPLIED or DUPLICATE | PENDING, next generation | a force |
+/// | PENDING | PROCESSED as `FANNED_OUT`, without the body | the close of an envelope |
 /// | PROCESSED, DISCARDED | the same, without the body | a redaction |
 /// | any | the same status, generation, outcome and dead reason | a counted duplicate |
 ///
@@ -227,7 +232,7 @@ pub fn illegal_step(before: Option<&Record>, after: &Record) -> Option<IllegalSt
     let rules = [
         (IllegalStep::Identity, is_same(before, after)),
         (IllegalStep::Edge, is_edge(before, after)),
-        (IllegalStep::Body, before.body == after.body || is_redaction(before, after)),
+        (IllegalStep::Body, before.body == after.body || is_erased(before, after)),
         (IllegalStep::Pause, brought_back || keeps_pause(before, after)),
         (IllegalStep::Attempts, brought_back || before.attempts <= after.attempts),
     ];
@@ -269,10 +274,11 @@ fn is_same(before: &Record, after: &Record) -> bool {
         && before.accept_duplicate <= after.accept_duplicate
 }
 
-/// An operator erased the body of a record that will not run again.
-fn is_redaction(before: &Record, after: &Record) -> bool {
-    let settled = matches!(before.status, Status::Processed | Status::Discarded);
-    settled && before.status == after.status && after.body.is_none()
+/// The record will not run again: an operator erased its body, or it is a closed envelope.
+fn is_erased(before: &Record, after: &Record) -> bool {
+    let settled = matches!(before.status, Status::Processed | Status::Discarded) && before.status == after.status;
+    let closed = before.status == Status::Pending && after.outcome == Some(Outcome::FannedOut);
+    after.body.is_none() && (settled || closed)
 }
 
 fn is_edge(before: &Record, after: &Record) -> bool {

@@ -177,6 +177,11 @@ impl RecordKey {
         Self(format!("{}{ALTERNATE}", self.0))
     }
 
+    /// Whether it is the [alternate](Self::alternate) of another key. An id has no `#` of its own.
+    pub fn is_alternate(&self) -> bool {
+        self.0.ends_with(ALTERNATE)
+    }
+
     /// Parses a stored or received key. `None` if it does not have the form of one.
     pub fn parse(text: &str) -> Option<Self> {
         let (endpoint, rest) = text.strip_prefix(PREFIX)?.split_once('#')?;

@@ -49,7 +49,7 @@ impl OrderResult {
     /// Its word for people.
     pub(crate) fn describe(self, operation: Operation) -> &'static str {
         match self {
-            Self::DoneBefore if operation == Operation::Redact => "already redacted",
+            Self::DoneBefore if operation == Operation::Redact => "no body",
             Self::DoneBefore => "done before",
             Self::Would | Self::Done | Self::Overtaken | Self::Blocked | Self::Refused(_) => self.word(),
         }
@@ -139,7 +139,7 @@ pub(crate) fn tell(operation: Operation, (yes, rate): (bool, f64), tally: &Tally
             OrderResult::Would => format!("would {operation} {count} record(s)"),
             OrderResult::Done => format!("{operation}: {count} record(s) done"),
             OrderResult::DoneBefore if operation == Operation::Redact => {
-                format!("{count} record(s) were redacted before")
+                format!("{count} record(s) have no body any more")
             }
             OrderResult::DoneBefore => format!("{count} record(s): {}", Refusal::ForcedBefore),
             OrderResult::Overtaken => {
@@ -215,7 +215,8 @@ fn tell_others(Tally { along, holding, .. }: &Tally, yes: bool) {
     if *along > 0 {
         let word = if yes { "were" } else { "would be" };
         output::note(&format!(
-            "{along} of them {word} redacted because they hold bytes of the events: effects, and batches that events came in"
+            "{along} of them {word} redacted because they hold bytes of the events: effects, other bodies under their ids, \
+             and deliveries that the events came in"
         ));
     }
     if *holding > 0 {

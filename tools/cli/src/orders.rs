@@ -291,7 +291,7 @@ struct Run<'a> {
     table: output::Table,
     tally: Tally,
     /// Records that a later page may list again: PENDING ones that this run retried, because their place in the index
-    /// is new, and effects and batches that it redacted, because their events lead to them, too.
+    /// is new, and effects, batches and other bodies that it redacted, because their events lead to them, too.
     seen: BTreeSet<RecordKey>,
     /// Whether the current record is redacted only because it holds bytes of a redacted event.
     along: bool,
@@ -342,7 +342,7 @@ impl Run<'_> {
                 let others = self.others_to_redact(&record).await.map_err(|failure| self.interrupted(failure))?;
                 let others = others.into_iter().map(|other| (other, Trail::default(), true));
                 for (record, trail, along) in std::iter::once((record, trail, false)).chain(others) {
-                    let is_shared = along || record.effect.is_some() || record.key.kind() == RecordKind::Envelope;
+                    let is_shared = along || may_come_along(&record);
                     let redacts = is_shared && self.order.operation == Operation::Redact;
                     if redacts && !self.seen.insert(record.key.clone()) {
                         continue;
@@ -407,19 +407,31 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// What else holds bytes of an event that is redacted: its effects, those of earlier generations, too, and the
-    /// batch that it came in.
+    /// What else holds bytes of an event that is redacted: another body that came under its id, its effects and those
+    /// of that other body, of earlier generations, too, and what it came in, as long as that has a body.
     async fn others_to_redact(&mut self, event: &Record) -> Result<Vec<Record>, Failure> {
-        let mut keys = event.effect_keys();
-        keys.extend(event.earlier_effect_keys());
-        // The parent of an effect is its event, which a person who redacts one effect did not name.
-        keys.extend(event.parent.clone().filter(|_| event.effect.is_none()));
-        keys.retain(|key| self.order.operation == Operation::Redact && !self.seen.contains(key));
         let mut others = Vec::new();
-        for keys in keys.chunks(OTHERS_AT_ONCE) {
-            for found in self.store.read_each(keys).await {
+        if self.order.operation != Operation::Redact {
+            return Ok(others);
+        }
+        let mut keys = effects_of_all_generations(event);
+        // The parent of an effect is its event, which a person who redacts one effect did not name.
+        if event.effect.is_none() {
+            keys.extend([Some(event.key.alternate()), event.parent.clone()].into_iter().flatten());
+        }
+        while !keys.is_empty() {
+            let chunk = keys.split_off(keys.len().saturating_sub(OTHERS_AT_ONCE));
+            let chunk: Vec<_> = chunk.into_iter().filter(|key| !self.seen.contains(key)).collect();
+            for found in self.store.read_each(&chunk).await {
                 match found.map_err(|_| store_unavailable())? {
-                    Found::Record(other) => others.push(*other),
+                    // A closed batch has no body.
+                    Found::Record(other) if other.outcome == Some(Outcome::FannedOut) && other.body.is_none() => {}
+                    Found::Record(other) => {
+                        if other.key == event.key.alternate() {
+                            keys.extend(effects_of_all_generations(&other));
+                        }
+                        others.push(*other);
+                    }
                     Found::Unreadable(_) => self.tally.unreadable += 1,
                     Found::Nothing => {}
                 }
@@ -561,6 +573,16 @@ impl Run<'_> {
         tell_default(since);
         exit
     }
+}
+
+/// Whether a redaction of another record may reach this one, too.
+fn may_come_along(record: &Record) -> bool {
+    record.effect.is_some() || record.key.kind() == RecordKind::Envelope || record.key.is_alternate()
+}
+
+/// The keys of the effects that commits of an event created.
+fn effects_of_all_generations(event: &Record) -> Vec<RecordKey> {
+    [event.effect_keys(), event.earlier_effect_keys()].concat()
 }
 
 /// One record, for programs.

@@ -1,5 +1,6 @@
 //! Which records a command is about: by key, or by the same filters everywhere.
 
+use std::pin::pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
@@ -377,6 +378,24 @@ async fn effects_of(store: &DynamoStore, events: &[RecordKey]) -> Result<Vec<Rec
         }
     }
     Ok(effects)
+}
+
+/// The records that a batch created for its events: all have its moment of receipt. An event that had a record before is
+/// not among them, because a closed batch has no body that would name it.
+///
+/// # Errors
+/// [`Failure`] when the store does not answer.
+pub(crate) async fn created_by(stack: &OpenStack, batch: &Record) -> Result<Vec<Record>, Failure> {
+    let mut created = Vec::new();
+    let at = batch.received_at;
+    let Ok(endpoint) = EndpointId::parse(batch.key.parts().0) else { return Ok(created) };
+    let filter = Filter { until: Some(at), ..Filter::received(&endpoint, at) };
+    let mut pages = pin!(select(stack, &filter, READS_AT_ONCE, Read::Heads));
+    while let Some(page) = pages.next().await.transpose()? {
+        created.extend(page.records.into_iter().filter(|record| record.parent.as_ref() == Some(&batch.key)));
+    }
+    created.sort_by(|one, other| one.key.cmp(&other.key));
+    Ok(created)
 }
 
 /// Counts the index entries that [`select`] reads, and shows a spinner meanwhile.

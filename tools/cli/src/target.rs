@@ -277,7 +277,11 @@ impl Target {
         self.opened().await
     }
 
-    async fn opened(&self) -> Result<OpenStack, Failure> {
+    /// The same for what can do with as many shards as there may be, where their number is not known.
+    ///
+    /// # Errors
+    /// [`Failure`] when no stack is named or running.
+    pub(crate) async fn opened(&self) -> Result<OpenStack, Failure> {
         if !self.is_local() {
             return self.deployed().await;
         }

@@ -249,7 +249,17 @@ pub enum Found {
 impl Found {
     /// Decodes what the store returned.
     pub fn from_item(item: Option<&Item>) -> Self {
-        item.map_or(Self::Nothing, |item| match Record::decode(item) {
+        Self::decoded(item, Record::decode)
+    }
+
+    /// Decodes what the store returned, but for the body. A head looks like a record that has lost its body, so a
+    /// machine reads a record before it works on it.
+    pub fn head_of(item: Option<&Item>) -> Self {
+        Self::decoded(item, Record::decode_head)
+    }
+
+    fn decoded(item: Option<&Item>, decode: fn(&Item) -> Result<Record, Unreadable>) -> Self {
+        item.map_or(Self::Nothing, |item| match decode(item) {
             Ok(record) => Self::Record(Box::new(record)),
             Err(unreadable) => Self::Unreadable(unreadable),
         })
@@ -498,6 +508,12 @@ impl Record {
     /// [`Unreadable`] when the schema version or the status is unknown, or a required attribute is missing or
     /// malformed.
     pub fn decode(item: &Item) -> Result<Self, Unreadable> {
+        let body = item.get(attribute::BODY).and_then(Value::as_bytes).map(<[u8]>::to_vec);
+        Ok(Self { body, ..Self::decode_head(item)? })
+    }
+
+    /// Decodes a stored item, but for its body.
+    fn decode_head(item: &Item) -> Result<Self, Unreadable> {
         let schema_version = item.get(attribute::SCHEMA_VERSION).and_then(Value::as_i64);
         Self::decode_fields(item)
             .filter(|_| schema_version == Some(SCHEMA_VERSION))
@@ -527,7 +543,7 @@ impl Record {
             },
             provider: text(attribute::PROVIDER)?.to_owned(),
             event_type: text(attribute::EVENT_TYPE)?.to_owned(),
-            body: item.get(attribute::BODY).and_then(Value::as_bytes).map(<[u8]>::to_vec),
+            body: None,
             body_sha256: item.get(attribute::BODY_SHA256)?.as_bytes()?.try_into().ok()?,
             headers: decode_headers(item.get(attribute::HEADERS)?)?,
             secret_index: number(attribute::SECRET_INDEX)?,

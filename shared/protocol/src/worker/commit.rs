@@ -125,21 +125,27 @@ pub(super) fn settle(record: &Record, outcome: Outcome, timing: &Timing, moment:
         Outcome::FannedOut => Purpose::CloseEnvelope,
         Outcome::Delivered => Purpose::SettleEffect,
     };
+    let mut changes = vec![
+        set(attribute::STATUS, Status::Processed.as_str()),
+        set(attribute::OUTCOME, outcome.as_str()),
+        set(attribute::PROCESSED_AT, moment.now.0),
+        set(attribute::EXPIRES_AT, timing.expiry(record.key.kind(), from).0),
+        remove(attribute::DUE_SHARD),
+        remove(attribute::DUE_AT),
+        remove(attribute::LAST_ERROR),
+        remove(attribute::WAITS_SINCE),
+        remove(attribute::NOT_BEFORE),
+    ];
+    if outcome == Outcome::FannedOut {
+        // Nothing brings it back, and each event has a body of its own. So who erases an event has erased it.
+        changes.push(remove(attribute::BODY));
+    }
+    let key = record.key.as_str().into();
     Write {
         purpose,
         table: Table::Inbox,
-        key: record.key.as_str().into(),
-        action: Action::Update(vec![
-            set(attribute::STATUS, Status::Processed.as_str()),
-            set(attribute::OUTCOME, outcome.as_str()),
-            set(attribute::PROCESSED_AT, moment.now.0),
-            set(attribute::EXPIRES_AT, timing.expiry(record.key.kind(), from).0),
-            remove(attribute::DUE_SHARD),
-            remove(attribute::DUE_AT),
-            remove(attribute::LAST_ERROR),
-            remove(attribute::WAITS_SINCE),
-            remove(attribute::NOT_BEFORE),
-        ]),
+        key,
+        action: Action::Update(changes),
         condition: record.guard().condition([]),
     }
 }

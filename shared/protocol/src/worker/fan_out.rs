@@ -2,7 +2,7 @@
 //! because no provider promises that a retry groups events the same way.
 
 use super::{State, Worker, WorkerStep};
-use crate::call::{Call, ChildEvent, Failure, Planned, Signal, Split, Written};
+use crate::call::{Call, ChildEvent, Failure, Planned, Signal, Split, Unavailable, Written};
 use crate::code::Code;
 use crate::ingress::{creation, quarantined};
 use crate::key::{ClaimId, RecordKey};
@@ -10,6 +10,9 @@ use crate::message::Message;
 use crate::purpose::Purpose;
 use crate::record::{DeadReason, Found, Outcome, Record, journal_shard};
 use crate::timing::{Moment, Timing};
+
+/// The most events that a run looks at, and creates the records of, at once.
+const EVENTS_AT_ONCE: usize = 100;
 
 /// Why an event gets no record of its own from this run. Its envelope dies in its place, because only the envelope has
 /// the event's payload; the siblings are not concerned.
@@ -25,10 +28,20 @@ pub(super) enum LeftOut {
 
 /// A record whose events get records of their own. It is an envelope, or the record of a single event out of which
 /// today's catalog reads several.
+///
+/// It takes a chunk of its events at a time: it looks which of them have records, creates only those that are missing,
+/// and sends their hints. So a run that ends early has created what it came to, the next one finds that at the price of
+/// reads and gets further, and no run holds the records of all events at once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct FanOut {
     record: Box<Record>,
+    /// The events that are left, the next one last.
+    left: Vec<ChildEvent>,
     left_out: Option<LeftOut>,
+    /// Whether another body was told.
+    mismatch_told: bool,
+    /// Whether it is unknown of an event so far if it has a record.
+    is_unsure: bool,
     own: Option<Own>,
 }
 
@@ -57,64 +70,102 @@ impl Worker {
         own: Option<Own>,
         moment: Moment,
     ) -> WorkerStep {
-        let (children, large): (Vec<_>, Vec<_>) = events.into_iter().partition(|event| event.fits);
+        let (mut left, large): (Vec<_>, Vec<_>) = events.into_iter().partition(|event| event.fits);
+        left.reverse();
         let left_out = (!large.is_empty()).then_some(LeftOut::TooLarge);
-        let fan_out = FanOut { record, left_out, own };
-        if children.is_empty() {
-            return self.hint(fan_out, Vec::new(), moment);
-        }
-        let records = records(&fan_out.record, &children, &self.timing, moment);
-        let writes = records.map(|record| creation(&record, Purpose::ClaimChild)).collect();
-        self.call(State::Creating { fan_out, children }, Call::WriteEach(writes))
+        self.look(FanOut { record, left, left_out, mismatch_told: false, is_unsure: false, own }, moment)
     }
 
-    /// Continues after the children were written. The envelope may only be closed when every child is known to exist.
+    /// Looks which of the next events have records.
+    pub(super) fn look(self, mut fan_out: FanOut, moment: Moment) -> WorkerStep {
+        let chunk = fan_out.next_chunk();
+        if chunk.is_empty() {
+            return self.looked_at_all(fan_out, moment);
+        }
+        let keys = chunk.iter().map(|event| event.key.clone()).collect();
+        self.call(State::Looking { fan_out, chunk }, Call::ReadHeads(keys))
+    }
+
+    /// Creates the records that are missing. One that could not be read may be missing, too: its write finds out.
+    pub(super) fn looked(
+        self,
+        mut fan_out: FanOut,
+        chunk: Vec<ChildEvent>,
+        found: Vec<Result<Found, Unavailable>>,
+        moment: Moment,
+    ) -> WorkerStep {
+        let (mut missing, mut others) = (Vec::new(), Vec::new());
+        for (event, found) in chunk.into_iter().zip(found) {
+            match found {
+                Ok(Found::Nothing) | Err(Unavailable) => missing.push(event),
+                Ok(found) => others.extend(fan_out.meets(event, &found)),
+            }
+        }
+        if missing.is_empty() {
+            return self.keep_others(fan_out, others, Vec::new(), moment);
+        }
+        let write =
+            |event: &ChildEvent| creation(&child(&fan_out.record, event, &self.timing, moment), Purpose::ClaimChild);
+        let writes = missing.iter().map(write).collect();
+        self.call(State::Creating { fan_out, missing, others }, Call::WriteEach(writes))
+    }
+
+    /// Continues after the missing records were written.
     pub(super) fn created(
         self,
         mut fan_out: FanOut,
-        events: &[ChildEvent],
+        missing: Vec<ChildEvent>,
+        mut others: Vec<ChildEvent>,
         written: &[Written],
         moment: Moment,
     ) -> WorkerStep {
-        let decided = written.iter().all(|written| match written {
-            Written::Applied | Written::Invalid => true,
-            Written::ConditionFailed(found) => *found != Found::Nothing,
-            Written::TransactionConflict | Written::Unavailable => false,
-        });
-        if !decided {
-            return self.transient(fan_out.record.attempts, moment);
-        }
         let mut fresh = Vec::new();
-        let mut other_bodies = Vec::new();
-        for (record, written) in records(&fan_out.record, events, &self.timing, moment).zip(written) {
-            if fan_out.cannot_repeat(&record, written) {
-                fan_out.left_out.get_or_insert(LeftOut::HasRecord);
-            }
+        let asked = missing.len();
+        let mut unknown = 0;
+        for (event, written) in missing.into_iter().zip(written) {
             match written {
-                Written::Applied => fresh.push(record.key),
-                Written::ConditionFailed(Found::Record(old)) if old.body_sha256 != record.body_sha256 => {
-                    other_bodies.push(record);
+                Written::Applied => fresh.push(event.key),
+                Written::Invalid => fan_out.left_out = Some(LeftOut::Invalid),
+                // Another run created it since, or the read did not find out.
+                Written::ConditionFailed(found @ (Found::Record(_) | Found::Unreadable(_))) => {
+                    others.extend(fan_out.meets(event, found));
                 }
-                // An earlier run may have created this child without sending its hint. The relay sends it.
-                Written::ConditionFailed(_)
-                | Written::TransactionConflict
-                | Written::Invalid
-                | Written::Unavailable => {}
+                Written::ConditionFailed(Found::Nothing) | Written::TransactionConflict | Written::Unavailable => {
+                    unknown += 1;
+                }
             }
         }
-        let mismatch = other_bodies.first().map(|record| Signal::BodyMismatch(record.key.clone()));
-        if written.contains(&Written::Invalid) {
-            fan_out.left_out = Some(LeftOut::Invalid);
+        fan_out.is_unsure |= unknown > 0;
+        if unknown * 2 > asked {
+            // The store is short of capacity. More writes would keep it so, also for others.
+            fan_out.left.clear();
         }
-        let step = if mismatch.is_some() && fan_out.record.quarantine_mismatch {
-            let keep = |record: &Record| creation(&quarantined(record, &self.timing, moment), Purpose::Quarantine);
-            let call = Call::WriteEach(other_bodies.iter().map(keep).collect());
-            let others = other_bodies.into_iter().map(|record| record.key.alternate()).collect();
+        self.keep_others(fan_out, others, fresh, moment)
+    }
+
+    /// Keeps other bodies that came under known ids, if the endpoint says so.
+    fn keep_others(
+        self,
+        mut fan_out: FanOut,
+        others: Vec<ChildEvent>,
+        fresh: Vec<RecordKey>,
+        moment: Moment,
+    ) -> WorkerStep {
+        let Some(first) = others.first() else { return self.hint(fan_out, fresh, moment) };
+        let mismatch = Signal::BodyMismatch(first.key.clone());
+        let is_first = !std::mem::replace(&mut fan_out.mismatch_told, true);
+        let step = if fan_out.record.quarantine_mismatch {
+            let keep = |event: &ChildEvent| {
+                let child = child(&fan_out.record, event, &self.timing, moment);
+                creation(&quarantined(&child, &self.timing, moment), Purpose::Quarantine)
+            };
+            let call = Call::WriteEach(others.iter().map(keep).collect());
+            let others = others.into_iter().map(|event| event.key.alternate()).collect();
             self.call(State::Quarantining { fan_out, fresh, others }, call)
         } else {
             self.hint(fan_out, fresh, moment)
         };
-        mismatch.into_iter().fold(step, WorkerStep::signal)
+        if is_first { step.signal(mismatch) } else { step }
     }
 
     pub(super) fn quarantined(
@@ -125,86 +176,93 @@ impl Worker {
         written: &[Written],
         moment: Moment,
     ) -> WorkerStep {
-        let decided = |written: &Written| match written {
-            Written::Applied | Written::ConditionFailed(_) | Written::Invalid => true,
-            Written::TransactionConflict | Written::Unavailable => false,
-        };
-        let died = others.into_iter().zip(written).filter(|(_, written)| **written == Written::Applied);
-        let died = died.map(|(key, _)| Signal::RecordDead { key, reason: DeadReason::IdCollision });
-        let step = if written.iter().all(decided) {
-            if written.contains(&Written::Invalid) {
-                fan_out.left_out = Some(LeftOut::Invalid);
+        let mut died = Vec::new();
+        for (key, written) in others.into_iter().zip(written) {
+            match written {
+                Written::Applied => died.push(Signal::RecordDead { key, reason: DeadReason::IdCollision }),
+                Written::Invalid => fan_out.left_out = Some(LeftOut::Invalid),
+                Written::ConditionFailed(_) => {}
+                Written::TransactionConflict | Written::Unavailable => fan_out.is_unsure = true,
             }
-            self.hint(fan_out, fresh, moment)
-        } else {
-            self.transient(fan_out.record.attempts, moment)
-        };
-        died.fold(step, WorkerStep::signal)
+        }
+        died.into_iter().fold(self.hint(fan_out, fresh, moment), WorkerStep::signal)
     }
 
-    /// Sends the hints of fresh children. If an event was left out, the envelope dies instead: it keeps that event, and
-    /// the relay sends the hints of the others.
+    /// Sends the hints of fresh children. An earlier run may have created others without sending theirs: the relay
+    /// sends them.
     fn hint(self, fan_out: FanOut, fresh: Vec<RecordKey>, moment: Moment) -> WorkerStep {
+        if fresh.is_empty() {
+            return self.look(fan_out, moment);
+        }
+        let messages = fresh.into_iter().map(|pk| Message::Ref { pk }).collect();
+        self.call(State::Hinting { fan_out }, Call::SendEach(messages))
+    }
+
+    /// No event is left. If one was left out, the envelope dies, because it keeps that event. It may only be closed
+    /// when every event is known to have a record.
+    fn looked_at_all(self, fan_out: FanOut, moment: Moment) -> WorkerStep {
+        if fan_out.is_unsure {
+            return self.transient(fan_out.record.attempts, moment);
+        }
         let code = match fan_out.left_out {
             Some(LeftOut::Invalid) => return self.invalid(fan_out.record, moment),
             Some(LeftOut::TooLarge) => Some(Code::EventTooLarge),
             Some(LeftOut::HasRecord) => Some(Code::EventHasRecord),
             None => None,
         };
-        if let Some(code) = code {
-            return self.fail(fan_out.record, &Failure::permanent(code), moment);
-        }
-        if fresh.is_empty() {
-            return self.close(fan_out, moment);
-        }
-        let messages = fresh.into_iter().map(|pk| Message::Ref { pk }).collect();
-        self.call(State::Hinting { fan_out }, Call::SendEach(messages))
-    }
-
-    /// Every event has a record. Ends the one that held them, or goes on with its own event.
-    pub(super) fn close(self, fan_out: FanOut, moment: Moment) -> WorkerStep {
-        match fan_out.own {
-            Some(Own { planned, replans }) => self.planned(*planned, fan_out.record, replans, moment),
-            None => self.mark(fan_out.record, Outcome::FannedOut, moment),
+        match (code, fan_out.own) {
+            (Some(code), _) => self.fail(fan_out.record, &Failure::permanent(code), moment),
+            (None, Some(Own { planned, replans })) => self.planned(*planned, fan_out.record, replans, moment),
+            (None, None) => self.mark(fan_out.record, Outcome::FannedOut, moment),
         }
     }
 }
 
 impl FanOut {
-    /// Whether a forced record meets a child that an earlier generation, or another delivery, created.
-    fn cannot_repeat(&self, child: &Record, written: &Written) -> bool {
-        let forced = self.record.generation > 0 && self.own.is_none();
-        let Written::ConditionFailed(found) = written else { return false };
-        let mine = matches!(found, Found::Record(old) if old.claim_id == child.claim_id);
-        forced && !mine
+    /// The next events, in their order.
+    fn next_chunk(&mut self) -> Vec<ChildEvent> {
+        let mut chunk = self.left.split_off(self.left.len().saturating_sub(EVENTS_AT_ONCE));
+        chunk.reverse();
+        chunk
+    }
+
+    /// An event has a record. Returns the event if its own body is another one.
+    fn meets(&mut self, event: ChildEvent, found: &Found) -> Option<ChildEvent> {
+        let old = if let Found::Record(old) = found { Some(old) } else { None };
+        // A forced record meets a child that an earlier generation, or another delivery, created.
+        let is_own = old.is_some_and(|old| old.claim_id == claim_of(&self.record, &event.key));
+        if self.record.generation > 0 && self.own.is_none() && !is_own {
+            self.left_out.get_or_insert(LeftOut::HasRecord);
+        }
+        old.is_some_and(|old| old.body_sha256 != event.sha256).then_some(event)
     }
 }
 
-/// The records of an envelope's events, one after the other, because all of them together are large. Every run makes
-/// the same claims.
-fn records(envelope: &Record, events: &[ChildEvent], timing: &Timing, moment: Moment) -> impl Iterator<Item = Record> {
+/// The claim that an envelope makes for one of its events. It is the same on every run.
+fn claim_of(envelope: &Record, event: &RecordKey) -> ClaimId {
     // A forced record tells the children that it created itself, before a crash, from those of earlier generations.
     let claim = match envelope.generation {
         0 => envelope.claim_id.clone(),
         generation => ClaimId(format!("{}#g{generation}", envelope.claim_id.0)),
     };
-    let child = move |event: &ChildEvent| {
-        let key = event.key.clone();
-        let claim_id = ClaimId::of_child(&envelope.key, &claim, &key);
-        Record {
-            tenant: envelope.tenant.clone(),
-            provider: envelope.provider.clone(),
-            event_type: event.event_type.clone(),
-            headers: envelope.headers.clone(),
-            secret_index: envelope.secret_index,
-            received_at: envelope.received_at,
-            // Thousands of children would crowd into the envelope's partition of the journal.
-            journal_shard: Some(journal_shard(envelope.received_at, key.shard(timing.shards))),
-            parent: Some(envelope.key.clone()),
-            accept_duplicate: envelope.accept_duplicate,
-            quarantine_mismatch: envelope.quarantine_mismatch,
-            ..Record::fresh(key, claim_id, event.body.clone(), event.sha256, timing, moment.now)
-        }
-    };
-    events.iter().map(child)
+    ClaimId::of_child(&envelope.key, &claim, event)
+}
+
+/// The record of an envelope's event.
+fn child(envelope: &Record, event: &ChildEvent, timing: &Timing, moment: Moment) -> Record {
+    let key = event.key.clone();
+    Record {
+        tenant: envelope.tenant.clone(),
+        provider: envelope.provider.clone(),
+        event_type: event.event_type.clone(),
+        headers: envelope.headers.clone(),
+        secret_index: envelope.secret_index,
+        received_at: envelope.received_at,
+        // Thousands of children would crowd into the envelope's partition of the journal.
+        journal_shard: Some(journal_shard(envelope.received_at, key.shard(timing.shards))),
+        parent: Some(envelope.key.clone()),
+        accept_duplicate: envelope.accept_duplicate,
+        quarantine_mismatch: envelope.quarantine_mismatch,
+        ..Record::fresh(key, claim_of(envelope, &event.key), event.body.clone(), event.sha256, timing, moment.now)
+    }
 }

@@ -12,7 +12,9 @@
 //!   │                 ├─ handler slow ─▶ hint in the queue of slow handlers ─▶ ack
 //!   │                 ├─ handler or table unavailable, or others changed its items each time ─▶ wait, uncounted for a day
 //!   │                 └─ failed ─▶ count it, back off with full jitter; DEAD at the limit
-//!   ├─ an envelope ─▶ split ─▶ create each child ─▶ hint the fresh ones ─▶ close the envelope
+//!   ├─ an envelope ─▶ split ─▶ look which events have records ─▶ create the missing ones ─▶ hint them ─▶ close the
+//!   │                            ▲                                                            │           envelope
+//!   │                            └────────────────────── the next events ─────────────────────┘
 //!   │  (likewise a single event that today's catalog reads as several; if one has the record's own key, it is planned and
 //!   │  committed once the others have records)
 //!   └─ anything else ─▶ ack
@@ -28,7 +30,7 @@ mod pause;
 
 use crate::call::{
     Call, CancellationReason, ChildEvent, Committed, Failure, HandlerPlan, Machine, Planned, Reply, Signal, Step,
-    Written,
+    Unavailable, Written,
 };
 use crate::claim::Claim;
 use crate::code::Code;
@@ -95,6 +97,7 @@ enum State {
     Reading { replans: u8 },
     Claiming { record: Box<Record>, stale: bool },
     KeepingOther { old: Box<Record> },
+    ReadingOther,
     Planning { record: Box<Record>, replans: u8 },
     Moving { record: Box<Record> },
     Committing { attempt: Box<Attempt> },
@@ -103,7 +106,8 @@ enum State {
     HintingEffects,
     Marking { record: Box<Record>, outcome: Outcome },
     Splitting { record: Box<Record> },
-    Creating { fan_out: FanOut, children: Vec<ChildEvent> },
+    Looking { fan_out: FanOut, chunk: Vec<ChildEvent> },
+    Creating { fan_out: FanOut, missing: Vec<ChildEvent>, others: Vec<ChildEvent> },
     Quarantining { fan_out: FanOut, fresh: Vec<RecordKey>, others: Vec<RecordKey> },
     Hinting { fan_out: FanOut },
     Failing { record: Box<Record>, pause: Pause, dead: Option<DeadReason> },
@@ -171,13 +175,14 @@ impl Worker {
             Written::ConditionFailed(Found::Record(old)) if has_other_body(&record, &old) => {
                 let mismatch = Signal::BodyMismatch(old.key.clone());
                 if !record.quarantine_mismatch {
-                    return self.found(Found::Record(old), 0, moment).signal(mismatch);
+                    return self.met(old, moment).signal(mismatch);
                 }
                 // This message is the only copy of an acknowledged body, and the record has another one.
                 let call = Call::Write(creation(&quarantined(&record, &self.timing, moment), Purpose::Quarantine));
                 self.call(State::KeepingOther { old }, call).signal(mismatch)
             }
-            Written::ConditionFailed(found) => self.found(found, 0, moment),
+            Written::ConditionFailed(Found::Record(old)) => self.met(old, moment),
+            Written::ConditionFailed(found @ Found::Unreadable(_)) => self.found(found, 0, moment),
         }
     }
 
@@ -185,11 +190,20 @@ impl Worker {
         match written {
             Written::Applied => {
                 let died = Signal::RecordDead { key: old.key.alternate(), reason: DeadReason::IdCollision };
-                self.found(Found::Record(old), 0, moment).signal(died)
+                self.met(old, moment).signal(died)
             }
-            Written::ConditionFailed(_) => self.found(Found::Record(old), 0, moment),
+            Written::ConditionFailed(_) => self.met(old, moment),
             Written::TransactionConflict | Written::Unavailable => self.hold(moment),
             Written::Invalid => self.hold(moment).signal(Signal::WriteInvalid),
+        }
+    }
+
+    /// A claim has met this record, of which it knows only the head. Who works on it needs its body.
+    fn met(self, old: Box<Record>, moment: Moment) -> WorkerStep {
+        if old.status == Status::Pending {
+            self.call(State::ReadingOther, Call::Read(old.key))
+        } else {
+            self.found(Found::Record(old), 0, moment)
         }
     }
 
@@ -390,6 +404,11 @@ impl Machine for Worker {
             },
             State::Claiming { record, stale } => self.claimed(reply.written(), record, stale, moment),
             State::KeepingOther { old } => self.kept_other(&reply.written(), old, moment),
+            State::ReadingOther => match reply.read() {
+                // The claim may win the next time. Until then the message may be the only copy.
+                Ok(Found::Nothing) | Err(Unavailable) => self.hold(moment),
+                Ok(found) => self.found(found, 0, moment),
+            },
             State::Planning { record, replans } => self.planned(reply.planned(), record, replans, moment),
             State::Moving { record } => match reply.sent() {
                 Ok(()) => Step::done(Settled::Ack(Done::Moved)),
@@ -408,15 +427,19 @@ impl Machine for Worker {
             }
             State::Marking { record, outcome } => self.marked(&reply.written(), record, outcome, moment),
             State::Splitting { record } => self.split(reply.split(), record, moment),
-            State::Creating { fan_out, children } => {
-                let written = reply.written_each(children.len());
-                self.created(fan_out, &children, &written, moment)
+            State::Looking { fan_out, chunk } => {
+                let found = reply.read_heads(chunk.len());
+                self.looked(fan_out, chunk, found, moment)
+            }
+            State::Creating { fan_out, missing, others } => {
+                let written = reply.written_each(missing.len());
+                self.created(fan_out, missing, others, &written, moment)
             }
             State::Quarantining { fan_out, fresh, others } => {
                 let written = reply.written_each(others.len());
                 self.quarantined(fan_out, fresh, others, &written, moment)
             }
-            State::Hinting { fan_out } => self.close(fan_out, moment),
+            State::Hinting { fan_out } => self.look(fan_out, moment),
             State::Failing { record, pause, dead } => self.failed(&record, reply.written(), pause, dead, moment),
             State::Postponing { record, pause } => self.not_dead(&record, reply.written(), pause, moment),
         }

@@ -125,7 +125,16 @@ impl<A: Ambient> DynamoStore<A> {
         match put.send().await {
             Ok(_) => Written::Applied,
             Err(error) => match error.as_service_error() {
-                Some(PutItemError::ConditionalCheckFailedException(failed)) => refused(write, failed.item()),
+                Some(PutItemError::ConditionalCheckFailedException(_)) => {
+                    // The response goes, too: it holds the item once more.
+                    let failed = error.into_service_error();
+                    let item = if let PutItemError::ConditionalCheckFailedException(failed) = failed {
+                        failed.item
+                    } else {
+                        None
+                    };
+                    refused(write, item)
+                }
                 Some(PutItemError::TransactionConflictException(_)) => Written::TransactionConflict,
                 _ => failed("PutItem", write, &error),
             },
@@ -149,7 +158,16 @@ impl<A: Ambient> DynamoStore<A> {
         match update.send().await {
             Ok(_) => Written::Applied,
             Err(error) => match error.as_service_error() {
-                Some(UpdateItemError::ConditionalCheckFailedException(failed)) => refused(write, failed.item()),
+                Some(UpdateItemError::ConditionalCheckFailedException(_)) => {
+                    // The response goes, too: it holds the item once more.
+                    let failed = error.into_service_error();
+                    let item = if let UpdateItemError::ConditionalCheckFailedException(failed) = failed {
+                        failed.item
+                    } else {
+                        None
+                    };
+                    refused(write, item)
+                }
                 Some(UpdateItemError::TransactionConflictException(_)) => Written::TransactionConflict,
                 _ => failed("UpdateItem", write, &error),
             },
@@ -519,8 +537,8 @@ fn due_entry(item: HashMap<String, AttributeValue>) -> Option<DueEntry> {
 }
 
 /// The condition did not hold. Logs a write that found itself, because nothing else shows that its reply was lost.
-fn refused(write: &Write, item: Option<&HashMap<String, AttributeValue>>) -> Written {
-    let written = Written::refused(write, item.cloned().map(from_attributes).as_ref());
+fn refused(write: &Write, item: Option<HashMap<String, AttributeValue>>) -> Written {
+    let written = Written::refused(write, item.map(from_attributes).as_ref());
     if written == Written::Applied {
         tracing::info!(write.purpose = write.purpose.as_str(), "a repeated write was already carried out");
     }

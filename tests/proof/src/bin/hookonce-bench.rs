@@ -1,5 +1,5 @@
 //! How many hints the relay sends per second: `scripts/bench relay`. What a route set costs an event: `scripts/bench
-//! routes`. What a worker holds in memory: `scripts/bench memory`.
+//! routes`. What the functions hold in memory: `scripts/bench memory`.
 //!
 //! The relay is the deployed one. Its store is the simulator's, with an answer after [`STORE_TIME`], and its queue
 //! answers after [`QUEUE_TIME`]. So this measures how well a run uses its time, not how fast AWS is.

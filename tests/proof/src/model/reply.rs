@@ -45,7 +45,8 @@ impl World {
             Answer::Unavailable => unavailable(call),
             Answer::Seen(seen) => {
                 if let Call::ReadHeads(keys) = call {
-                    Reply::ReadHeads(seen.iter().take(keys.len()).map(|item| Ok(self.found(*item))).collect())
+                    let head = |item: &ItemId| Ok(Found::head_of(self.item_value(*item)));
+                    Reply::ReadHeads(seen.iter().take(keys.len()).map(head).collect())
                 } else {
                     assert!(matches!(call, Call::Read(_)), "not a read of records: {call:?}");
                     Reply::Read(Ok(self.found(seen[0])))

@@ -4,7 +4,7 @@ use hookonce_protocol::call::{Call, CancellationReason, Committed, Reply, Writte
 use hookonce_protocol::key::ClaimId;
 use hookonce_protocol::message::Message;
 use hookonce_protocol::purpose::Purpose;
-use hookonce_protocol::record::{Found, attribute};
+use hookonce_protocol::record::{Found, Unreadable, attribute};
 use hookonce_protocol::time::Millis;
 
 use super::change::{
@@ -30,7 +30,7 @@ pub fn all() -> Vec<Mutant> {
 fn writes() -> Vec<Mutant> {
     mutants! {
         "own-write-not-recognised", "every write: one that finds itself counts as carried out", &["every write repeated"],
-            Mutation { refused: Some(|_, item| Written::ConditionFailed(Found::from_item(item))), ..NOTHING };
+            Mutation { refused: Some(|_, item| Written::ConditionFailed(Found::head_of(item))), ..NOTHING };
         "invalid-counts-as-unavailable", "every write: what the store can never carry out is not tried for ever", &["{a,b}, b fits into no item"],
             Mutation { reply: Some(|_, _, reply| {
                 let each: &mut [Written] = if let Reply::Written(written) = reply {
@@ -162,6 +162,9 @@ fn failures() -> Vec<Mutant> {
     }
 }
 
+/// A record, whatever it says.
+const NOT_READ: Found = Found::Unreadable(Unreadable { schema_version: None });
+
 fn fan_out() -> Vec<Mutant> {
     mutants! {
         "child-unconditional", "F1: a child is created only once", &["{a,b} with {b,a}", "{a,b} with {b}"],
@@ -172,10 +175,18 @@ fn fan_out() -> Vec<Mutant> {
                     each.iter_mut().filter(|one| **one == Written::Unavailable).for_each(|one| *one = Written::Applied);
                 }
             }), ..NOTHING };
+        "unread-child-counts-as-created", "F3: a child that could not be read is created", &["{a,b}, two crashes"],
+            Mutation { reply: Some(|role, _, reply| {
+                if let (Role::Worker, Reply::ReadHeads(each)) = (role, reply) {
+                    each.iter_mut().filter(|one| one.is_err()).for_each(|one| *one = Ok(NOT_READ));
+                }
+            }), ..NOTHING };
         "child-not-due", "F1: a child enters the index of due records", &["{a,b}, two crashes"],
             rewrite!(Worker, &[Purpose::ClaimChild], same!(DUE_AT, DUE_SHARD));
         "close-unconditional", "F3: closing names the state that it starts from", &["{a,b}, given up"],
             rewrite!(Worker, &[Purpose::CloseEnvelope], unconditional);
+        "close-keeps-body", "F3: closing erases the body", &["{a,b} with {b}"],
+            rewrite!(Worker, &[Purpose::CloseEnvelope], same!(BODY));
     }
 }
 

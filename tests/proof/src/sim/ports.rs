@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use hookonce_protocol::call::{Call, CancellationReason, Committed, DuePage, DueQuery, Reply, Unavailable, Written};
+use hookonce_protocol::item::Item;
 use hookonce_protocol::key::{ClaimId, RecordKey};
 use hookonce_protocol::message::{Lane, MESSAGE_VERSION, Message};
 use hookonce_protocol::place::{ItemRef, Key, KeyAttribute, KeyKind, KeySchema, TableAlias};
@@ -24,7 +25,7 @@ use super::fault::{Answers, CallEdge, CallPurpose, Side, SimFault};
 use super::handler::{OWN_KEY, OWN_TABLE};
 use super::interference::interfere;
 use super::tables::NotWritten;
-use super::world::{Inner, NEXT_VERSION, Release, World, seen_by};
+use super::world::{Inner, NEXT_VERSION, Release, World, head_seen_by, seen_by};
 use crate::call::writes;
 use crate::label::{self, Role, labels};
 
@@ -334,6 +335,28 @@ impl Ports {
         sleep(length).await;
     }
 
+    /// Reads records, the last of which may be left out.
+    async fn read_records(
+        &self,
+        keys: &[RecordKey],
+        name: &'static str,
+        seen: fn(Release, Option<&Item>) -> Found,
+    ) -> Vec<Result<Found, Unavailable>> {
+        let (wanted, release) = (keys.to_vec(), self.release);
+        let effect = move |inner: &mut Inner, _| {
+            let found = |key: &RecordKey| Ok(seen(release, inner.tables.get(Table::Inbox, key.as_str())));
+            wanted.iter().map(found).collect::<Vec<_>>()
+        };
+        let refused = vec![Err(Unavailable); keys.len()];
+        let mut found = self.call(self.edge(name, false, Side::Store), Answers::only(refused), effect).await;
+        if self.drops_one()
+            && let Some(last) = found.last_mut()
+        {
+            *last = Err(Unavailable);
+        }
+        found
+    }
+
     /// Whether this answer of the batch operation is partial, at random.
     fn drops_one(&self) -> bool {
         self.world.lock().strikes(|config| if self.undisturbed { 0 } else { config.partial })
@@ -379,7 +402,7 @@ fn carry_out(inner: &mut Inner, now: i64, role: Role, release: Release, write: &
                 if itself {
                     inner.invariants.disowned(write);
                 }
-                Written::ConditionFailed(seen_by(release, item.as_ref()))
+                Written::ConditionFailed(head_seen_by(release, item.as_ref()))
             }
             judged @ (Written::Applied | Written::TransactionConflict | Written::Invalid | Written::Unavailable) => {
                 judged
@@ -457,36 +480,21 @@ impl Store for Ports {
     }
 
     async fn read_heads(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
-        let mut found = self.read_each(keys).await;
-        for record in &mut found {
-            if let Ok(Found::Record(record)) = record {
-                record.body = None;
-            }
-        }
-        found
+        let heads = self.read_records(keys, "read heads", head_seen_by).await;
+        let noted = keys.iter().zip(heads).map(|(key, head)| {
+            let call = Call::ReadHeads(vec![key.clone()]);
+            self.note_reply(&call, Reply::ReadHeads(vec![head])).read_heads(1).remove(0)
+        });
+        noted.collect()
     }
 
+    /// The worker's batch is read ahead of its machines, each of which takes its own as the answer to a read.
     async fn read_each(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
-        let (wanted, release) = (keys.to_vec(), self.release);
-        let effect = move |inner: &mut Inner, _| {
-            let found = |key: &RecordKey| Ok(seen_by(release, inner.tables.get(Table::Inbox, key.as_str())));
-            wanted.iter().map(found).collect::<Vec<_>>()
-        };
-        let refused = vec![Err(Unavailable); keys.len()];
-        let mut found = self.call(self.edge("read each", false, Side::Store), Answers::only(refused), effect).await;
-        if self.drops_one()
-            && let Some(last) = found.last_mut()
-        {
-            *last = Err(Unavailable);
-        }
-        // The worker's batch is read ahead of its machines, each of which takes its own as the answer to a read.
-        let each = self.role != Role::Worker;
-        let call = |key: &RecordKey| if each { Call::ReadHeads(vec![key.clone()]) } else { Call::Read(key.clone()) };
-        let noted = keys.iter().zip(found).map(|(key, found)| {
-            let reply = if each { Reply::ReadHeads(vec![found]) } else { Reply::Read(found) };
-            let noted = self.note_reply(&call(key), reply);
-            if each { noted.read_heads(1).remove(0) } else { noted.read() }
-        });
+        let found = self.read_records(keys, "read each", seen_by).await;
+        let noted = keys
+            .iter()
+            .zip(found)
+            .map(|(key, found)| self.note_reply(&Call::Read(key.clone()), Reply::Read(found)).read());
         noted.collect()
     }
 

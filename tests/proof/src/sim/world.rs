@@ -270,6 +270,16 @@ pub fn seen_by(release: Release, item: Option<&Item>) -> Found {
     }
 }
 
+/// What a process of this release makes of an item, but for its body.
+pub fn head_seen_by(release: Release, item: Option<&Item>) -> Found {
+    let bodiless = item.map(|item| {
+        let mut item = item.clone();
+        item.remove(attribute::BODY);
+        item
+    });
+    seen_by(release, bodiless.as_ref())
+}
+
 /// The item as the release under test would have written it, where the next one wrote it.
 pub fn readable(item: &Item) -> Cow<'_, Item> {
     if item.get(attribute::SCHEMA_VERSION).and_then(Value::as_i64) != Some(NEXT_VERSION) {

@@ -78,6 +78,7 @@ impl Violation {
     const fn section(self) -> (&'static str, &'static str) {
         match self {
             Self::Record(RecordViolation::BodyMissing) => ("A4", "body-missing"),
+            Self::Record(RecordViolation::BodyKept) => ("A1", "body-kept"),
             Self::Record(RecordViolation::Expiry) => ("A5", "expiry"),
             Self::Record(RecordViolation::ExpiresEarly) => ("A5", "expires-early"),
             Self::Record(RecordViolation::DueEntry) => ("A6", "due-entry"),

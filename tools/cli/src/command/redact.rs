@@ -29,7 +29,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
          enqueue`, up to 14 days), point-in-time recovery (up to 35 days), your own backups, and what handlers wrote",
     );
     output::note(
-        "hookonce logs no body. An event's effects and its batch are redacted with it; the other events of a batch are not",
+        "hookonce logs no body. What else holds bytes of an event is redacted with it: its effects, another body under its \
+         id, and the delivery that it came in. A batch that is PENDING or DEAD keeps the bytes of its events until it ends: \
+         `hookonce list --state PENDING` and `--state DEAD` show such batches",
     );
     Ok(exit)
 }

@@ -22,8 +22,8 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::{Progress, Wait};
 use crate::rehearsal::Rehearsal;
-use crate::select::{candidates, find, states};
-use crate::target::{Target, store_unavailable};
+use crate::select::{candidates, created_by, find, states};
+use crate::target::{OpenStack, Target, store_unavailable};
 
 /// The most children that are printed one by one.
 const CHILDREN_MAX: usize = 20;
@@ -66,9 +66,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let store = arguments.target.store().await?;
-    let exit = settled(&store, &arguments).await?;
-    let Some(record) = find(&store, &arguments.endpoint, &arguments.key).await? else {
+    let stack = arguments.target.opened().await?;
+    let store = &stack.store;
+    let exit = settled(store, &arguments).await?;
+    let Some(record) = find(store, &arguments.endpoint, &arguments.key).await? else {
         output::note(&format!("endpoint {} has no record {}", arguments.endpoint, arguments.key));
         output::note("`hookonce list` shows what there is; records expire after weeks");
         return Ok(if exit == Exit::Done { Exit::No } else { exit });
@@ -76,9 +77,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.body {
         return body(&record);
     }
-    let mut story = Story::of(&store, record, &arguments).await?;
+    let mut story = Story::of(&stack, record, &arguments).await?;
     if arguments.items {
-        story.items = Some(story.read_items(&store).await?);
+        story.items = Some(story.read_items(store).await?);
     }
     if arguments.json {
         output::json(&story.json());
@@ -103,7 +104,9 @@ async fn settled(store: &DynamoStore, arguments: &Arguments) -> Result<Exit, Fai
 
 fn body(record: &Record) -> Result<Exit, Failure> {
     let Some(stored) = &record.body else {
-        output::note("its body was erased");
+        let is_closed = record.outcome == Some(Outcome::FannedOut);
+        let moved = "a batch keeps no body once its events have records; show one of those";
+        output::note(if is_closed { moved } else { "its body was erased" });
         return Ok(Exit::No);
     };
     let raw =
@@ -138,7 +141,8 @@ struct Story {
 }
 
 impl Story {
-    async fn of(store: &DynamoStore, record: Record, arguments: &Arguments) -> Result<Self, Failure> {
+    async fn of(stack: &OpenStack, record: Record, arguments: &Arguments) -> Result<Self, Failure> {
+        let store = &stack.store;
         let Arguments { target, call_handlers: calls_handlers, .. } = arguments;
         let calls_handlers = *calls_handlers;
         // The record is shown even if today's routes cannot be read.
@@ -152,7 +156,7 @@ impl Story {
             }
         };
         let children =
-            if may_have_children(&record) { children(store, &rehearsal, &record).await? } else { Vec::new() };
+            if may_have_children(&record) { children(stack, &rehearsal, &record).await? } else { Vec::new() };
         let effects = states(store, record.effect_keys()).await?;
         let mut earlier_effects = states(store, record.earlier_effect_keys()).await?;
         earlier_effects.retain(|(_, effect)| effect.is_some());
@@ -429,7 +433,8 @@ impl Story {
             let state = effect.as_ref().map_or("has expired", Record::state_word);
             facts.push(("earlier effect", format!("{state} {}", key.parts().1)));
         }
-        let body = record.body.as_ref().map_or("erased".to_owned(), |body| format!("{} bytes stored", body.len()));
+        let none = if record.outcome == Some(Outcome::FannedOut) { "its events have it" } else { "erased" };
+        let body = record.body.as_ref().map_or(none.to_owned(), |body| format!("{} bytes stored", body.len()));
         facts.push(("body", body));
         facts
     }
@@ -449,17 +454,21 @@ fn may_have_children(record: &Record) -> bool {
 
 /// The records of its events, but for one under its own key.
 async fn children(
-    store: &DynamoStore,
+    stack: &OpenStack,
     rehearsal: &Rehearsal,
     envelope: &Record,
 ) -> Result<Vec<(RecordKey, Option<Record>)>, Failure> {
+    if envelope.body.is_none() {
+        let created = created_by(stack, envelope).await?;
+        return Ok(created.into_iter().map(|record| (record.key.clone(), Some(record))).collect());
+    }
     let Split::Events(events) = rehearsal.split(envelope) else { return Ok(Vec::new()) };
     let mut keys: Vec<_> = events.into_iter().map(|event| event.key).collect();
     if envelope.key.kind() != RecordKind::Envelope && keys.len() == 1 {
         return Ok(Vec::new());
     }
     keys.retain(|key| *key != envelope.key);
-    states(store, keys).await
+    states(&stack.store, keys).await
 }
 
 /// One entry of the audit trail, for people.

@@ -123,6 +123,7 @@ fn an_audit_of_a_sound_stack_finds_nothing_and_of_a_damaged_one_everything() {
     tables.damage(inbox, &key(5), "duplicate_count", number("-1"));
     tables.damage(inbox, &key(6), "body", None);
     tables.damage(inbox, &key(7), "dead_reason", None);
+    tables.damage(inbox, &key(5), "outcome", word("FANNED_OUT"));
     // No record of a few minutes was due so often.
     tables.set_number(inbox, &key(8), "resends", 1_000);
     // Applied long enough ago that no clock explains it.
@@ -141,13 +142,15 @@ fn an_audit_of_a_sound_stack_finds_nothing_and_of_a_damaged_one_everything() {
             ("evt_2", "due-entry"),
             ("evt_3", "unreadable"),
             ("evt_4", "effect-missing"),
+            ("evt_5", "body-kept"),
+            ("evt_5", "effect-stands"),
             ("evt_5", "negative-counter"),
             ("evt_6", "body-missing"),
             ("evt_7", "reason-missing"),
             ("evt_8", "resent-too-often"),
         ]
     );
-    stack.run(&["audit", "--scan"]).says_all(&["docs/audit.md#body-missing", "10 violation(s)"]);
+    stack.run(&["audit", "--scan"]).says_all(&["docs/audit.md#body-missing", "12 violation(s)"]);
 }
 
 /// The keys and the violations that the lines of an audit tell, sorted.

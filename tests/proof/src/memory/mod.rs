@@ -1,33 +1,33 @@
-//! What a worker holds in memory: `scripts/bench memory`. It splits a batch of the largest envelopes, decides about the
-//! longest bodies of small objects, commits the largest plans of small maps, and reads the longest items of such maps.
+//! What the functions that take messages hold in memory: `scripts/bench memory`. A worker splits a batch of the largest
+//! envelopes and of the most events, decides about the longest bodies of small objects, commits the largest plans of
+//! small maps, and reads the longest items of such maps. A relay and a dispatcher lose every write to others.
 //!
-//! The worker is the deployed one. Its store takes every write, after it has made the text of the request, and reads an
-//! item as the SDK does: the text becomes values of a library, and these become the item.
+//! The functions are the deployed ones. Their store takes a write after it has made the text of the request, refuses one
+//! of a record that is there as DynamoDB does, and reads an item as the SDK does: the text becomes values of a library,
+//! and these become the item.
+
+mod others;
+mod store;
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::time::Duration;
 
-use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::key::{ClaimId, RecordKey};
-use hookonce_protocol::message::{Lane, Message};
-use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
-use hookonce_protocol::plan::Snapshot;
-use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
-use hookonce_protocol::write::{Action, Write};
+use hookonce_protocol::write::Write;
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::body;
 use hookonce_runtime::handler::Handlers;
-use hookonce_runtime::port::{NotRead, Queue, Store};
 use hookonce_runtime::process::{Processed, Received, WorkerParts};
 use hookonce_runtime::remote::{CallError, CallHandler, RemoteHandlers};
 use hookonce_runtime::route::{Offered, RouteSet, Routing};
 use serde_json::{Value, json};
+
+use store::{Nobody, Nowhere, item};
 
 /// Messages of one batch.
 const MESSAGES: usize = 10;
@@ -44,19 +44,29 @@ const OBJECTS: usize = 580_000;
 /// Small maps in each plan, in three items: nearly as many as a plan may have.
 const MAPS: usize = 135_000;
 
-/// Small maps in each item that is read: nearly as many as an item may have.
-const MAPS_READ: usize = 50_000;
-
 /// Items that each handler asks for: as many of them as it may see.
 const READS: usize = 2;
 
-/// How long a call to the store takes.
-const STORE_TIME: Duration = Duration::from_millis(5);
+/// Events of each envelope of the most events.
+const EVENTS_MAX: usize = 10_000;
 
-/// The most KiB that a batch may take. The function has 512 MiB.
-pub const MOST_KIB: u64 = 440 * 1024;
+/// Events of each envelope whose events are there already, under other bodies.
+const EVENTS_THERE: usize = 1_500;
 
-/// Works on four batches, and returns the figures: the most memory that the process held during each, in KiB.
+/// The most KiB that a batch of the worker may take. The function has 512 MiB.
+const MOST_KIB: u64 = 440 * 1024;
+
+/// The most KiB that a run of the relay may take, or a batch of the dispatcher. Each has 256 MiB.
+const MOST_KIB_OF_OTHERS: u64 = 225 * 1024;
+
+/// What is measured of one function: how much of its work ended as expected, of how much, and what it may hold.
+struct Work {
+    done: usize,
+    of: usize,
+    most_kib_allowed: u64,
+}
+
+/// Lets the functions work, and returns the figures: the most memory that the process held during each, in KiB.
 pub async fn measure() -> Option<(Value, Vec<String>)> {
     let now = System.moment().now;
     let routes = |rule: Value| {
@@ -71,40 +81,59 @@ pub async fn measure() -> Option<(Value, Vec<String>)> {
         (0..MESSAGES).map(|number| single(number, event_type, body, now)).collect::<Option<Vec<_>>>()
     };
     let object = format!(r#"{{"a": [{}]}}"#, vec![r#"{"x":0}"#; OBJECTS].join(","));
+    let mut figures = Figures { told: json!({ "bench": "memory", "messages": MESSAGES }), over: Vec::new() };
+    figures.measure("relay", others::relay(now)).await?;
+    figures.measure("dispatcher", others::dispatcher(now)).await?;
+    let envelopes = |of: fn(usize, EpochMs) -> Option<Write>| (0..MESSAGES).map(|number| of(number, now)).collect();
     // What one batch has freed, the next one may still hold: the largest comes last.
     let batches = [
+        ("known", Routing::Handlers, envelopes(envelope_of_known)),
+        ("many", Routing::Handlers, envelopes(envelope_of_many)),
         ("routed", routes(asks)?, singles("any", object.as_bytes())),
         ("read", routes(plans.clone())?, singles("reads", b"{}")),
-        ("envelopes", Routing::Handlers, (0..MESSAGES).map(|number| envelope(number, now)).collect()),
+        ("envelopes", Routing::Handlers, envelopes(envelope)),
         ("planned", routes(plans)?, singles("plans", b"{}")),
     ];
-    let mut figures = json!({ "bench": "memory", "messages": MESSAGES, "most_kib_allowed": MOST_KIB });
-    let mut over = Vec::new();
     for (name, routing, claims) in batches {
-        std::fs::write("/proc/self/clear_refs", "5").ok()?;
-        let before = most_held_kib()?;
-        let acknowledged = work(claims?, &routing, now).await;
-        let most = most_held_kib()?;
-        figures[name] = json!({ "acknowledged": acknowledged, "before_kib": before, "most_kib": most });
-        if most > MOST_KIB || acknowledged != MESSAGES {
-            over.push(format!("{name}: {acknowledged} of {MESSAGES} messages with {most} KiB"));
-        }
+        figures.measure(name, work(claims?, &routing, now)).await?;
     }
-    Some((figures, over))
+    Some((figures.told, figures.over))
 }
 
-/// Works on a batch with the records of these claims. Returns how many messages are done.
-async fn work(claims: Vec<Write>, routing: &Routing, now: EpochMs) -> usize {
+/// The figures, and what is over its limit.
+struct Figures {
+    told: Value,
+    over: Vec<String>,
+}
+
+impl Figures {
+    async fn measure(&mut self, name: &str, work: impl Future<Output = Option<Work>>) -> Option<()> {
+        std::fs::write("/proc/self/clear_refs", "5").ok()?;
+        let before = most_held_kib()?;
+        let Work { done, of, most_kib_allowed } = work.await?;
+        let most = most_held_kib()?;
+        self.told[name] =
+            json!({ "done": done, "before_kib": before, "most_kib": most, "most_kib_allowed": most_kib_allowed });
+        if most > most_kib_allowed || done != of {
+            self.over.push(format!("{name}: {done} of {of} with {most} KiB"));
+        }
+        Some(())
+    }
+}
+
+/// Works on a batch with the records of these claims.
+async fn work(claims: Vec<Write>, routing: &Routing, now: EpochMs) -> Option<Work> {
     let body = |write: &Write| format!(r#"{{"v":1,"k":"ref","pk":"{}"}}"#, write.key);
     let received = |write| Received { body: body(write), receipt_handle: String::new(), receives: 1 };
     let messages: Vec<_> = claims.iter().map(received).collect();
     let (catalog, ambient, timing) = (Catalog::built_in(), System, Timing::standard());
     let remote = RemoteHandlers::new(Some(Box::new(Mapper)), None);
-    let (store, handlers) = (Nowhere(claims), Handlers::new());
+    let (store, handlers) = (Nowhere::new(claims, now)?, Handlers::new());
     let worker = WorkerParts { store, queue: Nobody, ambient, handlers, remote, catalog, timing };
     let deadline = now.plus(Millis::minutes(30));
     let processed = worker.process(&messages, routing, deadline, &|_| ()).await;
-    processed.iter().filter(|it| Processed::is_acknowledged(it)).count()
+    let done = processed.iter().filter(|it| Processed::is_acknowledged(it)).count();
+    Some(Work { done, of: MESSAGES, most_kib_allowed: MOST_KIB })
 }
 
 /// A handler whose plan puts items of small maps, or that asks for such items.
@@ -133,11 +162,6 @@ impl CallHandler for Mapper {
     }
 }
 
-/// An item of so many small maps, as JSON.
-fn item(maps: usize) -> String {
-    format!(r#"{{"l":{{"L":[{}]}}}}"#, vec![r#"{"M":{"a":{"BOOL":true}}}"#; maps].join(","))
-}
-
 /// The most memory that this process has held so far, as Linux counts it.
 fn most_held_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -148,7 +172,24 @@ fn most_held_kib() -> Option<u64> {
 fn envelope(number: usize, now: EpochMs) -> Option<Write> {
     let messages: Vec<_> = (0..EVENTS).map(|event| json!({ "id": format!("wamid.{number}.{event}") })).collect();
     let entry = json!([{ "changes": [{ "value": { "messages": messages } }] }]);
-    let raw = json!({ "around": noise(number), "entry": entry }).to_string();
+    let raw = json!({ "around": noise(number, AROUND), "entry": entry }).to_string();
+    claiming(&format!("in#bench#en#{number:064x}"), "meta_whatsapp", "any", raw.as_bytes(), now)
+}
+
+/// The claim of an envelope of the most events.
+fn envelope_of_many(number: usize, now: EpochMs) -> Option<Write> {
+    envelope_of_small(number, EVENTS_MAX, "new", now)
+}
+
+/// The claim of an envelope whose events are there already, each with the longest body.
+fn envelope_of_known(number: usize, now: EpochMs) -> Option<Write> {
+    envelope_of_small(number, EVENTS_THERE, store::KNOWN, now)
+}
+
+/// The claim of an envelope of so many small events, whose ids begin with this.
+fn envelope_of_small(number: usize, events: usize, begins: &str, now: EpochMs) -> Option<Write> {
+    let messages: Vec<_> = (0..events).map(|event| json!({ "id": format!("{begins}.{number}.{event}") })).collect();
+    let raw = json!({ "entry": [{ "changes": [{ "value": { "messages": messages } }] }] }).to_string();
     claiming(&format!("in#bench#en#{number:064x}"), "meta_whatsapp", "any", raw.as_bytes(), now)
 }
 
@@ -180,102 +221,13 @@ pub fn claim(key: &str, provider: &str, event_type: &str, body: Vec<u8>, now: Ep
     })
 }
 
-/// Text that hardly compresses: six random bits in each character.
-fn noise(seed: usize) -> String {
+/// Text that compresses to about so many bytes: six random bits in each character.
+fn noise(seed: usize, bytes: usize) -> String {
     let mut state = u64::try_from(seed).unwrap_or(0);
     let mut random = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let character = b'0' + u8::try_from(state >> 58).unwrap_or(0);
         char::from(if character == b'\\' { b'p' } else { character })
     };
-    (0..AROUND * 4 / 3).map(|_| random()).collect()
-}
-
-/// A store that holds these items, and forgets what it takes.
-#[derive(Debug)]
-struct Nowhere(Vec<Write>);
-
-impl Nowhere {
-    fn find(&self, key: &RecordKey) -> Found {
-        let write = self.0.iter().find(|write| write.key.to_string() == key.as_str());
-        match write.map(|write| &write.action) {
-            Some(Action::Put(item)) => Found::from_item(Some(item)),
-            Some(Action::Update(_) | Action::Delete | Action::Check) | None => Found::Nothing,
-        }
-    }
-}
-
-impl Store for Nowhere {
-    async fn write(&self, write: &Write) -> Written {
-        let request = match &write.action {
-            Action::Put(item) => json!({ "Item": item }).to_string(),
-            Action::Update(_) | Action::Delete | Action::Check => String::new(),
-        };
-        tokio::time::sleep(STORE_TIME).await;
-        drop(request);
-        Written::Applied
-    }
-
-    async fn commit(&self, writes: &[Write]) -> Committed {
-        for write in writes {
-            self.write(write).await;
-        }
-        Committed::Applied
-    }
-
-    async fn read(&self, key: &RecordKey) -> Result<Found, Unavailable> {
-        Ok(self.find(key))
-    }
-
-    async fn read_each(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
-        keys.iter().map(|key| Ok(self.find(key))).collect()
-    }
-
-    async fn read_heads(&self, keys: &[RecordKey]) -> Vec<Result<Found, Unavailable>> {
-        self.read_each(keys).await
-    }
-
-    async fn read_items(&self, items: &[ItemRef]) -> Result<Snapshot, Unavailable> {
-        let text = item(MAPS_READ);
-        tokio::time::sleep(STORE_TIME).await;
-        let read = items.iter().map(|item| {
-            let values: Value = serde_json::from_str(&text).map_err(|_| Unavailable)?;
-            Ok((item.clone(), Some(serde_json::from_value(values).map_err(|_| Unavailable)?)))
-        });
-        read.collect()
-    }
-
-    async fn read_few_bytes(&self, _: &[ItemRef], _: u64) -> Result<Snapshot, NotRead> {
-        Err(NotRead::TooLong(u64::MAX))
-    }
-
-    async fn key_schema(&self, _: TableAlias, _: &[&Key]) -> Result<Option<KeySchema>, Unavailable> {
-        Err(Unavailable)
-    }
-
-    async fn query_due(&self, _: &DueQuery) -> Result<DuePage, Unavailable> {
-        Err(Unavailable)
-    }
-
-    async fn count_received(&self, _: u16, _: EpochMs, _: EpochMs) -> Result<u64, Unavailable> {
-        Err(Unavailable)
-    }
-}
-
-/// A queue that takes everything.
-#[derive(Debug)]
-struct Nobody;
-
-impl Queue for Nobody {
-    async fn send(&self, _: &Message) -> Result<(), Unavailable> {
-        Ok(())
-    }
-
-    async fn send_each(&self, messages: &[Message]) -> Vec<Result<(), Unavailable>> {
-        vec![Ok(()); messages.len()]
-    }
-
-    async fn hide(&self, _: Lane, _: &str, _: Millis) -> Result<(), Unavailable> {
-        Ok(())
-    }
+    (0..bytes * 4 / 3).map(|_| random()).collect()
 }
