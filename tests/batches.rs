@@ -227,14 +227,14 @@ async fn a_force_that_cannot_repeat_the_effect_of_an_event_dies_and_says_so() {
 async fn a_forced_event_of_an_older_catalog_takes_effect_event_by_event_and_knows_the_records_that_it_created() {
     let mut harness = Harness::new().await;
     let key = applied_as_one(&mut harness, &["a", "b"]).await;
+    let body = harness.tables().await.records[key.as_str()].body.clone();
     replay(&harness, &key, Operation::Force).await;
     let tables = harness.tables().await;
     assert_eq!(tables.verdict(&[messaged("a"), messaged("b"), WHOLE.to_owned()]), Verdict::applied(3));
     // As if the last write, which closes it, had not been made.
     let mut open = tables.records[key.as_str()].clone();
-    assert_eq!(open.outcome, Some(Outcome::FannedOut));
-    open.status = Status::Pending;
-    open.outcome = None;
+    assert_eq!((open.outcome, &open.body), (Some(Outcome::FannedOut), &None), "its events have the bytes");
+    (open.status, open.outcome, open.body) = (Status::Pending, None, body);
     open.due = Some(Due::pending(&key, harness.timing.shards, harness.clock.now()));
     let write = Write { condition: Condition::none(), ..claim_write(&open) };
     assert_eq!(harness.stack.store().write(&write).await, Written::Applied);
