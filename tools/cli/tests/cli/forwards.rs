@@ -147,7 +147,8 @@ fn regrouped() -> (Stack, String) {
     workspace.run_with_input(&add, "a token").exits(0);
     let stack = Stack::of(workspace);
     let other = format!("{MARKER}, and more");
-    let batches = [[("a", "one"), ("b", MARKER)], [("b", MARKER), ("c", "three")], [("b", &other), ("d", "four")]];
+    let batches =
+        [[("a", "one"), ("b", MARKER)], [("b", MARKER), ("c", "three")], [("b", other.as_str()), ("d", "four")]];
     for (number, notes) in batches.iter().enumerate() {
         let mut batch = sample("meta_whatsapp-messages");
         let messages = batch["entry"][0]["changes"][0]["value"]["messages"].as_array_mut().unwrap();
@@ -169,12 +170,12 @@ fn regrouped() -> (Stack, String) {
 fn an_erased_event_is_in_no_batch_and_not_under_another_key() {
     let (stack, event) = regrouped();
     assert_eq!(places_of_the_marker(&stack), 2, "the event, and the other body under its id");
-    let redact = ["redact", "--key", "whatsapp", &event];
-    let other = format!("{event}#alt#1");
-    stack.run(&[&redact[..], &WHY].concat()).exits(1).says_all(&[&other, "still hold bytes", "discard a DEAD one"]);
+    let (event, other) = (event.as_str(), format!("{event}#alt#1"));
+    let (other, redact) = (other.as_str(), ["redact", "--key", "whatsapp", event]);
+    stack.run(&[&redact[..], &WHY].concat()).exits(1).says_all(&[other, "still hold bytes", "discard a DEAD one"]);
     assert_eq!(places_of_the_marker(&stack), 1, "a person may let the other one run");
-    stack.run(&[&["discard", "--key", "whatsapp", &other][..], &WHY].concat()).exits(0);
-    stack.run(&[&redact[..], &WHY].concat()).exits(0).says_all(&[&other, "1 of them were redacted because"]);
+    stack.run(&[&["discard", "--key", "whatsapp", other][..], &WHY].concat()).exits(0);
+    stack.run(&[&redact[..], &WHY].concat()).exits(0).says_all(&[other, "1 of them were redacted because"]);
     assert_eq!(places_of_the_marker(&stack), 0);
 
     let batches = stack.list("FANNED_OUT");
