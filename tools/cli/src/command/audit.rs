@@ -82,6 +82,7 @@ impl Violation {
             Self::Record(RecordViolation::Expiry) => ("A5", "expiry"),
             Self::Record(RecordViolation::ExpiresEarly) => ("A5", "expires-early"),
             Self::Record(RecordViolation::DueEntry) => ("A6", "due-entry"),
+            Self::Record(RecordViolation::Pause) => ("A8", "pause"),
             Self::Record(RecordViolation::OutcomeMissing) => ("A3", "outcome-missing"),
             Self::Record(RecordViolation::ReasonMissing) => ("A4", "reason-missing"),
             Self::Record(RecordViolation::NegativeCounter) => ("A8", "negative-counter"),
