@@ -54,7 +54,8 @@ fn run(stack: &Stack, variables: &[(String, String)], command: &str, options: &s
     let endpoint = if removed { "github" } else { "stripe" };
     let here = here.replace("ENDPOINT OTHER_KEY", "stripe evt_1").replace("ENDPOINT KEY", key);
     let mut words = shlex::split(&here.replace("ENDPOINT", endpoint)).unwrap();
-    words.extend(["--by".to_owned(), "ada".to_owned()].into_iter().filter(|_| here.contains("--yes")));
+    let is_noted = here.contains("--yes") || here.starts_with("pause") || here.starts_with("resume");
+    words.extend(["--by".to_owned(), "ada".to_owned()].into_iter().filter(|_| is_noted));
     // It asks, and nobody is there to answer.
     words.extend(["--yes".to_owned()].into_iter().filter(|_| asks));
     let words: Vec<_> = words.iter().map(String::as_str).collect();
