@@ -74,17 +74,17 @@ impl Input {
         Self { awaited: options.into_iter().filter(|option| option.is_input()).count() }
     }
 
-    /// Refuses every `-` where a file takes all of standard input.
+    /// Refuses every `-` where the file of this option takes all of standard input.
     ///
     /// # Errors
     /// [`Failure::Usage`] when there is one.
-    pub(crate) fn taken_by_file(&self) -> Result<(), Failure> {
+    pub(crate) fn taken_by_file(&self, option: &str) -> Result<(), Failure> {
         if self.awaited == 0 {
             return Ok(());
         }
         Err(Failure::usage(
-            "`--file -` reads all of standard input, so no other option can be `-`",
-            "pass a path with --file",
+            format!("`{option} -` reads all of standard input, so no other option can be `-`"),
+            format!("pass a path with {option}"),
         ))
     }
 

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use hookonce_protocol::time::EpochSec;
 use hookonce_providers::settings::PUBLIC_URL;
 use hookonce_providers::{Provider, Settings, SignError, UnsignedRequest};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::redirect::Policy;
 use serde::Deserialize;
 
 /// Attempts of one delivery while a person waits, with the first: 6 seconds of pauses.
@@ -64,6 +65,8 @@ pub(crate) struct Delivered {
     pub(crate) word: String,
     /// The record's id, if the answer holds it.
     pub(crate) id: Option<String>,
+    /// Where the answer redirects to. Nothing was sent there.
+    pub(crate) location: Option<String>,
     /// Number of attempts.
     pub(crate) attempts: u32,
     /// How long the last attempt took.
@@ -77,6 +80,17 @@ struct Answer {
     id: Option<String>,
 }
 
+impl Delivered {
+    /// What to do about a redirect; `None` for any other answer.
+    pub(crate) fn redirect_note(&self) -> Option<String> {
+        let location = self.location.as_deref()?;
+        Some(format!(
+            "it was redirected to {location}, and nothing was sent there: a delivery and its credentials go only to the \
+             address that you give. If that one is right, pass it with --url"
+        ))
+    }
+}
+
 /// The client that all deliveries share.
 #[derive(Debug, Clone)]
 pub(crate) struct Sender {
@@ -85,12 +99,13 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// A client for a URL. It uses no proxy for an address on this machine.
+    /// A client for a URL. It uses no proxy for an address on this machine, and follows no redirect: whoever answers
+    /// would choose who gets the delivery and its token.
     pub(crate) fn new(url: &str, attempts_max: u32) -> Self {
         let host = reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
         let host = host.trim_matches(['[', ']']);
         let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-        let client = reqwest::Client::builder().timeout(TIMEOUT);
+        let client = reqwest::Client::builder().timeout(TIMEOUT).redirect(Policy::none());
         let client = if is_here { client.no_proxy() } else { client };
         Self { client: client.build().unwrap_or_default(), attempts_max }
     }
@@ -131,13 +146,17 @@ impl Sender {
         #[expect(clippy::disallowed_methods, reason = "the latency that a provider sees is measured here")]
         let started = std::time::Instant::now();
         let response = self.client.post(&delivery.url).headers(map).body(signed.body).send().await;
-        let (status, answer) = match response {
-            Ok(response) => (Some(response.status().as_u16()), response.bytes().await.unwrap_or_default()),
-            Err(_) => (None, Vec::new().into()),
+        let (status, location, answer) = match response {
+            Ok(response) => {
+                let location = response.status().is_redirection().then(|| response.headers().get(LOCATION)).flatten();
+                let location = location.map(|place| String::from_utf8_lossy(place.as_bytes()).into_owned());
+                (Some(response.status().as_u16()), location, response.bytes().await.unwrap_or_default())
+            }
+            Err(_) => (None, None, Vec::new().into()),
         };
         let answer: Answer = serde_json::from_slice(&answer).unwrap_or_default();
         let word = answer.status.or(answer.error).unwrap_or_else(|| said(status));
-        Ok(Delivered { status, word, id: answer.id, attempts, duration: started.elapsed() })
+        Ok(Delivered { status, word, id: answer.id, location, attempts, duration: started.elapsed() })
     }
 }
 

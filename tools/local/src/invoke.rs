@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::StatusCode;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
+use reqwest::redirect::Policy;
 use serde_json::Value;
 
 use crate::clients::{access_key_id, without_key};
@@ -231,7 +232,7 @@ impl HttpInvoke {
     /// # Errors
     /// [`InvokeError::Unreachable`] if the HTTP client cannot be built.
     pub fn new(base_url: &str, name: &str) -> Result<Self, InvokeError> {
-        let client = reqwest::Client::builder().no_proxy().build().map_err(unreachable)?;
+        let client = reqwest::Client::builder().no_proxy().redirect(Policy::none()).build().map_err(unreachable)?;
         let authorization = format!("AWS4-HMAC-SHA256 Credential={}/lambda/aws4_request", access_key_id(base_url));
         let base_url = without_key(base_url.trim_end_matches('/'));
         Ok(Self { client, url: format!("{base_url}/2015-03-31/functions/{name}/invocations"), authorization })

@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::providers::find;
-use super::send::header;
+use super::send::open_headers;
 use crate::codes;
 use crate::documents::{Place, parse_id};
 use crate::failure::{Exit, Failure};
@@ -226,7 +226,7 @@ async fn explain(arguments: &Explain) -> Result<Exit, Failure> {
     let body = fs::read(&arguments.file).map_err(|error| {
         Failure::usage(format!("reading {} failed: {error}", arguments.file.display()), "check the path")
     })?;
-    let headers = arguments.header.iter().map(|text| header(text)).collect::<Result<BTreeMap<_, _>, _>>()?;
+    let headers: BTreeMap<_, _> = open_headers(&arguments.header, provider)?;
     let event = |part| event(part, &endpoint, &tenant, provider, &headers);
     let events: Vec<_> = provider.split(&body, &headers).into_iter().map(event).collect();
     let explained: Vec<_> = events.iter().map(|event| explained(&set, event)).collect();

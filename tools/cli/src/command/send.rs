@@ -17,7 +17,7 @@ use super::providers::find;
 use crate::documents::parse_id;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::secret::{Input, SecretOption};
+use crate::secret::{Input, SecretOption, on_the_command_line};
 use crate::sender::{ATTEMPTS_MAX, Delivered, Delivery, Sender};
 use crate::target::DataFolder;
 
@@ -68,7 +68,7 @@ pub(crate) struct Destination {
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let provider = find(Catalog::built_in(), &arguments.provider)?;
     if arguments.file == Path::new("-") {
-        arguments.destination.input()?.0.taken_by_file()?;
+        arguments.destination.input()?.0.taken_by_file("--file")?;
     }
     let body = read(&arguments.file).map_err(|error| {
         Failure::usage(
@@ -107,7 +107,7 @@ impl Destination {
         body: Vec<u8>,
     ) -> Result<Deliveries, Failure> {
         let Address { url, secret, settings, schemes } = self.address(provider)?;
-        let given = self.header.iter().map(|text| header(text)).collect::<Result<Vec<_>, _>>()?;
+        let given: Vec<_> = open_headers(&self.header, provider)?;
         let is_given = |name: &str| given.iter().any(|(given, _)| given == name);
         let mut headers: Vec<_> = headers.into_iter().filter(|(name, _)| !is_given(name)).collect();
         headers.extend(given);
@@ -201,12 +201,21 @@ pub(crate) fn read(file: &Path) -> std::io::Result<Vec<u8>> {
 /// Checks a URL to deliver to.
 ///
 /// # Errors
-/// [`Failure::Usage`] when it names no host.
+/// [`Failure::Usage`] when it names no host, or holds a password.
 pub(crate) fn check_url(url: &str) -> Result<(), Failure> {
-    if reqwest::Url::parse(url).is_ok_and(|url| url.has_host()) {
-        return Ok(());
+    let parsed = reqwest::Url::parse(url).ok().filter(reqwest::Url::has_host);
+    if let Some(parsed) = parsed {
+        let has_user = parsed.password().is_some() || !parsed.username().is_empty();
+        return if has_user { Err(user_in_url()) } else { Ok(()) };
     }
     Err(Failure::usage(format!("{url:?} is not a URL"), "for instance --url http://127.0.0.1:8787/webhooks/stripe"))
+}
+
+fn user_in_url() -> Failure {
+    Failure::usage(
+        "the URL holds a user's name or password, which every process of this machine can read",
+        "deliver to an address without one",
+    )
 }
 
 /// Reads `NAME:VALUE`.
@@ -222,6 +231,24 @@ pub(crate) fn header(header: &str) -> Result<(String, String), Failure> {
     })
 }
 
+/// Reads the headers of an option. None of them is one that signing adds and that holds the secret itself.
+///
+/// # Errors
+/// [`Failure::Usage`] for a text that is no header, and for a credential, which every process of the machine can read.
+pub(crate) fn open_headers<T>(texts: &[String], provider: &Provider) -> Result<T, Failure>
+where
+    T: FromIterator<(String, String)>,
+{
+    let names = texts.iter().filter_map(|text| text.split_once(':')).map(|(name, _)| name.trim());
+    if let Some(place) = provider.credential_among(names, "") {
+        return Err(on_the_command_line(
+            &format!("credential at {place}"),
+            "leave it out: it is made of the secret. For another one than the endpoint's, pass `--secret -`",
+        ));
+    }
+    texts.iter().map(|text| header(text)).collect()
+}
+
 /// The results of all copies. Print them before [`Self::exit`], because an answer of one copy may be lost while others
 /// were taken.
 pub(crate) struct Deliveries {
@@ -234,7 +261,8 @@ impl Deliveries {
     pub(crate) fn rows(&self) -> Value {
         let row = |one: &Delivered| {
             json!({
-                "status": one.status, "answer": one.word, "id": one.id, "attempts": one.attempts,
+                "status": one.status, "answer": one.word, "id": one.id, "location": one.location,
+                "attempts": one.attempts,
                 "duration_ms": u64::try_from(one.duration.as_millis()).unwrap_or(u64::MAX),
             })
         };
@@ -256,7 +284,8 @@ impl Deliveries {
         output::print(&table);
     }
 
-    /// Done if every delivery was taken. `next` is what else to do when answers are missing.
+    /// Done if every delivery was taken. A redirect is told, because nothing follows it. `next` is what else to do when
+    /// answers are missing.
     ///
     /// # Errors
     /// [`Failure::Unavailable`] when a delivery got no answer.
@@ -267,6 +296,9 @@ impl Deliveries {
                 format!("{} did not answer {unanswered} of {} deliveries", self.url, self.delivered.len()),
                 format!("start a stack with `hookonce dev`, or check --url{next}"),
             ));
+        }
+        if let Some(note) = self.delivered.iter().find_map(Delivered::redirect_note) {
+            output::note(&note);
         }
         let all = self.delivered.iter().all(|one| one.status.is_some_and(|status| (200..300).contains(&status)));
         Ok(if all { Exit::Done } else { Exit::No })

@@ -163,6 +163,10 @@ impl Answer {
                 format!("{url} answered, but not like a hookonce endpoint: nothing shows that it was stored"),
                 "check --url",
             )),
+            (Some(300..400), word) => Err(Failure::usage(
+                format!("{url} answered {word}: nothing was stored"),
+                delivered.redirect_note().unwrap_or_else(|| "check --url".to_owned()),
+            )),
             (Some(400..500), word) if word != "too_many_requests" => Ok(Self::Refused),
             (status, word) => Err(Failure::unavailable(
                 match status {

@@ -6,6 +6,7 @@ mod waiting;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hookonce_protocol::effect::DestinationId;
+use hookonce_providers::names_a_credential;
 use hookonce_runtime::destination::{Destination, DestinationDocument, DestinationKind};
 
 pub(crate) use self::waiting::{Waiting, waiting};
@@ -24,10 +25,6 @@ const STEP_BYTES_SHOWN: usize = 20;
 /// Headers whose values anybody may know.
 const OPEN_HEADERS: [&str; 2] = ["accept", "user-agent"];
 
-/// What the name of a header or a query parameter with a credential contains. Its value does not belong on the command
-/// line.
-const CREDENTIAL_WORDS: [&str; 7] = ["auth", "cookie", "key", "password", "secret", "sig", "token"];
-
 /// Services whose addresses are secrets, even short ones, by host and the beginning of the path: whoever knows such an
 /// address can call it. There are also the ready-made documents whose credential is the address.
 const SECRET_ADDRESSES: [(&str, &str); 7] = [
@@ -39,6 +36,10 @@ const SECRET_ADDRESSES: [(&str, &str); 7] = [
     ("maker.ifttt.com", ""),
     ("webhook.office.com", ""),
 ];
+
+/// Services that give each receiver a host of its own, whose name is all that a caller has to know. A shared host of
+/// theirs is secret by its path.
+const SECRET_HOSTS: [&str; 4] = ["beeceptor.com", "pipedream.net", "requestcatcher.com", "webhook.site"];
 
 impl DocumentId for DestinationId {
     const NOUN: &'static str = "destination";
@@ -113,10 +114,10 @@ pub(crate) fn shown_address(document: &DestinationDocument) -> Option<String> {
     }
 }
 
-/// Whether what has this name is a credential.
-pub(crate) fn names_a_credential(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    CREDENTIAL_WORDS.iter().any(|word| name.contains(word))
+/// The part of a host after its secret labels; `None` for a host that is no secret.
+fn open_part(host: &str) -> Option<&'static str> {
+    let host = host.split_once(':').map_or(host, |(name, _port)| name).to_ascii_lowercase();
+    SECRET_HOSTS.into_iter().find(|known| host.strip_suffix(known).is_some_and(|labels| labels.ends_with('.')))
 }
 
 /// Whether an address is, or holds, a secret: by whose it is, by a step or a value as long as a token, or by the name
@@ -136,6 +137,7 @@ pub(crate) fn is_secret_address(url: &str) -> bool {
     };
     let is_long = |text: &str| text.len() >= STEP_BYTES_SHOWN;
     SECRET_ADDRESSES.iter().any(belongs)
+        || open_part(host).is_some()
         || path.split('/').any(is_long)
         || query
             .split('&')
@@ -148,7 +150,9 @@ fn shown_url(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let (rest, query) = rest.split_once('?').map_or((rest, String::new()), |(rest, _)| (rest, format!("?{HIDDEN}")));
     let mut parts = rest.split('/');
-    let mut shown = format!("{scheme}://{}", parts.next().unwrap_or_default());
+    let host = parts.next().unwrap_or_default();
+    let host = open_part(host).map_or_else(|| host.to_owned(), |open| format!("{HIDDEN}.{open}"));
+    let mut shown = format!("{scheme}://{host}");
     for (index, step) in parts.enumerate() {
         if step.is_empty() || (index < STEPS_SHOWN && step.len() < STEP_BYTES_SHOWN) {
             shown.push('/');
@@ -163,6 +167,8 @@ fn shown_url(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use hookonce_providers::CREDENTIAL_WORDS;
+
     use super::*;
 
     #[test]
@@ -174,6 +180,9 @@ mod tests {
             ("https://discord.com/api/webhooks/1/token", "https://discord.com/api/webhooks/<hidden>"),
             ("https://api.telegram.org/bot123:AAAAAAAAAAAAAAAAAAAAA", "https://api.telegram.org/<hidden>"),
             ("https://a.example/in?token=hush", "https://a.example/in?<hidden>"),
+            ("https://hush.m.pipedream.net/", "https://<hidden>.pipedream.net/"),
+            ("https://Hush.PipeDream.net:443/in", "https://<hidden>.pipedream.net/in"),
+            ("https://webhook.site/2f0c1ab6-9d35-4cf9-8f5e-0d7a2c5b7a11", "https://webhook.site/<hidden>"),
         ] {
             assert_eq!(shown_url(url), shown);
         }
@@ -193,6 +202,9 @@ mod tests {
             "https://chat.googleapis.com/v1/spaces/A/messages?key=a&token=b",
             "https://a.logic.azure.com/workflows/a/triggers/manual?sv=1.0&sig=b",
             "https://n8n.example.com/webhook/2f0c1ab6-9d35-4cf9-8f5e-0d7a2c5b7a11",
+            "https://eo1a2b3c4d.m.pipedream.net",
+            "https://EO1A2B3C4D.m.PIPEDREAM.net:443/in",
+            "https://2f0c1ab6.webhook.site/",
         ] {
             assert!(is_secret_address(secret), "{secret}");
         }
@@ -203,9 +215,21 @@ mod tests {
             "https://PREFIX-checkout-live.adyenpayments.com/checkout/v71",
             "https://discord.com/api/webhooks/",
             "https://notmake.com/in",
+            "https://pipedream.net/in",
+            "https://notpipedream.net/in",
             "http://127.0.0.1:9000/in",
         ] {
             assert!(!is_secret_address(open), "{open}");
+        }
+    }
+
+    /// The same names that a capture withholds.
+    #[test]
+    fn every_name_of_a_credential_makes_an_address_a_secret() {
+        for word in CREDENTIAL_WORDS {
+            for name in [word.to_owned(), format!("My{}", word.to_uppercase())] {
+                assert!(is_secret_address(&format!("https://crm.example.com/in?{name}=a")), "{name}");
+            }
         }
     }
 

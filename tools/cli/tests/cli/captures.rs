@@ -114,14 +114,17 @@ fn an_endpoint_without_a_setting_that_it_needs_is_judged_as_the_inbox_judges_it(
     workspace.write(document, stored.to_string().as_bytes());
     let url = "https://x.example/?hub.mode=subscribe&hub.challenge=1&hub.verify_token=";
     let url = format!("{url}{}", stored["secrets"][0].as_str().unwrap());
-    let verify = ["verify", "--json", "--endpoint", "whatsapp", "--method", "GET", "--url", &url];
-    let report = json(&workspace.run(&verify));
+    let request = object!({
+        "endpoint": "whatsapp", "method": "GET", "url": url, "headers": {}, "body_base64": "", "now_unix": 1_767_225_600,
+    });
+    let verify = || workspace.run_with_input(&["verify", "--json", "--request", "-"], &request.to_string());
+    let report = json(&verify());
     let codes = [&report["code"], &report["causes"][0]["code"]];
     assert_eq!(codes, ["not_configured", "setting_missing"], "{report}");
 
     stored["tenant"] = object!("No Tenant");
     workspace.write(document, stored.to_string().as_bytes());
-    workspace.run(&verify).says("tenant: a tenant has 1 to 64 of");
+    verify().says("tenant: a tenant has 1 to 64 of");
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn a_destination_of_your_own_is_checked_field_by_field() {
 fn what_add_cannot_place_or_keep_secret_is_refused() {
     let workspace = Workspace::new();
     let own = ["add", "own", "--url", "https://api.example.com/v1", "--class", "at_least_once"];
-    for name in ["authorization", "Cookie", "x-api-key", "x-password", "x-secret", "x-token"] {
+    for name in ["authorization", "Cookie", "x-api-key"].into_iter().chain(hookonce_providers::CREDENTIAL_WORDS) {
         let header = format!("{name}=hush");
         told(run(&workspace, &[&own[..], &["--header", &header]].concat()), 2, "=-`");
     }

@@ -130,6 +130,38 @@ fn a_lost_answer_hides_neither_the_other_answers_nor_the_id() {
     }
 }
 
+/// Whoever answers would choose who gets the delivery and, of a provider that sends one, its token.
+#[test]
+fn no_delivery_follows_a_redirect() {
+    static ARRIVED: AtomicBool = AtomicBool::new(false);
+    let elsewhere = listen(|_| ARRIVED.store(true, Ordering::SeqCst));
+    let location = format!("http://{elsewhere}/webhooks/hooks");
+    for status in [301, 302, 307, 308] {
+        let answer =
+            format!("HTTP/1.1 {status} X\r\nlocation: {location}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+        let here = listen(move |stream| {
+            let mut stream = BufReader::new(stream);
+            Request::read(&mut stream).unwrap();
+            stream.get_mut().write_all(answer.as_bytes()).unwrap();
+        });
+        let url = format!("http://{here}/webhooks/hooks");
+        let workspace = Workspace::new();
+        workspace.write("job.json", b"{}");
+        workspace.run(&["endpoint", "add", "hooks", "--provider", "standard_webhooks"]).exits(0);
+        let to = format!("it was redirected to {location}, and nothing was sent there");
+        let secret = ["--secret", "-", "--url", &url];
+        for command in
+            [&["trigger", "stripe.invoice.paid"][..], &["send", "--provider", "telegram", "--file", "job.json"]]
+        {
+            let sent = workspace.run_with_input(&[command, &secret].concat(), "0d7a2c5b7a112f0c1ab69d35").exits(1);
+            sent.says(&status.to_string()).says(&to);
+        }
+        let job = ["submit", "--endpoint", "hooks", "--key", "k", "--type", "t", "--file", "job.json", "--url", &url];
+        workspace.run(&job).exits(2).says("nothing was stored").says(&to);
+    }
+    assert!(!ARRIVED.load(Ordering::SeqCst));
+}
+
 #[test]
 fn what_cannot_be_triggered_says_what_to_do() {
     let workspace = Workspace::new();

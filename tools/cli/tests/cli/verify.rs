@@ -106,6 +106,68 @@ fn an_endpoint_is_configured_as_the_function_would() {
     }
 }
 
+/// The person who chose the secret learns that it is the right one, and that no endpoint takes it.
+#[test]
+fn a_signature_is_judged_also_where_its_secret_can_be_guessed() {
+    let signed = |secret: &str| {
+        json!({
+            "provider": "github", "method": "POST", "url": "https://example.com/webhooks/github",
+            "headers": {
+                "x-hub-signature-256": "sha256=49c88cec5cde1b7a75bd0eb4f53bfdf4802ef380faa13e6d5714a7c7f14f8fb9",
+                "x-github-delivery": "1", "x-github-event": "ping",
+            },
+            "body_base64": STANDARD.encode("{}"), "now_unix": 1_767_225_600, "secrets": [secret],
+        })
+    };
+    let (exit, report) = verify(&signed("short"));
+    assert_eq!((exit, &report["authentic"], &report["code"]), (Some(1), &json!(true), &json!("not_configured")));
+    let causes = report["causes"].as_array().unwrap();
+    assert!(causes.len() == 1 && causes[0]["sentence"].as_str().unwrap().contains("it has 5"), "{report}");
+    let told = |secret: &str| {
+        Workspace::new().run_with_input(&["verify", "--request", "-"], &signed(secret).to_string()).exits(1)
+    };
+    told("short").says_all(&["The request is authentic, but refused", "shorter than 16 bytes (it has 5)"]);
+    let other = ["secrets[0] is shorter than 16 bytes (it has 5)", "No secret matches"];
+    told("other").omits("is authentic").says_all(&other);
+    told("your_webhook_secret").omits("is authentic").says_all(&["secrets[0] can be guessed", "No secret matches"]);
+}
+
+/// Every process of the machine can read a command line, also for as long as `verify` runs.
+#[test]
+fn a_credential_of_a_request_is_never_on_the_command_line() {
+    let workspace = Workspace::new();
+    let (token, name) = ("0d7a2c5b7a112f0c1ab69d35", "x-telegram-bot-api-secret-token");
+    for provider in ["telegram", "meta_whatsapp"] {
+        let add = ["endpoint", "add", provider, "--provider", provider, "--secret", "-"];
+        let settings: &[&str] = if provider == "telegram" { &[] } else { &["--setting", "verify_token=-"] };
+        let lines = if provider == "telegram" { token.to_owned() } else { format!("{token}\n{token}") };
+        workspace.run_with_input(&[&add[..], settings].concat(), &lines).exits(0);
+    }
+    workspace.write("body.json", br#"{"update_id":1}"#);
+    let endpoint = ["--endpoint", "telegram"];
+    let request = |header: &str| ["--header", header, "--body", "body.json"].map(str::to_owned).to_vec();
+    let run = |command: &[&str], more: &[String], input: &str| {
+        let more = more.iter().map(String::as_str);
+        workspace.run_with_input(&command.iter().copied().chain(more).collect::<Vec<_>>(), input)
+    };
+    let verify = [&["verify"], &endpoint[..]].concat();
+    for open in [format!("{name}:{token}"), format!("X-Telegram-Bot-Api-Secret-Token : {token}")] {
+        let told = ["every process of this machine", &format!("header:{name}"), "`--header NAME=-`"];
+        run(&verify, &request(&open), "").exits(2).omits(token).says_all(&told);
+        let elsewhere = ["--file".to_owned(), "body.json".to_owned(), "--header".to_owned(), open];
+        let send = ["send", "--provider", "telegram", "--url", "http://127.0.0.1:9/"];
+        run(&send, &elsewhere, "").exits(2).omits(token).says("every process of this machine");
+    }
+    let hidden = request(&format!("{name}=-"));
+    run(&verify, &hidden, token).exits(0).omits(token).says("The request is authentic");
+    run(&verify, &hidden, "another-token-of-the-bot").exits(1).says("signature_mismatch");
+    let both = ["--body", "-", "--header"].map(str::to_owned).into_iter().chain([format!("{name}=-")]);
+    run(&verify, &both.collect::<Vec<_>>(), token).exits(2).says("`--body -` reads all of standard input");
+    let url = format!("https://shop.example/webhooks/x?hub.verify_token={token}");
+    let asked = ["verify", "--endpoint", "meta_whatsapp", "--method", "GET", "--url", &url];
+    workspace.run(&asked).exits(2).omits(token).says("query:hub.verify_token");
+}
+
 #[test]
 fn a_handshake_is_answered_with_its_challenge() {
     let request = json!({

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use hookonce_protocol::destination::Class;
 use hookonce_protocol::effect::DestinationId;
+use hookonce_providers::names_a_credential;
 use hookonce_runtime::destination::{ClassName, DestinationDocument};
 use serde_json::json;
 
 use super::super::endpoint::{Pair, word};
 use crate::destinations::ready::{Ready, find};
-use crate::destinations::{is_secret_address, make_signing_secret, names_a_credential};
+use crate::destinations::{is_secret_address, make_signing_secret};
 use crate::documents::{self, DocumentId as _, Place, parse, parse_id, tell_generated};
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -160,7 +161,7 @@ fn own(arguments: &Arguments) -> Result<DestinationDocument, Failure> {
 
 fn from_file(file: &Path, input: &Input) -> Result<DestinationDocument, Failure> {
     let text = if file == Path::new("-") {
-        input.taken_by_file()?;
+        input.taken_by_file("--file")?;
         let document = SecretOption::from("-");
         document.open("document", &mut Input::of([&document]))?
     } else {

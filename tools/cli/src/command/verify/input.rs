@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use hookonce_protocol::key::EndpointId;
-use hookonce_providers::{CapturedRequest, CapturedRequestError, UnknownCredential};
+use hookonce_providers::{CapturedRequest, CapturedRequestError, Catalog, UnknownCredential};
 use hookonce_runtime::document::EndpointDocument;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -16,6 +16,7 @@ use super::transcript::Transcript;
 use crate::command::send::header;
 use crate::documents::{self, Place, parse_id};
 use crate::failure::Failure;
+use crate::secret::{Input, SecretOption, on_the_command_line};
 use crate::sender::now_unix;
 
 /// What the request consists of.
@@ -29,7 +30,8 @@ pub(super) struct RequestArguments {
     /// Endpoint to take provider, secrets and settings from, in the local stack or in --stack.
     #[arg(long, value_name = "ID")]
     endpoint: Option<String>,
-    /// Header of the request; may be repeated.
+    /// Header of the request; may be repeated. One that is a credential, such as GitLab's token, is given as `NAME=-`
+    /// and read from standard input.
     #[arg(long, value_name = "NAME:VALUE")]
     header: Vec<String>,
     /// File with the body, byte for byte; `-` reads standard input.
@@ -82,7 +84,9 @@ impl RequestArguments {
         let read = if let Some(id) = id {
             let known = parse_id(&id)?;
             let stored = self.place.open().await?.get(&known).await?.ok_or_else(|| self.missing(&known))?;
-            add_endpoint(&mut fields, &id, stored.document(&known)?)?;
+            let document = stored.document(&known)?;
+            self.check_secrecy(&document.provider)?;
+            add_endpoint(&mut fields, &id, document)?;
             CapturedRequest::of_endpoint(fields)
         } else {
             CapturedRequest::try_from(fields)
@@ -108,7 +112,7 @@ impl RequestArguments {
         let id = self.endpoint.as_deref().or_else(|| path.strip_prefix("/webhooks/"));
         let method = self.method.clone().or_else(|| Some(transcript.as_ref()?.method.clone()));
         let method = method.unwrap_or_else(|| "POST".to_owned()).to_ascii_uppercase();
-        let given = self.header.iter().map(|text| header(text)).collect::<Result<Vec<_>, _>>()?;
+        let given = self.given_headers()?;
         let sent = transcript.as_ref().map(|it| it.headers.clone()).unwrap_or_default();
         let headers: Vec<_> = sent.into_iter().chain(given).collect();
         let needs_body = method != "GET";
@@ -148,6 +152,36 @@ impl RequestArguments {
         Ok(fields)
     }
 
+    /// The headers of the command line, and those of standard input.
+    fn given_headers(&self) -> Result<Vec<(String, String)>, Failure> {
+        let hyphen = SecretOption::from("-");
+        let mut input = Input::of(self.header.iter().filter_map(|text| hidden(text)).map(|_| &hyphen));
+        for (file, option) in [(&self.body, "--body"), (&self.curl, "--curl")] {
+            if file.as_deref() == Some(Path::new("-")) {
+                input.taken_by_file(option)?;
+            }
+        }
+        let read = |text: &String| match hidden(text) {
+            Some(name) => header(&format!("{name}:{}", hyphen.secret(name, &mut input)?))
+                .map_err(|_| Failure::usage(format!("what came for {name} is no header"), "give it as one line")),
+            None => header(text),
+        };
+        self.header.iter().map(read).collect()
+    }
+
+    /// Refuses a credential that every process of the machine can read.
+    fn check_secrecy(&self, provider: &str) -> Result<(), Failure> {
+        let Some(provider) = Catalog::built_in().provider(provider) else { return Ok(()) };
+        let open = self.header.iter().filter_map(|text| text.split_once(':')).map(|(name, _)| name.trim());
+        match provider.credential_among(open, self.url.as_deref().unwrap_or_default()) {
+            None => Ok(()),
+            Some(place) => Err(on_the_command_line(
+                &format!("credential at {place}"),
+                "pass a header as `--header NAME=-`, or the whole request with `--request -`",
+            )),
+        }
+    }
+
     /// The origin that the inbox takes a request to have: the public one of the running local stack, or else the name
     /// in the Host header, which a gateway reports without a port.
     fn origin(&self, host: &str) -> String {
@@ -169,6 +203,11 @@ impl RequestArguments {
         };
         documents::missing(id).with(&place, advice)
     }
+}
+
+/// The name of a header whose value comes from standard input.
+fn hidden(text: &str) -> Option<&str> {
+    text.strip_suffix("=-").filter(|name| !name.contains(':'))
 }
 
 /// Adds what an endpoint holds. This replaces what the capture says of its own endpoint.
