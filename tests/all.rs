@@ -13,6 +13,7 @@ mod effects_load;
 mod failures;
 mod fakes;
 mod figures;
+mod forged;
 mod gateways;
 mod handlers;
 mod identity;

@@ -19,6 +19,7 @@ use hookonce_runtime::deadline::{FIRST_REQUEST_MIN, LOOKUP_RESERVE, StartUp};
 use hookonce_runtime::endpoint::{Endpoints, REFRESH_PAUSE, STALE_AFTER};
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::material::Materials;
+use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::port::{NotRead, Queue, Store};
 use hookonce_runtime::telemetry::Telemetry;
 use hookonce_webhook::WebhookFunction;
@@ -30,6 +31,7 @@ use crate::support::clock::Clock;
 use crate::support::delivery::secret;
 use crate::support::endpoints::{MemoryEndpoints, MemoryMaterials};
 use crate::support::samples::invoice_paid;
+use crate::support::stack::MESSAGE_KEY;
 
 /// Longer than anybody waits.
 const HANGS: Duration = Duration::from_hours(1);
@@ -148,6 +150,7 @@ impl Edge {
         let ingress = IngressParts {
             store: store.clone(),
             queue: queue.clone(),
+            keys: MessageKeys::fixed(MESSAGE_KEY),
             ambient: clock.clone(),
             timing: Timing::standard(),
             message_bytes_max: MESSAGE_BYTES_MAX,

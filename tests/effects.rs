@@ -71,7 +71,7 @@ pub(crate) async fn applied(harness: &Harness, id: &str, destinations: &[&str]) 
     let script = Script::none();
     let (store, queue) = (harness.store("WorkerFunction", &script), harness.queue("WorkerFunction", &script));
     for message in &batch.records {
-        let decoded = Message::decode(&message.body);
+        let decoded = Message::decode(&message.body, None);
         let first = Worker::start(decoded, message.receives(), harness.timing, harness.clock.moment());
         let asking = Asking { store: &store, queue: &queue, destinations };
         let driven = drive(first, &asking, &harness.clock).await;

@@ -67,7 +67,7 @@ async fn a_record_of_another_version_is_left_alone_by_everyone() {
     assert_eq!(response.failures.len(), messages.len(), "the message waits for a version that can read it");
     harness.clock.advance(Millis::days(1));
     assert_eq!(harness.relay_on(json!(null), harness.deadline()).await["sent"], 0);
-    let buried = harness.bury_under(&Script::none(), &hint.encode()).await.unwrap();
+    let buried = harness.bury_under(&Script::none(), &hint.encode(None).unwrap()).await.unwrap();
     assert_eq!(buried["batchItemFailures"][0]["itemIdentifier"], "dead-1", "kept in the dead-letter queue, too");
     assert_eq!(harness.stack.scan(write.table).await, untouched);
     assert_eq!(harness.metric("unknown_version"), 4);
@@ -112,11 +112,10 @@ async fn dead_letters_for_which_the_time_does_not_suffice_are_kept() {
     let harness = Harness::with(counting).await;
     harness.deliver(&count("msg_1", "a")).await;
     let key = harness.tables().await.record("#msg_1").key.clone();
-    let letter =
-        |id: &str| json!({ "messageId": id, "receiptHandle": id, "body": Message::Ref { pk: key.clone() }.encode() });
+    let letter = |id: &str| json!({ "messageId": id, "receiptHandle": id, "body": Message::Ref { pk: key.clone() }.encode(None) });
     let batch = json!({ "Records": [letter("dead-1"), letter("dead-2")] });
     let kept = |response: &serde_json::Value| response["batchItemFailures"].as_array().unwrap().len();
-    let last = harness.clock.now().plus(Millis(3 * CALL_MAX.0));
+    let last = harness.clock.now().plus(Millis(4 * CALL_MAX.0));
     let late = harness.relay_on(batch.clone(), EpochMs(last.0 - 1)).await;
     assert_eq!((kept(&late), harness.tables().await.record("#msg_1").dead_letters), (2, 0));
     let in_time = harness.relay_on(batch, last).await;

@@ -369,7 +369,7 @@ async fn queues_agree(stack: &TestStack, operations: &[QueueOperation]) -> Resul
                     several => prop_assert!(queue.send_each(several).await.iter().all(Result::is_ok)),
                 }
                 for message in &messages {
-                    fake.send(message.encode(), NOW, NOW);
+                    fake.send(message.encode(None).unwrap(), NOW, NOW);
                 }
                 sent += count;
             }

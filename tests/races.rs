@@ -103,7 +103,7 @@ async fn a_commit_in_flight_does_not_land_on_the_next_claim_of_its_id() {
     // Dead letters make the record DEAD, an operator discards it, and it expires.
     let key = RecordKey::parse("in#standard_webhooks#msg_1").unwrap();
     for _ in 0..3 {
-        harness.bury_under(&Script::none(), &Message::Ref { pk: key.clone() }.encode()).await.unwrap();
+        harness.bury_under(&Script::none(), &Message::Ref { pk: key.clone() }.encode(None).unwrap()).await.unwrap();
     }
     let discard = operator::discard(harness.tables().await.record("#msg_1"), &harness.timing, harness.clock.moment());
     assert_eq!(harness.operate(&discard.unwrap()).await, Written::Applied);

@@ -16,6 +16,7 @@ use hookonce_protocol::write::Action;
 use hookonce_runtime::aws::SqsQueue;
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::maintain::{CHUNKS_IN_FLIGHT_MAX, RelayParts};
+use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::port::Store as _;
 use serde_json::json;
 use tokio::sync::watch;
@@ -231,7 +232,7 @@ impl Injector for SilentQueue {
     async fn fault(&self, request: &HttpMessage) -> Option<WireFault> {
         let request = request.json();
         let bodies = request["Entries"].as_array().unwrap().iter().map(|entry| &entry["MessageBody"]);
-        let keys = bodies.map(|body| match Message::decode(body.as_str().unwrap()).unwrap() {
+        let keys = bodies.map(|body| match Message::decode(body.as_str().unwrap(), None).unwrap() {
             Message::Ref { pk } | Message::Slow { pk, .. } => pk.as_str().to_owned(),
             Message::Full(_) => unreachable!("the relay sends hints only"),
         });
@@ -256,7 +257,8 @@ async fn nothing_is_rearmed_that_is_not_tried() {
     let sqs = crate::contract::sqs(proxy.url(), Millis::minutes(1));
     let queue = SqsQueue::new(sqs, &harness.stack.resources.queue.url);
     let (ambient, timing, budget) = (harness.clock.clone(), harness.timing, harness.budget);
-    let parts = RelayParts { store, queue, ambient, timing, budget, call_max: CALL_MAX };
+    let keys = MessageKeys::none();
+    let parts = RelayParts { store, queue, keys, ambient, timing, budget, call_max: CALL_MAX };
     let run = parts.run(harness.clock.now().plus(RELAY_TIMEOUT));
     let run = tokio::time::timeout(duration(RELAY_TIMEOUT) * 5, run).await.map(|run| run.events.output);
     let records = harness.records().await;

@@ -218,7 +218,7 @@ fn a_batch_has_a_line_for_each_endpoint() {
     let processed = vec![first, Processed::Settled(failed), second, Processed::Panicked];
     let of =
         |settled: &Settled| Some(if matches!(settled, Settled::Ack(_)) { "event_applied" } else { "event_retried" });
-    let (response, counts) = respond(batch, processed, of);
+    let (response, counts) = respond(batch, processed, None, of);
     assert_eq!(response.failures.len(), 2);
     let lines: Vec<Value> = counts.iter().flat_map(emitted).map(|line| serde_json::from_str(&line).unwrap()).collect();
     let seen = |name: &str| lines.iter().map(|line| line[name].clone()).collect::<Vec<_>>();

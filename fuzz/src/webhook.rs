@@ -23,6 +23,7 @@ use hookonce_runtime::document::{EndpointDocument, FetchError};
 use hookonce_runtime::endpoint::Endpoints;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::material::Materials;
+use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::port::{EndpointRead, EndpointSource, MaterialSource, Queue, Store};
 use hookonce_runtime::telemetry::Telemetry;
 use hookonce_webhook::WebhookFunction;
@@ -164,6 +165,7 @@ impl Edge {
         let ingress = IngressParts {
             store: counting.clone(),
             queue: counting.clone(),
+            keys: MessageKeys::none(),
             ambient: Standing,
             timing: Timing { webhook_timeout: Millis::hours(1), ..Timing::standard() },
             message_bytes_max: MESSAGE_BYTES_MAX,

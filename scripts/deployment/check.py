@@ -124,7 +124,9 @@ def roles(stack):
              for name in stack.resources(kind)}
     known |= {f"{stack.attribute(['InboxTable', 'Arn'])}/index/{name}" for name in ("due", "journal")}
     known |= {f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/hookonce/{STACK}/{kind}/*" for kind in ("endpoints", "destinations")}
-    known |= {f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/hookonce/{STACK}/{name}" for name in ("routes", "routes-*")}
+    known |= {f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/hookonce/{STACK}/{name}" for name in ("routes", "routes-*", "key/messages")}
+    # The policy that keeps two roles from invoking the stack's own functions.
+    known |= {stack.attribute([name, "Arn"]) for name in stack.resources("AWS::Lambda::Function")}
     known |= {value for value in ANSWERS.values() if ":kms:" in value}
     for logical in stack.resources("AWS::IAM::Role"):
         name = stack.ids[logical]

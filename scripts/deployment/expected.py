@@ -110,6 +110,8 @@ ROWS = {
     "aws ssm get-service-setting": Row('"SettingValue"', cannot=NO_SETTINGS),
     "aws ssm update-service-setting": Row(cannot=NO_SETTINGS),
     'aws ssm delete-parameter --name "/hookonce/$stack/endpoints/stripe"': Row(so=lambda stack: not parameters("endpoints/stripe")),
+    "aws ssm put-parameter --type SecureString --name \"/hookonce/$stack/key/messages\"": Row('"Version"', so=lambda stack: parameters("key")),
+    'aws ssm delete-parameter --name "/hookonce/$stack/key/messages"': Row(so=lambda stack: not parameters("key")),
     "xargs -r -n 10 aws ssm delete-parameters": Row("DeletedParameters", so=lambda stack: not parameters("")),
     "aws cloudwatch get-metric-statistics --namespace hookonce/NAME": Row('"Sum": 5.0'),
     "aws cloudwatch get-metric-statistics --namespace AWS/Lambda": Row('"Maximum": 7.0'),

@@ -1,12 +1,16 @@
-//! What the sources of endpoint and destination documents make of every answer of Parameter Store.
+//! What the sources of endpoint and destination documents and of the message key make of every answer of Parameter
+//! Store.
 
 use error_reporter::Report;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::message::MessageKey;
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::{SsmDestinations, SsmEndpoints, ssm_client};
+use hookonce_runtime::aws::{SsmDestinations, SsmEndpoints, SsmMessageKey, message_keys, ssm_client};
+use hookonce_runtime::config::DocumentLocation;
 use hookonce_runtime::destination::{DestinationFetchError, DestinationSource as _};
 use hookonce_runtime::document::FetchError;
+use hookonce_runtime::message_key::{MessageKeyError, MessageKeySource as _};
 use hookonce_runtime::port::EndpointSource as _;
 use serde_json::{Value, json};
 
@@ -18,6 +22,9 @@ use crate::scripted::{HttpMessage, Reaction, ScriptedServer};
 /// The parameters of the endpoint `shop` and of the destination `crm`.
 const SHOP: &str = "/hookonce/test/endpoints/shop";
 const CRM: &str = "/hookonce/test/destinations/crm";
+
+/// The parameter of the message key.
+const KEY: &str = "/hookonce/test/key/messages";
 
 const SERVICE: &str = "com.amazonaws.ssm";
 
@@ -195,4 +202,28 @@ async fn a_document_and_texts_of_the_index_are_read_in_one_request() {
     let throttling = ScriptedServer::start(|_, _| refusal(SERVICE, "ThrottlingException")).await;
     let throttled = parameters_at(throttling.url(), AMPLE).fetch(&shop, &[7]).await;
     assert!(matches!(throttled, Err(FetchError::Throttled)), "{throttled:?}");
+}
+
+async fn fetch_key(server: &ScriptedServer, total: Millis) -> Fetched {
+    match SsmMessageKey::new(ssm(server.url(), total), KEY).message_key().await {
+        Ok(key) => Fetched::Document(key.to_text()),
+        Err(MessageKeyError::Absent) => Fetched::Missing,
+        Err(error @ MessageKeyError::Invalid) => failed(Fetched::Malformed, &error),
+        Err(error @ MessageKeyError::Unavailable(_)) => failed(Fetched::Unavailable, &error),
+    }
+}
+
+#[tokio::test]
+async fn the_message_key_is_what_its_parameter_holds() {
+    let text = MessageKey::new([7; 32]).to_text();
+    means(SERVICE, fetch_key, Fetched::Unavailable, of_both(KEY, &text, &text)).await;
+}
+
+/// Beside the endpoints, not among them: whoever lists those does not read it along.
+#[tokio::test]
+async fn the_message_key_is_read_by_its_name_alone() {
+    let server = answering([parameter(KEY, "SecureString", &MessageKey::new([7; 32]).to_text())]).await;
+    let location = DocumentLocation::Ssm("/hookonce/test/endpoints/".to_owned()).message_key();
+    assert!(message_keys(ssm(server.url(), AMPLE), location).get().await.is_some());
+    assert_eq!(server.requests()[0].json(), json!({ "Names": [KEY], "WithDecryption": true }));
 }

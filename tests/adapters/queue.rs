@@ -2,14 +2,16 @@
 
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::message::{Lane, Message};
+use hookonce_protocol::message::{Lane, Message, MessageKey};
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::SqsQueue;
+use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::port::Queue as _;
 use serde_json::{Value, json};
 
 use super::{AMPLE, ATTEMPTS, Case, means, refusal};
 use crate::clients::sqs;
+use crate::fixtures::a_claim;
 use crate::scripted::{Reaction, ScriptedServer};
 
 const SERVICE: &str = "com.amazonaws.sqs";
@@ -128,6 +130,20 @@ async fn batches_are_told_apart() {
     let mut sizes: Vec<_> = sizes.collect();
     sizes.sort_unstable();
     assert_eq!(sizes, [3, 10, 10]);
+}
+
+/// What nobody could verify is not sent.
+#[tokio::test]
+async fn a_payload_is_sent_sealed_or_not_at_all() {
+    let server = ScriptedServer::start(|_, _| (200, r#"{"MessageId":"1","MD5OfMessageBody":"2"}"#)).await;
+    let (queue, key) = (queue_at(&server, AMPLE), MessageKey::new([7; 32]));
+    let payload = Message::Full(Box::new(a_claim("in#shop#evt_1")));
+    assert_eq!(queue.send(&payload).await, Err(Unavailable));
+    assert_eq!(queue.send_each(std::slice::from_ref(&payload)).await, [Err(Unavailable)]);
+    assert_eq!(server.requests().len(), 0);
+    assert_eq!(queue.with_keys(MessageKeys::fixed(key.clone())).send(&payload).await, Ok(()));
+    let sent = server.requests()[0].json()["MessageBody"].as_str().unwrap().to_owned();
+    assert_eq!(Message::decode(&sent, Some(&key)), Ok(payload));
 }
 
 /// Hints and effects go to queues of their own, and each result stands where its message stood.

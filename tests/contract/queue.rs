@@ -31,7 +31,7 @@ async fn what_is_sent_is_received() {
     for id in ["one, \"quoted\" and λ", "\u{0}\u{8}\u{1b}\u{7f}", "\u{fffd}\u{fffe}\u{ffff}\u{1fffe}😀"] {
         let hint = hint("contract", id);
         stack.queue().send(&hint).await.unwrap();
-        let received: Vec<_> = drain(&stack).await.iter().map(|text| Message::decode(text)).collect();
+        let received: Vec<_> = drain(&stack).await.iter().map(|text| Message::decode(text, None)).collect();
         assert_eq!(received, [Ok(hint)]);
     }
 }
@@ -47,7 +47,7 @@ async fn a_quiet_endpoint_waits_for_a_noisy_one() {
     assert_eq!(queue.send_each(&noisy).await, vec![Ok(()); NOISY]);
     queue.send(&quiet).await.unwrap();
     let order = drain(&stack).await;
-    let before = order.iter().position(|body| *body == quiet.encode()).unwrap();
+    let before = order.iter().position(|body| *body == quiet.encode(None).unwrap()).unwrap();
     println!("contract: a quiet endpoint's message came after {before} of {NOISY} messages of a noisy one");
     assert!(order.len() == NOISY + 1 && before > NOISY / 2, "{before} of {}", order.len());
 }

@@ -260,7 +260,7 @@ async fn dead_letters(run: &Run) {
     run.deliver(&count("msg_1", "order-1")).await;
     run.harness.lose_hints().await;
     let Some(record) = run.only_record().await else { return };
-    let hint = Message::Ref { pk: record.key }.encode();
+    let hint = Message::Ref { pk: record.key }.encode(None).unwrap();
     for _ in 0..DEAD_LETTERS_MAX {
         run.harness.clock.advance(Millis::days(1));
         let response = run.harness.bury_under(&Script::none(), &hint).await.unwrap();

@@ -27,6 +27,7 @@ use hookonce_runtime::file::DocumentFolder;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
+use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::route::{RouteFile, Routes};
 use hookonce_runtime::telemetry::{NAMESPACE, Telemetry};
@@ -39,7 +40,7 @@ use super::handler::{self, Handler};
 use crate::support::clients::{dynamodb, sqs};
 use crate::support::endpoints::MemoryMaterials;
 use crate::support::remote::{FakeHandlers, Reaction};
-use crate::support::stack::{TestStack, queues, urls};
+use crate::support::stack::{MESSAGE_KEY, TestStack, queues, urls};
 use crate::support::wire::Proxy;
 
 /// The webhook's timeouts. The deployed ones are short because a provider waits. A busy machine may be slower than
@@ -158,11 +159,11 @@ fn in_this_process(role: Role, stack: &TestStack, place: &Place, endpoints: &Pat
     };
     // A slow machine adds no fault of its own.
     let timing = Timing { webhook_timeout: Millis::seconds(60), ..Timing::standard() };
-    let ambient = System;
+    let (ambient, keys) = (System, MessageKeys::fixed(MESSAGE_KEY));
     let silent = Telemetry::new("grid", NAMESPACE, Arc::new(|_: &str| {}));
     match role {
         Role::Webhook | Role::Copy => {
-            let ingress = IngressParts { store, queue, ambient, timing, message_bytes_max: MESSAGE_BYTES_MAX };
+            let ingress = IngressParts { store, queue, keys, ambient, timing, message_bytes_max: MESSAGE_BYTES_MAX };
             let endpoints = Endpoints::new(DocumentFolder::new(endpoints), Catalog::built_in());
             let materials = Materials::new(MemoryMaterials::default());
             let webhook = WebhookFunction::new(ingress, endpoints, materials, EdgeConfig::direct(), silent);
@@ -173,13 +174,14 @@ fn in_this_process(role: Role, stack: &TestStack, place: &Place, endpoints: &Pat
             let routes = Routes::new(RouteFile::new(endpoints.join(ROUTES)), handlers.names());
             let routes = routes.with_tables(BTreeSet::from([handler::alias()]));
             let remote = FakeHandlers::new(|request| Reaction::Answers(handler::answer(request))).remote();
-            let parts = WorkerParts { store, queue, ambient, handlers, remote, catalog, timing };
+            let parts = WorkerParts { store, queue, keys, ambient, handlers, remote, catalog, timing };
             boxed(WorkerFunction::new(parts, routes, silent), |worker, event| async move {
                 Ok(json!(worker.handle(from_value(event).unwrap(), EpochMs(i64::MAX)).await))
             })
         }
         Role::Relay => {
-            let parts = RelayParts { store, queue, ambient, timing, budget: Budget::standard(), call_max: CALL_MAX };
+            let budget = Budget::standard();
+            let parts = RelayParts { store, queue, keys, ambient, timing, budget, call_max: CALL_MAX };
             boxed(RelayFunction::new(parts, silent), |relay, event| async move {
                 Ok(relay.handle(event, System.moment().now.plus(Millis::minutes(10))).await)
             })

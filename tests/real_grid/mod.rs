@@ -38,7 +38,7 @@ use self::functions::Functions;
 use self::handler::{FACT, Handler, REMOTE};
 use self::scenarios::{AT_MOST_ONCE, CLASSES, ENQUEUING, ENQUEUING_BATCHES, Scenario};
 use crate::support::delivery::secret;
-use crate::support::stack::{TestStack, urls};
+use crate::support::stack::{MESSAGE_KEY, TestStack, urls};
 use crate::support::tables::Tables;
 use crate::support::wire::WireFault;
 
@@ -101,6 +101,8 @@ impl Runner {
                 json!({ "provider": provider, "secrets": [secret(provider)], "on_store_outage": on_store_outage });
             std::fs::write(endpoints.path().join(format!("{id}.json")), document.to_string()).unwrap();
         }
+        // For the functions in processes of their own.
+        std::fs::write(endpoints.path().join("message.key"), MESSAGE_KEY.to_text()).unwrap();
         callee::write_routes(endpoints.path());
         Self { stack: handler::stack().await, endpoints, binaries }
     }

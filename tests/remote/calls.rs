@@ -19,6 +19,7 @@ use hookonce_runtime::circuit_breaker::{FAILURES_MAX, OPEN_MIN};
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::memory::{MemoryBudget, MemoryPermit};
+use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::{CallBudget, Calls, REMEMBERED};
 use hookonce_runtime::route::{Offered, RouteSet, Routing};
@@ -42,6 +43,7 @@ fn worker(handlers: &FakeHandlers) -> Worker {
     WorkerParts {
         store: Slow::default(),
         queue: (),
+        keys: MessageKeys::none(),
         ambient: (),
         handlers: Handlers::new(),
         remote: handlers.remote(),

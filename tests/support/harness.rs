@@ -26,6 +26,7 @@ use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
+use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::operate::operate;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::WorkerParts;
@@ -46,7 +47,7 @@ use super::history::RecordHistory;
 use super::iam::{Iam, Used};
 use super::remote::FakeHandlers;
 use super::routes::MemoryRoutes;
-use super::stack::{TestStack, queues};
+use super::stack::{MESSAGE_KEY, TestStack, queues};
 use super::tables::Tables;
 use super::webhook::{Answer, Webhook};
 
@@ -82,6 +83,8 @@ pub(crate) struct Harness {
     pub(crate) endpoints: MemoryEndpoints,
     pub(crate) materials: MemoryMaterials,
     pub(crate) edge: EdgeConfig,
+    /// The message key of the functions.
+    pub(crate) keys: MessageKeys,
     metrics: Arc<Mutex<Vec<String>>>,
     pub(crate) handlers: fn() -> Handlers,
     /// The handlers in other languages. Without it, each of them is unavailable.
@@ -125,6 +128,7 @@ impl Harness {
             endpoints,
             materials: MemoryMaterials::default(),
             edge: EdgeConfig::direct(),
+            keys: MessageKeys::fixed(MESSAGE_KEY),
             metrics: Arc::default(),
             handlers,
             remote: None,
@@ -157,7 +161,7 @@ impl Harness {
     }
 
     pub(crate) fn queue(&self, function: &'static str, script: &Script) -> TestQueue {
-        Faulty::new(queues(self.sqs(function), &self.stack.resources), script)
+        Faulty::new(queues(self.sqs(function), &self.stack.resources).with_keys(self.keys.clone()), script)
     }
 
     fn iam(&self, function: &'static str) -> Iam {
@@ -181,6 +185,7 @@ impl Harness {
         let ingress = IngressParts {
             store: self.store("WebhookFunction", script),
             queue: self.queue("WebhookFunction", script),
+            keys: self.keys.clone(),
             ambient: self.clock.clone(),
             timing: self.timing,
             message_bytes_max: MESSAGE_BYTES_MAX,
@@ -208,6 +213,7 @@ impl Harness {
         let parts = WorkerParts {
             store: self.store("WorkerFunction", script),
             queue: self.queue("WorkerFunction", script),
+            keys: self.keys.clone(),
             ambient: self.clock.clone(),
             handlers: (self.handlers)(),
             remote: self.remote.as_ref().map_or_else(RemoteHandlers::none, FakeHandlers::remote),
@@ -222,6 +228,7 @@ impl Harness {
         let parts = RelayParts {
             store: self.store("RelayFunction", script),
             queue: self.queue("RelayFunction", script),
+            keys: self.keys.clone(),
             ambient: self.clock.clone(),
             timing: self.timing,
             budget: self.budget,

@@ -19,11 +19,13 @@ use hookonce_local::event_source::BatchResult;
 use hookonce_local::tables::{QueueRef, StackResources, StackShape, create_stack};
 use hookonce_protocol::call::Written;
 use hookonce_protocol::item::{Item, PARTITION_KEY};
+use hookonce_protocol::message::MessageKey;
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Record, attribute};
 use hookonce_protocol::write::{Action, Change, Clause, Table, Write};
 use hookonce_runtime::aws::{DynamoStore, SqsQueue, from_attributes, to_attributes};
+use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::tables::{OwnTables, aliases};
 use serde_json::Value;
@@ -309,5 +311,9 @@ impl TestStack {
 /// The queues of a stack, for all that do not only dispatch.
 pub(crate) fn queues(sqs: aws_sdk_sqs::Client, resources: &StackResources) -> SqsQueue {
     let StackResources { queue, slow_queue, effects_queue, .. } = resources;
-    SqsQueue::new(sqs, &queue.url).with_slow(&slow_queue.url).with_effects(&effects_queue.url)
+    let queue = SqsQueue::new(sqs, &queue.url).with_slow(&slow_queue.url).with_effects(&effects_queue.url);
+    queue.with_keys(MessageKeys::fixed(MESSAGE_KEY))
 }
+
+/// The message key of every stack in these tests.
+pub(crate) const MESSAGE_KEY: MessageKey = MessageKey::new([7; 32]);

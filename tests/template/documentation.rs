@@ -53,13 +53,14 @@ fn the_first_deployment_knows_every_function_and_every_queue() {
 }
 
 /// What whoever deploys a resource of this type needs: the row of the table, and words of it.
-const RIGHTS: [(&str, &str, &[&str]); 14] = [
+const RIGHTS: [(&str, &str, &[&str]); 15] = [
     ("AWS::ApiGatewayV2::ApiMapping", "API Gateway", &["/domainnames"]),
     ("AWS::ApiGatewayV2::DomainName", "API Gateway", &["GET", "POST", "PATCH", "DELETE", "/domainnames"]),
     ("AWS::CloudWatch::Alarm", "CloudWatch", &["PutMetricAlarm", "DescribeAlarms", "DeleteAlarms"]),
     ("AWS::CloudWatch::Dashboard", "CloudWatch", &["PutDashboard", "GetDashboard", "DeleteDashboards"]),
     ("AWS::DynamoDB::Table", "DynamoDB", &["CreateTable", "DescribeTable", "UpdateTable", "UpdateTimeToLive"]),
     ("AWS::Events::Rule", "EventBridge", &["PutRule", "DescribeRule", "PutTargets", "RemoveTargets", "DeleteRule"]),
+    ("AWS::IAM::Policy", "IAM", &["PutRolePolicy", "GetRolePolicy", "DeleteRolePolicy"]),
     ("AWS::IAM::Role", "IAM", &["CreateRole", "PutRolePolicy", "AttachRolePolicy", "DetachRolePolicy", "PassRole"]),
     ("AWS::Logs::LogGroup", "Logs", &["CreateLogGroup", "DescribeLogGroups", "PutRetentionPolicy", "DeleteLogGroup"]),
     ("AWS::Logs::MetricFilter", "Logs", &["PutMetricFilter", "DescribeMetricFilters", "DeleteMetricFilter"]),

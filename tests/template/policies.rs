@@ -31,8 +31,11 @@ const ROUTES: &str = "arn:AWS::Partition:ssm:AWS::Region:AWS::AccountId:paramete
 const ROUTE_PARTS: &str =
     "arn:AWS::Partition:ssm:AWS::Region:AWS::AccountId:parameter/hookonce/AWS::StackName/routes-*";
 
+const MESSAGE_KEY: &str =
+    "arn:AWS::Partition:ssm:AWS::Region:AWS::AccountId:parameter/hookonce/AWS::StackName/key/messages";
+
 /// What no test calls: Lambda itself, the start of a process, and sources that the tests replace.
-const ELSEWHERE: [(&str, &str); 22] = [
+const ELSEWHERE: [(&str, &str); 23] = [
     // Before the first invocation, `main` reads an item and an attribute of the queue to open the connections.
     ("HintQueue.Arn", "sqs:GetQueueAttributes"),
     ("InboxTable.Arn", "dynamodb:GetItem"),
@@ -50,7 +53,8 @@ const ELSEWHERE: [(&str, &str); 22] = [
     ("DeadLetterQueue.Arn", "sqs:GetQueueAttributes"),
     // Endpoint documents come from memory in these tests.
     (PARAMETERS, "ssm:GetParameters"),
-    // And so do destinations and routes.
+    // And so do destinations, routes and the message key.
+    (MESSAGE_KEY, "ssm:GetParameters"),
     (DESTINATIONS, "ssm:GetParameters"),
     (ROUTES, "ssm:GetParameters"),
     (ROUTE_PARTS, "ssm:GetParameters"),
@@ -214,20 +218,86 @@ fn loose_keys(template: &Template) -> Vec<String> {
             uses += 1;
             let condition = &statement["Condition"];
             let via = list(&condition["StringEquals"]["kms:ViaService"]);
-            let of_parameter = &condition["StringLike"]["kms:EncryptionContext:PARAMETER_ARN"];
+            let named = ["StringLike", "StringEquals"]
+                .map(|operator| &condition[operator]["kms:EncryptionContext:PARAMETER_ARN"]);
+            let of_parameter: Vec<_> = named.into_iter().filter(|named| !named.is_null()).flat_map(texts).collect();
             let by_parameter = via.iter().any(|service| service.as_str().is_some_and(|name| name.starts_with("ssm.")));
-            let own = if role == "DispatcherRole" { DESTINATIONS } else { PARAMETERS };
+            let own: &[&str] = match role {
+                "DispatcherRole" => &[DESTINATIONS],
+                "WebhookRole" => &[PARAMETERS, MESSAGE_KEY],
+                _ => &[MESSAGE_KEY],
+            };
             if via.is_empty() || by_parameter && of_parameter != own {
                 findings.push(format!("{role} may use a key outside its service"));
             }
         }
     }
-    if uses != 6 {
-        findings.push(format!(
-            "{uses} uses of keys; each role uses that of the data, the webhook's and the dispatcher's that of parameters"
-        ));
+    if uses != 8 {
+        findings.push(format!("{uses} uses of keys; each role uses that of the data and that of its parameters"));
     }
     findings
+}
+
+/// Who may read the message key, and may therefore forge a delivery in the queue.
+fn readers_of_the_message_key(template: &Template) -> Vec<String> {
+    let reads = |function: &&str| {
+        let allowed = allowed(template, function);
+        // A longer prefix would bring the key along with what is read by path.
+        let above =
+            |on: &str| on == MESSAGE_KEY || on.strip_suffix('*').is_some_and(|start| MESSAGE_KEY.starts_with(start));
+        allowed.iter().any(|(on, actions)| above(on) && actions.iter().any(|action| action.starts_with("ssm:")))
+    };
+    let readers = template.resources("AWS::Serverless::Function").into_iter().filter(reads);
+    let expected = ["RelayFunction", "WebhookFunction", "WorkerFunction"];
+    let found: BTreeSet<_> = readers.collect();
+    let expected = BTreeSet::from(expected);
+    found.symmetric_difference(&expected).map(|function| format!("{function}: message key")).collect()
+}
+
+#[test]
+fn only_who_makes_or_takes_a_payload_reads_the_message_key() {
+    Rule(readers_of_the_message_key).finds([
+        ("${AWS::StackName}/destinations/*\n              - Effect", "${AWS::StackName}/*\n              - Effect", "DispatcherFunction"),
+        ("                  - !Sub arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter/hookonce/${AWS::StackName}/key/messages\n", "", "WebhookFunction"),
+    ]);
+}
+
+/// The stack's own functions that a managed policy of the user's could let a role invoke.
+fn invocable(template: &Template) -> Vec<String> {
+    let policy = |part: &str| template.property("OwnFunctionsPolicy", &[part]);
+    let statements = list(&policy("PolicyDocument")["Statement"]);
+    let denied: Vec<_> = statements
+        .iter()
+        .filter(|statement| statement["Effect"] == "Deny" && texts(&statement["Action"]) == ["lambda:InvokeFunction"])
+        .flat_map(|statement| texts(&statement["Resource"]))
+        .collect();
+    let functions = template.resources("AWS::Serverless::Function").into_iter();
+    let arns = functions.flat_map(|function| [format!("{function}.Arn"), format!("{function}.Arn:*")]);
+    let open = arns.filter(|arn| !denied.contains(arn)).map(|arn| format!("{arn} may be invoked"));
+    let with_managed = template.resources("AWS::IAM::Role").into_iter();
+    let with_managed =
+        with_managed.filter(|role| !template.raw(&["Resources", role, "Properties", "ManagedPolicyArns"]).is_null());
+    let bound = texts(&policy("Roles"));
+    let unbound = with_managed.filter(|role| !bound.iter().any(|bound| bound == role));
+    open.chain(unbound.map(|role| format!("{role} is not bound"))).collect()
+}
+
+#[test]
+fn no_managed_policy_lets_a_role_invoke_the_stacks_own_functions() {
+    Rule(invocable).finds([
+        ("              - !Sub ${RelayFunction.Arn}:*\n", "", "RelayFunction.Arn:* may be invoked"),
+        ("Roles: [!Ref WorkerRole, !Ref DispatcherRole]", "Roles: [!Ref WorkerRole]", "DispatcherRole is not bound"),
+    ]);
+}
+
+/// AWS's own policies allow far more than a handler or a destination needs, and some of them everything.
+#[test]
+fn no_policy_of_aws_is_taken_for_one_of_the_users() {
+    let template = template();
+    for parameter in ["HandlerPolicyArn", "DestinationPolicyArn"] {
+        let pattern = template.at(&["Parameters", parameter, "AllowedPattern"]);
+        assert_eq!(pattern, "^$|^arn:[a-z-]+:iam::[0-9]{12}:policy/.+$", "{parameter}");
+    }
 }
 
 #[test]

@@ -40,7 +40,7 @@ impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> DispatcherFunction<S,
         let now = || self.parts.ambient.moment().now;
         let tell = |signal: &Signal| self.telemetry.tell(signal, now());
         let processed = self.parts.dispatch(&Received::each(&batch), deadline, &tell).await;
-        let (response, by_endpoint) = respond(batch, processed, metric);
+        let (response, by_endpoint) = respond(batch, processed, None, metric);
         for counts in &by_endpoint {
             self.telemetry.emit(counts, now());
         }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::System;
 use hookonce_runtime::aws::{
-    DynamoStore, HttpsMaterials, SqsQueue, SsmEndpoints, dynamodb_client, shared_config, sqs_client, ssm_client,
+    DynamoStore, HttpsMaterials, SqsQueue, SsmEndpoints, dynamodb_client, message_keys, shared_config, sqs_client,
+    ssm_client,
 };
 use hookonce_runtime::config::{DocumentLocation, WebhookConfig, environment};
 use hookonce_runtime::deadline::StartUp;
@@ -13,6 +14,7 @@ use hookonce_runtime::endpoint::Endpoints;
 use hookonce_runtime::file::DocumentFolder;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::material::Materials;
+use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::port::EndpointSource;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use lambda_http::{Error, lambda_runtime};
@@ -29,12 +31,13 @@ pub async fn run() -> Result<(), Error> {
     let config = WebhookConfig::read(&environment())?;
     log_as_json(config.common.log);
     let sdk = shared_config().await;
+    let client = ssm_client(&sdk, config.common.timing.claim_timeout);
+    let keys = message_keys(client.clone(), config.endpoints.message_key());
     match config.endpoints.clone() {
         DocumentLocation::Ssm(prefix) => {
-            let endpoints = SsmEndpoints::new(ssm_client(&sdk, config.common.timing.claim_timeout), prefix);
-            Box::pin(serve(config, &sdk, endpoints, began)).await
+            Box::pin(serve(config, &sdk, SsmEndpoints::new(client, prefix), keys, began)).await
         }
-        DocumentLocation::Folder(folder) => serve(config, &sdk, DocumentFolder::new(folder), began).await,
+        DocumentLocation::Folder(folder) => serve(config, &sdk, DocumentFolder::new(folder), keys, began).await,
     }
 }
 
@@ -42,14 +45,15 @@ async fn serve(
     config: WebhookConfig,
     sdk: &hookonce_runtime::aws::SdkConfig,
     source: impl EndpointSource,
+    keys: MessageKeys,
     began: Instant,
 ) -> Result<(), Error> {
     let WebhookConfig { common, edge, message_bytes_max, on_demand, .. } = config;
     let timing = common.timing;
     let store = DynamoStore::new(dynamodb_client(sdk, timing.claim_timeout), common.inbox_table, common.domain_table);
-    let queue = SqsQueue::new(sqs_client(sdk, timing.send_timeout), common.queue_url);
+    let queue = SqsQueue::new(sqs_client(sdk, timing.send_timeout), common.queue_url).with_keys(keys.clone());
     tokio::join!(store.warm_up(), queue.warm_up());
-    let ingress = IngressParts { store, queue, ambient: System, timing, message_bytes_max };
+    let ingress = IngressParts { store, queue, ambient: System, keys, timing, message_bytes_max };
     let endpoints = Endpoints::new(source, Catalog::built_in());
     let materials = Materials::new(HttpsMaterials::new());
     let telemetry = Telemetry::stdout("webhook", common.metrics_namespace);

@@ -100,7 +100,8 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerFunction<S, Q, A> {
             Asked::Answered => counts.add("routes_unavailable", 0),
             Asked::Unanswered => counts.add("routes_unavailable", 1),
         }
-        let (response, by_endpoint) = respond(batch, processed, |settled| Some(metric(settled)));
+        let (response, by_endpoint) =
+            respond(batch, processed, self.parts.keys.known().as_ref(), |settled| Some(metric(settled)));
         for counts in std::iter::once(&counts).chain(&by_endpoint) {
             self.telemetry.emit(counts, now());
         }

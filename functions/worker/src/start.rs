@@ -6,8 +6,8 @@ use hookonce_protocol::time::Millis;
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::{Ambient, System};
 use hookonce_runtime::aws::{
-    DynamoStore, LambdaHandlers, LoopbackHandlers, SqsQueue, SsmRoutes, dynamodb_client, shared_config, sqs_client,
-    ssm_client,
+    DynamoStore, LambdaHandlers, LoopbackHandlers, SqsQueue, SsmRoutes, dynamodb_client, message_keys, shared_config,
+    sqs_client, ssm_client,
 };
 use hookonce_runtime::batch::Batch;
 use hookonce_runtime::config::{RouteLocation, WorkerConfig, environment};
@@ -25,8 +25,8 @@ use crate::WorkerFunction;
 /// How long one call may take, including the SDK's retries. Far below the function's timeout.
 const CALL_MAX: Millis = Millis::seconds(8);
 
-/// How long the calls that read the route set may take, each.
-const ROUTES_MAX: Millis = Millis::seconds(2);
+/// How long a call that reads the route set or the message key may take.
+const PARAMETERS_MAX: Millis = Millis::seconds(2);
 
 /// Runs the worker function with these handlers on Lambda, until Lambda ends the process. Its environment configures
 /// it.
@@ -34,7 +34,7 @@ const ROUTES_MAX: Millis = Millis::seconds(2);
 /// # Errors
 /// When the environment lacks something, or values in it contradict each other.
 pub async fn run(handlers: Handlers) -> Result<(), Error> {
-    let WorkerConfig { common, slow_queue_url, effects_queue_url, routes, tables } =
+    let WorkerConfig { common, slow_queue_url, effects_queue_url, message_key, routes, tables } =
         WorkerConfig::read(&environment())?;
     log_as_json(common.log);
     let sdk = shared_config().await;
@@ -43,17 +43,18 @@ pub async fn run(handlers: Handlers) -> Result<(), Error> {
     let queue = SqsQueue::new(sqs_client(&sdk, CALL_MAX), common.queue_url);
     let queue = queue.with_slow(slow_queue_url).with_effects(effects_queue_url);
     store.warm_up().await;
+    let parameters = ssm_client(&sdk, PARAMETERS_MAX);
+    let keys = message_keys(parameters.clone(), message_key);
     let routes = match routes {
         RouteLocation::None => Routes::none(),
-        RouteLocation::Ssm(pointer) => {
-            Routes::new(SsmRoutes::new(ssm_client(&sdk, ROUTES_MAX), pointer), handlers.names())
-        }
+        RouteLocation::Ssm(pointer) => Routes::new(SsmRoutes::new(parameters, pointer), handlers.names()),
         RouteLocation::File(path) => Routes::new(RouteFile::new(path), handlers.names()),
     };
     let routes = routes.with_tables(aliases(&tables));
     let parts = WorkerParts {
         store,
         queue,
+        keys,
         ambient: System,
         handlers,
         // No set of a deployed worker names a URL.

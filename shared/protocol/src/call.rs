@@ -385,6 +385,10 @@ pub enum Signal {
     UnknownVersion,
     /// A message was not a hookonce message.
     MessageMalformed,
+    /// A message carries a payload that the webhook function did not seal.
+    MessageForged,
+    /// A message carries a payload, and the key that verifies it is not known.
+    MessageUnverified,
     /// The commit was cancelled by another transaction or for lack of capacity.
     CommitConflict,
     /// A commit's result was unknown, so the record had to be read.
@@ -437,6 +441,8 @@ impl Signal {
             Self::WriteInvalid => "write_invalid",
             Self::UnknownVersion => "unknown_version",
             Self::MessageMalformed => "message_malformed",
+            Self::MessageForged => "message_forged",
+            Self::MessageUnverified => "message_unverified",
             Self::CommitConflict => "commit_conflict",
             Self::CommitUnknown => "commit_unknown",
             Self::HandlerFailed | Self::PlanRefused { .. } => "handler_failed",

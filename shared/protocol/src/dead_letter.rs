@@ -70,6 +70,8 @@ impl DeadLetter {
             Err(MessageError::UnknownVersion) => Step::done(DeadLetterOutcome::Keep).signal(Signal::UnknownVersion),
             // It is not a hookonce message. A person can inspect it until the queue's retention ends.
             Err(MessageError::Malformed) => Step::done(DeadLetterOutcome::Keep).signal(Signal::MessageMalformed),
+            Err(MessageError::Forged) => Step::done(DeadLetterOutcome::Keep).signal(Signal::MessageForged),
+            Err(MessageError::Unverified) => Step::done(DeadLetterOutcome::Keep).signal(Signal::MessageUnverified),
         }
     }
 

@@ -229,7 +229,7 @@ impl Ingress {
 
     fn enqueue(self) -> Step<Self, IngressAnswer> {
         let message = Message::Full(self.claim.clone());
-        if message.encode().len() > self.message_bytes_max {
+        if message.encoded_bytes() > self.message_bytes_max {
             return Step::done(IngressAnswer::RetryPlease);
         }
         self.call(State::Enqueueing, Call::Send(message))

@@ -10,7 +10,7 @@ use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN, Timing};
 use sha2::{Digest as _, Sha256};
 use tracing::level_filters::LevelFilter;
 
-pub use crate::location::{DocumentLocation, RouteLocation};
+pub use crate::location::{DocumentLocation, MessageKeyLocation, RouteLocation};
 use crate::tables::{OwnTables, is_table_name, own_tables};
 use crate::telemetry::NAMESPACE;
 
@@ -148,6 +148,8 @@ pub struct WorkerConfig {
     pub slow_queue_url: String,
     /// The URL of the effects queue.
     pub effects_queue_url: String,
+    /// Where the message key is.
+    pub message_key: MessageKeyLocation,
     /// Where the route set is.
     pub routes: RouteLocation,
     /// The user tables that handlers may use.
@@ -161,6 +163,8 @@ pub struct RelayConfig {
     pub common: Common,
     /// The URL of the effects queue.
     pub effects_queue_url: String,
+    /// Where the message key is.
+    pub message_key: MessageKeyLocation,
     /// How much the relay may send.
     pub budget: Budget,
 }
@@ -215,11 +219,12 @@ impl WorkerConfig {
         let common = reader.common();
         let slow_queue_url = reader.required("HOOKONCE_SLOW_QUEUE_URL");
         let effects_queue_url = reader.required("HOOKONCE_EFFECTS_QUEUE_URL");
+        let message_key = reader.document_location("HOOKONCE_ENDPOINTS").message_key();
         let routes = reader.optional("HOOKONCE_ROUTES");
         let routes = routes.map_or(RouteLocation::None, |text| reader.route_location(&text));
         let tables = reader.optional("HOOKONCE_TABLES");
         let tables = tables.map_or_else(OwnTables::new, |text| reader.own_tables(&text, &common));
-        Self { common, slow_queue_url, effects_queue_url, routes, tables }
+        Self { common, slow_queue_url, effects_queue_url, message_key, routes, tables }
     }
 }
 
@@ -234,6 +239,7 @@ impl RelayConfig {
 
     fn take(reader: &mut Reader<'_>) -> Self {
         let (common, effects_queue_url) = (reader.common(), reader.required("HOOKONCE_EFFECTS_QUEUE_URL"));
+        let message_key = reader.document_location("HOOKONCE_ENDPOINTS").message_key();
         let standard = Budget::standard();
         let mut unsigned = |name, default: u64, max| {
             let default = i64::try_from(default).unwrap_or(i64::MAX);
@@ -244,7 +250,7 @@ impl RelayConfig {
             arrivals_percent: unsigned("HOOKONCE_RELAY_ARRIVALS_PERCENT", standard.arrivals_percent, 100),
             period: standard.period,
         };
-        Self { common, effects_queue_url, budget }
+        Self { common, effects_queue_url, message_key, budget }
     }
 }
 

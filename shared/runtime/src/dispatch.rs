@@ -53,7 +53,7 @@ impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> DispatcherParts<S, Q,
         let calls_until = until.checked_sub(duration(SETTLE_MARGIN)).unwrap_or(until);
         let work = messages.iter().map(|received| {
             let work = async move {
-                let message = Message::decode(&received.body);
+                let message = Message::decode(&received.body, None);
                 // One pass for each receive: every repeat of its own guard has it, and no other receive.
                 let pass = self.ambient.claim_id().0;
                 let moment = self.ambient.moment();

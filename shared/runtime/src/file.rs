@@ -4,11 +4,15 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::message::MessageKey;
 
 use crate::destination::{DestinationDocument, DestinationFetchError, DestinationSource};
 use crate::document::{EndpointDocument, FetchError};
+use crate::message_key::{MessageKeyError, MessageKeySource};
 use crate::port::{EndpointRead, EndpointSource};
 
 /// Reads a file. `None` if there is none.
@@ -59,5 +63,23 @@ impl DestinationSource for DocumentFolder {
     async fn fetch(&self, id: &DestinationId) -> Result<Option<DestinationDocument>, DestinationFetchError> {
         let text = read(&self.path(id)).map_err(|error| DestinationFetchError::Unavailable(Box::new(error)))?;
         text.map(|text| DestinationDocument::parse(&text)).transpose().map_err(DestinationFetchError::Invalid)
+    }
+}
+
+/// A file with the message key.
+#[derive(Debug, Clone)]
+pub struct MessageKeyFile(PathBuf);
+
+impl MessageKeyFile {
+    /// Creates the source. The file need not exist yet.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+}
+
+impl MessageKeySource for MessageKeyFile {
+    fn message_key(&self) -> BoxFuture<'_, Result<MessageKey, MessageKeyError>> {
+        let text = read(&self.0).map_err(|error| MessageKeyError::Unavailable(Box::new(error)));
+        ready(text.and_then(|text| MessageKeyError::or_key(text.as_deref()))).boxed()
     }
 }

@@ -1,9 +1,10 @@
 //! Ingest: stores a verified delivery.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use hookonce_protocol::claim::Claim;
-use hookonce_protocol::ingress::{Ingress, IngressAnswer, OnBodyMismatch};
+use hookonce_protocol::ingress::{Ingress, IngressAnswer, OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::item::{ITEM_BYTES_MAX, size_bytes};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::{Record, attribute};
@@ -16,6 +17,7 @@ use crate::config::MESSAGE_BYTES_MAX;
 use crate::deadline::{Deadline, UntilDeadline};
 use crate::drive::{Driven, StoreAndQueue, drive, duration};
 use crate::endpoint::Endpoint;
+use crate::message_key::MessageKeys;
 use crate::port::{Queue, Store};
 
 /// Space that later updates of a record may need, in bytes: the names of its effects, twice over, the last failed
@@ -27,6 +29,9 @@ pub const CLAIM_BYTES_MAX: usize = ITEM_BYTES_MAX - ITEM_BYTES_RESERVED;
 
 /// What the record of an event has more than its envelope's, in bytes: the names of its keys and of its parent.
 const CHILD_KEYS_BYTES_MAX: usize = 2 * 1024;
+
+/// How long an answer waits at most for the message key, which it does not need.
+const KEY_AHEAD_MAX: Duration = Duration::from_millis(300);
 
 /// An item always fits into a message, as base64 with quotation marks and escapes around it.
 const _: () = assert!(ITEM_BYTES_MAX / 3 * 4 + 64 * 1024 < MESSAGE_BYTES_MAX);
@@ -40,6 +45,8 @@ pub struct IngressParts<S, Q, A> {
     pub queue: Q,
     /// Time and randomness.
     pub ambient: A,
+    /// What seals the message of a delivery while the store is down.
+    pub keys: MessageKeys,
     /// The protocol's durations.
     pub timing: Timing,
     /// The longest message that the queue accepts, in bytes.
@@ -82,8 +89,19 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
         let first = Ingress::start(claim, endpoint.on_store_outage, self.message_bytes_max, self.timing);
         let remote = StoreAndQueue { store: &self.store, queue: &self.queue };
         let best_effort = duration(self.timing.best_effort_timeout);
-        let driven = drive(first, &UntilDeadline { carrier: &remote, deadline, best_effort }, &self.ambient).await;
+        let carrier = UntilDeadline { carrier: &remote, deadline, best_effort };
+        let driven = futures::join!(drive(first, &carrier, &self.ambient), self.read_key_ahead(endpoint, deadline)).0;
         Ok(Ingested { key, driven })
+    }
+
+    /// Reads the message key beside the first delivery that may need it, once for each process: while the store is
+    /// down, what keeps the key may be down, too. A delivery that needs it and does not find it is answered with
+    /// "please retry".
+    async fn read_key_ahead(&self, endpoint: &Endpoint, deadline: Deadline) {
+        if endpoint.on_store_outage == OnStoreOutage::Enqueue && self.keys.known().is_none() {
+            // If it takes longer, the next delivery tries again.
+            let _ = deadline.at_most(KEY_AHEAD_MAX).within(self.keys.get()).await;
+        }
     }
 
     fn claim(&self, endpoint: &Endpoint, delivery: &VerifiedDelivery) -> Result<Claim, IngestError> {

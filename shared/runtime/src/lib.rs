@@ -8,6 +8,7 @@
 //! | [`body`] | stored payloads |
 //! | [`batch`], [`ingest`], [`process`], [`dispatch`], [`maintain`] | deliveries, batches, effects, relay runs, dead letters |
 //! | [`operate`] | an operator's orders |
+//! | [`message_key`] | the key of messages that carry a payload, read once |
 //! | [`deadline`] | one deadline for everything that a request waits for |
 //! | [`handler`] | the trait that business rules implement |
 //! | [`remote`] | handlers in another language: the calls, and what is asked and answered |
@@ -52,6 +53,7 @@ mod location;
 pub mod maintain;
 pub mod material;
 pub mod memory;
+pub mod message_key;
 pub mod operate;
 mod per_minute;
 pub mod port;

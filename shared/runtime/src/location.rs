@@ -12,6 +12,18 @@ pub enum DocumentLocation {
 }
 
 impl DocumentLocation {
+    /// The place of the message key, where this is that of the endpoint documents: a parameter beside their prefix, so
+    /// that a read of all endpoints does not bring it along, or a file among them.
+    pub fn message_key(&self) -> MessageKeyLocation {
+        match self {
+            Self::Ssm(prefix) => {
+                let stack = prefix.trim_end_matches('/').rsplit_once('/').map_or("", |(stack, _)| stack);
+                MessageKeyLocation::Ssm(format!("{stack}/key/messages"))
+            }
+            Self::Folder(folder) => MessageKeyLocation::File(folder.join("message.key")),
+        }
+    }
+
     /// Reads `ssm:/prefix/` or `file:folder`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         match text.split_once(':')? {
@@ -20,6 +32,15 @@ impl DocumentLocation {
             _ => None,
         }
     }
+}
+
+/// Where the message key is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MessageKeyLocation {
+    /// This SSM parameter.
+    Ssm(String),
+    /// This file.
+    File(PathBuf),
 }
 
 /// Where the route set is.
@@ -56,6 +77,13 @@ mod tests {
         for wrong in ["", "a", "ssm:a/", "ssm:/a", "file:", "http://a/"] {
             assert_eq!(documents(wrong), None, "{wrong}");
         }
+        let key = |text: &str| documents(text).map(|documents| documents.message_key());
+        assert_eq!(
+            key("ssm:/hookonce/a/endpoints/"),
+            Some(MessageKeyLocation::Ssm("/hookonce/a/key/messages".to_owned()))
+        );
+        assert_eq!(key("ssm:/a/"), Some(MessageKeyLocation::Ssm("/key/messages".to_owned())));
+        assert_eq!(key("file:a"), Some(MessageKeyLocation::File("a/message.key".into())));
         let routes = |text: &str| RouteLocation::parse(text);
         assert_eq!(routes("ssm:/a"), Some(RouteLocation::Ssm("/a".to_owned())));
         assert_eq!(routes("file:a"), Some(RouteLocation::File("a".into())));

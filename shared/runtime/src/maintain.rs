@@ -3,13 +3,14 @@
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use hookonce_protocol::call::{Machine, Signal, Step};
 use hookonce_protocol::dead_letter::{self, DeadLetter};
-use hookonce_protocol::message::Message;
+use hookonce_protocol::message::MessageError;
 use hookonce_protocol::relay::{Budget, CHUNK_MAX, Limits, Run, RunReport, beyond};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 
 use crate::ambient::Ambient;
 use crate::drive::{Driven, StoreAndQueue, WRITES_IN_FLIGHT_MAX, drive, drive_and_tell};
+use crate::message_key::MessageKeys;
 use crate::port::{Queue, READ_ROUNDS_MAX, Store};
 
 /// The most shards that are read at once.
@@ -21,9 +22,9 @@ pub const CHUNKS_IN_FLIGHT_MAX: usize = 4;
 /// The most calls that a chunk makes one after the other: it reads, re-arms, sends and repairs.
 const CHUNK_CALLS_MAX: usize = READ_ROUNDS_MAX + 2 * CHUNK_MAX.div_ceil(WRITES_IN_FLIGHT_MAX) + 1;
 
-/// The most calls that a dead letter makes one after the other: it claims, keeps another body, and settles the record
-/// that won.
-const DEAD_LETTER_CALLS_MAX: i64 = 3;
+/// The most calls that a dead letter makes one after the other: it reads the message key, claims, keeps another body,
+/// and settles the record that won.
+const DEAD_LETTER_CALLS_MAX: i64 = 4;
 
 /// How a run hands out its next machine.
 type Next<M> = fn(&mut Run, Moment) -> Option<Step<M, <M as Machine>::Output>>;
@@ -46,6 +47,8 @@ pub struct RelayParts<S, Q, A> {
     pub store: S,
     /// The queue.
     pub queue: Q,
+    /// What verifies dead letters with a payload.
+    pub keys: MessageKeys,
     /// Time and randomness.
     pub ambient: A,
     /// The protocol's durations.
@@ -143,7 +146,8 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
         sent_at: Option<EpochMs>,
         tell: &(impl Fn(&Signal) + Sync),
     ) -> Driven<dead_letter::DeadLetterOutcome> {
-        let first = DeadLetter::start(Message::decode(body), sent_at, self.timing, self.ambient.moment());
+        let message = self.keys.decode(std::iter::once(body)).await.pop().unwrap_or(Err(MessageError::Malformed));
+        let first = DeadLetter::start(message, sent_at, self.timing, self.ambient.moment());
         drive_and_tell(first, &self.remote(), &self.ambient, tell).await
     }
 

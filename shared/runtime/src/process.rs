@@ -11,7 +11,7 @@ use hookonce_protocol::call::{Call, ChildEvent, Failure, Machine as _, Next, Pla
 use hookonce_protocol::check::Scope;
 use hookonce_protocol::code::Code;
 use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
-use hookonce_protocol::message::{Lane, Message};
+use hookonce_protocol::message::{Lane, Message, MessageKey};
 use hookonce_protocol::plan::{EVENT_VERSION, Event, Plan};
 use hookonce_protocol::record::Record;
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -28,6 +28,7 @@ use crate::drive::{Carry, Driven, StoreAndQueue, drive_and_tell, duration};
 use crate::handler::{Handlers, Recognised};
 use crate::ingest::child_bytes_max;
 use crate::memory::{MemoryBudget, MemoryPermit};
+use crate::message_key::MessageKeys;
 use crate::port::{Queue, Store};
 use crate::remote::{self, CallBudget, Calls, RemoteHandlers, RemoteTarget};
 use crate::route::{self, Assigned, Lack, Missing, Routing};
@@ -41,6 +42,8 @@ pub struct WorkerParts<S, Q, A> {
     pub store: S,
     /// The queue.
     pub queue: Q,
+    /// What verifies messages with a payload.
+    pub keys: MessageKeys,
     /// Time and randomness.
     pub ambient: A,
     /// The business rules.
@@ -115,16 +118,17 @@ impl Processed {
 }
 
 /// The response to a batch: the messages that stay in the queue. Counts how each ended, by its signals and by what
-/// `metric` calls it, apart for each endpoint.
+/// `metric` calls it, apart for each endpoint. What cannot be verified counts for none.
 pub fn respond(
     batch: Batch,
     processed: Vec<Processed>,
+    key: Option<&MessageKey>,
     metric: impl Fn(&Settled) -> Option<&'static str>,
 ) -> (BatchResponse, Vec<Counts>) {
     let mut processed = processed.into_iter();
     let (mut response, mut by_endpoint) = (BatchResponse::default(), BTreeMap::new());
     for message in batch.records {
-        let named = Message::decode(&message.body).ok();
+        let named = Message::decode(&message.body, key).ok();
         let endpoint = named.and_then(|named| EndpointId::parse(named.record_key().parts().0).ok());
         let counts = by_endpoint.entry(endpoint).or_insert_with_key(|endpoint| Counts::of(endpoint.as_ref()));
         let ended = processed.next();
@@ -190,8 +194,12 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
         let until = batch_end(deadline, self.ambient.moment().now);
         let earlier = duration(Millis(HANDLER_MARGIN.0 - DEADLINE_MARGIN.0));
         let calls_until = until.checked_sub(earlier).unwrap_or(until);
-        let decoded: Vec<_> = messages.iter().map(|message| Message::decode(&message.body)).collect();
-        let Ok(mut records) = timeout_at(until, self.prefetch(&decoded)).await else {
+        let ahead = async {
+            let decoded = self.keys.decode(messages.iter().map(|message| message.body.as_str())).await;
+            let records = self.prefetch(&decoded).await;
+            (decoded, records)
+        };
+        let Ok((decoded, mut records)) = timeout_at(until, ahead).await else {
             return messages.iter().map(|_| Processed::OutOfTime).collect();
         };
         let memory = &MemoryBudget::default();

@@ -193,6 +193,12 @@ pub fn log(signal: &Signal) {
             tracing::warn!(record.key = %key, record.dead_reason = reason, "a record died; `hookonce show` tells more");
         }
         Signal::BodyMismatch(key) => tracing::warn!(record.key = %key, "another body came under a known id"),
+        // Not a byte of it: nobody knows who wrote it.
+        Signal::MessageForged => {
+            tracing::error!(
+                "a message carries a payload that the webhook function did not seal; nothing of it was used"
+            );
+        }
         Signal::PlanRefused { key, error } => {
             tracing::warn!(record.key = %key, error = %error, "the handler's plan is refused");
         }
@@ -205,6 +211,7 @@ pub fn log(signal: &Signal) {
         | Signal::WriteInvalid
         | Signal::UnknownVersion
         | Signal::MessageMalformed
+        | Signal::MessageUnverified
         | Signal::CommitConflict
         | Signal::CommitUnknown
         | Signal::HandlerFailed

@@ -80,7 +80,7 @@ impl<I: Invoke> Invoke for WatchedWorker<I> {
     async fn invoke(&self, event: Value) -> Result<Value, InvokeError> {
         let started = System.moment().now;
         let messages = event.get("Records").and_then(Value::as_array).into_iter().flatten();
-        let key = |message: &Value| Some(Message::decode(text(message, "/body")).ok()?.record_key().clone());
+        let key = |message: &Value| Some(Message::decode(text(message, "/body"), None).ok()?.record_key().clone());
         let keys = messages.filter_map(key).collect();
         let result = self.0.invoke(event).await;
         let _ = self.1.0.send(FeedEvent::Batch { keys, started });

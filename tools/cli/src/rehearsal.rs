@@ -13,6 +13,7 @@ use hookonce_runtime::aws::LambdaHandlers;
 use hookonce_runtime::aws::{DynamoStore, LoopbackHandlers};
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::memory::{MemoryBudget, MemoryPermit};
+use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::{CallBudget, CallHandler, Calls, RemoteHandlers, RemoteTarget};
 use hookonce_runtime::route::{Missing, Offered, RouteSet, Routing};
@@ -84,8 +85,9 @@ impl Rehearsal {
 
     fn with(store: DynamoStore, routing: Routing) -> Self {
         let (handlers, catalog, timing) = (handlers::all(), Catalog::built_in(), Timing::standard());
-        let remote = RemoteHandlers::none();
-        Self { parts: WorkerParts { store, queue: (), ambient: (), handlers, remote, catalog, timing }, routing }
+        let (remote, keys) = (RemoteHandlers::none(), MessageKeys::none());
+        let parts = WorkerParts { store, queue: (), keys, ambient: (), handlers, remote, catalog, timing };
+        Self { parts, routing }
     }
 
     /// Also calls handlers in other languages: those of the account if the target is a deployed stack, else those that

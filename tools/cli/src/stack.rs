@@ -34,10 +34,12 @@ use hookonce_runtime::destination::{Destinations, Guarded, HttpCaller};
 use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::endpoint::Endpoints;
+use hookonce_runtime::file::MessageKeyFile;
 use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
+use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::RemoteHandlers;
 use hookonce_runtime::route::{RouteFile, Routes};
@@ -50,6 +52,8 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::capture::Capturer;
+use crate::endpoints::make_message_key;
+use crate::failure::Failure;
 use crate::life::{Feed, WatchedWebhook, WatchedWorker};
 use crate::own_handlers::{HandlerCommands, OwnHandlers};
 use crate::pauses::{PausedFunction, Switches};
@@ -187,6 +191,9 @@ pub(crate) enum StackError {
     /// The event source.
     #[error("starting the event source failed")]
     EventSource(#[source] EventSourceConfigError),
+    /// The message key.
+    #[error("making the message key failed")]
+    MessageKey(#[source] Failure),
     /// The functions' service.
     #[error("the URL of the functions cannot be used")]
     Functions(#[source] InvokeError),
@@ -263,6 +270,7 @@ impl Stack {
             .await
             .map_err(StackError::Create)?;
         let place = Place { dynamodb_url, sqs_url, resources };
+        make_message_key(&config.folder).map_err(StackError::MessageKey)?;
         let access_key_id = clients::access_key_id(&place.dynamodb_url);
         let own = config.handlers.start(access_key_id, ambient()).await.map_err(StackError::Handlers)?;
         let calls = FunctionCalls::default();
@@ -446,6 +454,10 @@ impl Parts<'_> {
         queue.with_slow(&slow_queue.url).with_effects(&effects_queue.url)
     }
 
+    fn keys(&self) -> MessageKeys {
+        MessageKeys::new(MessageKeyFile::new(self.config.folder.message_key()))
+    }
+
     fn telemetry(&self, function: &'static str) -> Telemetry {
         Telemetry::new(function, NAMESPACE, Arc::clone(&self.config.metrics))
     }
@@ -456,7 +468,8 @@ impl Parts<'_> {
         let queue = self.queue(calls, CALL_MAX);
         let ingress = IngressParts {
             store,
-            queue,
+            queue: queue.with_keys(self.keys()),
+            keys: self.keys(),
             ambient: System,
             timing: Timing {
                 webhook_timeout: Millis(CALL_MAX.0 + 1_000),
@@ -488,6 +501,7 @@ impl Parts<'_> {
         let parts = WorkerParts {
             store: self.store(calls, CALL_MAX).with_tables(tables),
             queue: self.queue(calls, CALL_MAX),
+            keys: self.keys(),
             ambient: System,
             handlers,
             remote: RemoteHandlers::new(Some(self.own.calls()), Some(Box::new(LoopbackHandlers::new()))),
@@ -511,6 +525,7 @@ impl Parts<'_> {
         let parts = RelayParts {
             store: self.store(calls, RELAY_CALL_MAX),
             queue: self.queue(calls, RELAY_CALL_MAX),
+            keys: self.keys(),
             ambient: System,
             timing: self.config.timing,
             budget: Budget { period: Millis::seconds(2), ..Budget::standard() },

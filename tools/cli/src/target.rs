@@ -12,6 +12,7 @@ use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN, Timing};
 use hookonce_runtime::aws::DynamoStore;
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::{dynamodb_client, sqs_client};
+use hookonce_runtime::config::{DocumentLocation, MessageKeyLocation};
 use hookonce_runtime::file::DocumentFolder;
 use hookonce_runtime::strict::{self, ShowNames};
 use hookonce_runtime::tables::OwnTables;
@@ -48,6 +49,14 @@ impl DataFolder {
     /// The destination documents.
     pub(crate) fn destinations(&self) -> DocumentFolder {
         DocumentFolder::new(self.data.join("destinations"))
+    }
+
+    /// The message key, where functions in other processes find it, too.
+    pub(crate) fn message_key(&self) -> PathBuf {
+        match DocumentLocation::Folder(self.endpoints().folder().to_owned()).message_key() {
+            MessageKeyLocation::File(path) => path,
+            MessageKeyLocation::Ssm(name) => PathBuf::from(name),
+        }
     }
 
     /// The route set.

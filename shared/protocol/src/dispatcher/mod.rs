@@ -154,9 +154,13 @@ impl Dispatcher {
             Ok(Message::Ref { pk }) if pk.kind() == RecordKind::Effect => Step::call(machine, Call::Read(pk)),
             Ok(Message::Ref { .. } | Message::Slow { .. }) => misrouted(),
             // It is the only copy of a delivery. It goes to the dead-letter queue, where it is claimed.
-            Ok(Message::Full(_)) => Step::done(Settled::Retry(VISIBILITY_MAX)).signal(Signal::HintMisrouted),
+            // It has no key: no effect comes with its payload.
+            Ok(Message::Full(_)) | Err(MessageError::Unverified) => {
+                Step::done(Settled::Retry(VISIBILITY_MAX)).signal(Signal::HintMisrouted)
+            }
             Err(MessageError::UnknownVersion) => machine.transient(0, moment).signal(Signal::UnknownVersion),
             Err(MessageError::Malformed) => Step::done(Settled::Retry(VISIBILITY_MAX)).signal(Signal::MessageMalformed),
+            Err(MessageError::Forged) => Step::done(Settled::Retry(VISIBILITY_MAX)).signal(Signal::MessageForged),
         }
     }
 

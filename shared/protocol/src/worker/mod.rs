@@ -141,8 +141,13 @@ impl Worker {
             Err(MessageError::UnknownVersion) => {
                 worker(State::Reading { replans: 0 }).hold(moment).signal(Signal::UnknownVersion)
             }
-            // It goes to the dead-letter queue, where a person can inspect it.
+            // It may be the only copy of a body.
+            Err(MessageError::Unverified) => {
+                worker(State::Reading { replans: 0 }).hold(moment).signal(Signal::MessageUnverified)
+            }
+            // Both go to the dead-letter queue, where a person can inspect them.
             Err(MessageError::Malformed) => Step::done(Settled::Retry(VISIBILITY_MAX)).signal(Signal::MessageMalformed),
+            Err(MessageError::Forged) => Step::done(Settled::Retry(VISIBILITY_MAX)).signal(Signal::MessageForged),
         }
     }
 

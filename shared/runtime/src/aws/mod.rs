@@ -42,6 +42,6 @@ pub use retry::{ATTEMPTS_MAX, FIRST_BACKOFF, retries, timeouts};
 pub use signed::SignedService;
 pub use sqs::SqsQueue;
 #[cfg(feature = "account")]
-pub use ssm::{SsmDestinations, SsmEndpoints};
+pub use ssm::{SsmDestinations, SsmEndpoints, SsmMessageKey, message_keys};
 #[cfg(feature = "account")]
 pub use ssm_routes::{DeployRoutesError, DeployedRoutes, SsmRoutes};

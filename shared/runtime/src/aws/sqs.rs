@@ -11,6 +11,7 @@ use hookonce_protocol::key::{ENDPOINT_BYTES_MAX, RecordKind};
 use hookonce_protocol::message::{Lane, Message};
 use hookonce_protocol::time::Millis;
 
+use crate::message_key::MessageKeys;
 use crate::port::Queue;
 
 /// The most messages in one `SendMessageBatch`.
@@ -29,12 +30,14 @@ pub struct SqsQueue {
     slow_url: Option<String>,
     /// Where hints of effects go.
     effects_url: Option<String>,
+    /// What seals messages with a payload.
+    keys: MessageKeys,
 }
 
 impl SqsQueue {
-    /// Creates the queue from its URL.
+    /// Creates the queue from its URL. It sends hints only.
     pub fn new(client: Client, url: impl Into<String>) -> Self {
-        Self { client, url: url.into(), slow_url: None, effects_url: None }
+        Self { client, url: url.into(), slow_url: None, effects_url: None, keys: MessageKeys::none() }
     }
 
     /// Sends hints of effects to this queue, where the dispatcher finds them.
@@ -47,6 +50,12 @@ impl SqsQueue {
     #[must_use]
     pub fn with_slow(self, url: impl Into<String>) -> Self {
         Self { slow_url: Some(url.into()), ..self }
+    }
+
+    /// Also sends messages with a payload, sealed with this key.
+    #[must_use]
+    pub fn with_keys(self, keys: MessageKeys) -> Self {
+        Self { keys, ..self }
     }
 
     fn url_of(&self, lane: Lane) -> &str {
@@ -78,11 +87,15 @@ impl SqsQueue {
 
     /// Sends messages of one queue, each with its place among all. Returns the places of those that are confirmed.
     async fn send_batch(&self, url: &str, messages: &[(usize, &Message)]) -> Vec<usize> {
-        let entries = messages.iter().enumerate().map(|(index, (_, message))| {
-            let entry = SendMessageBatchRequestEntry::builder().id(index.to_string()).message_body(message.encode());
-            entry.message_group_id(group(message)).build()
+        let entries = messages.iter().enumerate().filter_map(|(index, (_, message))| {
+            let body = message.encode(self.keys.known().as_ref())?;
+            let entry = SendMessageBatchRequestEntry::builder().id(index.to_string()).message_body(body);
+            Some(entry.message_group_id(group(message)).build())
         });
         let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else { return Vec::new() };
+        if entries.is_empty() {
+            return Vec::new();
+        }
         match self.client.send_message_batch().queue_url(url).set_entries(Some(entries)).send().await {
             Ok(output) => {
                 let sent =
@@ -125,7 +138,10 @@ const _: () = assert!(ENDPOINT_BYTES_MAX <= GROUP_BYTES_MAX);
 
 impl Queue for SqsQueue {
     async fn send(&self, message: &Message) -> Result<(), Unavailable> {
-        let send = self.client.send_message().queue_url(self.url_of(message.lane())).message_body(message.encode());
+        let key = if message.is_hint() { None } else { self.keys.get().await };
+        // Without its seal nobody would take the payload, so it is not sent.
+        let body = message.encode(key.as_ref()).ok_or(Unavailable)?;
+        let send = self.client.send_message().queue_url(self.url_of(message.lane())).message_body(body);
         let send = send.message_group_id(group(message));
         send.send().await.map(|_| ()).map_err(|error| {
             tracing::warn!(operation = "SendMessage", error = %Report::new(&error), "SQS call failed");

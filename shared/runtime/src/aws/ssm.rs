@@ -1,16 +1,22 @@
-//! Documents in SSM Parameter Store, one `SecureString` per endpoint or destination.
+//! Documents in SSM Parameter Store, one `SecureString` per endpoint or destination, and the message key.
 
 use std::iter;
 
 use aws_sdk_ssm::Client;
 use aws_sdk_ssm::error::{BoxError, ProvideErrorMetadata as _, SdkError};
 use aws_sdk_ssm::types::{Parameter, ParameterType};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::message::MessageKey;
 
+use crate::config::MessageKeyLocation;
 use crate::destination::{DestinationDocument, DestinationFetchError, DestinationSource};
 use crate::document::{EndpointDocument, FetchError};
+use crate::file::MessageKeyFile;
 use crate::index;
+use crate::message_key::{MessageKeyError, MessageKeySource, MessageKeys};
 use crate::port::{EndpointRead, EndpointSource};
 
 /// The parameters under one prefix, such as `/hookonce/<stack>/endpoints/`.
@@ -87,6 +93,40 @@ impl DestinationSource for SsmDestinations {
             tracing::warn!(destination.id = %id, "the parameter is not a SecureString: store the destination again");
         }
         DestinationDocument::parse(&text).map(Some).map_err(DestinationFetchError::Invalid)
+    }
+}
+
+/// The parameter of the message key, such as `/hookonce/<stack>/key/messages`.
+#[derive(Debug, Clone)]
+pub struct SsmMessageKey {
+    client: Client,
+    name: String,
+}
+
+impl SsmMessageKey {
+    /// Creates the source from the parameter's name.
+    pub fn new(client: Client, name: impl Into<String>) -> Self {
+        Self { client, name: name.into() }
+    }
+}
+
+impl MessageKeySource for SsmMessageKey {
+    fn message_key(&self) -> BoxFuture<'_, Result<MessageKey, MessageKeyError>> {
+        let key = async {
+            let unavailable = |error: FetchError| MessageKeyError::Unavailable(Box::new(error));
+            let mut read = read(&self.client, vec![self.name.clone()]).await.map_err(unavailable)?;
+            let text = read.take(&self.name).map_err(unavailable)?;
+            MessageKeyError::or_key(text.as_ref().map(|(text, _)| text.as_str()))
+        };
+        key.boxed()
+    }
+}
+
+/// The message key of a function, from where its configuration says.
+pub fn message_keys(client: Client, location: MessageKeyLocation) -> MessageKeys {
+    match location {
+        MessageKeyLocation::Ssm(name) => MessageKeys::new(SsmMessageKey::new(client, name)),
+        MessageKeyLocation::File(path) => MessageKeys::new(MessageKeyFile::new(path)),
     }
 }
 

@@ -25,6 +25,7 @@ use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::{Table, Write};
 use hookonce_runtime::ambient::{Ambient, System};
 use hookonce_runtime::maintain::RelayParts;
+use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::port::{Queue, Store};
 use serde_json::{Value, json};
 
@@ -131,7 +132,8 @@ async fn relay() -> Value {
     }
     let budget = Budget { sends_per_second_min: 10_000, ..Budget::standard() };
     let call_max = Millis::seconds(2);
-    let relay = RelayParts { store, queue: FarQueue, ambient: System, timing, budget, call_max };
+    let keys = MessageKeys::none();
+    let relay = RelayParts { store, queue: FarQueue, keys, ambient: System, timing, budget, call_max };
     let begun = System.moment().now;
     let report = relay.run(now.plus(Millis::minutes(10))).await.events.output;
     let millis = System.moment().now.0 - begun.0;

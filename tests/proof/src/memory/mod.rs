@@ -22,6 +22,7 @@ use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::body;
 use hookonce_runtime::handler::Handlers;
+use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::process::{Processed, Received, WorkerParts};
 use hookonce_runtime::remote::{CallError, CallHandler, RemoteHandlers};
 use hookonce_runtime::route::{Offered, RouteSet, Routing};
@@ -129,7 +130,8 @@ async fn work(claims: Vec<Write>, routing: &Routing, now: EpochMs) -> Option<Wor
     let (catalog, ambient, timing) = (Catalog::built_in(), System, Timing::standard());
     let remote = RemoteHandlers::new(Some(Box::new(Mapper)), None);
     let (store, handlers) = (Nowhere::new(claims, now)?, Handlers::new());
-    let worker = WorkerParts { store, queue: Nobody, ambient, handlers, remote, catalog, timing };
+    let keys = MessageKeys::none();
+    let worker = WorkerParts { store, queue: Nobody, keys, ambient, handlers, remote, catalog, timing };
     let deadline = now.plus(Millis::minutes(30));
     let processed = worker.process(&messages, routing, deadline, &|_| ()).await;
     let done = processed.iter().filter(|it| Processed::is_acknowledged(it)).count();

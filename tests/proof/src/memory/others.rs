@@ -22,6 +22,7 @@ use hookonce_runtime::destination::{
 };
 use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::maintain::RelayParts;
+use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::port::Store;
 use hookonce_runtime::process::Received;
 use serde_json::json;
@@ -44,7 +45,9 @@ pub(super) async fn relay(now: EpochMs) -> Option<Work> {
     let timing = Timing::standard();
     let budget = Budget { sends_per_second_min: 1_000, ..Budget::standard() };
     let call_max = Millis::seconds(2);
-    let relay = RelayParts { store: Arc::clone(&store), queue: Nobody, ambient: System, timing, budget, call_max };
+    let keys = MessageKeys::none();
+    let relay =
+        RelayParts { store: Arc::clone(&store), queue: Nobody, keys, ambient: System, timing, budget, call_max };
     relay.run(now.plus(Millis::minutes(30))).await;
     let (done, lists) = (store.refused.load(Ordering::Relaxed), 2);
     Some(Work { done, of: lists * DUE * usize::from(SHARDS), most_kib_allowed: MOST_KIB_OF_OTHERS })

@@ -24,6 +24,7 @@ use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
+use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::operate::operate as operate_on;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::{Processed, Received, WorkerParts};
@@ -33,7 +34,7 @@ use tokio::sync::{Notify, Semaphore};
 use super::config::Config;
 use super::destination::{Documents, Outside};
 use super::handler::{Ledger, ROUTED, ROUTED_REMOTE, UNROUTED};
-use super::ports::{Ports, sleep};
+use super::ports::{KEY, Ports, sleep};
 use super::provider::{Behaviour, Delivery, PROVIDERS, ProviderRequest, Receiver, SentEvent};
 use super::remote;
 use super::sqs::{QueuePair, Receipt};
@@ -117,7 +118,8 @@ async fn attempt(world: &World, receivers: &[Receiver], delivery: &Delivery, req
     let now = ports.moment().now.as_seconds();
     let Ok(verified) = receiver.receive(request, elapsed, sent_at, now) else { return false };
     let (store, queue, ambient) = (ports.clone(), ports.clone(), ports.clone());
-    let parts = IngressParts { store, queue, ambient, timing, message_bytes_max: MESSAGE_BYTES_MAX };
+    let keys = MessageKeys::fixed(KEY);
+    let parts = IngressParts { store, queue, keys, ambient, timing, message_bytes_max: MESSAGE_BYTES_MAX };
     let ingest = parts.ingest(endpoint, &verified, Deadline::of(&timing));
     let ingested = ports.live(timeout, ingest).await;
     let Some(Ok(ingested)) = ingested else { return false };
@@ -192,8 +194,9 @@ fn take(world: &World, lane: Lane, dead: bool) -> (Vec<Receipt>, Option<i64>) {
     let trouble = if inner.calm { 0 } else { inner.config.queue_trouble };
     if !dead && inner.rng.chance(trouble) {
         // Only a hint: a message that carries its payload is the only copy.
-        let expendable =
-            |text: &str| Message::decode(text).is_ok_and(|message| message.is_hint()) || text.contains("\"k\":\"ref\"");
+        let expendable = |text: &str| {
+            Message::decode(text, None).is_ok_and(|message| message.is_hint()) || text.contains("\"k\":\"ref\"")
+        };
         inner.lane(lane).queue.lose(expendable);
     }
     let steady = inner.config.steady;
@@ -220,8 +223,8 @@ pub(super) fn worker_parts(ports: &Ports) -> WorkerParts<Ports, Ports, Ports> {
     let timing = ports.timing();
     let handlers = Handlers::new().with(Ledger(ports.world.clone()));
     let (store, queue, ambient) = (ports.clone(), ports.clone(), ports.clone());
-    let remote = remote::handlers(ports);
-    WorkerParts { store, queue, ambient, handlers, remote, catalog: Catalog::built_in(), timing }
+    let (remote, keys) = (remote::handlers(ports), MessageKeys::fixed(KEY));
+    WorkerParts { store, queue, keys, ambient, handlers, remote, catalog: Catalog::built_in(), timing }
 }
 
 /// What decides where events go now: the handlers, a set that lets them have effects, or one that ignores everything.
@@ -318,7 +321,8 @@ pub async fn schedule(world: World) {
 pub(super) fn relay_parts(ports: &Ports) -> RelayParts<Ports, Ports, Ports> {
     let timing = ports.timing();
     let (store, queue, ambient) = (ports.clone(), ports.clone(), ports.clone());
-    RelayParts { store, queue, ambient, timing, budget: Budget::standard(), call_max: RELAY_CALL_MAX }
+    let (keys, budget) = (MessageKeys::fixed(KEY), Budget::standard());
+    RelayParts { store, queue, keys, ambient, timing, budget, call_max: RELAY_CALL_MAX }
 }
 
 async fn relay(world: World) {

@@ -73,7 +73,7 @@ fn chosen(world: &World, about_to: &Write) -> Option<&'static [Step]> {
 
 /// Another worker with a hint of the same record, or another dispatcher.
 async fn work(world: &World, key: &RecordKey) {
-    let body = Message::Ref { pk: key.clone() }.encode();
+    let body = Message::Ref { pk: key.clone() }.encode(None).unwrap_or_default();
     let hint = [Received { body, receipt_handle: String::new(), receives: 1 }];
     if key.kind() == RecordKind::Effect {
         let ports = Ports::undisturbed(world, Role::Dispatcher);
@@ -87,7 +87,7 @@ async fn work(world: &World, key: &RecordKey) {
 /// A hint of the record that ended in the dead-letter queue, again and again.
 async fn die(world: &World, key: &RecordKey) {
     let ports = Ports::undisturbed(world, Role::DeadLetter);
-    let hint = Message::Ref { pk: key.clone() }.encode();
+    let hint = Message::Ref { pk: key.clone() }.encode(None).unwrap_or_default();
     for _ in 0..DEAD_LETTERS_MAX {
         if record(world, key).await.is_none_or(|record| record.status != Status::Pending) {
             return;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use hookonce_protocol::call::{Call, CancellationReason, Committed, DuePage, DueQuery, Reply, Unavailable, Written};
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::{ClaimId, RecordKey};
-use hookonce_protocol::message::{Lane, MESSAGE_VERSION, Message};
+use hookonce_protocol::message::{Lane, MESSAGE_VERSION, Message, MessageKey};
 use hookonce_protocol::place::{ItemRef, Key, KeyAttribute, KeyKind, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::purpose::Purpose;
@@ -28,6 +28,9 @@ use super::tables::NotWritten;
 use super::world::{Inner, NEXT_VERSION, Release, World, head_seen_by, seen_by};
 use crate::call::writes;
 use crate::label::{self, Role, labels};
+
+/// The message key of every day.
+pub(super) const KEY: MessageKey = MessageKey::new([7; 32]);
 
 /// How late a call that its caller gave up may still reach a third party.
 const CALL_LATE_MAX: Millis = DESTINATION_CALL_MAX;
@@ -271,7 +274,7 @@ impl Ports {
     }
 
     fn text_of(&self, message: &Message) -> String {
-        let text = message.encode();
+        let text = message.encode(Some(&KEY)).unwrap_or_default();
         if self.release == Release::Next { versioned(&text, MESSAGE_VERSION, NEXT_VERSION) } else { text }
     }
 
@@ -282,11 +285,11 @@ impl Ports {
         } else {
             text.to_owned()
         };
-        let Ok(mut message) = Message::decode(&text) else { return text };
+        let Ok(mut message) = Message::decode(&text, Some(&KEY)) else { return text };
         let mut inner = self.world.lock();
         let changed = inner.mutation.rewrite_message(self.role, &mut message);
         inner.mutated |= changed;
-        if changed { message.encode() } else { text }
+        if changed { message.encode(Some(&KEY)).unwrap_or_default() } else { text }
     }
 
     async fn let_others_in(&self, about_to: &Write) {

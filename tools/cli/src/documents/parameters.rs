@@ -83,6 +83,11 @@ impl<I: DocumentId> Parameters<I> {
         format!("{}/{last}", self.path)
     }
 
+    /// The option of the AWS command line that names the key of the parameters, if it is not the account's own.
+    pub(crate) fn key_option(&self) -> String {
+        self.key.as_ref().map_or_else(String::new, |key| format!(" --key-id {key}"))
+    }
+
     /// Reads a parameter, or one of its versions, if there is one.
     ///
     /// # Errors

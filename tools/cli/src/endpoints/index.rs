@@ -5,9 +5,11 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hookonce_protocol::key::EndpointId;
 use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::config::{DocumentLocation, MessageKeyLocation};
 use hookonce_runtime::index::{self, IndexStore, Rebuilt, SHARDS, StoredText};
+use hookonce_runtime::message_key::MessageKeyError;
 
-use super::{EndpointStore, Listing};
+use super::{EndpointStore, Listing, fresh_message_key};
 use crate::documents::{Below, Parameters, Stored};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -43,8 +45,46 @@ impl EndpointStore for Parameters<EndpointId> {
         index::list(self, ids, System.moment().now).boxed()
     }
 
+    fn make_message_key(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        let make = async {
+            let Some(name) = message_key_name(self) else { return Ok(()) };
+            // Nothing is written over a key: messages that it sealed may be in the queue. The other key may be that of
+            // our own call, whose reply was lost.
+            self.write(&name, &fresh_message_key(), ParameterType::SecureString, false).await.map(|_| ())
+        };
+        make.boxed()
+    }
+
+    fn check_message_key(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        let check = async {
+            let Some(name) = message_key_name(self) else { return Ok(()) };
+            let stored = self.read(&name, None).await?;
+            MessageKeyError::or_key(stored.as_ref().map(|stored| stored.text.as_str())).map(|_| ()).map_err(|error| {
+                let what = if matches!(error, MessageKeyError::Absent) { "does not exist" } else { "holds no key" };
+                let over = if stored.is_some() { " --overwrite" } else { "" };
+                Failure::usage(
+                    format!("{name} {what}, so endpoints on `enqueue` answer 503 while the tables are down"),
+                    format!(
+                        "make it: aws ssm put-parameter --type SecureString{}{over} --name {name} \
+                         --value \"$(openssl rand -base64 32)\"",
+                        self.key_option()
+                    ),
+                )
+            })
+        };
+        check.boxed()
+    }
+
     fn rebuild_index<'a>(&'a self, interrupt: &'a Interrupt) -> BoxFuture<'a, Result<Rebuilt, Failure>> {
         index::rebuild(self, System.moment().now, || !interrupt.came()).boxed()
+    }
+}
+
+/// The parameter of the message key, where the functions look for it.
+fn message_key_name(endpoints: &Parameters<EndpointId>) -> Option<String> {
+    match DocumentLocation::Ssm(endpoints.name(&"")).message_key() {
+        MessageKeyLocation::Ssm(name) => Some(name),
+        MessageKeyLocation::File(_) => None,
     }
 }
 

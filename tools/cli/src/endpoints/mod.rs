@@ -12,6 +12,7 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use hookonce_protocol::ingress::OnStoreOutage;
 use hookonce_protocol::key::{EndpointId, Tenant};
+use hookonce_protocol::message::MessageKey;
 use hookonce_providers::settings::{ENVIRONMENT, PUBLIC_KEY, PUBLIC_URL, TOPIC_ARNS, WEBHOOK_ID};
 use hookonce_providers::{Catalog, Provider};
 use hookonce_runtime::document::{BODY_BYTES_MAX, EndpointDocument};
@@ -30,7 +31,7 @@ use crate::output;
 use crate::outputs::Outputs;
 #[cfg(not(feature = "aws"))]
 use crate::target::without_aws;
-use crate::target::{DataFolder, write};
+use crate::target::{DataFolder, write, write_new};
 
 /// The settings that everybody may know. Any other is hidden like a secret, because it may be one: an API secret, the
 /// token that answers a subscription request.
@@ -92,6 +93,13 @@ pub(crate) trait EndpointStore: DocumentStore<EndpointId> {
     /// another writer of the index may have died between two writes.
     fn list<'a>(&'a self, ids: &'a [EndpointId]) -> BoxFuture<'a, Result<(), Failure>>;
 
+    /// Makes the message key, unless there is one. An endpoint that puts deliveries into the queue while the tables are
+    /// down needs it.
+    fn make_message_key(&self) -> BoxFuture<'_, Result<(), Failure>>;
+
+    /// Refuses if there is no message key.
+    fn check_message_key(&self) -> BoxFuture<'_, Result<(), Failure>>;
+
     /// Makes the index list every endpoint, and forget other ids. Ctrl-C ends it between two writes.
     fn rebuild_index<'a>(&'a self, interrupt: &'a Interrupt) -> BoxFuture<'a, Result<Rebuilt, Failure>>;
 }
@@ -104,6 +112,15 @@ impl EndpointStore for Folder<EndpointId> {
     }
 
     fn list<'a>(&'a self, _ids: &'a [EndpointId]) -> BoxFuture<'a, Result<(), Failure>> {
+        ready(Ok(())).boxed()
+    }
+
+    /// A local stack makes it when it starts.
+    fn make_message_key(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        ready(Ok(())).boxed()
+    }
+
+    fn check_message_key(&self) -> BoxFuture<'_, Result<(), Failure>> {
         ready(Ok(())).boxed()
     }
 
@@ -201,6 +218,24 @@ pub(crate) fn make_secret(provider: &Provider) -> Option<String> {
     let fits =
         |secret: &String| provider.keyring(std::slice::from_ref(secret)).is_ok() && facts.check_secret(secret).is_ok();
     prefixed.into_iter().chain([hex, base64]).find(fits)
+}
+
+/// A new message key, as it is stored.
+fn fresh_message_key() -> String {
+    MessageKey::new(rand::random()).to_text()
+}
+
+/// Makes the message key of a local stack, unless there is one.
+///
+/// # Errors
+/// [`Failure::Usage`] when it cannot be written.
+pub(crate) fn make_message_key(folder: &DataFolder) -> Result<(), Failure> {
+    write_new(&folder.message_key(), &fresh_message_key()).map(|_| ())
+}
+
+/// Whether an endpoint with this document needs the message key.
+pub(crate) fn needs_message_key(document: &EndpointDocument) -> bool {
+    document.on_store_outage == OnStoreOutage::Enqueue
 }
 
 /// Reads the document of a local endpoint.

@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 
 use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::message::MessageKey;
 use hookonce_runtime::index;
 use hookonce_runtime::route::{Packed, RoutePointer, pack};
 use serde_json::{Value, json as object};
@@ -45,9 +46,10 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     let doctor = || deployed.run(&["doctor", "--json"]);
     let calm = json(&doctor().exits(0));
     assert_eq!(calm[0]["seen"], CALLER);
-    assert_eq!(calm.as_array().unwrap().len(), 17);
+    assert_eq!(calm.as_array().unwrap().len(), 18);
     for (check, seen) in [
         ("destinations", "0 valid"),
+        ("message key", "not needed: no endpoint is on `enqueue`"),
         ("routes", "none; the built-in handlers take the events"),
         ("dead-letter queue", "0 message(s) wait"),
         ("functions", "4 functions; the worker's event sources are on"),
@@ -77,6 +79,7 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     aws.account().put(&format!("/hookonce/inbox/endpoints/{parameter}"), listed);
     // An id without an endpoint does no harm.
     doctor().exits(0).says("1 id(s) without one");
+    the_message_key(aws, &told);
     documents_of_effects_and_routes(aws, &told, &|| json(&doctor()));
     aws.account().snags.push_back(("GetCallerIdentity", Interception::Answered("ExpiredToken")));
     told(3, &["credentials"], "sign in again");
@@ -104,6 +107,22 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     dead_letters(&local, &told, deploy);
     aws.account().parameters.remove("/hookonce/inbox/outputs");
     told(1, &["outputs"], "check the stack's name");
+}
+
+/// An endpoint that enqueues cannot do so without it.
+fn the_message_key(aws: &Aws, told: &dyn Fn(i32, &[&str], &str)) {
+    let name = "/hookonce/inbox/key/messages";
+    let document =
+        object!({ "provider": "stripe", "secrets": ["whsec_9f3kQz71LmPx82VbTnRwYc45"], "on_store_outage": "enqueue" });
+    aws.account().put("/hookonce/inbox/endpoints/bad", &document.to_string());
+    told(1, &["message key"], "make it: aws ssm put-parameter --type SecureString");
+    aws.account().put(name, "no key");
+    told(1, &["message key"], "--overwrite --name /hookonce/inbox/key/messages");
+    aws.account().put(name, &MessageKey::new([7; 32]).to_text());
+    told(0, &[], "it can be read");
+    for name in [name, "/hookonce/inbox/endpoints/bad"] {
+        aws.account().parameters.remove(name);
+    }
 }
 
 /// The queue names the one that takes its dead letters, and that one is asked for.

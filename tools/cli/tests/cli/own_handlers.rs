@@ -159,7 +159,7 @@ fn dev_prints_a_death_by_dead_letters() {
     wait_until("the worker has tried", || tables.items(&tables.inbox)[0].contains_key("last_error"));
     let rounds = || tables.items(&tables.inbox)[0].get("dead_letters").map_or("0", |it| it.as_n().unwrap()).to_owned();
     for round in ["1", "2", "3"] {
-        tables.bury(&hint.encode());
+        tables.bury(&hint.encode(None).unwrap());
         wait_until("it is counted", || rounds() == round);
     }
     let line = told.outcome(&["dead"]);

@@ -88,7 +88,7 @@ fn an_endpoint_of_a_stack_is_managed_with_the_same_words() {
         assert_eq!((stored.kind.as_str(), stored.key.as_deref()), ("SecureString", Some(KEY)));
     }
     let shard = parameter(shard(&EndpointId::parse("shop").unwrap()));
-    assert_eq!(stack.written(), [shard, "shop".to_owned()], "the index first");
+    assert_eq!(stack.written(), [shard, "messages".to_owned(), "shop".to_owned()], "the index and the key first");
     assert!(stack.is_listed("shop"));
 
     stack.run(&["add", "shop", "--provider", "standard_webhooks"]).exits(2).says("already exists");
@@ -103,6 +103,34 @@ fn an_endpoint_of_a_stack_is_managed_with_the_same_words() {
     stack.run(&["remove", "shop", "--yes"]).exits(0);
     assert!(stack.aws.account().value(&name("shop")).is_none());
     stack.run(&["show", "shop"]).exits(2);
+}
+
+/// Deliveries that an older key sealed may wait in the queue.
+#[test]
+fn the_message_key_is_made_for_an_endpoint_that_needs_it_and_never_written_over() {
+    let stack = Deployed::added("other");
+    let key = || stack.aws.account().value("/hookonce/inbox/key/messages").map(str::to_owned);
+    assert_eq!(key(), None, "nobody needs it");
+    let add =
+        |id: &str| stack.run(&["add", id, "--provider", "standard_webhooks", "--on-store-outage", "enqueue"]).exits(0);
+    stack.meets("PutParameter", [Interception::Passed, Interception::ReplyLost]);
+    add("shop");
+    let made = key().unwrap();
+    assert!(hookonce_protocol::message::MessageKey::parse(&made).is_some());
+    {
+        let account = stack.aws.account();
+        let stored = account.parameters["/hookonce/inbox/key/messages"].last().unwrap();
+        assert_eq!((stored.kind.as_str(), stored.key.as_deref()), ("SecureString", Some(KEY)));
+    }
+    add("second");
+    assert_eq!(key().unwrap(), made);
+    stack.run(&["list", "--json"]).exits(0).omits(&made);
+    stack.aws.account().parameters.remove("/hookonce/inbox/key/messages");
+    let secret = "whsec_9f3kQz71LmPx82VbTnRwYc45";
+    let import = object!({ "id": "third", "provider": "stripe", "secrets": [secret], "on_store_outage": "enqueue" });
+    let file = stack.workspace.write("third.json", import.to_string().as_bytes());
+    stack.run(&["import", &file]).exits(0);
+    assert_ne!(key().unwrap(), made);
 }
 
 /// Nobody else knows the secret, so it is told before anything that may still fail.

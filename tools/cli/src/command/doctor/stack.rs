@@ -20,8 +20,8 @@ use super::{Check, destinations, endpoints, looked, routes};
 use crate::account::{CALL_MAX, caller, refused, region, signed_in};
 use crate::command::endpoint::some;
 use crate::command::status::dead_letter_queue;
-use crate::documents::Place;
-use crate::endpoints::Listing;
+use crate::documents::{Place, Stored};
+use crate::endpoints::{Listing, needs_message_key};
 use crate::failure::Failure;
 use crate::lambda::DeployedFunctions;
 use crate::outputs::Outputs;
@@ -67,6 +67,7 @@ pub(super) async fn checks(stack: &str, place: &Place) -> Vec<Check> {
     let looked = looked(place).await;
     checks.extend([
         Check::new("endpoints", endpoints(&looked)),
+        Check::new("message key", message_key(&looked, place).await),
         Check::new("index of ids", listed(&looked)),
         Check::new("destinations", destinations(place).await),
         Check::new("routes", deployed_routes(stack, place, &outputs).await),
@@ -78,6 +79,18 @@ pub(super) async fn checks(stack: &str, place: &Place) -> Vec<Check> {
 /// The route set is one that a worker of this release can run.
 async fn deployed_routes(stack: &str, place: &Place, outputs: &Outputs) -> Result<String, Failure> {
     routes(route_set::deployed(stack).await?, Some(&aliases(&outputs.own_tables()?)), place)
+}
+
+/// The message key exists, if an endpoint needs it.
+async fn message_key(looked: &Result<Listing, Failure>, place: &Place) -> Result<String, Failure> {
+    let Ok(Listing { documents, .. }) = looked else {
+        return Ok("not looked at: fix the check `endpoints` first".to_owned());
+    };
+    let needs = |(id, stored): (&EndpointId, &Stored)| stored.document(id).is_ok_and(|it| needs_message_key(&it));
+    if !documents.iter().any(needs) {
+        return Ok("not needed: no endpoint is on `enqueue`".to_owned());
+    }
+    place.open().await?.check_message_key().await.map(|()| "it can be read".to_owned())
 }
 
 /// The index lists every endpoint.

@@ -18,7 +18,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::command::providers::find;
 use crate::documents::{DocumentId as _, Place, Stored, parse_id, text_of};
-use crate::endpoints::{EndpointStore, check_secret};
+use crate::endpoints::{EndpointStore, check_secret, needs_message_key};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -86,6 +86,9 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     // Those of a run before this one, too: it may have died before it listed them for the second time.
     let ids: Vec<_> = documents.keys().cloned().collect();
     store.list(&ids).await?;
+    if documents.values().any(needs_message_key) {
+        store.make_message_key().await?;
+    }
     let written = write(&*store, &fresh, &arguments, &mut tally, interrupt).await;
     let listed = store.list(&ids).await;
     let is_complete = matches!(written, Ok(true));

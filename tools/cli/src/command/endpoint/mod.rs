@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::providers::find;
 use crate::documents::{self, Check, DocumentId as _, Place, Remove, Show, parse_id, tell_generated};
-use crate::endpoints::{EndpointStore, Listing, OPEN_SETTINGS, check_secret, check_tenant};
+use crate::endpoints::{EndpointStore, Listing, OPEN_SETTINGS, check_secret, check_tenant, needs_message_key};
 pub(crate) use crate::endpoints::{fresh, read, read_all, store};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -144,6 +144,9 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     let store = arguments.place.open().await?;
     check_its_tenant(&*store, &id, &document).await?;
     store.list(std::slice::from_ref(&id)).await?;
+    if needs_message_key(&document) {
+        store.make_message_key().await?;
+    }
     documents::add(&*store, &id, &document).await?;
     // Print the result first: nobody else knows the secret.
     output::note(&format!("endpoint {id} receives webhooks from {} at /webhooks/{id}", provider.name()));
