@@ -28,6 +28,7 @@ mod real_grid;
 mod refusals;
 mod relay;
 mod remote;
+mod restores;
 mod route_decisions;
 mod route_sets;
 mod routes;

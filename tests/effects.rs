@@ -67,6 +67,11 @@ impl Carry for Asking<'_> {
 /// Delivers an event and applies it, with one effect at each of these destinations.
 pub(crate) async fn applied(harness: &Harness, id: &str, destinations: &[&str]) {
     assert_eq!(harness.deliver(&count(id, id)).await.status_code, 200);
+    apply(harness, destinations).await;
+}
+
+/// Works on what was delivered, with one effect at each of these destinations.
+pub(crate) async fn apply(harness: &Harness, destinations: &[&str]) {
     let (messages, batch) = harness.batch().await.unwrap();
     let script = Script::none();
     let (store, queue) = (harness.store("WorkerFunction", &script), harness.queue("WorkerFunction", &script));
@@ -88,7 +93,7 @@ pub(crate) fn keyed(window_hours: u32) -> serde_json::Value {
     })
 }
 
-async fn effects(harness: &Harness) -> Vec<Record> {
+pub(crate) async fn effects(harness: &Harness) -> Vec<Record> {
     harness.observe().await.into_values().filter(|record| record.key.kind() == RecordKind::Effect).collect()
 }
 

@@ -152,7 +152,9 @@ async fn a_delete_means_what_its_transaction_says() {
     ];
     for (code, reason) in REASONS {
         let expected = match reason {
-            CancellationReason::ConditionFailed => Written::ConditionFailed(Found::Nothing),
+            CancellationReason::ConditionFailed | CancellationReason::OwnFact { .. } => {
+                Written::ConditionFailed(Found::Nothing)
+            }
             CancellationReason::Invalid => Written::Invalid,
             CancellationReason::None | CancellationReason::Transient => Written::Unavailable,
         };

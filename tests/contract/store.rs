@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::ScalarAttributeType;
 use hookonce_protocol::call::{CancellationReason, Committed, DuePage, DueQuery, DueState, Written};
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::{Item, Number, Value};
-use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::key::{APPLIED_AT, RECORD, RecordKey};
 use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
 use hookonce_protocol::plan::{DomainWrite, Plan, Snapshot};
 use hookonce_protocol::purpose::Purpose;
@@ -35,6 +35,7 @@ async fn the_store_keeps_the_contract() {
     domain_items_are_read_in_any_number(&store).await;
     items_are_read_unless_the_answer_is_too_long(&store).await;
     a_commit_spans_user_tables(&store).await;
+    a_domain_key_tells_whose_it_is(&store).await;
 }
 
 fn claim(id: &str) -> Record {
@@ -178,6 +179,22 @@ fn blob(bytes: &[u8]) -> ItemRef {
 
 async fn committed(store: &impl Store, plan: Plan) -> Committed {
     store.commit(&plan.into_writes().collect::<Vec<_>>()).await
+}
+
+/// A record that meets its own domain key must not take it for another's.
+async fn a_domain_key_tells_whose_it_is(store: &DynamoStore) {
+    let commit = async |record: &str, applied_at: i64| {
+        let item = Item::from([(RECORD.to_owned(), record.into()), (APPLIED_AT.to_owned(), applied_at.into())]);
+        let (key, action) = ("#dk#contract#h#whose".into(), Action::Put(item));
+        let condition = Condition::item_absent();
+        store.commit(&[Write { purpose: Purpose::DomainKey, table: Table::Domain, key, action, condition }]).await
+    };
+    assert_eq!(commit("in#contract#own", 5).await, Committed::Applied);
+    let applied_at = EpochMs(5);
+    let own = CancellationReason::OwnFact { applied_at };
+    assert_eq!(commit("in#contract#own", 9).await, Committed::Cancelled(vec![own]));
+    let another = CancellationReason::ConditionFailed;
+    assert_eq!(commit("in#contract#another", 9).await, Committed::Cancelled(vec![another]));
 }
 
 /// Every kind of key, every kind of action, in one transaction with the domain table.

@@ -10,6 +10,7 @@ use hookonce_protocol::trail::Operation;
 use hookonce_runtime::operate::operate;
 
 use super::run::Run;
+use crate::restores;
 use crate::support::counting::{count, counted};
 use crate::support::samples::{push, whatsapp};
 use crate::support::{Delivery, Fault, Operation as Call, Script, order, word};
@@ -62,6 +63,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     scenario("an effect that is refused", FORWARDED, |run| effect_refused(run).boxed()),
     scenario("an effect that a restore left in doubt", FORWARDED, |run| effect_doubted(run).boxed()),
     scenario("a forced event", TWICE, |run| forced(run).boxed()),
+    scenario("an event that a restored table has forgotten", ORDER, |run| rewound(run).boxed()),
 ];
 
 impl Run {
@@ -269,6 +271,15 @@ async fn dead_letters(run: &Run) {
             break;
         }
     }
+}
+
+async fn rewound(run: &Run) {
+    run.deliver(&count("msg_1", "order-1")).await;
+    let Some(pending) = run.only_record().await else { return };
+    run.work().await;
+    restores::restore(&run.harness, &pending, Some(&pending)).await;
+    run.relay(Millis::minutes(10), &Script::none()).await;
+    run.work().await;
 }
 
 async fn forced(run: &Run) {

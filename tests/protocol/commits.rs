@@ -10,7 +10,7 @@ use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::operator::retry;
 use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
 use hookonce_protocol::plan::{DomainWrite, Plan};
-use hookonce_protocol::record::{DeadReason, Found, Record, attribute, set};
+use hookonce_protocol::record::{DeadReason, Found, Outcome, Record, attribute, set};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::worker::{Cancellation, Done, Settled, VISIBILITY_MAX, WAITING_VISIBILITY_MAX, Worker};
@@ -19,18 +19,23 @@ use hookonce_protocol::write::{Action, Change, Write};
 use super::{a_record, after, answered, at, call, hint, planned};
 use crate::support::clock::START;
 
-const ALL: [CancellationReason; 4] = [Fine, ConditionFailed, Transient, Invalid];
+/// The domain key of the record itself.
+const OWN: CancellationReason = CancellationReason::OwnFact { applied_at: START };
+
+const ALL: [CancellationReason; 5] = [Fine, ConditionFailed, OWN, Transient, Invalid];
 
 /// The rule as a table: the first matching line counts. The last reasons are those of so many effects.
 fn expected(reasons: &[CancellationReason], effects: usize) -> Cancellation {
     let others = reasons.get(2..).unwrap_or_default();
     let (plan, effects) = others.split_at(others.len().saturating_sub(effects));
+    let fails = |reason: &CancellationReason| [ConditionFailed, OWN].contains(reason);
     let lines = [
-        (reasons.first() == Some(&ConditionFailed), Cancellation::Elsewhere),
+        (reasons.first().is_some_and(fails), Cancellation::Elsewhere),
+        (reasons.get(1) == Some(&OWN), Cancellation::OwnFact { applied_at: START }),
         (reasons.get(1) == Some(&ConditionFailed), Cancellation::DuplicateFact),
         (reasons.contains(&Invalid), Cancellation::Invalid),
-        (effects.contains(&ConditionFailed), Cancellation::EffectExists),
-        (plan.contains(&ConditionFailed), Cancellation::Overtaken),
+        (effects.iter().any(fails), Cancellation::EffectExists),
+        (plan.iter().any(fails), Cancellation::Overtaken),
     ];
     lines.into_iter().find_map(|(matches, means)| matches.then_some(means)).unwrap_or(Cancellation::Transient)
 }
@@ -124,6 +129,21 @@ fn an_event_that_waited_too_long_dies_as_stale_unless_a_person_accepts_a_duplica
             }
         };
         assert_eq!(reason, dies.then_some(DeadReason::Stale), "accepted: {accept_duplicate}");
+    }
+}
+
+/// Once its record can have expired, a delivery that comes again has a record of its own.
+#[test]
+fn the_fact_of_an_earlier_record_of_the_same_key_makes_a_duplicate() {
+    let timing = Timing::standard();
+    let oldest = START.plus(Millis(2 * timing.clock_skew_max.0 - timing.delivery_retention.0));
+    for (applied_at, outcome) in [(oldest, Some(Outcome::Duplicate)), (oldest.plus(Millis(1)), None)] {
+        let own = CancellationReason::OwnFact { applied_at };
+        let step = cancelled(committing(), [Fine, own, Fine]);
+        let Call::Write(write) = call(&step) else { panic!("it ends the record") };
+        let ended = after(write, &a_record("in#shop#evt_1"));
+        let reason = outcome.is_none().then_some(DeadReason::Rewound);
+        assert_eq!((ended.outcome, ended.dead_reason), (outcome, reason), "{applied_at:?}");
     }
 }
 

@@ -14,10 +14,9 @@ const TRANSITIONS: &str = include_str!("../proof/transitions.txt");
 /// Purposes that no transition of the model names. A check of a plan changes nothing, and if it fails, that is what the
 /// failure of a plan's write is. The entry of a trail never fails alone: each act changes what the condition of the
 /// next one names of the record. The record of an effect is created by the transaction that settles its event. A note
-/// is made after a record is settled, outside of the machine, and nothing depends on it. Nobody restores a table there,
-/// so no effect is doubted.
-const NOT_IN_THE_MODEL: [Purpose; 5] =
-    [Purpose::DomainCheck, Purpose::Doubt, Purpose::CreateEffect, Purpose::NoteOperation, Purpose::NoteBody];
+/// is made after a record is settled, outside of the machine, and nothing depends on it.
+const NOT_IN_THE_MODEL: [Purpose; 4] =
+    [Purpose::DomainCheck, Purpose::CreateEffect, Purpose::NoteOperation, Purpose::NoteBody];
 
 #[test]
 fn every_other_purpose_is_in_a_transition_of_the_model() {

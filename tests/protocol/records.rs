@@ -263,7 +263,9 @@ fn a_step_keeps_the_claim_the_body_the_count_and_the_end() {
     let dead = Record { status: Status::Dead, dead_reason: Some(DeadReason::Stale), ..before.clone() };
     let retried = Record { retries: 1, attempts: 0, resends: 0, ..before.clone() };
     assert_eq!(illegal_step(Some(&before), &retried), None);
-    let broken: [(IllegalStep, &Record, Record); 13] = [
+    let died = Record { dead_reason: Some(DeadReason::DeadLetter), ..dead.clone() };
+    let rewound = Record { dead_reason: Some(DeadReason::Rewound), ..dead.clone() };
+    let broken: [(IllegalStep, &Record, Record); 15] = [
         (IllegalStep::Identity, &retried, Record { retries: 0, ..retried.clone() }),
         (IllegalStep::Identity, &before, Record { claim_id: ClaimId("another".to_owned()), ..before.clone() }),
         (IllegalStep::Identity, &before, Record { tenant: Tenant::parse("another").ok(), ..before.clone() }),
@@ -277,7 +279,14 @@ fn a_step_keeps_the_claim_the_body_the_count_and_the_end() {
         (IllegalStep::Edge, &before, Record { outcome: Some(Outcome::Applied), ..before.clone() }),
         (IllegalStep::Edge, &processed, Record { outcome: Some(Outcome::Duplicate), ..processed.clone() }),
         (IllegalStep::Edge, &dead, Record { dead_reason: Some(DeadReason::DeadLetter), ..dead.clone() }),
+        (IllegalStep::Edge, &died, Record { dead_reason: Some(DeadReason::Permanent), ..died.clone() }),
+        (IllegalStep::Edge, &rewound, retried.clone()),
     ];
+    assert_eq!(illegal_step(Some(&died), &dead), None, "a doubt");
+    assert_eq!(
+        illegal_step(Some(&rewound), &Record { generation: 2, attempts: 0, resends: 0, ..before.clone() }),
+        None
+    );
     for (expected, before, after) in broken {
         assert_eq!(illegal_step(Some(before), &after), Some(expected), "{before:?} to {after:?}");
     }
@@ -306,7 +315,7 @@ fn each_end_belongs_to_events_or_to_effects() {
     };
     let told = |outcomes: &str, reasons: &str| (outcomes.to_owned(), reasons.to_owned());
     let outcomes = "APPLIED DUPLICATE IGNORED FANNED_OUT";
-    assert_eq!(ends(&event), told(outcomes, "ATTEMPTS_EXHAUSTED PERMANENT STALE DEAD_LETTER"));
+    assert_eq!(ends(&event), told(outcomes, "ATTEMPTS_EXHAUSTED PERMANENT STALE DEAD_LETTER REWOUND"));
     let unsure = "ATTEMPTS_EXHAUSTED UNKNOWN_OUTCOME REFUSED";
     assert_eq!(ends(&effect), told("DELIVERED", "ATTEMPTS_EXHAUSTED STALE DEAD_LETTER UNKNOWN_OUTCOME REFUSED"));
     assert_eq!((ends(&called), ends(&accepted)), (told("DELIVERED", unsure), told("DELIVERED", unsure)));

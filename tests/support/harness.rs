@@ -397,10 +397,15 @@ impl Harness {
         operated
     }
 
+    /// Declares that what is written next to a record is no step of it.
+    pub(crate) fn forget(&self, key: &RecordKey) {
+        self.history.lock().unwrap().forget(key.as_str());
+    }
+
     /// Deletes a record as its expiry would.
     pub(crate) async fn expire(&self, key: &RecordKey) {
         self.stack.expire(Table::Inbox, key.as_str()).await;
-        self.history.lock().unwrap().forget(key.as_str());
+        self.forget(key);
     }
 
     /// Works, lets time pass and runs the relay until nothing is owed and nothing is queued.

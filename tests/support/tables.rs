@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hookonce_protocol::invariant::{Counted, FactCount, surplus_effects};
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::{AppliedFact, DOMAIN_KEY_PREFIX};
-use hookonce_protocol::record::{Found, Outcome, Record, Status, attribute};
+use hookonce_protocol::record::{DeadReason, Found, Outcome, Record, Status, attribute};
 use hookonce_worker::handlers::COUNTED;
 
 /// What the effects of the tests' own handler leave behind.
@@ -119,7 +119,9 @@ impl Tables {
             // An expired record is gone before its domain key.
             let Some(record) = self.records.get(key.record) else { continue };
             let applied = record.status == Status::Processed && record.outcome == Some(Outcome::Applied);
-            if record.generation < key.generation || (record.generation == key.generation && !applied) {
+            // As after a restore, which the record says.
+            let says_so = applied || record.dead_reason == Some(DeadReason::Rewound);
+            if record.generation < key.generation || (record.generation == key.generation && !says_so) {
                 broken.push(format!("{}: the effect of {} stands, the record says otherwise", key.record, key.fact));
             }
         }

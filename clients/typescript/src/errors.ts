@@ -18,6 +18,7 @@ export const RESERVED: ReadonlySet<string> = new Set([
   "PLAN_REFUSED",
   "PROVIDER_UNKNOWN",
   "REFUSED",
+  "REWOUND",
   "STALE",
   "TABLE_UNAVAILABLE",
   "UNKNOWN_OUTCOME",

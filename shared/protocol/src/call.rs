@@ -7,14 +7,15 @@ use serde::Deserialize;
 use crate::check::{PlanError, Scope};
 use crate::destination::{Called, Delivery, Offer};
 use crate::effect::{DestinationId, EffectDraft};
-use crate::item::Item;
-use crate::key::{DomainKey, RecordKey, Tenant};
+use crate::item::{Item, Value};
+use crate::key::{APPLIED_AT, AppliedFact, DomainKey, RECORD, RecordKey, Tenant};
 use crate::message::Message;
 use crate::plan::Plan;
+use crate::purpose::Purpose;
 use crate::record::{DeadReason, Found, Record, dead_shard, effect_shard, pending_shard, waiting_shard};
 use crate::time::{EpochMs, Millis};
 use crate::trail::Trail;
-use crate::write::Write;
+use crate::write::{Action, Write};
 
 /// One call to carry out. Its reply goes back into the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -149,10 +150,39 @@ pub enum CancellationReason {
     None,
     /// The condition did not hold.
     ConditionFailed,
+    /// The condition of a domain key did not hold: the fact was applied, and by a record with this record's own key.
+    OwnFact {
+        /// When it was applied.
+        applied_at: EpochMs,
+    },
     /// Another transaction includes the item, or the store is short of capacity.
     Transient,
     /// The store can never carry out this write.
     Invalid,
+}
+
+impl CancellationReason {
+    /// What it means that the condition of a write did not hold for this item, in a transaction. Of a domain key, the
+    /// item tells who applied the fact.
+    pub fn refused(write: &Write, item: Option<&Item>) -> Self {
+        let applied = |item| Some((AppliedFact::of(item)?.record, item.get(APPLIED_AT)?.as_i64()?));
+        match (&write.action, item.and_then(applied)) {
+            (Action::Put(put), Some((record, at)))
+                if write.purpose == Purpose::DomainKey && put.get(RECORD).and_then(Value::as_text) == Some(record) =>
+            {
+                Self::OwnFact { applied_at: EpochMs(at) }
+            }
+            (Action::Put(_) | Action::Update(_) | Action::Delete | Action::Check, _) => Self::ConditionFailed,
+        }
+    }
+
+    /// Whether the condition did not hold.
+    pub const fn is_failed_condition(self) -> bool {
+        match self {
+            Self::ConditionFailed | Self::OwnFact { .. } => true,
+            Self::None | Self::Transient | Self::Invalid => false,
+        }
+    }
 }
 
 /// One page of a shard of the index of due records, oldest first.

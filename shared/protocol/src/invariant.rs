@@ -215,8 +215,10 @@ pub enum IllegalStep {
 /// | PENDING | PENDING, same generation | a counted failure, a re-arm, a new due time, a dead letter, a guard |
 /// | PENDING | PENDING, same generation, one retry more | a retry |
 /// | PENDING | PROCESSED, same generation; an effect as DELIVERED, and nothing else so | a commit, or a mark without an effect of its own; a settled effect |
-/// | PENDING | DEAD, same generation; an effect that may be done as `UNKNOWN_OUTCOME` | too many failures, a permanent one, age, dead letters, a doubt |
+/// | PENDING | DEAD, same generation; an effect that may be done as `UNKNOWN_OUTCOME` | too many failures, a permanent one, age, dead letters, its own domain key, a doubt |
+/// | DEAD, PROCESSED as IGNORED | DEAD, same generation, as STALE; an effect as `UNKNOWN_OUTCOME` | a doubt |
 /// | DEAD | PENDING, same generation, one retry more; accepted, if its effect may be done | a retry |
+/// | DEAD as REWOUND | PENDING, next generation | a force |
 /// | DEAD | DISCARDED, same generation | a discard |
 /// | PROCESSED as IGNORED | PENDING, same generation, one retry more | a retry |
 /// | PROCESSED as APPLIED or DUPLICATE | PENDING, next generation | a force |
@@ -292,6 +294,13 @@ fn is_edge(before: &Record, after: &Record) -> bool {
         && key_epoch(after) == key_epoch(before) + epochs
         && anew;
     let forced = after.generation == before.generation + 1 && before.retries == after.retries && anew;
+    let unknown = if before.effect.is_some() { DeadReason::UnknownOutcome } else { DeadReason::Stale };
+    let doubted = before.is_doubtable()
+        && same_generation
+        && before.retries == after.retries
+        && key_epoch(after) == key_epoch(before) + epochs
+        && after.outcome.is_none()
+        && after.dead_reason == Some(unknown);
     match (before.status, after.status) {
         (Status::Pending, Status::Pending) => {
             (same && after.outcome.is_none() && after.dead_reason.is_none()) || retried
@@ -301,9 +310,13 @@ fn is_edge(before: &Record, after: &Record) -> bool {
         }
         (Status::Pending, Status::Dead) => same && is_death(before, after),
         (Status::Dead | Status::Discarded, Status::Discarded) => same,
+        (Status::Dead, Status::Pending) if before.dead_reason == Some(DeadReason::Rewound) => {
+            forced && before.effect.is_none()
+        }
         (Status::Dead, Status::Pending) => retried && (after.accept_duplicate || !before.effect_unknown()),
         (Status::Processed, Status::Processed) => same && before.outcome == after.outcome,
-        (Status::Dead, Status::Dead) => same && before.dead_reason == after.dead_reason,
+        (Status::Dead, Status::Dead) => (same && before.dead_reason == after.dead_reason) || doubted,
+        (Status::Processed, Status::Dead) => doubted,
         (Status::Processed, Status::Pending) => match before.outcome {
             Some(Outcome::Ignored) => retried,
             Some(Outcome::Applied | Outcome::Duplicate) => forced,
@@ -311,7 +324,7 @@ fn is_edge(before: &Record, after: &Record) -> bool {
             Some(Outcome::Delivered | Outcome::FannedOut) | None => false,
         },
         (Status::Pending, Status::Discarded)
-        | (Status::Processed, Status::Dead | Status::Discarded)
+        | (Status::Processed, Status::Discarded)
         | (Status::Dead, Status::Processed)
         | (Status::Discarded, Status::Pending | Status::Processed | Status::Dead) => false,
     }
@@ -323,7 +336,7 @@ fn is_death(before: &Record, after: &Record) -> bool {
     match (after.dead_reason, &before.effect) {
         (Some(DeadReason::Stale | DeadReason::DeadLetter), effect) => !effect.as_deref().is_some_and(called),
         (Some(DeadReason::AttemptsExhausted), _) => true,
-        (Some(DeadReason::Permanent), effect) => effect.is_none(),
+        (Some(DeadReason::Permanent | DeadReason::Rewound), effect) => effect.is_none(),
         (Some(DeadReason::UnknownOutcome | DeadReason::Refused), effect) => effect.is_some(),
         (Some(DeadReason::IdCollision) | None, _) => false,
     }

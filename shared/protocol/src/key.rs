@@ -260,6 +260,9 @@ pub const DOMAIN_KEY_PREFIX: &str = "#dk#";
 /// The attribute that names the record an item of the protocol's own was written for.
 pub const RECORD: &str = "record";
 
+/// The attribute of a domain key that says when the fact was applied.
+pub const APPLIED_AT: &str = "applied_at";
+
 /// The longest name of a fact that a handler in another language gives, in bytes.
 const FACT_BYTES_MAX: usize = 1_024;
 

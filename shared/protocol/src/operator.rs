@@ -14,7 +14,7 @@ use crate::call::{Call, CancellationReason, Committed, Machine, Reply, Step, Una
 use crate::item::Value;
 use crate::key::RecordKey;
 use crate::purpose::Purpose;
-use crate::record::{DeadReason, Due, Found, Outcome, Record, Status, attribute, encode_names, remove, set};
+use crate::record::{DeadReason, Due, Found, Outcome, Record, Status, attribute, encode_names, equals, remove, set};
 use crate::time::Millis;
 use crate::timing::{Moment, Timing};
 use crate::trail::{Entry, Operation, Trail};
@@ -32,6 +32,12 @@ pub enum Refusal {
         "only records whose effect was applied can be forced; replay a PENDING, DEAD or IGNORED one without --force, so that it takes effect once"
     )]
     NotForceable,
+    /// Its domain key says that it was applied, so a retry would only meet that once more.
+    #[error(
+        "it was applied before its table was restored to an earlier time; check the business data and the callees, then \
+         discard it, or pass --force to apply it once more"
+    )]
+    Rewound,
     /// A discard needs a DEAD record.
     #[error("only DEAD records can be discarded")]
     NotDiscardable,
@@ -50,8 +56,11 @@ pub enum Refusal {
     /// The body of a record that may still run is needed.
     #[error("only PROCESSED and DISCARDED records can be redacted; let a PENDING one end, discard a DEAD one first")]
     NotRedactable,
-    /// Only an effect that may still be called can be doubted.
-    #[error("only PENDING effects can be doubted")]
+    /// Only what could run without an accepted duplicate can be doubted.
+    #[error(
+        "only PENDING, DEAD and IGNORED records can be doubted, and none that is kept for another doubt, or has lost its \
+         payload"
+    )]
     NotDoubtable,
     /// An envelope has no effect of its own, and its events have records of their own.
     #[error("an envelope has no effect of its own; force its events instead, which `hookonce show` lists")]
@@ -256,7 +265,7 @@ impl Operator {
     fn committed(self, committed: &Committed, moment: Moment) -> OperatorStep {
         let otherwise = match committed {
             Committed::Applied => return Step::done(Operated::Done),
-            Committed::Cancelled(reasons) if reasons.contains(&CancellationReason::ConditionFailed) => {
+            Committed::Cancelled(reasons) if reasons.iter().any(|reason| reason.is_failed_condition()) => {
                 Operated::Overtaken
             }
             Committed::Cancelled(reasons) if reasons.contains(&CancellationReason::Invalid) => Operated::Blocked,
@@ -301,7 +310,7 @@ impl Machine for Operator {
 }
 
 /// Lets a PENDING, DEAD or IGNORED record run again in the same generation. None of them wrote a domain key in it, so
-/// the effect is still one.
+/// the effect is still one. Only one that is DEAD as REWOUND did: it can be forced.
 ///
 /// # Errors
 /// [`Refusal`] when the record's state does not allow it, or when its effect may already have been applied and
@@ -311,6 +320,7 @@ pub fn retry(record: &Record, accept_duplicate: bool, timing: &Timing, moment: M
     match record.status {
         Status::Processed if record.outcome != Some(Outcome::Ignored) => return Err(Refusal::NotRetryable),
         Status::Discarded => return Err(Refusal::NotRetryable),
+        Status::Dead if record.dead_reason == Some(DeadReason::Rewound) => return Err(Refusal::Rewound),
         Status::Dead if unknown && !accept_duplicate => return Err(Refusal::EffectUnknown),
         Status::Dead | Status::Pending | Status::Processed => {}
     }
@@ -325,41 +335,50 @@ pub fn retry(record: &Record, accept_duplicate: bool, timing: &Timing, moment: M
     if accept_duplicate {
         changes.push(set(attribute::ACCEPT_DUPLICATE, Value::Flag(true)));
     }
-    Ok(update(record, Purpose::Retry, changes, with_body(record)))
+    let mut condition = with_body(record);
+    // Somebody may have doubted since what died for another reason.
+    let reason = record.dead_reason.map(|reason| equals(attribute::DEAD_REASON, reason.as_str()));
+    condition.0.extend(reason);
+    Ok(update(record, Purpose::Retry, changes, condition))
 }
 
 /// What a retry changes of an effect. An accepted duplicate starts over, with the same key: the callee may still know
-/// it. After a refusal, which was certain, the next call has another key: the callee may have kept the refusal under
-/// the first.
+/// it.
 fn retried_effect(record: &Record, accept_duplicate: bool, moment: Moment) -> Vec<Change> {
-    let Some(effect) = &record.effect else { return Vec::new() };
-    let refused = record.dead_reason == Some(DeadReason::Refused);
-    let mut changes = vec![set(attribute::RETRIED_AT, moment.now.0)];
-    if refused {
-        changes.push(set(attribute::KEY_EPOCH, effect.key_epoch + 1));
+    if record.effect.is_none() {
+        return Vec::new();
     }
-    if refused || accept_duplicate {
+    let next_key = next_key(record);
+    let anew = next_key.is_some() || accept_duplicate;
+    let mut changes = vec![set(attribute::RETRIED_AT, moment.now.0)];
+    changes.extend(next_key);
+    if anew {
         let guards = [attribute::PASS, attribute::PASS_AT, attribute::FIRST_CALL_AT, attribute::CALLEE];
         changes.extend(guards.map(remove));
     }
     changes
 }
 
-/// Lets a PROCESSED record take effect once more, in a new generation. A second force of the same generation fails.
+/// Lets a record take effect once more that was applied, in a new generation. A second force of the same generation
+/// fails.
 ///
 /// # Errors
-/// [`Refusal`] when the record is not PROCESSED, ended as IGNORED, or its payload is gone.
+/// [`Refusal`] when the record is neither PROCESSED nor DEAD as REWOUND, ended as IGNORED, or its payload is gone.
 pub fn force(record: &Record, timing: &Timing, moment: Moment) -> Result<Write, Refusal> {
     match record.status {
+        Status::Dead if record.dead_reason == Some(DeadReason::Rewound) => {}
         Status::Pending | Status::Dead | Status::Discarded => return Err(Refusal::NotForceable),
         Status::Processed if record.outcome == Some(Outcome::Ignored) => return Err(Refusal::NotForceable),
-        Status::Processed if record.body.is_none() => return Err(Refusal::NoBody),
         Status::Processed => {}
+    }
+    if record.body.is_none() {
+        return Err(Refusal::NoBody);
     }
     let mut changes = rearmed(record, timing, moment);
     changes.push(set(attribute::GENERATION, record.generation + 1));
     changes.push(set(attribute::ACCEPT_DUPLICATE, Value::Flag(true)));
     changes.extend([remove(attribute::OUTCOME), remove(attribute::PROCESSED_AT), remove(attribute::DEAD_LETTERS)]);
+    changes.extend([remove(attribute::DEAD_AT), remove(attribute::DEAD_REASON)]);
     if !record.effects.is_empty() {
         // Their records stay, with what they sent. Whoever erases the event must find them.
         let mut earlier = record.earlier_effects.clone();
@@ -401,18 +420,30 @@ pub fn redact(record: &Record) -> Result<Write, Refusal> {
     Ok(update(record, Purpose::Redact, vec![remove(attribute::BODY)], with_body(record)))
 }
 
-/// Ends a PENDING effect whose table was restored to a moment before it may have been called. Nobody calls it again,
-/// unless an operator accepts that it may be done twice.
+/// Ends a record whose table was restored to a moment before it may have been applied or called. From then on it runs
+/// only if an operator accepts that its effect may be done twice.
 ///
 /// # Errors
-/// [`Refusal`] when the record is not a PENDING effect.
+/// [`Refusal`] when the record is not PENDING, DEAD or IGNORED, or is not kept by its payload, or is doubted.
 pub fn doubt(record: &Record, timing: &Timing, moment: Moment) -> Result<Write, Refusal> {
-    if record.status != Status::Pending || record.effect.is_none() {
+    if !record.is_doubtable() {
         return Err(Refusal::NotDoubtable);
     }
-    let mut changes = vec![set(attribute::LAST_ERROR, DeadReason::UnknownOutcome.as_str())];
-    changes.extend(death(record, DeadReason::UnknownOutcome, timing, moment));
-    Ok(update(record, Purpose::Doubt, changes, record.guard().condition([])))
+    let reason = if record.effect.is_some() { DeadReason::UnknownOutcome } else { DeadReason::Stale };
+    let mut changes = vec![set(attribute::LAST_ERROR, reason.as_str())];
+    changes.extend(death(record, reason, timing, moment));
+    changes.extend([remove(attribute::OUTCOME), remove(attribute::PROCESSED_AT)]);
+    // Whoever retried it after that moment called with the next key.
+    changes.extend(next_key(record));
+    Ok(update(record, Purpose::Doubt, changes, with_body(record)))
+}
+
+/// After a refusal, which was certain, the next call has another key: the callee may have kept the refusal under the
+/// first.
+fn next_key(record: &Record) -> Option<Change> {
+    let refused = record.dead_reason == Some(DeadReason::Refused);
+    let effect = record.effect.as_ref().filter(|_| refused)?;
+    Some(set(attribute::KEY_EPOCH, effect.key_epoch + 1))
 }
 
 /// The record as it was shown, and its body: another operator may have erased it since.

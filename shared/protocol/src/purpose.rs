@@ -42,6 +42,8 @@ words! {
         DieOfFailure = "die of failure",
         /// Makes a record DEAD that is too old to commit: W2.
         DieOfAge = "die of age",
+        /// Makes a record DEAD whose own domain key says that it was applied: W4.
+        DieOfRewind = "die of rewind",
         /// Moves the due time into the future before the relay sends a hint: R2.
         Rearm = "re-arm",
         /// Moves the due time closer, because the relay's hint could not be sent: R3.
@@ -52,13 +54,14 @@ words! {
         DieOfDeadLetter = "die of dead letter",
         /// Lets a PENDING, DEAD or IGNORED record run again: 1.9.
         Retry = "retry",
-        /// Lets a PROCESSED record run again, in the next generation: 1.9.
+        /// Lets a record run again whose effect was applied, in the next generation: 1.9.
         Force = "force",
         /// Discards a DEAD record: 1.9.
         Discard = "discard",
         /// Erases the body of a settled record: 1.9.
         Redact = "redact",
-        /// Makes an effect DEAD that may have been called after the moment that its table was restored to: 1.9.
+        /// Makes a record DEAD that may have been applied, or an effect that may have been called, after the moment that
+        /// its table was restored to: 1.9.
         Doubt = "doubt",
         /// Creates the record of an effect, beside the record of its event: W4\[2..\].
         CreateEffect = "create effect",

@@ -77,9 +77,12 @@ pub fn committed(writes: &[Write], committed: &Committed) -> String {
         Committed::Invalid => "invalid".to_owned(),
         Committed::Unavailable => "unavailable".to_owned(),
         Committed::Cancelled(reasons) => {
-            let failed = reasons.iter().position(|reason| *reason == CancellationReason::ConditionFailed);
-            let write = failed.and_then(|index| writes.get(index));
-            write.map_or_else(|| "cancelled for now".to_owned(), |write| format!("cancelled by the {}", write.purpose))
+            let failed = reasons.iter().zip(writes).find(|(reason, _)| reason.is_failed_condition());
+            match failed {
+                Some((CancellationReason::OwnFact { .. }, write)) => format!("cancelled by its own {}", write.purpose),
+                Some((_, write)) => format!("cancelled by the {}", write.purpose),
+                None => "cancelled for now".to_owned(),
+            }
         }
     }
 }

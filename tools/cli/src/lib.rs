@@ -119,7 +119,8 @@ enum Command {
     Replay(command::replay::Arguments),
     /// Discard DEAD records: they never run again.
     Discard(orders::OrderArguments),
-    /// After a restore: end waiting effects as `UNKNOWN_OUTCOME`, because they may have been called already.
+    /// After a restore: end what waits, died or was ignored as STALE, and effects as `UNKNOWN_OUTCOME`, because it may
+    /// have been applied or called already.
     Doubt(orders::OrderArguments),
     /// Erase stored bodies for good. The record stays, so duplicates are still recognised.
     Redact(command::redact::Arguments),

@@ -34,6 +34,7 @@ impl OrderResult {
             Refusal::NoBody if operation == Operation::Redact => Self::DoneBefore,
             Refusal::NotRetryable
             | Refusal::NotForceable
+            | Refusal::Rewound
             | Refusal::NotDiscardable
             | Refusal::EffectUnknown
             | Refusal::OtherBody

@@ -440,10 +440,12 @@ impl Run<'_> {
         Ok(others)
     }
 
-    /// Whether the order is about a record that passes the filter.
+    /// Whether the order is about a record that passes the filter. A doubt leaves out what nobody can run without
+    /// accepting a duplicate, unless it is named.
     fn concerns(&self, record: &Record) -> bool {
-        let is_effect = record.effect.is_some();
-        !self.seen.contains(&record.key) && (is_effect || self.order.operation != Operation::Doubt)
+        let is_named = !self.arguments.key.is_empty();
+        let is_meant = is_named || self.order.operation != Operation::Doubt || record.is_doubtable();
+        !self.seen.contains(&record.key) && is_meant
     }
 
     /// A dry run looks at the trails itself. An order reads each when it is carried out.

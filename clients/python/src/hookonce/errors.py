@@ -29,6 +29,7 @@ RESERVED = frozenset(
         "PLAN_REFUSED",
         "PROVIDER_UNKNOWN",
         "REFUSED",
+        "REWOUND",
         "STALE",
         "TABLE_UNAVAILABLE",
         "UNKNOWN_OUTCOME",

@@ -70,6 +70,8 @@ words! {
         UnknownOutcome = "UNKNOWN_OUTCOME",
         /// The callee refused the effect, and did not do it.
         Refused = "REFUSED",
+        /// Its domain key says that it was applied: its table was restored to an earlier time.
+        Rewound = "REWOUND",
     }
 }
 
@@ -393,7 +395,7 @@ impl Record {
     /// Whether it died and its effect may have been applied all the same, so that a retry could apply it twice.
     pub fn effect_unknown(&self) -> bool {
         match self.dead_reason {
-            Some(DeadReason::UnknownOutcome) => true,
+            Some(DeadReason::UnknownOutcome | DeadReason::Rewound) => true,
             // The domain key may have expired. An effect is STALE only if it was not called.
             Some(DeadReason::Stale) => self.effect.is_none(),
             Some(
@@ -433,6 +435,18 @@ impl Record {
             set(attribute::LAST_ERROR, code),
             set(attribute::FAILURES, encode_failures(&failures)),
         ]
+    }
+
+    /// Whether it may have been applied or called after the moment that its table was restored to, and would run, or
+    /// could be retried, without anybody accepting that. A quarantined body runs only for one who names it.
+    pub fn is_doubtable(&self) -> bool {
+        let may_run = match self.status {
+            Status::Pending => true,
+            Status::Dead => !self.effect_unknown() && self.dead_reason != Some(DeadReason::IdCollision),
+            Status::Processed => self.outcome == Some(Outcome::Ignored),
+            Status::Discarded => false,
+        };
+        may_run && self.body.is_some()
     }
 
     /// Whether it is not settled: it waits to run, or a person may let it run again.

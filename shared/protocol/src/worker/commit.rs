@@ -4,7 +4,7 @@ use crate::call::{CancellationReason, HandlerPlan};
 use crate::effect::EffectDraft;
 use crate::ingress::creation;
 use crate::item::{Item, Value};
-use crate::key::{ClaimId, RECORD, RecordKey, RecordKind, Tenant};
+use crate::key::{APPLIED_AT, ClaimId, RECORD, RecordKey, RecordKind, Tenant};
 use crate::purpose::Purpose;
 use crate::record::{EffectPart, Outcome, Record, Status, attribute, encode_names, remove, set};
 use crate::time::{EpochMs, Millis};
@@ -20,6 +20,11 @@ pub enum Cancellation {
     Elsewhere,
     /// The business fact was applied before.
     DuplicateFact,
+    /// The same, by a record with this record's own key.
+    OwnFact {
+        /// When it was applied.
+        applied_at: EpochMs,
+    },
     /// An effect of this commit has a record. Only this commit or its own earlier try can have created it, so the
     /// record says what happened.
     EffectExists,
@@ -34,10 +39,11 @@ pub enum Cancellation {
 impl Cancellation {
     /// Reads the reasons of a cancelled commit, the last of which are those of this many effects.
     pub fn of(reasons: &[CancellationReason], effects: usize) -> Self {
-        let failed = |reason: &CancellationReason| *reason == CancellationReason::ConditionFailed;
+        let failed = |reason: &CancellationReason| reason.is_failed_condition();
         let first_effect = reasons.len().saturating_sub(effects).max(2);
         match reasons {
             [record, ..] if failed(record) => Self::Elsewhere,
+            [_, CancellationReason::OwnFact { applied_at }, ..] => Self::OwnFact { applied_at: *applied_at },
             [_, domain_key, ..] if failed(domain_key) => Self::DuplicateFact,
             _ if reasons.contains(&CancellationReason::Invalid) => Self::Invalid,
             _ if reasons.iter().skip(first_effect).any(failed) => Self::EffectExists,
@@ -45,6 +51,14 @@ impl Cancellation {
             _ => Self::Transient,
         }
     }
+}
+
+/// Whether a fact that was applied then under this record's key was applied by this record, although it is PENDING: its
+/// table was restored to an earlier time, and the domain table was not, or not to the same moment. If its key was
+/// claimed anew because the record that applied the fact had expired, it was received later than that.
+pub(super) fn is_rewound(record: &Record, applied_at: EpochMs, timing: &Timing) -> bool {
+    let first_expiry = applied_at.plus(timing.retention(record.key.kind()));
+    record.received_at < first_expiry.plus(Millis(-2 * timing.clock_skew_max.0))
 }
 
 /// Whether nothing but user tables stood in the way: they are throttled, or others write the same items.
@@ -153,7 +167,7 @@ pub(super) fn settle(record: &Record, outcome: Outcome, timing: &Timing, moment:
 fn domain_key(record: &Record, key: String, timing: &Timing, moment: Moment) -> Write {
     let item = Item::from([
         (RECORD.to_owned(), Value::from(record.key.as_str())),
-        ("applied_at".to_owned(), Value::from(moment.now.0)),
+        (APPLIED_AT.to_owned(), Value::from(moment.now.0)),
         (attribute::EXPIRES_AT.to_owned(), Value::from(timing.expiry(RecordKind::Event, moment.now).0)),
     ]);
     Write {

@@ -110,10 +110,20 @@ impl Worker {
 
     /// Makes a record DEAD whose effect may already have been applied and forgotten.
     pub(super) fn stale(self, record: Box<Record>, moment: Moment) -> WorkerStep {
-        let mut changes = vec![set(attribute::LAST_ERROR, DeadReason::Stale.as_str())];
-        changes.extend(death(&record, DeadReason::Stale, &self.timing, moment));
+        self.die(record, Purpose::DieOfAge, DeadReason::Stale, moment)
+    }
+
+    /// Makes a record DEAD that was applied, as its domain key says, and does not know it. What its commit wrote beside
+    /// the domain key may be missing, its effects among it.
+    pub(super) fn rewound(self, record: Box<Record>, moment: Moment) -> WorkerStep {
+        self.die(record, Purpose::DieOfRewind, DeadReason::Rewound, moment)
+    }
+
+    fn die(self, record: Box<Record>, purpose: Purpose, reason: DeadReason, moment: Moment) -> WorkerStep {
+        let mut changes = vec![set(attribute::LAST_ERROR, reason.as_str())];
+        changes.extend(death(&record, reason, &self.timing, moment));
         let pause = Pause::new(moment.uniform(self.timing.backoff_bound(record.attempts)));
-        self.write_failure(record, Purpose::DieOfAge, changes, pause, Some(DeadReason::Stale))
+        self.write_failure(record, purpose, changes, pause, Some(reason))
     }
 
     fn write_failure(

@@ -4,7 +4,8 @@
 //! read ─ PENDING ─▶ plan ─▶ commit: record, domain key, every write and every effect in one transaction ─▶ hint the
 //!   │                 │        │                                                             effects ─▶ ack
 //!   │                 │        ├─ record no longer as read ─▶ ack (someone finished, replayed or expired it)
-//!   │                 │        ├─ domain key exists ─▶ mark DUPLICATE ─▶ ack
+//!   │                 │        ├─ domain key exists ─▶ mark DUPLICATE ─▶ ack; DEAD if it is the record's own, which a
+//!   │                 │        │                       restored table has forgotten
 //!   │                 │        ├─ handler's own condition ─▶ read and plan again, a few times
 //!   │                 │        ├─ conflict, throttling ─▶ wait, commit again, a few times; if only user tables are busy, as
 //!   │                 │        │                          if they were unavailable
@@ -318,7 +319,12 @@ impl Worker {
         match Cancellation::of(reasons, attempt.effects.len()) {
             Cancellation::Elsewhere => Step::done(Settled::Ack(Done::Elsewhere)),
             Cancellation::EffectExists => self.confirm(attempt.record),
-            Cancellation::DuplicateFact => self.mark(attempt.record, Outcome::Duplicate, moment),
+            Cancellation::OwnFact { applied_at } if commit::is_rewound(&attempt.record, applied_at, &self.timing) => {
+                self.rewound(attempt.record, moment)
+            }
+            Cancellation::DuplicateFact | Cancellation::OwnFact { .. } => {
+                self.mark(attempt.record, Outcome::Duplicate, moment)
+            }
             Cancellation::Invalid => self.fail(attempt.record, &Failure::permanent(Code::PlanRefused), moment),
             Cancellation::Overtaken => match attempt.when_condition_fails {
                 WhenConditionFails::Permanent => {

@@ -188,6 +188,10 @@ impl<A: Ambient> DynamoStore<A> {
                     .set_condition_expression(condition)
                     .set_expression_attribute_names(expression.take_names())
                     .set_expression_attribute_values(expression.take_values())
+                    // Who applied the fact. The item is small, and no other write of a transaction is asked about.
+                    .set_return_values_on_condition_check_failure(
+                        (write.purpose == Purpose::DomainKey).then_some(ReturnValuesOnConditionCheckFailure::AllOld),
+                    )
                     .build()
                     .ok()?,
             ),
@@ -292,12 +296,25 @@ impl<A: Ambient> DynamoStore<A> {
         writes: &[Write],
         reasons: &[aws_sdk_dynamodb::types::CancellationReason],
     ) -> Vec<CancellationReason> {
-        let each: Vec<_> = reasons.iter().map(|reason| cancellation_reason(reason.code())).collect();
+        // Without a write of its own, a reason says only what its code says.
+        let meaning = |(number, reason): (usize, &aws_sdk_dynamodb::types::CancellationReason)| match (
+            cancellation_reason(reason.code()),
+            writes.get(number),
+            reason.item(),
+        ) {
+            (CancellationReason::ConditionFailed, Some(write), Some(item)) => {
+                CancellationReason::refused(write, Some(&from_attributes(item.clone())))
+            }
+            (meaning, _, _) => meaning,
+        };
+        let each: Vec<_> = reasons.iter().enumerate().map(meaning).collect();
         for ((write, reason), meaning) in writes.iter().zip(reasons).zip(&each) {
             let is_told = match meaning {
                 CancellationReason::Invalid => true,
                 CancellationReason::Transient => matches!(write.table, Table::Own(_)),
-                CancellationReason::None | CancellationReason::ConditionFailed => false,
+                CancellationReason::None | CancellationReason::ConditionFailed | CancellationReason::OwnFact { .. } => {
+                    false
+                }
             };
             if is_told {
                 tracing::warn!(
@@ -362,7 +379,9 @@ impl<A: Ambient> Store for DynamoStore<A> {
             Action::Delete | Action::Check => match self.commit(std::slice::from_ref(write)).await {
                 Committed::Applied => Written::Applied,
                 Committed::Cancelled(reasons) => match reasons.first() {
-                    Some(CancellationReason::ConditionFailed) => Written::ConditionFailed(Found::Nothing),
+                    Some(CancellationReason::ConditionFailed | CancellationReason::OwnFact { .. }) => {
+                        Written::ConditionFailed(Found::Nothing)
+                    }
                     Some(CancellationReason::Invalid) => Written::Invalid,
                     Some(CancellationReason::Transient | CancellationReason::None) | None => Written::Unavailable,
                 },
@@ -384,7 +403,7 @@ impl<A: Ambient> Store for DynamoStore<A> {
                     let reasons = self.cancellation_reasons(writes, cancelled.cancellation_reasons());
                     // A record that has moved on, or a fact that is applied, says more than a key that is refused.
                     let is_settled = writes.iter().zip(&reasons).any(|(write, reason)| {
-                        *reason == CancellationReason::ConditionFailed
+                        reason.is_failed_condition()
                             && !matches!(write.purpose, Purpose::DomainWrite | Purpose::DomainCheck)
                     });
                     let is_refused = reasons.contains(&CancellationReason::Invalid) && !is_settled;

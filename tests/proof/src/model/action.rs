@@ -35,10 +35,12 @@ pub enum OperatorAction {
     Discard,
     /// Redact.
     Redact,
+    /// Doubt.
+    Doubt,
 }
 
 impl OperatorAction {
-    const ALL: [Self; 5] = [Self::Retry, Self::AcceptDuplicate, Self::Force, Self::Discard, Self::Redact];
+    const ALL: [Self; 6] = [Self::Retry, Self::AcceptDuplicate, Self::Force, Self::Discard, Self::Redact, Self::Doubt];
 
     fn budget(self) -> Budget {
         match self {
@@ -47,6 +49,7 @@ impl OperatorAction {
             Self::Force => Budget::Force,
             Self::Discard => Budget::Discard,
             Self::Redact => Budget::Redact,
+            Self::Doubt => Budget::Doubt,
         }
     }
 }
@@ -90,6 +93,12 @@ pub enum Action {
     Route,
     /// The document of the destination is edited.
     Edit,
+    /// The tables are as somebody may restore them to later.
+    Backup,
+    /// The inbox table is restored, and its effects are doubted.
+    RewindInbox,
+    /// The domain table is restored.
+    RewindDomain,
 }
 
 pub(super) fn byte(index: usize) -> u8 {
@@ -145,6 +154,12 @@ impl Model {
         if state.may(Budget::Route) {
             actions.push(Action::Route);
         }
+        if state.may(Budget::Backup) {
+            actions.push(Action::Backup);
+        }
+        if state.may(Budget::Rewind) && state.backup.is_some() && state.idle() {
+            actions.extend([Action::RewindInbox, Action::RewindDomain]);
+        }
         if state.may(Budget::Edit) && usize::from(state.document) + 1 < self.scenario.documents.len() {
             actions.push(Action::Edit);
         }
@@ -193,6 +208,7 @@ impl Model {
             OperatorAction::Force => Operation::Force,
             OperatorAction::Discard => Operation::Discard,
             OperatorAction::Redact => Operation::Redact,
+            OperatorAction::Doubt => Operation::Doubt,
         };
         let accept_duplicate = operator_action == OperatorAction::AcceptDuplicate;
         let (by, reason) = (String::new(), String::new());
@@ -243,6 +259,13 @@ impl Model {
                 next.document += 1;
                 true
             }
+            Action::Backup => {
+                next.spend(Budget::Backup);
+                next.backup = Some((next.items, next.domain));
+                true
+            }
+            Action::RewindInbox => self.rewind_inbox(world, &mut next),
+            Action::RewindDomain => Self::rewind_domain(world, &mut next),
             Action::Operate(operator_action, slot) => {
                 Self::operate(world, &mut next, operator_action, usize::from(slot))
             }

@@ -177,7 +177,7 @@ impl Model {
 
     /// A record changes. `sends` says that its writer sends a hint if it re-armed the record. Nobody waits for a late
     /// write.
-    fn change(&self, world: &mut World, state: &mut State, slot: usize, new: ItemId, sends: bool) {
+    pub(super) fn change(&self, world: &mut World, state: &mut State, slot: usize, new: ItemId, sends: bool) {
         let old = state.items[slot];
         if old == new {
             return;

@@ -59,6 +59,9 @@ fn words(world: &World, state: &State, action: Action) -> String {
         | Action::Route
         | Action::Expire(_)
         | Action::Forget
+        | Action::Backup
+        | Action::RewindInbox
+        | Action::RewindDomain
         | Action::Operate(..) => {
             format!("{action:?}")
         }

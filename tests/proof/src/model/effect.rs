@@ -135,7 +135,7 @@ impl Model {
 
     /// The rule about effects that a state breaks, if any.
     pub(super) fn broken_by_effects(&self, world: &World, state: &State) -> Option<Rule> {
-        (0..SLOTS).find_map(|slot| {
+        let by_slot = (0..SLOTS).find_map(|slot| {
             let view = world.item(state.items[slot])?;
             let gone = |effect: &usize| view.effects & (1 << effect) != 0 && !state.items[*effect].is_some();
             if !state.expired && (0..SLOTS).any(|effect| gone(&effect)) {
@@ -143,7 +143,8 @@ impl Model {
             }
             let record = view.record.as_ref().filter(|record| record.effect.is_some())?;
             self.ended_badly(state, record, world.calls(state, slot))
-        })
+        });
+        by_slot.or_else(|| self.vanished(world, state))
     }
 
     /// What the record of an effect says is not so.
@@ -152,7 +153,15 @@ impl Model {
         match (record.status, record.dead_reason) {
             (Status::Processed, _) => (!done).then_some(Rule::Unapplied),
             (Status::Dead, Some(DeadReason::UnknownOutcome)) => {
-                let open = [Budget::Crash, Budget::Refuse, Budget::Late, Budget::Tick, Budget::Redrive];
+                let open = [
+                    Budget::Crash,
+                    Budget::Refuse,
+                    Budget::Late,
+                    Budget::Tick,
+                    Budget::Redrive,
+                    Budget::Doubt,
+                    Budget::Rewind,
+                ];
                 let quiet = !open.into_iter().any(|budget| self.used(state, budget) > 0);
                 (quiet && calls.doubt.is_none() && calls.accepted == 0).then_some(Rule::Misjudged)
             }

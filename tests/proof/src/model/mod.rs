@@ -8,6 +8,7 @@
 //! | store | linearizable conditional writes and transactions; a call is refused, or loses its reply, or is repeated by the store's client, or lands after its caller gave up |
 //! | index | shows the state before the last change of a record |
 //! | TTL | removes an expired item at any moment, or not yet |
+//! | restore | gives one table the items of an earlier moment; the other one keeps its own |
 //! | queue | delivers at least once, in any order; loses hints; moves messages to the dead-letter queue |
 //! | time | jumps to the next moment at which something can differ; a process may be overtaken by it |
 //! | destination | knows keys for its window; does a call, and its answer is lost or leaves that open; or it does not |
@@ -27,6 +28,7 @@ mod plan;
 pub mod pool;
 mod process;
 mod reply;
+mod restore;
 pub mod rule;
 pub mod scenario;
 pub mod state;

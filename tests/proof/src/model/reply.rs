@@ -53,11 +53,9 @@ impl World {
                 }
             }
             Answer::Committed => Reply::Committed(Committed::Applied),
-            Answer::Cancelled(failed) => {
+            Answer::Cancelled(reasons) => {
                 let Call::Commit(writes) = call else { unreachable!("only a commit is cancelled") };
-                let reason =
-                    |failed| if failed { CancellationReason::ConditionFailed } else { CancellationReason::None };
-                Reply::Committed(Committed::Cancelled(failed.into_iter().take(writes.len()).map(reason).collect()))
+                Reply::Committed(Committed::Cancelled(reasons.into_iter().take(writes.len()).collect()))
             }
             Answer::Sent(confirmed) => {
                 let sent = |index| if index < usize::from(confirmed) { Ok(()) } else { Err(Unavailable) };

@@ -134,6 +134,7 @@ impl Model {
             && !envelope
             && let Some(fact) = fact_of(record)
             && domain.effects[fact] < 1 + generation
+            && !state.domain_rewound
         {
             return Some(Rule::Unapplied);
         }
@@ -142,7 +143,8 @@ impl Model {
             return Some(Rule::Unapplied);
         }
         let known_dead = record.status == Status::Dead && !record.effect_unknown();
-        if known_dead && !state.expired && domain.owned[slot] & (1 << generation.min(7)) != 0 {
+        let forgiven = state.expired || state.inbox_rewound;
+        if known_dead && !forgiven && domain.owned[slot] & (1 << generation.min(7)) != 0 {
             return Some(Rule::DeadYetApplied);
         }
         let age = state.now - record.received_at.0;

@@ -77,6 +77,12 @@ budgets! {
     Discard,
     /// An operator redacts.
     Redact,
+    /// An operator doubts.
+    Doubt,
+    /// The tables are as somebody may restore them to later.
+    Backup,
+    /// A table is restored to what it was then, and the other is not.
+    Rewind,
     /// Another route set comes into use.
     Route,
     /// A callee says that it did nothing, and takes the call later.
@@ -121,6 +127,14 @@ pub struct State {
     pub before: [ItemId; SLOTS],
     /// The domain table, interned as a whole.
     pub domain: DomainId,
+    /// The inbox table and the domain table as they can be restored to, where that is in play.
+    pub backup: Option<([ItemId; SLOTS], DomainId)>,
+    /// The inbox table was restored.
+    pub inbox_rewound: bool,
+    /// The domain table was restored.
+    pub domain_rewound: bool,
+    /// Effects that were committed and that the restored inbox table does not have, as bits by place.
+    pub forgotten: u8,
     /// Who was called because of effects, interned as a whole; nothing where the scenario has none.
     pub callees: CalleesId,
     /// The document of the destination, by its place.
@@ -153,8 +167,8 @@ pub struct State {
     pub routed: bool,
     /// PENDING records that no handler wanted when asked since they were claimed or brought back, as bits by place.
     pub declined: u8,
-    /// Records that an operator had discarded, or that no handler had wanted, when the TTL removed them, as bits by
-    /// place.
+    /// Records that an operator had discarded, or that no handler had wanted, when the TTL removed them, and those that
+    /// a restored table does not tell of any more, as bits by place.
     pub given_up: u8,
     /// The TTL has removed something.
     pub expired: bool,

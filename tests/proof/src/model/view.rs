@@ -212,9 +212,6 @@ pub(super) fn plain_domain(mut domain: Domain) -> Domain {
         if key.starts_with(TRAIL_PREFIX) {
             item.retain(|name, _| name == "count" || name == PARTITION_KEY);
         }
-        if let Some(value) = item.get_mut("applied_at") {
-            *value = 0.into();
-        }
         item.remove(attribute::BODY_SHA256);
     }
     domain

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hookonce_protocol::call::{Call, Next, Reply, Written};
+use hookonce_protocol::call::{Call, CancellationReason, Next, Reply, Written};
 use hookonce_protocol::destination::{Called, NoTurn};
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::{RecordKey, RecordKind};
@@ -86,8 +86,8 @@ pub(super) enum Answer {
     Seen([ItemId; SLOTS]),
     /// The commit was carried out.
     Committed,
-    /// The commit was cancelled. Says of each write whether its condition failed.
-    Cancelled([bool; COMMIT_MAX]),
+    /// The commit was cancelled, for a reason of each write.
+    Cancelled([CancellationReason; COMMIT_MAX]),
     /// How many messages were confirmed: the first ones.
     Sent(u8),
     /// What the index shows, by place.
@@ -472,8 +472,8 @@ impl World {
         let mut record = self.item_value(item).cloned();
         let mut created = self.item_value(effect).cloned();
         let mut table = Domain::clone(self.domains.value(domain));
-        let mut failed = [false; COMMIT_MAX];
-        for (failed, write) in failed.iter_mut().zip(writes) {
+        let mut reasons = [CancellationReason::None; COMMIT_MAX];
+        for (reason, write) in reasons.iter_mut().zip(writes) {
             let applied = match write.table {
                 Table::Inbox if write.purpose == Purpose::CreateEffect => {
                     write.apply(created.as_ref()).map(|after| created = after)
@@ -487,11 +487,11 @@ impl World {
             };
             if let Err(why) = applied {
                 assert_eq!(why, NotApplied::ConditionFailed, "no plan that was checked names an attribute twice");
-                *failed = true;
+                *reason = CancellationReason::refused(write, table.get(write.key.as_str()));
             }
         }
-        let result = if failed.contains(&true) {
-            (Answer::Cancelled(failed), before)
+        let result = if reasons.iter().any(|reason| reason.is_failed_condition()) {
+            (Answer::Cancelled(reasons), before)
         } else {
             let after = (self.intern_item(record), self.intern_domain(table), self.intern_item(created));
             (Answer::Committed, after)

@@ -215,6 +215,8 @@ fn people() -> Vec<Mutant> {
             });
         "retry-keeps-key", "1.9: a retry of a refused effect has another key", &["an effect, operators"],
             rewrite!(Operator, &[Purpose::Retry], same!(KEY_EPOCH));
+        "doubt-keeps-key", "1.9: a refused effect that was doubted has another key", &["an effect, doubted"],
+            rewrite!(Operator, &[Purpose::Doubt], same!(KEY_EPOCH));
         "force-with-open-effects", "1.9: no force while an effect is PENDING or DEAD", &["an effect, forced"],
             Mutation { reply: Some(|role, _, reply| {
                 if let (Role::Operator, Reply::ReadHeads(each)) = (role, reply) { each.fill(Ok(Found::Nothing)); }

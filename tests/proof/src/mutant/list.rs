@@ -5,7 +5,7 @@ use hookonce_protocol::key::ClaimId;
 use hookonce_protocol::message::Message;
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Found, Unreadable, attribute};
-use hookonce_protocol::time::Millis;
+use hookonce_protocol::time::{EpochMs, Millis};
 
 use super::change::{
     NOTHING, any, each, mutants, rewrite, same, survivors, unconditional, without_changes, without_clauses,
@@ -13,8 +13,9 @@ use super::change::{
 use super::{Mutant, Mutation};
 use crate::label::Role;
 
-const FAILURE: &[Purpose] = &[Purpose::CountFailure, Purpose::DieOfFailure, Purpose::DieOfAge];
-const DEATH: &[Purpose] = &[Purpose::DieOfFailure, Purpose::DieOfAge];
+const FAILURE: &[Purpose] = &[Purpose::CountFailure, Purpose::DieOfFailure, Purpose::DieOfAge, Purpose::DieOfRewind];
+const DEATH: &[Purpose] = &[Purpose::DieOfFailure, Purpose::DieOfAge, Purpose::DieOfRewind];
+const DOUBT: &[Purpose] = &[Purpose::Doubt];
 const POSTPONE: &[Purpose] = &[Purpose::Postpone];
 const SETTLE: &[Purpose] = &[Purpose::Settle];
 const MARK: &[Purpose] = &[Purpose::MarkDuplicate];
@@ -88,7 +89,7 @@ fn worker() -> Vec<Mutant> {
             }), ..NOTHING };
         "accept-before-ignored", "W1: a payload is claimed only until its accept time", &["fail-open with TTL"],
             Mutation { message: Some(|_, message| {
-                if let Message::Full(payload) = message { payload.accept_before = hookonce_protocol::time::EpochMs(i64::MAX); }
+                if let Message::Full(payload) = message { payload.accept_before = EpochMs(i64::MAX); }
             }), ..NOTHING };
         "payload-claim-unconditional", "W1: its claim requires that no record exists", &["fail-open with dead letters"],
             rewrite!(Worker, &[Purpose::Claim, Purpose::ClaimDead], unconditional);
@@ -119,6 +120,8 @@ fn worker() -> Vec<Mutant> {
             rewrite!(Worker, IGNORED, any!(GENERATION));
         "ignored-mark-any-claim", "W3: the mark of an event without a handler requires the claim that was read", &["an ignored event around the expiry"],
             rewrite!(Worker, IGNORED, any!(CLAIM_ID));
+        "own-fact-is-a-duplicate", "W4: a fact that the record itself has applied is no duplicate", &["an effect, its inbox rewound"],
+            Mutation { reply: Some(|_, _, reply| own_facts(reply, |own| *own = CancellationReason::ConditionFailed)), ..NOTHING };
         "any-cancellation-is-a-duplicate", "W4: a cancelled commit is judged reason by reason", &["overtaken plans"],
             Mutation { reply: Some(|_, _, reply| {
                 if let Reply::Committed(Committed::Cancelled(reasons)) = reply
@@ -229,6 +232,18 @@ fn dead_letters() -> Vec<Mutant> {
 
 fn operators() -> Vec<Mutant> {
     mutants! {
+        "doubt-any-status", "1.9: a doubt requires the status that was shown", &["doubts"],
+            rewrite!(Operator, DOUBT, any!(STATUS));
+        "doubt-any-claim", "1.9: a doubt requires the claim that was shown", &["an ignored event around the expiry, doubted"],
+            rewrite!(Operator, DOUBT, any!(CLAIM_ID));
+        "doubt-any-generation", "1.9: a doubt requires the generation that was shown", &["doubts"],
+            rewrite!(Operator, DOUBT, any!(GENERATION));
+        "doubt-any-retries", "1.9: a doubt requires the retries that were shown", &["doubts"],
+            rewrite!(Operator, DOUBT, any!(RETRIES));
+        "doubt-any-body", "1.9: a doubt requires the body", &["an ignored event, doubted"],
+            rewrite!(Operator, DOUBT, any!(BODY));
+        "doubt-keeps-expiry", "1.9: what was doubted never expires by itself", &["doubts"],
+            rewrite!(Operator, DOUBT, same!(EXPIRES_AT));
         "retry-any-status", "1.9: a retry requires the status that was shown", &["two operators"],
             rewrite!(Operator, &[Purpose::Retry], any!(STATUS));
         "retry-not-counted", "1.9: a retry is counted", &["two operators"],
@@ -247,6 +262,8 @@ fn operators() -> Vec<Mutant> {
             rewrite!(Operator, &[Purpose::Discard], any!(RETRIES));
         "redact-any-retries", "1.9: a redaction requires the retries that were shown", &["an ignored event, two operators"],
             rewrite!(Operator, &[Purpose::Redact], any!(RETRIES));
+        "retry-any-reason", "1.9: a retry of a dead record requires the reason that was shown", &["doubts"],
+            rewrite!(Operator, &[Purpose::Retry], any!(DEAD_REASON));
         "retry-without-expiry", "1.9: a retry sets the TTL again", &["replay, retry and force"],
             rewrite!(Operator, &[Purpose::Retry], same!(EXPIRES_AT));
         "retry-not-due", "1.9: a retry enters the index of due records", &["replay, retry and force"],
@@ -270,8 +287,20 @@ fn operators() -> Vec<Mutant> {
     }
 }
 
+/// Changes what a worker is told of facts that its record's own key has applied.
+fn own_facts(reply: &mut Reply, change: fn(&mut CancellationReason)) {
+    if let Reply::Committed(Committed::Cancelled(reasons)) = reply {
+        reasons.iter_mut().filter(|reason| matches!(reason, CancellationReason::OwnFact { .. })).for_each(change);
+    }
+}
+
 fn costs() -> Vec<Mutant> {
     survivors! {
+        "any-own-fact-was-rewound", "W4: a fact that an expired record of the same key has applied makes a duplicate", &["re-delivery around the expiry"],
+            "cost: a person is asked about a delivery that came once more after its record had expired",
+            Mutation { reply: Some(|_, _, reply| own_facts(reply, |own| {
+                *own = CancellationReason::OwnFact { applied_at: EpochMs(i64::MAX / 4) };
+            })), ..NOTHING };
         "own-retry-not-recognised", "G1: a claim that finds itself counts as won", &["three deliveries"],
             "cost: the relay sends the hint instead, when its first re-send is due",
             Mutation { reply: Some(|role, _, reply| {

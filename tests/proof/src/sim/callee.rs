@@ -203,12 +203,12 @@ impl Callees {
     pub fn changed(&mut self, before: Option<&Record>, after: &Record) {
         let Some(part) = &after.effect else { return };
         let Some(account) = self.accounts.get_mut(after.key.as_str()) else { return };
-        if let Some((before, old)) = before.and_then(|before| Some((before, before.effect.as_ref()?)))
-            && after.retries > before.retries
-        {
+        if let Some((before, old)) = before.and_then(|before| Some((before, before.effect.as_ref()?))) {
             let fresh_key = part.key_epoch > old.key_epoch;
+            let called = old.first_call_at.is_some() || before.effect_unknown();
+            let accepts = after.retries > before.retries && !fresh_key && called && part.first_call_at.is_none();
             account.epochs += usize::from(fresh_key);
-            account.accepted += usize::from(!fresh_key && old.first_call_at.is_some() && part.first_call_at.is_none());
+            account.accepted += usize::from(accepts);
         }
         if let Some(rule) = self.contradiction(after) {
             self.broken.insert((rule, after.key.as_str().to_owned()));

@@ -89,7 +89,9 @@ pub fn check(inner: &Inner) -> (Verdict, BTreeSet<Violation>) {
         }
     }
     state.check_totals();
-    state.check_committed(inner);
+    if !inner.restored.domain {
+        state.check_committed(inner);
+    }
     (verdict, state.violations)
 }
 
@@ -140,7 +142,7 @@ impl FinalState {
         for (key, item) in inner.tables.items(Table::Inbox) {
             match Record::decode(&readable(item)) {
                 Ok(record) if record.effect.is_some() => state.check_effect(&record, &inner.callees),
-                Ok(record) => state.check_record(&record, &owners, inner.config.unrouted.is_some()),
+                Ok(record) => state.check_record(&record, &owners, inner),
                 Err(_) => state.broken(Rule::NoRecord, key),
             }
         }
@@ -163,15 +165,19 @@ impl FinalState {
         }
     }
 
-    fn check_record(&mut self, record: &Record, owners: &BTreeSet<(&str, i64)>, unrouted: bool) {
+    fn check_record(&mut self, record: &Record, owners: &BTreeSet<(&str, i64)>, inner: &Inner) {
         let key = record.key.as_str();
+        let (unrouted, restored) = (inner.config.unrouted.is_some(), &inner.restored);
+        if restored.hides(record) {
+            self.broken(Rule::EffectGone, key);
+        }
         match record.status {
             Status::Pending => self.broken(Rule::Stuck, key),
             Status::Dead => {
                 let owned = owners.contains(&(key, record.generation));
                 // If an operator accepted a duplicate, the effect may date from before the record expired.
                 let known = record.accept_duplicate || record.effect_unknown();
-                if owned && !known {
+                if owned && !known && !restored.inbox {
                     self.broken(Rule::DeadYetApplied, key);
                 }
                 // The handler fails for such a fact for a shorter time than its attempts take.
@@ -185,7 +191,7 @@ impl FinalState {
                 let envelope = record.key.kind() == RecordKind::Envelope;
                 let applied = matches!(record.outcome, Some(Outcome::Applied | Outcome::Duplicate));
                 let short = |fact: &String| self.effects(fact) < 1 + record.generation;
-                if applied && !envelope && facts_of(record).iter().any(short) {
+                if applied && !envelope && !restored.domain && facts_of(record).iter().any(short) {
                     self.broken(Rule::Unapplied, key);
                 }
                 if record.outcome == Some(Outcome::Ignored) && unrouted {

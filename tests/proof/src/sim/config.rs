@@ -7,13 +7,17 @@ use hookonce_protocol::timing::Timing;
 use super::callee::CalleeRates;
 use super::destination::{Conditions, DESTINATIONS, Edit, Edited};
 use super::fault::{Outage, Rates, Side, SimFault};
+use super::restore::Rewind;
 use super::rng::Rng;
 
 /// The length of a day, in milliseconds.
 pub const DAY: i64 = 86_400_000;
 
-const MINUTE: i64 = 60_000;
-const HOUR: i64 = 60 * MINUTE;
+/// A minute, in milliseconds.
+pub const MINUTE: i64 = 60_000;
+
+/// An hour, in milliseconds.
+pub const HOUR: i64 = 60 * MINUTE;
 
 /// An endpoint's choices.
 #[derive(Debug, Clone, Copy)]
@@ -92,6 +96,8 @@ pub struct Config {
     pub dead_letters_kept: Option<(i64, i64)>,
     /// At the end, they go back to the queue.
     pub redriven: bool,
+    /// A table that is restored.
+    pub rewind: Option<Rewind>,
     /// Writes of the relay before which its process stands still for longer than a record is kept, in ten thousand.
     pub stalls: u32,
     /// Calls that take seconds, in ten thousand.
@@ -150,6 +156,7 @@ impl Config {
             fails_until: 0,
             dead_letters_kept: None,
             redriven: false,
+            rewind: None,
             stalls: 0,
             slow: 0,
             span: MINUTE,
@@ -210,6 +217,7 @@ impl Config {
             dispatcher_paused: draw_pause(rng),
             fails_until: 0,
             dead_letters_kept: None,
+            rewind: None,
             stalls: 0,
         };
         if rng.chance(1_500) {

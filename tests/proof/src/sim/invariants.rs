@@ -110,6 +110,7 @@ impl InvariantChecker {
             | Purpose::CloseEnvelope
             | Purpose::DieOfFailure
             | Purpose::DieOfAge
+            | Purpose::DieOfRewind
             | Purpose::DieOfDeadLetter
             | Purpose::CreateEffect
             | Purpose::GuardCall

@@ -11,6 +11,7 @@
 //! | [`destination`], [`callee`] | where effects go, and what the third parties there do |
 //! | [`actors`], [`handler`], `remote` | providers, functions, the operator, the TTL; the business rule, here and there |
 //! | [`interference`] | other processes that act in between |
+//! | [`restore`] | a table that is restored to an earlier moment |
 //! | [`invariants`], [`checker`] | what is checked during the day, and at its end |
 
 pub mod actors;
@@ -25,6 +26,7 @@ pub mod invariants;
 pub mod ports;
 pub mod provider;
 mod remote;
+pub mod restore;
 pub mod rng;
 pub mod sqs;
 pub mod tables;
@@ -41,6 +43,7 @@ use self::config::Config;
 use self::fault::{CallEdge, FaultPlan};
 use self::invariants::Violation;
 use self::provider::{Delivery, Receiver};
+use self::restore::Rewind;
 use self::rng::Rng;
 use self::sqs::QueuePair;
 use self::world::World;
@@ -74,7 +77,9 @@ pub struct Day {
 /// The day of a seed.
 pub fn simulate(seed: u64, mutation: Mutation) -> Day {
     let mut rng = Rng::new(seed);
-    let config = Config::draw(&mut rng);
+    let mut config = Config::draw(&mut rng);
+    // Of other draws, so that a day without a restore is as it would be without this line.
+    config.rewind = Rewind::draw(&config, &mut Rng::new(!seed));
     let deliveries = provider::deliveries(&config, &mut rng);
     let faults = FaultPlan::Random(config.rates);
     run(config, deliveries, rng.bits(), faults, mutation)
@@ -105,6 +110,7 @@ async fn live(config: Config, deliveries: Vec<Delivery>, seed: u64, faults: Faul
     }
     tokio::spawn(actors::operate(world.clone()));
     tokio::spawn(actors::sweep(world.clone()));
+    tokio::spawn(restore::restore(world.clone()));
     let length = world.lock().config.length;
     ports::sleep(length).await;
     world.lock().calm = true;

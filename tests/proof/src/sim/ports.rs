@@ -214,6 +214,7 @@ impl Ports {
             | Purpose::Postpone
             | Purpose::DieOfFailure
             | Purpose::DieOfAge
+            | Purpose::DieOfRewind
             | Purpose::RearmDeadLetter
             | Purpose::DieOfDeadLetter
             | Purpose::Retry

@@ -31,7 +31,7 @@ pub struct Changed {
 type Entry = (String, i64, String);
 
 /// The tables and their indexes.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Tables {
     inbox: BTreeMap<String, Item>,
     domain: BTreeMap<String, Item>,
@@ -105,8 +105,20 @@ impl Tables {
             });
             return (Committed::Applied, changes.collect());
         }
-        let reason = |failed: bool| if failed { CancellationReason::ConditionFailed } else { CancellationReason::None };
-        (Committed::Cancelled(outcomes.iter().map(|outcome| reason(outcome.is_err())).collect()), Vec::new())
+        let reason = |(write, outcome): (&Write, &Result<_, _>)| {
+            let refused = || CancellationReason::refused(write, self.get(write.table, write.key.as_str()));
+            if outcome.is_err() { refused() } else { CancellationReason::None }
+        };
+        (Committed::Cancelled(writes.iter().zip(&outcomes).map(reason).collect()), Vec::new())
+    }
+
+    /// Gives a table the items that it has in a backup.
+    pub fn restore(&mut self, table: Table, backup: &Self, now: i64) {
+        let (items, kept) = (self.items(table).clone(), backup.items(table));
+        let keys: BTreeSet<_> = items.keys().chain(kept.keys()).collect();
+        for key in keys {
+            self.change(table, key, items.get(key).cloned(), kept.get(key).cloned(), now);
+        }
     }
 
     /// Removes an item as the TTL does.

@@ -16,6 +16,7 @@ use super::callee::Callees;
 use super::config::Config;
 use super::fault::{CallEdge, FaultPlan, Outage, SimFault};
 use super::invariants::InvariantChecker;
+use super::restore::Restored;
 use super::rng::Rng;
 use super::sqs::{FakeQueue, QueuePair, QueueShape};
 use super::tables::{Changed, Tables};
@@ -63,6 +64,8 @@ pub struct Inner {
     pub acknowledged: BTreeSet<String>,
     /// Judges every change of a record when it happens.
     pub invariants: InvariantChecker,
+    /// What restores have made untrue on purpose.
+    pub restored: Restored,
     /// Writes that are still under way although their caller is gone.
     pub late: usize,
     /// Processes that run.
@@ -125,6 +128,7 @@ impl World {
             facts: BTreeSet::new(),
             acknowledged: BTreeSet::new(),
             invariants,
+            restored: Restored::default(),
             late: 0,
             running: 0,
             calm: false,

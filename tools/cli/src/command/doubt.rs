@@ -1,4 +1,4 @@
-//! `hookonce doubt`: ends effects that may have been called, after a restore.
+//! `hookonce doubt`: ends what may have been applied or called, after a restore.
 
 use hookonce_protocol::trail::Operation;
 

@@ -8,7 +8,7 @@ use crate::orders::{self, OrderKind};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Apply records again that were already applied, in a new generation. A repeat with the same --reason changes
+    /// Apply records again that were already applied, in a new generation: APPLIED, DUPLICATE, or DEAD as REWOUND. A repeat with the same --reason changes
     /// nothing.
     #[arg(long, conflicts_with = "accept_duplicate")]
     force: bool,

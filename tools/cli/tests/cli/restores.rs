@@ -61,6 +61,17 @@ fn restored_tables_are_looked_at_and_mended_beside_the_stack() {
     let left = expires_at - i64::try_from(now()).unwrap();
     assert!((41 * 86_400 - 600..=41 * 86_400).contains(&left), "{left} s");
     assert_eq!(json(&restored.run(&["list", "--state", "PENDING", "--json"]))[0]["key"], "evt_3");
+    // What could run from the copy may have run since: it runs only for one who accepts a duplicate.
+    for (state, would) in [("PENDING", 1), ("DEAD", 0), ("APPLIED", 0)] {
+        let foreseen = summary(&restored.run(&["doubt", "--state", state, "--json"]));
+        assert_eq!((&foreseen["would"], &foreseen["refused"]), (&would.into(), &0.into()), "{state}");
+    }
+    let agreed = ["doubt", "--state", "PENDING", "--reason", "restored", "--by", "ada", "--yes", "1"];
+    restored.run(&agreed).exits(0);
+    restored.run(&[&["doubt", "--key", "stripe", "evt_0"], &by[..]].concat()).exits(1).says("can be doubted");
+    let doubted = json(&restored.run(&["list", "--state", "DEAD", "--error", "STALE", "--json"]));
+    assert_eq!(doubted[0]["key"], "evt_3", "{doubted}");
+    restored.run(&["replay", "--error", "STALE"]).says("pass --accept-duplicate");
     assert_eq!(restored.stack.list("DEAD").len(), 2);
     restored.stack.run(&["show", "stripe", "evt_0", "--body"]).exits(0);
     assert!(restored.stack.show("evt_2")["operations"].as_array().unwrap().is_empty());

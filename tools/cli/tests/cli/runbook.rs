@@ -38,7 +38,7 @@ fn blocks(page: &str) -> Vec<Block> {
 /// The same command about the last hour, in which all records of the test came: to read days takes a test most of its
 /// time.
 fn narrowed(command: &str) -> String {
-    let command = ["7d", "24h", "6h"]
+    let command = ["95d", "7d", "24h", "6h"]
         .iter()
         .fold(command.to_owned(), |command, long| command.replace(&format!("--since {long}"), "--since 1h"));
     if command.starts_with("drill --state APPLIED") { command + " --since 1h" } else { command }

@@ -82,6 +82,8 @@ pub(super) fn all() -> Vec<Scenario> {
             .with("edit refuse crash busy duplicate"),
         edited("a destination with another class", &[Some(AT_LEAST_ONCE), Some(AT_MOST_ONCE), Some(KEYED)])
             .with("edit*2 refuse crash duplicate"),
+        once("an effect, its inbox rewound").with("backup rewind force").since_delivery(),
+        keyed("an effect, doubted").with("doubt reject retry accept"),
         keyed("an effect, from the delivery on").with("crash refuse duplicate conflict").since_delivery(),
         once("an effect, forced").with("force duplicate late refuse reject discard"),
         least("an effect over the horizon").with("tick*2 duplicate force").over_the_horizon(),

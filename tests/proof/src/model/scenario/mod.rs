@@ -231,6 +231,10 @@ fn deliveries() -> Vec<Scenario> {
         relays.clone().with("crash refuse lose tick*2 relay*2 stale"),
         two_bodies("another body", 1).with("crash refuse*2 late duplicate redrive"),
         one("two operators", 1).with("retry*2 force discard*2 redact*2 poison*2 duplicate tick"),
+        one("a table rewound", 1).with("backup rewind*2 poison retry force"),
+        two_ids("one fact under two ids, a table rewound").with("backup rewind"),
+        one("an event that its table forgot, writes repeated", 1).with("backup rewind repeat invalid duplicate"),
+        one("doubts", 1).with("doubt retry force poison duplicate"),
         Scenario::new("an event without a handler", vec![DeliverySpec { body: "i", ..single(1) }])
             .with("crash refuse late duplicate poison retry repeat invalid"),
         one("a handler away", 1).with("away*2 crash refuse late duplicate tick"),
@@ -309,13 +313,16 @@ fn repetitions() -> Vec<Scenario> {
 /// Events that no route wants at first. Once one does, an operator brings them back.
 fn routes() -> Vec<Scenario> {
     let around = one("an ignored event around the expiry", 2).far();
+    let around = Scenario { window: Millis::days(14), clock: Clock::Overtaking, ..around };
     let routes = [
         one("an ignored event, brought back", 1).with("route retry duplicate*2 late crash refuse"),
         one("an ignored event, brought back, writes repeated", 1)
             .with("route retry duplicate repeat*2 invalid conflict fail"),
+        one("an ignored event, doubted", 1).with("route doubt retry accept redact duplicate"),
         two_ids("an ignored event and another id of its fact").with("route retry*2 duplicate late"),
         one("an ignored event, two operators", 1).with("route*2 retry*2 force redact duplicate late"),
-        Scenario { window: Millis::days(14), clock: Clock::Overtaking, ..around }.with("tick route retry duplicate"),
+        Scenario { name: "an ignored event around the expiry, doubted", ..around.clone() }.with("tick doubt"),
+        around.with("tick route retry duplicate"),
     ];
     routes.map(|scenario| Scenario { unrouted: true, ..scenario }).into()
 }
