@@ -18,7 +18,7 @@ use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::write::Write;
 use hookonce_runtime::ambient::System;
 use hookonce_runtime::destination::{
-    Caller, Destination, DestinationDocument, DestinationFetchError, DestinationSource, Destinations,
+    Caller, Destination, DestinationDocument, DestinationFetchError, DestinationSource, Destinations, Guarded,
 };
 use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::maintain::RelayParts;
@@ -68,7 +68,7 @@ pub(super) async fn dispatcher(now: EpochMs) -> Option<Work> {
     effect.extend(own.map(|(name, value)| (name.to_owned(), value.into())));
     let stored = serde_json::to_string(&effect).ok()?.into();
     let store = Arc::new(Overtaken { record: effect, stored, refused: AtomicUsize::new(0) });
-    let (destinations, caller, timing) = (Destinations::new(Bench), Arc::new(Bench), Timing::standard());
+    let (destinations, caller, timing) = (Destinations::new(Bench), Guarded::new(Arc::new(Bench)), Timing::standard());
     let dispatcher =
         DispatcherParts { store: Arc::clone(&store), queue: Nobody, ambient: System, destinations, caller, timing };
     let key = |number| format!("in#bench#fx#{number:064x}#forward:bench");
@@ -170,6 +170,6 @@ impl Caller for Bench {
         _: &'a Delivery,
         _: Moment,
     ) -> Pin<Box<dyn Future<Output = Called> + Send + 'a>> {
-        Box::pin(async { Called::NoTurn })
+        Box::pin(async { Called::NotDone { retry_after: None } })
     }
 }
