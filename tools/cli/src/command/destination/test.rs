@@ -229,7 +229,7 @@ fn explain(id: &DestinationId, kind: DestinationKind, attempt: &Attempt, is_prob
 #[cfg(test)]
 mod tests {
     use hookonce_protocol::call::{Call, Machine as _, Next, Reply, Written};
-    use hookonce_protocol::destination::Terms;
+    use hookonce_protocol::destination::{Offer, Terms};
     use hookonce_protocol::dispatcher::Dispatcher;
     use hookonce_protocol::item::{Value, fields};
     use hookonce_protocol::key::ClaimId;
@@ -285,7 +285,7 @@ mod tests {
             let Next::Call(machine, call) = next else { panic!("it writes how the call ended") };
             let reply = match call {
                 Call::Read(_) => Reply::Read(Ok(Found::Record(Box::new(effect.clone())))),
-                Call::Terms(_) => Reply::Terms(Ok(Some(terms.clone()))),
+                Call::Terms(_) => Reply::Terms(Ok(Some(Offer { terms: terms.clone(), turn: Ok(()) }))),
                 Call::Deliver(_) => Reply::Called(called),
                 Call::Write(write) => {
                     effect = Record::decode(&write.apply(Some(&effect.encode())).unwrap().unwrap()).unwrap();
