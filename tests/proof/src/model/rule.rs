@@ -4,7 +4,7 @@ use std::fmt;
 
 use hookonce_protocol::ingress::OnBodyMismatch;
 use hookonce_protocol::key::RecordKind;
-use hookonce_protocol::record::{Outcome, Status};
+use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_protocol::timing::Timing;
 
 use super::Model;
@@ -82,7 +82,7 @@ rules! {
     DoneTwice, "P6 done twice";
     /// A key that its callee refused is not used again.
     SpentKey, "a refused key is used again";
-    /// An effect ends as unknown only if something was left open.
+    /// An effect ends as unknown only if something was left open, and an event as rewound only if its table was.
     Misjudged, "dead as unknown although nothing was left open";
     /// An event is forced only when no effect of it is PENDING or DEAD.
     ForcedOpen, "forced while an effect is open";
@@ -146,6 +146,9 @@ impl Model {
         let forgiven = state.expired || state.inbox_rewound;
         if known_dead && !forgiven && domain.owned[slot] & (1 << generation.min(7)) != 0 {
             return Some(Rule::DeadYetApplied);
+        }
+        if record.dead_reason == Some(DeadReason::Rewound) && !state.inbox_rewound {
+            return Some(Rule::Misjudged);
         }
         let age = state.now - record.received_at.0;
         if record.resends > resends_max(age, &world.timing) + self.excused(state) {
