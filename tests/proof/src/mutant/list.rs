@@ -122,6 +122,10 @@ fn worker() -> Vec<Mutant> {
             rewrite!(Worker, IGNORED, any!(CLAIM_ID));
         "own-fact-is-a-duplicate", "W4: a fact that the record itself has applied is no duplicate", &["an effect, its inbox rewound"],
             Mutation { reply: Some(|_, _, reply| own_facts(reply, |own| *own = CancellationReason::ConditionFailed)), ..NOTHING };
+        "any-own-fact-was-rewound", "W4: a fact that an expired record of the same key has applied makes a duplicate", &["re-delivery around the expiry"],
+            Mutation { reply: Some(|_, _, reply| own_facts(reply, |own| {
+                *own = CancellationReason::OwnFact { applied_at: EpochMs(i64::MAX / 4) };
+            })), ..NOTHING };
         "any-cancellation-is-a-duplicate", "W4: a cancelled commit is judged reason by reason", &["overtaken plans"],
             Mutation { reply: Some(|_, _, reply| {
                 if let Reply::Committed(Committed::Cancelled(reasons)) = reply
@@ -296,11 +300,6 @@ fn own_facts(reply: &mut Reply, change: fn(&mut CancellationReason)) {
 
 fn costs() -> Vec<Mutant> {
     survivors! {
-        "any-own-fact-was-rewound", "W4: a fact that an expired record of the same key has applied makes a duplicate", &["re-delivery around the expiry"],
-            "cost: a person is asked about a delivery that came once more after its record had expired",
-            Mutation { reply: Some(|_, _, reply| own_facts(reply, |own| {
-                *own = CancellationReason::OwnFact { applied_at: EpochMs(i64::MAX / 4) };
-            })), ..NOTHING };
         "own-retry-not-recognised", "G1: a claim that finds itself counts as won", &["three deliveries"],
             "cost: the relay sends the hint instead, when its first re-send is due",
             Mutation { reply: Some(|role, _, reply| {

@@ -177,6 +177,9 @@ impl FinalState {
                 let owned = owners.contains(&(key, record.generation));
                 // If an operator accepted a duplicate, the effect may date from before the record expired.
                 let known = record.accept_duplicate || record.effect_unknown();
+                if record.dead_reason == Some(DeadReason::Rewound) && !restored.inbox {
+                    self.broken(Rule::Misjudged, key);
+                }
                 if owned && !known && !restored.inbox {
                     self.broken(Rule::DeadYetApplied, key);
                 }
