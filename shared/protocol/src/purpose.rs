@@ -60,8 +60,8 @@ words! {
         Discard = "discard",
         /// Erases the body of a settled record: 1.9.
         Redact = "redact",
-        /// Makes a record DEAD that may have been applied, or an effect that may have been called, after the moment that
-        /// its table was restored to: 1.9.
+        /// Makes a record DEAD that may have been applied, or an effect that may have been called, after the moment
+        /// that its table was restored to: 1.9.
         Doubt = "doubt",
         /// Creates the record of an effect, beside the record of its event: W4\[2..\].
         CreateEffect = "create effect",

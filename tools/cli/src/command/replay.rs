@@ -8,8 +8,8 @@ use crate::orders::{self, OrderKind};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Apply records again that were already applied, in a new generation: APPLIED, DUPLICATE, or DEAD as REWOUND. A repeat with the same --reason changes
-    /// nothing.
+    /// Apply records again that were already applied, in a new generation: APPLIED, DUPLICATE, or DEAD as REWOUND. A
+    /// repeat with the same --reason changes nothing.
     #[arg(long, conflicts_with = "accept_duplicate")]
     force: bool,
     /// Retry also records whose effect may already have been applied (STALE, `UNKNOWN_OUTCOME`). Check the
