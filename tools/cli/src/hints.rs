@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 
 /// The options that say which stack a command acts on.
 const FLAGS: [&str; 6] = ["data", "stack", "table", "domain_table", "queue_url", "index_shards"];
@@ -91,7 +91,10 @@ impl Connection {
         }
         let takes = |flag: &str| leaf.get_arguments().any(|it| it.get_long() == flag.strip_prefix("--"));
         let names = |flag: &str| words.iter().any(|word| word.split('=').next() == Some(flag));
-        let lacking = self.flags.iter().filter(|(flag, _)| takes(flag) && !names(flag));
+        let named = leaf.get_arguments().filter(|it| it.get_long().is_some_and(|long| names(&format!("--{long}"))));
+        let excluded: Vec<_> = named.flat_map(|it| leaf.get_arg_conflicts_with(it)).filter_map(Arg::get_long).collect();
+        let is_excluded = |flag: &str| flag.strip_prefix("--").is_some_and(|long| excluded.contains(&long));
+        let lacking = self.flags.iter().filter(|(flag, _)| takes(flag) && !names(flag) && !is_excluded(flag));
         let flags: Vec<_> = lacking.map(|(flag, value)| format!(" {flag} {value}")).collect();
         format!("{command}{}{behind}", flags.concat())
     }
