@@ -323,8 +323,7 @@ fn is_edge(before: &Record, after: &Record) -> bool {
             // An effect is done once, and an envelope has none of its own. The event can be forced.
             Some(Outcome::Delivered | Outcome::FannedOut) | None => false,
         },
-        (Status::Pending, Status::Discarded)
-        | (Status::Processed, Status::Discarded)
+        (Status::Pending | Status::Processed, Status::Discarded)
         | (Status::Dead, Status::Processed)
         | (Status::Discarded, Status::Pending | Status::Processed | Status::Dead) => false,
     }
