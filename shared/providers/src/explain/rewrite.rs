@@ -30,10 +30,13 @@ const SPACED: Layout = Layout { comma: ", ", colon: ": ", indent: None };
 const INDENTED_BY_TWO: Layout = Layout { comma: ",", colon: ": ", indent: Some("  ") };
 const INDENTED_BY_FOUR: Layout = Layout { comma: ",", colon: ": ", indent: Some("    ") };
 
+/// A change of the body's bytes, and how it is told.
+type Edge = (&'static str, fn(&[u8]) -> Vec<u8>);
+
 /// The copies to try, likeliest first: as many as have no more bytes than this together. Each is made when it is asked
 /// for.
 pub(super) fn rewrites(body: &[u8], mut bytes_left: usize) -> impl Iterator<Item = Rewrite> {
-    let edges: [(&'static str, fn(&[u8]) -> Vec<u8>); 5] = [
+    let edges: [Edge; 5] = [
         ("a line break was removed from its end", |body| [body, b"\n"].concat()),
         ("a line break was removed from its end", |body| [body, b"\r\n"].concat()),
         ("white space was added around it", |body| body.trim_ascii().to_vec()),

@@ -377,7 +377,9 @@ fn a_document_that_becomes_short_is_written_over_a_long_one() {
     let mut document = stack.document("shop");
     document.as_object_mut().unwrap().remove("source_ranges");
     stack.aws.account().parameters.get_mut(&name("shop")).unwrap().last_mut().unwrap().value = document.to_string();
-    stack.run(&["rotate", "shop"]).exits(0);
+    let rotate = ["endpoint", "rotate", "shop", "--secret", "-", "--stack", "inbox"];
+    let variables = &stack.variables;
+    stack.workspace.run_with_environment_and_input(&rotate, variables, "whsec_another_secret_of_shop").exits(0);
     assert_eq!(stack.secrets("shop"), 2);
     assert!(stack.aws.account().parameters[&name("shop")].last().unwrap().is_advanced);
 }

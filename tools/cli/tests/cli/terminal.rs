@@ -67,6 +67,8 @@ fn commands<'a>(key: &'a str, body: &'a str, document: &'a str) -> Vec<Vec<&'a s
         with_order(&["replay", "--force", "--json"]),
         with_order(&["discard"]),
         with_order(&["redact"]),
+        vec!["pause", "worker", "--by", "me", "--reason", EVIL],
+        vec!["resume", "worker", "--by", "me", "--reason", EVIL],
         vec!["status"],
         vec!["list", "--kind", "effect"],
         vec!["route", "explain", "--endpoint", "stripe", "--file", body],

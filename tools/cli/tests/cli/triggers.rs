@@ -169,7 +169,7 @@ fn what_cannot_be_triggered_says_what_to_do() {
         workspace.run(&[&["trigger"], arguments].concat()).exits(2).says(said);
     };
     refused(&["stripe.invoice.pai"], "try: stripe.invoice.paid");
-    refused(&["paypal.PAYMENT.SALE.COMPLETED"], "hookonce dev --public URL");
+    refused(&["paypal.PAYMENT.SALE.COMPLETED"], "hookonce dev --public https://NAME");
     refused(&["typeform.form_response"], "hookonce send --provider typeform --file FILE");
     refused(&["nobody.nothing"], "trigger --list");
     workspace.run(&["trigger", "stripe.invoice.paid"]).exits(3).says("start one with `hookonce dev`");
