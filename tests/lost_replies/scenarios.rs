@@ -67,6 +67,12 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
 ];
 
 impl Run {
+    /// What is hidden comes back, at a time at which its record may be tried again.
+    async fn after_its_pause(&self) {
+        self.harness.clock.advance(Millis::minutes(1));
+        self.harness.redeliver().await;
+    }
+
     async fn deliver(&self, delivery: &Delivery) {
         self.deliver_under(&Script::none(), delivery).await;
     }
@@ -157,7 +163,7 @@ async fn unwanted(run: &Run) {
 async fn handler_away(run: &Run) {
     run.deliver(&counted("msg_1", "away.once", "order-1")).await;
     run.work().await;
-    run.harness.redeliver().await;
+    run.after_its_pause().await;
     run.work().await;
 }
 
@@ -180,7 +186,7 @@ async fn effect_waits(run: &Run) {
     forwarded(run).await;
     for called in [Called::NotDone { retry_after: None }, Called::Unclear { retry_after: None }] {
         run.dispatch(called).await;
-        run.harness.redeliver().await;
+        run.after_its_pause().await;
     }
     run.dispatch(Called::Done { status: Some(200) }).await;
 }

@@ -172,8 +172,8 @@ fn after_a_pause_for_which_no_message_is_hidden_a_failed_record_is_due_at_once()
     }
 }
 
-/// After a stop of the worker, the relay has sent a record's hint several times. At its own pace, each of them would try
-/// the record, and together they would use up its attempts within seconds.
+/// After a stop of the worker, the relay has sent a record's hint several times. At its own pace, each of them would
+/// try the record, and together they would use up its attempts within seconds.
 #[test]
 fn no_copy_of_a_hint_tries_a_record_before_its_pause_is_over() {
     let minute = u64::try_from(Millis::minutes(1).0).unwrap();

@@ -24,7 +24,8 @@ use super::{Runner, binaries};
 use crate::support::fixtures::{a_claim, a_record};
 use crate::support::samples::{invoice_paid, noise, whatsapp_message, whatsapp_of};
 
-/// What the worker may have: a quarter of what is deployed, so that a quarter of the deliveries shows what all would do.
+/// What the worker may have: a quarter of what is deployed, so that a quarter of the deliveries shows what all would
+/// do.
 const WORKER_KIB: u32 = 128 * 1024;
 
 /// Deliveries of the tenant, with bodies of this many bytes: together more than the worker may have.
@@ -34,8 +35,8 @@ const BODY_BYTES: usize = 380_000;
 /// Deliveries of others: with the tenant's, one batch.
 const OTHERS: usize = 9;
 
-/// Somebody who may sign for an endpoint sends the largest deliveries, and then a small batch with all of their ids. The
-/// worker meets all these records at once.
+/// Somebody who may sign for an endpoint sends the largest deliveries, and then a small batch with all of their ids.
+/// The worker meets all these records at once.
 #[tokio::test]
 async fn a_batch_that_names_many_large_records_takes_no_neighbour_down() {
     let runner = Runner::new(binaries()).await;

@@ -380,8 +380,8 @@ async fn effects_of(store: &DynamoStore, events: &[RecordKey]) -> Result<Vec<Rec
     Ok(effects)
 }
 
-/// The records that a batch created for its events: all have its moment of receipt. An event that had a record before is
-/// not among them, because a closed batch has no body that would name it.
+/// The records that a batch created for its events: all have its moment of receipt. An event that had a record before
+/// is not among them, because a closed batch has no body that would name it.
 ///
 /// # Errors
 /// [`Failure`] when the store does not answer.

@@ -56,9 +56,9 @@ impl Dispatcher {
         self.end(effect, Purpose::DieOfCall, changes, condition, settled, died)
     }
 
-    /// Lets an effect wait, without counting, after a call that did nothing or instead of one. The pause grows with these tries, even if
-    /// the callee asks for less, so that the relay takes over before the message becomes a dead letter. From then on,
-    /// the effect waits without a hidden message.
+    /// Lets an effect wait, without counting, after a call that did nothing or instead of one. The pause grows with
+    /// these tries, even if the callee asks for less, so that the relay takes over before the message becomes a dead
+    /// letter. From then on, the effect waits without a hidden message.
     ///
     /// If an earlier call may have been done and no pause leaves time for a repeat, the effect is DEAD now: its callee
     /// still knows the key, should a person let it go again.

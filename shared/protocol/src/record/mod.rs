@@ -190,8 +190,8 @@ pub struct Record {
     /// Since when it waits uncounted: its handler is unavailable, or conditions of its plans fail. `None` if it does
     /// not.
     pub waits_since: Option<EpochMs>,
-    /// When the pause after its last attempt ends. Only a PENDING record has one. The relay sends further hints while it
-    /// lasts; a hint that comes before this time is not acted on.
+    /// When the pause after its last attempt ends. Only a PENDING record has one. The relay sends further hints while
+    /// it lasts; a hint that comes before this time is not acted on.
     pub not_before: Option<EpochMs>,
     /// The envelope that this event came in, or the event that this effect belongs to.
     pub parent: Option<RecordKey>,

@@ -139,8 +139,8 @@ impl Worker {
             table: Table::Inbox,
             key: record.key.as_str().into(),
             action: Action::Update(changes),
-            // The condition includes the count, so that two copies that fail at the same time count once; and the pause, so
-            // that none counts within a pause that another copy began meanwhile.
+            // The condition includes the count, so that two copies that fail at the same time count once; and the
+            // pause, so that none counts within a pause that another copy began meanwhile.
             condition: record.guard().condition([equals(attribute::ATTEMPTS, record.attempts), record.pause_as_read()]),
         };
         self.call(State::Failing { record, pause, dead }, Call::Write(write))

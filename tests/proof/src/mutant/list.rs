@@ -142,8 +142,6 @@ fn failures() -> Vec<Mutant> {
         "failure-unconditional", "W5: a failure names the state that it starts from", &["two deliveries"],
             rewrite!(Worker, FAILURE, unconditional);
         "failure-any-status", "W5: a failure requires PENDING", &["two deliveries"], rewrite!(Worker, FAILURE, any!(STATUS));
-        "failure-any-attempts", "W5: a failure requires the count that was read", &["three failures"],
-            rewrite!(Worker, FAILURE, any!(ATTEMPTS));
         "pause-ignored", "W5: no failure counts within the pause after the last one", &["copies of a hint"],
             Mutation {
                 reply: Some(|role, _, reply| {
@@ -361,6 +359,9 @@ fn second_nets() -> Vec<Mutant> {
             &["an ignored event, brought back", "an ignored event and another id of its fact"],
             "cost: what was planned before a retry may end the record after it; its effect, or that of the same fact, stands all the same",
             rewrite!(Worker, &[Purpose::Settle, Purpose::MarkDuplicate, Purpose::CloseEnvelope], any!(RETRIES));
+        "failure-any-attempts", "W5: a failure requires the count that was read", &["three failures", "copies of a hint"],
+            "second net: each failure that is counted notes another pause, and the condition names the pause that was read",
+            rewrite!(Worker, FAILURE, any!(ATTEMPTS));
         "failure-any-retries", "W5: a failure requires the retries that were read", &["an ignored event, brought back, writes repeated"],
             "cost: a record that was brought back may count a failure, or die with its payload, that belongs to the time before",
             rewrite!(Worker, FAILURE, any!(RETRIES));

@@ -86,7 +86,8 @@ struct StackStatus {
     effects_queue: Result<Option<Depth>, Failure>,
     /// `None` if the queue names none.
     dead_letters: Result<Option<Depth>, Failure>,
-    /// What people paused, and what they did before. `None` where the domain table is not known, and for a restored copy.
+    /// What people paused, and what they did before. `None` where the domain table is not known, and for a restored
+    /// copy.
     pauses: Result<Option<[Acts; 2]>, Failure>,
     /// The stack on this machine. `None` for any other.
     local: Option<RunningStack>,

@@ -78,7 +78,11 @@ pub(crate) fn message_holds(message: &str) -> bool {
             Value::Array(list) => list.iter().any(any),
             Value::String(text) => {
                 let packed = STANDARD.decode(text).ok().and_then(|bytes| decompress(&bytes).ok());
-                holds_text(text) || packed.is_some_and(|plain| holds_text(&String::from_utf8_lossy(&plain)))
+                // A sealed claim is text in a text.
+                let claim = serde_json::from_str::<Value>(text).ok().filter(Value::is_object);
+                holds_text(text)
+                    || packed.is_some_and(|plain| holds_text(&String::from_utf8_lossy(&plain)))
+                    || claim.is_some_and(|claim| any(&claim))
             }
             _ => false,
         }

@@ -58,7 +58,10 @@ fn status_says_whether_anything_needs_a_person_and_what_to_do() {
     stack.run(&["status"]).exits(0).says("nothing needs a person");
     stack.deliver(1, false);
     stack.wait_for("DEAD", 1);
-    let status = stack.run(&["status"]).exits(1).says("1 record(s) are DEAD: `hookonce stats --state DEAD` counts them by error");
+    let status = stack
+        .run(&["status"])
+        .exits(1)
+        .says("1 record(s) are DEAD: `hookonce stats --state DEAD` counts them by error");
     let shown = json(&stack.run(&["status", "--json"]));
     assert_eq!((&shown["dead"], &shown["needs"]), (&object!(1), &object!(["records_died"])), "{shown}");
     assert_eq!(shown["dead_letter_queue"]["visible"], 0, "{shown}");
