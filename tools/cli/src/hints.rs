@@ -227,7 +227,9 @@ mod tests {
                 let leads = parsed(told, option).unwrap_or_else(|error| panic!("{file}: {told}: {error}"));
                 let takes_it = leads.is_some();
                 *count += usize::from(takes_it);
-                assert!(!takes_it || leads.as_deref() == Some(value) || hint.contains("--stack"), "{file}: {told}");
+                let is_excluded = || parsed(&format!("{told} --{option} {value}"), option).is_err();
+                let leads_there = leads.as_deref() == Some(value) || hint.contains("--stack") || is_excluded();
+                assert!(!takes_it || leads_there, "{file}: {told}");
             }
         }
         assert!(of_a_stack > 20 && of_a_folder >= of_a_stack, "{of_a_stack} {of_a_folder}");

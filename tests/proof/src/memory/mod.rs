@@ -3,8 +3,8 @@
 //! small maps, and reads the longest items of such maps. A relay and a dispatcher lose every write to others.
 //!
 //! The functions are the deployed ones. Their store takes a write after it has made the text of the request, refuses
-//! one of a record that is there as DynamoDB does, and reads an item as the SDK does: the text becomes values of a library,
-//! and these become the item.
+//! one of a record that is there as DynamoDB does, and reads an item as the SDK does: the text becomes values of a
+//! library, and these become the item.
 
 mod others;
 mod store;
