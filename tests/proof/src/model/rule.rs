@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use hookonce_protocol::ingress::OnBodyMismatch;
+use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::key::RecordKind;
 use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_protocol::timing::Timing;
@@ -147,7 +147,10 @@ impl Model {
         if known_dead && !forgiven && domain.owned[slot] & (1 << generation.min(7)) != 0 {
             return Some(Rule::DeadYetApplied);
         }
-        if record.dead_reason == Some(DeadReason::Rewound) && !state.inbox_rewound {
+        // A payload that waits in the queue while the record that applied its fact expires looks the same. A person is
+        // asked, which is the safe side.
+        let outlived = state.expired && self.scenario.on_outage == OnStoreOutage::Enqueue;
+        if record.dead_reason == Some(DeadReason::Rewound) && !state.inbox_rewound && !outlived {
             return Some(Rule::Misjudged);
         }
         let age = state.now - record.received_at.0;
