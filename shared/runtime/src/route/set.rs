@@ -68,7 +68,7 @@ struct Route {
 #[derive(Debug)]
 enum Action {
     Ignore,
-    Handle(Handling),
+    Handle(Box<Handling>),
 }
 
 /// Who handles an event, and who remembers its fact.
@@ -296,7 +296,7 @@ impl RouteSet {
     /// The routes that handle or forward, each with its place in the set.
     pub fn handlings(&self) -> impl Iterator<Item = (usize, &Handling)> {
         self.routes.iter().enumerate().filter_map(|(index, route)| match &route.action {
-            Action::Handle(handling) => Some((index, handling)),
+            Action::Handle(handling) => Some((index, handling.as_ref())),
             Action::Ignore => None,
         })
     }
@@ -477,7 +477,7 @@ fn action(route: &RouteDocument, place: &str, faults: &mut Faults) -> Action {
         faults.add(&format!("{place}.consumer"), rule);
     }
     let (grants, fact) = (grants(route, place, faults), fact_rule(route, place, faults));
-    Action::Handle(Handling { handler, consumer, grants, missing: None, fact })
+    Action::Handle(Box::new(Handling { handler, consumer, grants, missing: None, fact }))
 }
 
 fn grants(route: &RouteDocument, place: &str, faults: &mut Faults) -> Grants {

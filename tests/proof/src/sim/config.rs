@@ -213,8 +213,8 @@ impl Config {
             interference: 0,
             swept: 10_000,
             relay_down: None,
-            worker_paused: draw_pause(rng),
-            dispatcher_paused: draw_pause(rng),
+            worker_paused: draw_pause(rng, &timing),
+            dispatcher_paused: draw_pause(rng, &timing),
             fails_until: 0,
             dead_letters_kept: None,
             rewind: None,
@@ -336,10 +336,11 @@ fn draw_outages(rng: &mut Rng) -> Vec<Outage> {
     outages
 }
 
-/// Somebody stops a function for minutes or hours, as a runbook says, and starts it again.
-fn draw_pause(rng: &mut Rng) -> Option<(i64, i64)> {
-    let from = rng.between(0, DAY);
-    rng.chance(1_000).then(|| (from, from + rng.between(10 * MINUTE, 10 * HOUR)))
+/// Somebody pauses a function for minutes or hours, and resumes it long before the queue forgets a message: one that
+/// carries its payload is the only copy.
+fn draw_pause(rng: &mut Rng, timing: &Timing) -> Option<(i64, i64)> {
+    let (from, longest) = (rng.between(0, DAY), (timing.queue_retention.0 / 2).min(10 * HOUR));
+    rng.chance(1_000).then(|| (from, from + rng.between(10 * MINUTE, longest)))
 }
 
 fn draw_edits(rng: &mut Rng) -> Vec<Edit> {

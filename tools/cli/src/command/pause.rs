@@ -73,8 +73,8 @@ pub(crate) async fn pause(arguments: Pause) -> Result<Exit, Failure> {
     } else {
         if let (Some(stack), false) = (&place.stack, yes) {
             output::note(&format!(
-                "{stack} goes on accepting deliveries, and {} wait until `hookonce resume {name}`: for 60 days at most, or \
-                 records expire",
+                "{stack} goes on accepting deliveries, and {} wait until `hookonce resume {name}`: for six days at most, \
+                 because the queue forgets what is a week old",
                 function.waiting(),
                 name = function.as_str()
             ));
