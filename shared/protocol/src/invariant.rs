@@ -247,7 +247,7 @@ fn keeps_pause(before: &Record, after: &Record) -> bool {
     let counted = after.failures.last().filter(|_| before.attempts < after.attempts).map(|failed| failed.at);
     let pass = |record: &Record| record.effect.as_ref().and_then(|effect| effect.pass.clone());
     let (had, has) = (pass(before), pass(after));
-    let waits = counted.is_some() || had.is_some() && has.is_none();
+    let waits = before.attempts < after.attempts || had.is_some() && has.is_none();
     let called = has.filter(|now| had.is_none_or(|earlier| earlier.id != now.id)).map(|pass| pass.at);
     let in_time = |at: EpochMs| before.not_before.is_none_or(|pause| pause <= at);
     let noted = after.not_before >= before.not_before && (!waits || after.not_before.is_some());

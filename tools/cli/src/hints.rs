@@ -72,7 +72,8 @@ impl Connection {
         let mut rest = line;
         while let Some((before, command)) = rest.split_once(QUOTED) {
             let Some((command, after)) = command.split_once('`') else { break };
-            whole.push_str(&format!("{before}`{}`", self.with_flags(&format!("hookonce {command}"))));
+            let complete = self.with_flags(&format!("hookonce {command}"));
+            whole.extend([before, "`", &complete, "`"]);
             rest = after;
         }
         whole + rest

@@ -223,7 +223,7 @@ pub(crate) async fn run(arguments: OrderArguments, kind: OrderKind) -> Result<Ex
     if let Some(Agreement::Counted(agreed)) = arguments.yes {
         let counting = output::spinner("counting what it would change");
         let mut counted = run(Mode::Count);
-        let end = counted.read_all(&source).await;
+        let end = Box::pin(counted.read_all(&source)).await;
         counting.finish_and_clear();
         let found = counted.tally.of("would");
         if end? == End::Stopped || found != agreed {
@@ -236,7 +236,7 @@ pub(crate) async fn run(arguments: OrderArguments, kind: OrderKind) -> Result<Ex
         let length = if let Some(items) = items { items } else { count(&stack, filter).await? };
         run.bar = output::bar(kind.operation.as_str(), length);
     }
-    let end = run.read_all(&source).await?;
+    let end = Box::pin(run.read_all(&source)).await?;
     Ok(run.conclude(end))
 }
 

@@ -18,8 +18,8 @@ impl Model {
     pub(super) fn rewind_inbox(&self, world: &mut World, state: &mut State) -> bool {
         let Some((items, _)) = begin(world, state) else { return false };
         state.inbox_rewound = true;
-        for slot in 0..SLOTS {
-            let is_gone = state.items[slot].is_some() && !items[slot].is_some();
+        for (slot, restored) in items.iter().enumerate() {
+            let is_gone = state.items[slot].is_some() && !restored.is_some();
             let is_effect = self.origins[slot].is_some();
             state.forgotten |= u8::from(is_gone && is_effect) << slot;
             state.given_up |= u8::from(is_gone && !is_effect) << slot;

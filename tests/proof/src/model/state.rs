@@ -119,6 +119,7 @@ pub struct LateWrite {
 }
 
 /// One state.
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing that has happened, and several may have")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct State {
     /// The inbox table: one interned item per record.

@@ -129,6 +129,10 @@ fn ages() -> Vec<Mutant> {
 
 fn guards() -> Vec<Mutant> {
     mutants! {
+        "guard-any-not-done", "D4: the guard requires the number of calls that were not done", &["at most once: answers"],
+            rewrite!(Dispatcher, GUARD, any!(NOT_DONE));
+        "guard-any-attempts", "D4: the guard requires the count that was read", &["keyed: crashes and zombies"],
+            rewrite!(Dispatcher, GUARD, any!(ATTEMPTS));
         "guard-unconditional", "D4: the guard names the state that it starts from", &["at most once: crashes and zombies"],
             rewrite!(Dispatcher, GUARD, unconditional);
         "guard-any-pass-or-first-call", "D4: the guard requires that nobody else has the pass, and the first call that was read", &["at most once: crashes and zombies"],
@@ -238,9 +242,6 @@ fn second_nets() -> Vec<Mutant> {
         "guard-any-first-call", "D4: the guard requires the first call that was read", &["at most once: crashes and zombies"],
             "second net: whoever has changed it has the pass",
             rewrite!(Dispatcher, GUARD, any!(FIRST_CALL_AT));
-        "guard-any-not-done", "D4: the guard requires the number of calls that were not done", &["at most once: answers"],
-            "cost: an effect may end as unknown although its callee said each time that it did nothing",
-            rewrite!(Dispatcher, GUARD, any!(NOT_DONE));
         "crash-does-not-wait", "D4, D6: after a crash the pass stays for the visibility timeout", &["keyed: crashes and zombies", "at most once: crashes and zombies"],
             "cost: an effect may end as unknown, or be called with the same key, while its call is under way",
             Mutation { timing: Some(|timing| timing.effects_visibility_timeout = Millis(0)), ..NOTHING };
@@ -262,8 +263,6 @@ fn second_nets() -> Vec<Mutant> {
         "guard-any-status", "D4: the guard requires PENDING", &["an effect, operators"],
             "second net: a record leaves PENDING with its first call, its pass or its retries changed",
             rewrite!(Dispatcher, GUARD, any!(STATUS));
-        "guard-any-attempts", "D4: the guard requires the count that was read", &["keyed: crashes and zombies"],
-            "second net: it changes only with the pass", rewrite!(Dispatcher, GUARD, any!(ATTEMPTS));
         "ambiguous-counts-as-unclear", "D6: an answer that leaves it open is not asked again", &["keyed: answers"],
             "cost: a repeat that cannot help",
             told!(Called::Unknown { .. } => Called::Unclear { retry_after: None });

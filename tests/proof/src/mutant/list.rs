@@ -156,6 +156,8 @@ fn failures() -> Vec<Mutant> {
             rewrite!(Worker, &[Purpose::CountFailure, Purpose::Postpone], same!(NOT_BEFORE));
         "postpone-unconditional", "Q11: a wait for the handler names the state that it starts from", &["a handler away, operators and dead letters"],
             rewrite!(Worker, POSTPONE, unconditional);
+        "postpone-any-due-time", "Q11: a wait for the handler requires the due time that was read", &["a handler away"],
+            rewrite!(Worker, POSTPONE, any!(DUE_AT));
         "postpone-any-status", "Q11: a wait for the handler requires PENDING", &["a handler away, operators and dead letters"],
             rewrite!(Worker, POSTPONE, any!(STATUS, DUE_AT));
         "postpone-keeps-list", "Q11: what waits leaves the list of what does not", &["a handler away"],
@@ -330,8 +332,6 @@ fn costs() -> Vec<Mutant> {
         "failure-any-generation", "W5: a failure requires the generation that was read", &["replay, retry and force"],
             "cost: a forced generation may count a failure, or die with its payload, that belongs to the one before",
             rewrite!(Worker, FAILURE, any!(GENERATION));
-        "postpone-any-due-time", "Q11: a wait for the handler requires the due time that was read", &["a handler away"],
-            "cost: at most one send earlier than the schedule", rewrite!(Worker, POSTPONE, any!(DUE_AT));
         "postpone-any-claim", "Q11: a wait for the handler requires the claim that was read", &["a handler away"],
             "second net: the due time that it names belongs to one claim", rewrite!(Worker, POSTPONE, any!(CLAIM_ID));
         "postpone-any-generation", "Q11: a wait for the handler requires the generation that was read", &["a handler away"],

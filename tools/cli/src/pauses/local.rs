@@ -91,7 +91,9 @@ impl Drop for Switches {
 
 fn look(folder: &DataFolder, function: PausedFunction, switches: &[Switch]) {
     let is_paused = is_wanted(folder, function);
-    switches.iter().for_each(|switch| switch.turn(!is_paused));
+    for switch in switches {
+        switch.turn(!is_paused);
+    }
     let path = reached(folder, function);
     if !is_paused {
         let _ = fs::remove_file(&path);
