@@ -278,6 +278,9 @@ async fn a_worker_that_has_read_no_set_yet_waits_and_counts_no_attempt() {
     assert_eq!(harness.tables().await.record("#evt_1").outcome, Some(Outcome::Applied));
 }
 
+/// What happens to the set, how an event then ends if it does, and whether the set counts as refused.
+type Step<'a> = (&'a str, &'a dyn Fn(), Option<Outcome>, bool);
+
 /// What a set that is no longer in use says may be what somebody has just mended: no event goes by it.
 #[tokio::test]
 async fn a_set_is_replaced_while_events_flow_and_while_it_is_refused_they_wait() {
@@ -286,7 +289,7 @@ async fn a_set_is_replaced_while_events_flow_and_while_it_is_refused_they_wait()
     let routes = harness.routes.clone().unwrap();
     let worker = harness.worker(&Script::none());
     let mut expected = Vec::new();
-    let steps: [(&str, &dyn Fn(), Option<Outcome>, bool); 5] = [
+    let steps: [Step<'_>; 5] = [
         ("the first set", &|| (), Some(Outcome::Applied), false),
         ("no answer", &|| routes.set_down(true), Some(Outcome::Applied), false),
         (

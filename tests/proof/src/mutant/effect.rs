@@ -182,7 +182,7 @@ fn endings() -> Vec<Mutant> {
             }), ..NOTHING };
         "refused-repeat-is-certain", "D6: the refusal of a repeat says nothing of the call before", &["keyed: operators"],
             rewrite!(Dispatcher, DIE, |write| reason_instead(write, DeadReason::UnknownOutcome, DeadReason::Refused));
-        "not-done-keeps-first-call", "D6: what is not done removes the first call that its own pass has noted", &["at most once: answers"],
+        "not-done-keeps-first-call", "D6: what is not done removes the first call that its own pass has noted", &["at most once: not done, and left to the relay"],
             rewrite!(Dispatcher, REARM, same!(FIRST_CALL_AT, CALLEE));
         "not-done-removes-first-call", "D6: what is not done leaves the first call of an earlier pass", &["keyed: answers", "keyed: not done at the end of the window"],
             rewrite!(Dispatcher, REARM, |write| besides(write, remove(attribute::FIRST_CALL_AT)));

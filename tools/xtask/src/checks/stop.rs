@@ -129,7 +129,7 @@ impl Stack<'_> {
     }
 
     fn stats(&self) -> Outcome<By> {
-        let stats: Stats = json(&output(self.command("stats").args(["--since", "35d", "--json"]))?)?;
+        let stats: Stats = json(&output(self.command("stats").args(["--since", "1d", "--json"]))?)?;
         Ok(stats.by)
     }
 

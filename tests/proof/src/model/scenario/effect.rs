@@ -58,7 +58,8 @@ pub(super) fn all() -> Vec<Scenario> {
         once("at most once: crashes and zombies").with("crash refuse late duplicate tick*2"),
         least("at least once: crashes and zombies").with("crash refuse late duplicate tick"),
         keyed("keyed: answers").with("busy reject ambiguous refuse duplicate tick*2"),
-        once("at most once: answers").with("busy*2 reject ambiguous duplicate late tick*2"),
+        once("at most once: answers").with("busy*2 reject ambiguous duplicate late"),
+        patient(once("at most once: not done, and left to the relay")).with("busy*2"),
         least("at least once: answers").with("busy reject ambiguous refuse duplicate tick"),
         edited("keyed, and says that it was done before", &[Some(SAYS_DONE_BEFORE)])
             .with("crash refuse late duplicate reject tick"),
