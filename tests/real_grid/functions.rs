@@ -145,7 +145,15 @@ fn process(
         Some(kib) => ("/bin/sh".into(), limited(kib)),
         None => (binary, Vec::new()),
     };
-    let config = ProcessConfig { binary, arguments, environment, lines, concurrency_max: 1, place_wait_max };
+    let config = ProcessConfig {
+        binary,
+        arguments,
+        api_scheme: "http://",
+        environment,
+        lines,
+        concurrency_max: 1,
+        place_wait_max,
+    };
     let process = ProcessInvoke::new(config, Ambient::new(now, uuid::Uuid::new_v4));
     boxed(process, |process, event| async move { process.invoke(event).await })
 }

@@ -92,6 +92,7 @@ impl HandlerCommand {
             binary: self.program.into(),
             arguments: self.arguments,
             // Python holds back what it prints into a pipe.
+            api_scheme: "",
             environment: environment.chain([("PYTHONUNBUFFERED".to_owned(), "1".to_owned())]).collect(),
             lines: Some(lines),
             concurrency_max: PROCESSES_MAX,

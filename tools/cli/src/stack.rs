@@ -290,6 +290,7 @@ impl Stack {
                     let process = ProcessConfig {
                         binary: folder.join(name),
                         arguments: Vec::new(),
+                        api_scheme: "http://",
                         environment: environment.collect(),
                         lines: None,
                         concurrency_max: PROCESSES_MAX,

@@ -43,6 +43,9 @@ pub struct ProcessConfig {
     pub binary: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
+    /// What the address of its Runtime API begins with. The client for Rust takes an address with a path only as a URL;
+    /// those for other languages put `http://` before what they get.
+    pub api_scheme: &'static str,
     /// Its environment variables, besides those that Lambda sets.
     pub environment: Vec<(String, String)>,
     /// Gets what it prints. Without it, only its errors are printed.
@@ -199,7 +202,7 @@ impl Sandbox {
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .envs(config.environment.iter().map(|(name, value)| (name, value)))
-            .env("AWS_LAMBDA_RUNTIME_API", format!("{address}/{key}"))
+            .env("AWS_LAMBDA_RUNTIME_API", format!("{}{address}/{key}", config.api_scheme))
             .env("AWS_LAMBDA_FUNCTION_NAME", name)
             .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
             .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "512")

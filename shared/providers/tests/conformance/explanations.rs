@@ -65,7 +65,7 @@ fn a_signature_is_judged_with_a_secret_that_is_only_too_weak() {
     let refused = Some("not_configured");
     assert_eq!(judged("short", &[]), (true, refused, vec!["configuration"]));
     assert_eq!(judged("other", &[]), (false, refused, vec!["configuration", "other_secret_or_body"]));
-    assert_eq!(judged("short", &["nobody"]).0, false, "no scheme is known to judge by");
+    assert!(!judged("short", &["nobody"]).0, "no scheme is known to judge by");
 }
 
 /// A stranger's capture: every way to write such a body in lines would take hundreds of times its bytes.

@@ -26,7 +26,15 @@ fn function(then: &str) -> (tempfile::TempDir, ProcessInvoke) {
 
 fn config(binary: PathBuf) -> ProcessConfig {
     let (arguments, environment) = (Vec::new(), Vec::new());
-    ProcessConfig { binary, arguments, environment, lines: None, concurrency_max: 1, place_wait_max: None }
+    ProcessConfig {
+        binary,
+        arguments,
+        api_scheme: "",
+        environment,
+        lines: None,
+        concurrency_max: 1,
+        place_wait_max: None,
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the deadline is passed to a separate process")]
