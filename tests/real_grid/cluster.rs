@@ -137,13 +137,17 @@ impl<'a> Cluster<'a> {
         self.stack.lose(self.queue_of(role)).await;
     }
 
-    /// Moves the due time of every waiting record into the past, because the functions use the machine's clock. Whoever
-    /// had the pass of an effect is gone by now, so that one is moved back by as long as it is held.
+    /// Moves the due time of every waiting record and the end of its pause into the past, because the functions use the
+    /// machine's clock. Whoever had the pass of an effect is gone by now, so that one is moved back by as long as it is
+    /// held.
     async fn let_time_pass(&self) {
         let past = System.moment().now.0 - 1_000;
         let held_since = past - Timing::standard().effects_visibility_timeout.0;
         for record in self.pending().await {
             let mut changes = vec![set(attribute::DUE_AT, past)];
+            if record.not_before.is_some() {
+                changes.push(set(attribute::NOT_BEFORE, past));
+            }
             if record.effect.as_ref().is_some_and(|effect| effect.pass.is_some()) {
                 changes.push(set(attribute::PASS_AT, held_since));
             }
