@@ -13,7 +13,6 @@ use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::worker::{Done, Settled};
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::batch::{Batch, BatchResponse};
-use hookonce_runtime::destination::DestinationSource;
 use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::port::{Queue, Store};
 use hookonce_runtime::process::{Received, respond};
@@ -24,14 +23,14 @@ pub use {lambda_runtime::Error, start::run};
 
 /// The dispatcher function.
 #[derive(Debug)]
-pub struct DispatcherFunction<S, Q, A, D> {
-    parts: DispatcherParts<S, Q, A, D>,
+pub struct DispatcherFunction<S, Q, A> {
+    parts: DispatcherParts<S, Q, A>,
     telemetry: Telemetry,
 }
 
-impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> DispatcherFunction<S, Q, A, D> {
+impl<S: Store, Q: Queue, A: Ambient> DispatcherFunction<S, Q, A> {
     /// Creates the function from its parts.
-    pub fn new(parts: DispatcherParts<S, Q, A, D>, telemetry: Telemetry) -> Self {
+    pub fn new(parts: DispatcherParts<S, Q, A>, telemetry: Telemetry) -> Self {
         Self { parts, telemetry }
     }
 

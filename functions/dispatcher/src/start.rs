@@ -2,54 +2,39 @@
 
 use std::sync::Arc;
 
-use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::DISPATCHER_STORE_MAX;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{
-    AccountCaller, DynamoStore, SdkConfig, SqsQueue, SsmDestinations, dynamodb_client, shared_config, sqs_client,
-    ssm_client,
+    AccountCaller, DynamoStore, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client,
 };
 use hookonce_runtime::batch::Batch;
-use hookonce_runtime::config::{DispatcherConfig, DocumentLocation, environment};
+use hookonce_runtime::config::{DispatcherConfig, environment};
 use hookonce_runtime::deadline::end_of_invocation;
-use hookonce_runtime::destination::{DestinationSource, Destinations, Guarded};
+use hookonce_runtime::destination::{Destinations, Guarded};
 use hookonce_runtime::dispatch::DispatcherParts;
-use hookonce_runtime::file::DocumentFolder;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 
 use crate::DispatcherFunction;
-
-/// How long the call that reads a destination may take.
-const DESTINATION_MAX: Millis = Millis::seconds(2);
 
 /// Runs the dispatcher function on Lambda, until Lambda ends the process. Its environment configures it.
 ///
 /// # Errors
 /// When the environment lacks something, or values in it contradict each other.
 pub async fn run() -> Result<(), Error> {
-    let config = DispatcherConfig::read(&environment())?;
-    log_as_json(config.common.log);
+    let DispatcherConfig { common, effects_queue_url } = DispatcherConfig::read(&environment())?;
+    log_as_json(common.log);
     let sdk = shared_config().await;
-    match config.destinations.clone() {
-        DocumentLocation::Ssm(prefix) => {
-            let client = ssm_client(&sdk, DESTINATION_MAX);
-            serve(config, &sdk, SsmDestinations::new(client, prefix)).await
-        }
-        DocumentLocation::Folder(folder) => serve(config, &sdk, DocumentFolder::new(folder)).await,
-    }
-}
-
-async fn serve(config: DispatcherConfig, sdk: &SdkConfig, source: impl DestinationSource) -> Result<(), Error> {
-    let DispatcherConfig { common, effects_queue_url, .. } = config;
-    let store = DynamoStore::new(dynamodb_client(sdk, DISPATCHER_STORE_MAX), common.inbox_table, common.domain_table);
+    let dynamodb = dynamodb_client(&sdk, DISPATCHER_STORE_MAX);
+    let documents = documents_at(common.documents, &dynamodb);
+    let store = DynamoStore::new(dynamodb, common.inbox_table, common.domain_table);
     store.warm_up().await;
     let parts = DispatcherParts {
         store,
-        queue: SqsQueue::new(sqs_client(sdk, DISPATCHER_STORE_MAX), effects_queue_url),
+        queue: SqsQueue::new(sqs_client(&sdk, DISPATCHER_STORE_MAX), effects_queue_url),
         ambient: System,
-        destinations: Destinations::new(source),
-        caller: Guarded::new(Arc::new(AccountCaller::new(sdk))),
+        destinations: Destinations::new(documents),
+        caller: Guarded::new(Arc::new(AccountCaller::new(&sdk))),
         timing: common.timing,
     };
     let telemetry = Telemetry::stdout("dispatcher", common.metrics_namespace);

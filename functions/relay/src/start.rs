@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::ambient::{Ambient, System};
-use hookonce_runtime::aws::{
-    DynamoStore, SqsQueue, dynamodb_client, message_keys, shared_config, sqs_client, ssm_client,
-};
+use hookonce_runtime::aws::{DynamoStore, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client};
 use hookonce_runtime::config::{RelayConfig, environment};
 use hookonce_runtime::deadline::end_of_invocation;
 use hookonce_runtime::maintain::RelayParts;
+use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::Value;
@@ -25,13 +24,15 @@ const CALL_MAX: Millis = Millis::seconds(2);
 /// # Errors
 /// When the environment lacks something, or values in it contradict each other.
 pub async fn run() -> Result<(), Error> {
-    let RelayConfig { common, effects_queue_url, message_key, budget } = RelayConfig::read(&environment())?;
+    let RelayConfig { common, effects_queue_url, budget } = RelayConfig::read(&environment())?;
     log_as_json(common.log);
     let sdk = shared_config().await;
+    let dynamodb = dynamodb_client(&sdk, CALL_MAX);
+    let keys = MessageKeys::new(documents_at(common.documents, &dynamodb));
     let parts = RelayParts {
-        store: DynamoStore::new(dynamodb_client(&sdk, CALL_MAX), common.inbox_table, common.domain_table),
+        store: DynamoStore::new(dynamodb, common.inbox_table, common.domain_table),
         queue: SqsQueue::new(sqs_client(&sdk, CALL_MAX), common.queue_url).with_effects(effects_queue_url),
-        keys: message_keys(ssm_client(&sdk, CALL_MAX), message_key),
+        keys,
         ambient: System,
         timing: common.timing,
         budget,

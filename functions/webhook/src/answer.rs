@@ -28,8 +28,6 @@ pub enum Denial {
     StoreUnavailable(RetryPlease),
     /// The endpoint's document could not be loaded.
     EndpointUnavailable,
-    /// Too many ids without an endpoint were looked up, so this one was not.
-    TooManyUnknownIds,
     /// A certificate or public key that has verified deliveries could not be loaded again.
     MaterialUnavailable(RetryPlease),
     /// A certificate or public key that the sender names, and that never verified anything, could not be loaded.
@@ -48,7 +46,7 @@ impl Denial {
             Self::Refused(refusal) => (refusal.status(), refusal.code()),
             Self::NotConfigured(retry) => (retry.status, Refusal::NotConfigured.code()),
             Self::StoreUnavailable(retry) => (retry.status, "store_unavailable"),
-            Self::EndpointUnavailable | Self::TooManyUnknownIds => (503, "endpoint_unavailable"),
+            Self::EndpointUnavailable => (503, "endpoint_unavailable"),
             Self::MaterialUnavailable(retry) | Self::MaterialUnknown(retry) => (retry.status, "material_unavailable"),
         }
     }
@@ -70,7 +68,7 @@ impl Denial {
             | Self::MaterialUnavailable(retry)
             | Self::MaterialUnknown(retry) => Some(retry),
             // The provider is unknown until the endpoint's document is loaded.
-            Self::EndpointUnavailable | Self::TooManyUnknownIds => Some(RetryPlease::default()),
+            Self::EndpointUnavailable => Some(RetryPlease::default()),
             Self::Malformed
             | Self::UnknownEndpoint
             | Self::NotThroughEdge
@@ -86,7 +84,7 @@ impl Denial {
             Self::StoreUnavailable(_) | Self::EndpointUnavailable | Self::MaterialUnavailable(_) => {
                 "delivery_retry_please"
             }
-            Self::NotConfigured(_) | Self::TooManyUnknownIds | Self::MaterialUnknown(_) => "unproven_retry_please",
+            Self::NotConfigured(_) | Self::MaterialUnknown(_) => "unproven_retry_please",
             Self::Malformed
             | Self::UnknownEndpoint
             | Self::NotThroughEdge

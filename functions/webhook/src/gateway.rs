@@ -55,18 +55,18 @@ impl std::fmt::Debug for Inbound {
 #[error("the event is not an HTTP request with a readable body")]
 pub struct Malformed;
 
-/// Makes a Lambda service of a function from requests to responses. The function also gets the invocation's deadline,
-/// as the Runtime API names it. It never fails: an event that is not an HTTP request gets a response, too.
+/// Makes a Lambda service of a function from requests to responses. It never fails: an event that is not an HTTP request
+/// gets a response, too.
 pub fn service<F, R>(
     function: F,
 ) -> impl Service<LambdaEvent<LambdaRequest>, Response: Serialize, Error = Infallible, Future: Send>
 where
-    F: Fn(Result<Inbound, Malformed>, u64) -> R,
+    F: Fn(Result<Inbound, Malformed>) -> R,
     R: Future<Output = Outbound> + Send,
 {
     service_fn(move |LambdaEvent { payload, context, .. }| {
         let blank = blank(&payload);
-        let answered = function(Inbound::read(payload), context.deadline);
+        let answered = function(Inbound::read(payload));
         async move {
             let outbound = answered.await;
             let answer = service_fn(move |_blank| ready(Ok(outbound.clone())));

@@ -26,11 +26,11 @@ use hookonce_providers::{
 };
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::config::EdgeConfig;
-use hookonce_runtime::deadline::{Deadline, LOOKUP_RESERVE, StartUp};
-use hookonce_runtime::endpoint::{Endpoint, Endpoints, LookupError};
+use hookonce_runtime::deadline::{Deadline, LOOKUP_RESERVE};
+use hookonce_runtime::endpoint::{Endpoint, Endpoints};
 use hookonce_runtime::ingest::{IngestError, IngressParts};
 use hookonce_runtime::material::Materials;
-use hookonce_runtime::port::{EndpointSource, MaterialSource, Queue, Store};
+use hookonce_runtime::port::{MaterialSource, Queue, Store};
 use hookonce_runtime::telemetry::{self, Counts, Telemetry};
 use lambda_http::request::LambdaRequest;
 use lambda_http::{LambdaEvent, Service};
@@ -45,41 +45,33 @@ pub const PATH_SEGMENT: &str = "webhooks";
 
 /// The webhook function.
 #[derive(Debug)]
-pub struct WebhookFunction<S, Q, E, M, A> {
+pub struct WebhookFunction<S, Q, M, A> {
     ingress: IngressParts<S, Q, A>,
-    endpoints: Endpoints<E>,
+    endpoints: Endpoints,
     materials: Materials<M>,
     edge: EdgeConfig,
     telemetry: Telemetry,
-    start_up: StartUp,
 }
 
-impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, E, M, A> {
+impl<S: Store, Q: Queue, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, M, A> {
     /// Creates the function from its parts.
     pub fn new(
         ingress: IngressParts<S, Q, A>,
-        endpoints: Endpoints<E>,
+        endpoints: Endpoints,
         materials: Materials<M>,
         edge: EdgeConfig,
         telemetry: Telemetry,
     ) -> Self {
-        Self { ingress, endpoints, materials, edge, telemetry, start_up: StartUp::default() }
-    }
-
-    /// Takes the time of the process's start out of the first request's.
-    #[must_use]
-    pub fn after(mut self, start_up: StartUp) -> Self {
-        self.start_up = start_up;
-        self
+        Self { ingress, endpoints, materials, edge, telemetry }
     }
 
     /// This function as a service that the Lambda runtime can run.
     pub fn service(
         self: Arc<Self>,
     ) -> impl Service<LambdaEvent<LambdaRequest>, Response: Serialize, Error = Infallible, Future: Send> {
-        gateway::service(move |request, ends_at| {
+        gateway::service(move |request| {
             let function = Arc::clone(&self);
-            async move { function.handle(request, ends_at).await }
+            async move { function.handle(request).await }
         })
     }
 
@@ -88,12 +80,11 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         gateway::call(Arc::clone(self).service(), event).await
     }
 
-    async fn handle(&self, request: Result<Inbound, Malformed>, ends_at: u64) -> Outbound {
+    async fn handle(&self, request: Result<Inbound, Malformed>) -> Outbound {
         let started = self.ingress.ambient.moment().now;
-        let deadline = self.start_up.deadline(&self.ingress.timing);
-        let patience = Deadline::of_patience(ends_at, started);
+        let deadline = Deadline::of(&self.ingress.timing);
         let mut counts = Counts::default();
-        let outbound = match self.answer(request, deadline, patience, &mut counts).await {
+        let outbound = match self.answer(request, deadline, &mut counts).await {
             Ok(outbound) => outbound,
             Err(denial) => {
                 let (status, code) = denial.parts();
@@ -113,7 +104,6 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         &self,
         request: Result<Inbound, Malformed>,
         deadline: Deadline,
-        patience: Deadline,
         counts: &mut Counts,
     ) -> Result<Outbound, Denial> {
         let lookups = deadline.leaving(LOOKUP_RESERVE);
@@ -121,9 +111,7 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         counts.property("request_id", inbound.request_id.as_str());
         edge::admit(&self.edge, &mut inbound)?;
         let id = endpoint_id(&inbound.path).ok_or(Denial::UnknownEndpoint)?;
-        let endpoint = self.endpoint(&id, lookups, patience).await?;
-        let deadline = deadline.after(lookups);
-        let lookups = deadline.leaving(LOOKUP_RESERVE);
+        let endpoint = self.endpoint(&id, lookups).await?;
         note_owner(&endpoint, counts);
         if !endpoint.allows_source(inbound.source) {
             return Err(Denial::SourceNotAllowed);
@@ -150,13 +138,10 @@ impl<S: Store, Q: Queue, E: EndpointSource, M: MaterialSource, A: Ambient> Webho
         }
     }
 
-    async fn endpoint(&self, id: &EndpointId, deadline: Deadline, patience: Deadline) -> Result<Arc<Endpoint>, Denial> {
-        match self.endpoints.get(id, self.ingress.ambient.moment(), deadline, patience).await {
+    async fn endpoint(&self, id: &EndpointId, deadline: Deadline) -> Result<Arc<Endpoint>, Denial> {
+        match self.endpoints.get(id, self.ingress.ambient.moment().now, deadline).await {
             Ok(Some(endpoint)) => Ok(endpoint),
             Ok(None) => Err(Denial::UnknownEndpoint),
-            // The failure itself was logged. Logging these too would let any caller flood the log.
-            Err(LookupError::JustFailed) => Err(Denial::EndpointUnavailable),
-            Err(LookupError::TooManyAbsent) => Err(Denial::TooManyUnknownIds),
             Err(error) => {
                 tracing::error!(endpoint.id = %id, error = %Report::new(&error), "endpoint lookup failed");
                 Err(Denial::EndpointUnavailable)

@@ -6,16 +6,16 @@ use hookonce_protocol::time::Millis;
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::{Ambient, System};
 use hookonce_runtime::aws::{
-    DynamoStore, LambdaHandlers, LoopbackHandlers, SqsQueue, SsmRoutes, dynamodb_client, message_keys, shared_config,
-    sqs_client, ssm_client,
+    DynamoStore, LambdaHandlers, LoopbackHandlers, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client,
 };
 use hookonce_runtime::batch::Batch;
-use hookonce_runtime::config::{RouteLocation, WorkerConfig, environment};
+use hookonce_runtime::config::{WorkerConfig, environment};
 use hookonce_runtime::deadline::end_of_invocation;
 use hookonce_runtime::handler::Handlers;
+use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::RemoteHandlers;
-use hookonce_runtime::route::{RouteFile, Routes};
+use hookonce_runtime::route::Routes;
 use hookonce_runtime::tables::aliases;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
@@ -25,32 +25,25 @@ use crate::WorkerFunction;
 /// How long one call may take, including the SDK's retries. Far below the function's timeout.
 const CALL_MAX: Millis = Millis::seconds(8);
 
-/// How long a call that reads the route set or the message key may take.
-const PARAMETERS_MAX: Millis = Millis::seconds(2);
-
 /// Runs the worker function with these handlers on Lambda, until Lambda ends the process. Its environment configures
 /// it.
 ///
 /// # Errors
 /// When the environment lacks something, or values in it contradict each other.
 pub async fn run(handlers: Handlers) -> Result<(), Error> {
-    let WorkerConfig { common, slow_queue_url, effects_queue_url, message_key, routes, tables } =
+    let WorkerConfig { common, slow_queue_url, effects_queue_url, tables } =
         WorkerConfig::read(&environment())?;
     log_as_json(common.log);
     let sdk = shared_config().await;
-    let store = DynamoStore::new(dynamodb_client(&sdk, CALL_MAX), common.inbox_table, common.domain_table)
-        .with_tables(tables.clone());
+    let dynamodb = dynamodb_client(&sdk, CALL_MAX);
+    let documents = documents_at(common.documents, &dynamodb);
+    let store =
+        DynamoStore::new(dynamodb, common.inbox_table, common.domain_table).with_tables(tables.clone());
     let queue = SqsQueue::new(sqs_client(&sdk, CALL_MAX), common.queue_url);
     let queue = queue.with_slow(slow_queue_url).with_effects(effects_queue_url);
     store.warm_up().await;
-    let parameters = ssm_client(&sdk, PARAMETERS_MAX);
-    let keys = message_keys(parameters.clone(), message_key);
-    let routes = match routes {
-        RouteLocation::None => Routes::none(),
-        RouteLocation::Ssm(pointer) => Routes::new(SsmRoutes::new(parameters, pointer), handlers.names()),
-        RouteLocation::File(path) => Routes::new(RouteFile::new(path), handlers.names()),
-    };
-    let routes = routes.with_tables(aliases(&tables));
+    let keys = MessageKeys::new(Arc::clone(&documents));
+    let routes = Routes::new(documents, handlers.names()).with_tables(aliases(&tables));
     let parts = WorkerParts {
         store,
         queue,

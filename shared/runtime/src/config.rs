@@ -10,7 +10,7 @@ use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN, Timing};
 use sha2::{Digest as _, Sha256};
 use tracing::level_filters::LevelFilter;
 
-pub use crate::location::{DocumentLocation, MessageKeyLocation, RouteLocation};
+pub use crate::location::DocumentsLocation;
 use crate::tables::{OwnTables, is_table_name, own_tables};
 use crate::telemetry::NAMESPACE;
 
@@ -26,15 +26,14 @@ pub const VARIABLES: &[&str] = &[
     "HOOKONCE_COMMIT_AGE_DAYS",
     "HOOKONCE_DEAD_LETTER_RETENTION_SECONDS",
     "HOOKONCE_DELIVERY_RETENTION_DAYS",
-    "HOOKONCE_DESTINATIONS",
     "HOOKONCE_DISPATCHER_TIMEOUT_SECONDS",
+    "HOOKONCE_DOCUMENTS",
     "HOOKONCE_DOMAIN_TABLE",
     "HOOKONCE_EDGE_PROOF_HASHES",
     "HOOKONCE_EFFECTS_QUEUE_URL",
     "HOOKONCE_EFFECTS_VISIBILITY_SECONDS",
     "HOOKONCE_EFFECT_AGE_DAYS",
     "HOOKONCE_EFFECT_RETENTION_DAYS",
-    "HOOKONCE_ENDPOINTS",
     "HOOKONCE_INBOX_TABLE",
     "HOOKONCE_INDEX_SHARDS",
     "HOOKONCE_INDEX_SHARDS_READ",
@@ -50,7 +49,6 @@ pub const VARIABLES: &[&str] = &[
     "HOOKONCE_RELAY_ARRIVALS_PERCENT",
     "HOOKONCE_RELAY_SENDS_PER_SECOND",
     "HOOKONCE_RESEND_INTERVAL_MAX_SECONDS",
-    "HOOKONCE_ROUTES",
     "HOOKONCE_SEND_TIMEOUT_MS",
     "HOOKONCE_SLOW_QUEUE_URL",
     "HOOKONCE_TABLES",
@@ -58,9 +56,6 @@ pub const VARIABLES: &[&str] = &[
     "HOOKONCE_WEBHOOK_TIMEOUT_MS",
     "HOOKONCE_WORKER_TIMEOUT_SECONDS",
 ];
-
-/// Lambda's own variable: why the process starts.
-const INITIALIZATION_TYPE: &str = "AWS_LAMBDA_INITIALIZATION_TYPE";
 
 /// The longest message that SQS accepts, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 1_048_576;
@@ -87,6 +82,8 @@ pub struct Common {
     pub inbox_table: String,
     /// The domain table's name.
     pub domain_table: String,
+    /// Where documents are.
+    pub documents: DocumentsLocation,
     /// The queue's URL.
     pub queue_url: String,
     /// The lowest level that is logged.
@@ -129,14 +126,10 @@ pub fn proof_hash(proof: &[u8]) -> [u8; 32] {
 pub struct WebhookConfig {
     /// What all functions read.
     pub common: Common,
-    /// Where endpoint documents are.
-    pub endpoints: DocumentLocation,
     /// What stands in front of the gateway.
     pub edge: EdgeConfig,
     /// The longest message that the queue accepts, in bytes.
     pub message_bytes_max: usize,
-    /// Whether Lambda starts the process when a request comes, and not ahead of it.
-    pub on_demand: bool,
 }
 
 /// The worker function's configuration.
@@ -148,10 +141,6 @@ pub struct WorkerConfig {
     pub slow_queue_url: String,
     /// The URL of the effects queue.
     pub effects_queue_url: String,
-    /// Where the message key is.
-    pub message_key: MessageKeyLocation,
-    /// Where the route set is.
-    pub routes: RouteLocation,
     /// The user tables that handlers may use.
     pub tables: OwnTables,
 }
@@ -163,8 +152,6 @@ pub struct RelayConfig {
     pub common: Common,
     /// The URL of the effects queue.
     pub effects_queue_url: String,
-    /// Where the message key is.
-    pub message_key: MessageKeyLocation,
     /// How much the relay may send.
     pub budget: Budget,
 }
@@ -176,8 +163,6 @@ pub struct DispatcherConfig {
     pub common: Common,
     /// The URL of the effects queue.
     pub effects_queue_url: String,
-    /// Where destination documents are.
-    pub destinations: DocumentLocation,
 }
 
 impl WebhookConfig {
@@ -191,7 +176,6 @@ impl WebhookConfig {
 
     fn take(reader: &mut Reader<'_>) -> Self {
         let common = reader.common();
-        let endpoints = reader.document_location("HOOKONCE_ENDPOINTS");
         let edge = EdgeConfig {
             public_url: reader.optional("HOOKONCE_PUBLIC_URL"),
             proof_hashes: reader.proof_hashes("HOOKONCE_EDGE_PROOF_HASHES"),
@@ -201,8 +185,7 @@ impl WebhookConfig {
         let bytes_max = i64::try_from(MESSAGE_BYTES_MAX).unwrap_or(i64::MAX);
         let message_bytes_max = reader.number("HOOKONCE_MESSAGE_BYTES_MAX", bytes_max, 1_024..=bytes_max);
         let message_bytes_max = usize::try_from(message_bytes_max).unwrap_or(MESSAGE_BYTES_MAX);
-        let on_demand = reader.environment.get(INITIALIZATION_TYPE).is_some_and(|why| why == "on-demand");
-        Self { common, endpoints, edge, message_bytes_max, on_demand }
+        Self { common, edge, message_bytes_max }
     }
 }
 
@@ -219,12 +202,9 @@ impl WorkerConfig {
         let common = reader.common();
         let slow_queue_url = reader.required("HOOKONCE_SLOW_QUEUE_URL");
         let effects_queue_url = reader.required("HOOKONCE_EFFECTS_QUEUE_URL");
-        let message_key = reader.document_location("HOOKONCE_ENDPOINTS").message_key();
-        let routes = reader.optional("HOOKONCE_ROUTES");
-        let routes = routes.map_or(RouteLocation::None, |text| reader.route_location(&text));
         let tables = reader.optional("HOOKONCE_TABLES");
         let tables = tables.map_or_else(OwnTables::new, |text| reader.own_tables(&text, &common));
-        Self { common, slow_queue_url, effects_queue_url, message_key, routes, tables }
+        Self { common, slow_queue_url, effects_queue_url, tables }
     }
 }
 
@@ -239,7 +219,6 @@ impl RelayConfig {
 
     fn take(reader: &mut Reader<'_>) -> Self {
         let (common, effects_queue_url) = (reader.common(), reader.required("HOOKONCE_EFFECTS_QUEUE_URL"));
-        let message_key = reader.document_location("HOOKONCE_ENDPOINTS").message_key();
         let standard = Budget::standard();
         let mut unsigned = |name, default: u64, max| {
             let default = i64::try_from(default).unwrap_or(i64::MAX);
@@ -250,7 +229,7 @@ impl RelayConfig {
             arrivals_percent: unsigned("HOOKONCE_RELAY_ARRIVALS_PERCENT", standard.arrivals_percent, 100),
             period: standard.period,
         };
-        Self { common, effects_queue_url, message_key, budget }
+        Self { common, effects_queue_url, budget }
     }
 }
 
@@ -265,7 +244,7 @@ impl DispatcherConfig {
 
     fn take(reader: &mut Reader<'_>) -> Self {
         let (common, effects_queue_url) = (reader.common(), reader.required("HOOKONCE_EFFECTS_QUEUE_URL"));
-        Self { common, effects_queue_url, destinations: reader.document_location("HOOKONCE_DESTINATIONS") }
+        Self { common, effects_queue_url }
     }
 }
 
@@ -374,6 +353,7 @@ impl<'a> Reader<'a> {
         let common = Common {
             inbox_table: self.table("HOOKONCE_INBOX_TABLE"),
             domain_table: self.table("HOOKONCE_DOMAIN_TABLE"),
+            documents: self.documents("HOOKONCE_DOCUMENTS"),
             queue_url: self.required("HOOKONCE_QUEUE_URL"),
             log: self.log(),
             metrics_namespace: self.optional("HOOKONCE_METRICS_NAMESPACE").unwrap_or_else(|| NAMESPACE.to_owned()),
@@ -420,24 +400,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn document_location(&mut self, name: &'static str) -> DocumentLocation {
+    fn documents(&mut self, name: &'static str) -> DocumentsLocation {
         let text = self.required(name);
-        DocumentLocation::parse(&text).unwrap_or_else(|| {
-            let fault = format!("{name} must be ssm:/prefix/ or file:folder");
+        DocumentsLocation::parse(&text).unwrap_or_else(|| {
+            let fault = format!("{name} must be table:NAME or file:FOLDER");
             self.faults.extend((!text.is_empty()).then_some(fault));
-            DocumentLocation::Folder(PathBuf::new())
-        })
-    }
-
-    fn route_location(&mut self, text: &str) -> RouteLocation {
-        RouteLocation::parse(text).unwrap_or_else(|| {
-            self.faults.push("HOOKONCE_ROUTES must be ssm:/name or file:path".to_owned());
-            RouteLocation::None
+            DocumentsLocation::Folder(PathBuf::new())
         })
     }
 
     fn own_tables(&mut self, text: &str, common: &Common) -> OwnTables {
-        own_tables(text, [&common.inbox_table, &common.domain_table]).unwrap_or_else(|faults| {
+        own_tables(text, [&common.inbox_table, &common.domain_table, common.documents.table().unwrap_or_default()]).unwrap_or_else(|faults| {
             self.faults.extend(faults.into_iter().map(|fault| format!("HOOKONCE_TABLES: {fault}")));
             OwnTables::new()
         })
@@ -459,8 +432,7 @@ mod tests {
             ("HOOKONCE_QUEUE_URL", "http://127.0.0.1:1/queue"),
             ("HOOKONCE_EFFECTS_QUEUE_URL", "http://127.0.0.1:1/effects"),
             ("HOOKONCE_SLOW_QUEUE_URL", "http://127.0.0.1:1/slow"),
-            ("HOOKONCE_ENDPOINTS", "ssm:/hookonce/test/endpoints/"),
-            ("HOOKONCE_DESTINATIONS", "file:destinations"),
+            ("HOOKONCE_DOCUMENTS", "table:documents"),
             ("PATH", "/bin"),
         ];
         let all = complete.iter().chain(changes);
@@ -470,13 +442,8 @@ mod tests {
     #[test]
     fn a_complete_environment_is_read() {
         let config = WebhookConfig::read(&complete_with(&[])).unwrap();
-        assert_eq!(config.endpoints, DocumentLocation::Ssm("/hookonce/test/endpoints/".to_owned()));
+        assert_eq!(config.common.documents, DocumentsLocation::Table("documents".to_owned()));
         assert_eq!(config.common.timing, Timing::standard());
-        for (why, on_demand) in [("on-demand", true), ("provisioned-concurrency", false), ("snap-start", false)] {
-            let config = WebhookConfig::read(&complete_with(&[(INITIALIZATION_TYPE, why)])).unwrap();
-            assert_eq!(config.on_demand, on_demand, "{why}");
-        }
-        assert!(!config.on_demand, "no Lambda, so no request waits for the start");
     }
 
     #[test]
@@ -484,27 +451,23 @@ mod tests {
         let mut environment = complete_with(&[
             ("HOOKONCE_MESSAGE_BYTES_MAX", "1048577"),
             ("HOOKONCE_INBOX_TABEL", "inbox"),
-            ("HOOKONCE_ENDPOINTS", "ssm:no-slash"),
+            ("HOOKONCE_DOCUMENTS", "ssm:/no-table/"),
             ("HOOKONCE_LOG", "verbose"),
             ("HOOKONCE_DELIVERY_RETENTION_DAYS", "20"),
             ("HOOKONCE_INDEX_SHARDS", "64"),
             ("HOOKONCE_INDEX_SHARDS_READ", "many"),
         ]);
         environment.remove("HOOKONCE_QUEUE_URL");
-        let routes = Environment::from([("HOOKONCE_ROUTES".to_owned(), "ssm:routes".to_owned())]);
-        let ConfigError(faults) = WorkerConfig::read(&routes).unwrap_err();
-        assert!(faults.iter().any(|fault| fault.contains("HOOKONCE_ROUTES must be")), "{faults:?}");
-        let destinations = Environment::from([("HOOKONCE_DESTINATIONS".to_owned(), "destinations".to_owned())]);
-        let ConfigError(faults) = DispatcherConfig::read(&destinations).unwrap_err();
-        let expected =
-            "HOOKONCE_EFFECTS_QUEUE_URL is not set; HOOKONCE_DESTINATIONS must be ssm:/prefix/ or file:folder";
-        assert!(faults.join("; ").contains(expected), "{faults:?}");
+        let ConfigError(faults) = DispatcherConfig::read(&Environment::new()).unwrap_err();
+        for expected in ["HOOKONCE_EFFECTS_QUEUE_URL is not set", "HOOKONCE_DOCUMENTS is not set"] {
+            assert!(faults.iter().any(|fault| fault == expected), "{expected} not in {faults:?}");
+        }
         let ConfigError(faults) = WebhookConfig::read(&environment).unwrap_err();
         for expected in [
             "HOOKONCE_QUEUE_URL is not set",
             "HOOKONCE_MESSAGE_BYTES_MAX must be a whole number from 1024 to 1048576",
             "HOOKONCE_INBOX_TABEL is not a variable",
-            "HOOKONCE_ENDPOINTS must be",
+            "HOOKONCE_DOCUMENTS must be table:NAME or file:FOLDER",
             "HOOKONCE_LOG must be",
             "the delivery retention must be longer",
             "HOOKONCE_INDEX_SHARDS_READ must be a whole number from 16 to 1024",
@@ -525,7 +488,7 @@ mod tests {
         let expected = [("orders", "prod.Orders_1"), ("stock", "prod-stock")];
         assert_eq!(tables, expected.map(|(alias, name)| (TableAlias::parse(alias).unwrap(), name.to_owned())).into());
         let taken = "stands for a table of the stack itself, or of another alias";
-        for name in ["inbox", "Inbox", "domain", "DOMAIN"] {
+        for name in ["inbox", "Inbox", "domain", "DOMAIN", "documents", "Documents"] {
             assert_eq!(read(&format!("orders={name}")), Err(format!("HOOKONCE_TABLES: orders {taken}")), "{name}");
         }
         for other in ["prod-stock", "PROD-STOCK"] {

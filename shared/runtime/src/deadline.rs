@@ -9,7 +9,6 @@
 //! begin.
 
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hookonce_protocol::call::{Call, Reply, Unavailable, Written};
@@ -38,50 +37,6 @@ pub fn end_of_invocation(named: u64, now: EpochMs) -> EpochMs {
     if named > now.0 { EpochMs(named) } else { now.plus(Millis(named)) }
 }
 
-/// The least time that the first request of a process has, however long the process took to start. Its provider may
-/// wait longer than the fastest one does, and what is stored is not lost even if nobody hears the answer.
-pub const FIRST_REQUEST_MIN: Duration = Duration::from_millis(1_500);
-
-/// A request that comes this long after the process was ready has not waited for its start.
-pub const FIRST_REQUEST_AFTER_MAX: Duration = Duration::from_millis(500);
-
-/// The longest wait for the endpoint document when Parameter Store throttles. The gateway gives a request up after 29
-/// s.
-pub const PATIENCE_MAX: Duration = Duration::from_secs(26);
-
-/// How long the first request of a process waited for the process to start, until a request takes it.
-///
-/// Lambda starts a process because a request has come, and starts the timeout of the function afterwards. The provider
-/// has been waiting all along. Lambda also starts processes ahead of requests, and does not mark them. Their first
-/// request comes late and has not waited.
-#[derive(Debug, Default)]
-pub struct StartUp(Mutex<Option<Started>>);
-
-/// How long a process took to start, and when it was ready.
-#[derive(Debug)]
-struct Started {
-    took: Duration,
-    ready: Instant,
-}
-
-impl StartUp {
-    /// A process that began at this moment and now takes its first request. `on_demand` says that a request may wait
-    /// for it.
-    pub fn of(began: Instant, on_demand: bool) -> Self {
-        Self(Mutex::new(on_demand.then(|| Started { took: began.elapsed(), ready: Instant::now() })))
-    }
-
-    /// The deadline of a request that arrives now.
-    pub fn deadline(&self, timing: &Timing) -> Deadline {
-        let started = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Deadline(end) = Deadline::of(timing);
-        let waited = started.filter(|started| started.ready.elapsed() <= FIRST_REQUEST_AFTER_MAX);
-        let Some(Started { took: waited, .. }) = waited else { return Deadline(end) };
-        let least = (Instant::now() + FIRST_REQUEST_MIN).min(end);
-        Deadline(end.checked_sub(waited).map_or(least, |end| end.max(least)))
-    }
-}
-
 /// When a request must be answered.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline(Instant);
@@ -90,26 +45,6 @@ impl Deadline {
     /// The deadline of a request that starts now.
     pub fn of(timing: &Timing) -> Self {
         Self(Instant::now() + duration(timing.webhook_timeout).saturating_sub(ANSWER_RESERVE))
-    }
-
-    /// How long a request may wait for its turn at a source that throttles: not beyond the end of its invocation, which
-    /// the Runtime API [names](end_of_invocation), less the time of the steps after it.
-    pub fn of_patience(named: u64, now: EpochMs) -> Self {
-        let left = duration(Millis(end_of_invocation(named, now).0.saturating_sub(now.0)));
-        Self(Instant::now() + left.saturating_sub(FIRST_REQUEST_MIN + ANSWER_RESERVE).min(PATIENCE_MAX))
-    }
-
-    /// The later of both.
-    #[must_use]
-    pub fn or_later(self, other: Self) -> Self {
-        Self(self.0.max(other.0))
-    }
-
-    /// The same deadline for what comes after this step, or a new one if the step has waited for its turn. What is
-    /// stored then is not lost, even if the provider has given up waiting for the answer.
-    #[must_use]
-    pub fn after(self, step: Self) -> Self {
-        if step.left().is_zero() { Self(Instant::now() + FIRST_REQUEST_MIN) } else { self }
     }
 
     /// The deadline of a step that leaves this much for the steps after it.
@@ -179,6 +114,8 @@ impl<C: Carry> Carry for UntilDeadline<'_, C> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use hookonce_protocol::key::{EndpointId, RecordKey};
     use hookonce_protocol::message::Message;
     use hookonce_protocol::record::Found;

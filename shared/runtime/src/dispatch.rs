@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::ambient::Ambient;
 use crate::destination::{
-    Destination, DestinationLookupError, DestinationSource, Destinations, Guarded, PERMIT_WAIT_MAX, Permit,
+    Destination, DestinationLookupError, Destinations, Guarded, PERMIT_WAIT_MAX, Permit,
 };
 use crate::drive::{Carry, StoreAndQueue, drive_and_tell, duration};
 use crate::port::{Queue, Store};
@@ -25,7 +25,7 @@ pub const SETTLE_MARGIN: Millis = Millis(DISPATCHER_MARGIN.0 - DEADLINE_MARGIN.0
 
 /// The parts that the dispatcher needs.
 #[derive(Debug)]
-pub struct DispatcherParts<S, Q, A, D> {
+pub struct DispatcherParts<S, Q, A> {
     /// The tables.
     pub store: S,
     /// The effects queue.
@@ -33,14 +33,14 @@ pub struct DispatcherParts<S, Q, A, D> {
     /// Time and randomness.
     pub ambient: A,
     /// What is known of destinations.
-    pub destinations: Destinations<D>,
+    pub destinations: Destinations,
     /// Calls them.
     pub caller: Guarded,
     /// The protocol's durations.
     pub timing: Timing,
 }
 
-impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> DispatcherParts<S, Q, A, D> {
+impl<S: Store, Q: Queue, A: Ambient> DispatcherParts<S, Q, A> {
     /// Dispatches every message of a batch until shortly before the deadline. The results are in the order of the
     /// messages. Signals are told at once, because a sibling may take the process down.
     pub async fn dispatch(
@@ -71,15 +71,15 @@ impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> DispatcherParts<S, Q,
 
 /// Carries out the calls of one message's machine.
 #[derive(Debug)]
-struct OneEffect<'a, S, Q, A, D> {
-    parts: &'a DispatcherParts<S, Q, A, D>,
+struct OneEffect<'a, S, Q, A> {
+    parts: &'a DispatcherParts<S, Q, A>,
     calls_until: Instant,
     /// The destination whose terms the machine was told, and the turn there. It calls this one, although the document
     /// may have changed since.
     turn: OnceLock<(Arc<Destination>, Permit)>,
 }
 
-impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> OneEffect<'_, S, Q, A, D> {
+impl<S: Store, Q: Queue, A: Ambient> OneEffect<'_, S, Q, A> {
     async fn offer(&self, id: &DestinationId) -> Result<Option<Offer>, Unavailable> {
         let destination = match self.parts.destinations.get(id, self.parts.ambient.moment().now).await {
             Ok(found) => found,
@@ -144,7 +144,7 @@ fn tell(delivery: &Delivery, called: Called) {
     }
 }
 
-impl<S: Store, Q: Queue, A: Ambient, D: DestinationSource> Carry for OneEffect<'_, S, Q, A, D> {
+impl<S: Store, Q: Queue, A: Ambient> Carry for OneEffect<'_, S, Q, A> {
     async fn carry(&self, call: Call) -> Reply {
         match call {
             Call::Terms(id) => Reply::Terms(self.offer(&id).await),

@@ -96,30 +96,3 @@ impl EndpointDocument {
         read.map_err(|unread| DocumentFault::unread(unread, "the document"))
     }
 }
-
-/// Why an endpoint's document could not be loaded.
-#[derive(Debug, thiserror::Error)]
-pub enum FetchError {
-    /// The source did not answer, or refused the read.
-    #[error("the source of endpoint documents is unavailable")]
-    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The source answers only so many reads in a second, and this one came after them.
-    #[error("the source of endpoint documents throttles")]
-    Throttled,
-    /// The document cannot be read.
-    #[error("the endpoint document is not valid")]
-    Malformed(#[source] DocumentFault),
-}
-
-#[cfg(test)]
-mod tests {
-    use error_reporter::Report;
-
-    use super::FetchError;
-
-    #[test]
-    fn every_cause_is_shown_once() {
-        let error = FetchError::Unavailable("nobody is there".into());
-        assert_eq!(Report::new(&error).to_string(), format!("{error}: nobody is there"));
-    }
-}

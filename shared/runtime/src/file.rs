@@ -1,85 +1,99 @@
-//! Documents of endpoints or destinations in a folder, one `<id>.json` each. For a laptop.
+//! Documents in a folder, for a laptop: `endpoints/<id>.json`, `destinations/<id>.json`, `routes.json` and
+//! `message.key`.
 
-use std::fmt::Display;
-use std::io::{self, ErrorKind};
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
-use hookonce_protocol::effect::DestinationId;
-use hookonce_protocol::key::EndpointId;
-use hookonce_protocol::message::MessageKey;
 
-use crate::destination::{DestinationDocument, DestinationFetchError, DestinationSource};
-use crate::document::{EndpointDocument, FetchError};
-use crate::message_key::{MessageKeyError, MessageKeySource};
-use crate::port::{EndpointRead, EndpointSource};
+use crate::documents::{DocumentKind, DocumentSource, DocumentsUnavailable};
 
 /// Reads a file. `None` if there is none.
 ///
 /// # Errors
 /// When it cannot be read.
 pub fn read(path: &Path) -> io::Result<Option<String>> {
-    match std::fs::read_to_string(path) {
+    match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// A folder of documents.
+/// A folder of documents. It need not exist yet.
 #[derive(Debug, Clone)]
-pub struct DocumentFolder {
-    folder: PathBuf,
-}
+pub struct DocumentFolder(PathBuf);
 
 impl DocumentFolder {
-    /// Creates the source. The folder need not exist yet.
+    /// The documents in this folder.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into() }
+        Self(folder.into())
     }
 
     /// The path of a document. An id contains no character that could leave the folder.
-    pub fn path(&self, id: &impl Display) -> PathBuf {
-        self.folder.join(format!("{id}.json"))
+    pub fn path(&self, kind: DocumentKind, id: &str) -> PathBuf {
+        match kind {
+            DocumentKind::Endpoint | DocumentKind::Destination => {
+                self.folder_of(kind).join(format!("{id}.json"))
+            }
+            DocumentKind::Routes => self.0.join("routes.json"),
+            DocumentKind::Key => self.0.join("message.key"),
+        }
     }
 
-    /// The folder.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    /// The folder of the documents of a kind.
+    pub fn folder_of(&self, kind: DocumentKind) -> PathBuf {
+        match kind {
+            DocumentKind::Endpoint => self.0.join("endpoints"),
+            DocumentKind::Destination => self.0.join("destinations"),
+            DocumentKind::Routes | DocumentKind::Key => self.0.clone(),
+        }
+    }
+
+    /// Writes the file whole under another name first, so that no reader finds a part of it.
+    fn create(&self, kind: DocumentKind, id: &str, text: &str) -> io::Result<()> {
+        let path = self.path(kind, id);
+        fs::create_dir_all(self.folder_of(kind))?;
+        let whole = path.with_extension(format!("{}.new", std::process::id()));
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(&whole)?.write_all(text.as_bytes())?;
+        let linked = fs::hard_link(&whole, &path);
+        fs::remove_file(&whole)?;
+        match linked {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        }
     }
 }
 
-impl EndpointSource for DocumentFolder {
-    /// Looking up a file that is not there costs nothing, so a folder has no index.
-    async fn fetch(&self, id: &EndpointId, shards: &[u8]) -> Result<EndpointRead, FetchError> {
-        let text = read(&self.path(id)).map_err(|error| FetchError::Unavailable(Box::new(error)))?;
-        let document = text.map(|text| EndpointDocument::parse(&text)).transpose().map_err(FetchError::Malformed);
-        Ok(EndpointRead { document, index: shards.iter().map(|shard| (*shard, None)).collect() })
+impl DocumentSource for DocumentFolder {
+    fn read<'a>(
+        &'a self,
+        kind: DocumentKind,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<String>, DocumentsUnavailable>> {
+        ready(read(&self.path(kind, id)).map_err(unavailable)).boxed()
+    }
+
+    fn create<'a>(
+        &'a self,
+        kind: DocumentKind,
+        id: &'a str,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), DocumentsUnavailable>> {
+        ready(self.create(kind, id, text).map_err(unavailable)).boxed()
+    }
+
+    fn is_local(&self) -> bool {
+        true
     }
 }
 
-impl DestinationSource for DocumentFolder {
-    async fn fetch(&self, id: &DestinationId) -> Result<Option<DestinationDocument>, DestinationFetchError> {
-        let text = read(&self.path(id)).map_err(|error| DestinationFetchError::Unavailable(Box::new(error)))?;
-        text.map(|text| DestinationDocument::parse(&text)).transpose().map_err(DestinationFetchError::Invalid)
-    }
-}
-
-/// A file with the message key.
-#[derive(Debug, Clone)]
-pub struct MessageKeyFile(PathBuf);
-
-impl MessageKeyFile {
-    /// Creates the source. The file need not exist yet.
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self(path.into())
-    }
-}
-
-impl MessageKeySource for MessageKeyFile {
-    fn message_key(&self) -> BoxFuture<'_, Result<MessageKey, MessageKeyError>> {
-        let text = read(&self.0).map_err(|error| MessageKeyError::Unavailable(Box::new(error)));
-        ready(text.and_then(|text| MessageKeyError::or_key(text.as_deref()))).boxed()
-    }
+fn unavailable(error: io::Error) -> DocumentsUnavailable {
+    DocumentsUnavailable(Box::new(error))
 }

@@ -2,8 +2,9 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`port`] | what the drivers need from outside: a store, a queue, endpoint documents, providers' keys |
-//! | [`aws`] | the ports on DynamoDB, SQS and SSM; [`mod@file`] endpoint documents in a folder |
+//! | [`port`] | what the drivers need from outside: a store, a queue, providers' keys |
+//! | [`documents`] | what people write for a stack, by kind and id |
+//! | [`aws`] | the ports on DynamoDB and SQS; [`mod@file`] documents in a folder |
 //! | [`drive`] | the driver: carries out a machine's calls until it ends |
 //! | [`body`] | stored payloads |
 //! | [`batch`], [`ingest`], [`process`], [`dispatch`], [`maintain`] | deliveries, batches, effects, relay runs, dead letters |
@@ -14,7 +15,6 @@
 //! | [`remote`] | handlers in another language: the calls, and what is asked and answered |
 //! | [`route`] | which event goes to which handler, as data |
 //! | [`destination`] | where effects go, what is promised there, and the calls |
-//! | [`index`], [`listing`] | whether an endpoint id exists, without a read for each id |
 //! | [`fault`] | what is wrong with a document that people write |
 //! | [`strict`] | JSON that others write, read so that nothing wrong is taken for right |
 //! | [`document`], [`endpoint`], [`config`], `location` | endpoint documents and the environment, parsed once into types |
@@ -41,14 +41,13 @@ pub mod deadline;
 pub mod destination;
 pub mod dispatch;
 pub mod document;
+pub mod documents;
 pub mod drive;
 pub mod endpoint;
 pub mod fault;
 pub mod file;
 pub mod handler;
-pub mod index;
 pub mod ingest;
-pub mod listing;
 mod location;
 pub mod maintain;
 pub mod material;

@@ -3,12 +3,11 @@
 //! No method writes a part of what belongs together: the record of an event, its domain key and its writes can only be
 //! written through [`Store::commit`].
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
-use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::{Lane, Message};
 use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
@@ -16,8 +15,6 @@ use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::Write;
 use thiserror::Error;
-
-use crate::document::{EndpointDocument, FetchError};
 
 /// The most requests, one after the other, in which [`Store::read_heads`] reads up to 100 records. Between two of them
 /// is a pause.
@@ -123,32 +120,6 @@ pub trait Queue: Send + Sync + 'static {
         receipt_handle: &str,
         length: Millis,
     ) -> impl Future<Output = Result<(), Unavailable>> + Send;
-}
-
-/// The most texts of the index that one read brings along. Parameter Store reads ten parameters in one request, and the
-/// document is one of them.
-pub const INDEX_TEXTS_MAX: usize = 9;
-
-/// Texts of the [index](crate::index) of ids, by shard. `None` where the source has none.
-pub type IndexTexts = BTreeMap<u8, Option<String>>;
-
-/// What one read of an endpoint found.
-#[derive(Debug)]
-pub struct EndpointRead {
-    /// The document. `None` if there is no such endpoint, and an error if the document is not valid.
-    pub document: Result<Option<EndpointDocument>, FetchError>,
-    /// The texts that were asked for.
-    pub index: IndexTexts,
-}
-
-/// Where endpoint documents come from.
-pub trait EndpointSource: Send + Sync + 'static {
-    /// Reads the document of an endpoint, and at most [`INDEX_TEXTS_MAX`] texts of the index, in one request: the
-    /// source has a limited rate, and an instance that has just started needs both.
-    ///
-    /// # Errors
-    /// [`FetchError`] when the source did not answer for all of them.
-    fn fetch(&self, id: &EndpointId, shards: &[u8]) -> impl Future<Output = Result<EndpointRead, FetchError>> + Send;
 }
 
 /// Where certificates and public keys of providers come from.

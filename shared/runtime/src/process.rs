@@ -321,15 +321,14 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
     fn assigned<T>(&self, record: &Record, routing: &Routing, of: impl FnOnce(Assigned<'_>) -> Option<T>) -> Option<T> {
         let Routing::Set(set) = routing else { return None };
         let event = guarded(|| self.read(record)).ok()?.own?;
-        of(guarded(|| route::assign(&self.handlers, Some(set), self.catalog, &event)).ok()?)
+        of(guarded(|| route::assign(&self.handlers, set, self.catalog, &event)).ok()?)
     }
 
     async fn plan_event(&self, event: &Event, routing: &Routing, calls: Calls<'_>) -> Planned {
         let set = match routing {
             // Until the routes are read, nobody guesses where an event goes.
             Routing::Unknown => return Planned::Unavailable,
-            Routing::Handlers => None,
-            Routing::Set(set) => Some(&**set),
+            Routing::Set(set) => set,
         };
         match guarded(|| route::assign(&self.handlers, set, self.catalog, event)) {
             Ok(Assigned::Nobody) => Planned::NoHandler,

@@ -15,7 +15,7 @@ pub type OwnTables = BTreeMap<TableAlias, String>;
 ///
 /// # Errors
 /// Every fault, as a sentence that begins with the alias.
-pub fn own_tables(text: &str, taken: [&str; 2]) -> Result<OwnTables, Vec<String>> {
+pub fn own_tables(text: &str, taken: [&str; 3]) -> Result<OwnTables, Vec<String>> {
     let (mut tables, mut faults) = (OwnTables::new(), Vec::new());
     let mut known: Vec<&str> = taken.into_iter().filter(|name| !name.is_empty()).collect();
     for entry in text.split(',').map(str::trim) {

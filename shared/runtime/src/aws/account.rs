@@ -54,10 +54,3 @@ pub fn sqs_client(config: &SdkConfig, total: Millis) -> aws_sdk_sqs::Client {
         aws_sdk_sqs::config::Builder::from(config).timeout_config(timeouts(total)).retry_config(retries()).build();
     aws_sdk_sqs::Client::from_conf(config)
 }
-
-/// A Parameter Store client whose calls may take `total`.
-pub fn ssm_client(config: &SdkConfig, total: Millis) -> aws_sdk_ssm::Client {
-    let config =
-        aws_sdk_ssm::config::Builder::from(config).timeout_config(timeouts(total)).retry_config(retries()).build();
-    aws_sdk_ssm::Client::from_conf(config)
-}

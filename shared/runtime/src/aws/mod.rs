@@ -5,6 +5,7 @@
 mod account;
 mod answer_limit;
 mod batch_get;
+mod documents;
 mod dynamodb;
 #[cfg(feature = "account")]
 mod hand_over;
@@ -19,14 +20,12 @@ mod retry;
 #[cfg(feature = "account")]
 mod signed;
 mod sqs;
-#[cfg(feature = "account")]
-mod ssm;
-#[cfg(feature = "account")]
-mod ssm_routes;
 
 #[cfg(feature = "account")]
-pub use account::{
-    CredentialsFailure, SdkConfig, check_credentials, dynamodb_client, shared_config, sqs_client, ssm_client,
+pub use account::{CredentialsFailure, SdkConfig, check_credentials, dynamodb_client, shared_config, sqs_client};
+pub use documents::{
+    DOCUMENT_BYTES_MAX, DocumentCallError, DocumentChange, DocumentPage, DocumentTable, DocumentTooLong,
+    DocumentWritten, ID, KIND, ROUTE_SET_STORED_BYTES_MAX, StoredDocument, documents_at, fits,
 };
 pub use dynamodb::{DUE_INDEX, DynamoStore, FIRST_PAUSE, JOURNAL_INDEX};
 #[cfg(feature = "account")]
@@ -41,7 +40,3 @@ pub use retry::{ATTEMPTS_MAX, FIRST_BACKOFF, retries, timeouts};
 #[cfg(feature = "account")]
 pub use signed::SignedService;
 pub use sqs::SqsQueue;
-#[cfg(feature = "account")]
-pub use ssm::{SsmDestinations, SsmEndpoints, SsmMessageKey, message_keys};
-#[cfg(feature = "account")]
-pub use ssm_routes::{DeployRoutesError, DeployedRoutes, SsmRoutes};

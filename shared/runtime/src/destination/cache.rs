@@ -12,8 +12,8 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::timeout;
 
 use super::checked::Destination;
-use super::document::DestinationError;
-use super::source::{DestinationFetchError, DestinationSource};
+use super::document::{DestinationDocument, DestinationError};
+use crate::documents::{DocumentKind, DocumentSource, DocumentsUnavailable};
 
 /// How long a destination is cached: how late a changed secret or address is noticed.
 pub const CACHE_AGE_MAX: Millis = Millis::seconds(60);
@@ -43,10 +43,21 @@ pub enum DestinationLookupError {
     Unavailable,
 }
 
+/// Why a read brought no destination.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error("the destination document could not be read")]
+    Unavailable(#[source] DocumentsUnavailable),
+    #[error("the destination document was not read in time")]
+    TooLate,
+    #[error("the destination document is not valid")]
+    Invalid(#[source] DestinationError),
+}
+
 /// A cache of destinations by id.
 #[derive(Debug)]
-pub struct Destinations<S> {
-    source: S,
+pub struct Destinations {
+    source: Arc<dyn DocumentSource>,
     slots: Mutex<HashMap<DestinationId, Arc<AsyncMutex<Slot>>>>,
 }
 
@@ -59,9 +70,9 @@ struct Slot {
     ask_at: Option<EpochMs>,
 }
 
-impl<S: DestinationSource> Destinations<S> {
+impl Destinations {
     /// Creates an empty cache.
-    pub fn new(source: S) -> Self {
+    pub fn new(source: Arc<dyn DocumentSource>) -> Self {
         Self { source, slots: Mutex::default() }
     }
 
@@ -76,26 +87,23 @@ impl<S: DestinationSource> Destinations<S> {
         };
         let mut slot = slot.lock().await;
         if slot.ask_at.is_none_or(|ask_at| now >= ask_at) {
-            let fetched = match timeout(FETCH_MAX, self.source.fetch(id)).await {
-                Ok(fetched) => fetched,
-                Err(elapsed) => Err(DestinationFetchError::Unavailable(Box::new(elapsed))),
-            };
-            slot.learn(
-                id,
-                fetched.and_then(|document| {
-                    let checked = document.map(|document| Destination::new(id.clone(), &document)).transpose();
-                    checked.map_err(DestinationFetchError::Invalid)
-                }),
-                now,
-            );
+            let read = timeout(FETCH_MAX, self.read(id)).await;
+            slot.learn(id, read.unwrap_or(Err(ReadError::TooLate)), now);
         }
         slot.answer(now)
+    }
+
+    async fn read(&self, id: &DestinationId) -> Result<Option<Destination>, ReadError> {
+        let text = self.source.read(DocumentKind::Destination, id.as_str()).await.map_err(ReadError::Unavailable)?;
+        let Some(text) = text else { return Ok(None) };
+        let document = DestinationDocument::parse(&text).map_err(ReadError::Invalid)?;
+        Destination::new(id.clone(), &document).map(Some).map_err(ReadError::Invalid)
     }
 }
 
 impl Slot {
-    fn learn(&mut self, id: &DestinationId, fetched: Result<Option<Destination>, DestinationFetchError>, now: EpochMs) {
-        let error = match fetched {
+    fn learn(&mut self, id: &DestinationId, read: Result<Option<Destination>, ReadError>, now: EpochMs) {
+        let error = match read {
             Ok(Some(destination)) => {
                 *self = Self {
                     found: Some((Arc::new(destination), now)),
@@ -105,8 +113,8 @@ impl Slot {
                 return;
             }
             Ok(None) => DestinationLookupError::Absent,
-            Err(DestinationFetchError::Invalid(error)) => DestinationLookupError::Invalid(error),
-            Err(error @ DestinationFetchError::Unavailable(_)) => {
+            Err(ReadError::Invalid(error)) => DestinationLookupError::Invalid(error),
+            Err(error @ (ReadError::Unavailable(_) | ReadError::TooLate)) => {
                 tracing::warn!(destination.id = %id, error = %Report::new(&error), "reading a destination failed");
                 self.ask_at = Some(now.plus(REFUSED_AGE_MAX));
                 return;
@@ -129,29 +137,49 @@ impl Slot {
 mod tests {
     use std::collections::VecDeque;
 
+    use futures::FutureExt as _;
+    use futures::future::BoxFuture;
+
     use super::*;
-    use crate::destination::DestinationDocument;
 
     /// A source that answers what a test says, and counts.
     #[derive(Debug, Default)]
     struct Scripted(Mutex<(VecDeque<Option<&'static str>>, usize)>);
 
-    impl DestinationSource for Arc<Scripted> {
-        async fn fetch(&self, _: &DestinationId) -> Result<Option<DestinationDocument>, DestinationFetchError> {
-            tokio::task::yield_now().await;
-            let mut script = self.0.lock().unwrap();
-            script.1 += 1;
-            match script.0.pop_front() {
-                Some(Some(text)) => DestinationDocument::parse(text).map(Some).map_err(DestinationFetchError::Invalid),
-                Some(None) => Ok(None),
-                None => Err(DestinationFetchError::Unavailable("nobody is there".into())),
+    impl DocumentSource for Scripted {
+        fn read<'a>(
+            &'a self,
+            kind: DocumentKind,
+            _: &'a str,
+        ) -> BoxFuture<'a, Result<Option<String>, DocumentsUnavailable>> {
+            assert_eq!(kind, DocumentKind::Destination);
+            async {
+                tokio::task::yield_now().await;
+                let mut script = self.0.lock().unwrap();
+                script.1 += 1;
+                let answer = script.0.pop_front().ok_or_else(|| DocumentsUnavailable("nobody is there".into()))?;
+                Ok(answer.map(ToOwned::to_owned))
             }
+            .boxed()
+        }
+
+        fn create<'a>(
+            &'a self,
+            _: DocumentKind,
+            _: &'a str,
+            _: &'a str,
+        ) -> BoxFuture<'a, Result<(), DocumentsUnavailable>> {
+            std::future::ready(Err(DocumentsUnavailable("nobody writes".into()))).boxed()
+        }
+
+        fn is_local(&self) -> bool {
+            false
         }
     }
 
     const GOOD: &str = r#"{"kind": "http", "url": "https://api.example.com", "class": "at_least_once"}"#;
 
-    fn scripted(answers: &[Option<&'static str>]) -> (Arc<Scripted>, Destinations<Arc<Scripted>>) {
+    fn scripted(answers: &[Option<&'static str>]) -> (Arc<Scripted>, Destinations) {
         let source = Arc::new(Scripted(Mutex::new((answers.iter().copied().collect(), 0))));
         (Arc::clone(&source), Destinations::new(source))
     }

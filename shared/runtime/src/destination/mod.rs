@@ -21,7 +21,6 @@ mod hand_over;
 mod message;
 #[cfg(feature = "aws")]
 mod request;
-mod source;
 
 pub use address::{Zone, zone};
 #[cfg(feature = "aws")]
@@ -40,4 +39,3 @@ pub use hand_over::QueueTarget;
 pub use message::MESSAGE_BYTES_MAX;
 #[cfg(feature = "account")]
 pub(crate) use message::{function_event, queue_message};
-pub use source::{DestinationFetchError, DestinationSource};

@@ -1,8 +1,7 @@
 //! Routes: which event goes to which handler, and who remembers its fact.
 //!
 //! A [route set](RouteSetDocument) is data that a person writes. [`RouteSet::parse`] checks it as a whole; [`Routes`]
-//! keeps the one in use and looks for a changed one at a bounded rate. Without a set, the handlers are asked in their
-//! order.
+//! keeps the one in use and looks for a changed one at a bounded rate.
 
 mod asked;
 mod document;
@@ -12,7 +11,6 @@ mod pattern;
 mod route_bits;
 mod set;
 mod source;
-mod stored;
 mod value_index;
 
 use hookonce_protocol::code::Code;
@@ -28,8 +26,7 @@ pub use document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, Ro
 pub use fault::RouteSetError;
 pub use route_bits::ROUTES_MAX;
 pub use set::{Decision, Fit, Handling, Lack, Missing, Offered, RouteSet, RouteTarget, SET_BYTES_MAX};
-pub use source::{Asked, Current, Fetched, RouteFetchError, RouteFile, RouteSource, Routes, Routing};
-pub use stored::{PARTS_MAX, Packed, PackedError, RoutePointer, pack};
+pub use source::{Asked, BUILTIN_SET, Current, Routes, Routing};
 
 /// Who handles an event.
 #[derive(Debug)]
@@ -52,12 +49,11 @@ pub enum Assigned<'a> {
 /// [`HandlerError`] when the event cannot be handled: by the set, for want of a fact, or because its handler fails.
 pub fn assign<'a>(
     handlers: &'a Handlers,
-    set: Option<&'a RouteSet>,
+    set: &'a RouteSet,
     catalog: &Catalog,
     event: &'a Event,
 ) -> Result<Assigned<'a>, HandlerError> {
-    let decision = set.map_or(Decision::Otherwise(Otherwise::Builtin), |set| set.decide(event));
-    let recognised = match decision {
+    let recognised = match set.decide(event) {
         Decision::Ignore | Decision::Otherwise(Otherwise::Ignore) => return Ok(Assigned::Nobody),
         Decision::Otherwise(Otherwise::Dead) => return Err(HandlerError::permanent(Code::Unrouted.as_str())),
         Decision::Unreadable => return Err(HandlerError::permanent(Code::EventUnreadable.as_str())),

@@ -21,6 +21,8 @@ pub struct StackShape {
     pub inbox_table: String,
     /// The table of domain keys and of the handlers' own items.
     pub domain_table: String,
+    /// The table of documents.
+    pub documents_table: String,
     /// User tables.
     pub own_tables: Vec<OwnTableShape>,
     /// The queue of hints.
@@ -47,6 +49,7 @@ impl StackShape {
         Self {
             inbox_table: format!("{stack}-inbox"),
             domain_table: format!("{stack}-domain"),
+            documents_table: format!("{stack}-documents"),
             own_tables: Vec::new(),
             queue: format!("{stack}-hints"),
             slow_queue: format!("{stack}-slow"),
@@ -69,6 +72,8 @@ pub struct StackResources {
     pub inbox_table: String,
     /// The table of domain keys and of the handlers' own items.
     pub domain_table: String,
+    /// The table of documents. A stack on a laptop keeps them in files, and leaves it empty.
+    pub documents_table: String,
     /// User tables: alias and name.
     pub own_tables: Vec<(String, String)>,
     /// The queue of hints.
@@ -133,6 +138,7 @@ pub async fn create_stack(
 ) -> Result<StackResources, CreateError> {
     table::create(dynamodb, &inbox_table(&shape.inbox_table)).await?;
     table::create(dynamodb, &domain_table(&shape.domain_table)).await?;
+    own::create(dynamodb, &shape.documents_table, &documents_table()).await?;
     let mut own_tables = Vec::with_capacity(shape.own_tables.len());
     for own in &shape.own_tables {
         // The infix keeps an alias such as `inbox` apart from the stack's own tables.
@@ -147,6 +153,7 @@ pub async fn create_stack(
     Ok(StackResources {
         inbox_table: shape.inbox_table.clone(),
         domain_table: shape.domain_table.clone(),
+        documents_table: shape.documents_table.clone(),
         own_tables,
         queue,
         slow_queue,
@@ -155,7 +162,7 @@ pub async fn create_stack(
     })
 }
 
-/// The TTL attribute of both tables, epoch seconds.
+/// The TTL attribute of the inbox and the domain table, epoch seconds.
 const TTL_ATTRIBUTE: &str = "hookonce_expires_at";
 
 fn inbox_table(name: &str) -> table::TableShape<'_> {
@@ -172,6 +179,11 @@ fn inbox_table(name: &str) -> table::TableShape<'_> {
 
 fn domain_table(name: &str) -> table::TableShape<'_> {
     table::TableShape { name, hash_key: "pk", ttl_attribute: TTL_ATTRIBUTE, indexes: &[] }
+}
+
+fn documents_table() -> OwnTableShape {
+    let part = |name: &str| (name.to_owned(), ScalarAttributeType::S);
+    OwnTableShape { alias: String::new(), partition: part("kind"), sort: Some(part("id")) }
 }
 
 fn dead_letter_queue(shape: &StackShape) -> queue::QueueShape<'_> {

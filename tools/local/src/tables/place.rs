@@ -17,12 +17,14 @@ pub struct Place {
 }
 
 impl Place {
-    /// The environment variables for functions that another process runs. `endpoints` is the folder of endpoint
-    /// documents, `destinations` that of destination documents, `routes` the file of the route set. The latter two need
-    /// not exist yet.
-    pub fn environment(&self, endpoints: &Path, destinations: &Path, routes: &Path) -> Vec<(&'static str, String)> {
-        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let endpoints = endpoints.canonicalize().unwrap_or_else(|_| endpoints.to_owned());
+    /// The environment variables for functions that another process runs, with their documents in a folder, or in the
+    /// table of the stack.
+    pub fn environment(&self, documents: Option<&Path>) -> Vec<(&'static str, String)> {
+        let documents = documents.map(|folder| std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()));
+        let documents = documents.map_or_else(
+            || format!("table:{}", self.resources.documents_table),
+            |folder| format!("file:{}", folder.display()),
+        );
         let mut variables = vec![
             ("AWS_ENDPOINT_URL_DYNAMODB", clients::without_key(&self.dynamodb_url)),
             ("AWS_ENDPOINT_URL_SQS", clients::without_key(&self.sqs_url)),
@@ -34,9 +36,7 @@ impl Place {
             ("HOOKONCE_QUEUE_URL", self.resources.queue.url.clone()),
             ("HOOKONCE_SLOW_QUEUE_URL", self.resources.slow_queue.url.clone()),
             ("HOOKONCE_EFFECTS_QUEUE_URL", self.resources.effects_queue.url.clone()),
-            ("HOOKONCE_ENDPOINTS", format!("file:{}", endpoints.display())),
-            ("HOOKONCE_DESTINATIONS", format!("file:{}", absolute(destinations).display())),
-            ("HOOKONCE_ROUTES", format!("file:{}", absolute(routes).display())),
+            ("HOOKONCE_DOCUMENTS", documents),
         ];
         let tables: Vec<_> = self.resources.own_tables.iter().map(|(alias, name)| format!("{alias}={name}")).collect();
         if !tables.is_empty() {
