@@ -101,24 +101,16 @@ pub(crate) async fn exchange(request: HttpRequest) -> Result<HttpResponse, Cause
 /// What a refused or failed call of this action means, by the error code of the service.
 pub(crate) fn refused(action: &str, code: Option<&str>, cause: &dyn std::fmt::Display) -> Failure {
     let hint = match code {
-        // Parameter Store also answers with this code if the KMS key refuses.
+        // DynamoDB also answers with this code if the KMS key refuses.
         Some("AccessDenied" | "AccessDeniedException") if cause.to_string().contains("kms:") => {
-            "ask for the permissions kms:Encrypt, kms:Decrypt and kms:GenerateDataKey on the key of the endpoints \
-             (parameter EndpointKeyArn), or use other credentials (AWS_PROFILE)"
+            "ask for the permissions kms:Decrypt and kms:DescribeKey on the key of the documents (parameter \
+             DocumentKeyArn), or use other credentials (AWS_PROFILE)"
                 .to_owned()
         }
         Some("AccessDenied" | "AccessDeniedException") => {
             format!("ask for the permission {action}, or use other credentials (AWS_PROFILE)")
         }
         Some(code) if are_rejected(code) => format!("AWS rejected the credentials: {SIGN_IN}"),
-        Some("InvalidKeyId") => {
-            "check that the key in the stack's parameter EndpointKeyArn exists, is enabled and is in this region"
-                .to_owned()
-        }
-        Some("ParameterLimitExceeded") => {
-            "the region holds no more parameters of this size: remove some, or raise the quota of Parameter Store"
-                .to_owned()
-        }
         Some("ValidationException") => "AWS rejects the name or the value: see its message above".to_owned(),
         Some("ThrottlingException" | "Throttling" | "TooManyUpdates") => {
             "wait a moment, then run the command again".to_owned()

@@ -6,7 +6,6 @@ use error_reporter::Report;
 use futures::future::{try_join_all, try_join3};
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::aws::SignedService;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::account::{exchange, refused};
@@ -16,12 +15,14 @@ use crate::watch::list;
 const LAMBDA: SignedService = SignedService { name: "lambda", id: "Lambda" };
 
 /// The names of a stack's functions.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone)]
 pub(crate) struct FunctionNames {
-    webhook: String,
+    /// The one that takes deliveries.
+    pub(crate) webhook: String,
     /// The one that runs handlers.
     pub(crate) worker: String,
-    relay: String,
+    /// The one that repairs what got stuck.
+    pub(crate) relay: String,
     /// The one that calls destinations.
     pub(crate) dispatcher: String,
 }

@@ -225,6 +225,11 @@ pub(crate) fn local_moment(at: EpochMs) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S%.3f %:z").to_string()
 }
 
+/// The same where the point may not be known.
+pub(crate) fn known_moment(at: Option<EpochMs>) -> String {
+    at.map_or_else(|| "unknown".to_owned(), local_moment)
+}
+
 /// The same as one word, for a column: [`local_moment`] has a space in it.
 pub(crate) fn local_time(at: EpochMs) -> String {
     let at = Timestamp::from_millisecond(at.0).unwrap_or_default().to_zoned(TimeZone::system());

@@ -1,21 +1,37 @@
-//! Finds the parts of a deployed stack in the parameter `/hookonce/<stack>/outputs`, which the template writes.
+//! Finds the parts of a deployed stack: asks CloudFormation for its outputs and parameters.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use aws_config::SdkConfig;
-use aws_sdk_ssm::error::ProvideErrorMetadata as _;
-use error_reporter::Report;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
-use hookonce_runtime::aws::ssm_client;
-use hookonce_runtime::strict::{self, ShowNames};
+use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::aws::SignedService;
+use hookonce_runtime::drive::duration;
+use hookonce_runtime::remote::Cause;
 use hookonce_runtime::tables::{OwnTables, own_tables};
-use serde::Deserialize;
+use roxmltree::{Document, Node};
 
-use crate::account::{CALL_MAX, refused, region};
+use crate::account::{exchange, refused, region};
 use crate::failure::Failure;
 use crate::lambda::FunctionNames;
 
+const CLOUDFORMATION: SignedService = SignedService { name: "cloudformation", id: "CloudFormation" };
+
+const ACTION: &str = "cloudformation:DescribeStacks";
+
+/// The version of its interface in requests.
+const INTERFACE: &str = "2010-05-15";
+
+/// How often it is asked. An account has a few calls of this kind a second.
+const ATTEMPTS_MAX: u32 = 5;
+
+/// The longest pause before the second attempt. It doubles with each further one.
+const PAUSE: Millis = Millis(500);
+
 /// What the template says of a stack. Later templates may add more.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone)]
 pub(crate) struct Outputs {
     /// The release of hookonce that the template belongs to.
     pub(crate) version: String,
@@ -23,6 +39,8 @@ pub(crate) struct Outputs {
     pub(crate) inbox_table: String,
     /// The table of business data.
     pub(crate) domain_table: String,
+    /// The table of documents.
+    pub(crate) documents_table: String,
     /// The queue of hints.
     pub(crate) queue_url: String,
     /// The queue of hints of events whose handler is slow.
@@ -31,8 +49,6 @@ pub(crate) struct Outputs {
     pub(crate) effects_queue_url: String,
     /// The address for providers, up to the endpoint's id.
     pub(crate) webhook_url: String,
-    /// The KMS key of the endpoint documents, empty for the account's own.
-    pub(crate) endpoint_key: String,
     /// The functions.
     pub(crate) functions: FunctionNames,
     index_shards: u16,
@@ -48,20 +64,59 @@ impl Outputs {
     /// Reads the outputs of a stack.
     ///
     /// # Errors
-    /// [`Failure::Usage`] when there is no such stack; [`Failure::Unavailable`] when Parameter Store refuses or does
-    /// not answer.
+    /// [`Failure::Usage`] when there is no such stack; [`Failure::Unavailable`] when CloudFormation refuses or does not
+    /// answer.
     pub(crate) async fn of(config: &SdkConfig, stack: &str) -> Result<Self, Failure> {
-        let name = format!("/hookonce/{stack}/outputs");
-        let answer = match ssm_client(config, CALL_MAX).get_parameter().name(&name).send().await {
-            Ok(answer) => answer,
-            Err(error) => return Err(unread(error.code(), &Report::new(&error).to_string(), &name, &region(config))),
-        };
-        let text = answer.parameter().and_then(|parameter| parameter.value()).unwrap_or_default();
-        strict::read(text.as_bytes(), ShowNames::Whole).map_err(|error| {
-            Failure::usage(
-                format!("the parameter {name} does not hold the names of a stack's tables: {error}"),
-                "deploy the stack again from hookonce's template.yaml, which writes this parameter",
-            )
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        if stack.is_empty() || !stack.chars().all(is_name) {
+            return Err(Failure::usage(
+                "this is not a valid stack name",
+                "pass the stack's name alone, such as --stack hookonce; it has letters, digits and hyphens",
+            ));
+        }
+        let broken = |cause: Cause| refused(ACTION, None, &error_reporter::Report::new(&*cause));
+        for attempt in 1.. {
+            let (is_success, body) = describe(config, stack).await.map_err(broken)?;
+            let answer = Document::parse(&body).map_err(|error| broken(error.into()))?;
+            if is_success {
+                return Self::read(&answer).ok_or_else(|| foreign(stack));
+            }
+            let [code, message] = ["Code", "Message"].map(|name| text_below(answer.root(), name).unwrap_or_default());
+            if code == "Throttling" && attempt < ATTEMPTS_MAX {
+                let longest = Millis(PAUSE.0 << attempt);
+                tokio::time::sleep(duration(System.moment().uniform(longest)).max(Duration::from_millis(100))).await;
+                continue;
+            }
+            return Err(unread(code, message, stack, &region(config)));
+        }
+        Err(foreign(stack))
+    }
+
+    fn read(answer: &Document<'_>) -> Option<Self> {
+        let outputs = pairs(answer, "OutputKey", "OutputValue");
+        let parameters = pairs(answer, "ParameterKey", "ParameterValue");
+        let output = |name: &str| outputs.get(name).map(|value| (*value).to_owned());
+        let parameter = |name: &str| parameters.get(name).copied();
+        Some(Self {
+            version: output("Version")?,
+            inbox_table: output("InboxTable")?,
+            domain_table: output("DomainTable")?,
+            documents_table: output("DocumentsTable")?,
+            queue_url: output("QueueUrl")?,
+            slow_queue_url: output("SlowQueueUrl")?,
+            effects_queue_url: output("EffectsQueueUrl")?,
+            webhook_url: output("WebhookUrl")?,
+            functions: FunctionNames {
+                webhook: output("WebhookFunction")?,
+                worker: output("WorkerFunction")?,
+                relay: output("RelayFunction")?,
+                dispatcher: output("DispatcherFunction")?,
+            },
+            index_shards: parameter("IndexShards")?.parse().ok()?,
+            index_shards_read: parameter("IndexShardsRead")?.parse().ok()?,
+            tables: parameter("Tables").unwrap_or_default().to_owned(),
+            delivery_retention_days: output("DeliveryRetentionDays")?.parse().ok()?,
+            effect_retention_days: output("EffectRetentionDays")?.parse().ok()?,
         })
     }
 
@@ -73,7 +128,7 @@ impl Outputs {
         if self.tables.is_empty() {
             return Ok(OwnTables::new());
         }
-        own_tables(&self.tables, [&self.inbox_table, &self.domain_table]).map_err(|faults| {
+        own_tables(&self.tables, [&self.inbox_table, &self.domain_table, &self.documents_table]).map_err(|faults| {
             let what = format!("the stack's parameter Tables is faulty: {}", faults.join("; "));
             Failure::usage(
                 what,
@@ -94,17 +149,43 @@ impl Outputs {
     }
 }
 
+/// Whether it went well, and the answer.
+async fn describe(config: &SdkConfig, stack: &str) -> Result<(bool, String), Cause> {
+    let body = format!("Action=DescribeStacks&Version={INTERFACE}&StackName={stack}");
+    let headers = [("content-type", "application/x-www-form-urlencoded")];
+    let response = exchange(CLOUDFORMATION.request(config, "POST", "/", &headers, body.into_bytes()).await?).await?;
+    let body = std::str::from_utf8(response.body().bytes().unwrap_or_default())?.to_owned();
+    Ok((response.status().is_success(), body))
+}
+
+/// The text of the first element of this name.
+fn text_below<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
+    node.descendants().find(|it| it.tag_name().name() == name)?.text()
+}
+
+/// The values of a list by their keys.
+fn pairs<'a>(answer: &'a Document<'_>, key: &str, value: &str) -> BTreeMap<&'a str, &'a str> {
+    let entries = answer.descendants().filter(|node| node.tag_name().name() == "member");
+    let own = |entry: &Node<'a, '_>, name: &str| entry.children().find(|it| it.tag_name().name() == name);
+    entries.filter_map(|entry| Some((own(&entry, key)?.text()?, own(&entry, value)?.text().unwrap_or_default()))).collect()
+}
+
+/// The failure for a stack of another template, or of another release of this one.
+fn foreign(stack: &str) -> Failure {
+    Failure::usage(
+        format!("the stack {stack} has not the outputs of hookonce's template"),
+        "check the stack's name, or deploy it again from this release's template.yaml",
+    )
+}
+
 /// What a failed read means, by the error code of the service.
-fn unread(code: Option<&str>, cause: &str, name: &str, region: &str) -> Failure {
-    match code {
-        Some("ParameterNotFound") => Failure::usage(
-            format!("there is no parameter {name} in {region}"),
-            "check the stack's name and the AWS region; hookonce's template.yaml writes this parameter for every stack",
-        ),
-        Some("ValidationException") => Failure::usage(
-            format!("this is not a valid stack name: AWS rejects the parameter {name}"),
-            "pass the stack's name alone, such as --stack hookonce; it has letters, digits and hyphens",
-        ),
-        code => refused("ssm:GetParameter", code, &format!("{name} in {region}: {cause}")),
+fn unread(code: &str, message: &str, stack: &str, region: &str) -> Failure {
+    // CloudFormation has one code for everything that is wrong with a request.
+    if code == "ValidationError" {
+        return Failure::usage(
+            format!("there is no stack {stack} in {region}"),
+            "check the stack's name and the AWS region (AWS_DEFAULT_REGION, AWS_PROFILE)",
+        );
     }
+    refused(ACTION, Some(code).filter(|code| !code.is_empty()), &format!("{stack} in {region}: {message}"))
 }

@@ -65,7 +65,7 @@ impl Rehearsal {
     /// [`Failure`] when the stack has a route set that cannot be read or is not valid.
     pub(crate) async fn of(store: DynamoStore, target: &Target) -> Result<Self, Failure> {
         let routing = match text_of(target).await? {
-            None => Routing::Handlers,
+            None => Routing::Unknown,
             Some(text) => {
                 let (urls, tables) = (target.stack.is_none(), store.aliases());
                 let offered = Offered { handlers: &handlers::all().names(), urls, tables: Some(&tables) };

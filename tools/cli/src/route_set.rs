@@ -1,37 +1,43 @@
-//! The route set of a stack: a file of the local one, parameters of a deployed one.
+//! The route set of a stack: a file of the local one, an item of a deployed one.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-#[cfg(feature = "aws")]
-use error_reporter::Report;
 use hookonce_protocol::place::TableAlias;
 #[cfg(feature = "aws")]
-use hookonce_runtime::aws::{SsmRoutes, ssm_client};
-use hookonce_runtime::drive::duration;
-use hookonce_runtime::route::{Fetched, Missing, Offered, RouteFile, RouteSet, RouteSource as _};
+use hookonce_runtime::documents::{DocumentKind, ROUTE_SET_ID};
+use hookonce_runtime::file;
+use hookonce_runtime::route::{BUILTIN_SET, Missing, Offered, RouteSet};
 use hookonce_runtime::tables::aliases;
 use serde_json::json;
 
 #[cfg(feature = "aws")]
-use crate::account::{CALL_MAX, signed_in};
+use crate::account::signed_in;
 use crate::documents::Place;
+#[cfg(feature = "aws")]
+use crate::documents::{StackDocuments, failed};
 use crate::failure::Failure;
 #[cfg(feature = "aws")]
 use crate::outputs::Outputs;
 use crate::target::{DataFolder, Target, text};
 use crate::{handlers, output};
 
-/// The text of a stack's route set. `None` if it has none. A stack that is named by its tables is taken to have none.
+/// The text of the set that a stack routes by. `None` if it is deployed and has none: its events wait. A stack that is
+/// named by its tables is taken to have none of its own, as a local one without a file.
 ///
 /// # Errors
 /// [`Failure`] when it cannot be read.
 pub(crate) async fn text_of(target: &Target) -> Result<Option<String>, Failure> {
+    let builtin = || Some(BUILTIN_SET.to_owned());
     match &target.stack {
         Some(stack) => deployed(stack).await,
-        None if target.table.is_some() => Ok(None),
-        None => local(&target.folder),
+        None if target.table.is_some() => Ok(builtin()),
+        None => Ok(local(&target.folder)?.or_else(builtin)),
     }
 }
+
+/// How often the local file is looked at.
+const WATCH_PERIOD: Duration = Duration::from_secs(1);
 
 /// The text of the local route set. `None` if there is none.
 ///
@@ -51,7 +57,7 @@ pub(crate) fn refusal(folder: &DataFolder) -> Option<String> {
 
 /// Prints what becomes of the local route set: at once, and whenever its file changes.
 pub(crate) async fn watch(folder: DataFolder, tables: BTreeSet<TableAlias>, as_json: bool) {
-    let (path, file) = (folder.routes(), RouteFile::new(folder.routes()));
+    let path = folder.routes();
     let print = |state: &str, why: Vec<String>| {
         if as_json {
             output::json_line(&json!({ "what": "routes", "file": path, "state": state, "why": why }));
@@ -60,14 +66,17 @@ pub(crate) async fn watch(folder: DataFolder, tables: BTreeSet<TableAlias>, as_j
             output::line(&line.collect::<Vec<_>>().join("; "));
         }
     };
-    let mut held = None;
+    let mut held: Option<String> = None;
     loop {
         // A file that cannot be read is in the worker's log.
-        match file.fetch(held.as_deref()).await {
-            Ok(Fetched::Unchanged) | Err(_) => {}
-            Ok(Fetched::Absent) if held.take().is_none() => {}
-            Ok(Fetched::Absent) => print("gone", vec!["nothing takes the place of the set".to_owned()]),
-            Ok(Fetched::Text { version, text }) => {
+        match file::read(&path) {
+            Ok(text) if text == held => {}
+            Err(_) => {}
+            Ok(None) => {
+                print("gone", vec!["nothing takes the place of the set".to_owned()]);
+                held = None;
+            }
+            Ok(Some(text)) => {
                 let offered = Offered { handlers: &handlers::all().names(), urls: true, tables: Some(&tables) };
                 match RouteSet::parse(&text, offered) {
                     Ok(set) => {
@@ -77,10 +86,10 @@ pub(crate) async fn watch(folder: DataFolder, tables: BTreeSet<TableAlias>, as_j
                     }
                     Err(error) => print("refused", vec![error.to_string(), "all events wait".to_owned()]),
                 }
-                held = Some(version);
+                held = Some(text);
             }
         }
-        tokio::time::sleep(duration(file.pause())).await;
+        tokio::time::sleep(WATCH_PERIOD).await;
     }
 }
 
@@ -106,24 +115,12 @@ async fn deployed_tables(_: &str) -> Result<BTreeSet<TableAlias>, Failure> {
     Err(crate::target::without_aws())
 }
 
-/// The route set of a deployed stack.
-#[cfg(feature = "aws")]
-pub(crate) async fn routes_of(stack: &str) -> Result<SsmRoutes, Failure> {
-    let config = signed_in().await?;
-    Ok(SsmRoutes::new(ssm_client(&config, CALL_MAX), format!("/hookonce/{stack}/routes")))
-}
-
 /// The text of the route set of a deployed stack. `None` if it has none.
 #[cfg(feature = "aws")]
 pub(crate) async fn deployed(stack: &str) -> Result<Option<String>, Failure> {
-    match routes_of(stack).await?.fetch(None).await {
-        Ok(Fetched::Text { text, .. }) => Ok(Some(text)),
-        Ok(Fetched::Absent | Fetched::Unchanged) => Ok(None),
-        Err(error) => Err(Failure::unavailable(
-            Report::new(&error).to_string(),
-            format!("check the permission ssm:GetParameters on /hookonce/{stack}/routes*, the region and the network"),
-        )),
-    }
+    let documents = StackDocuments::open(stack).await?;
+    let found = documents.table.get(DocumentKind::Routes, ROUTE_SET_ID).await;
+    Ok(found.map_err(|error| failed(&error))?.map(|found| found.text))
 }
 
 #[cfg(not(feature = "aws"))]

@@ -34,7 +34,7 @@ use hookonce_runtime::destination::{Destinations, Guarded, HttpCaller};
 use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::endpoint::Endpoints;
-use hookonce_runtime::file::MessageKeyFile;
+use hookonce_runtime::documents::DocumentSource;
 use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
@@ -42,7 +42,7 @@ use hookonce_runtime::material::Materials;
 use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::RemoteHandlers;
-use hookonce_runtime::route::{RouteFile, Routes};
+use hookonce_runtime::route::Routes;
 use hookonce_runtime::tables::{OwnTables, aliases};
 use hookonce_runtime::telemetry::{NAMESPACE, Sink, Telemetry};
 use hookonce_webhook::WebhookFunction;
@@ -52,8 +52,6 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::capture::Capturer;
-use crate::endpoints::make_message_key;
-use crate::failure::Failure;
 use crate::life::{Feed, WatchedWebhook, WatchedWorker};
 use crate::own_handlers::{HandlerCommands, OwnHandlers};
 use crate::pauses::{PausedFunction, Switches};
@@ -191,9 +189,6 @@ pub(crate) enum StackError {
     /// The event source.
     #[error("starting the event source failed")]
     EventSource(#[source] EventSourceConfigError),
-    /// The message key.
-    #[error("making the message key failed")]
-    MessageKey(#[source] Failure),
     /// The functions' service.
     #[error("the URL of the functions cannot be used")]
     Functions(#[source] InvokeError),
@@ -270,7 +265,6 @@ impl Stack {
             .await
             .map_err(StackError::Create)?;
         let place = Place { dynamodb_url, sqs_url, resources };
-        make_message_key(&config.folder).map_err(StackError::MessageKey)?;
         let access_key_id = clients::access_key_id(&place.dynamodb_url);
         let own = config.handlers.start(access_key_id, ambient()).await.map_err(StackError::Handlers)?;
         let calls = FunctionCalls::default();
@@ -360,7 +354,7 @@ pub(crate) fn environment(
 ) -> Vec<(&'static str, String)> {
     let public_url = public_url.map(|url| ("HOOKONCE_PUBLIC_URL", url.to_owned()));
     let lambda_url = own.url().map(|url| ("AWS_ENDPOINT_URL_LAMBDA", clients::without_key(url)));
-    let environment = place.environment(folder.endpoints().folder(), folder.destinations().folder(), &folder.routes());
+    let environment = place.environment(Some(&folder.data));
     environment.into_iter().chain(public_url).chain(lambda_url).collect()
 }
 
@@ -455,8 +449,12 @@ impl Parts<'_> {
         queue.with_slow(&slow_queue.url).with_effects(&effects_queue.url)
     }
 
+    fn documents(&self) -> Arc<dyn DocumentSource> {
+        Arc::new(self.config.folder.documents())
+    }
+
     fn keys(&self) -> MessageKeys {
-        MessageKeys::new(MessageKeyFile::new(self.config.folder.message_key()))
+        MessageKeys::new(self.documents())
     }
 
     fn telemetry(&self, function: &'static str) -> Telemetry {
@@ -467,10 +465,11 @@ impl Parts<'_> {
         // A busy laptop is slower than AWS and no provider waits, so a call may take almost as long as the function.
         let store = self.store(calls, CALL_MAX);
         let queue = self.queue(calls, CALL_MAX);
+        let keys = MessageKeys::making(self.documents());
         let ingress = IngressParts {
             store,
-            queue: queue.with_keys(self.keys()),
-            keys: self.keys(),
+            queue: queue.with_keys(keys.clone()),
+            keys,
             ambient: System,
             timing: Timing {
                 webhook_timeout: Millis(CALL_MAX.0 + 1_000),
@@ -479,7 +478,7 @@ impl Parts<'_> {
             },
             message_bytes_max: MESSAGE_BYTES_MAX,
         };
-        let endpoints = Endpoints::new(self.config.folder.endpoints(), Catalog::built_in());
+        let endpoints = Endpoints::new(self.documents(), Catalog::built_in());
         let materials = Materials::new(HttpsMaterials::new());
         let webhook = Arc::new(WebhookFunction::new(
             ingress,
@@ -497,7 +496,7 @@ impl Parts<'_> {
     fn worker(&self, calls: &CallCounts) -> impl Invoke + use<> {
         let handlers = (self.config.built_in)();
         let tables = own_tables(&self.place.resources);
-        let routes = Routes::new(RouteFile::new(self.config.folder.routes()), handlers.names());
+        let routes = Routes::new(self.documents(), handlers.names());
         let routes = routes.with_tables(aliases(&tables));
         let parts = WorkerParts {
             store: self.store(calls, CALL_MAX).with_tables(tables),
@@ -546,7 +545,7 @@ impl Parts<'_> {
             store: self.store(calls, CALL_MAX),
             queue: SqsQueue::new(self.sqs(calls, CALL_MAX), &self.place.resources.effects_queue.url),
             ambient: System,
-            destinations: Destinations::new(self.config.folder.destinations()),
+            destinations: Destinations::new(self.documents()),
             caller: Guarded::new(Arc::new(HttpCaller::on_loopback())),
             timing: self.config.timing,
         };

@@ -12,7 +12,7 @@ use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN, Timing};
 use hookonce_runtime::aws::DynamoStore;
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::{dynamodb_client, sqs_client};
-use hookonce_runtime::config::{DocumentLocation, MessageKeyLocation};
+use hookonce_runtime::documents::{DocumentKind, ROUTE_SET_ID};
 use hookonce_runtime::file::DocumentFolder;
 use hookonce_runtime::strict::{self, ShowNames};
 use hookonce_runtime::tables::OwnTables;
@@ -41,27 +41,14 @@ pub(crate) struct DataFolder {
 }
 
 impl DataFolder {
-    /// The endpoint documents.
-    pub(crate) fn endpoints(&self) -> DocumentFolder {
-        DocumentFolder::new(self.data.join("endpoints"))
-    }
-
-    /// The destination documents.
-    pub(crate) fn destinations(&self) -> DocumentFolder {
-        DocumentFolder::new(self.data.join("destinations"))
-    }
-
-    /// The message key, where functions in other processes find it, too.
-    pub(crate) fn message_key(&self) -> PathBuf {
-        match DocumentLocation::Folder(self.endpoints().folder().to_owned()).message_key() {
-            MessageKeyLocation::File(path) => path,
-            MessageKeyLocation::Ssm(name) => PathBuf::from(name),
-        }
+    /// Its documents, where functions in other processes find them, too.
+    pub(crate) fn documents(&self) -> DocumentFolder {
+        DocumentFolder::new(&self.data)
     }
 
     /// The route set.
     pub(crate) fn routes(&self) -> PathBuf {
-        self.data.join("routes.json")
+        self.documents().path(DocumentKind::Routes, ROUTE_SET_ID)
     }
 
     /// The embedded database's files.

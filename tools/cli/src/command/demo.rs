@@ -13,6 +13,7 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::{Catalog, Provider, Settings};
 use hookonce_runtime::aws::DynamoStore;
+use hookonce_runtime::documents::DocumentKind;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::json;
@@ -241,7 +242,7 @@ fn forward(folder: &DataFolder, url: &str) -> Result<(), Failure> {
         "name": "invoices", "consumer": "payments", "endpoints": ["stripe"], "handler": {"builtin": "payments"},
         "forward": [DESTINATION],
     }]});
-    target::write(&folder.destinations().path(&DESTINATION), &destination.to_string())?;
+    target::write(&folder.documents().path(DocumentKind::Destination, DESTINATION), &destination.to_string())?;
     target::write(&folder.routes(), &routes.to_string())
 }
 

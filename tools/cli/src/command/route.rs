@@ -5,18 +5,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-#[cfg(feature = "aws")]
-use error_reporter::Report;
 use hookonce_protocol::key::{DomainKey, EndpointId, Tenant};
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::plan::{EVENT_VERSION, Event};
 use hookonce_protocol::time::EpochMs;
 use hookonce_providers::{Catalog, EventPart, Provider};
+use hookonce_runtime::aws::fits;
 #[cfg(feature = "aws")]
-use hookonce_runtime::aws::DeployRoutesError;
+use hookonce_runtime::aws::DocumentWritten;
+use hookonce_runtime::documents::DocumentKind;
+#[cfg(feature = "aws")]
+use hookonce_runtime::documents::ROUTE_SET_ID;
 use hookonce_runtime::fault::DocumentFault;
 use hookonce_runtime::handler::{Assignment, Grants, HandlerError};
-use hookonce_runtime::route::{Assigned, Decision, Fit, Offered, Otherwise, RouteSet, RouteSetError, assign, pack};
+use hookonce_runtime::route::{Assigned, Decision, Fit, Offered, Otherwise, RouteSet, RouteSetError, assign};
 use serde::Serialize;
 use serde_json::json;
 
@@ -24,12 +26,12 @@ use super::providers::find;
 use super::send::open_headers;
 use crate::codes;
 use crate::documents::{Place, parse_id};
+#[cfg(feature = "aws")]
+use crate::documents::{StackDocuments, failed};
 use crate::failure::{Exit, Failure};
 use crate::handlers;
 use crate::output;
 use crate::route_needs::Needs;
-#[cfg(feature = "aws")]
-use crate::route_set::routes_of;
 use crate::route_set::{deployed, local, tables_of};
 use crate::target::{text, write};
 
@@ -131,9 +133,9 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
     let text = text(&path)?;
     let tables = tables_of(&arguments.target).await?;
     let checked = checked(&text, &arguments.target, tables.as_ref()).and_then(|set| {
-        let packed =
-            pack(&text).map_err(|error| DocumentFault { place: "the set".to_owned(), reason: error.to_string() });
-        packed.map(|_| set).map_err(|fault| RouteSetError { faults: vec![fault] })
+        let packed = fits(DocumentKind::Routes, &text)
+            .map_err(|error| DocumentFault { place: "the set".to_owned(), reason: error.to_string() });
+        packed.map(|()| set).map_err(|fault| RouteSetError { faults: vec![fault] })
     });
     let needs = match &checked {
         Ok(set) => Needs::of(set, &arguments.target).await,
@@ -272,7 +274,7 @@ fn event(
 fn explained(set: &RouteSet, event: &Event) -> Explained {
     let handlers = handlers::all();
     let key = |fact: &DomainKey, consumer: &str| fact.item(&event.tenant, consumer, &event.record, 0);
-    let (outcome, handler, domain_key, grants) = match assign(&handlers, Some(set), Catalog::built_in(), event) {
+    let (outcome, handler, domain_key, grants) = match assign(&handlers, set, Catalog::built_in(), event) {
         Ok(Assigned::Nobody) => (Outcome::Ignored, None, None, Grants::default()),
         Ok(Assigned::Missing(missing)) => {
             (Outcome::WaitsBecause(missing.what.to_string()), None, None, Grants::default())
@@ -357,7 +359,10 @@ async fn show(target: &Place) -> Result<Exit, Failure> {
         output::line(text.trim_end());
         return Ok(Exit::Done);
     }
-    output::note("there is no route set: the handlers are asked in their order");
+    output::note(match target.stack {
+        None => "there is no route set: the built-in handlers are asked in their order",
+        Some(_) => "there is no route set: all events wait",
+    });
     output::note("`hookonce route deploy FILE` makes a set the one in use; docs/routes.md describes it");
     Ok(Exit::No)
 }
@@ -385,39 +390,22 @@ async fn deploy(arguments: &Deploy) -> Result<Exit, Failure> {
 
 #[cfg(feature = "aws")]
 async fn deploy_to(stack: &str, text: &str) -> Result<Exit, Failure> {
-    match routes_of(stack).await?.deploy(text).await {
-        Ok(done) => {
-            output::note(&format!("set {} with {} part(s) is in use within a minute", done.number, done.parts));
-            if !done.is_marked {
-                output::note(&format!(
-                    "the parameter /hookonce/{stack}/routes-deployed could not be written. Deploy again: without \
-                     it, a worker that starts while the pointer is missing runs without routes"
-                ));
-            }
-            for name in done.left_behind {
-                output::note(&format!(
-                    "the parameter {name} of an earlier set could not be deleted; the next deployment tries again"
-                ));
-            }
+    let documents = StackDocuments::open(stack).await?;
+    let (table, kind) = (&documents.table, DocumentKind::Routes);
+    let read = table.get(kind, ROUTE_SET_ID).await.map_err(|error| failed(&error))?;
+    let change = documents.change().await?;
+    let read = read.as_ref().map(|read| read.text.as_str());
+    let written = table.put(kind, ROUTE_SET_ID, read, text, &change).await;
+    let again = ". `hookonce route show` prints the set in use";
+    match written.map_err(|error| failed(&error).with("; if the write was sent, the set may be in use", again))? {
+        DocumentWritten::Done => {
+            output::note("the set is in use within a minute");
             Ok(Exit::Done)
         }
-        Err(error) => {
-            let what = Report::new(&error).to_string();
-            Err(match error {
-                DeployRoutesError::TooLong(_) => Failure::usage(what, "leave out routes; fewer, wider patterns help"),
-                DeployRoutesError::Overtaken | DeployRoutesError::Raced | DeployRoutesError::Unknown(_) => {
-                    Failure::unavailable(what, "look at it with `hookonce route show`, then deploy again")
-                }
-                DeployRoutesError::NoNumber => Failure::usage(
-                    what,
-                    format!("delete the parameters below /hookonce/{stack}/routes-* that the pointer does not name"),
-                ),
-                DeployRoutesError::Unavailable(_) => Failure::unavailable(
-                    what,
-                    "check the permissions ssm:GetParameters, ssm:PutParameter and ssm:DeleteParameters; then deploy again, nothing has changed",
-                ),
-            })
-        }
+        DocumentWritten::Overtaken | DocumentWritten::Absent => Err(Failure::unavailable(
+            "somebody else deployed a route set at the same moment; nothing was written",
+            "look at it with `hookonce route show`, then deploy again",
+        )),
     }
 }
 

@@ -8,10 +8,11 @@ use base64::engine::general_purpose::STANDARD;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_providers::names_a_credential;
 use hookonce_runtime::destination::{Destination, DestinationDocument, DestinationKind};
+use hookonce_runtime::documents::DocumentKind;
 
 pub(crate) use self::waiting::{Waiting, waiting};
 #[cfg(feature = "aws")]
-use crate::documents::Parameters;
+use crate::documents::Table;
 use crate::documents::{DocumentId, DocumentStore, Folder, HIDDEN, Place};
 use crate::failure::Failure;
 #[cfg(not(feature = "aws"))]
@@ -43,7 +44,7 @@ const SECRET_HOSTS: [&str; 4] = ["beeceptor.com", "pipedream.net", "requestcatch
 
 impl DocumentId for DestinationId {
     const NOUN: &'static str = "destination";
-    const FOLDER: &'static str = "destinations";
+    const KIND: DocumentKind = DocumentKind::Destination;
     const FIELDS: &'static str = "schemas/destination.json describes every field";
 
     type Document = DestinationDocument;
@@ -92,7 +93,7 @@ impl Place {
         match &self.stack {
             None => Ok(Box::new(Folder::of(&self.folder))),
             #[cfg(feature = "aws")]
-            Some(stack) => Ok(Box::new(Parameters::open(stack).await?)),
+            Some(stack) => Ok(Box::new(Table::open(stack).await?)),
             #[cfg(not(feature = "aws"))]
             Some(_) => Err(without_aws()),
         }

@@ -115,7 +115,7 @@ impl Show {
         for (name, value) in rows(&document) {
             table.add_row([name, value]);
         }
-        table.add_row(["last written", &output::local_moment(stored.changed_at)]);
+        table.add_row(["last written", &output::known_moment(stored.changed_at)]);
         output::print(&table);
         Ok(Exit::Done)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::marker::PhantomData;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use futures::FutureExt as _;
@@ -25,12 +25,16 @@ pub(crate) struct Folder<I> {
 impl<I: DocumentId> Folder<I> {
     /// The documents of a local stack.
     pub(crate) fn of(data: &DataFolder) -> Self {
-        Self { folder: DocumentFolder::new(data.data.join(I::FOLDER)), family: PhantomData }
+        Self { folder: data.documents(), family: PhantomData }
+    }
+
+    fn path(&self, id: &I) -> PathBuf {
+        self.folder.path(I::KIND, &id.to_string())
     }
 
     /// The ids of all documents, valid or not.
     pub(crate) fn ids(&self) -> Vec<I> {
-        let files = fs::read_dir(self.folder.folder()).into_iter().flatten().flatten();
+        let files = fs::read_dir(self.folder.folder_of(I::KIND)).into_iter().flatten().flatten();
         files.filter_map(|file| I::of(file.file_name().to_str()?.strip_suffix(".json")?).ok()).collect()
     }
 
@@ -39,7 +43,7 @@ impl<I: DocumentId> Folder<I> {
     /// # Errors
     /// [`Failure::Usage`] when it cannot be read.
     pub(crate) fn stored(&self, id: &I) -> Result<Option<Stored>, Failure> {
-        let path = self.folder.path(id);
+        let path = self.path(id);
         let Some(text) = read(&path).map_err(|error| unreadable(&path, &error))? else { return Ok(None) };
         let changed = match fs::metadata(&path).and_then(|file| file.modified()) {
             Ok(changed) => changed,
@@ -49,7 +53,7 @@ impl<I: DocumentId> Folder<I> {
         };
         let changed = changed.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let changed_at = EpochMs(i64::try_from(changed).unwrap_or(i64::MAX));
-        Ok(Some(Stored { text, version: 0, changed_at }))
+        Ok(Some(Stored { text, changed_at: Some(changed_at) }))
     }
 
     /// Whether the file still is what was read.
@@ -74,15 +78,15 @@ impl<I: DocumentId> DocumentStore<I> for Folder<I> {
     }
 
     fn create<'a>(&'a self, id: &'a I, text: &'a str) -> BoxFuture<'a, Result<bool, Failure>> {
-        ready(write_new(&self.folder.path(id), text)).boxed()
+        ready(write_new(&self.path(id), text)).boxed()
     }
 
     fn replace<'a>(&'a self, id: &'a I, read: &'a Stored, text: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
-        ready(self.unchanged(id, read).and_then(|()| write(&self.folder.path(id), text))).boxed()
+        ready(self.unchanged(id, read).and_then(|()| write(&self.path(id), text))).boxed()
     }
 
     fn remove<'a>(&'a self, id: &'a I, read: &'a Stored) -> BoxFuture<'a, Result<(), Failure>> {
-        let path = self.folder.path(id);
+        let path = self.path(id);
         let removed = self.unchanged(id, read);
         let remove = || fs::remove_file(&path).map_err(|error| unreadable(&path, &error));
         ready(removed.and_then(|()| remove())).boxed()

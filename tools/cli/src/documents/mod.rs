@@ -1,10 +1,10 @@
 //! Documents that people write for a stack, one for each endpoint and each destination, and where they are kept: in a
-//! folder of this machine, or in Parameter Store. They may hold secrets.
+//! folder of this machine, or in a table of DynamoDB. They may hold secrets.
 
 mod arguments;
 mod folder;
 #[cfg(feature = "aws")]
-mod parameters;
+mod table;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -13,12 +13,13 @@ use clap::Args;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hookonce_protocol::time::EpochMs;
+use hookonce_runtime::documents::DocumentKind;
 use serde::Serialize;
 
 pub(crate) use self::arguments::{Check, Remove, Show};
 pub(crate) use self::folder::Folder;
 #[cfg(feature = "aws")]
-pub(crate) use self::parameters::{Below, Parameters};
+pub(crate) use self::table::{StackDocuments, Table, failed};
 use crate::failure::Failure;
 use crate::output;
 use crate::target::DataFolder;
@@ -30,8 +31,8 @@ pub(crate) const HIDDEN: &str = "<hidden>";
 pub(crate) trait DocumentId: Display + Ord + Clone + Send + Sync + Sized + 'static {
     /// What a document of the family is, in messages and in the names of commands.
     const NOUN: &'static str;
-    /// Where the family is kept, below the data folder or the path of a stack.
-    const FOLDER: &'static str;
+    /// The kind of its documents.
+    const KIND: DocumentKind;
     /// Where a person finds the fields of a document.
     const FIELDS: &'static str;
 
@@ -90,10 +91,8 @@ pub(crate) fn text_of(document: &impl Serialize) -> String {
 pub(crate) struct Stored {
     /// Its JSON.
     pub(crate) text: String,
-    /// Its number in the store, one more with each write. A folder has no numbers.
-    pub(crate) version: i64,
-    /// When it was last written.
-    pub(crate) changed_at: EpochMs,
+    /// When it was last written, where that is known: another program may have written it.
+    pub(crate) changed_at: Option<EpochMs>,
 }
 
 impl Stored {
@@ -108,7 +107,7 @@ impl Stored {
 
 /// Where the documents of a family are kept. The commands know nothing else of it.
 ///
-/// Each write names what it starts from, and finds out whether another process was first, as far as the service allows.
+/// Each write names what it starts from, and finds out whether another process was first.
 pub(crate) trait DocumentStore<I: DocumentId>: Send + Sync {
     /// The document of an id, if there is one.
     fn get<'a>(&'a self, id: &'a I) -> BoxFuture<'a, Result<Option<Stored>, Failure>>;
@@ -150,7 +149,7 @@ pub(crate) struct Place {
 /// [`Failure`] when the store does not answer.
 pub(crate) async fn valid<I: DocumentId>(
     store: &dyn DocumentStore<I>,
-) -> Result<Vec<(I, I::Document, EpochMs)>, Failure> {
+) -> Result<Vec<(I, I::Document, Option<EpochMs>)>, Failure> {
     let document = |(id, stored): (I, Stored)| match stored.document(&id) {
         Ok(document) => Some((id, document, stored.changed_at)),
         // A broken document must not hide the others.

@@ -31,7 +31,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         let rows = destinations.iter().map(|(id, document, changed_at)| {
             json!({ "id": id, "kind": document.kind, "class": document.class,
                 "url": document.url.as_ref().and_then(|_| shown_address(document)), "function": document.function,
-                "changed_at_ms": changed_at.0 })
+                "changed_at_ms": changed_at.map(|at| at.0) })
         });
         output::json(&rows.collect::<Vec<_>>());
         return Ok(Exit::Done);
@@ -40,7 +40,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     for (id, document, changed_at) in &destinations {
         let class = document.class.map_or("-", |class| class.as_str());
         let address = shown_address(document).unwrap_or_else(|| "-".to_owned());
-        table.add_row([id.as_str(), document.kind.as_str(), class, &address, &output::local_moment(*changed_at)]);
+        table.add_row([id.as_str(), document.kind.as_str(), class, &address, &output::known_moment(*changed_at)]);
     }
     output::print(&table);
     Ok(Exit::Done)

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use hookonce_protocol::effect::DestinationId;
+use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::{Ambient as _, System};
@@ -17,7 +18,6 @@ use hookonce_runtime::route::{Offered, RouteSet};
 use serde_json::json;
 
 use crate::documents::{DocumentId as _, Place, Stored};
-use crate::endpoints::Listing;
 use crate::failure::{Exit, Failure};
 use crate::target::DataFolder;
 use crate::{handlers, hints, output, route_set};
@@ -27,9 +27,6 @@ const PORT: u16 = 8_787;
 
 /// The start of the year 2026. A clock before that is wrong.
 const EARLIEST: EpochMs = EpochMs(1_767_225_600_000);
-
-/// The most endpoints that are looked at, or a few more. A stack's are read in pages of ten.
-const ENDPOINTS_MAX: usize = 1_000;
 
 /// How long a local server may take to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -120,7 +117,7 @@ async fn local(place: &Place) -> Vec<Check> {
         Check::new("clock", clock(System.moment().now)),
         Check::new("data folder", writable(folder)),
         Check::new("local stack", running(folder)),
-        Check::new("endpoints", endpoints(&looked(place).await)),
+        Check::new("endpoints", endpoints(place).await),
         Check::new("destinations", destinations(place).await),
         Check::new("routes", local_routes(place).await),
     ];
@@ -198,27 +195,16 @@ fn running(folder: &DataFolder) -> Result<String, Failure> {
     Ok(format!("running at {} (process {})", running.url, running.pid))
 }
 
-/// The endpoints, as many as are looked at.
-async fn looked(place: &Place) -> Result<Listing, Failure> {
-    place.open().await?.look(ENDPOINTS_MAX).await
-}
-
 /// Every stored document is one that the webhook function takes.
-fn endpoints(looked: &Result<Listing, Failure>) -> Result<String, Failure> {
-    let Listing { documents, is_complete, .. } = looked.as_ref().map_err(Clone::clone)?;
-    let mut bad = Vec::new();
-    for (id, stored) in documents {
-        if stored.document(id).and_then(|document| id.check(&document)).is_err() {
-            bad.push(id.as_str());
-        }
-    }
-    let of = if *is_complete { String::new() } else { format!(" of the first {} endpoints", documents.len()) };
-    let rest = if *is_complete { "" } else { "; the others were not looked at" };
+async fn endpoints(place: &Place) -> Result<String, Failure> {
+    let all = place.open().await?.all().await?;
+    let is_bad = |id: &EndpointId, stored: &Stored| stored.document(id).and_then(|it| id.check(&it)).is_err();
+    let bad: Vec<_> = all.iter().filter(|(id, stored)| is_bad(id, stored)).map(|(id, _)| id.as_str()).collect();
     if bad.is_empty() {
-        return Ok(format!("{} valid{of}{rest}", documents.len()));
+        return Ok(format!("{} valid", all.len()));
     }
     Err(Failure::usage(
-        format!("not valid{of}: {}{rest}", bad.join(", ")),
+        format!("not valid: {}", bad.join(", ")),
         "`hookonce endpoint check` says what is wrong with each",
     ))
 }
@@ -244,7 +230,15 @@ async fn local_routes(place: &Place) -> Result<String, Failure> {
 
 /// The route set is one that a worker of this release can run.
 fn routes(text: Option<String>, tables: Option<&BTreeSet<TableAlias>>, place: &Place) -> Result<String, Failure> {
-    let Some(text) = text else { return Ok("none; the built-in handlers take the events".to_owned()) };
+    let Some(text) = text else {
+        return match place.stack {
+            None => Ok("none; the built-in handlers take the events".to_owned()),
+            Some(_) => Err(Failure::usage(
+                "there is no route set: all events wait",
+                "`hookonce route deploy FILE` writes one; docs/routes.md describes it",
+            )),
+        };
+    };
     let offered = Offered { handlers: &handlers::all().names(), urls: place.stack.is_none(), tables };
     RouteSet::check(&text, offered).map(|set| format!("{} valid", set.len())).map_err(|error| {
         let first = error.faults.first().map(ToString::to_string).unwrap_or_default();
@@ -278,9 +272,6 @@ fn said(program: &str, arguments: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use hookonce_protocol::key::EndpointId;
-    use hookonce_runtime::index::Drift;
-
     use super::*;
 
     #[test]
@@ -296,27 +287,5 @@ mod tests {
         assert!(rustc(None).unwrap().contains("only a build needs it"));
         assert!(c_compiler(None).contains("no cc found"));
         assert_eq!(c_compiler(Some("cc 15.2\nCopyright".to_owned())), "cc 15.2");
-    }
-
-    #[test]
-    fn a_look_at_some_endpoints_says_at_how_many() {
-        let good = r#"{"provider": "stripe", "secrets": ["whsec_a_signing_secret"]}"#;
-        let said = |texts: &[&str], is_complete| {
-            let stored = |(number, text): (usize, &&str)| {
-                let id = EndpointId::parse(&format!("shop-{number}")).unwrap();
-                (id, Stored { text: (*text).to_owned(), version: 1, changed_at: EpochMs(0) })
-            };
-            let documents = texts.iter().enumerate().map(stored).collect();
-            let looked = Ok(Listing { documents, drift: Drift::default(), is_complete });
-            let endpoints = endpoints(&looked).unwrap_or_else(|failure| failure.to_string());
-            #[cfg(feature = "aws")]
-            assert_eq!(stack::listed(&looked).unwrap().contains("lists every endpoint"), is_complete);
-            endpoints
-        };
-        assert_eq!(said(&[good, good], true), "2 valid");
-        assert_eq!(said(&[good, good], false), "2 valid of the first 2 endpoints; the others were not looked at");
-        assert_eq!(said(&[good, "{"], true), "not valid: shop-1");
-        let some = "not valid of the first 2 endpoints: shop-1; the others were not looked at";
-        assert_eq!(said(&[good, "{"], false), some);
     }
 }

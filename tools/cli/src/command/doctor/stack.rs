@@ -12,16 +12,13 @@ use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, IndexQuery, dynamodb_client, sqs_client};
-use hookonce_runtime::index::Drift;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::tables::aliases;
 
-use super::{Check, destinations, endpoints, looked, routes};
+use super::{Check, destinations, endpoints, routes};
 use crate::account::{CALL_MAX, caller, refused, region, signed_in};
-use crate::command::endpoint::some;
 use crate::command::status::dead_letter_queue;
-use crate::documents::{Place, Stored};
-use crate::endpoints::{Listing, needs_message_key};
+use crate::documents::Place;
 use crate::failure::Failure;
 use crate::lambda::DeployedFunctions;
 use crate::outputs::Outputs;
@@ -64,11 +61,8 @@ pub(super) async fn checks(stack: &str, place: &Place) -> Vec<Check> {
         Check::new("functions", functions(&config, &outputs).await),
         Check::new("metrics", metrics(&config, stack).await),
     ]);
-    let looked = looked(place).await;
     checks.extend([
-        Check::new("endpoints", endpoints(&looked)),
-        Check::new("message key", message_key(&looked, place).await),
-        Check::new("index of ids", listed(&looked)),
+        Check::new("endpoints", endpoints(place).await),
         Check::new("destinations", destinations(place).await),
         Check::new("routes", deployed_routes(stack, place, &outputs).await),
         Check::new("writes", Ok(WRITES.to_owned())),
@@ -79,38 +73,6 @@ pub(super) async fn checks(stack: &str, place: &Place) -> Vec<Check> {
 /// The route set is one that a worker of this release can run.
 async fn deployed_routes(stack: &str, place: &Place, outputs: &Outputs) -> Result<String, Failure> {
     routes(route_set::deployed(stack).await?, Some(&aliases(&outputs.own_tables()?)), place)
-}
-
-/// The message key exists, if an endpoint needs it.
-async fn message_key(looked: &Result<Listing, Failure>, place: &Place) -> Result<String, Failure> {
-    let Ok(Listing { documents, .. }) = looked else {
-        return Ok("not looked at: fix the check `endpoints` first".to_owned());
-    };
-    let needs = |(id, stored): (&EndpointId, &Stored)| stored.document(id).is_ok_and(|it| needs_message_key(&it));
-    if !documents.iter().any(needs) {
-        return Ok("not needed: no endpoint is on `enqueue`".to_owned());
-    }
-    place.open().await?.check_message_key().await.map(|()| "it can be read".to_owned())
-}
-
-/// The index lists every endpoint.
-pub(super) fn listed(looked: &Result<Listing, Failure>) -> Result<String, Failure> {
-    let Listing { documents, drift: Drift { missing, orphaned }, is_complete } =
-        looked.as_ref().map_err(Clone::clone)?;
-    let fix = "`hookonce endpoint index --yes`";
-    if !missing.is_empty() {
-        return Err(Failure::usage(
-            format!("it lacks {}: their deliveries may be refused", some(missing)),
-            format!("{fix} adds them"),
-        ));
-    }
-    Ok(match orphaned {
-        _ if !is_complete => {
-            format!("it lists the first {} endpoints; the others were not looked at", documents.len())
-        }
-        0 => "it lists every endpoint".to_owned(),
-        orphaned => format!("it lists every endpoint, and {orphaned} id(s) without one, which {fix} removes"),
-    })
 }
 
 /// Whether the template belongs to this release.

@@ -1,35 +1,30 @@
 //! `hookonce endpoint import`: adds many endpoints from a file.
 //!
-//! All of them are checked before the first one is written. The index of ids is written first, then each document. An
-//! endpoint that is there already, with the same document, is left alone: so a run that was stopped goes on when the
-//! command is run again.
+//! All of them are checked before the first one is written. An endpoint that is there already is left alone: so a run
+//! that was stopped goes on when the command is run again, and no document of somebody else is lost.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
+use futures::future::join_all;
 use hookonce_protocol::key::EndpointId;
 use hookonce_providers::Catalog;
 use hookonce_runtime::document::EndpointDocument;
-use hookonce_runtime::index::LISTED_FOR;
 use serde_json::{Map, Value, json};
-use tokio::time::MissedTickBehavior;
 
 use crate::command::providers::find;
-use crate::documents::{DocumentId as _, Place, Stored, parse_id, text_of};
-use crate::endpoints::{EndpointStore, check_secret, needs_message_key};
+use crate::documents::{DocumentId as _, DocumentStore, Place, Stored, parse_id, text_of};
+use crate::endpoints::check_secret;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output;
 
-/// The most endpoints in a file. An account has 10,000 standard parameters in a region.
+/// The most endpoints in a file.
 const ENDPOINTS_MAX: usize = 10_000;
 
-/// How many ids are listed once more before their documents are written: at one endpoint a second, they take less time
-/// than the index keeps them.
-const LISTED_AT_A_TIME: usize = 100;
-const _: () = assert!(LISTED_AT_A_TIME as u64 * 1_000 * 2 < LISTED_FOR.0.unsigned_abs());
+/// How many are written at a time.
+const WRITES_MAX: usize = 16;
 
 /// How to go on after a failure.
 const AGAIN: &str = ". Then run the same command again: it does the rest";
@@ -41,9 +36,6 @@ const PROBLEMS_MAX: usize = 20;
 pub(crate) struct Arguments {
     /// Endpoint documents, each with its `id`: one JSON object in each line, or an array. `-` reads standard input.
     file: PathBuf,
-    /// Maximum number of endpoints written per second. An account's default limit for a deployed stack is 3.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    rate: u32,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -83,18 +75,10 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
     }
     check_sizes(&*store, &fresh)?;
-    // Those of a run before this one, too: it may have died before it listed them for the second time.
-    let ids: Vec<_> = documents.keys().cloned().collect();
-    store.list(&ids).await?;
-    if documents.values().any(needs_message_key) {
-        store.make_message_key().await?;
-    }
     let written = write(&*store, &fresh, &arguments, &mut tally, interrupt).await;
-    let listed = store.list(&ids).await;
     let is_complete = matches!(written, Ok(true));
     tell(&tally, is_complete, arguments.json);
     written?;
-    listed.map_err(|failure| failure.with("; the endpoints themselves are written", AGAIN))?;
     Ok(match (is_complete, tally.differ.is_empty()) {
         (false, _) => stopped(),
         (true, false) => Exit::No,
@@ -103,7 +87,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 /// Refuses documents that are too large to be stored. Nothing is written yet.
-fn check_sizes(store: &dyn EndpointStore, fresh: &[(&EndpointId, String)]) -> Result<(), Failure> {
+fn check_sizes(store: &dyn DocumentStore<EndpointId>, fresh: &[(&EndpointId, String)]) -> Result<(), Failure> {
     let too_large = |(id, text): &(&EndpointId, String)| Some((id.to_string(), store.fits(text).err()?));
     let too_large: Vec<_> = fresh.iter().filter_map(too_large).collect();
     let Some((_, first)) = too_large.first() else { return Ok(()) };
@@ -111,37 +95,33 @@ fn check_sizes(store: &dyn EndpointStore, fresh: &[(&EndpointId, String)]) -> Re
     Err(refused(too_large.iter().map(|(id, failure)| format!("{id}: {failure}")).collect(), hint))
 }
 
-/// Writes the new documents at the rate. False if the person stopped it.
+/// Writes the new documents. False if the person stopped it.
 async fn write(
-    store: &dyn EndpointStore,
+    store: &dyn DocumentStore<EndpointId>,
     fresh: &[(&EndpointId, String)],
     arguments: &Arguments,
     tally: &mut Tally,
-    mut interrupt: Interrupt,
+    interrupt: Interrupt,
 ) -> Result<bool, Failure> {
     let watched = !arguments.json && output::is_watched();
     let length = u64::try_from(fresh.len()).unwrap_or(0);
     let bar = if watched { output::bar("import", length) } else { indicatif::ProgressBar::hidden() };
-    let mut clock = tokio::time::interval(Duration::from_secs(1) / arguments.rate);
-    clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for part in fresh.chunks(LISTED_AT_A_TIME) {
+    for part in fresh.chunks(WRITES_MAX) {
         if interrupt.came() {
             return Ok(false);
         }
-        let ids: Vec<_> = part.iter().map(|(id, _)| (*id).clone()).collect();
-        store.list(&ids).await.map_err(|failure| failure.with("", AGAIN))?;
-        for (id, text) in part {
-            tokio::select! {
-                biased;
-                () = interrupt.wait() => return Ok(false),
-                _ = clock.tick() => {}
-            }
-            if store.create(id, text).await.map_err(|failure| failure.with("", AGAIN))? {
-                tally.imported += 1;
-            } else {
-                tally.differ.push((*id).clone());
+        let created = join_all(part.iter().map(|(id, text)| store.create(id, text))).await;
+        let mut failed = None;
+        for ((id, _), created) in part.iter().zip(created) {
+            match created {
+                Ok(true) => tally.imported += 1,
+                Ok(false) => tally.differ.push((*id).clone()),
+                Err(failure) => failed = Some(failure),
             }
             bar.inc(1);
+        }
+        if let Some(failure) = failed {
+            return Err(failure.with("", AGAIN));
         }
     }
     bar.finish_and_clear();

@@ -11,15 +11,13 @@ use hookonce_protocol::key::{EndpointId, Tenant};
 use hookonce_providers::{Catalog, Provider, SecretFrom};
 use hookonce_runtime::document::EndpointDocument;
 use hookonce_runtime::endpoint::on_body_mismatch_default;
-use hookonce_runtime::index::{Drift, FORGOTTEN_AFTER, Rebuilt};
 use serde_json::json;
 
 use super::providers::find;
-use crate::documents::{self, Check, DocumentId as _, Place, Remove, Show, parse_id, tell_generated};
-use crate::endpoints::{EndpointStore, Listing, OPEN_SETTINGS, check_secret, check_tenant, needs_message_key};
+use crate::documents::{self, Check, DocumentId as _, DocumentStore, Place, Remove, Show, parse_id, tell_generated};
+use crate::endpoints::{OPEN_SETTINGS, check_secret, check_tenant};
 pub(crate) use crate::endpoints::{fresh, read, read_all, store};
 use crate::failure::{Exit, Failure};
-use crate::interrupt::Interrupt;
 use crate::output;
 use crate::secret::{Input, SecretOption, on_the_command_line};
 
@@ -39,8 +37,6 @@ pub(crate) enum Command {
     Remove(Remove),
     /// Add many endpoints from a file. If it stops, run it again to continue.
     Import(import::Arguments),
-    /// Compare a stack's index of endpoint ids with its endpoints; --yes adds missing ids and removes orphaned ones.
-    Index(Index),
 }
 
 #[derive(Debug, Args)]
@@ -95,15 +91,6 @@ pub(crate) struct List {
     place: Place,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct Index {
-    /// Write the index. Without it, only the differences are printed.
-    #[arg(long)]
-    yes: bool,
-    #[command(flatten)]
-    place: Place,
-}
-
 pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Add(arguments) => add(arguments).await,
@@ -113,7 +100,6 @@ pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
         Command::Check(arguments) => check::run(arguments).await,
         Command::Remove(arguments) => remove(&arguments).await,
         Command::Import(arguments) => import::run(arguments).await,
-        Command::Index(arguments) => index(&arguments).await,
     }
 }
 
@@ -143,10 +129,6 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     id.check(&document)?;
     let store = arguments.place.open().await?;
     check_its_tenant(&*store, &id, &document).await?;
-    store.list(std::slice::from_ref(&id)).await?;
-    if needs_message_key(&document) {
-        store.make_message_key().await?;
-    }
     documents::add(&*store, &id, &document).await?;
     // Print the result first: nobody else knows the secret.
     output::note(&format!("endpoint {id} receives webhooks from {} at /webhooks/{id}", provider.name()));
@@ -160,17 +142,13 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
             ));
         }
     }
-    let listed = store.list(std::slice::from_ref(&id)).await;
-    listed.map(|()| Exit::Done).map_err(|failure| {
-        let advice = ". Then `hookonce endpoint index` says whether the index lists it";
-        failure.with(&format!("; the endpoint {id} was added"), advice)
-    })
+    Ok(Exit::Done)
 }
 
 /// Checks that the tenant it names is not the id of an endpoint that does not share it. This reads one document;
 /// `endpoint check` checks all.
 async fn check_its_tenant(
-    store: &dyn EndpointStore,
+    store: &dyn DocumentStore<EndpointId>,
     id: &EndpointId,
     document: &EndpointDocument,
 ) -> Result<(), Failure> {
@@ -240,74 +218,12 @@ impl Pair {
     }
 }
 
-/// The most ids that are named.
-const NAMED_MAX: usize = 10;
-
-/// Names a few ids.
-pub(crate) fn some(ids: &[EndpointId]) -> String {
-    let named = ids.iter().take(NAMED_MAX).map(EndpointId::as_str).collect::<Vec<_>>().join(", ");
-    let more = ids.len().saturating_sub(NAMED_MAX);
-    if more > 0 { format!("{named} and {more} more") } else { named }
-}
-
-async fn index(arguments: &Index) -> Result<Exit, Failure> {
-    let Some(stack) = &arguments.place.stack else {
-        return Err(Failure::usage("only a deployed stack has an index of ids", "name one with --stack NAME"));
-    };
-    let store = arguments.place.open().await?;
-    let mut interrupt = Interrupt::watch();
-    let listing = tokio::select! {
-        biased;
-        () = interrupt.wait() => {
-            output::note("stopped; nothing was written");
-            return Ok(Exit::No);
-        }
-        looked = store.look(usize::MAX) => looked?,
-    };
-    let Listing { documents, drift: Drift { missing, orphaned }, .. } = listing;
-    output::note(&format!("{stack} has {} endpoint(s)", documents.len()));
-    if !missing.is_empty() {
-        output::note(&format!(
-            "the index lacks {}: {}; their deliveries may be refused",
-            missing.len(),
-            some(&missing)
-        ));
-    }
-    if orphaned > 0 {
-        output::note(&format!(
-            "the index lists {orphaned} id(s) that have no endpoint: each costs a read if it is asked for"
-        ));
-    }
-    if missing.is_empty() && orphaned == 0 {
-        output::note("the index lists them all, and nothing else");
-        return Ok(Exit::Done);
-    }
-    if !arguments.yes {
-        output::note("nothing was written. Pass --yes to write the index");
-        return Ok(Exit::No);
-    }
-    let Rebuilt { kept, is_complete } = store.rebuild_index(&interrupt).await?;
-    if !is_complete {
-        output::note("stopped. Every existing endpoint is still in the index. Run the same command again to finish");
-        return Ok(Exit::No);
-    }
-    output::note("the index is written; functions read it again within 5 minutes");
-    if kept > 0 {
-        let minutes = FORGOTTEN_AFTER.0 / 60_000;
-        output::note(&format!(
-            "{kept} id(s) without an endpoint stay in the index: it changed less than {minutes} minutes ago, so their \
-             endpoints may still be on the way. Run this again later to remove them"
-        ));
-    }
-    Ok(Exit::Done)
-}
-
 async fn list(arguments: &List) -> Result<Exit, Failure> {
     let endpoints = documents::valid(&*arguments.place.open().await?).await?;
     if arguments.json {
         let rows = endpoints.iter().map(|(id, document, changed_at)| {
             json!({ "id": id, "provider": document.provider, "tenant": tenant_of(id, document),
-                "secrets": document.secrets.len(), "changed_at_ms": changed_at.0 })
+                "secrets": document.secrets.len(), "changed_at_ms": changed_at.map(|at| at.0) })
         });
         output::json(&rows.collect::<Vec<_>>());
         return Ok(Exit::Done);
@@ -320,7 +236,7 @@ async fn list(arguments: &List) -> Result<Exit, Failure> {
             tenant_of(id, document),
             &document.secrets.len().to_string(),
             &format!("/webhooks/{id}"),
-            &output::local_moment(*changed_at),
+            &output::known_moment(*changed_at),
         ]);
     }
     output::print(&table);

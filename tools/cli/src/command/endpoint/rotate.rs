@@ -18,8 +18,8 @@ use indicatif::ProgressBar;
 
 use super::no_secret;
 use crate::command::providers::find;
-use crate::documents::{DocumentId as _, Place, Stored, parse_id, text_of};
-use crate::endpoints::{EndpointStore, check_secret, make_secret};
+use crate::documents::{DocumentId as _, DocumentStore, Place, Stored, parse_id, text_of};
+use crate::endpoints::{check_secret, make_secret};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::secret::{Input, SecretOption};
@@ -148,7 +148,7 @@ fn full(id: &EndpointId) -> Failure {
 
 async fn finish(
     arguments: &Arguments,
-    store: &dyn EndpointStore,
+    store: &dyn DocumentStore<EndpointId>,
     id: &EndpointId,
     stored: &Stored,
 ) -> Result<Exit, Failure> {
@@ -225,10 +225,11 @@ fn warning(seen: &Result<OlderUse, Failure>) -> String {
 }
 
 /// Looks for a delivery of the last day that an older secret verified.
-async fn older_use(place: &Place, id: &EndpointId, changed_at: EpochMs) -> Result<OlderUse, Failure> {
+async fn older_use(place: &Place, id: &EndpointId, changed_at: Option<EpochMs>) -> Result<OlderUse, Failure> {
     let now = System.moment().now;
     // Until its cache expires, a function still takes the previous secret for the newest.
-    let known_at = changed_at.plus(CACHE_AGE_MAX);
+    // Nobody knows when another program wrote it: perhaps a moment ago.
+    let known_at = changed_at.unwrap_or_else(|| System.moment().now).plus(CACHE_AGE_MAX);
     if now.0 - known_at.0 < QUIET.0 {
         return Ok(OlderUse::TooEarly { until: known_at.plus(QUIET) });
     }

@@ -1,37 +1,30 @@
-//! Endpoint documents, and the index of their ids that a deployed stack has.
-
-#[cfg(feature = "aws")]
-mod index;
+//! Endpoint documents: reading, checking and making them.
 
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use error_reporter::Report;
-use futures::FutureExt as _;
-use futures::future::{BoxFuture, ready};
 use hookonce_protocol::ingress::OnStoreOutage;
 use hookonce_protocol::key::{EndpointId, Tenant};
-use hookonce_protocol::message::MessageKey;
 use hookonce_providers::settings::{ENVIRONMENT, PUBLIC_KEY, PUBLIC_URL, TOPIC_ARNS, WEBHOOK_ID};
 use hookonce_providers::{Catalog, Provider};
 use hookonce_runtime::document::{BODY_BYTES_MAX, EndpointDocument};
+use hookonce_runtime::documents::DocumentKind;
 use hookonce_runtime::endpoint::Endpoint;
-use hookonce_runtime::index::{Drift, Rebuilt};
 
 #[cfg(feature = "aws")]
 use crate::account::signed_in;
 #[cfg(feature = "aws")]
-use crate::documents::Parameters;
-use crate::documents::{DocumentId, DocumentStore, Folder, HIDDEN, Place, Stored, missing, text_of};
+use crate::documents::Table;
+use crate::documents::{DocumentId, DocumentStore, Folder, HIDDEN, Place, missing, text_of};
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::output;
 #[cfg(feature = "aws")]
 use crate::outputs::Outputs;
 #[cfg(not(feature = "aws"))]
 use crate::target::without_aws;
-use crate::target::{DataFolder, write, write_new};
+use crate::target::{DataFolder, write};
 
 /// The settings that everybody may know. Any other is hidden like a secret, because it may be one: an API secret, the
 /// token that answers a subscription request.
@@ -39,7 +32,7 @@ pub(crate) const OPEN_SETTINGS: [&str; 5] = [PUBLIC_URL, WEBHOOK_ID, ENVIRONMENT
 
 impl DocumentId for EndpointId {
     const NOUN: &'static str = "endpoint";
-    const FOLDER: &'static str = "endpoints";
+    const KIND: DocumentKind = DocumentKind::Endpoint;
     const FIELDS: &'static str = "docs/deploy.md lists the fields of an endpoint document";
 
     type Document = EndpointDocument;
@@ -71,64 +64,6 @@ impl DocumentId for EndpointId {
     }
 }
 
-/// The endpoints of a store.
-#[derive(Clone)]
-pub(crate) struct Listing {
-    /// The documents, valid or not.
-    pub(crate) documents: BTreeMap<EndpointId, Stored>,
-    /// How the index differs from them. A folder has none.
-    pub(crate) drift: Drift,
-    /// Whether these are all.
-    pub(crate) is_complete: bool,
-}
-
-/// Where endpoint documents are kept.
-pub(crate) trait EndpointStore: DocumentStore<EndpointId> {
-    /// The documents, valid or not, and what the index says of them. Leaves out endpoints above this number, or a few
-    /// more.
-    fn look(&self, endpoints_max: usize) -> BoxFuture<'_, Result<Listing, Failure>>;
-
-    /// Lists ids in the index, before their documents are written. An id that is listed and has no endpoint is
-    /// harmless, so a writer that dies in between leaves nothing to repair. It is called again after that, because
-    /// another writer of the index may have died between two writes.
-    fn list<'a>(&'a self, ids: &'a [EndpointId]) -> BoxFuture<'a, Result<(), Failure>>;
-
-    /// Makes the message key, unless there is one. An endpoint that puts deliveries into the queue while the tables are
-    /// down needs it.
-    fn make_message_key(&self) -> BoxFuture<'_, Result<(), Failure>>;
-
-    /// Refuses if there is no message key.
-    fn check_message_key(&self) -> BoxFuture<'_, Result<(), Failure>>;
-
-    /// Makes the index list every endpoint, and forget other ids. Ctrl-C ends it between two writes.
-    fn rebuild_index<'a>(&'a self, interrupt: &'a Interrupt) -> BoxFuture<'a, Result<Rebuilt, Failure>>;
-}
-
-/// Looking up a file that is not there costs nothing, so a folder has no index.
-impl EndpointStore for Folder<EndpointId> {
-    fn look(&self, _endpoints_max: usize) -> BoxFuture<'_, Result<Listing, Failure>> {
-        let listing = |documents| Listing { documents, drift: Drift::default(), is_complete: true };
-        async move { self.all().await.map(listing) }.boxed()
-    }
-
-    fn list<'a>(&'a self, _ids: &'a [EndpointId]) -> BoxFuture<'a, Result<(), Failure>> {
-        ready(Ok(())).boxed()
-    }
-
-    /// A local stack makes it when it starts.
-    fn make_message_key(&self) -> BoxFuture<'_, Result<(), Failure>> {
-        ready(Ok(())).boxed()
-    }
-
-    fn check_message_key(&self) -> BoxFuture<'_, Result<(), Failure>> {
-        ready(Ok(())).boxed()
-    }
-
-    fn rebuild_index<'a>(&'a self, _interrupt: &'a Interrupt) -> BoxFuture<'a, Result<Rebuilt, Failure>> {
-        ready(Ok(Rebuilt { kept: 0, is_complete: true })).boxed()
-    }
-}
-
 impl Place {
     /// The address of its endpoints, up to their ids.
     ///
@@ -150,11 +85,11 @@ impl Place {
     /// # Errors
     /// [`Failure`] when there is no such stack, or AWS does not answer.
     #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "async only with the feature `aws`"))]
-    pub(crate) async fn open(&self) -> Result<Box<dyn EndpointStore>, Failure> {
+    pub(crate) async fn open(&self) -> Result<Box<dyn DocumentStore<EndpointId>>, Failure> {
         match &self.stack {
             None => Ok(Box::new(Folder::of(&self.folder))),
             #[cfg(feature = "aws")]
-            Some(stack) => Ok(Box::new(Parameters::open(stack).await?)),
+            Some(stack) => Ok(Box::new(Table::open(stack).await?)),
             #[cfg(not(feature = "aws"))]
             Some(_) => Err(without_aws()),
         }
@@ -220,24 +155,6 @@ pub(crate) fn make_secret(provider: &Provider) -> Option<String> {
     prefixed.into_iter().chain([hex, base64]).find(fits)
 }
 
-/// A new message key, as it is stored.
-fn fresh_message_key() -> String {
-    MessageKey::new(rand::random()).to_text()
-}
-
-/// Makes the message key of a local stack, unless there is one.
-///
-/// # Errors
-/// [`Failure::Usage`] when it cannot be written.
-pub(crate) fn make_message_key(folder: &DataFolder) -> Result<(), Failure> {
-    write_new(&folder.message_key(), &fresh_message_key()).map(|_| ())
-}
-
-/// Whether an endpoint with this document needs the message key.
-pub(crate) fn needs_message_key(document: &EndpointDocument) -> bool {
-    document.on_store_outage == OnStoreOutage::Enqueue
-}
-
 /// Reads the document of a local endpoint.
 ///
 /// # Errors
@@ -264,5 +181,5 @@ pub(crate) fn read_all(folder: &DataFolder) -> BTreeMap<EndpointId, EndpointDocu
 /// [`Failure::Usage`] when it is not valid, or cannot be written.
 pub(crate) fn store(folder: &DataFolder, id: &EndpointId, document: &EndpointDocument) -> Result<(), Failure> {
     id.check(document)?;
-    write(&folder.endpoints().path(id), &text_of(document))
+    write(&folder.documents().path(DocumentKind::Endpoint, id.as_str()), &text_of(document))
 }
