@@ -6,35 +6,26 @@
 
 pub mod limits;
 
-use std::time::Duration;
-
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN, Timing};
 use hookonce_protocol::worker::{VISIBILITY_MAX, WAITING_VISIBILITY_MAX};
-use hookonce_runtime::aws::ATTEMPTS_MAX;
-use hookonce_runtime::deadline::PATIENCE_MAX;
-use hookonce_runtime::endpoint::{ABSENT_PER_MINUTE_MAX, CACHE_ENTRIES_MAX, UNLISTED_PER_MINUTE_MAX};
-use hookonce_runtime::index::SHARDS;
-use hookonce_runtime::port::INDEX_TEXTS_MAX;
+use hookonce_runtime::endpoint::CACHE_ENTRIES_MAX;
 
 use self::limits::{
     ALL, CONCURRENCY, FAIR_QUEUE_PRICE, GATEWAY_PRICE, GATEWAY_REQUESTS, IN_FLIGHT, INVOCATION_PRICE, Limit,
-    NEW_TABLE_WRITES, PARAMETER_READS, PARAMETER_READS_RAISED, PARTITION_WRITES, QUEUE_PRICE, READ_PRICE,
-    SOURCE_CONCURRENCY, TABLE_WRITES, WRITE_PRICE,
+    NEW_TABLE_WRITES, PARTITION_READS, PARTITION_WRITES, QUEUE_PRICE, READ_PRICE, SOURCE_CONCURRENCY,
+    TABLE_WRITES, WRITE_PRICE,
 };
 
 /// What the page is computed from.
 #[derive(Debug)]
-pub struct Counted<Starts> {
+pub struct Counted {
     /// What an event costs.
     pub event: PerEvent,
     /// What an effect costs.
     pub effect: PerEffect,
     /// What the template sets.
     pub defaults: Defaults,
-    /// What becomes of so many instances that start within one second, while Parameter Store answers so many reads per
-    /// second.
-    pub starts: Starts,
 }
 
 /// What an accepted event of the payments handler costs, from the delivery to the commit. Write units are as AWS counts
@@ -90,19 +81,6 @@ pub struct Defaults {
     pub requests_per_second_max: u32,
 }
 
-/// The outcome for instances that started together, each with a delivery for one endpoint.
-#[derive(Debug)]
-pub struct ColdStarts {
-    /// How many could not read their document in time.
-    pub failed: usize,
-    /// How long half of the others waited for it.
-    pub half: Duration,
-    /// How long the last one waited for it.
-    pub last: Duration,
-    /// Reads that were tried.
-    pub tried: usize,
-}
-
 /// Events per second.
 const RATES: [u32; 3] = [1_000, 10_000, 100_000];
 
@@ -122,9 +100,6 @@ const ENDPOINTS: f64 = 100.0;
 
 /// Deliveries per second for which the reads of documents are counted: the rates, and that of a small stack.
 const READ_RATES: [u32; 4] = [200, 1_000, 10_000, 100_000];
-
-/// Instances of the webhook function that run all the time.
-const RUNNING: [f64; 3] = [100.0, 300.0, 1_000.0];
 
 /// How long a function keeps an endpoint's document, in seconds.
 const KEPT_SECONDS: f64 = 300.0;
@@ -161,9 +136,9 @@ fn bottlenecks(event: &PerEvent, defaults: Defaults) -> Vec<Bottleneck> {
             "time: it grows with its load; or warm throughput, bought before a launch",
         ),
         bottleneck(
-            "Parameter Store",
-            PARAMETER_READS.value / reads_of_delivery(ENDPOINTS),
-            "higher throughput in Parameter Store's settings",
+            "the partition of the endpoints' documents",
+            PARTITION_READS.value / reads_of_delivery(ENDPOINTS),
+            "time: DynamoDB splits it",
         ),
         bottleneck(
             "the index of due records",
@@ -214,8 +189,8 @@ fn shards(event: &PerEvent, rate: u32) -> String {
 }
 
 /// The page.
-pub fn page<Starts: Fn(u32, f64) -> ColdStarts>(counted: &Counted<Starts>) -> String {
-    let Counted { event, effect, defaults, starts } = counted;
+pub fn page(counted: &Counted) -> String {
+    let Counted { event, effect, defaults } = counted;
     let timing = Timing::standard();
     let (prices, price) = prices(event);
     format!(
@@ -246,17 +221,8 @@ pub fn page<Starts: Fn(u32, f64) -> ColdStarts>(counted: &Counted<Starts>) -> St
         kept_seconds = grouped(KEPT_SECONDS),
         read_rates = heads(&READ_RATES),
         reads = reads(),
-        parameter_reads = grouped(PARAMETER_READS.value),
-        raised_reads = grouped(PARAMETER_READS_RAISED.value),
-        unlisted = UNLISTED_PER_MINUTE_MAX,
-        absent = ABSENT_PER_MINUTE_MAX,
-        strangers = strangers(),
-        index_texts = INDEX_TEXTS_MAX,
-        index_shards = SHARDS,
-        index_reads = usize::from(SHARDS).div_ceil(INDEX_TEXTS_MAX),
-        patience = PATIENCE_MAX.as_secs(),
-        attempts = ATTEMPTS_MAX,
-        starts = start_rows(starts),
+        partition_reads = grouped(PARTITION_READS.value),
+        requests = grouped(f64::from(defaults.requests_per_second_max)),
         in_flight = grouped(IN_FLIGHT.value),
         handler_attempts = timing.attempts_max,
         hidden_seconds = grouped(hidden_seconds(&timing)),
@@ -324,7 +290,7 @@ fn needs(event: &PerEvent) -> String {
         row("write units per second, index of due records", &|rate| times(rate, event.due_units)),
         row("write units per second, journal", &|rate| times(rate, event.journal_units)),
         row("write units per second, domain table", &|rate| times(rate, event.domain_units)),
-        row("reads per second from Parameter Store", &|rate| {
+        row("reads of endpoint documents per second", &|rate| {
             grouped((f64::from(rate) * reads_of_delivery(ENDPOINTS)).ceil())
         }),
     ]
@@ -349,13 +315,7 @@ fn reads_of_delivery(endpoints: f64) -> f64 {
 fn reads() -> String {
     let cell = |endpoints: f64, rate: u32| {
         let reads = (f64::from(rate) * reads_of_delivery(endpoints)).ceil();
-        let needs = if reads > PARAMETER_READS_RAISED.value {
-            ": too many"
-        } else if reads > PARAMETER_READS.value {
-            ": higher throughput"
-        } else {
-            ""
-        };
+        let needs = if reads > PARTITION_READS.value { ": once the partition is split" } else { "" };
         format!("{}{needs}", grouped(reads))
     };
     let row = |endpoints: f64| {
@@ -363,16 +323,6 @@ fn reads() -> String {
         format!("| {} | {cells} |\n", grouped(endpoints))
     };
     ACTIVE.map(row).concat()
-}
-
-/// Reads per second that strangers can cause.
-fn strangers() -> String {
-    let row = |instances: f64| {
-        let reads = |per_minute: usize| grouped((instances * float(per_minute) / 60.0).floor());
-        let (listed, unknown) = (reads(UNLISTED_PER_MINUTE_MAX), reads(ABSENT_PER_MINUTE_MAX));
-        format!("| {} | {listed} | {unknown} |\n", grouped(instances))
-    };
-    RUNNING.map(row).concat()
 }
 
 fn number_of(count: usize) -> String {
@@ -385,27 +335,6 @@ where
     u32: TryFrom<Count>,
 {
     u32::try_from(count).map_or(f64::INFINITY, f64::from)
-}
-
-/// Instances of the webhook function that start within one second.
-const STARTS: [u32; 3] = [80, 300, 1_000];
-
-fn start_rows(cold_starts: impl Fn(u32, f64) -> ColdStarts) -> String {
-    let row = |starts: u32| {
-        let slow = cold_starts(starts, PARAMETER_READS.value);
-        let raised = cold_starts(starts, PARAMETER_READS_RAISED.value);
-        format!(
-            "| {} | {} | {:.1} s | {:.1} s | {} | {}, the last after {:.1} s |\n",
-            grouped(f64::from(starts)),
-            number_of(slow.failed),
-            slow.half.as_secs_f64(),
-            slow.last.as_secs_f64(),
-            number_of(slow.tried),
-            number_of(raised.failed),
-            raised.last.as_secs_f64(),
-        )
-    };
-    STARTS.map(row).concat()
 }
 
 /// How long the messages of a record whose handler always fails are hidden in all, in seconds, on average. Of a

@@ -21,6 +21,8 @@ macro_rules! limits {
 }
 
 limits! {
+    PARTITION_READS = 3_000.0, "read units per second of one partition",
+        "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html";
     PARTITION_WRITES = 1_000.0, "write units per second of one partition",
         "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html";
     TABLE_WRITES = 40_000.0, "write units per second of one table, or of one index: a quota that AWS raises on request",
@@ -33,10 +35,6 @@ limits! {
         "https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html";
     SOURCE_CONCURRENCY = 1_000.0, "the highest `WorkerConcurrencyMax`",
         "https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html";
-    PARAMETER_READS = 40.0, "reads per second of Parameter Store",
-        "https://docs.aws.amazon.com/general/latest/gr/ssm.html";
-    PARAMETER_READS_RAISED = 1_000.0, "the same with higher throughput, a paid setting, for reads of several parameters",
-        "https://docs.aws.amazon.com/general/latest/gr/ssm.html";
     IN_FLIGHT = 120_000.0, "messages of a standard queue that were received and not deleted",
         "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html";
 }

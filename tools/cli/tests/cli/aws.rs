@@ -1,5 +1,5 @@
-//! A stand-in for the services of an account that are no part of a local stack: Parameter Store, STS, CloudWatch,
-//! Lambda, and the queues of destinations.
+//! A stand-in for the services of an account that are no part of a local stack: CloudFormation, STS, CloudWatch, Lambda,
+//! the queues of destinations, and the table of documents. Requests about other tables go on to the local stack's server.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -8,36 +8,27 @@ use std::process::Output;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hookonce_protocol::key::hex;
+use hookonce_runtime::body::{compress, decompress};
 use serde_json::{Value, json as object};
+use sha2::{Digest as _, Sha256};
 
 use crate::support::{Workspace, listen, root};
 
 /// Whom STS takes the caller for.
 pub(crate) const CALLER: &str = "arn:aws:sts::123456789012:assumed-role/Operator/ada";
 
-/// The KMS key of endpoints and destinations, where a stack has one.
-pub(crate) const KEY: &str = "arn:aws:kms:us-east-1:123456789012:key/endpoints";
+/// The table of documents.
+const DOCUMENTS_TABLE: &str = "documents";
 
-/// The largest value of a standard parameter, in bytes.
-const STANDARD_BYTES_MAX: usize = 4_096;
-
-/// The largest value of an advanced parameter, in bytes.
-const ADVANCED_BYTES_MAX: usize = 8_192;
+/// How many items one page of a list has.
+const PAGE: usize = 10;
 
 /// Credentials in the environment, and a region.
 pub(crate) const SIGNED_IN: [(&str, &str); 3] =
     [("AWS_ACCESS_KEY_ID", "local"), ("AWS_SECRET_ACCESS_KEY", "local"), ("AWS_REGION", "us-east-1")];
-
-/// One version of a parameter.
-#[derive(Clone)]
-pub(crate) struct Version {
-    pub(crate) value: String,
-    pub(crate) kind: String,
-    pub(crate) key: Option<String>,
-    pub(crate) is_advanced: bool,
-    /// In seconds since 1970.
-    pub(crate) changed_at: u64,
-}
 
 /// A request, and who signed it.
 #[derive(Clone)]
@@ -56,9 +47,9 @@ pub(crate) enum Interception {
     Answered(&'static str),
     /// It is carried out and the connection breaks, so the client sends it again.
     ReplyLost,
-    /// Another process stores this value under the same name first.
+    /// Another process stores this text under the same key first.
     Overtaken(String),
-    /// Another process removes the parameter first.
+    /// Another process removes the document first.
     Removed,
 }
 
@@ -83,8 +74,12 @@ impl Alarm {
 /// The account.
 #[derive(Default)]
 pub(crate) struct Account {
-    /// All versions of each parameter, the oldest first.
-    pub(crate) parameters: BTreeMap<String, Vec<Version>>,
+    /// The outputs and parameters of the stack `inbox`, by name. None if there is no such stack.
+    pub(crate) stack: Option<BTreeMap<String, String>>,
+    /// The items of the table of documents, by kind and id.
+    pub(crate) documents: BTreeMap<(String, String), Value>,
+    /// The server of the local stack's tables.
+    tables: Option<String>,
     /// All requests.
     pub(crate) asked: Vec<Asked>,
     /// What the next requests of an operation meet.
@@ -111,21 +106,39 @@ pub(crate) fn now() -> u64 {
 }
 
 impl Account {
-    /// Stores a value as a person would with the AWS command line.
-    pub(crate) fn put(&mut self, name: &str, value: &str) {
-        let version = Version {
-            value: value.to_owned(),
-            kind: "SecureString".to_owned(),
-            key: None,
-            is_advanced: false,
-            changed_at: now(),
-        };
-        self.parameters.entry(name.to_owned()).or_default().push(version);
+    /// Stores a document as another process would.
+    pub(crate) fn put(&mut self, kind: &str, id: &str, text: &str) {
+        let mut item = object!({ "kind": {"S": kind}, "id": {"S": id}, "changed_at": {"N": (now() * 1_000).to_string()} });
+        if kind == "routes" {
+            let stored = STANDARD.encode(compress(text.as_bytes()).unwrap());
+            item["document"] = object!({ "B": stored });
+            item["sha256"] = object!({ "S": hex(&Sha256::digest(text.as_bytes()).into()) });
+        } else {
+            item["document"] = object!({ "S": text });
+        }
+        self.documents.insert((kind.to_owned(), id.to_owned()), item);
     }
 
-    /// The newest value of a parameter.
-    pub(crate) fn value(&self, name: &str) -> Option<&str> {
-        Some(self.parameters.get(name)?.last()?.value.as_str())
+    /// The text of a document.
+    pub(crate) fn document(&self, kind: &str, id: &str) -> Option<String> {
+        let document = &self.documents.get(&(kind.to_owned(), id.to_owned()))?["document"];
+        let unpacked = |stored: &str| String::from_utf8(decompress(&STANDARD.decode(stored).unwrap()).unwrap()).unwrap();
+        document["S"].as_str().map(str::to_owned).or_else(|| document["B"].as_str().map(unpacked))
+    }
+
+    pub(crate) fn remove(&mut self, kind: &str, id: &str) {
+        self.documents.remove(&(kind.to_owned(), id.to_owned()));
+    }
+
+    /// Sets when a document was changed, this long ago.
+    pub(crate) fn age(&mut self, kind: &str, id: &str, seconds: u64) {
+        let at = ((now() - seconds) * 1_000).to_string();
+        self.documents.get_mut(&(kind.to_owned(), id.to_owned())).unwrap()["changed_at"] = object!({ "N": at });
+    }
+
+    /// The ids of all documents of a kind.
+    pub(crate) fn ids(&self, kind: &str) -> Vec<String> {
+        self.documents.keys().filter(|(of, _)| of == kind).map(|(_, id)| id.clone()).collect()
     }
 
     /// How many requests of an operation came.
@@ -133,68 +146,79 @@ impl Account {
         self.asked.iter().filter(|asked| asked.operation == operation).count()
     }
 
-    fn get(&self, body: &Value) -> Result<Value, &'static str> {
-        let named = body["Name"].as_str().unwrap();
-        let (name, version) = named.split_once(':').unwrap_or((named, ""));
-        let versions = self.parameters.get(name).ok_or("ParameterNotFound")?;
-        let number = version.parse().unwrap_or(versions.len());
-        let version = versions.get(number - 1).ok_or("ParameterVersionNotFound")?;
-        Ok(object!({ "Parameter": described(name, version, number) }))
-    }
-
-    fn put_parameter(&mut self, body: &Value) -> Result<Value, &'static str> {
-        let text = |name: &str| body[name].as_str().map(str::to_owned);
-        let (name, value) = (text("Name").unwrap(), text("Value").unwrap());
-        let is_advanced = text("Tier").as_deref() == Some("Advanced");
-        if value.len() > if is_advanced { ADVANCED_BYTES_MAX } else { STANDARD_BYTES_MAX } {
-            return Err("ValidationException");
-        }
-        let versions = self.parameters.entry(name).or_default();
-        if versions.last().is_some_and(|last| last.is_advanced) && !is_advanced {
-            return Err("ValidationException: This parameter uses the advanced-parameter tier.");
-        }
-        if !versions.is_empty() && body["Overwrite"] != true {
-            return Err("ParameterAlreadyExists");
-        }
-        let kind = text("Type").or_else(|| Some(versions.last()?.kind.clone())).unwrap();
-        versions.push(Version { value, kind, key: text("KeyId"), is_advanced, changed_at: now() });
-        Ok(object!({ "Version": versions.len(), "Tier": "Standard" }))
-    }
-
-    fn by_path(&self, body: &Value) -> Value {
-        let path = format!("{}/", body["Path"].as_str().unwrap().trim_end_matches('/'));
-        let from = body["NextToken"].as_str().map_or(0, |token| token.parse().unwrap());
-        let below = |name: &&String| name.strip_prefix(&path).is_some_and(|rest| !rest.contains('/'));
-        let names: Vec<_> = self.parameters.keys().filter(below).collect();
-        let page = usize::try_from(body["MaxResults"].as_u64().unwrap_or(10)).unwrap().min(10);
-        let describe = |name: &&String| {
-            let versions = &self.parameters[*name];
-            described(name, versions.last().unwrap(), versions.len())
-        };
-        let shown: Vec<_> = names.iter().skip(from).take(page).map(describe).collect();
-        let next = (from + page < names.len()).then(|| (from + page).to_string());
-        object!({ "Parameters": shown, "NextToken": next })
-    }
-
-    fn ssm(&mut self, operation: &str, body: &Value) -> Result<Value, &'static str> {
+    /// Answers a request about the table of documents.
+    fn dynamodb(&mut self, operation: &str, body: &Value) -> Result<Value, Value> {
         match operation {
-            "GetParameter" => self.get(body),
-            "PutParameter" => self.put_parameter(body),
-            "GetParametersByPath" => Ok(self.by_path(body)),
-            "GetParameters" => {
-                let names: Vec<_> = body["Names"].as_array().unwrap().iter().collect();
-                let (found, missing): (Vec<_>, Vec<_>) =
-                    names.into_iter().partition(|name| self.parameters.contains_key(name.as_str().unwrap()));
-                let parameter = |name: &Value| self.get(&object!({ "Name": name })).unwrap()["Parameter"].clone();
-                let found: Vec<_> = found.into_iter().map(parameter).collect();
-                Ok(object!({ "Parameters": found, "InvalidParameters": missing }))
+            "GetItem" => {
+                assert_eq!(body["ConsistentRead"], true);
+                Ok(self.documents.get(&key_of(body)).map_or_else(|| object!({}), |item| object!({ "Item": item })))
             }
-            "DeleteParameter" => {
-                let gone = self.parameters.remove(body["Name"].as_str().unwrap());
-                gone.map(|_| object!({})).ok_or("ParameterNotFound")
+            "PutItem" => {
+                self.check(body)?;
+                self.documents.insert(key_of(body), body["Item"].clone());
+                Ok(object!({}))
             }
+            "DeleteItem" => {
+                self.check(body)?;
+                self.documents.remove(&key_of(body));
+                Ok(object!({}))
+            }
+            "Query" => Ok(self.query(body)),
             other => panic!("{other} is not played"),
         }
+    }
+
+    fn query(&self, body: &Value) -> Value {
+        assert_eq!(body["ConsistentRead"], true);
+        let kind = body["ExpressionAttributeValues"][":kind"]["S"].as_str().unwrap();
+        let after = body["ExclusiveStartKey"]["id"]["S"].as_str().unwrap_or_default();
+        let wanted = |(of, id): &&(String, String)| of == kind && id.as_str() > after;
+        let keys: Vec<_> = self.documents.keys().filter(wanted).take(PAGE + 1).collect();
+        let items: Vec<_> = keys.iter().take(PAGE).map(|key| &self.documents[*key]).collect();
+        let mut answer = object!({ "Items": items });
+        if keys.len() > PAGE {
+            let (kind, id) = keys[PAGE - 1];
+            answer["LastEvaluatedKey"] = object!({ "kind": {"S": kind}, "id": {"S": id} });
+        }
+        answer
+    }
+
+    /// The conditions of the adapter: there is no item, or an attribute has this value, or either.
+    fn check(&self, body: &Value) -> Result<(), Value> {
+        let (found, condition) = (self.documents.get(&key_of(body)), body["ConditionExpression"].as_str().unwrap());
+        let names = &body["ExpressionAttributeNames"];
+        let may_be_absent = condition.contains("attribute_not_exists(#kind)");
+        let is_read = |item: &Value| {
+            let version = names["#version"].as_str().map(|name| &item[name]);
+            condition.contains("#version = :read") && version == Some(&body["ExpressionAttributeValues"][":read"])
+        };
+        if found.map_or(may_be_absent, is_read) {
+            return Ok(());
+        }
+        let mut refused = object!({ "__type": "ConditionalCheckFailedException", "message": "" });
+        if let (Some(found), "ALL_OLD") = (found, body["ReturnValuesOnConditionCheckFailure"].as_str().unwrap_or_default())
+        {
+            refused["Item"] = found.clone();
+        }
+        Err(refused)
+    }
+
+    /// Answers DescribeStacks for the only stack.
+    fn described(&self, stack: &str) -> (&'static str, String) {
+        let Some(values) = self.stack.as_ref().filter(|_| stack == "inbox") else {
+            return refusal(DESCRIBE, &format!("ValidationError: Stack with id {stack} does not exist"));
+        };
+        let entry = |kind: &str, name: &str, value: &str| {
+            format!("<member><{kind}Key>{name}</{kind}Key><{kind}Value>{value}</{kind}Value></member>")
+        };
+        let all = |kind: &str| {
+            let of_kind = values.iter().filter(|(name, _)| PARAMETERS.contains(&name.as_str()) == (kind == "Parameter"));
+            of_kind.map(|(name, value)| entry(kind, name, value)).collect::<String>()
+        };
+        let (outputs, parameters) = (all("Output"), all("Parameter"));
+        let stack = format!("<member><Parameters>{parameters}</Parameters><Outputs>{outputs}</Outputs></member>");
+        let result = format!("<DescribeStacksResult><Stacks>{stack}</Stacks></DescribeStacksResult>");
+        ("200 OK", format!("<DescribeStacksResponse xmlns=\"http://cloudformation\">{result}</DescribeStacksResponse>"))
     }
 
     fn lambda(&mut self, operation: &str, function: &str, body: &Value) -> (&'static str, String) {
@@ -291,11 +315,17 @@ pub(crate) const MESSAGE_ID: &str = "5fea7756-0ea4-451a-a703-a558b933e274";
 pub(crate) const REQUEST_ID: &str = "b7c1a0f2-6b1a-4a7e-9d0e-1f2a3b4c5d6e";
 const INVOKED: &str = "202 Accepted\r\nx-amzn-requestid: b7c1a0f2-6b1a-4a7e-9d0e-1f2a3b4c5d6e";
 
-fn described(name: &str, version: &Version, number: usize) -> Value {
-    object!({
-        "Name": name, "Type": version.kind, "Value": version.value, "Version": number,
-        "LastModifiedDate": version.changed_at,
-    })
+/// The only operation of CloudFormation.
+const DESCRIBE: &str = "DescribeStacks";
+
+/// What is no output of the stack.
+const PARAMETERS: [&str; 3] = ["IndexShards", "IndexShardsRead", "Tables"];
+
+/// Kind and id of the item that a request is about.
+fn key_of(body: &Value) -> (String, String) {
+    let key = if body["Item"].is_null() { &body["Key"] } else { &body["Item"] };
+    let text = |name: &str| key[name]["S"].as_str().unwrap_or_default().to_owned();
+    (text("kind"), text("id"))
 }
 
 /// The stand-in, served on loopback.
@@ -305,7 +335,7 @@ pub(crate) struct Aws {
 }
 
 impl Aws {
-    /// An account without parameters.
+    /// An account without a stack.
     pub(crate) fn start() -> Self {
         let account = Arc::<Mutex<Account>>::default();
         let served = Arc::clone(&account);
@@ -314,9 +344,9 @@ impl Aws {
     }
 
     /// An account with a stack that is called `inbox`.
-    pub(crate) fn with_stack(outputs: &str) -> Self {
+    pub(crate) fn with_stack(values: BTreeMap<String, String>) -> Self {
         let aws = Self::start();
-        aws.account().put("/hookonce/inbox/outputs", outputs);
+        aws.account().stack = Some(values);
         aws.account().functions.extend(["inbox-webhook", "inbox-worker", "inbox-relay", "inbox-dispatcher"]);
         let alarm = Alarm::new("hookonce/inbox/page/RecordsDied", "See docs/runbook.md#records-died", false);
         aws.account().alarms.push(alarm);
@@ -327,15 +357,17 @@ impl Aws {
     /// environment of the commands on it, too.
     pub(crate) fn of_running(workspace: &Workspace, parts: &[(&str, &str)]) -> (Self, Vec<(String, String)>) {
         let running = workspace.environment();
-        let aws = Self::with_stack(&outputs_of(&running, parts));
+        let aws = Self::with_stack(outputs_of(&running, parts));
+        let tables = running.iter().find(|(name, _)| name == "AWS_ENDPOINT_URL_DYNAMODB").unwrap().1.clone();
+        aws.account().tables = Some(tables.trim_start_matches("http://").trim_end_matches('/').to_owned());
         let variables = [running, aws.environment(&[])].concat();
         (aws, variables)
     }
 
-    /// An account that refuses every request to Parameter Store.
+    /// An account that refuses to describe stacks.
     pub(crate) fn refusing(code: &'static str) -> Self {
         let aws = Self::start();
-        aws.account().snags.extend((0..20).map(|_| ("GetParameter", Interception::Answered(code))));
+        aws.account().snags.extend((0..20).map(|_| (DESCRIBE, Interception::Answered(code))));
         aws
     }
 
@@ -347,7 +379,8 @@ impl Aws {
     /// The environment that points the SDK to it, with these variables added.
     pub(crate) fn environment(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
         let own = [
-            ("AWS_ENDPOINT_URL_SSM", self.url.as_str()),
+            ("AWS_ENDPOINT_URL_CLOUDFORMATION", self.url.as_str()),
+            ("AWS_ENDPOINT_URL_DYNAMODB", self.url.as_str()),
             ("AWS_ENDPOINT_URL_STS", self.url.as_str()),
             ("AWS_ENDPOINT_URL_CLOUDWATCH", self.url.as_str()),
             ("AWS_ENDPOINT_URL_LAMBDA", self.url.as_str()),
@@ -376,7 +409,7 @@ pub(crate) struct Deployed {
 impl Deployed {
     /// An empty stack with these parts, for commands that begin with the same word.
     pub(crate) fn new(word: &'static str, parts: &[(&str, &str)]) -> Self {
-        let aws = Aws::with_stack(&written_by_the_template(parts));
+        let aws = Aws::with_stack(of_the_template(parts));
         let variables = aws.environment(&[&SIGNED_IN[..], &[("AWS_ENDPOINT_URL_SQS", aws.url.as_str())]].concat());
         Self { aws, workspace: Workspace::new(), word: Some(word), variables }
     }
@@ -411,6 +444,7 @@ pub(crate) fn answering(answer: impl Fn(&Request) -> String + Send + Sync + 'sta
 
 /// A request as it came.
 pub(crate) struct Request {
+    head: Vec<u8>,
     path: String,
     target: String,
     authorization: String,
@@ -429,10 +463,12 @@ impl Request {
         // The client may open a connection and not use it.
         stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
         let path = line.split(' ').nth(1)?.to_owned();
+        let mut head = line.clone().into_bytes();
         let (mut length, mut authorization, mut target, mut invocation) =
             (0, String::new(), String::new(), String::new());
         line.clear();
         while stream.read_line(&mut line).ok()? > 2 {
+            head.extend_from_slice(line.as_bytes());
             match line.trim_end().split_once(": ") {
                 Some(("content-length", value)) => length = value.parse().unwrap(),
                 Some(("authorization", value)) => value.clone_into(&mut authorization),
@@ -444,17 +480,47 @@ impl Request {
         }
         let mut body = vec![0; length];
         stream.read_exact(&mut body).ok()?;
-        Some(Self { path, target, authorization, invocation, body })
+        Some(Self { head, path, target, authorization, invocation, body })
     }
+}
+
+/// Sends a request on to another server, and returns its answer.
+fn relayed(request: &Request, server: &str) -> Vec<u8> {
+    let mut stream = BufReader::new(TcpStream::connect(server).unwrap());
+    stream.get_mut().write_all(&[&request.head[..], b"\r\n", &request.body].concat()).unwrap();
+    let (mut answer, mut length, mut line) = (Vec::new(), 0, String::new());
+    while stream.read_line(&mut line).unwrap() > 2 {
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length: ") {
+            length = value.trim().parse().unwrap();
+        }
+        answer.extend_from_slice(line.as_bytes());
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).unwrap();
+    [&answer[..], b"connection: close\r\n\r\n", &body].concat()
 }
 
 fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     let Some(request) = Request::read(stream) else { return };
+    let is_of_documents = |body: &[u8]| {
+        serde_json::from_slice::<Value>(body).is_ok_and(|body| body["TableName"] == DOCUMENTS_TABLE)
+    };
+    if request.target.starts_with("DynamoDB") && !is_of_documents(&request.body) {
+        let server = account.lock().unwrap().tables.clone();
+        let answer = server.map_or_else(
+            || b"HTTP/1.1 500 -\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_vec(),
+            |server| relayed(&request, &server),
+        );
+        let _ = stream.get_mut().write_all(&answer);
+        return;
+    }
+    let form: BTreeMap<_, _> = form_urlencoded::parse(&request.body).into_owned().collect();
     let mut account = account.lock().unwrap();
     let of_function = function_asked(&request.path);
     let operation = match (request.operation(), &of_function) {
         ("", Some((operation, _))) => operation,
-        ("", None) => "GetCallerIdentity",
+        ("", None) => form.get("Action").map_or("", String::as_str),
         (operation, _) => operation,
     };
     let (operation, function) = (operation.to_owned(), of_function.map(|(_, function)| function));
@@ -467,6 +533,7 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
             object!({ "UUID": mapping, "Enabled": sent["Enabled"] })
         }
         Some(function) => object!({ "FunctionName": function }),
+        None if operation == DESCRIBE => object!({ "StackName": form["StackName"] }),
         None => sent,
     };
     let is_cloudwatch = request.target.starts_with("Granite");
@@ -475,11 +542,11 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     let next = account.snags.iter().position(|(of, _)| *of == operation);
     let met = next.and_then(|at| account.snags.remove(at)).map(|(_, snag)| snag);
     if let Some(Interception::Overtaken(value)) = &met {
-        // A version may be named behind a colon.
-        account.put(body["Name"].as_str().unwrap().split(':').next().unwrap(), value);
+        let (kind, id) = key_of(&body);
+        account.put(&kind, &id, value);
     }
     if let Some(Interception::Removed) = &met {
-        account.parameters.remove(body["Name"].as_str().unwrap());
+        account.documents.remove(&key_of(&body));
     }
     let (status, answer) = if let Some(Interception::Answered(code)) = met {
         refusal(&operation, code)
@@ -492,10 +559,12 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     } else if operation == "GetCallerIdentity" {
         let result = format!("<GetCallerIdentityResult><Arn>{CALLER}</Arn></GetCallerIdentityResult>");
         ("200 OK", format!("<GetCallerIdentityResponse>{result}</GetCallerIdentityResponse>"))
+    } else if operation == DESCRIBE {
+        account.described(&form["StackName"])
     } else {
-        match account.ssm(&operation, &body) {
+        match account.dynamodb(&operation, &body) {
             Ok(answer) => ("200 OK", answer.to_string()),
-            Err(code) => refusal(&operation, code),
+            Err(refused) => ("400 Bad Request", refused.to_string()),
         }
     };
     if let Some(Interception::ReplyLost) = met {
@@ -522,29 +591,26 @@ fn refusal(operation: &str, refusal: &str) -> (&'static str, String) {
         };
         return (status, object!({ "Message": message }).to_string());
     }
-    let answer = if operation == "GetCallerIdentity" {
-        format!("<ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code></Error></ErrorResponse>")
+    let answer = if ["GetCallerIdentity", DESCRIBE].contains(&operation) {
+        let error = format!("<Type>Sender</Type><Code>{code}</Code><Message>{message}</Message>");
+        format!("<ErrorResponse><Error>{error}</Error></ErrorResponse>")
     } else {
         object!({ "__type": code, "message": message }).to_string()
     };
     ("400 Bad Request", answer)
 }
 
-/// The value that the template writes for a stack with these parts. What is not named is the template's own.
-pub(crate) fn written_by_the_template(parts: &[(&str, &str)]) -> String {
-    let template = std::fs::read_to_string(root().join("template.yaml")).unwrap();
-    let (_, resource) = template.split_once("Name: !Sub /hookonce/${AWS::StackName}/outputs").unwrap();
-    let (_, value) = resource.split_once("Value: !Sub\n        - '").unwrap();
-    let (value, _) = value.split_once('\'').unwrap();
+/// The outputs and parameters of a stack with these parts. What is not named is the template's own.
+pub(crate) fn of_the_template(parts: &[(&str, &str)]) -> BTreeMap<String, String> {
     let own = [
         ("Version", env!("CARGO_PKG_VERSION")),
         ("InboxTable", "inbox"),
         ("DomainTable", "domain"),
-        ("HintQueue", "http://127.0.0.1:9/queue"),
-        ("SlowQueue", "http://127.0.0.1:9/slow"),
-        ("EffectsQueue", "http://127.0.0.1:9/effects"),
+        ("DocumentsTable", DOCUMENTS_TABLE),
+        ("QueueUrl", "http://127.0.0.1:9/queue"),
+        ("SlowQueueUrl", "http://127.0.0.1:9/slow"),
+        ("EffectsQueueUrl", "http://127.0.0.1:9/effects"),
         ("WebhookUrl", "http://127.0.0.1:9/webhooks/"),
-        ("EndpointKeyArn", ""),
         ("IndexShards", "16"),
         ("IndexShardsRead", "16"),
         ("DeliveryRetentionDays", "35"),
@@ -555,18 +621,29 @@ pub(crate) fn written_by_the_template(parts: &[(&str, &str)]) -> String {
         ("RelayFunction", "inbox-relay"),
         ("DispatcherFunction", "inbox-dispatcher"),
     ];
-    parts.iter().chain(&own).fold(value.to_owned(), |value, (name, part)| value.replace(&format!("${{{name}}}"), part))
+    own.iter().chain(parts).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// The outputs of a stack whose tables and queue are those of the running one.
-pub(crate) fn outputs_of(running: &[(String, String)], more: &[(&str, &str)]) -> String {
+/// The stand-in has the outputs and parameters of the template, and no others.
+#[test]
+fn the_template_has_every_output_and_parameter_that_the_command_line_reads() {
+    let template = std::fs::read_to_string(root().join("template.yaml")).unwrap();
+    let (parameters, outputs) = template.split_once("\nOutputs:\n").unwrap();
+    for name in of_the_template(&[]).keys() {
+        let section = if PARAMETERS.contains(&name.as_str()) { parameters } else { outputs };
+        assert!(section.contains(&format!("\n  {name}:\n")) || section.starts_with(&format!("  {name}:\n")), "{name}");
+    }
+}
+
+/// The same of a stack whose tables and queue are those of the running one.
+pub(crate) fn outputs_of(running: &[(String, String)], more: &[(&str, &str)]) -> BTreeMap<String, String> {
     let value = |name: &str| running.iter().find(|(it, _)| it == name).unwrap().1.as_str();
     let own = [
         ("InboxTable", value("HOOKONCE_INBOX_TABLE")),
         ("DomainTable", value("HOOKONCE_DOMAIN_TABLE")),
-        ("HintQueue", value("HOOKONCE_QUEUE_URL")),
-        ("SlowQueue", value("HOOKONCE_SLOW_QUEUE_URL")),
-        ("EffectsQueue", value("HOOKONCE_EFFECTS_QUEUE_URL")),
+        ("QueueUrl", value("HOOKONCE_QUEUE_URL")),
+        ("SlowQueueUrl", value("HOOKONCE_SLOW_QUEUE_URL")),
+        ("EffectsQueueUrl", value("HOOKONCE_EFFECTS_QUEUE_URL")),
     ];
-    written_by_the_template(&[more, &own[..]].concat())
+    of_the_template(&[&own[..], more].concat())
 }

@@ -1,10 +1,11 @@
 //! The commands on a named stack: by its tables, or by the parameter that the template writes.
 
+use std::collections::BTreeMap;
 use std::io::{BufReader, Write as _};
 
 use serde_json::json as object;
 
-use crate::aws::{Alarm, Aws, CALLER, Deployed, Interception, Request, SIGNED_IN, now};
+use crate::aws::{Alarm, Aws, CALLER, Deployed, Interception, Request, SIGNED_IN, now, of_the_template};
 use crate::stacks::{Stack, Tables};
 use crate::support::{Ended, Workspace, json, listen, text, wait_until};
 
@@ -30,14 +31,14 @@ fn a_named_stack_is_read_as_the_running_one() {
         let same = here[0].as_object().unwrap().iter().all(|(name, value)| shown[name] == *value);
         assert!(same, "{target:?}: {shown}");
     }
-    assert_eq!(aws.account().asked[0].body["Name"], "/hookonce/inbox/outputs");
+    assert_eq!(aws.account().asked[0].body["StackName"], "inbox");
 }
 
 /// With fewer shards than the index has, a list would look whole and leave records out.
 #[test]
 fn the_index_of_a_table_is_read_only_by_whoever_says_how_many_shards_it_has() {
     let stack = Stack::with(0, 1);
-    let variables = [stack.environment(), Aws::start().environment(&[])].concat();
+    let variables = [Aws::start().environment(&[]), stack.environment()].concat();
     let inbox = variables.iter().find(|(name, _)| name == "HOOKONCE_INBOX_TABLE").unwrap().1.clone();
     let of_table =
         |arguments: &[&str]| stack.run_with_environment(&[arguments, &["--table", &inbox]].concat(), &variables);
@@ -54,15 +55,22 @@ fn the_index_of_a_table_is_read_only_by_whoever_says_how_many_shards_it_has() {
 fn a_stack_that_is_not_found_says_why_and_what_to_do() {
     let workspace = Workspace::new();
     for (aws, exit, said) in [
-        (Aws::with_stack("{}"), 2, "deploy the stack again from hookonce's template.yaml"),
+        (Aws::with_stack(BTreeMap::new()), 2, "deploy it again from this release's template.yaml"),
         (Aws::start(), 2, "check the stack's name and the AWS region"),
-        (Aws::refusing("ValidationException"), 2, "pass the stack's name alone"),
-        (Aws::refusing("AccessDeniedException"), 3, "ask for the permission ssm:GetParameter"),
-        (Aws::refusing("ExpiredTokenException"), 3, "sign in again"),
-        (Aws::refusing("InternalServerError"), 3, "check the region, the credentials"),
+        (Aws::refusing("AccessDenied"), 3, "ask for the permission cloudformation:DescribeStacks"),
+        (Aws::refusing("ExpiredToken"), 3, "sign in again"),
+        (Aws::refusing("InternalFailure"), 3, "check the region, the credentials"),
     ] {
         workspace.run_with_environment(&["list", "--stack", "inbox"], &aws.signed_in()).exits(exit).says(said);
     }
+    let named = |name: &str| workspace.run_with_environment(&["list", "--stack", name], &Aws::start().signed_in());
+    named("a/b").exits(2).says("pass the stack's name alone");
+    // CloudFormation answers a few of these calls in a second, for a whole account.
+    let busy = Aws::with_stack(of_the_template(&[]));
+    busy.account().snags.extend([(); 2].map(|()| ("DescribeStacks", Interception::Answered("Throttling"))));
+    let route = ["route", "show", "--stack", "inbox"];
+    workspace.run_with_environment(&route, &busy.signed_in()).exits(1).says("there is no route set");
+    assert_eq!(busy.account().count("DescribeStacks"), 3);
     let mut away = Aws::start();
     "http://127.0.0.1:9".clone_into(&mut away.url);
     workspace.run_with_environment(&["list", "--stack", "inbox"], &away.signed_in()).exits(3);
@@ -151,7 +159,7 @@ fn without_credentials_one_line_says_so() {
 /// The signatures that the command makes with this profile, and its output.
 fn listed_under(profile: &str) -> (Vec<String>, String) {
     let workspace = Workspace::new();
-    let aws = Aws::with_stack("{}");
+    let aws = Aws::with_stack(BTreeMap::new());
     let config = workspace.write("config", format!("[profile test]\nregion = eu-central-1\n{profile}").as_bytes());
     // The person who runs the tests may be signed in. The command must not find those credentials.
     let variables = aws.environment(&[("AWS_CONFIG_FILE", &config), ("AWS_PROFILE", "test"), ("HOME", "none")]);
@@ -168,7 +176,7 @@ fn a_profile_may_get_its_credentials_from_a_process() {
     std::fs::write(script.path(), format!("echo '{credentials}'")).unwrap();
     let (signed, said) = listed_under(&format!("credential_process = sh {}\n", script.path().display()));
     assert!(signed.len() == 1 && signed[0].contains("Credential=AKIDOFTHEPROCESS/"), "{signed:?}\n{said}");
-    assert!(signed[0].contains("/eu-central-1/ssm/aws4_request"), "{signed:?}");
+    assert!(signed[0].contains("/eu-central-1/cloudformation/aws4_request"), "{signed:?}");
 }
 
 /// Nobody is signed in, so the command must fail, but not because the SDK lacks a feature for this profile.
@@ -251,7 +259,7 @@ fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
         matches!(unknown.as_slice(), [one] if one.starts_with("not known: pending, waiting, effects, dead: ")),
         "each cause once: {printed}"
     );
-    aws.account().parameters.clear();
+    aws.account().stack = None;
     status().exits(2).says("check the stack's name");
 }
 

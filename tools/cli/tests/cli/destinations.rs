@@ -8,7 +8,7 @@ use std::process::Output;
 
 use serde_json::{Value, json as object};
 
-use crate::aws::{Deployed, KEY};
+use crate::aws::Deployed;
 use crate::stacks::{Stack, lines};
 use crate::support::{Ended, Workspace, json, listen, root, wait_until};
 
@@ -304,34 +304,28 @@ fn the_page_lists_every_ready_made_document() {
     assert!(page.contains(&table), "docs/destinations.md must have this table:\n\n{table}");
 }
 
-const NAME: &str = "/hookonce/inbox/destinations/own";
-
 #[test]
 fn a_destination_of_a_stack_is_managed_with_the_same_words() {
-    let stack = Deployed::new("destination", &[("EndpointKeyArn", KEY)]);
+    let stack = Deployed::new("destination", &[]);
     let url = ["--url", "https://127.0.0.1/v1", "--class", "at_least_once", "--allow-private"];
     let added = stack.run(&[&["add", "own", "--signed"], &url[..]].concat()).exits(0);
     let secret = String::from_utf8(added.stdout).unwrap().trim().to_owned();
     assert!(secret.starts_with("whsec_"), "{secret}");
-    {
-        let account = stack.aws.account();
-        let stored = account.parameters[NAME].last().unwrap();
-        assert_eq!((stored.kind.as_str(), stored.key.as_deref()), ("SecureString", Some(KEY)));
-        assert!(stored.value.contains(&secret));
-    }
+    let document = || stack.aws.account().document("destination", "own").unwrap();
+    assert!(document().contains(&secret));
     stack.run(&[&["add", "own"], &url[..]].concat()).exits(2).says("already exists");
     assert_eq!(json(&stack.run(&["list", "--json"]))[0]["id"], "own");
     stack.run(&["show", "own"]).omits(&secret);
     stack.run(&["show", "own", "--reveal"]).says(&secret);
     stack.run(&["check"]).exits(0);
     stack.run(&["rotate", "own"]).exits(0);
-    assert!(!stack.aws.account().value(NAME).unwrap().contains(&secret), "another secret is in force");
+    assert!(!document().contains(&secret), "another secret is in force");
     // The functions of a stack never call loopback, so the test of its destination does not either.
     let tested = json(&stack.run(&["test", "own", "--yes", "--json"]));
     assert_eq!(tested["trouble"], "address_refused");
     stack.run(&["remove", "own"]).exits(2).says("pass --yes");
     stack.run(&["remove", "own", "--yes"]).exits(0);
-    assert!(stack.aws.account().value(NAME).is_none());
+    assert!(stack.aws.account().ids("destination").is_empty());
     stack.run(&["show", "own"]).exits(2);
 }
 

@@ -2,10 +2,6 @@
 
 use std::net::TcpListener;
 
-use hookonce_protocol::key::EndpointId;
-use hookonce_protocol::message::MessageKey;
-use hookonce_runtime::index;
-use hookonce_runtime::route::{Packed, RoutePointer, pack};
 use serde_json::{Value, json as object};
 
 use crate::aws::{Alarm, Aws, CALLER, Deployed, Interception, now, outputs_of};
@@ -43,14 +39,15 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     let local = Stack::with(1, 0);
     let deployed = Deployed::of(&local, &[]);
     let aws = &deployed.aws;
+    let builtin = r#"{"version":1,"otherwise":"builtin","routes":[]}"#;
+    aws.account().put("routes", "set", builtin);
     let doctor = || deployed.run(&["doctor", "--json"]);
     let calm = json(&doctor().exits(0));
     assert_eq!(calm[0]["seen"], CALLER);
-    assert_eq!(calm.as_array().unwrap().len(), 18);
+    assert_eq!(calm.as_array().unwrap().len(), 16);
     for (check, seen) in [
         ("destinations", "0 valid"),
-        ("message key", "not needed: no endpoint is on `enqueue`"),
-        ("routes", "none; the built-in handlers take the events"),
+        ("routes", "0 valid"),
         ("dead-letter queue", "0 message(s) wait"),
         ("functions", "4 functions; the worker's event sources are on"),
         ("metrics", "they can be read; none says that the relay ran: docs/runbook.md#the-relay-does-not-run"),
@@ -69,17 +66,9 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     aws.account().ahead_seconds = 45;
     told(1, &["clock"], "off AWS's");
     aws.account().ahead_seconds = 0;
-    aws.account().put("/hookonce/inbox/endpoints/bad", "{");
-    told(1, &["endpoints", "index of ids"], "hookonce endpoint check --stack inbox");
-    doctor().says("`hookonce endpoint index --yes --stack inbox` adds them");
-    aws.account().parameters.remove("/hookonce/inbox/endpoints/bad");
-    let bad = EndpointId::parse("bad").unwrap();
-    let parameter = index::parameter(index::shard(&bad));
-    let listed = &index::texts(std::slice::from_ref(&bad))[usize::from(index::shard(&bad))];
-    aws.account().put(&format!("/hookonce/inbox/endpoints/{parameter}"), listed);
-    // An id without an endpoint does no harm.
-    doctor().exits(0).says("1 id(s) without one");
-    the_message_key(aws, &told);
+    aws.account().put("endpoint", "bad", "{");
+    told(1, &["endpoints"], "hookonce endpoint check --stack inbox");
+    aws.account().remove("endpoint", "bad");
     documents_of_effects_and_routes(aws, &told, &|| json(&doctor()));
     aws.account().snags.push_back(("GetCallerIdentity", Interception::Answered("ExpiredToken")));
     told(3, &["credentials"], "sign in again");
@@ -97,38 +86,22 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     aws.account().alarms = alarms;
     aws.account().alarms.remove(0);
     let deploy =
-        |parts: &[(&str, &str)]| aws.account().put("/hookonce/inbox/outputs", &outputs_of(&deployed.variables, parts));
+        |parts: &[(&str, &str)]| aws.account().stack = Some(outputs_of(&deployed.variables, parts));
     deploy(&[("Version", "0.0.1")]);
     told(1, &["outputs"], "the stack is of release 0.0.1");
-    deploy(&[("EffectsQueue", "http://127.0.0.1:9/no")]);
+    deploy(&[("EffectsQueueUrl", "http://127.0.0.1:9/no")]);
     told(3, &["effects queue"], "sqs:GetQueueAttributes failed");
-    deploy(&[("SlowQueue", "http://127.0.0.1:9/no")]);
+    deploy(&[("SlowQueueUrl", "http://127.0.0.1:9/no")]);
     told(3, &["slow queue"], "sqs:GetQueueAttributes failed");
     dead_letters(&local, &told, deploy);
-    aws.account().parameters.remove("/hookonce/inbox/outputs");
+    aws.account().stack = None;
     told(1, &["outputs"], "check the stack's name");
-}
-
-/// An endpoint that enqueues cannot do so without it.
-fn the_message_key(aws: &Aws, told: &dyn Fn(i32, &[&str], &str)) {
-    let name = "/hookonce/inbox/key/messages";
-    let document =
-        object!({ "provider": "stripe", "secrets": ["whsec_9f3kQz71LmPx82VbTnRwYc45"], "on_store_outage": "enqueue" });
-    aws.account().put("/hookonce/inbox/endpoints/bad", &document.to_string());
-    told(1, &["message key"], "make it: aws ssm put-parameter --type SecureString");
-    aws.account().put(name, "no key");
-    told(1, &["message key"], "--overwrite --name /hookonce/inbox/key/messages");
-    aws.account().put(name, &MessageKey::new([7; 32]).to_text());
-    told(0, &[], "it can be read");
-    for name in [name, "/hookonce/inbox/endpoints/bad"] {
-        aws.account().parameters.remove(name);
-    }
 }
 
 /// The queue names the one that takes its dead letters, and that one is asked for.
 fn dead_letters(local: &Stack, told: &dyn Fn(i32, &[&str], &str), deploy: impl Fn(&[(&str, &str)])) {
     let letters = Tables::of(local).dead_letter_queue();
-    deploy(&[("HintQueue", &letters)]);
+    deploy(&[("QueueUrl", &letters)]);
     told(1, &["dead-letter queue"], "the queue names none");
     Tables::of(local).remove_queue(&letters);
     deploy(&[]);
@@ -158,26 +131,22 @@ fn seen_of<'a>(printed: &'a Value, check: &str) -> &'a str {
 
 /// A destination or a route set with a fault lets effects and records wait.
 fn documents_of_effects_and_routes(aws: &Aws, told: &dyn Fn(i32, &[&str], &str), printed: &dyn Fn() -> Value) {
-    aws.account().put("/hookonce/inbox/destinations/crm", r#"{"kind": "http"}"#);
+    aws.account().put("destination", "crm", r#"{"kind": "http"}"#);
     told(1, &["destinations"], "`hookonce destination check --stack inbox` says what is wrong with each");
     let good = r#"{"kind": "http", "url": "https://crm.example/in", "class": "at_least_once"}"#;
-    aws.account().put("/hookonce/inbox/destinations/crm", good);
+    aws.account().put("destination", "crm", good);
     assert_eq!(seen_of(&printed(), "destinations"), "1 valid");
 
     for (handler, wrong) in [("payments", None), ("none", Some("has 1 fault(s)"))] {
         let route = object!({ "name": "paid", "consumer": "billing", "handler": { "builtin": handler } });
         let set = object!({ "version": 1, "otherwise": "dead", "routes": [route] }).to_string();
-        let Packed { parts, sha256 } = pack(&set).unwrap();
-        let name = "/hookonce/inbox/routes";
-        let names = RoutePointer::names(name, 1, parts.len());
-        let (number, previous, count) = (1, None, parts.len());
-        let pointer = RoutePointer { number, parts: count, sha256, previous };
-        names.iter().zip(&parts).for_each(|(name, part)| aws.account().put(name, part));
-        aws.account().put(name, &object!(pointer).to_string());
+        aws.account().put("routes", "set", &set);
         match wrong {
             None => assert_eq!(seen_of(&printed(), "routes"), "1 valid"),
             Some(wrong) => told(1, &["routes"], wrong),
         }
     }
-    aws.account().parameters.remove("/hookonce/inbox/routes");
+    aws.account().remove("routes", "set");
+    told(1, &["routes"], "`hookonce route deploy FILE --stack inbox` writes one");
+    aws.account().put("routes", "set", r#"{"version":1,"otherwise":"builtin","routes":[]}"#);
 }

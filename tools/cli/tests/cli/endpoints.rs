@@ -46,7 +46,7 @@ fn a_secret_that_the_provider_does_not_sign_with_is_refused_before_anything_chan
     // A deployed endpoint is called by Stripe alone.
     let deployed = Deployed::new("endpoint", &[]);
     deployed.run(&["add", "shop", "--provider", "stripe"]).exits(2).says("Stripe issues its secrets");
-    assert_eq!(deployed.aws.account().count("PutParameter"), 0);
+    assert_eq!(deployed.aws.account().count("PutItem"), 0);
 
     let lemons = ["add", "lemons", "--provider", "lemonsqueezy"];
     give(&lemons, &"x".repeat(41)).exits(2).says("has at most 40 characters, and this one has 41");

@@ -75,17 +75,23 @@ fn a_set_of_a_deployed_stack_is_deployed_shown_and_explained() {
     let explain = ["explain", "--endpoint", "shop", "--file", FILE];
     stack.run(&explain).exits(2).says("has no route set");
     let set = stack.workspace.write("routes.json", SET.as_bytes());
-    stack.run(&["deploy", &set]).exits(0).says("set 1 with 1 part(s)");
+    stack.run(&["deploy", &set]).exits(0).says("in use within a minute");
     assert_eq!(json(&stack.run(&["show"])), serde_json::from_str::<Value>(SET).unwrap());
 
     stack.run(&explain).exits(2).says("no endpoint shop");
     let document = r#"{"provider": "stripe", "tenant": "acme", "secrets": ["whsec_a_signing_secret"]}"#;
-    stack.aws.account().put("/hookonce/inbox/endpoints/shop", document);
+    stack.aws.account().put("endpoint", "shop", document);
     let explained = json(&stack.run(&[&explain[..], &["--json"]].concat()));
     assert_eq!(explained[0]["route"], "paid");
     assert_eq!(explained[0]["domain_key"], "#dk#acme#billing#%type#invoice.paid#in_1SampleInvoice");
-    // A worker that finds no pointer knows that there was one.
-    assert!(stack.aws.account().value("/hookonce/inbox/routes-deployed").is_some());
+
+    // Somebody else deploys between the read and the write: nothing of theirs is lost.
+    let other = SET.replace("billing", "billing-2");
+    stack.aws.account().snags.push_back(("PutItem", Interception::Overtaken(other.clone())));
+    stack.run(&["deploy", &set]).exits(3).says("somebody else deployed a route set at the same moment");
+    assert_eq!(stack.aws.account().document("routes", "set"), Some(other));
+    stack.aws.account().snags.push_back(("PutItem", Interception::ReplyLost));
+    stack.run(&["deploy", &set]).exits(0);
 }
 
 /// Its events would wait; so the set is refused before it is in use.
@@ -120,7 +126,7 @@ fn a_destination_or_function_that_is_not_there_is_named_before_the_set_is_in_use
     ]});
     let set = stack.workspace.write("routes.json", set.to_string().as_bytes());
     let destination = r#"{"kind": "http", "url": "https://example.com", "class": "at_least_once"}"#;
-    stack.aws.account().put("/hookonce/inbox/destinations/mail", destination);
+    stack.aws.account().put("destination", "mail", destination);
     stack.aws.account().functions.push(BILLING);
     let checked = stack.run(&["check", &set, "--json"]).exits(1);
     let missing = object!([
@@ -133,13 +139,13 @@ fn a_destination_or_function_that_is_not_there_is_named_before_the_set_is_in_use
     let denied = || ("GetFunctionConfiguration", Interception::Answered("AccessDeniedException: not authorized"));
     stack.aws.account().snags.extend([denied(), denied()]);
     stack.run(&["deploy", &set]).exits(0).says_all(&[
-        "set 1 with 1 part(s)",
+        "in use within a minute",
         "routes[1].forward: there is no destination crm: events that need it wait until it exists",
         &format!("the function {BILLING} is not checked: lambda:GetFunctionConfiguration failed: not authorized"),
         "the function rest is not checked: lambda:GetFunctionConfiguration failed: not authorized",
     ]);
 
-    stack.aws.account().put("/hookonce/inbox/destinations/crm", destination);
+    stack.aws.account().put("destination", "crm", destination);
     stack.aws.account().functions.push("rest");
     stack.run(&["check", &set]).exits(0).omits("there is no");
 }

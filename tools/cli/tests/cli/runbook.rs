@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use crate::aws::{Aws, KEY};
+use crate::aws::Aws;
 use crate::stacks::{Stack, Tables};
 use crate::support::{Ended, root, text};
 use crate::terminal::captured;
@@ -93,7 +93,7 @@ fn follow(is_named: bool) {
     // The first record is applied, the others are dead.
     let stack = Stack::with(1, 2);
     let tables = Tables::of(&stack);
-    let (_aws, variables) = Aws::of_running(&stack, &[("EndpointKeyArn", KEY)]);
+    let (_aws, variables) = Aws::of_running(&stack, &[]);
     tables.copy_table(&tables.inbox, "inbox-copy");
     tables.copy_table(&tables.domain, "domain-copy");
     let request = captured("whsec_a_signing_secret", "whsec_another_secret", "{}");

@@ -81,7 +81,7 @@ fn an_endpoint_of_a_deployed_stack_is_signed_for_with_its_own_secret() {
     let stack = stack();
     let url = format!("{}/webhooks/", stack.announced()["url"].as_str().unwrap());
     let (aws, variables) = Aws::of_running(&stack, &[("WebhookUrl", &url)]);
-    aws.account().put("/hookonce/inbox/endpoints/jobs", &stack.read(".hookonce/endpoints/jobs.json"));
+    aws.account().put("endpoint", "jobs", &stack.read(".hookonce/endpoints/jobs.json"));
     // A folder without a stack.
     let elsewhere = Workspace::new();
     elsewhere.write("job.json", b"[1]");
