@@ -5,6 +5,7 @@
 //! something.
 
 mod alarms;
+mod conditions;
 mod documentation;
 mod environment;
 mod events;
