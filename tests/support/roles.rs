@@ -156,11 +156,10 @@ impl Statement {
 }
 
 /// The keys that a condition may name, and whether a request may have several values of it.
-const KEYS: [(&str, bool); 6] = [
+const KEYS: [(&str, bool); 5] = [
     ("aws:PrincipalArn", false),
     ("aws:SecureTransport", false),
     ("dynamodb:LeadingKeys", true),
-    ("kms:EncryptionContext:PARAMETER_ARN", false),
     ("kms:EncryptionContext:aws:dynamodb:tableName", false),
     ("kms:ViaService", false),
 ];

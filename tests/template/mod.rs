@@ -7,6 +7,7 @@
 mod alarms;
 mod conditions;
 mod documentation;
+mod documents;
 mod environment;
 mod events;
 pub(crate) mod metrics;
