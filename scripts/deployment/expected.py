@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import moto.awslambda.models
 import moto.logs.models
-from mock import ANSWERS, STACK, client
+from mock import ANSWERS, STACK, client, with_outputs
 
 SEEN, UNSEEN = "this line is to be read", "nobody asked for this line"
 EMPTY = "0\t0\t0\n"
@@ -53,10 +53,6 @@ def subscriptions(name, value):
     return any(one.get(name) == value for one in kept)
 
 
-def parameters(below):
-    return client("ssm").get_parameters_by_path(Path=f"/hookonce/{STACK}/{below}", Recursive=True)["Parameters"]
-
-
 def reserved(stack):
     return client("lambda").get_function_concurrency(FunctionName=stack.ids["WebhookFunction"])["ReservedConcurrentExecutions"]
 
@@ -66,7 +62,6 @@ def table_names():
 
 
 NO_LIMITS = "the mock has no limits of accounts"
-NO_SETTINGS = "the mock has no settings of Parameter Store"
 
 # A command of a page belongs to the first row whose words it has.
 ROWS = {
@@ -78,7 +73,7 @@ ROWS = {
     "account=$(aws sts get-caller-identity": Row(),
     "aws sts get-caller-identity": Row('"Account"'),
     "output() {": Row(),
-    "inbox=$(output InboxTable) domain=$(output DomainTable)": Row(),
+    "inbox=$(output InboxTable) domain=$(output DomainTable) documents=$(output DocumentsTable)": Row(),
     "aws cloudformation describe-stacks --stack-name NAME": Row("DISPATCHER_LOGS"),
     "OutputKey=='WebhookUrl'": Row(f"https://{ANSWERS['DomainName']}/webhooks/"),
     "aws cloudformation deploy --region us-east-1": Row("Successfully created"),
@@ -107,12 +102,6 @@ ROWS = {
     "aws lambda invoke": Row('"StatusCode": 200', so=lambda stack: json.loads(event_file()) in INVOKED, two=True),
     "aws service-quotas list-service-quotas": Row("QuotaName\t", cannot=NO_LIMITS),
     "aws service-quotas request-service-quota-increase": Row('"Status"', cannot=NO_LIMITS),
-    "aws ssm get-service-setting": Row('"SettingValue"', cannot=NO_SETTINGS),
-    "aws ssm update-service-setting": Row(cannot=NO_SETTINGS),
-    'aws ssm delete-parameter --name "/hookonce/$stack/endpoints/stripe"': Row(so=lambda stack: not parameters("endpoints/stripe")),
-    "aws ssm put-parameter --type SecureString --name \"/hookonce/$stack/key/messages\"": Row('"Version"', so=lambda stack: parameters("key")),
-    'aws ssm delete-parameter --name "/hookonce/$stack/key/messages"': Row(so=lambda stack: not parameters("key")),
-    "xargs -r -n 10 aws ssm delete-parameters": Row("DeletedParameters", so=lambda stack: not parameters("")),
     "aws cloudwatch get-metric-statistics --namespace hookonce/NAME": Row('"Sum": 5.0'),
     "aws cloudwatch get-metric-statistics --namespace AWS/Lambda": Row('"Maximum": 7.0'),
     "aws cloudwatch get-metric-statistics": Row("5.0"),
@@ -218,19 +207,10 @@ def prepare(stack):
     count(f"hookonce/{STACK}", "relay_due", {"function": "relay"}, 5 * [1])
     count(f"hookonce/{STACK}", "delivery_retry_please", {"function": "webhook", "code": "store_unavailable"}, [1])
     count("AWS/Lambda", "ConcurrentExecutions", {}, [3, 7])
-    client("ssm").put_parameter(Name=f"/hookonce/{STACK}/endpoints/stripe", Value="{}", Type="SecureString")
     client("dynamodb").put_item(TableName=stack.ids["DomainTable"], Item={"pk": {"S": "a domain key"}})
     client("dynamodb").create_table(
         TableName=SPARE, BillingMode="PAY_PER_REQUEST", DeletionProtectionEnabled=True,
         KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}], AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}])
-
-
-def with_outputs(stack):
-    """The mock could not take the outputs before every resource had its name."""
-    outputs = {name: {"Value": stack.resolve(body["Value"])} for name, body in stack.template["Outputs"].items()}
-    client("cloudformation").update_stack(
-        StackName=STACK, TemplateBody=json.dumps({**stack.template, "Outputs": outputs}), Capabilities=["CAPABILITY_IAM"],
-        Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in ANSWERS.items()])
 
 
 def lines(stack, logical):

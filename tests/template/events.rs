@@ -6,7 +6,7 @@ use hookonce_protocol::timing::Timing;
 use serde_json::{Value, json};
 
 use super::{Rule, file};
-use crate::support::template::{Template, template};
+use crate::support::template::Template;
 
 /// Every event source mapping of a queue.
 fn mappings(template: &Template) -> Vec<String> {
