@@ -53,6 +53,10 @@ def subscriptions(name, value):
     return any(one.get(name) == value for one in kept)
 
 
+def items(table):
+    return client("dynamodb").scan(TableName=table)["Items"]
+
+
 def reserved(stack):
     return client("lambda").get_function_concurrency(FunctionName=stack.ids["WebhookFunction"])["ReservedConcurrentExecutions"]
 
@@ -70,7 +74,6 @@ ROWS = {
     "aws sso login": Row(mention="it opens a browser"),
     "aws login": Row(mention="it opens a browser"),
     "aws sts get-caller-identity --query Arn": Row("arn:aws:"),
-    "account=$(aws sts get-caller-identity": Row(),
     "aws sts get-caller-identity": Row('"Account"'),
     "output() {": Row(),
     "inbox=$(output InboxTable) domain=$(output DomainTable) documents=$(output DocumentsTable)": Row(),
@@ -120,8 +123,11 @@ ROWS = {
     "aws sqs get-queue-attributes": Row(EMPTY),
     # On AWS it is denied. The mock asks no policy.
     "aws sqs send-message": Row('"MessageId"'),
+    'aws dynamodb delete-item --table-name "$documents"': Row(so=lambda stack: not items(stack.ids["DocumentsTable"])),
     "aws dynamodb put-item": Row(mention="the page leaves out what to write"),
     "aws dynamodb list-tables": Row(f'"{STACK}-InboxTable-'),
+    # On AWS it is denied. The mock asks no policy.
+    'aws dynamodb scan --table-name "$(output DocumentsTable)"': Row('"Count"'),
     "aws dynamodb scan": Row('"a domain key"'),
     "aws dynamodb wait table-exists": Row(so=lambda stack: table_names() == []),
     "aws dynamodb update-table": Row('"DeletionProtectionEnabled": false'),
@@ -129,7 +135,7 @@ ROWS = {
 }
 
 # What a command may write in capitals.
-WORDS = {"ALARM", "AWS", "ERROR", "EXIT", "JSON", "WARN"}
+WORDS = {"ALARM", "AWS", "COUNT", "ERROR", "EXIT", "JSON", "WARN"}
 
 
 def moment(minutes):
@@ -159,7 +165,7 @@ PLACEHOLDERS = {
 
 def variables(stack):
     """What the shell of each page knows, because a sentence of the page says so."""
-    return {"stack": STACK, "queue": stack.ids["HintQueue"], "table": SPARE, "pager_url": "https://pager.example.com/alarms"}
+    return {"stack": STACK, "queue": stack.ids["HintQueue"], "table": SPARE, "documents": stack.ids["DocumentsTable"], "pager_url": "https://pager.example.com/alarms"}
 
 
 def event_file():
@@ -208,6 +214,7 @@ def prepare(stack):
     count(f"hookonce/{STACK}", "delivery_retry_please", {"function": "webhook", "code": "store_unavailable"}, [1])
     count("AWS/Lambda", "ConcurrentExecutions", {}, [3, 7])
     client("dynamodb").put_item(TableName=stack.ids["DomainTable"], Item={"pk": {"S": "a domain key"}})
+    client("dynamodb").put_item(TableName=stack.ids["DocumentsTable"], Item={"kind": {"S": "key"}, "id": {"S": "messages"}})
     client("dynamodb").create_table(
         TableName=SPARE, BillingMode="PAY_PER_REQUEST", DeletionProtectionEnabled=True,
         KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}], AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}])
@@ -240,7 +247,7 @@ def count(namespace, metric, dimensions, values):
     client("cloudwatch").put_metric_data(Namespace=namespace, MetricData=data)
 
 
-NOT_ON_THE_MOCK = ("rights: `aws sqs send-message` is not denied; how AWS reads a filter pattern: expected.py reads it in its place; "
+NOT_ON_THE_MOCK = ("rights: `aws sqs send-message` and a scan of the documents are not denied; how AWS reads a filter pattern: expected.py reads it in its place; "
                    "what a query of log lines finds")
 
 

@@ -164,8 +164,8 @@ const KEYS: [(&str, bool); 5] = [
     ("kms:ViaService", false),
 ];
 
-/// Whether one condition holds (docs.aws.amazon.com/IAM/latest/UserGuide, `reference_policies_elements_condition_operators`
-/// and `reference_policies_condition-single-vs-multi-valued-context-keys`).
+/// Whether one condition holds. In IAM's user guide, `reference_policies_elements_condition_operators` and
+/// `reference_policies_condition-single-vs-multi-valued-context-keys` say when.
 fn holds(operator: &str, key: &str, wanted: &[String], request: &Request<'_>) -> bool {
     let known = KEYS.iter().find(|(known, _)| *known == key);
     let Some((_, has_many)) = known else { panic!("this evaluator does not know the key {key}") };

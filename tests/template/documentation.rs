@@ -76,7 +76,7 @@ const RIGHTS: [(&str, &str, &[&str]); 14] = [
 
 /// The types of resources for which the table of rights lacks the row or one of its words.
 fn without_rights(template: &Template, page: &str) -> Vec<String> {
-    let table = page.split("## Rights").nth(1).and_then(|rest| rest.split("Other tasks need:").next()).unwrap();
+    let table = page.split("## Rights").nth(1).and_then(|rest| rest.split("Other tasks need").next()).unwrap();
     let lacks = |kind: &str| match RIGHTS.iter().find(|(known, ..)| *known == kind) {
         None => vec![format!("{kind}: which rights does it need?")],
         Some((_, service, words)) => {

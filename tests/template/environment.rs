@@ -99,8 +99,8 @@ fn drifted(template: &Template) -> Vec<String> {
     drifted.map(|(what, done, passed)| format!("{what} is {done:?}, not {passed:?}")).collect()
 }
 
-/// An invocation of the webhook function answers long before its timeout. So Lambda ends only one that hangs, before the
-/// gateway gives it up, and before the relay takes its record for stuck.
+/// An invocation of the webhook function answers long before its timeout. So Lambda ends only one that hangs, before
+/// the gateway gives it up, and before the relay takes its record for stuck.
 #[test]
 fn an_invocation_that_hangs_is_ended_before_anybody_else_acts() {
     let timing = Timing::standard();
