@@ -25,24 +25,32 @@ DAY = 86_400
 
 def tables(stack):
     dynamodb = client("dynamodb")
-    indexes = {"InboxTable": {"due": ("due_shard", "due_at"), "journal": ("journal_shard", "received_at")}, "DomainTable": {}}
+    indexes = {"InboxTable": {"due": ("due_shard", "due_at"), "journal": ("journal_shard", "received_at")}, "DomainTable": {},
+               "DocumentsTable": {}}
+    yield "the stack", "tables", sorted(stack.resources("AWS::DynamoDB::Table")), sorted(indexes)
     for logical, expected in indexes.items():
+        of_documents = logical == "DocumentsTable"
         name = stack.ids[logical]
         table = dynamodb.describe_table(TableName=name)["Table"]
         found = {
             index["IndexName"]: tuple(key["AttributeName"] for key in index["KeySchema"])
-            for index in table["GlobalSecondaryIndexes"] if index["Projection"] == {"ProjectionType": "KEYS_ONLY"}}
+            for index in table.get("GlobalSecondaryIndexes", []) if index["Projection"] == {"ProjectionType": "KEYS_ONLY"}}
         ttl = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
         backups = dynamodb.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
-        yield logical, "key", [key["AttributeName"] for key in table["KeySchema"]], ["pk"]
+        yield logical, "key", [key["AttributeName"] for key in table["KeySchema"]], ["kind", "id"] if of_documents else ["pk"]
         yield logical, "indexes of keys only", found, expected
         yield logical, "billing", table["BillingModeSummary"]["BillingMode"], "PAY_PER_REQUEST"
         # The mock's table has no key, so this reads the translation.
-        yield logical, "key", stack.properties(logical)["SSESpecification"]["KMSMasterKeyId"], ANSWERS["DataKeyArn"]
+        yield logical, "key", stack.properties(logical)["SSESpecification"]["KMSMasterKeyId"], ANSWERS["DocumentKeyArn" if of_documents else "DataKeyArn"]
         yield logical, "deletion protection", table["DeletionProtectionEnabled"], True
-        yield logical, "time to live", ttl, {"TimeToLiveStatus": "ENABLED", "AttributeName": "hookonce_expires_at"}
+        expires = {"TimeToLiveStatus": "ENABLED", "AttributeName": "hookonce_expires_at"}
+        yield logical, "time to live", ttl, {"TimeToLiveStatus": "DISABLED"} if of_documents else expires
         recovery = backups["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"]
         yield logical, "point-in-time recovery", recovery, "ENABLED"
+    policy = client("dynamodb").get_resource_policy(ResourceArn=stack.attribute(["DocumentsTable", "Arn"]))["Policy"]
+    denied = [(item["Effect"], item["Principal"], action) for item in json.loads(policy)["Statement"] for action in item["Action"]]
+    wanted = ["Scan", "PartiQLSelect", "PartiQLInsert", "PartiQLUpdate", "PartiQLDelete", "ExportTableToPointInTime"]
+    yield "DocumentsTable", "what is denied to all", denied, [("Deny", "*", f"dynamodb:{action}") for action in wanted]
 
 
 SOURCES_OF_DEAD_LETTERS = ("HintQueue", "SlowQueue", "EffectsQueue")
@@ -84,7 +92,7 @@ def role_arn(stack, logical):
 
 
 def functions(stack):
-    expected = {"WebhookFunction": ("hookonce-webhook", 29), "WorkerFunction": ("hookonce-worker", 60),
+    expected = {"WebhookFunction": ("hookonce-webhook", 10), "WorkerFunction": ("hookonce-worker", 60),
                 "RelayFunction": ("hookonce-relay", 60), "DispatcherFunction": ("hookonce-dispatcher", 60)}
     yield "the stack", "functions", sorted(stack.resources("AWS::Lambda::Function")), sorted(expected)
     groups = {group["logGroupName"] for group in client("logs").describe_log_groups()["logGroups"]}
@@ -100,6 +108,7 @@ def functions(stack):
         yield logical, "who may take the role", service, [{"Service": "lambda.amazonaws.com"}]
         yield logical, "inbox table", environment.get("HOOKONCE_INBOX_TABLE"), stack.ids["InboxTable"]
         yield logical, "domain table", environment.get("HOOKONCE_DOMAIN_TABLE"), stack.ids["DomainTable"]
+        yield logical, "documents", environment.get("HOOKONCE_DOCUMENTS"), f"table:{stack.ids['DocumentsTable']}"
         yield logical, "queue", environment.get("HOOKONCE_QUEUE_URL"), stack.ids["HintQueue"]
         yield logical, "namespace of metrics", environment.get("HOOKONCE_METRICS_NAMESPACE"), f"hookonce/{STACK}"
         yield logical, "unresolved variables", [name for name, value in environment.items() if "${" in str(value)], []
@@ -108,8 +117,6 @@ def functions(stack):
         yield logical, "processor", properties["Architectures"] in (["arm64"], ["x86_64"]), True
         yield logical, "log group exists", properties["LoggingConfig"]["LogGroup"] in groups, True
     found = client("lambda").get_function(FunctionName=stack.ids["WebhookFunction"])["Configuration"]
-    prefix = found["Environment"]["Variables"].get("HOOKONCE_ENDPOINTS")
-    yield "WebhookFunction", "endpoints", prefix, f"ssm:/hookonce/{STACK}/endpoints/"
     told = [found["Environment"]["Variables"].get(name) for name in ("HOOKONCE_EDGE_PROOF_HASHES", "HOOKONCE_CLIENT_ADDRESS_HEADER")]
     yield "WebhookFunction", "proofs and address of the edge", told, [ANSWERS["EdgeProofHashes"], ANSWERS["ClientAddressHeader"]]
     # `sam deploy --guided` asks for a hidden parameter without offering its default, and never ends if it is left empty.
@@ -118,13 +125,13 @@ def functions(stack):
 
 
 def roles(stack):
-    """Each statement names things that exist in this stack, or the prefix of its endpoints."""
+    """Each statement names things that exist in this stack."""
     # CloudFormation's name of a log group ends in `:*`, the mock's does not.
     known = {stack.attribute([name, "Arn"]).removesuffix(":*") for kind in ("AWS::DynamoDB::Table", "AWS::SQS::Queue", "AWS::Logs::LogGroup")
              for name in stack.resources(kind)}
     known |= {f"{stack.attribute(['InboxTable', 'Arn'])}/index/{name}" for name in ("due", "journal")}
-    known |= {f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/hookonce/{STACK}/{kind}/*" for kind in ("endpoints", "destinations")}
-    known |= {f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/hookonce/{STACK}/{name}" for name in ("routes", "routes-*", "key/messages")}
+    # What two roles are denied, whatever a managed policy allows.
+    known |= {f"{stack.attribute(['DocumentsTable', 'Arn'])}/*"}
     # The policy that keeps two roles from invoking the stack's own functions.
     known |= {stack.attribute([name, "Arn"]) for name in stack.resources("AWS::Lambda::Function")}
     known |= {value for value in ANSWERS.values() if ":kms:" in value}
@@ -165,7 +172,7 @@ def gateway(stack):
     yield "Gateway", "routes", [route["RouteKey"] for route in routes], ["ANY /webhooks/{endpoint}"]
     integration, = client("apigatewayv2").get_integrations(**api)["Items"]
     yield "Gateway", "payload", integration["PayloadFormatVersion"], "2.0"
-    yield "Gateway", "timeout", integration["TimeoutInMillis"], 29_000
+    yield "Gateway", "timeout", integration["TimeoutInMillis"], 10_000
     webhook = stack.attribute(["WebhookFunction", "Arn"])
     yield "Gateway", "function", f"/{webhook}/" in integration["IntegrationUri"], True
     stage, = client("apigatewayv2").get_stages(**api)["Items"]
@@ -207,7 +214,7 @@ def noisy(stack):
     for key, route in routes.items():
         integration = client("apigatewayv2").get_integration(IntegrationId=route["Target"].split("/")[1], **api)
         found = f"/{webhook}/" in integration["IntegrationUri"], integration["PayloadFormatVersion"], integration["TimeoutInMillis"]
-        yield key, "function, payload and timeout", found, (True, "2.0", 29_000)
+        yield key, "function, payload and timeout", found, (True, "2.0", 10_000)
     # The mock keeps no settings of routes, so this reads the translation. API Gateway refuses those of a route that is missing.
     settings = [stack.properties(name).get("RouteSettings") for name in stack.resources("AWS::ApiGatewayV2::Stage")]
     limited = [sorted(limits) for limits in settings if limits]
@@ -252,12 +259,13 @@ def alarms(stack):
 
 
 def outputs(stack):
-    value = json.loads(client("ssm").get_parameter(Name=f"/hookonce/{STACK}/outputs")["Parameter"]["Value"])
-    expected = {"inbox_table": stack.ids["InboxTable"], "domain_table": stack.ids["DomainTable"], "queue_url": stack.ids["HintQueue"],
-                "webhook_url": f"https://{ANSWERS['DomainName']}/webhooks/",
-                "endpoint_key": ANSWERS["EndpointKeyArn"], "index_shards": 16, "index_shards_read": 16,
-                "delivery_retention_days": 35, "effect_retention_days": 95}
-    yield "StackOutputs", "value", {name: value.get(name) for name in expected}, expected
+    same = ("InboxTable", "DomainTable", "DocumentsTable", "WebhookFunction", "WorkerFunction", "RelayFunction", "DispatcherFunction")
+    queues = {"QueueUrl": "HintQueue", "SlowQueueUrl": "SlowQueue", "EffectsQueueUrl": "EffectsQueue",
+              "DeadLetterQueueUrl": "DeadLetterQueue"}
+    expected = {name: stack.ids[name] for name in same} | {name: stack.ids[queue] for name, queue in queues.items()}
+    expected |= {"DeliveryRetentionDays": "35", "EffectRetentionDays": "95"}
+    found = {name: stack.resolve(stack.template["Outputs"].get(name, {}).get("Value", "")) for name in expected}
+    yield "the outputs", "values", found, expected
     for name, body in stack.template["Outputs"].items():
         resolved = stack.resolve(body["Value"])
         yield name, "is resolved", isinstance(resolved, str) and resolved != "" and "${" not in resolved, True
@@ -309,7 +317,7 @@ NOISY = "POST /webhooks/noisy"
 
 # One break for each kind, and what must then be found.
 BREAKS = {
-    "order": ("[RelayFunction, DispatcherFunction]", "[RelayFunction, DispatcherFunction, StackOutputs]", "circle of resources"),
+    "order": ("[RelayFunction, DispatcherFunction]", "[RelayFunction, DispatcherFunction, OwnFunctionsPolicy]", "circle of resources"),
     "tables": ("AttributeName: hookonce_expires_at, Enabled: true", "AttributeName: expires, Enabled: true", "InboxTable: time to live"),
     "queues": ("                  - !GetAtt WorkerRole.Arn\n", "", "HintQueue: principals"),
     "functions": ("HOOKONCE_QUEUE_URL: !Ref HintQueue", "HOOKONCE_QUEUE_URL: !Ref DeadLetterQueue", "Function: queue"),
@@ -318,7 +326,7 @@ BREAKS = {
     "gateway": ("Path: /webhooks/{endpoint}", "Path: /hooks/{endpoint}", "Gateway: routes"),
     "schedule": ("rate(1 minute)", "rate(5 minutes)", "the schedule: rules"),
     "alarms": ("Value: !Ref WorkerFunction }", "Value: Worker }", "dimensions of another stack"),
-    "outputs": ('"queue_url":"${HintQueue}"', '"queue_url":"${DeadLetterQueue}"', "StackOutputs: value"),
+    "outputs": ("    Value: !Ref HintQueue\n", "    Value: !Ref DeadLetterQueue\n", "the outputs: values"),
     "dashboard": ("DashboardBody: !Sub |", "DashboardBody: |", "Dashboard: names left open"),
     "logs": ("      RetentionInDays: !Ref LogRetentionDays\n", "", "retention in days"),
 }
@@ -329,7 +337,7 @@ PAGE_BREAKS = (
     ("Path: /webhooks/noisy, Method: POST", "Path: /webhooks/noisy, Method: PUT", "Gateway: routes is"),
     ("        POST /webhooks/noisy: {", "        POST /webhooks/other: {", "routes with limits of their own"),
     ("ThrottlingBurstLimit: 25", "Burst: 25", "noisy: limits"),
-    ("TimeoutInMillis: 29000", "TimeoutInMillis: 2900", "function, payload and timeout"),
+    ("TimeoutInMillis: 10000", "TimeoutInMillis: 2900", "function, payload and timeout"),
 )
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import moto.awslambda.models
 import moto.logs.models
-from mock import ANSWERS, STACK, client
+from mock import ANSWERS, STACK, client, with_outputs
 
 SEEN, UNSEEN = "this line is to be read", "nobody asked for this line"
 EMPTY = "0\t0\t0\n"
@@ -53,8 +53,8 @@ def subscriptions(name, value):
     return any(one.get(name) == value for one in kept)
 
 
-def parameters(below):
-    return client("ssm").get_parameters_by_path(Path=f"/hookonce/{STACK}/{below}", Recursive=True)["Parameters"]
+def items(table):
+    return client("dynamodb").scan(TableName=table)["Items"]
 
 
 def reserved(stack):
@@ -66,7 +66,6 @@ def table_names():
 
 
 NO_LIMITS = "the mock has no limits of accounts"
-NO_SETTINGS = "the mock has no settings of Parameter Store"
 
 # A command of a page belongs to the first row whose words it has.
 ROWS = {
@@ -75,10 +74,9 @@ ROWS = {
     "aws sso login": Row(mention="it opens a browser"),
     "aws login": Row(mention="it opens a browser"),
     "aws sts get-caller-identity --query Arn": Row("arn:aws:"),
-    "account=$(aws sts get-caller-identity": Row(),
     "aws sts get-caller-identity": Row('"Account"'),
     "output() {": Row(),
-    "inbox=$(output InboxTable) domain=$(output DomainTable)": Row(),
+    "inbox=$(output InboxTable) domain=$(output DomainTable) documents=$(output DocumentsTable)": Row(),
     "aws cloudformation describe-stacks --stack-name NAME": Row("DISPATCHER_LOGS"),
     "OutputKey=='WebhookUrl'": Row(f"https://{ANSWERS['DomainName']}/webhooks/"),
     "aws cloudformation deploy --region us-east-1": Row("Successfully created"),
@@ -107,12 +105,6 @@ ROWS = {
     "aws lambda invoke": Row('"StatusCode": 200', so=lambda stack: json.loads(event_file()) in INVOKED, two=True),
     "aws service-quotas list-service-quotas": Row("QuotaName\t", cannot=NO_LIMITS),
     "aws service-quotas request-service-quota-increase": Row('"Status"', cannot=NO_LIMITS),
-    "aws ssm get-service-setting": Row('"SettingValue"', cannot=NO_SETTINGS),
-    "aws ssm update-service-setting": Row(cannot=NO_SETTINGS),
-    'aws ssm delete-parameter --name "/hookonce/$stack/endpoints/stripe"': Row(so=lambda stack: not parameters("endpoints/stripe")),
-    "aws ssm put-parameter --type SecureString --name \"/hookonce/$stack/key/messages\"": Row('"Version"', so=lambda stack: parameters("key")),
-    'aws ssm delete-parameter --name "/hookonce/$stack/key/messages"': Row(so=lambda stack: not parameters("key")),
-    "xargs -r -n 10 aws ssm delete-parameters": Row("DeletedParameters", so=lambda stack: not parameters("")),
     "aws cloudwatch get-metric-statistics --namespace hookonce/NAME": Row('"Sum": 5.0'),
     "aws cloudwatch get-metric-statistics --namespace AWS/Lambda": Row('"Maximum": 7.0'),
     "aws cloudwatch get-metric-statistics": Row("5.0"),
@@ -131,8 +123,11 @@ ROWS = {
     "aws sqs get-queue-attributes": Row(EMPTY),
     # On AWS it is denied. The mock asks no policy.
     "aws sqs send-message": Row('"MessageId"'),
+    'aws dynamodb delete-item --table-name "$documents"': Row(so=lambda stack: not items(stack.ids["DocumentsTable"])),
     "aws dynamodb put-item": Row(mention="the page leaves out what to write"),
     "aws dynamodb list-tables": Row(f'"{STACK}-InboxTable-'),
+    # On AWS it is denied. The mock asks no policy.
+    'aws dynamodb scan --table-name "$(output DocumentsTable)"': Row('"Count"'),
     "aws dynamodb scan": Row('"a domain key"'),
     "aws dynamodb wait table-exists": Row(so=lambda stack: table_names() == []),
     "aws dynamodb update-table": Row('"DeletionProtectionEnabled": false'),
@@ -140,7 +135,7 @@ ROWS = {
 }
 
 # What a command may write in capitals.
-WORDS = {"ALARM", "AWS", "ERROR", "EXIT", "JSON", "WARN"}
+WORDS = {"ALARM", "AWS", "COUNT", "ERROR", "EXIT", "JSON", "WARN"}
 
 
 def moment(minutes):
@@ -170,7 +165,7 @@ PLACEHOLDERS = {
 
 def variables(stack):
     """What the shell of each page knows, because a sentence of the page says so."""
-    return {"stack": STACK, "queue": stack.ids["HintQueue"], "table": SPARE, "pager_url": "https://pager.example.com/alarms"}
+    return {"stack": STACK, "queue": stack.ids["HintQueue"], "table": SPARE, "documents": stack.ids["DocumentsTable"], "pager_url": "https://pager.example.com/alarms"}
 
 
 def event_file():
@@ -218,19 +213,11 @@ def prepare(stack):
     count(f"hookonce/{STACK}", "relay_due", {"function": "relay"}, 5 * [1])
     count(f"hookonce/{STACK}", "delivery_retry_please", {"function": "webhook", "code": "store_unavailable"}, [1])
     count("AWS/Lambda", "ConcurrentExecutions", {}, [3, 7])
-    client("ssm").put_parameter(Name=f"/hookonce/{STACK}/endpoints/stripe", Value="{}", Type="SecureString")
     client("dynamodb").put_item(TableName=stack.ids["DomainTable"], Item={"pk": {"S": "a domain key"}})
+    client("dynamodb").put_item(TableName=stack.ids["DocumentsTable"], Item={"kind": {"S": "key"}, "id": {"S": "messages"}})
     client("dynamodb").create_table(
         TableName=SPARE, BillingMode="PAY_PER_REQUEST", DeletionProtectionEnabled=True,
         KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}], AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}])
-
-
-def with_outputs(stack):
-    """The mock could not take the outputs before every resource had its name."""
-    outputs = {name: {"Value": stack.resolve(body["Value"])} for name, body in stack.template["Outputs"].items()}
-    client("cloudformation").update_stack(
-        StackName=STACK, TemplateBody=json.dumps({**stack.template, "Outputs": outputs}), Capabilities=["CAPABILITY_IAM"],
-        Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in ANSWERS.items()])
 
 
 def lines(stack, logical):
@@ -260,7 +247,7 @@ def count(namespace, metric, dimensions, values):
     client("cloudwatch").put_metric_data(Namespace=namespace, MetricData=data)
 
 
-NOT_ON_THE_MOCK = ("rights: `aws sqs send-message` is not denied; how AWS reads a filter pattern: expected.py reads it in its place; "
+NOT_ON_THE_MOCK = ("rights: `aws sqs send-message` and a scan of the documents are not denied; how AWS reads a filter pattern: expected.py reads it in its place; "
                    "what a query of log lines finds")
 
 

@@ -26,7 +26,7 @@ CODE = "code"
 ANSWERS = {
     "AlarmTopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:alarms",
     "DataKeyArn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/data",
-    "EndpointKeyArn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/endpoints",
+    "DocumentKeyArn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/documents",
     "DomainName": "hooks.example.com",
     "CertificateArn": f"arn:aws:acm:{REGION}:{ACCOUNT}:certificate/hooks",
     "ExecuteApiAddress": "off",
@@ -268,6 +268,17 @@ def finish_table(stack, name, properties):
     if "PointInTimeRecoverySpecification" in properties:
         client("dynamodb").update_continuous_backups(
             TableName=table, PointInTimeRecoverySpecification=properties["PointInTimeRecoverySpecification"])
+    if "ResourcePolicy" in properties:
+        client("dynamodb").put_resource_policy(
+            ResourceArn=stack.attribute([name, "Arn"]), Policy=json.dumps(properties["ResourcePolicy"]["PolicyDocument"]))
+
+
+def with_outputs(stack):
+    """The mock could not take the outputs before every resource had its name."""
+    outputs = {name: {"Value": stack.resolve(body["Value"])} for name, body in stack.template["Outputs"].items()}
+    client("cloudformation").update_stack(
+        StackName=STACK, TemplateBody=json.dumps({**stack.template, "Outputs": outputs}), Capabilities=["CAPABILITY_IAM"],
+        Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in ANSWERS.items()])
 
 
 BY_HAND = {

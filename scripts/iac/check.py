@@ -70,7 +70,7 @@ def cdk(template, synthesised):
         early = references([one.get("Conditions", {}), one.get("Rules", {})]) - set(one["Parameters"])
         yield where, "resources that conditions and rules name", sorted(early), []
     types = [body["Type"] for body in nested["Resources"].values()]
-    yield "CDK", "functions and tables", (types.count("AWS::Lambda::Function"), types.count("AWS::DynamoDB::Table")), (4, 2)
+    yield "CDK", "functions and tables", (types.count("AWS::Lambda::Function"), types.count("AWS::DynamoDB::Table")), (4, 3)
     read = {name.removeprefix("Outputs.") for body in [root["Outputs"]] for name in nested_outputs(body)}
     yield "CDK", "outputs that do not exist", sorted(read - set(nested["Outputs"])), []
 

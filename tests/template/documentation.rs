@@ -53,12 +53,16 @@ fn the_first_deployment_knows_every_function_and_every_queue() {
 }
 
 /// What whoever deploys a resource of this type needs: the row of the table, and words of it.
-const RIGHTS: [(&str, &str, &[&str]); 15] = [
+const RIGHTS: [(&str, &str, &[&str]); 14] = [
     ("AWS::ApiGatewayV2::ApiMapping", "API Gateway", &["/domainnames"]),
     ("AWS::ApiGatewayV2::DomainName", "API Gateway", &["GET", "POST", "PATCH", "DELETE", "/domainnames"]),
     ("AWS::CloudWatch::Alarm", "CloudWatch", &["PutMetricAlarm", "DescribeAlarms", "DeleteAlarms"]),
     ("AWS::CloudWatch::Dashboard", "CloudWatch", &["PutDashboard", "GetDashboard", "DeleteDashboards"]),
-    ("AWS::DynamoDB::Table", "DynamoDB", &["CreateTable", "DescribeTable", "UpdateTable", "UpdateTimeToLive"]),
+    (
+        "AWS::DynamoDB::Table",
+        "DynamoDB",
+        &["CreateTable", "DescribeTable", "UpdateTable", "UpdateTimeToLive", "PutResourcePolicy", "GetResourcePolicy"],
+    ),
     ("AWS::Events::Rule", "EventBridge", &["PutRule", "DescribeRule", "PutTargets", "RemoveTargets", "DeleteRule"]),
     ("AWS::IAM::Policy", "IAM", &["PutRolePolicy", "GetRolePolicy", "DeleteRolePolicy"]),
     ("AWS::IAM::Role", "IAM", &["CreateRole", "PutRolePolicy", "AttachRolePolicy", "DetachRolePolicy", "PassRole"]),
@@ -66,14 +70,13 @@ const RIGHTS: [(&str, &str, &[&str]); 15] = [
     ("AWS::Logs::MetricFilter", "Logs", &["PutMetricFilter", "DescribeMetricFilters", "DeleteMetricFilter"]),
     ("AWS::SQS::Queue", "SQS", &["CreateQueue", "GetQueueAttributes", "SetQueueAttributes", "DeleteQueue"]),
     ("AWS::SQS::QueuePolicy", "SQS", &["SetQueueAttributes"]),
-    ("AWS::SSM::Parameter", "Systems Manager", &["PutParameter", "GetParameters", "DeleteParameter"]),
     ("AWS::Serverless::Function", "Lambda", &["AddPermission", "RemovePermission"]),
     ("AWS::Serverless::HttpApi", "API Gateway", &["GET", "POST", "PUT", "PATCH", "DELETE", "/apis"]),
 ];
 
 /// The types of resources for which the table of rights lacks the row or one of its words.
 fn without_rights(template: &Template, page: &str) -> Vec<String> {
-    let table = page.split("## Rights").nth(1).and_then(|rest| rest.split("Other tasks need:").next()).unwrap();
+    let table = page.split("## Rights").nth(1).and_then(|rest| rest.split("Other tasks need").next()).unwrap();
     let lacks = |kind: &str| match RIGHTS.iter().find(|(known, ..)| *known == kind) {
         None => vec![format!("{kind}: which rights does it need?")],
         Some((_, service, words)) => {
@@ -90,6 +93,6 @@ fn without_rights(template: &Template, page: &str) -> Vec<String> {
 fn the_table_of_rights_has_what_every_resource_needs() {
     let page = file("docs/deploy.md");
     let rule = Rule(|template: &Template| without_rights(template, &page));
-    rule.finds([("Type: AWS::SSM::Parameter", "Type: AWS::SNS::Topic", "AWS::SNS::Topic")]);
+    rule.finds([("Type: AWS::SQS::QueuePolicy", "Type: AWS::SNS::Topic", "AWS::SNS::Topic")]);
     only(&without_rights(&template(), &page.replace("`PutMetricFilter`, ", "")), "MetricFilter: PutMetricFilter");
 }

@@ -5,7 +5,9 @@
 //! something.
 
 mod alarms;
+mod conditions;
 mod documentation;
+mod documents;
 mod environment;
 mod events;
 pub(crate) mod metrics;

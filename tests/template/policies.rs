@@ -10,7 +10,7 @@ use hookonce_protocol::time::Millis;
 use hookonce_runtime::handler::{Handler, HandlerError};
 use hookonce_runtime::port::Queue as _;
 use hookonce_worker::handlers;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Rule, changed, none, only};
 use crate::effects::{applied, keyed};
@@ -20,22 +20,8 @@ use crate::support::samples::whatsapp;
 use crate::support::template::{Template, template};
 use crate::support::{Harness, Script};
 
-const PARAMETERS: &str =
-    "arn:AWS::Partition:ssm:AWS::Region:AWS::AccountId:parameter/hookonce/AWS::StackName/endpoints/*";
-
-const DESTINATIONS: &str =
-    "arn:AWS::Partition:ssm:AWS::Region:AWS::AccountId:parameter/hookonce/AWS::StackName/destinations/*";
-
-const ROUTES: &str = "arn:AWS::Partition:ssm:AWS::Region:AWS::AccountId:parameter/hookonce/AWS::StackName/routes";
-
-const ROUTE_PARTS: &str =
-    "arn:AWS::Partition:ssm:AWS::Region:AWS::AccountId:parameter/hookonce/AWS::StackName/routes-*";
-
-const MESSAGE_KEY: &str =
-    "arn:AWS::Partition:ssm:AWS::Region:AWS::AccountId:parameter/hookonce/AWS::StackName/key/messages";
-
 /// What no test calls: Lambda itself, the start of a process, and sources that the tests replace.
-const ELSEWHERE: [(&str, &str); 23] = [
+const ELSEWHERE: [(&str, &str); 20] = [
     // Before the first invocation, `main` reads an item and an attribute of the queue to open the connections.
     ("HintQueue.Arn", "sqs:GetQueueAttributes"),
     ("InboxTable.Arn", "dynamodb:GetItem"),
@@ -51,13 +37,9 @@ const ELSEWHERE: [(&str, &str); 23] = [
     ("DeadLetterQueue.Arn", "sqs:ReceiveMessage"),
     ("DeadLetterQueue.Arn", "sqs:DeleteMessage"),
     ("DeadLetterQueue.Arn", "sqs:GetQueueAttributes"),
-    // Endpoint documents come from memory in these tests.
-    (PARAMETERS, "ssm:GetParameters"),
-    // And so do destinations, routes and the message key.
-    (MESSAGE_KEY, "ssm:GetParameters"),
-    (DESTINATIONS, "ssm:GetParameters"),
-    (ROUTES, "ssm:GetParameters"),
-    (ROUTE_PARTS, "ssm:GetParameters"),
+    // Kind by kind, documents.rs decides what each function may do with documents.
+    ("DocumentsTable.Arn", "dynamodb:GetItem"),
+    ("DocumentsTable.Arn", "dynamodb:PutItem"),
     // The keys are parameters, which are empty here. The services call KMS with the rights of the function.
     ("", "kms:*"),
     ("WebhookLogs.Arn", "logs:*"),
@@ -194,12 +176,10 @@ fn wildcards(template: &Template) -> Vec<String> {
             findings.push(format!("{role} uses a managed policy"));
         }
         for policy in list(&template.property(role, &["Policies"])) {
-            for statement in list(&policy["PolicyDocument"]["Statement"]) {
+            let statements = list(&policy["PolicyDocument"]["Statement"]).into_iter();
+            for statement in statements.filter(|statement| statement["Effect"] == "Allow") {
                 let actions = texts(&statement["Action"]).into_iter().filter(|action| action.contains('*'));
-                let resources = texts(&statement["Resource"]).into_iter();
-                let resources = resources.filter(|resource| {
-                    resource.contains('*') && ![PARAMETERS, DESTINATIONS, ROUTE_PARTS].contains(&resource.as_str())
-                });
+                let resources = texts(&statement["Resource"]).into_iter().filter(|resource| resource.contains('*'));
                 findings.extend(actions.chain(resources).map(|wild| format!("{role}: {wild}")));
             }
         }
@@ -214,52 +194,25 @@ fn loose_keys(template: &Template) -> Vec<String> {
     for role in template.resources("AWS::IAM::Role") {
         let policies = list(&template.property(role, &["Policies"]));
         let statements = policies.iter().flat_map(|policy| list(&policy["PolicyDocument"]["Statement"]));
-        for statement in statements.filter(|statement| texts(&statement["Action"])[0].starts_with("kms:")) {
+        let uses_key =
+            |statement: &Value| !statement["Action"].is_null() && texts(&statement["Action"])[0].starts_with("kms:");
+        for statement in statements.filter(uses_key) {
             uses += 1;
-            let condition = &statement["Condition"];
-            let via = list(&condition["StringEquals"]["kms:ViaService"]);
-            let named = ["StringLike", "StringEquals"]
-                .map(|operator| &condition[operator]["kms:EncryptionContext:PARAMETER_ARN"]);
-            let of_parameter: Vec<_> = named.into_iter().filter(|named| !named.is_null()).flat_map(texts).collect();
-            let by_parameter = via.iter().any(|service| service.as_str().is_some_and(|name| name.starts_with("ssm.")));
-            let own: &[&str] = match role {
-                "DispatcherRole" => &[DESTINATIONS],
-                "WebhookRole" => &[PARAMETERS, MESSAGE_KEY],
-                _ => &[MESSAGE_KEY],
-            };
-            if via.is_empty() || by_parameter && of_parameter != own {
+            let condition = &statement["Condition"]["StringEquals"];
+            let via = list(&condition["kms:ViaService"]);
+            let only_dynamodb =
+                via.iter().all(|service| service.as_str().is_some_and(|name| name.starts_with("dynamodb.")));
+            let of_documents = texts(&statement["Action"]) == ["kms:Decrypt"];
+            let of_their_table = condition["kms:EncryptionContext:aws:dynamodb:tableName"] == "DocumentsTable";
+            if via.is_empty() || of_documents && !(only_dynamodb && of_their_table) {
                 findings.push(format!("{role} may use a key outside its service"));
             }
         }
     }
     if uses != 8 {
-        findings.push(format!("{uses} uses of keys; each role uses that of the data and that of its parameters"));
+        findings.push(format!("{uses} uses of keys; each role uses that of the data and that of the documents"));
     }
     findings
-}
-
-/// Who may read the message key, and may therefore forge a delivery in the queue.
-fn readers_of_the_message_key(template: &Template) -> Vec<String> {
-    let reads = |function: &&str| {
-        let allowed = allowed(template, function);
-        // A longer prefix would bring the key along with what is read by path.
-        let above =
-            |on: &str| on == MESSAGE_KEY || on.strip_suffix('*').is_some_and(|start| MESSAGE_KEY.starts_with(start));
-        allowed.iter().any(|(on, actions)| above(on) && actions.iter().any(|action| action.starts_with("ssm:")))
-    };
-    let readers = template.resources("AWS::Serverless::Function").into_iter().filter(reads);
-    let expected = ["RelayFunction", "WebhookFunction", "WorkerFunction"];
-    let found: BTreeSet<_> = readers.collect();
-    let expected = BTreeSet::from(expected);
-    found.symmetric_difference(&expected).map(|function| format!("{function}: message key")).collect()
-}
-
-#[test]
-fn only_who_makes_or_takes_a_payload_reads_the_message_key() {
-    Rule(readers_of_the_message_key).finds([
-        ("${AWS::StackName}/destinations/*\n              - Effect", "${AWS::StackName}/*\n              - Effect", "DispatcherFunction"),
-        ("                  - !Sub arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter/hookonce/${AWS::StackName}/key/messages\n", "", "WebhookFunction"),
-    ]);
 }
 
 /// The stack's own functions that a managed policy of the user's could let a role invoke.
@@ -303,7 +256,8 @@ fn no_policy_of_aws_is_taken_for_one_of_the_users() {
 #[test]
 fn a_key_is_used_only_through_the_service_that_stores_the_data() {
     Rule(loose_keys).finds([
-        ("kms:EncryptionContext:PARAMETER_ARN", "kms:EncryptionContext:ARN", "WebhookRole"),
+        ("kms:EncryptionContext:aws:dynamodb:tableName", "kms:EncryptionContext:tableName", "WebhookRole"),
+        ("!Sub \"dynamodb.${AWS::Region}.amazonaws.com\"", "!Sub \"ssm.${AWS::Region}.amazonaws.com\"", "WebhookRole"),
         ("\"kms:ViaService\":\n", "\"kms:ViaServices\":\n", "WebhookRole"),
     ]);
 }

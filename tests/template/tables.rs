@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use super::{Rule, none};
 use crate::support::template::{Template, template};
 
+const DOCUMENTS: &str = "DocumentsTable";
+
 fn key(hash: &str, range: Option<&str>) -> Value {
     let part = |name: &str, kind| json!({"AttributeName": name, "KeyType": kind});
     let mut parts = vec![part(hash, "HASH")];
@@ -25,7 +27,12 @@ fn findings(template: &Template) -> Vec<String> {
         let property = |path: &[&str]| template.property(table, path);
         let policies = ["DeletionPolicy", "UpdateReplacePolicy"];
         let retained = policies.iter().all(|policy| template.at(&["Resources", table, policy]) == "Retain");
-        let ttl = json!({"AttributeName": attribute::EXPIRES_AT, "Enabled": true});
+        let expires = json!({"AttributeName": attribute::EXPIRES_AT, "Enabled": true});
+        // Documents stay until a person removes them.
+        let (ttl, own_key) = match table {
+            DOCUMENTS => (Value::Null, key("kind", Some("id"))),
+            _ => (expires, key(PARTITION_KEY, None)),
+        };
         let rules = [
             ("is not retained", retained),
             ("is not protected", property(&["DeletionProtectionEnabled"]) == true),
@@ -34,7 +41,7 @@ fn findings(template: &Template) -> Vec<String> {
                 property(&["PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled"]) == true,
             ),
             ("does not expire by the attribute that is written", property(&["TimeToLiveSpecification"]) == ttl),
-            ("has another key", property(&["KeySchema"]) == key(PARTITION_KEY, None)),
+            ("has another key", property(&["KeySchema"]) == own_key),
             ("is not on demand", property(&["BillingMode"]) == "PAY_PER_REQUEST"),
         ];
         findings.extend(rules.iter().filter(|(_, holds)| !holds).map(|(what, _)| format!("{table} {what}")));
@@ -46,6 +53,9 @@ fn findings(template: &Template) -> Vec<String> {
         && attribute::EXPIRES_AT.starts_with(RESERVED_PREFIX);
     if !is_free {
         findings.push("DomainTable claims a name that a handler may use".to_owned());
+    }
+    if !template.property(DOCUMENTS, &["GlobalSecondaryIndexes"]).is_null() {
+        findings.push("DocumentsTable has an index, whose keys no policy knows".to_owned());
     }
     let indexes = json!([
         index(DUE_INDEX, attribute::DUE_SHARD, attribute::DUE_AT),
@@ -84,10 +94,25 @@ fn tables_fit_the_adapters_and_outlive_the_stack() {
         ),
         ("DeletionPolicy: Retain", "DeletionPolicy: Delete", "InboxTable is not retained"),
         (keys, &indexed, "DomainTable claims"),
+        ("AttributeName: kind, KeyType", "AttributeName: pk, KeyType", "DocumentsTable has another key"),
+        ("        - { AttributeName: id, KeyType: RANGE }\n", "", "DocumentsTable has another key"),
+        (
+            ENCRYPTED_DOCUMENTS,
+            &format!("      TimeToLiveSpecification: {{ AttributeName: hookonce_expires_at, Enabled: true }}\n{ENCRYPTED_DOCUMENTS}"),
+            "DocumentsTable does not expire",
+        ),
+        (
+            ENCRYPTED_DOCUMENTS,
+            &format!("      GlobalSecondaryIndexes: []\n{ENCRYPTED_DOCUMENTS}"),
+            "DocumentsTable has an index",
+        ),
     ]);
 }
 
-/// What holds deliveries or their traces and does not take the key that a person gives for them.
+const ENCRYPTED_DOCUMENTS: &str = "      SSESpecification: !If [HasDocumentKey,";
+
+/// What holds deliveries, their traces or documents and does not take the key that a person gives for them. Documents
+/// have one of their own: what it encrypts can be read by fewer people.
 fn without_own_key(template: &Template) -> Vec<String> {
     let kinds = [
         ("AWS::DynamoDB::Table", &["SSESpecification", "Fn::If", "1", "KMSMasterKeyId"][..]),
@@ -95,7 +120,8 @@ fn without_own_key(template: &Template) -> Vec<String> {
         ("AWS::Logs::LogGroup", &["KmsKeyId", "Fn::If", "1"]),
     ];
     let without = |name: &&str, path: &[&str]| {
-        template.raw(&[&["Resources", name, "Properties"], path].concat()) != &json!({"Ref": "DataKeyArn"})
+        let parameter = if *name == DOCUMENTS { "DocumentKeyArn" } else { "DataKeyArn" };
+        template.raw(&[&["Resources", name, "Properties"], path].concat()) != &json!({ "Ref": parameter })
     };
     let names = kinds.iter().flat_map(|(kind, path)| {
         template.resources(kind).into_iter().filter(move |name| without(name, path)).collect::<Vec<_>>()
@@ -104,9 +130,11 @@ fn without_own_key(template: &Template) -> Vec<String> {
 }
 
 #[test]
-fn one_parameter_gives_everything_that_is_stored_a_key_of_its_owner() {
+fn a_parameter_gives_documents_and_another_all_else_that_is_stored_a_key_of_its_owner() {
     let key = "      KmsMasterKeyId: !If [HasDataKey, !Ref DataKeyArn, !Ref AWS::NoValue]\n";
-    Rule(without_own_key).finds([(key, "", "HintQueue")]);
+    let of_documents = "KMSMasterKeyId: !Ref DocumentKeyArn";
+    Rule(without_own_key)
+        .finds([(key, "", "HintQueue"), (of_documents, "KMSMasterKeyId: !Ref DataKeyArn", "DocumentsTable")]);
 }
 
 #[test]
