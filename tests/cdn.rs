@@ -98,7 +98,7 @@ async fn past_the_edge_no_endpoint_is_looked_up() {
     for delivery in [genuine.clone(), genuine.clone().to("nobody"), genuine.clone().header(PROOF_HEADER, "guessed")] {
         assert_eq!(word(&harness.deliver(&delivery).await), (403, "not_through_edge".to_owned()));
     }
-    assert_eq!(harness.endpoints.fetches(), 0);
+    assert_eq!(harness.endpoints.reads(), 0);
     let refused = |line: &String| line.contains("not_through_edge") && line.contains("\"request_id\":\"");
     assert_eq!(harness.metric_lines().iter().filter(|line| refused(line)).count(), 3);
     let through = |client: &str| genuine.clone().header(PROOF_HEADER, NEW).header("x-client", client);

@@ -15,7 +15,7 @@ use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Write;
 use hookonce_providers::Catalog;
 use hookonce_runtime::config::{EdgeConfig, MESSAGE_BYTES_MAX};
-use hookonce_runtime::deadline::{FIRST_REQUEST_MIN, LOOKUP_RESERVE, StartUp};
+use hookonce_runtime::documents::DocumentKind;
 use hookonce_runtime::endpoint::{Endpoints, REFRESH_PAUSE, STALE_AFTER};
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::material::Materials;
@@ -23,13 +23,13 @@ use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::port::{NotRead, Queue, Store};
 use hookonce_runtime::telemetry::Telemetry;
 use hookonce_webhook::WebhookFunction;
-use lambda_http::{Context, LambdaEvent, Service as _};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::support::clock::Clock;
 use crate::support::delivery::secret;
-use crate::support::endpoints::{MemoryEndpoints, MemoryMaterials};
+use crate::support::documents::MemoryDocuments;
+use crate::support::materials::MemoryMaterials;
 use crate::support::samples::invoice_paid;
 use crate::support::stack::MESSAGE_KEY;
 
@@ -123,7 +123,7 @@ impl Queue for Slow {
     }
 }
 
-type Function = WebhookFunction<Slow, Slow, MemoryEndpoints, MemoryMaterials, Clock>;
+type Function = WebhookFunction<Slow, Slow, MemoryMaterials, Clock>;
 
 /// A webhook function between things that may hang.
 struct Edge {
@@ -131,19 +131,14 @@ struct Edge {
     clock: Clock,
     store: Slow,
     queue: Slow,
-    endpoints: MemoryEndpoints,
+    endpoints: MemoryDocuments,
 }
 
 impl Edge {
     /// An edge with one endpoint, `stripe`, with this policy.
     fn new(on_store_outage: &str) -> Self {
-        Self::after(StartUp::default(), on_store_outage)
-    }
-
-    /// The same, in a process that has just started.
-    fn after(start_up: StartUp, on_store_outage: &str) -> Self {
-        let (clock, store, queue, endpoints) =
-            (Clock::new(1), Slow::default(), Slow::default(), MemoryEndpoints::default());
+        let (clock, store, queue) = (Clock::new(1), Slow::default(), Slow::default());
+        let endpoints = MemoryDocuments::of(DocumentKind::Endpoint);
         let document =
             json!({ "provider": "stripe", "secrets": [secret("stripe")], "on_store_outage": on_store_outage });
         endpoints.put("stripe", document.to_string());
@@ -155,12 +150,10 @@ impl Edge {
             timing: Timing::standard(),
             message_bytes_max: MESSAGE_BYTES_MAX,
         };
-        let lookups = Endpoints::new(endpoints.clone(), Catalog::built_in());
+        let lookups = Endpoints::new(endpoints.source(), Catalog::built_in());
         let materials = Materials::new(MemoryMaterials::default());
         let telemetry = Telemetry::new("webhook", "test", Arc::new(|_: &str| {}));
-        let function =
-            WebhookFunction::new(ingress, lookups, materials, EdgeConfig::direct(), telemetry).after(start_up);
-        let function = Arc::new(function);
+        let function = Arc::new(WebhookFunction::new(ingress, lookups, materials, EdgeConfig::direct(), telemetry));
         Self { function, clock, store, queue, endpoints }
     }
 
@@ -169,19 +162,6 @@ impl Edge {
         let delivery = invoice_paid(event, "in_1", 1).signed_with(secret);
         let started = Instant::now();
         let answer: Value = self.function.invoke(delivery.event(&self.clock)).await;
-        (answer["statusCode"].as_u64().unwrap(), started.elapsed().as_millis())
-    }
-
-    /// The same for a delivery in an invocation of this length.
-    async fn deliver_in(&self, invocation: Duration, event: &str) -> (u64, u128) {
-        let event = invoice_paid(event, "in_1", 1).signed_with(secret("stripe")).event(&self.clock);
-        let ends_at = u64::try_from(self.clock.now().0 + i64::try_from(invocation.as_millis()).unwrap()).unwrap();
-        let mut context = Context::default();
-        context.deadline = if invocation.is_zero() { 0 } else { ends_at };
-        let started = Instant::now();
-        let event = LambdaEvent::new(serde_json::from_value(event).unwrap(), context);
-        let answer = Arc::clone(&self.function).service().call(event).await.unwrap();
-        let answer = serde_json::to_value(answer).unwrap();
         (answer["statusCode"].as_u64().unwrap(), started.elapsed().as_millis())
     }
 
@@ -195,7 +175,7 @@ impl Edge {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endpoint_that_enqueues_survives_store_and_parameters_hanging_together() {
+async fn an_endpoint_that_enqueues_survives_store_and_documents_hanging_together() {
     let edge = Edge::new("enqueue").warmed_up().await;
     edge.store.takes(HANGS);
     edge.endpoints.set_latency(HANGS);
@@ -221,64 +201,20 @@ async fn an_endpoint_that_rejects_says_so_in_time() {
     assert_eq!(edge.queue.calls(), [""; 0]);
 }
 
-/// Where Parameter Store throttles, one's turn comes. A late answer keeps the event, and a refusal may lose it.
+/// Nothing is known of the endpoint, so nothing can be judged. The answer asks for another delivery, in time.
 #[tokio::test(start_paused = true)]
-async fn a_cold_start_waits_for_its_turn_within_the_invocation() {
-    let invocation = Duration::from_secs(29);
-    let edge = Edge::new("enqueue");
-    edge.endpoints.throttle_for(Duration::from_secs(10));
-    let (status, took) = edge.deliver_in(invocation, "evt_1").await;
-    assert!(status == 200 && (10_000..14_000).contains(&took), "{status} after {took} ms");
-    assert_eq!((edge.store.calls(), edge.queue.calls()), (vec!["claim".to_owned()], vec!["hint".to_owned()]));
-
-    let edge = Edge::new("enqueue");
-    edge.endpoints.throttle_for(Duration::from_secs(10));
-    edge.store.takes(HANGS);
-    edge.queue.takes(HANGS);
-    let (status, took) = edge.deliver_in(invocation, "evt_1").await;
-    let own_time = "the steps after the wait have time of their own";
-    assert!(status == 503 && took < 15_500, "{own_time}: {status} after {took} ms");
-    assert_eq!((edge.store.calls(), edge.queue.calls()), (vec!["claim".to_owned()], vec!["payload".to_owned()]));
-
-    for (seconds, answered) in [(29, 25_800), (5, 3_100), (0, 1_100)] {
-        let edge = Edge::new("enqueue");
-        edge.endpoints.throttle_for(HANGS);
-        let answer = edge.deliver_in(Duration::from_secs(seconds), "evt_1").await;
-        assert!(answer.0 == 503 && (answered..answered + 50).contains(&answer.1), "{seconds} s: {answer:?}");
-        assert_eq!(edge.deliver("evt_2", secret("stripe")).await, (503, 0), "the next one does not wait as well");
+async fn a_cold_start_whose_document_hangs_answers_in_time_and_the_next_delivery_asks_again() {
+    for on_store_outage in ["enqueue", "reject"] {
+        let edge = Edge::new(on_store_outage);
+        edge.endpoints.set_latency(HANGS);
+        for number in 1..=2 {
+            assert_eq!(edge.deliver(&format!("evt_{number}"), secret("stripe")).await, (503, 1_300));
+        }
+        assert_eq!((edge.store.calls(), edge.queue.calls()), (Vec::<String>::new(), Vec::<String>::new()));
+        edge.endpoints.set_latency(Duration::ZERO);
+        assert_eq!(edge.deliver("evt_3", secret("stripe")).await, (200, 0));
+        assert_eq!(edge.endpoints.reads(), 3);
     }
-    let edge = Edge::new("enqueue");
-    edge.endpoints.set_latency(HANGS);
-    assert_eq!(edge.deliver_in(invocation, "evt_1").await, (503, 1_300), "silence is no throttle");
-    assert_eq!(edge.deliver("evt_2", secret("stripe")).await, (503, 0), "one delivery waits, not every one");
-}
-
-/// A process that starts on demand starts because a request waits for it. Lambda also starts processes before a request
-/// comes, and does not mark them: a request that comes long after the start has not waited for it.
-#[tokio::test(start_paused = true)]
-async fn the_start_of_a_process_counts_against_its_first_request() {
-    for (took, on_demand, after, answered) in [
-        (700, true, 0, 1_600),
-        (700, true, 500, 1_600),
-        (700, true, 501, 2_300),
-        (700, true, 600_000, 2_300),
-        (700, false, 0, 2_300),
-        (0, true, 0, 2_300),
-        (9_000, true, 0, 1_500),
-    ] {
-        let began = Instant::now();
-        tokio::time::sleep(Duration::from_millis(took)).await;
-        let edge = Edge::after(StartUp::of(began, on_demand), "enqueue");
-        tokio::time::sleep(Duration::from_millis(after)).await;
-        edge.endpoints.set_latency(Duration::from_millis(100));
-        edge.store.takes(HANGS);
-        edge.queue.takes(HANGS);
-        let answer = edge.deliver("evt_1", secret("stripe")).await;
-        assert_eq!(answer, (503, answered), "{took} ms, {on_demand}, after {after} ms");
-        assert_eq!(edge.store.calls(), ["claim"], "it is tried all the same");
-        assert_eq!(edge.deliver("evt_2", secret("stripe")).await, (503, 2_300), "the next one did not wait");
-    }
-    assert!(FIRST_REQUEST_MIN > LOOKUP_RESERVE, "time to read the document, and to claim");
 }
 
 #[tokio::test(start_paused = true)]
@@ -290,7 +226,7 @@ async fn a_stale_document_is_used_while_the_fetch_goes_on() {
     assert_eq!(edge.deliver("evt_2", secret("stripe")).await, (200, 0), "no second fetch beside the first");
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(edge.deliver("evt_3", "whsec_a_secret_of_later_times").await, (200, 0), "the fetch has ended");
-    assert_eq!(edge.endpoints.fetches(), 2);
+    assert_eq!(edge.endpoints.reads(), 2);
 }
 
 /// The look-ups after the first one leave the claim its time, too.

@@ -1,14 +1,10 @@
 //! Messages with a payload that the webhook function did not make, in a queue or handed to a function directly.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use futures::FutureExt as _;
-use futures::future::{BoxFuture, ready};
 use hookonce_protocol::message::{Message, MessageError, MessageKey};
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::batch::Batch;
-use hookonce_runtime::message_key::{MessageKeyError, MessageKeySource, MessageKeys};
+use hookonce_runtime::documents::{DocumentKind, MESSAGE_KEY_ID};
+use hookonce_runtime::message_key::MessageKeys;
 use serde_json::{Value, json};
 
 use crate::protocol::a_claim;
@@ -110,28 +106,19 @@ async fn without_the_key_nothing_is_acknowledged_and_nothing_is_lost() {
     assert_eq!(harness.tables().await.verdict(&[counted_fact("a")]), Verdict::applied(1));
 }
 
-/// Counts its reads.
-struct Source(Arc<AtomicUsize>);
-
-impl MessageKeySource for Source {
-    fn message_key(&self) -> BoxFuture<'_, Result<MessageKey, MessageKeyError>> {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        ready(Ok(MESSAGE_KEY)).boxed()
-    }
-}
-
 /// While the tables are down, what keeps the key may be down, too.
 #[tokio::test]
 async fn the_key_is_read_ahead_of_an_outage_once_and_only_for_an_endpoint_that_needs_it() {
     let mut harness = Harness::with(counting).await;
-    let reads = Arc::new(AtomicUsize::new(0));
-    harness.keys = MessageKeys::new(Source(Arc::clone(&reads)));
+    let documents = harness.endpoints.and_of(DocumentKind::Key);
+    documents.put(MESSAGE_KEY_ID, MESSAGE_KEY.to_text());
+    harness.keys = MessageKeys::new(documents.source());
     harness.deliver(&count("msg_1", "a")).await;
-    assert_eq!(reads.load(Ordering::Relaxed), 0);
+    assert_eq!(documents.reads(), 0);
     harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());
     for id in ["msg_2", "msg_3"] {
         harness.deliver(&count(id, id)).await;
-        assert_eq!(reads.load(Ordering::Relaxed), 1);
+        assert_eq!(documents.reads(), 1);
     }
 }
 

@@ -215,7 +215,7 @@ async fn each_gateway_gets_an_answer_in_its_own_form() {
 
 /// Echoes the body of each request, and answers anything else as the function does.
 fn echo(event: Value) -> Value {
-    let function = |request: Result<Inbound, Malformed>, _ends_at: u64| {
+    let function = |request: Result<Inbound, Malformed>| {
         ready(match request {
             Ok(inbound) => Outbound::new(200, "text/plain", inbound.body),
             Err(Malformed) => Denial::Malformed.outbound(),
@@ -248,7 +248,7 @@ fn an_answer_that_cannot_be_sent_is_a_server_error() {
     for broken in
         [Outbound::empty(200).header("x-id", "a\nb"), Outbound::empty(200).header("", "a"), Outbound::empty(7)]
     {
-        let answer = call(service(|_, _| ready(broken.clone())), event("rest-api-json")).now_or_never().unwrap();
+        let answer = call(service(|_| ready(broken.clone())), event("rest-api-json")).now_or_never().unwrap();
         assert_eq!(sent(&answer), (500, Vec::new()), "{broken:?}");
     }
 }

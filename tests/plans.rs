@@ -233,7 +233,7 @@ async fn a_handler_uses_only_the_tables_that_its_route_lists() {
     harness.deliver(&event("evt_3", "document.deleted", json!({}))).await;
     harness.deliver(&changed("doc", 1)).await;
     harness.settle().await;
-    routes.put(&route(json!(["orders", "documents"])));
+    routes.put_set(&route(json!(["orders", "documents"])));
     harness.deliver(&changed("doc", 2)).await;
     harness.settle().await;
     let tables = harness.tables().await;

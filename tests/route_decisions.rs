@@ -34,7 +34,7 @@ fn event(provider: &str, key: &str, body: &Value) -> Event {
 fn own_fact(provider: &str, key: &str, body: &Value) -> Option<String> {
     let route = json!({ "name": "all", "consumer": "crm", "forward": ["crm"] });
     let event = event(provider, key, body);
-    match assign(&handlers::all(), Some(&parsed(&[route])), Catalog::built_in(), &event) {
+    match assign(&handlers::all(), &parsed(&[route]), Catalog::built_in(), &event) {
         Ok(Assigned::Forward(assignment)) => Some(assignment.domain_key.item(&event.tenant, "crm", &event.record, 0)),
         Err(error) if error.code == "FACT_MISSING" => None,
         other => panic!("{other:?}"),

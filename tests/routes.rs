@@ -7,6 +7,7 @@ use hookonce_protocol::time::Millis;
 use hookonce_protocol::trail::Operation;
 use hookonce_providers::UnsignedRequest;
 use hookonce_runtime::body::decompress;
+use hookonce_runtime::documents::ROUTE_SET_ID;
 use hookonce_runtime::route::{Decision, Fit, Offered, RouteSet};
 use hookonce_worker::handlers::Payments;
 use serde_json::{Value, json};
@@ -225,7 +226,7 @@ async fn an_ignored_event_is_brought_back_once_a_route_wants_it_and_applied_once
     harness.settle().await;
     let ignored = harness.tables().await.record("#1").clone();
     assert_eq!(ignored.outcome, Some(Outcome::Ignored));
-    harness.routes.as_ref().unwrap().put(&set("ignore", &wanted));
+    harness.routes.as_ref().unwrap().put_set(&set("ignore", &wanted));
     // Another delivery reports the fact meanwhile, and is applied.
     harness.deliver(&count("2", "f")).await;
     harness.settle().await;
@@ -266,13 +267,13 @@ async fn a_worker_that_has_read_no_set_yet_waits_and_counts_no_attempt() {
     assert_eq!(good_reads(), 0);
     routes.set_down(false);
     // A set that is not valid is no set either, and the one before it is no longer in use.
-    routes.put(&json!({ "version": 1 }));
+    routes.put_set(&json!({ "version": 1 }));
     harness.clock.advance(Millis::minutes(2));
     work_with(&worker, &harness).await;
     assert_eq!(harness.tables().await.record("#evt_1").status, Status::Pending);
     assert!(harness.metric("routes_refused") > 0);
     assert_eq!(good_reads(), 1, "what was read and refused was read");
-    routes.put(&set("builtin", &json!([])));
+    routes.put_set(&set("builtin", &json!([])));
     harness.clock.advance(Millis::minutes(2));
     work_with(&worker, &harness).await;
     assert_eq!(harness.tables().await.record("#evt_1").outcome, Some(Outcome::Applied));
@@ -296,18 +297,18 @@ async fn a_set_is_replaced_while_events_flow_and_while_it_is_refused_they_wait()
             "no set any more",
             &|| {
                 routes.set_down(false);
-                routes.remove();
+                routes.remove(ROUTE_SET_ID);
             },
             Some(Outcome::Applied),
             true,
         ),
         (
             "a set with a fault",
-            &|| routes.put(&set("ignore", &json!([{ "name": "x", "ignore": true, "colour": 1 }]))),
+            &|| routes.put_set(&set("ignore", &json!([{ "name": "x", "ignore": true, "colour": 1 }]))),
             None,
             true,
         ),
-        ("another set", &|| routes.put(&set("ignore", &json!([]))), Some(Outcome::Ignored), false),
+        ("another set", &|| routes.put_set(&set("ignore", &json!([]))), Some(Outcome::Ignored), false),
     ];
     for (number, (step, change, outcome, is_refused)) in steps.into_iter().enumerate() {
         change();
@@ -345,7 +346,7 @@ async fn events_of_a_route_whose_handler_is_missing_wait_and_all_others_go_on() 
     harness.deliver(&invoice_paid("evt_0", "in_0", 1)).await;
     work_with(&worker, &harness).await;
 
-    routes.put(&set("dead", &json!([route("paid", "invoice.paid", "payments"), counts, rest])));
+    routes.put_set(&set("dead", &json!([route("paid", "invoice.paid", "payments"), counts, rest])));
     harness.clock.advance(Millis::minutes(2));
     for delivery in [invoice_paid("evt_1", "in_1", 1), count("1", "f"), charge_refunded("evt_2", "ch_1", 100)] {
         harness.deliver(&delivery).await;

@@ -7,8 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
-use hookonce_protocol::key::{ClaimId, EndpointId, RecordKey};
+use hookonce_protocol::key::{ClaimId, RecordKey};
 use hookonce_protocol::message::{Lane, Message};
 use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
@@ -19,12 +21,13 @@ use hookonce_protocol::write::Write;
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::config::{EdgeConfig, MESSAGE_BYTES_MAX};
-use hookonce_runtime::document::{EndpointDocument, FetchError};
+use hookonce_runtime::document::EndpointDocument;
+use hookonce_runtime::documents::{DocumentKind, DocumentSource, DocumentsUnavailable};
 use hookonce_runtime::endpoint::Endpoints;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::message_key::MessageKeys;
-use hookonce_runtime::port::{EndpointRead, EndpointSource, MaterialSource, Queue, Store};
+use hookonce_runtime::port::{MaterialSource, Queue, Store};
 use hookonce_runtime::telemetry::Telemetry;
 use hookonce_webhook::WebhookFunction;
 use serde_json::{Value, json};
@@ -111,7 +114,7 @@ impl Ambient for Standing {
 
 /// One endpoint for each provider, with what its valid vector holds.
 #[derive(Debug)]
-struct Vectors(BTreeMap<String, EndpointDocument>);
+struct Vectors(BTreeMap<String, String>);
 
 impl Vectors {
     fn read() -> Self {
@@ -125,21 +128,39 @@ impl Vectors {
     }
 }
 
-fn document(folder: &Path, provider: &str) -> EndpointDocument {
+fn document(folder: &Path, provider: &str) -> String {
     let text = std::fs::read_to_string(folder.join(format!("{provider}.jsonl"))).expect("every provider has vectors");
     let vectors = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a vector is JSON"));
     let name = format!("{provider}/valid");
     let vector = vectors.into_iter().find(|vector| vector["id"] == *name).expect("every provider has a valid vector");
     let mut settings = vector["settings"].as_object().cloned().unwrap_or_default();
     settings.entry("public_url").or_insert_with(|| vector["url"].clone());
-    let document = json!({ "provider": provider, "secrets": vector["secrets"], "settings": settings });
-    EndpointDocument::parse(&document.to_string()).expect("a document")
+    let document = json!({ "provider": provider, "secrets": vector["secrets"], "settings": settings }).to_string();
+    EndpointDocument::parse(&document).expect("a document");
+    document
 }
 
-impl EndpointSource for Vectors {
-    async fn fetch(&self, id: &EndpointId, shards: &[u8]) -> Result<EndpointRead, FetchError> {
-        let document = Ok(self.0.get(id.as_str()).cloned());
-        Ok(EndpointRead { document, index: shards.iter().map(|shard| (*shard, None)).collect() })
+impl DocumentSource for Vectors {
+    fn read<'a>(
+        &'a self,
+        kind: DocumentKind,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<String>, DocumentsUnavailable>> {
+        assert_eq!(kind, DocumentKind::Endpoint, "the webhook function needs no other");
+        ready(Ok(self.0.get(id).cloned())).boxed()
+    }
+
+    fn create<'a>(
+        &'a self,
+        _kind: DocumentKind,
+        _id: &'a str,
+        _text: &'a str,
+    ) -> BoxFuture<'a, Result<(), DocumentsUnavailable>> {
+        unreachable!("there is no message key to make")
+    }
+
+    fn is_local(&self) -> bool {
+        false
     }
 }
 
@@ -155,7 +176,7 @@ impl MaterialSource for Nowhere {
 
 struct Edge {
     runtime: Runtime,
-    function: Arc<WebhookFunction<Counting, Counting, Vectors, Nowhere, Standing>>,
+    function: Arc<WebhookFunction<Counting, Counting, Nowhere, Standing>>,
     counting: Counting,
 }
 
@@ -170,7 +191,7 @@ impl Edge {
             timing: Timing { webhook_timeout: Millis::hours(1), ..Timing::standard() },
             message_bytes_max: MESSAGE_BYTES_MAX,
         };
-        let endpoints = Endpoints::new(Vectors::read(), Catalog::built_in());
+        let endpoints = Endpoints::new(Arc::new(Vectors::read()), Catalog::built_in());
         let telemetry = Telemetry::new(
             "webhook",
             "fuzz",

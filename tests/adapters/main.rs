@@ -5,6 +5,7 @@
 
 mod account;
 mod clients;
+mod documents;
 mod failed_calls;
 mod fixtures;
 mod hand_overs;
@@ -12,11 +13,9 @@ mod handlers;
 mod logs;
 mod materials;
 mod own_tables;
-mod parameters;
 mod queue;
 mod reads;
 mod requests;
-mod routes;
 mod scripted;
 mod sdk;
 mod signed;

@@ -10,7 +10,7 @@ use std::future::Future;
 use hookonce_protocol::call::{DueCursor, DueQuery, DueState};
 use hookonce_protocol::destination::Called;
 use hookonce_protocol::item::{Item, Number, Value as ItemValue};
-use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::{Lane, Message};
 use hookonce_protocol::place::{ItemRef, TableAlias};
 use hookonce_protocol::plan::{Check, DomainWrite, Plan, Snapshot};
@@ -19,13 +19,12 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
 use hookonce_runtime::aws::{AccountCaller, DynamoStore, IndexQuery, SqsQueue};
 use hookonce_runtime::destination::Caller as _;
-use hookonce_runtime::port::{EndpointSource as _, Queue as _, Store as _};
-use hookonce_runtime::route::RouteSource as _;
+use hookonce_runtime::documents::{DocumentKind, DocumentSource as _, MESSAGE_KEY_ID, ROUTE_SET_ID};
+use hookonce_runtime::port::{Queue as _, Store as _};
 use serde_json::{Value, json};
 
+use super::documents::{change, documents_at};
 use super::hand_overs::{function, plain, queue, with_payload};
-use super::parameters::parameters_at;
-use super::routes::{routes, store};
 use super::{AMPLE, store_at};
 use crate::clients::{config_at, sqs};
 use crate::fixtures::MOMENT;
@@ -60,7 +59,7 @@ impl Recorded {
     }
 }
 
-const SNAPSHOTS: [&str; 6] = ["hand_overs", "messages", "parameters", "reads", "routes", "writes"];
+const SNAPSHOTS: [&str; 5] = ["documents", "hand_overs", "messages", "reads", "writes"];
 
 #[test]
 fn every_snapshot_is_compared() {
@@ -262,34 +261,39 @@ async fn messages_on_the_wire() {
     recorded.compare("messages");
 }
 
+/// The text of the route set is compressed, so only its presence is shown.
 #[tokio::test]
-async fn parameters_on_the_wire() {
+async fn documents_on_the_wire() {
     let server = ScriptedServer::start(|_, _| (200, "{}")).await;
-    let mut recorded = Recorded::default();
-    let source = parameters_at(server.url(), AMPLE);
-    let fetched = recorded.call("fetch", &server, source.fetch(&EndpointId::parse("shop").unwrap(), &[3, 4])).await;
-    assert!(fetched.is_err(), "an answer without a value");
-    recorded.compare("parameters");
-}
-
-/// Two deployments and what a worker reads. The text of a part is compressed, so only its presence is shown.
-#[tokio::test]
-async fn routes_on_the_wire() {
-    let (server, _) = store(|_, _| None).await;
-    let (routes, mut recorded) = (routes(&server), Recorded::default());
-    recorded.call("deploy", &server, routes.deploy("{}")).await.unwrap();
-    recorded.call("deploy again", &server, routes.deploy("[]")).await.unwrap();
-    recorded.call("deploy for the third time", &server, routes.deploy("{}")).await.unwrap();
-    recorded.call("deploy for the fourth time", &server, routes.deploy("[]")).await.unwrap();
-    recorded.call("fetch", &server, routes.fetch(None)).await.unwrap();
+    let (table, mut recorded) = (documents_at(server.url(), AMPLE), Recorded::default());
+    for (get, put, replace, delete, kind, id) in [
+        ("get", "put", "put in place", "delete", DocumentKind::Endpoint, "shop"),
+        ("get a set", "put a set", "put a set in place", "delete a set", DocumentKind::Routes, ROUTE_SET_ID),
+    ] {
+        assert!(recorded.call(get, &server, table.get(kind, id)).await.unwrap().is_none());
+        recorded.call(put, &server, table.put(kind, id, None, "new", &change())).await.unwrap();
+        recorded.call(replace, &server, table.put(kind, id, Some("old"), "new", &change())).await.unwrap();
+        recorded.call(delete, &server, table.delete(kind, id, "old")).await.unwrap();
+    }
+    let read = table.read(DocumentKind::Destination, "crm");
+    assert!(recorded.call("read", &server, read).await.unwrap().is_none());
+    recorded.call("create", &server, table.create(DocumentKind::Key, MESSAGE_KEY_ID, "key")).await.unwrap();
+    recorded.call("page", &server, table.page(DocumentKind::Endpoint, None)).await.unwrap();
+    recorded.call("next page", &server, table.page(DocumentKind::Endpoint, Some("shop"))).await.unwrap();
     for request in recorded.calls.values_mut().flatten() {
-        let is_part = request["body"]["Name"].as_str().is_some_and(|name| name.ends_with("/0"));
-        if let Some(value) = request["body"].get_mut("Value").filter(|_| is_part) {
-            assert!(value.as_str().is_some_and(|text| !text.is_empty()));
-            *value = "<part>".into();
+        let Some(item) = request["body"].get_mut("Item") else { continue };
+        if let Some(bytes) = item["document"].get_mut("B") {
+            assert!(bytes.as_str().is_some_and(|text| !text.is_empty()));
+            *bytes = "<compressed>".into();
+        }
+        // A key is made at the time of now, by the release of now.
+        if item["kind"]["S"] == json!("key") {
+            assert!(item["changed_at"]["N"].as_str().is_some_and(|at| at.len() == 13), "{item}");
+            assert_eq!(item["changed_with"]["S"], json!(env!("CARGO_PKG_VERSION")));
+            (item["changed_at"], item["changed_with"]) = (json!("<now>"), json!("<release>"));
         }
     }
-    recorded.compare("routes");
+    recorded.compare("documents");
 }
 
 #[tokio::test]

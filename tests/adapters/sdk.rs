@@ -8,15 +8,13 @@ use aws_sdk_dynamodb::config::{AsyncSleep, Sleep};
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use futures::future::join_all;
 use hookonce_protocol::call::Written;
-use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::message::Lane;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::{DynamoStore, SqsQueue, SsmEndpoints};
-use hookonce_runtime::port::{EndpointSource as _, Queue as _, Store as _};
+use hookonce_runtime::aws::{DynamoStore, SqsQueue};
+use hookonce_runtime::port::{Queue as _, Store as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-use super::parameters::ssm;
 use super::{AMPLE, ATTEMPTS, SHORT, STORE, answering, claim, error, refusal, store_at};
 use crate::clients::{dynamodb, sqs};
 use crate::scripted::{HttpMessage, Reaction, ScriptedServer};
@@ -156,18 +154,14 @@ impl AsyncSleep for Pauses {
 async fn the_pauses_before_retries_are_short() {
     const CALLS: usize = 8;
     let server = ScriptedServer::start(|_, _| error(500, "InternalServerError")).await;
-    let (ours, pauses) = (server.url(), [(); 3].map(|()| Pauses::default()));
+    let (ours, pauses) = (server.url(), [(); 2].map(|()| Pauses::default()));
     let store = dynamodb(ours, AMPLE).config().to_builder().sleep_impl(pauses[0].clone()).build();
     let queue = sqs(ours, AMPLE).config().to_builder().sleep_impl(pauses[1].clone()).build();
-    let parameters = ssm(ours, AMPLE).config().to_builder().sleep_impl(pauses[2].clone()).build();
     let store = DynamoStore::new(aws_sdk_dynamodb::Client::from_conf(store), "inbox", "domain");
     let queue = SqsQueue::new(aws_sdk_sqs::Client::from_conf(queue), ours);
-    let parameters = SsmEndpoints::new(aws_sdk_ssm::Client::from_conf(parameters), "/");
-    let shop = EndpointId::parse("shop").unwrap();
     for _ in 0..CALLS {
         assert_eq!(store.write(&claim()).await, Written::Unavailable);
         queue.hide(Lane::Events, "receipt", Millis(0)).await.unwrap_err();
-        parameters.fetch(&shop, &[]).await.unwrap_err();
     }
     for Pauses(lengths) in pauses {
         let mut lengths = lengths.lock().unwrap().clone();

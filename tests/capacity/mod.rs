@@ -2,7 +2,6 @@
 //!
 //! What an event costs is counted here, on the deployed functions and the embedded servers.
 
-mod cold_starts;
 mod count;
 
 use std::path::Path;
@@ -25,7 +24,6 @@ async fn the_page_on_capacity_is_current() {
             worker_concurrency_max: default("WorkerConcurrencyMax"),
             requests_per_second_max: default("RequestsPerSecondMax"),
         },
-        starts: |starts, reads_per_second| cold_starts::cold_starts(starts, 1, reads_per_second),
     });
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/capacity.md");
     #[expect(clippy::disallowed_methods, reason = "whoever runs the tests says whether to renew the page")]

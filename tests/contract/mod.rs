@@ -1,7 +1,7 @@
 //! What the servers of the run do for the deployed adapters, and what every source of documents does. What no local
-//! server does is in `tests/adapters`, and so is Parameter Store.
+//! server does is in `tests/adapters`.
 
-mod endpoints;
+mod documents;
 mod inspect;
 mod lost;
 mod queue;

@@ -6,13 +6,12 @@ use hookonce_protocol::destination::Class;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::{DESTINATION_CALL_MAX, Timing};
 use hookonce_runtime::destination::{
-    ClassName, DestinationDocument, DestinationError, DestinationFetchError, DestinationKind, DestinationSource,
-    HEADERS_MAX, IN_FLIGHT_MAX, SuccessDocument, TIMEOUT_MS_MAX,
+    ClassName, DestinationDocument, DestinationError, DestinationKind, HEADERS_MAX, IN_FLIGHT_MAX, SuccessDocument,
+    TIMEOUT_MS_MAX,
 };
-use hookonce_runtime::file::DocumentFolder;
 use serde_json::{Value, json};
 
-use super::{destination, id};
+use super::destination;
 
 const SECRET: &str = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz";
 
@@ -256,21 +255,6 @@ fn nothing_shows_a_secret() {
         let error = destination(&broken).unwrap_err();
         assert!(!error.to_string().contains("hush") && !format!("{error:?}").contains("hush"), "{error}");
     }
-}
-
-#[tokio::test]
-async fn a_folder_holds_one_file_for_each_destination() {
-    let folder = tempfile::tempdir().unwrap();
-    let source = DocumentFolder::new(folder.path());
-    assert_eq!(source.fetch(&id()).await.unwrap(), None);
-    std::fs::write(folder.path().join("receipts.json"), http().to_string()).unwrap();
-    assert!(source.fetch(&id()).await.unwrap().is_some());
-    std::fs::write(folder.path().join("receipts.json"), "{").unwrap();
-    assert!(matches!(source.fetch(&id()).await, Err(DestinationFetchError::Invalid(_))));
-    assert!(matches!(
-        DocumentFolder::new(folder.path().join("receipts.json")).fetch(&id()).await,
-        Err(DestinationFetchError::Unavailable(_))
-    ));
 }
 
 /// A queue and a function keep no key for long.

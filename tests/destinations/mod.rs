@@ -7,4 +7,4 @@ mod queues;
 mod secure;
 mod stripe;
 
-use crate::support::fixtures::{KEY, MOMENT, delivery, destination, id};
+use crate::support::fixtures::{KEY, MOMENT, delivery, destination};

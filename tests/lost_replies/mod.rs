@@ -126,7 +126,11 @@ async fn a_call_whose_first_reply_is_lost_changes_nothing() {
         println!("wire: {finding}");
     }
     println!("wire: {} scenarios, {} kinds of write", SCENARIOS.len(), Purpose::ALL.len());
-    println!(r#"{{"part":"wire","calls":{},"violations":{}}}"#, explored.calls, explored.findings.len());
+    println!(
+        r#"{{"part":"wire","documents":"table","calls":{},"violations":{}}}"#,
+        explored.calls,
+        explored.findings.len()
+    );
     assert!(explored.findings.is_empty() && explored.calls > 0);
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use hookonce_protocol::invariant;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::write::Table;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::contract::{dynamodb, sqs};
 use crate::effects::keyed;
@@ -16,7 +16,6 @@ use crate::support::Harness;
 use crate::support::call_names::name_of;
 use crate::support::counting::counting;
 use crate::support::remote::{FakeHandlers, Reaction};
-use crate::support::routes::MemoryRoutes;
 use crate::support::stack::urls;
 use crate::support::wire::{HttpMessage, Injector, Proxy, WireFault};
 
@@ -96,13 +95,19 @@ impl Run {
         harness.remote = Some(FakeHandlers::new(move |request| {
             if first.swap(false, Ordering::SeqCst) { Reaction::Away } else { Reaction::Answers(count_at_once(request)) }
         }));
-        let (routes, handler) = (MemoryRoutes::default(), json!({ "lambda": "count" }));
+        let handler = json!({ "lambda": "count" });
         let route = json!({ "name": "n", "consumer": "counting", "types": ["away.*"], "handler": handler });
         let forward = json!({ "name": "f", "consumer": "crm", "types": ["forward.*"], "forward": ["crm"] });
-        routes.put(&json!({ "version": 1, "otherwise": "builtin", "routes": [route, forward] }));
         harness.destinations.put("crm", &keyed(24));
-        harness.routes = Some(routes);
+        let harness = harness.routed(&json!({ "version": 1, "otherwise": "builtin", "routes": [route, forward] }));
+        let harness = harness.reading_table().await;
         Self { harness, log: Mutex::default(), replies, proxies }
+    }
+
+    /// Changes one field of an endpoint's document.
+    pub(crate) async fn change(&self, id: &str, field: &str, value: Value) {
+        self.harness.endpoints.change(id, field, value);
+        self.harness.write_documents().await;
     }
 
     /// Notes what a step answered, and everything that can be seen after it.

@@ -146,7 +146,7 @@ async fn one_fact_under_two_ids(run: &Run) {
 }
 
 async fn another_body(run: &Run) {
-    run.harness.endpoints.change("standard_webhooks", "on_body_mismatch", "quarantine".into());
+    run.change("standard_webhooks", "on_body_mismatch", "quarantine".into()).await;
     run.deliver(&count("msg_1", "order-1")).await;
     run.deliver(&count("msg_1", "order-2")).await;
     run.work().await;
@@ -216,7 +216,7 @@ async fn queue_down(run: &Run) {
 }
 
 async fn store_down(run: &Run, length: Millis) {
-    run.harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());
+    run.change("standard_webhooks", "on_store_outage", "enqueue".into()).await;
     run.deliver_under(&Script::store_outage(), &count("msg_1", "order-1")).await;
     run.harness.clock.advance(length);
     run.work().await;

@@ -2,19 +2,19 @@
 //! records of the effects.
 
 use std::net::Ipv4Addr;
-use std::path::Path;
 use std::sync::Arc;
 
 use hookonce_local::clients::without_key;
 use hookonce_protocol::dispatcher::idempotency_key;
 use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
+use hookonce_runtime::documents::DocumentKind;
 use serde_json::{Value, json};
 
 use super::fault_plan::{CALL_DESTINATION, Call, FaultPlan, Role, RoleInjector};
-use super::functions::{DESTINATIONS, ROUTES};
 use super::handler;
 use super::scenarios::{AT_MOST_ONCE, CLASSES, KEYED, Scenario};
 use crate::effects::keyed;
+use crate::support::stack::TestStack;
 use crate::support::wire::{HttpMessage, Proxy, ScriptedServer, WireFault};
 
 /// How long callees remember keys.
@@ -28,17 +28,15 @@ pub(crate) struct Callee {
 
 impl Callee {
     /// A callee behind a proxy at this address, and the documents of its destinations.
-    pub(crate) async fn start(address: Ipv4Addr, folder: &Path, plan: &Arc<FaultPlan>) -> Self {
+    pub(crate) async fn start(address: Ipv4Addr, stack: &TestStack, plan: &Arc<FaultPlan>) -> Self {
         let server = ScriptedServer::start(|_, _| (200, "")).await;
         let injector = Arc::new(RoleInjector { role: Role::Dispatcher, plan: Arc::clone(plan) });
         let proxy = Proxy::start_at(address, server.url(), &injector).await;
-        let folder = folder.join(DESTINATIONS);
-        std::fs::create_dir_all(&folder).unwrap();
         for class in CLASSES {
             let mut document = document(class);
             document["url"] = format!("{}/{class}", without_key(proxy.url())).into();
             document["allow_private"] = true.into();
-            std::fs::write(folder.join(format!("{class}.json")), document.to_string()).unwrap();
+            stack.write_document(DocumentKind::Destination, class, &document.to_string()).await;
         }
         Self { server, _proxy: proxy }
     }
@@ -110,14 +108,13 @@ fn document(class: &str) -> Value {
     }
 }
 
-/// Writes the routes that apply and forward what comes to an endpoint with the name of a destination, and the route of
-/// the remote handler.
-pub(crate) fn write_routes(folder: &Path) {
+/// The routes that apply and forward what comes to an endpoint with the name of a destination, and the route of the
+/// remote handler.
+pub(crate) fn route_set() -> Value {
     let route = |class: &str| {
         json!({ "name": class, "consumer": "payments", "endpoints": [class], "handler": {"builtin": "payments"},
             "forward": [class] })
     };
     let routes: Vec<_> = CLASSES.map(route).into_iter().chain([handler::route()]).collect();
-    let set = json!({ "version": 1, "otherwise": "builtin", "routes": routes });
-    std::fs::write(folder.join(ROUTES), set.to_string()).unwrap();
+    json!({ "version": 1, "otherwise": "builtin", "routes": routes })
 }

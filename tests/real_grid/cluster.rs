@@ -163,7 +163,7 @@ impl<'a> Cluster<'a> {
     /// Works, lets time pass and runs the relay until nothing is owed and nothing is queued. Returns whether it came to
     /// rest.
     pub(crate) async fn settle(&self) -> bool {
-        for _ in 0..ROUNDS_MAX {
+        for round in 0..ROUNDS_MAX {
             self.stack.redeliver().await;
             self.work(BATCHES_MAX).await;
             let queued =
@@ -172,6 +172,9 @@ impl<'a> Cluster<'a> {
             if at_rest && !self.plan.carry_out_late(WireFault::LateAtRest).await {
                 return true;
             }
+            // The functions use the machine's clock.
+            let pause = (round == 0).then(|| self.plan.pause_of_document()).flatten();
+            tokio::time::sleep(pause.unwrap_or_default()).await;
             self.relay().await;
         }
         false

@@ -5,7 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use hookonce_runtime::aws::KIND;
+use hookonce_runtime::destination::REFUSED_AGE_MAX;
+use hookonce_runtime::drive::duration;
+use hookonce_runtime::message_key::KEY_PAUSE;
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -30,6 +35,9 @@ impl Role {
 pub(crate) const CALL_DESTINATION: &str = "CallDestination";
 pub(crate) const CALL_HANDLER: &str = "CallHandler";
 
+/// What the operation of a read of a document begins with. Its kind follows.
+const READ_DOCUMENT: &str = "GetDocument ";
+
 /// What the operation of a query begins with. The partition of the index follows.
 const QUERY: &str = "Query ";
 
@@ -46,7 +54,9 @@ impl Call {
     /// Whether it only reads, or asks a handler for a plan. A read whose reply is lost or late counts as refused.
     fn reads(&self) -> bool {
         let operation = self.operation.as_str();
-        matches!(operation, "GetItem" | "BatchGetItem" | "DescribeTable" | CALL_HANDLER) || self.partition().is_some()
+        matches!(operation, "GetItem" | "BatchGetItem" | "DescribeTable" | CALL_HANDLER)
+            || operation.starts_with(READ_DOCUMENT)
+            || self.partition().is_some()
     }
 
     /// The list and the shard of the index that it reads.
@@ -139,6 +149,15 @@ impl FaultPlan {
         self.state.lock().unwrap().struck
     }
 
+    /// How long a function does not ask again for the document that it could not read, if that was the fault.
+    pub(crate) fn pause_of_document(&self) -> Option<Duration> {
+        let (call, _) = self.point.as_ref().filter(|_| self.struck())?;
+        call.operation.starts_with(READ_DOCUMENT).then(|| match call.role {
+            Role::Dispatcher => duration(REFUSED_AGE_MAX),
+            Role::Webhook | Role::Copy | Role::Worker | Role::Relay => 2 * KEY_PAUSE,
+        })
+    }
+
     /// Returns when a process of this role is to be killed.
     pub(crate) async fn crashed(&self, role: Role) {
         match &self.point {
@@ -202,6 +221,10 @@ impl Injector for RoleInjector {
     async fn fault(&self, request: &HttpMessage) -> Option<WireFault> {
         let operation = match request.operation() {
             Some("Query") => format!("{QUERY}{}", partition(&request.json())),
+            Some("GetItem") => match request.json()["Key"][KIND]["S"].as_str() {
+                Some(kind) => format!("{READ_DOCUMENT}{kind}"),
+                None => "GetItem".to_owned(),
+            },
             Some(operation) => operation.to_owned(),
             None if self.role == Role::Worker => CALL_HANDLER.to_owned(),
             None => CALL_DESTINATION.to_owned(),

@@ -22,14 +22,14 @@ use hookonce_runtime::aws::SqsQueue;
 use hookonce_runtime::config::{EdgeConfig, MESSAGE_BYTES_MAX};
 use hookonce_runtime::destination::{Destinations, Guarded, HttpCaller};
 use hookonce_runtime::dispatch::DispatcherParts;
+use hookonce_runtime::documents::DocumentSource;
 use hookonce_runtime::endpoint::Endpoints;
-use hookonce_runtime::file::DocumentFolder;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::process::WorkerParts;
-use hookonce_runtime::route::{RouteFile, Routes};
+use hookonce_runtime::route::Routes;
 use hookonce_runtime::telemetry::{NAMESPACE, Telemetry};
 use hookonce_webhook::WebhookFunction;
 use hookonce_worker::{WorkerFunction, handlers};
@@ -38,7 +38,7 @@ use serde_json::{Value, from_value, json};
 use super::fault_plan::{FaultPlan, Role, RoleInjector};
 use super::handler::{self, Handler};
 use crate::support::clients::{dynamodb, sqs};
-use crate::support::endpoints::MemoryMaterials;
+use crate::support::materials::MemoryMaterials;
 use crate::support::remote::{FakeHandlers, Reaction};
 use crate::support::stack::{MESSAGE_KEY, TestStack, queues, urls};
 use crate::support::wire::Proxy;
@@ -51,10 +51,6 @@ const TIMEOUTS: [(&str, &str); 4] = [
     ("HOOKONCE_WEBHOOK_TIMEOUT_MS", "20000"),
     ("HOOKONCE_PROVIDER_TIMEOUT_MS", "30000"),
 ];
-
-/// The folder of destinations and the file of the route set, in the folder of endpoints.
-pub(crate) const DESTINATIONS: &str = "destinations";
-pub(crate) const ROUTES: &str = "routes.json";
 
 /// How long one call may take where functions run in this process.
 const CALL_MAX: Millis = Millis::seconds(8);
@@ -73,7 +69,6 @@ impl Functions {
     /// processes, which start with their first invocation. That of the worker may have so much memory, if any is named.
     pub(crate) async fn new(
         stack: &TestStack,
-        endpoints: &Path,
         binaries: Option<&Path>,
         worker_kib: Option<u32>,
         handler: &Handler,
@@ -89,9 +84,9 @@ impl Functions {
             let function = match binaries {
                 Some(folder) => {
                     let kib = worker_kib.filter(|_| role == Role::Worker);
-                    process(role, &place, endpoints, folder, kib, handler)
+                    process(role, &place, folder, kib, handler)
                 }
-                None => in_this_process(role, stack, &place, endpoints),
+                None => in_this_process(role, stack, &place),
             };
             functions.insert(role, function);
             proxies.extend([dynamodb, sqs]);
@@ -114,14 +109,7 @@ where
     Box::new(move |event| Box::pin(invoke(Arc::clone(&function), event)))
 }
 
-fn process(
-    role: Role,
-    place: &Place,
-    endpoints: &Path,
-    folder: &Path,
-    kib: Option<u32>,
-    handler: &Handler,
-) -> Function {
+fn process(role: Role, place: &Place, folder: &Path, kib: Option<u32>, handler: &Handler) -> Function {
     let binary = folder.join(match role {
         Role::Webhook | Role::Copy => "hookonce-webhook",
         Role::Worker => "hookonce-worker",
@@ -130,11 +118,8 @@ fn process(
     });
     let quiet = ("HOOKONCE_LOG", "off".to_owned());
     let timeouts = TIMEOUTS.map(|(name, value)| (name, value.to_owned()));
-    let environment = place
-        .environment(endpoints, &endpoints.join(DESTINATIONS), &endpoints.join(ROUTES))
-        .into_iter()
-        .chain(timeouts)
-        .chain([quiet, ("AWS_ENDPOINT_URL_LAMBDA", handler.url())]);
+    let environment =
+        place.environment(None).into_iter().chain(timeouts).chain([quiet, ("AWS_ENDPOINT_URL_LAMBDA", handler.url())]);
     let environment = environment.map(|(name, value)| (name.to_owned(), value)).collect();
     #[expect(clippy::disallowed_methods, reason = "it stands in for Lambda, which has its own clock")]
     let now = std::time::SystemTime::now;
@@ -158,8 +143,10 @@ fn process(
     boxed(process, |process, event| async move { process.invoke(event).await })
 }
 
-fn in_this_process(role: Role, stack: &TestStack, place: &Place, endpoints: &Path) -> Function {
-    let store = stack.store_of(dynamodb(&place.dynamodb_url, CALL_MAX));
+fn in_this_process(role: Role, stack: &TestStack, place: &Place) -> Function {
+    let dynamodb = dynamodb(&place.dynamodb_url, CALL_MAX);
+    let documents: Arc<dyn DocumentSource> = Arc::new(stack.documents_of(dynamodb.clone()));
+    let store = stack.store_of(dynamodb);
     let sqs = sqs(&place.sqs_url, CALL_MAX);
     let queue = match role {
         Role::Dispatcher => SqsQueue::new(sqs, &stack.resources.effects_queue.url),
@@ -172,14 +159,14 @@ fn in_this_process(role: Role, stack: &TestStack, place: &Place, endpoints: &Pat
     match role {
         Role::Webhook | Role::Copy => {
             let ingress = IngressParts { store, queue, keys, ambient, timing, message_bytes_max: MESSAGE_BYTES_MAX };
-            let endpoints = Endpoints::new(DocumentFolder::new(endpoints), Catalog::built_in());
+            let endpoints = Endpoints::new(documents, Catalog::built_in());
             let materials = Materials::new(MemoryMaterials::default());
             let webhook = WebhookFunction::new(ingress, endpoints, materials, EdgeConfig::direct(), silent);
             boxed(webhook, |webhook, event| async move { Ok(webhook.invoke(event).await) })
         }
         Role::Worker => {
             let (handlers, catalog) = (handlers::all(), Catalog::built_in());
-            let routes = Routes::new(RouteFile::new(endpoints.join(ROUTES)), handlers.names());
+            let routes = Routes::new(documents, handlers.names());
             let routes = routes.with_tables(BTreeSet::from([handler::alias()]));
             let remote = FakeHandlers::new(|request| Reaction::Answers(handler::answer(request))).remote();
             let parts = WorkerParts { store, queue, keys, ambient, handlers, remote, catalog, timing };
@@ -195,7 +182,7 @@ fn in_this_process(role: Role, stack: &TestStack, place: &Place, endpoints: &Pat
             })
         }
         Role::Dispatcher => {
-            let destinations = Destinations::new(DocumentFolder::new(endpoints.join(DESTINATIONS)));
+            let destinations = Destinations::new(documents);
             let caller = Guarded::new(Arc::new(HttpCaller::on_loopback()));
             let parts = DispatcherParts { store, queue, ambient, destinations, caller, timing };
             boxed(DispatcherFunction::new(parts, silent), |dispatcher, event| async move {

@@ -28,8 +28,8 @@ use hookonce_protocol::invariant;
 use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::timing::{SHARDS_MIN, Timing};
 use hookonce_protocol::write::Table;
+use hookonce_runtime::documents::{DocumentKind, MESSAGE_KEY_ID, ROUTE_SET_ID};
 use serde_json::json;
-use tempfile::TempDir;
 
 use self::callee::Callee;
 use self::cluster::Cluster;
@@ -45,7 +45,6 @@ use crate::support::wire::WireFault;
 /// Tables, queues and binaries for one run after the other.
 struct Runner {
     stack: TestStack,
-    endpoints: TempDir,
     binaries: Option<PathBuf>,
 }
 
@@ -85,35 +84,39 @@ struct Explored {
     violations: usize,
 }
 
+/// A fresh stack with its documents in its table, but for the destinations: those have the address of a run's callee.
+async fn stack() -> TestStack {
+    let stack = handler::stack().await;
+    let endpoints = [
+        ("stripe", "stripe", "reject"),
+        ("meta_whatsapp", "meta_whatsapp", "reject"),
+        (ENQUEUING, "stripe", "enqueue"),
+        (ENQUEUING_BATCHES, "meta_whatsapp", "enqueue"),
+        (REMOTE, "stripe", "reject"),
+    ];
+    let forwarded = CLASSES.map(|id| (id, "stripe", "reject"));
+    for (id, provider, on_store_outage) in endpoints.into_iter().chain(forwarded) {
+        let document =
+            json!({ "provider": provider, "secrets": [secret(provider)], "on_store_outage": on_store_outage });
+        stack.write_document(DocumentKind::Endpoint, id, &document.to_string()).await;
+    }
+    // For the functions in processes of their own.
+    stack.write_document(DocumentKind::Key, MESSAGE_KEY_ID, &MESSAGE_KEY.to_text()).await;
+    stack.write_document(DocumentKind::Routes, ROUTE_SET_ID, &callee::route_set().to_string()).await;
+    stack
+}
+
 impl Runner {
     async fn new(binaries: Option<PathBuf>) -> Self {
-        let endpoints = TempDir::new().unwrap();
-        let documents = [
-            ("stripe", "stripe", "reject"),
-            ("meta_whatsapp", "meta_whatsapp", "reject"),
-            (ENQUEUING, "stripe", "enqueue"),
-            (ENQUEUING_BATCHES, "meta_whatsapp", "enqueue"),
-            (REMOTE, "stripe", "reject"),
-        ];
-        let forwarded = CLASSES.map(|id| (id, "stripe", "reject"));
-        for (id, provider, on_store_outage) in documents.into_iter().chain(forwarded) {
-            let document =
-                json!({ "provider": provider, "secrets": [secret(provider)], "on_store_outage": on_store_outage });
-            std::fs::write(endpoints.path().join(format!("{id}.json")), document.to_string()).unwrap();
-        }
-        // For the functions in processes of their own.
-        std::fs::write(endpoints.path().join("message.key"), MESSAGE_KEY.to_text()).unwrap();
-        callee::write_routes(endpoints.path());
-        Self { stack: handler::stack().await, endpoints, binaries }
+        Self { stack: stack().await, binaries }
     }
 
     /// Runs a scenario with a fault, or without one, and lets everything come to rest.
     async fn run(&mut self, scenario: &Scenario, point: Option<(Call, WireFault)>) -> RunOutcome {
         let plan = Arc::new(FaultPlan::new(point.clone(), scenario.down));
-        let callee = Callee::start(callee_address(), self.endpoints.path(), &plan).await;
+        let callee = Callee::start(callee_address(), &self.stack, &plan).await;
         let handler = Handler::start(&plan).await;
-        let folder = self.endpoints.path();
-        let functions = Functions::new(&self.stack, folder, self.binaries.as_deref(), None, &handler, &plan).await;
+        let functions = Functions::new(&self.stack, self.binaries.as_deref(), None, &handler, &plan).await;
         let cluster = Cluster::new(&self.stack, &plan, functions);
         scenario.run(&cluster).await;
         let calls = plan.calls();
@@ -141,7 +144,7 @@ impl Runner {
                 self.stack.clear(table).await;
             }
         } else {
-            self.stack = handler::stack().await;
+            self.stack = stack().await;
         }
     }
 }
@@ -272,7 +275,7 @@ async fn every_call_on_the_wire_survives_every_fault() {
     let scenarios = if binaries.is_some() { scenarios::all() } else { few() };
     let Explored { calls, points, violations } = explore(&scenarios, binaries.as_deref()).await;
     let figures = json!({
-        "part": "grid-real", "servers": [urls().0, urls().1], "processes": binaries.is_some(),
+        "part": "grid-real", "servers": [urls().0, urls().1], "processes": binaries.is_some(), "documents": "table",
         "scenarios": scenarios.len(), "calls": calls, "points": points, "violations": violations,
     });
     println!("{figures}");

@@ -56,9 +56,9 @@ async fn a_batch_that_names_many_large_records_takes_no_neighbour_down() {
     }
 
     let plan = Arc::new(FaultPlan::new(None, &[]));
-    let (handler, folder) = (Handler::start(&plan).await, runner.endpoints.path());
+    let handler = Handler::start(&plan).await;
     let binaries = runner.binaries.as_deref();
-    let functions = Functions::new(&runner.stack, folder, binaries, Some(WORKER_KIB), &handler, &plan).await;
+    let functions = Functions::new(&runner.stack, binaries, Some(WORKER_KIB), &handler, &plan).await;
     let cluster = Cluster::new(&runner.stack, &plan, functions);
     let (now, whole) = (System.moment().now, RecordKey::envelope(&endpoint, &[9; 32]));
     let (provider, body) = (endpoint.to_string(), compress(&batch.body).unwrap());

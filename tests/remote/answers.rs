@@ -434,11 +434,11 @@ async fn each_answer_becomes_what_it_says() {
 /// The route's name of the fact counts before the handler's, and is there before anybody is called.
 #[tokio::test]
 async fn a_route_may_name_the_fact() {
-    let (mut harness, handlers) = harness(|request| Reaction::Answers(count_at_once(request))).await;
+    let (harness, handlers) = harness(|request| Reaction::Answers(count_at_once(request))).await;
     let route = json!({
         "name": "count", "consumer": "billing", "types": ["count.*"], "fact": ["$.fact"], "handler": {"lambda": "count"}
     });
-    harness.routes.as_mut().unwrap().put(&json!({ "version": 1, "otherwise": "ignore", "routes": [route] }));
+    harness.routes.as_ref().unwrap().put_set(&json!({ "version": 1, "otherwise": "ignore", "routes": [route] }));
     harness.deliver(&count("msg_1", "a")).await;
     harness.deliver(&samples::invoice_paid("evt_1", "in_1", 1)).await;
     harness.deliver(&counted("msg_2", "count.empty", "")).await;
@@ -456,14 +456,14 @@ async fn a_route_may_name_the_fact() {
 /// The route's name counts, so a handler may name a fact in one round only.
 #[tokio::test]
 async fn where_a_route_names_the_fact_the_rounds_of_a_handler_need_not_agree() {
-    let (mut harness, _) = harness(|request| {
+    let (harness, _) = harness(|request| {
         let mut answer = count_in_two_rounds(request);
         answer.as_object_mut().unwrap().retain(|field, _| field != "fact" || request["items"][0].is_null());
         Reaction::Answers(answer)
     })
     .await;
     let route = json!({ "name": "count", "consumer": "billing", "fact": ["$.fact"], "handler": {"lambda": "count"} });
-    harness.routes.as_mut().unwrap().put(&json!({ "version": 1, "otherwise": "ignore", "routes": [route] }));
+    harness.routes.as_ref().unwrap().put_set(&json!({ "version": 1, "otherwise": "ignore", "routes": [route] }));
     harness.deliver(&count("msg_1", "a")).await;
     harness.settle().await;
     assert_eq!(harness.tables().await.record("#msg_1").outcome, Some(Outcome::Applied));

@@ -24,13 +24,13 @@ fn payload(record: &Record) -> Vec<u8> {
 
 #[tokio::test]
 async fn effects_and_the_event_itself_are_stored_with_the_plan() {
-    let (mut harness, _) = harness(|_| {
+    let (harness, _) = harness(|_| {
         let json = json!({ "effect": "receipt", "destination": "receipts", "payload": {"total": 5}, "path": "/v1" });
         let bytes = json!({ "effect": "file", "destination": "crm", "payload_base64": "AP8=", "method": "PUT" });
         Reaction::Answers(json!({ "fact": "f", "writes": [], "effects": [json, bytes] }))
     })
     .await;
-    harness.routes.as_mut().unwrap().put(&routes());
+    harness.routes.as_ref().unwrap().put_set(&routes());
     for id in ["msg_1", "msg_2"] {
         harness.deliver(&counted(id, "count.a", "f")).await;
         harness.work().await;
@@ -75,9 +75,9 @@ async fn an_effect_that_the_route_does_not_allow_refuses_the_whole_plan() {
         json!([effect(json!({ "payload": large }))]),
         Value::Array((0..98).map(|n| effect(json!({ "effect": format!("e{n}") }))).collect()),
     ] {
-        let (mut harness, _) =
+        let (harness, _) =
             harness(move |_| Reaction::Answers(json!({ "fact": "f", "writes": [], "effects": effects }))).await;
-        harness.routes.as_mut().unwrap().put(&routes());
+        harness.routes.as_ref().unwrap().put_set(&routes());
         harness.deliver(&counted("msg_1", "count.a", "f")).await;
         harness.settle().await;
         let tables = harness.tables().await;

@@ -11,17 +11,16 @@ use serde_json::{Value, json};
 
 use crate::support::Harness;
 use crate::support::remote::{FakeHandlers, Reaction};
-use crate::support::routes::MemoryRoutes;
 
 /// A harness whose counted events go to these handlers.
 async fn harness(rule: impl FnMut(&Value) -> Reaction + Send + 'static) -> (Harness, FakeHandlers) {
-    let mut harness = Harness::new().await;
-    let (routes, handlers) = (MemoryRoutes::default(), FakeHandlers::new(rule));
+    let handlers = FakeHandlers::new(rule);
     let route =
         json!({ "name": "count", "consumer": "counting", "types": ["count.*"], "handler": {"lambda": "count:live"} });
     let local = json!({ "name": "local", "consumer": "counting", "types": ["local.*"], "handler": {"url": "http://127.0.0.1:9000/count"} });
-    routes.put(&json!({ "version": 1, "otherwise": "dead", "routes": [route, local] }));
-    (harness.routes, harness.remote) = (Some(routes), Some(handlers.clone()));
+    let set = json!({ "version": 1, "otherwise": "dead", "routes": [route, local] });
+    let mut harness = Harness::new().await.routed(&set);
+    harness.remote = Some(handlers.clone());
     (harness, handlers)
 }
 

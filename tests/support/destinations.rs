@@ -1,34 +1,12 @@
-//! Destination documents in memory, and a callee that counts by key.
+//! A callee that counts by key.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
 use hookonce_protocol::destination::{Called, Delivery};
-use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::timing::Moment;
-use hookonce_runtime::destination::{
-    Caller, Destination, DestinationDocument, DestinationFetchError, DestinationSource,
-};
-use serde_json::Value;
-
-/// Documents by destination. Clones share them.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct MemoryDestinations(Arc<Mutex<BTreeMap<String, String>>>);
-
-impl MemoryDestinations {
-    /// Writes the document of a destination.
-    pub(crate) fn put(&self, id: &str, document: &Value) {
-        self.0.lock().unwrap().insert(id.to_owned(), document.to_string());
-    }
-}
-
-impl DestinationSource for MemoryDestinations {
-    async fn fetch(&self, id: &DestinationId) -> Result<Option<DestinationDocument>, DestinationFetchError> {
-        let text = self.0.lock().unwrap().get(id.as_str()).cloned();
-        text.map(|text| DestinationDocument::parse(&text).map_err(DestinationFetchError::Invalid)).transpose()
-    }
-}
+use hookonce_runtime::destination::{Caller, Destination};
 
 /// Answers calls as a test says, and remembers them. Clones share what they remember.
 #[derive(Debug, Clone, Default)]

@@ -21,6 +21,7 @@ use hookonce_runtime::batch::{Batch, BatchResponse};
 use hookonce_runtime::config::EdgeConfig;
 use hookonce_runtime::destination::{Caller, Destinations, Guarded};
 use hookonce_runtime::dispatch::DispatcherParts;
+use hookonce_runtime::documents::{DocumentKind, DocumentSource};
 use hookonce_runtime::endpoint::Endpoints;
 use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::ingest::IngressParts;
@@ -40,19 +41,19 @@ use serde_json::{Value, json};
 use super::call_names::CallNames;
 use super::clock::Clock;
 use super::delivery::{Delivery, secret};
-use super::destinations::{Callee, MemoryDestinations};
-use super::endpoints::{MemoryEndpoints, MemoryMaterials};
+use super::destinations::Callee;
+use super::documents::MemoryDocuments;
 use super::faults::{Faulty, Script, TestQueue, TestStore};
 use super::history::RecordHistory;
 use super::iam::{Iam, Used};
+use super::materials::MemoryMaterials;
 use super::remote::FakeHandlers;
-use super::routes::MemoryRoutes;
 use super::stack::{MESSAGE_KEY, TestStack, queues};
 use super::tables::Tables;
 use super::webhook::{Answer, Webhook};
 
 pub(crate) type Worker = WorkerFunction<TestStore, TestQueue, Clock>;
-pub(crate) type Dispatcher = DispatcherFunction<TestStore, TestQueue, Clock, MemoryDestinations>;
+pub(crate) type Dispatcher = DispatcherFunction<TestStore, TestQueue, Clock>;
 pub(crate) type Relay = RelayFunction<TestStore, TestQueue, Clock>;
 
 /// The longest message that the embedded queue takes, in bytes.
@@ -80,7 +81,7 @@ pub(crate) struct Harness {
     pub(crate) clock: Clock,
     pub(crate) timing: Timing,
     pub(crate) budget: Budget,
-    pub(crate) endpoints: MemoryEndpoints,
+    pub(crate) endpoints: MemoryDocuments,
     pub(crate) materials: MemoryMaterials,
     pub(crate) edge: EdgeConfig,
     /// The message key of the functions.
@@ -90,9 +91,11 @@ pub(crate) struct Harness {
     /// The handlers in other languages. Without it, each of them is unavailable.
     pub(crate) remote: Option<FakeHandlers>,
     /// Where workers find their routes. Without it, the handlers are asked in their order.
-    pub(crate) routes: Option<MemoryRoutes>,
+    pub(crate) routes: Option<MemoryDocuments>,
     /// Where effects may go.
-    pub(crate) destinations: MemoryDestinations,
+    pub(crate) destinations: MemoryDocuments,
+    /// Whether functions read documents from the table. A test writes them before.
+    reads_table: bool,
     /// Stands for every destination, unless there is a `caller`.
     pub(crate) callee: Callee,
     /// Makes the calls over the network.
@@ -109,7 +112,8 @@ impl Harness {
 
     /// A fresh stack with these handlers.
     pub(crate) async fn with(handlers: fn() -> Handlers) -> Self {
-        let endpoints = MemoryEndpoints::default();
+        let endpoints = MemoryDocuments::of(DocumentKind::Endpoint);
+        let destinations = endpoints.and_of(DocumentKind::Destination);
         for provider in PROVIDERS {
             endpoints.put(provider, json!({ "provider": provider, "secrets": [secret(provider)] }).to_string());
         }
@@ -133,7 +137,8 @@ impl Harness {
             handlers,
             remote: None,
             routes: None,
-            destinations: MemoryDestinations::default(),
+            destinations,
+            reads_table: false,
             callee: Callee::default(),
             caller: None,
             used: Mutex::default(),
@@ -143,10 +148,32 @@ impl Harness {
 
     /// The same with workers that read this route set.
     pub(crate) fn routed(mut self, set: &Value) -> Self {
-        let routes = MemoryRoutes::default();
-        routes.put(set);
+        let routes = self.endpoints.and_of(DocumentKind::Routes);
+        routes.put_set(set);
         self.routes = Some(routes);
         self
+    }
+
+    /// The same with functions that read the documents of now from the table of the stack.
+    pub(crate) async fn reading_table(mut self) -> Self {
+        self.write_documents().await;
+        self.reads_table = true;
+        self
+    }
+
+    /// Writes the documents of now into the table of the stack.
+    pub(crate) async fn write_documents(&self) {
+        for (kind, id, text) in self.endpoints.all() {
+            self.stack.write_document(kind, &id, &text).await;
+        }
+    }
+
+    fn documents(&self) -> Arc<dyn DocumentSource> {
+        if !self.reads_table {
+            return self.endpoints.source();
+        }
+        let config = self.stack.dynamodb.config().to_builder().interceptor(CallNames);
+        Arc::new(self.stack.documents_of(aws_sdk_dynamodb::Client::from_conf(config.build())))
     }
 
     pub(crate) fn store(&self, function: &'static str, script: &Script) -> TestStore {
@@ -190,7 +217,7 @@ impl Harness {
             timing: self.timing,
             message_bytes_max: MESSAGE_BYTES_MAX,
         };
-        let endpoints = Endpoints::new(self.endpoints.clone(), Catalog::built_in());
+        let endpoints = Endpoints::new(self.documents(), Catalog::built_in());
         let materials = Materials::new(self.materials.clone());
         Webhook::new(WebhookFunction::new(ingress, endpoints, materials, self.edge.clone(), self.telemetry("webhook")))
     }
@@ -207,8 +234,8 @@ impl Harness {
 
     fn worker_of(&self, script: &Script, catalog: &'static Catalog) -> Worker {
         let routes = match &self.routes {
-            Some(source) => Routes::new(source.clone(), (self.handlers)().names()),
-            None => Routes::none(),
+            Some(_) => Routes::new(self.documents(), (self.handlers)().names()),
+            None => Routes::builtin(),
         };
         let parts = WorkerParts {
             store: self.store("WorkerFunction", script),
@@ -244,7 +271,7 @@ impl Harness {
             store: self.store("DispatcherFunction", script),
             queue: Faulty::new(queue, script),
             ambient: self.clock.clone(),
-            destinations: Destinations::new(self.destinations.clone()),
+            destinations: Destinations::new(self.documents()),
             caller: Guarded::new(self.caller.clone().unwrap_or_else(|| Arc::new(self.callee.clone()))),
             timing: self.timing,
         };

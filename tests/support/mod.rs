@@ -9,7 +9,7 @@ pub(crate) mod clock;
 pub(crate) mod counting;
 pub(crate) mod delivery;
 pub(crate) mod destinations;
-pub(crate) mod endpoints;
+pub(crate) mod documents;
 pub(crate) mod faults;
 #[path = "../adapters/fixtures.rs"]
 pub(crate) mod fixtures;
@@ -19,11 +19,11 @@ pub(crate) mod iam;
 pub(crate) mod in_flight;
 #[path = "../adapters/logs.rs"]
 pub(crate) mod logs;
+pub(crate) mod materials;
 pub(crate) mod orders;
 pub(crate) mod receiver;
 pub(crate) mod remote;
 pub(crate) mod roles;
-pub(crate) mod routes;
 pub(crate) mod samples;
 #[path = "../adapters/scripted.rs"]
 #[expect(dead_code, reason = "the suite of the adapters needs all of it")]

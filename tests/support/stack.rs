@@ -23,8 +23,12 @@ use hookonce_protocol::message::MessageKey;
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Record, attribute};
+use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::write::{Action, Change, Clause, Table, Write};
-use hookonce_runtime::aws::{DynamoStore, SqsQueue, from_attributes, to_attributes};
+use hookonce_runtime::aws::{
+    DocumentChange, DocumentTable, DocumentWritten, DynamoStore, SqsQueue, from_attributes, to_attributes,
+};
+use hookonce_runtime::documents::DocumentKind;
 use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::tables::{OwnTables, aliases};
@@ -129,6 +133,20 @@ impl TestStack {
     pub(crate) fn store_of(&self, client: aws_sdk_dynamodb::Client) -> DynamoStore {
         let StackResources { inbox_table, domain_table, .. } = &self.resources;
         DynamoStore::new(client, inbox_table, domain_table).with_tables(self.own_tables.clone())
+    }
+
+    /// The documents behind this client.
+    pub(crate) fn documents_of(&self, client: aws_sdk_dynamodb::Client) -> DocumentTable {
+        DocumentTable::new(client, &self.resources.documents_table)
+    }
+
+    /// Writes a document in the place of what is there.
+    pub(crate) async fn write_document(&self, kind: DocumentKind, id: &str, text: &str) {
+        let documents = self.documents_of(self.dynamodb.clone());
+        let found = documents.get(kind, id).await.unwrap().map(|found| found.text);
+        let change = DocumentChange { at: EpochMs(0), by: "a test".to_owned(), with: "0.0.0".to_owned() };
+        let written = documents.put(kind, id, found.as_deref(), text, &change).await;
+        assert_eq!(written.unwrap(), DocumentWritten::Done);
     }
 
     /// The aliases of the further tables.

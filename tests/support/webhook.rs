@@ -8,10 +8,10 @@ use hookonce_webhook::WebhookFunction;
 use serde_json::Value;
 
 use super::clock::Clock;
-use super::endpoints::{MemoryEndpoints, MemoryMaterials};
 use super::faults::{TestQueue, TestStore};
+use super::materials::MemoryMaterials;
 
-type Function = WebhookFunction<TestStore, TestQueue, MemoryEndpoints, MemoryMaterials, Clock>;
+type Function = WebhookFunction<TestStore, TestQueue, MemoryMaterials, Clock>;
 
 /// A webhook function behind a gateway.
 #[derive(Debug)]

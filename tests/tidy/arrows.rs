@@ -46,7 +46,7 @@ const ARROWS: &[Arrow] = &[
 ];
 
 /// Adapters are chosen where a process is put together. Nothing else names them, or the crates that they rest on.
-const SDK: [&str; 4] = ["aws_config", "aws_sdk_dynamodb", "aws_sdk_sqs", "aws_sdk_ssm"];
+const SDK: [&str; 3] = ["aws_config", "aws_sdk_dynamodb", "aws_sdk_sqs"];
 const ADAPTERS_AT: &[&str] = &["shared/runtime/src/aws/", "tools/", "tests/"];
 
 /// Crates whose modules may not import each other in a circle.

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hookonce_protocol::call::{Committed, DueEntry, DuePage, DueQuery, DueState, Unavailable, Written};
 use hookonce_protocol::destination::{Called, Delivery};
-use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::item::{Item, PARTITION_KEY};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
@@ -17,10 +16,9 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::write::Write;
 use hookonce_runtime::ambient::System;
-use hookonce_runtime::destination::{
-    Caller, Destination, DestinationDocument, DestinationFetchError, DestinationSource, Destinations, Guarded,
-};
+use hookonce_runtime::destination::{Caller, Destination, Destinations, Guarded};
 use hookonce_runtime::dispatch::DispatcherParts;
+use hookonce_runtime::documents::{DocumentKind, DocumentSource, DocumentsUnavailable};
 use hookonce_runtime::maintain::RelayParts;
 use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::port::Store;
@@ -68,7 +66,8 @@ pub(super) async fn dispatcher(now: EpochMs) -> Option<Work> {
     effect.extend(own.map(|(name, value)| (name.to_owned(), value.into())));
     let stored = serde_json::to_string(&effect).ok()?.into();
     let store = Arc::new(Overtaken { record: effect, stored, refused: AtomicUsize::new(0) });
-    let (destinations, caller, timing) = (Destinations::new(Bench), Guarded::new(Arc::new(Bench)), Timing::standard());
+    let (destinations, caller) = (Destinations::new(Arc::new(Bench)), Guarded::new(Arc::new(Bench)));
+    let timing = Timing::standard();
     let dispatcher =
         DispatcherParts { store: Arc::clone(&store), queue: Nobody, ambient: System, destinations, caller, timing };
     let key = |number| format!("in#bench#fx#{number:064x}#forward:bench");
@@ -152,14 +151,23 @@ impl Store for Overtaken {
 #[derive(Debug)]
 struct Bench;
 
-impl DestinationSource for Bench {
-    async fn fetch(&self, _: &DestinationId) -> Result<Option<DestinationDocument>, DestinationFetchError> {
+type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, DocumentsUnavailable>> + Send + 'a>>;
+
+impl DocumentSource for Bench {
+    fn read<'a>(&'a self, _: DocumentKind, _: &'a str) -> Answer<'a, Option<String>> {
         let document = json!({
             "kind": "http", "url": "https://bench.example.com/v1", "class": "at_least_once",
             "give_up_after_hours": 72, "timeout_ms": 5_000,
         });
-        let document = DestinationDocument::parse(&document.to_string());
-        document.map(Some).map_err(DestinationFetchError::Invalid)
+        Box::pin(async move { Ok(Some(document.to_string())) })
+    }
+
+    fn create<'a>(&'a self, _: DocumentKind, _: &'a str, _: &'a str) -> Answer<'a, ()> {
+        Box::pin(async { Err(DocumentsUnavailable("a dispatcher writes no document".into())) })
+    }
+
+    fn is_local(&self) -> bool {
+        false
     }
 }
 

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
+use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::dead_letter;
-use hookonce_protocol::ingress::IngressAnswer;
+use hookonce_protocol::ingress::{IngressAnswer, OnStoreOutage};
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::{Lane, Message};
@@ -21,6 +22,7 @@ use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::deadline::Deadline;
 use hookonce_runtime::destination::{Destinations, Guarded};
 use hookonce_runtime::dispatch::DispatcherParts;
+use hookonce_runtime::endpoint::Endpoint;
 use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::maintain::RelayParts;
@@ -33,7 +35,8 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::config::Config;
 use super::destination::{Documents, Outside};
-use super::handler::{Ledger, ROUTED, ROUTED_REMOTE, UNROUTED};
+use super::fault::{Answers, Side};
+use super::handler::{BUILTIN, Ledger, ROUTED, ROUTED_REMOTE, UNROUTED};
 use super::ports::{KEY, Ports, sleep};
 use super::provider::{Behaviour, Delivery, PROVIDERS, ProviderRequest, Receiver, SentEvent};
 use super::remote;
@@ -120,9 +123,13 @@ async fn attempt(world: &World, receivers: &[Receiver], delivery: &Delivery, req
     let (store, queue, ambient) = (ports.clone(), ports.clone(), ports.clone());
     let keys = MessageKeys::fixed(KEY);
     let parts = IngressParts { store, queue, keys, ambient, timing, message_bytes_max: MESSAGE_BYTES_MAX };
-    let ingest = parts.ingest(endpoint, &verified, Deadline::of(&timing));
-    let ingested = ports.live(timeout, ingest).await;
-    let Some(Ok(ingested)) = ingested else { return false };
+    let answered = async {
+        if !knows_endpoint(&ports, endpoint).await {
+            return None;
+        }
+        parts.ingest(endpoint, &verified, Deadline::of(&timing)).await.ok()
+    };
+    let Some(ingested) = ports.live(timeout, answered).await.flatten() else { return false };
     match ingested.driven.output {
         IngressAnswer::Accepted(_) | IngressAnswer::Duplicate(_) => {
             world.lock().acknowledged.extend(delivery.facts());
@@ -186,6 +193,22 @@ async fn wait(come: &Notify, world: &World, next: Option<i64>) {
     let _ = tokio::time::timeout(pause, come.notified()).await;
 }
 
+/// Whether this instance knows the document of an endpoint: it has read it before, or reads it now.
+async fn knows_endpoint(ports: &Ports, endpoint: &Endpoint) -> bool {
+    {
+        let mut inner = ports.world.lock();
+        if inner.config.cold_starts == 0 || !inner.strikes(|config| config.cold_starts) {
+            return true;
+        }
+        inner.cold_starts += 1;
+    }
+    let edge = ports.edge("read endpoint", false, Side::Store);
+    let read = ports.call(edge, Answers::only(Err(Unavailable)), |_, _| Ok(())).await;
+    let refused = read.is_err() && endpoint.on_store_outage == OnStoreOutage::Enqueue;
+    ports.world.lock().cold_refusals += usize::from(refused);
+    read.is_ok()
+}
+
 fn take(world: &World, lane: Lane, dead: bool) -> (Vec<Receipt>, Option<i64>) {
     let now = world.now();
     let mut guard = world.lock();
@@ -227,7 +250,7 @@ pub(super) fn worker_parts(ports: &Ports) -> WorkerParts<Ports, Ports, Ports> {
     WorkerParts { store, queue, keys, ambient, handlers, remote, catalog: Catalog::built_in(), timing }
 }
 
-/// What decides where events go now: the handlers, a set that lets them have effects, or one that ignores everything.
+/// What decides where events go now: a set that asks the handlers, one that lets them have effects, or one that ignores everything.
 pub(super) fn routing(world: &World) -> Routing {
     let Config { unrouted, effects, remote_busy, .. } = world.lock().config;
     if unrouted.is_some_and(|(from, until)| (from..until).contains(&world.elapsed())) {
@@ -235,7 +258,7 @@ pub(super) fn routing(world: &World) -> Routing {
     } else if effects {
         Routing::Set(Arc::clone(if remote_busy.is_some() { &ROUTED_REMOTE } else { &ROUTED }))
     } else {
-        Routing::Handlers
+        Routing::Set(Arc::clone(&BUILTIN))
     }
 }
 
@@ -272,11 +295,11 @@ async fn work(world: &World, lane: Lane, batch: &[Receipt]) {
 }
 
 /// A dispatcher, with the documents that it knows and its circuit breakers.
-type Dispatching = DispatcherParts<Ports, Ports, Ports, Documents>;
+type Dispatching = DispatcherParts<Ports, Ports, Ports>;
 
 pub(super) fn dispatcher_parts(ports: &Ports) -> Dispatching {
     let (store, queue, ambient) = (ports.clone(), ports.clone(), ports.clone());
-    let destinations = Destinations::new(Documents(ports.clone()));
+    let destinations = Destinations::new(Arc::new(Documents(ports.clone())));
     let caller = Guarded::new(Arc::new(Outside(ports.clone())));
     DispatcherParts { store, queue, ambient, destinations, caller, timing: ports.timing() }
 }

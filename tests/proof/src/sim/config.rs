@@ -55,6 +55,9 @@ pub struct Config {
     pub lingers: i64,
     /// How far a clock may be off the true time, in milliseconds.
     pub clock_off_max: i64,
+    /// Deliveries for which an instance of the webhook function starts, in ten thousand. It reads the endpoint's document
+    /// first, from a table, and answers 503 if that fails.
+    pub cold_starts: u32,
     /// From when to when both releases run, in milliseconds of the day; the next one only, from then on.
     pub rollout: Option<(i64, i64)>,
     /// From when to when no route wants any event, in milliseconds of the day.
@@ -136,6 +139,7 @@ impl Config {
             index_lag_max: 0,
             lingers: 0,
             clock_off_max: 0,
+            cold_starts: 0,
             rollout: None,
             unrouted: None,
             effects: false,

@@ -1,12 +1,12 @@
 //! The destinations of a day, as their documents describe them, and what edits them.
 
+use std::pin::Pin;
+
 use hookonce_protocol::call::{Call, Reply, Unavailable};
 use hookonce_protocol::destination::{Called, Delivery};
-use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::timing::Moment;
-use hookonce_runtime::destination::{
-    Caller, Destination, DestinationDocument, DestinationFetchError, DestinationSource,
-};
+use hookonce_runtime::destination::{Caller, Destination, DestinationDocument};
+use hookonce_runtime::documents::{DocumentKind, DocumentSource, DocumentsUnavailable};
 use serde_json::json;
 
 use super::callee::{Answered, CalleeRates};
@@ -104,25 +104,29 @@ fn document(config: &Config, calm: bool, elapsed: i64, id: &str) -> Option<Strin
 #[derive(Debug)]
 pub struct Documents(pub Ports);
 
-impl DestinationSource for Documents {
-    async fn fetch(&self, id: &DestinationId) -> Result<Option<DestinationDocument>, DestinationFetchError> {
-        let Self(ports) = self;
-        let (wanted, elapsed) = (id.clone(), ports.world.elapsed());
-        let effect = move |inner: &mut Inner, _: i64| Ok(document(&inner.config, inner.calm, elapsed, wanted.as_str()));
-        let edge = ports.edge("read destination", false, Side::Documents);
-        let text = ports.call(edge, Answers::only(Err(Unavailable)), effect).await;
-        match text {
-            Ok(None) => {
-                ports.saw("terms -> unknown");
-                Ok(None)
-            }
-            Ok(Some(text)) => {
-                let document = DestinationDocument::parse(&text);
-                ports.saw(if document.is_ok() { "terms -> known" } else { "terms -> unknown" });
-                document.map(Some).map_err(DestinationFetchError::Invalid)
-            }
-            Err(unavailable) => Err(DestinationFetchError::Unavailable(Box::new(unavailable))),
-        }
+type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, DocumentsUnavailable>> + Send + 'a>>;
+
+impl DocumentSource for Documents {
+    fn read<'a>(&'a self, _: DocumentKind, id: &'a str) -> Answer<'a, Option<String>> {
+        Box::pin(async move {
+            let Self(ports) = self;
+            let (wanted, elapsed) = (id.to_owned(), ports.world.elapsed());
+            let effect = move |inner: &mut Inner, _: i64| Ok(document(&inner.config, inner.calm, elapsed, &wanted));
+            let edge = ports.edge("read destination", false, Side::Documents);
+            let text: Result<Option<String>, _> = ports.call(edge, Answers::only(Err(Unavailable)), effect).await;
+            let text = text.map_err(|unavailable| DocumentsUnavailable(Box::new(unavailable)))?;
+            let is_known = text.as_ref().is_some_and(|text| DestinationDocument::parse(text).is_ok());
+            ports.saw(if is_known { "terms -> known" } else { "terms -> unknown" });
+            Ok(text)
+        })
+    }
+
+    fn create<'a>(&'a self, _: DocumentKind, _: &'a str, _: &'a str) -> Answer<'a, ()> {
+        Box::pin(async { Err(DocumentsUnavailable("a dispatcher writes no document".into())) })
+    }
+
+    fn is_local(&self) -> bool {
+        false
     }
 }
 
@@ -136,7 +140,7 @@ impl Caller for Outside {
         destination: &'a Destination,
         delivery: &'a Delivery,
         _: Moment,
-    ) -> std::pin::Pin<Box<dyn Future<Output = Called> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Called> + Send + 'a>> {
         Box::pin(async move {
             let terms = destination.terms();
             let ports = self.0.with_patience(terms.timeout);

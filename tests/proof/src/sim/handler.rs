@@ -8,7 +8,7 @@ use hookonce_protocol::place::{ItemRef, TableAlias};
 use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot, WhenConditionFails};
 use hookonce_protocol::write::Change;
 use hookonce_runtime::handler::{Handler, HandlerError};
-use hookonce_runtime::route::{Offered, RouteSet};
+use hookonce_runtime::route::{BUILTIN_SET, Offered, RouteSet};
 use serde_json::{Value, json};
 
 use super::destination::DESTINATIONS;
@@ -36,6 +36,9 @@ pub const OWN_KEY: &str = "fact";
 
 /// The kind of the items that several facts count in.
 pub const TOTAL: &str = "total";
+
+/// The set that asks the handlers of the build.
+pub(super) static BUILTIN: LazyLock<Arc<RouteSet>> = LazyLock::new(|| parsed(BUILTIN_SET));
 
 /// A set that ignores every event.
 pub(super) static UNROUTED: LazyLock<Arc<RouteSet>> = LazyLock::new(|| set(&[]));
@@ -67,9 +70,12 @@ fn routed(remote: bool) -> Arc<RouteSet> {
 }
 
 fn set(routes: &[Value]) -> Arc<RouteSet> {
-    let set = json!({"version": 1, "otherwise": "ignore", "routes": routes}).to_string();
+    parsed(&json!({"version": 1, "otherwise": "ignore", "routes": routes}).to_string())
+}
+
+fn parsed(set: &str) -> Arc<RouteSet> {
     Arc::new(
-        RouteSet::parse(&set, Offered { handlers: &[LEDGER], urls: false, tables: None })
+        RouteSet::parse(set, Offered { handlers: &[LEDGER], urls: false, tables: None })
             .expect("the set of a day is valid"),
     )
 }

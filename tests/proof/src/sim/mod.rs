@@ -70,6 +70,9 @@ pub struct Day {
     pub deliveries: usize,
     /// Calls that third parties received.
     pub effect_calls: usize,
+    /// Instances of the webhook function that started for a delivery, and those of them that refused one for an endpoint
+    /// on `enqueue`.
+    pub cold_starts: (usize, usize),
     /// Whether the mutation changed anything.
     pub mutated: bool,
 }
@@ -80,6 +83,7 @@ pub fn simulate(seed: u64, mutation: Mutation) -> Day {
     let mut config = Config::draw(&mut rng);
     // Of other draws, so that a day without a restore is as it would be without this line.
     config.rewind = Rewind::draw(&config, &mut Rng::new(!seed));
+    config.cold_starts = Rng::new(seed.rotate_left(32)).pick(&[0, 0, 0, 2_000]);
     let deliveries = provider::deliveries(&config, &mut rng);
     let faults = FaultPlan::Random(config.rates);
     run(config, deliveries, rng.bits(), faults, mutation)
@@ -120,8 +124,8 @@ async fn live(config: Config, deliveries: Vec<Delivery>, seed: u64, faults: Faul
     let inner = world.lock();
     let (verdict, violations) = check(&inner);
     let (labels, edges, mutated) = (inner.labels.clone(), inner.edges.clone(), inner.mutated);
-    let effect_calls = inner.callees.calls;
-    Day { verdict, violations, labels, edges, deliveries: count, effect_calls, mutated }
+    let (effect_calls, cold_starts) = (inner.callees.calls, (inner.cold_starts, inner.cold_refusals));
+    Day { verdict, violations, labels, edges, deliveries: count, effect_calls, cold_starts, mutated }
 }
 
 /// No process, no message that anyone would act on, no write under way, nothing PENDING.

@@ -68,6 +68,10 @@ pub struct Inner {
     pub restored: Restored,
     /// Writes that are still under way although their caller is gone.
     pub late: usize,
+    /// Instances of the webhook function that started for a delivery.
+    pub cold_starts: usize,
+    /// Those that could not read the document of an endpoint on `enqueue`, so that its payload was not queued.
+    pub cold_refusals: usize,
     /// Processes that run.
     pub running: usize,
     /// Nothing goes wrong any more.
@@ -130,6 +134,8 @@ impl World {
             invariants,
             restored: Restored::default(),
             late: 0,
+            cold_starts: 0,
+            cold_refusals: 0,
             running: 0,
             calm: false,
             mutated: timing != config.timing,
