@@ -271,6 +271,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use std::future::ready;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures::FutureExt as _;
     use futures::future::BoxFuture;
@@ -314,9 +315,9 @@ mod tests {
         assert!(!is_alike(json!({ "tolerance_seconds": 1 })));
     }
 
-    /// Has a document for each id that begins with `known`.
-    #[derive(Debug)]
-    struct Source;
+    /// Has a document for each id that begins with `known`, and counts reads.
+    #[derive(Debug, Default)]
+    struct Source(AtomicUsize);
 
     impl DocumentSource for Source {
         fn read<'a>(
@@ -324,6 +325,7 @@ mod tests {
             _: DocumentKind,
             id: &'a str,
         ) -> BoxFuture<'a, Result<Option<String>, DocumentsUnavailable>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
             let known = r#"{"provider":"stripe","secrets":["whsec_a_signing_secret"]}"#;
             ready(Ok(id.starts_with("known").then(|| known.to_owned()))).boxed()
         }
@@ -352,12 +354,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_cache_is_limited_and_ids_of_strangers_push_no_endpoint_out() {
-        let endpoints = Endpoints::new(Arc::new(Source), Catalog::built_in());
+    async fn an_invented_id_costs_one_read_and_harms_no_endpoint() {
+        let source = Arc::new(Source::default());
+        let endpoints = Endpoints::new(Arc::clone(&source) as _, Catalog::built_in());
         let cached = |name: &str| endpoints.0.cached(&id(name)).is_some();
         look_up(&endpoints, "known", 1).await;
         look_up(&endpoints, "invented", 10).await;
-        assert_eq!(endpoints.0.cache().len(), 1);
+        look_up(&endpoints, "known", 1).await;
+        assert_eq!((endpoints.0.cache().len(), source.0.load(Ordering::Relaxed)), (1, 11));
         look_up(&endpoints, "known", CACHE_ENTRIES_MAX).await;
         assert!(cached("known-0"), "it is full, and no more");
         look_up(&endpoints, "known", CACHE_ENTRIES_MAX + 1).await;

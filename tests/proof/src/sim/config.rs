@@ -193,6 +193,7 @@ impl Config {
             workers: rng.pick(&[1, 2, 5]),
             index_lag_max: rng.pick(&[0, 2_000, 120_000]),
             clock_off_max: if rng.chance(5_000) { timing.clock_skew_max.0 / 2 } else { 0 },
+            cold_starts: 0,
             rollout: rng.chance(2_500).then(|| (from, from + rng.between(MINUTE, HOUR))),
             unrouted: rng.chance(1_500).then(|| (from, from + rng.between(MINUTE, 2 * HOUR))),
             effects: rng.chance(7_500),
