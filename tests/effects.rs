@@ -100,7 +100,7 @@ pub(crate) async fn effects(harness: &Harness) -> Vec<Record> {
 #[tokio::test]
 async fn an_event_makes_one_call_and_a_repeated_hint_makes_none() {
     let harness = Harness::new().await;
-    harness.destinations.put("receipts", &keyed(24));
+    harness.destinations.put("receipts", keyed(24));
     applied(&harness, "msg_1", &["receipts"]).await;
     assert_eq!(harness.callee.calls().len(), 0, "the worker calls nobody");
     harness.dispatch().await;
@@ -121,7 +121,7 @@ async fn a_destination_that_is_down_for_a_day_delays_nobody_and_loses_nothing() 
     let all = json!([{ "name": "all", "consumer": "crm", "forward": ["down", "up"] }]);
     let harness = Harness::new().await.routed(&set("dead", &all));
     for id in ["down", "up"] {
-        harness.destinations.put(id, &keyed(24));
+        harness.destinations.put(id, keyed(24));
     }
     for hour in 0..24 {
         // What it says in the end leaves open whether it did anything.
@@ -149,11 +149,11 @@ async fn an_effect_waits_for_a_destination_that_is_unknown() {
     applied(&harness, "msg_1", &["receipts"]).await;
     harness.dispatch().await;
     assert_eq!((harness.callee.calls().len(), harness.metric("destination_unknown")), (0, 1));
-    harness.destinations.put("receipts", &json!({"kind": "http"}));
+    harness.destinations.put("receipts", json!({"kind": "http"}));
     harness.redeliver().await;
     harness.dispatch().await;
     assert_eq!((harness.callee.calls().len(), harness.metric("destination_unknown")), (0, 2));
-    harness.destinations.put("receipts", &keyed(24));
+    harness.destinations.put("receipts", keyed(24));
     harness.redeliver().await;
     harness.dispatch().await;
     assert_eq!(harness.callee.calls().len(), 1);
@@ -162,7 +162,7 @@ async fn an_effect_waits_for_a_destination_that_is_unknown() {
 #[tokio::test]
 async fn a_call_without_time_to_end_is_not_begun() {
     let harness = Harness::new().await;
-    harness.destinations.put("receipts", &keyed(24));
+    harness.destinations.put("receipts", keyed(24));
     applied(&harness, "msg_1", &["receipts"]).await;
     let deadline = harness.clock.now().plus(Millis::seconds(12));
     assert!(harness.dispatch_under(&Script::none(), deadline).await);
@@ -180,7 +180,7 @@ async fn a_call_without_time_to_end_is_not_begun() {
 async fn the_death_of_an_effect_is_told_while_a_sibling_hangs() {
     let harness = Harness::new().await;
     for (id, destination) in [("msg_dies", "refuses"), ("msg_hangs", "hangs")] {
-        harness.destinations.put(destination, &keyed(24));
+        harness.destinations.put(destination, keyed(24));
         applied(&harness, id, &[destination]).await;
     }
     harness.callee.answers_at("refuses", Called::Refused { status: Some(422) });

@@ -105,7 +105,7 @@ async fn effects_are_sent_however_long_the_events_take() {
     let (report, ()) = tokio::join!(harness.relay_under(&script), slowly);
     assert_eq!(report.unwrap()["sent"], json!(0), "the events took all the time");
     assert_eq!(harness.metric("effects_sent"), 1);
-    harness.destinations.put("receipts", &keyed(24));
+    harness.destinations.put("receipts", keyed(24));
     harness.dispatch().await;
     assert_eq!(harness.callee.calls().len(), 1, "what was sent is done");
 }
@@ -139,7 +139,7 @@ async fn what_is_sent_and_never_worked_on_is_counted() {
 #[tokio::test]
 async fn effects_that_nobody_calls_and_that_are_called_in_vain_are_counted() {
     let harness = Harness::new().await;
-    harness.destinations.put("receipts", &keyed(24));
+    harness.destinations.put("receipts", keyed(24));
     harness.callee.answers_at("receipts", Called::NotDone { retry_after: None });
     applied(&harness, "msg_1", &["receipts"]).await;
     let told = || ["effects_untried_resends", "effects_failed_tries"].map(|metric| harness.metric(metric));

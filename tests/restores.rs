@@ -86,7 +86,7 @@ async fn an_event_that_comes_again_because_its_record_is_lost_is_no_duplicate() 
 #[tokio::test]
 async fn effects_that_a_restored_table_has_forgotten_do_not_vanish_with_a_duplicate() {
     let harness = Harness::new().await;
-    harness.destinations.put("receipts", &keyed(24));
+    harness.destinations.put("receipts", keyed(24));
     harness.deliver(&count("msg_1", "a")).await;
     let pending = record(&harness).await;
     apply(&harness, &["receipts"]).await;

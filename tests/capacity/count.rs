@@ -87,7 +87,7 @@ pub(super) async fn of_one_effect() -> PerEffect {
 /// An effect as its event made it, and as a dispatcher under this script left it.
 async fn effect_around(script: &Script) -> [Item; 2] {
     let harness = Harness::new().await;
-    harness.destinations.put("receipts", &keyed(24));
+    harness.destinations.put("receipts", keyed(24));
     applied(&harness, "msg_1", &["receipts"]).await;
     let effect = async || {
         let found = items(&harness, Table::Inbox).await;

@@ -1,11 +1,14 @@
 //! What functions need from a source of documents, and what the command line needs from the table.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use error_reporter::Report;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::EndpointId;
@@ -187,7 +190,6 @@ async fn a_file_that_is_made_is_whole_and_private() {
     let left: Vec<_> =
         fs::read_dir(folder.path().join("new")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["message.key"]);
-    use std::os::unix::fs::PermissionsExt as _;
     let mode = fs::metadata(source.path(Key, MESSAGE_KEY_ID)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
@@ -432,7 +434,7 @@ fn what_is_too_long_for_the_table_is_refused_with_both_numbers() {
     }
     // Long, and compresses well: what counts is what is stored.
     assert_eq!(fits(RouteSetKind, &" ".repeat(1024 * 1024)), Ok(()));
-    let long: String = noise(100 * 1024).iter().map(|byte| format!("{byte:02x}")).collect();
+    let long = STANDARD.encode(noise(100 * 1024));
     let DocumentTooLong { bytes, bytes_max } = fits(RouteSetKind, &long).unwrap_err();
     assert!(bytes_max == ROUTE_SET_STORED_BYTES_MAX && bytes > bytes_max && bytes < long.len(), "{bytes}");
 }

@@ -98,7 +98,7 @@ impl Run {
         let handler = json!({ "lambda": "count" });
         let route = json!({ "name": "n", "consumer": "counting", "types": ["away.*"], "handler": handler });
         let forward = json!({ "name": "f", "consumer": "crm", "types": ["forward.*"], "forward": ["crm"] });
-        harness.destinations.put("crm", &keyed(24));
+        harness.destinations.put("crm", keyed(24));
         let harness = harness.routed(&json!({ "version": 1, "otherwise": "builtin", "routes": [route, forward] }));
         let harness = harness.reading_table().await;
         Self { harness, log: Mutex::default(), replies, proxies }

@@ -37,6 +37,7 @@ impl MemoryDocuments {
     }
 
     /// Writes a document.
+    #[expect(clippy::needless_pass_by_value, reason = "a test writes a text or JSON, and has no more use for it")]
     pub(crate) fn put(&self, id: &str, document: impl ToString) {
         self.state.lock().unwrap().texts.insert(self.key(id), document.to_string());
     }
@@ -118,9 +119,10 @@ impl DocumentSource for MemoryDocuments {
                 tokio::time::sleep(latency).await;
             }
             let state = self.state.lock().unwrap();
-            match state.down.contains(&kind) {
-                true => Err(DocumentsUnavailable("the test says so".into())),
-                false => Ok(state.texts.get(&(kind, id.to_owned())).cloned()),
+            if state.down.contains(&kind) {
+                Err(DocumentsUnavailable("the test says so".into()))
+            } else {
+                Ok(state.texts.get(&(kind, id.to_owned())).cloned())
             }
         }
         .boxed()
@@ -133,12 +135,11 @@ impl DocumentSource for MemoryDocuments {
         text: &'a str,
     ) -> BoxFuture<'a, Result<(), DocumentsUnavailable>> {
         let mut state = self.state.lock().unwrap();
-        let created = match state.down.contains(&kind) {
-            true => Err(DocumentsUnavailable("the test says so".into())),
-            false => {
-                state.texts.entry((kind, id.to_owned())).or_insert_with(|| text.to_owned());
-                Ok(())
-            }
+        let created = if state.down.contains(&kind) {
+            Err(DocumentsUnavailable("the test says so".into()))
+        } else {
+            state.texts.entry((kind, id.to_owned())).or_insert_with(|| text.to_owned());
+            Ok(())
         };
         std::future::ready(created).boxed()
     }

@@ -195,7 +195,7 @@ fn no_managed_policy_lets_a_role_write_documents_or_read_other_kinds() {
             &of_worker.replace("routes", "routes, endpoint"),
             "WorkerFunction may dynamodb:GetItem of endpoint",
         ),
-        (of_dispatcher, &of_dispatcher.replace("[", "[routes, "), "DispatcherFunction may dynamodb:GetItem of routes"),
+        (of_dispatcher, &of_dispatcher.replace('[', "[routes, "), "DispatcherFunction may dynamodb:GetItem of routes"),
         (
             below,
             "Resource: !GetAtt DocumentsTable.Arn",

@@ -129,7 +129,7 @@ fn each_function_is_built_from_its_crate() {
     Rule(builds).finds([("Handler: hookonce-relay", "Handler: bootstrap", "RelayFunction")]);
 }
 
-/// What a stack's outputs lack or say wrongly. The command line reads them and the parameters from CloudFormation
+/// What a stack's outputs lack or say wrongly. The command line reads them and the parameters from `CloudFormation`
 /// (`tools/cli/src/outputs.rs`), and people and their own templates read the rest.
 fn misnamed(template: &Template) -> Vec<String> {
     let days = |length: Millis| json!(length.as_seconds() / 86_400);

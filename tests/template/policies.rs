@@ -106,7 +106,7 @@ async fn a_bit_of_everything() -> Harness {
     // An effect waits for its destination, and is sent. The hint of another one is lost.
     applied(&harness, "msg_9", &["receipts"]).await;
     harness.dispatch().await;
-    harness.destinations.put("receipts", &keyed(24));
+    harness.destinations.put("receipts", keyed(24));
     harness.redeliver().await;
     harness.dispatch().await;
     applied(&harness, "msg_10", &["receipts"]).await;

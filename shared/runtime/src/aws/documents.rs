@@ -321,7 +321,7 @@ fn stored(kind: DocumentKind, item: &Attributes) -> Result<StoredDocument, NoTex
             String::from_utf8(text).map_err(|_| "the route set is not UTF-8")?
         }
         (DocumentKind::Routes, _) => {
-            return Err("the route set is not compressed; write it with `hookonce route deploy`".into());
+            return Err("the route set is not compressed; write it with `hookonce route deploy FILE`".into());
         }
         (_, Some(AttributeValue::S(text))) => text.clone(),
         (_, Some(_) | None) => return Err("the attribute `document` is not a string".into()),

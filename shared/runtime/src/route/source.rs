@@ -155,7 +155,7 @@ impl Routes {
             }
             None if is_local => (BUILTIN_SET.to_owned(), None),
             None => {
-                tracing::error!("there is no route set: all events wait until `hookonce route deploy` writes one");
+                tracing::error!("there is no route set: all events wait until `hookonce route deploy FILE` writes one");
                 return true;
             }
         };

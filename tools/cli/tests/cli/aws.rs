@@ -1,4 +1,4 @@
-//! A stand-in for the services of an account that are no part of a local stack: CloudFormation, STS, CloudWatch,
+//! A stand-in for the services of an account that are no part of a local stack: `CloudFormation`, STS, `CloudWatch`,
 //! Lambda, the queues of destinations, and the table of documents. Requests about other tables go on to the server of
 //! the local stack.
 
@@ -207,7 +207,7 @@ impl Account {
         Err(refused)
     }
 
-    /// Answers DescribeStacks for the only stack.
+    /// Answers `DescribeStacks` for the only stack.
     fn described(&self, stack: &str) -> (&'static str, String) {
         let Some(values) = self.stack.as_ref().filter(|_| stack == "inbox") else {
             return refusal(DESCRIBE, &format!("ValidationError: Stack with id {stack} does not exist"));
@@ -320,7 +320,7 @@ pub(crate) const MESSAGE_ID: &str = "5fea7756-0ea4-451a-a703-a558b933e274";
 pub(crate) const REQUEST_ID: &str = "b7c1a0f2-6b1a-4a7e-9d0e-1f2a3b4c5d6e";
 const INVOKED: &str = "202 Accepted\r\nx-amzn-requestid: b7c1a0f2-6b1a-4a7e-9d0e-1f2a3b4c5d6e";
 
-/// The only operation of CloudFormation.
+/// The only operation of `CloudFormation`.
 const DESCRIBE: &str = "DescribeStacks";
 
 /// What is no output of the stack.
