@@ -13,8 +13,6 @@ mod names;
 mod size;
 pub(crate) mod tokens;
 mod untested;
-mod unused;
-mod words;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
