@@ -12,7 +12,6 @@ mod effects;
 mod effects_load;
 mod failures;
 mod fakes;
-mod figures;
 mod forged;
 mod gateways;
 mod handlers;
