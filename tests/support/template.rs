@@ -1,6 +1,5 @@
 //! A template as plain JSON, and the few intrinsic functions that it uses.
 
-
 use saphyr::{LoadableYamlNode as _, Scalar, Yaml};
 use serde_json::{Map, Value, json};
 
