@@ -2,7 +2,6 @@
 #![cfg(test)]
 
 mod batches;
-mod capacity;
 mod cdn;
 mod contract;
 mod deadlines;

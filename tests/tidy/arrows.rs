@@ -38,8 +38,6 @@ const ARROWS: &[Arrow] = &[
     },
     // AWS on loopback: it runs any function and knows none.
     Arrow { folder: "tools/local/", members: &[], foreign: "clap" },
-    // It counts by the limits of the product, and runs nothing of it.
-    Arrow { folder: "tools/capacity/", members: &["hookonce-protocol", "hookonce-runtime"], foreign: "clap tokio" },
     // Every script builds it first, so it must build in seconds.
     Arrow { folder: "tools/xtask/", members: &[], foreign: "aws-config aws-sdk- aws-smithy- tokio" },
 ];
@@ -124,7 +122,6 @@ fn no_dependency_runs_back() {
         ("shared/runtime/Cargo.toml", "hookonce-worker"),
         ("functions/relay/Cargo.toml", "hookonce-local"),
         ("tools/local/Cargo.toml", "hookonce-webhook"),
-        ("tools/capacity/Cargo.toml", "hookonce-worker"),
     ] {
         for table in ["dependencies", "dev-dependencies", "target.'cfg(unix)'.build-dependencies"] {
             let found = manifests(&planted([(path, &format!("[{table}]\n{name}.workspace = true\n"))]));
