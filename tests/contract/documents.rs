@@ -295,7 +295,7 @@ async fn a_write_whose_reply_was_lost_is_done() {
 #[tokio::test]
 async fn of_many_writers_of_one_text_one_is_first() {
     let table = documents(&TestStack::new().await);
-    let texts: Vec<_> = (0..16).map(|number| number.to_string()).collect();
+    let texts: Vec<_> = (1..=16).map(|number| number.to_string()).collect();
     for read in [None, Some("0")] {
         let written = futures::future::join_all(texts.iter().map(|new| put(&table, Endpoint, read, new))).await;
         let done: Vec<_> = texts.iter().zip(&written).filter(|(_, written)| **written == Done).collect();

@@ -168,18 +168,20 @@ impl Harness {
         }
     }
 
-    fn documents(&self) -> Arc<dyn DocumentSource> {
+    fn documents(&self, function: &'static str) -> Arc<dyn DocumentSource> {
         if !self.reads_table {
             return self.endpoints.source();
         }
-        let config = self.stack.dynamodb.config().to_builder().interceptor(CallNames);
-        Arc::new(self.stack.documents_of(aws_sdk_dynamodb::Client::from_conf(config.build())))
+        Arc::new(self.stack.documents_of(self.dynamodb(function)))
+    }
+
+    fn dynamodb(&self, function: &'static str) -> aws_sdk_dynamodb::Client {
+        let config = self.stack.dynamodb.config().to_builder().interceptor(self.iam(function)).interceptor(CallNames);
+        aws_sdk_dynamodb::Client::from_conf(config.build())
     }
 
     pub(crate) fn store(&self, function: &'static str, script: &Script) -> TestStore {
-        let config = self.stack.dynamodb.config().to_builder().interceptor(self.iam(function)).interceptor(CallNames);
-        let client = aws_sdk_dynamodb::Client::from_conf(config.build());
-        Faulty::new(self.stack.store_of(client), script)
+        Faulty::new(self.stack.store_of(self.dynamodb(function)), script)
     }
 
     fn sqs(&self, function: &'static str) -> aws_sdk_sqs::Client {
@@ -217,7 +219,7 @@ impl Harness {
             timing: self.timing,
             message_bytes_max: MESSAGE_BYTES_MAX,
         };
-        let endpoints = Endpoints::new(self.documents(), Catalog::built_in());
+        let endpoints = Endpoints::new(self.documents("WebhookFunction"), Catalog::built_in());
         let materials = Materials::new(self.materials.clone());
         Webhook::new(WebhookFunction::new(ingress, endpoints, materials, self.edge.clone(), self.telemetry("webhook")))
     }
@@ -234,7 +236,7 @@ impl Harness {
 
     fn worker_of(&self, script: &Script, catalog: &'static Catalog) -> Worker {
         let routes = match &self.routes {
-            Some(_) => Routes::new(self.documents(), (self.handlers)().names()),
+            Some(_) => Routes::new(self.documents("WorkerFunction"), (self.handlers)().names()),
             None => Routes::builtin(),
         };
         let parts = WorkerParts {
@@ -271,7 +273,7 @@ impl Harness {
             store: self.store("DispatcherFunction", script),
             queue: Faulty::new(queue, script),
             ambient: self.clock.clone(),
-            destinations: Destinations::new(self.documents()),
+            destinations: Destinations::new(self.documents("DispatcherFunction")),
             caller: Guarded::new(self.caller.clone().unwrap_or_else(|| Arc::new(self.callee.clone()))),
             timing: self.timing,
         };

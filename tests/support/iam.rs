@@ -20,11 +20,19 @@ use aws_sdk_sqs::operation::send_message::SendMessageInput;
 use aws_sdk_sqs::operation::send_message_batch::SendMessageBatchInput;
 use aws_smithy_runtime_api::client::interceptors::context::Input;
 use hookonce_local::tables::StackResources;
+use hookonce_runtime::aws::KIND;
 
 use super::document;
-use super::roles::{Allowed, roles};
+use super::roles::{Allowed, Request, Statements, roles};
+use super::template::template;
 
 static ROLES: LazyLock<BTreeMap<String, Allowed>> = LazyLock::new(roles);
+
+/// The same with their conditions.
+static STATEMENTS: LazyLock<BTreeMap<&str, Statements>> = LazyLock::new(|| {
+    let template = template();
+    ROLES.keys().map(|function| (function.as_str(), Statements::of(&template, function))).collect()
+});
 
 /// What the parameter `HandlerPolicyArn` stands for, as the documentation tells users to write it.
 static HANDLER_POLICY: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
@@ -37,6 +45,9 @@ static HANDLER_POLICY: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
 
 /// A table of the user's own, which the template does not know.
 const OWN_TABLE: &str = "own table";
+
+/// The table in which a role may read and write its own kinds only.
+const DOCUMENTS: &str = "DocumentsTable.Arn";
 
 /// The actions that a function has used, with what it used them on.
 pub(crate) type Used = Arc<Mutex<BTreeSet<(String, String)>>>;
@@ -60,6 +71,7 @@ impl Iam {
         let table = match name {
             Some(name) if name == self.resources.inbox_table => "InboxTable.Arn",
             Some(name) if name == self.resources.domain_table => "DomainTable.Arn",
+            Some(name) if name == self.resources.documents_table => DOCUMENTS,
             Some(_) => OWN_TABLE,
             None => panic!("{} names no table", self.function),
         };
@@ -106,6 +118,17 @@ impl Iam {
         }
     }
 
+    /// Whether the conditions of the role allow an action on a document of the kind that a call names.
+    fn allows_kind(&self, action: &str, input: &Input) -> bool {
+        let get = input.downcast_ref::<GetItemInput>().and_then(GetItemInput::key);
+        let put = input.downcast_ref::<PutItemInput>().and_then(PutItemInput::item);
+        let kind = get.or(put).and_then(|attributes| attributes.get(KIND)?.as_s().ok());
+        kind.is_some_and(|kind| {
+            let request = Request::new(action, DOCUMENTS).with("dynamodb:LeadingKeys", &[kind]);
+            STATEMENTS[self.function].allow(&request)
+        })
+    }
+
     /// What one part of a transaction needs.
     fn part(&self, item: &TransactWriteItem) -> Vec<(&'static str, String)> {
         let put = item.put().map(|put| ("dynamodb:PutItem", put.table_name()));
@@ -132,7 +155,8 @@ impl Intercept for Iam {
             let by_role = ROLES[self.function].get(&resource).is_some_and(|actions| actions.contains(action));
             let by_handler_policy =
                 self.function == "WorkerFunction" && resource == OWN_TABLE && HANDLER_POLICY.contains(action);
-            let allowed = by_role || by_handler_policy;
+            let by_kind = resource != DOCUMENTS || self.allows_kind(action, context.input());
+            let allowed = (by_role || by_handler_policy) && by_kind;
             assert!(allowed, "the role of {} does not allow {action} on {resource}", self.function);
             self.used.lock().unwrap().insert((resource, action.to_owned()));
         }

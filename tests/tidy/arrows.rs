@@ -137,7 +137,7 @@ fn no_dependency_runs_back() {
 #[test]
 fn adapters_are_named_only_where_a_process_is_put_together() {
     none(&adapters(&project()));
-    let text = "use hookonce_runtime::aws::{DynamoStore, LoopbackHandlers, SsmRoutes};";
+    let text = "use hookonce_runtime::aws::{DynamoStore, LoopbackHandlers, SqsQueue};";
     assert_eq!(adapters(&planted([("functions/worker/src/lib.rs", text)])).len(), 3);
     none(&adapters(&planted([("functions/worker/src/start.rs", text)])));
 }

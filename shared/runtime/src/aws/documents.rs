@@ -349,5 +349,6 @@ where
     R: std::fmt::Debug + Send + Sync + 'static,
 {
     let code = error.as_service_error().and_then(ProvideErrorMetadata::code).map(ToOwned::to_owned);
-    DocumentCallError { operation, code, cause: Box::new(error) }
+    // Only the cause: the error itself prints the whole response, which may hold secrets.
+    DocumentCallError { operation, code, cause: error.into_source().unwrap_or_else(Into::into) }
 }

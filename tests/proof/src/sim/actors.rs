@@ -250,7 +250,7 @@ pub(super) fn worker_parts(ports: &Ports) -> WorkerParts<Ports, Ports, Ports> {
     WorkerParts { store, queue, keys, ambient, handlers, remote, catalog: Catalog::built_in(), timing }
 }
 
-/// What decides where events go now: a set that asks the handlers, one that lets them have effects, or one that ignores everything.
+/// The set by which events go now: it asks the handlers, it lets them have effects, or it ignores everything.
 pub(super) fn routing(world: &World) -> Routing {
     let Config { unrouted, effects, remote_busy, .. } = world.lock().config;
     if unrouted.is_some_and(|(from, until)| (from..until).contains(&world.elapsed())) {
