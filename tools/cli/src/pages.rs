@@ -22,8 +22,8 @@ fn pages(folder: &Path) -> Vec<PathBuf> {
     files.chain(folders.iter().flat_map(|folder| pages(folder))).collect()
 }
 
-/// What follows `hookonce` in the shell blocks and in the sentences of a page.
-fn commands(page: &str) -> Vec<String> {
+/// What follows `hookonce` in the shell blocks and in the sentences of a page, and whether it stands in a block.
+fn commands(page: &str) -> Vec<(String, bool)> {
     let (mut code, mut prose, mut language) = (String::new(), String::new(), None);
     for line in page.lines().map(str::trim) {
         match (line.strip_prefix("```"), language) {
@@ -37,7 +37,8 @@ fn commands(page: &str) -> Vec<String> {
     let code = code.replace("\\\n", " ").replace("--bin hookonce -- ", "hookonce ");
     let code = code.lines().filter_map(|line| line.rsplit_once("hookonce ").filter(|(before, _)| is_typed(before)));
     let prose = prose.split('`').skip(1).step_by(2).filter_map(|span| span.trim().strip_prefix("hookonce "));
-    code.map(|(_, rest)| rest).chain(prose).map(str::to_owned).collect()
+    let code = code.map(|(_, rest)| (rest.trim().to_owned(), true));
+    code.chain(prose.map(|rest| (rest.to_owned(), false))).collect()
 }
 
 /// Whether a shell takes the word behind this for a command.
@@ -45,14 +46,15 @@ fn is_typed(before: &str) -> bool {
     before.is_empty() || ["cargo ", "cargo run ", "$("].iter().any(|end| before.ends_with(end))
 }
 
-/// Why a command cannot be what a person types. One that only names a subcommand may leave out what it requires.
-fn fault(command: &str) -> Option<String> {
-    let typed = VALUES.iter().fold(command.to_owned(), |text, (name, value)| text.replace(name, value));
-    let words = shlex::split(&typed).unwrap_or_default().into_iter();
+/// Why a command cannot be what a person types. A sentence that only names a subcommand may leave out what it requires.
+fn fault((command, in_block): &(String, bool)) -> Option<String> {
+    let typed = VALUES.iter().fold(command.clone(), |text, (name, value)| text.replace(name, value));
+    let Some(words) = shlex::split(&typed) else { return Some(format!("{command}: a quote is open")) };
     let words =
-        words.take_while(|word| !word.starts_with(['<', '>', '|', '#'])).map(|word| word.replace([')', '…'], ""));
+        words.into_iter().take_while(|word| !word.starts_with(['<', '>', '|'])).map(|word| word.replace(')', ""));
     let error = Arguments::try_parse_from(["hookonce".to_owned()].into_iter().chain(words)).err()?;
-    (error.kind() != ErrorKind::MissingRequiredArgument).then(|| format!("{command}: {error}"))
+    let names_only = [ErrorKind::MissingRequiredArgument, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand];
+    (*in_block || !names_only.contains(&error.kind())).then(|| format!("{command}: {error}"))
 }
 
 #[test]
@@ -68,11 +70,10 @@ fn every_command_of_the_pages_can_be_typed() {
 
 #[test]
 fn a_command_that_does_not_exist_is_noticed() {
-    let planted = "Type `hookonce lost` or `hookonce list\n--stat DEAD`.\n```sh\nhookonce gone\nid=$(hookonce \\\n  show a b)\n\
+    let planted = "Type `hookonce lost` or `hookonce list\n--stat DEAD`.\n```sh\nhookonce show\nid=$(hookonce \\\n  show a b)\n\
         ```\n```text\nhookonce out\n```\nNot `aws s3`, `hookonce show`.";
     let found = commands(planted);
-    let noticed: Vec<_> = found.iter().map(|command| (command.as_str(), fault(command).is_some())).collect();
-    let expected =
-        [("gone", true), ("  show a b)", false), ("lost", true), ("list --stat DEAD", true), ("show", false)];
+    let noticed: Vec<_> = found.iter().map(|command| (command.0.as_str(), fault(command).is_some())).collect();
+    let expected = [("show", true), ("show a b)", false), ("lost", true), ("list --stat DEAD", true), ("show", false)];
     assert_eq!(noticed, expected);
 }
