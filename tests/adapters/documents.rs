@@ -10,8 +10,12 @@ use hookonce_protocol::message::MessageKey;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_providers::Catalog;
-use hookonce_runtime::aws::{DocumentCallError, DocumentChange, DocumentTable, DocumentWritten};
+use hookonce_runtime::aws::{
+    DocumentCallError, DocumentChange, DocumentTable, DocumentTooLong, DocumentWritten,
+    documents_at as documents_at_location, fits,
+};
 use hookonce_runtime::body::compress;
+use hookonce_runtime::config::DocumentsLocation;
 use hookonce_runtime::deadline::Deadline;
 use hookonce_runtime::destination::Destinations;
 use hookonce_runtime::documents::{DocumentKind, DocumentSource, MESSAGE_KEY_ID, ROUTE_SET_ID};
@@ -225,6 +229,59 @@ async fn a_removal_means_what_its_answer_says() {
         Case::new("another text is there", condition_failed(None), Ok(Overtaken), 1),
     ];
     means(STORE, removed, Err(Failed), cases).await;
+}
+
+#[tokio::test]
+async fn who_changed_a_document_is_told_where_the_item_says_it() {
+    let with = |changed: &Value| {
+        let mut item = endpoint(ENDPOINT);
+        item.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
+        found(&item)
+    };
+    let at = json!({ "changed_at": {"N": "1767225600000"} });
+    let all =
+        json!({ "changed_at": {"N": "1767225600000"}, "changed_by": {"S": "me"}, "changed_with": {"S": "1.2.3"} });
+    let unnamed = DocumentChange { by: String::new(), with: String::new(), ..change() };
+    for (changed, expected) in [
+        (all, Some(change())),
+        (at, Some(unnamed)),
+        (json!({}), None),
+        (json!({ "changed_at": {"S": "1767225600000"} }), None),
+    ] {
+        let server = answering([with(&changed)]).await;
+        let found = documents_at(server.url(), AMPLE).get(DocumentKind::Endpoint, "shop").await.unwrap().unwrap();
+        assert_eq!(found.change, expected, "{changed}");
+    }
+}
+
+#[test]
+fn a_location_says_which_documents_a_function_reads() {
+    let client = dynamodb("http://127.0.0.1:1", AMPLE);
+    for (location, is_local) in
+        [(DocumentsLocation::Table("documents".to_owned()), false), (DocumentsLocation::Folder("f".into()), true)]
+    {
+        assert_eq!(documents_at_location(location, &client).is_local(), is_local);
+    }
+}
+
+#[test]
+fn what_the_table_does_not_keep_is_refused() {
+    let bytes = |length| "x".repeat(length);
+    for kind in [DocumentKind::Endpoint, DocumentKind::Destination, DocumentKind::Key] {
+        assert_eq!(fits(kind, &bytes(8_192)), Ok(()));
+        assert_eq!(fits(kind, &bytes(8_193)), Err(DocumentTooLong { bytes: 8_193, bytes_max: 8_192 }));
+    }
+    assert_eq!(fits(DocumentKind::Routes, &bytes(1_048_576)), Ok(()), "it is stored compressed");
+    // Numbers that follow no rule compress to about half of their digits.
+    let mut state = 1_u64;
+    let mut digits = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        format!("{:08x}", state >> 32)
+    };
+    let long: String = (0..40_000).map(|_| digits()).collect();
+    let DocumentTooLong { bytes, bytes_max } = fits(DocumentKind::Routes, &long).unwrap_err();
+    assert!(bytes_max == 65_536 && bytes > bytes_max && bytes < long.len(), "{bytes}");
+    assert_eq!(fits(DocumentKind::Routes, &long[..80_000]), Ok(()));
 }
 
 /// The client repeats the write, which then meets itself.

@@ -55,8 +55,8 @@ impl std::fmt::Debug for Inbound {
 #[error("the event is not an HTTP request with a readable body")]
 pub struct Malformed;
 
-/// Makes a Lambda service of a function from requests to responses. It never fails: an event that is not an HTTP request
-/// gets a response, too.
+/// Makes a Lambda service of a function from requests to responses. It never fails: an event that is not an HTTP
+/// request gets a response, too.
 pub fn service<F, R>(
     function: F,
 ) -> impl Service<LambdaEvent<LambdaRequest>, Response: Serialize, Error = Infallible, Future: Send>

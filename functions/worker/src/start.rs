@@ -31,14 +31,12 @@ const CALL_MAX: Millis = Millis::seconds(8);
 /// # Errors
 /// When the environment lacks something, or values in it contradict each other.
 pub async fn run(handlers: Handlers) -> Result<(), Error> {
-    let WorkerConfig { common, slow_queue_url, effects_queue_url, tables } =
-        WorkerConfig::read(&environment())?;
+    let WorkerConfig { common, slow_queue_url, effects_queue_url, tables } = WorkerConfig::read(&environment())?;
     log_as_json(common.log);
     let sdk = shared_config().await;
     let dynamodb = dynamodb_client(&sdk, CALL_MAX);
     let documents = documents_at(common.documents, &dynamodb);
-    let store =
-        DynamoStore::new(dynamodb, common.inbox_table, common.domain_table).with_tables(tables.clone());
+    let store = DynamoStore::new(dynamodb, common.inbox_table, common.domain_table).with_tables(tables.clone());
     let queue = SqsQueue::new(sqs_client(&sdk, CALL_MAX), common.queue_url);
     let queue = queue.with_slow(slow_queue_url).with_effects(effects_queue_url);
     store.warm_up().await;

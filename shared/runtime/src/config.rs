@@ -410,10 +410,11 @@ impl<'a> Reader<'a> {
     }
 
     fn own_tables(&mut self, text: &str, common: &Common) -> OwnTables {
-        own_tables(text, [&common.inbox_table, &common.domain_table, common.documents.table().unwrap_or_default()]).unwrap_or_else(|faults| {
-            self.faults.extend(faults.into_iter().map(|fault| format!("HOOKONCE_TABLES: {fault}")));
-            OwnTables::new()
-        })
+        own_tables(text, [&common.inbox_table, &common.domain_table, common.documents.table().unwrap_or_default()])
+            .unwrap_or_else(|faults| {
+                self.faults.extend(faults.into_iter().map(|fault| format!("HOOKONCE_TABLES: {fault}")));
+                OwnTables::new()
+            })
     }
 }
 

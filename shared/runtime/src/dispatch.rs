@@ -13,9 +13,7 @@ use hookonce_protocol::timing::{DISPATCHER_MARGIN, DISPATCHER_STORE_MAX, Timing}
 use tokio::time::{Instant, timeout_at};
 
 use crate::ambient::Ambient;
-use crate::destination::{
-    Destination, DestinationLookupError, Destinations, Guarded, PERMIT_WAIT_MAX, Permit,
-};
+use crate::destination::{Destination, DestinationLookupError, Destinations, Guarded, PERMIT_WAIT_MAX, Permit};
 use crate::drive::{Carry, StoreAndQueue, drive_and_tell, duration};
 use crate::port::{Queue, Store};
 use crate::process::{DEADLINE_MARGIN, Processed, Received, batch_end, hide, isolated};

@@ -35,9 +35,7 @@ impl DocumentFolder {
     /// The path of a document. An id contains no character that could leave the folder.
     pub fn path(&self, kind: DocumentKind, id: &str) -> PathBuf {
         match kind {
-            DocumentKind::Endpoint | DocumentKind::Destination => {
-                self.folder_of(kind).join(format!("{id}.json"))
-            }
+            DocumentKind::Endpoint | DocumentKind::Destination => self.folder_of(kind).join(format!("{id}.json")),
             DocumentKind::Routes => self.0.join("routes.json"),
             DocumentKind::Key => self.0.join("message.key"),
         }

@@ -167,7 +167,9 @@ fn text_below<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
 fn pairs<'a>(answer: &'a Document<'_>, key: &str, value: &str) -> BTreeMap<&'a str, &'a str> {
     let entries = answer.descendants().filter(|node| node.tag_name().name() == "member");
     let own = |entry: &Node<'a, '_>, name: &str| entry.children().find(|it| it.tag_name().name() == name);
-    entries.filter_map(|entry| Some((own(&entry, key)?.text()?, own(&entry, value)?.text().unwrap_or_default()))).collect()
+    entries
+        .filter_map(|entry| Some((own(&entry, key)?.text()?, own(&entry, value)?.text().unwrap_or_default())))
+        .collect()
 }
 
 /// The failure for a stack of another template, or of another release of this one.

@@ -226,12 +226,7 @@ impl DocumentTable {
     ///
     /// # Errors
     /// [`DocumentCallError`] when DynamoDB refuses or does not confirm it; then it may have been removed.
-    pub async fn delete(
-        &self,
-        kind: DocumentKind,
-        id: &str,
-        read: &str,
-    ) -> Result<DocumentWritten, DocumentCallError> {
+    pub async fn delete(&self, kind: DocumentKind, id: &str, read: &str) -> Result<DocumentWritten, DocumentCallError> {
         let (name, value) = version(kind, read);
         let delete = self.client.delete_item().table_name(&self.table).set_key(Some(key(kind, id)));
         let delete = delete
@@ -325,7 +320,9 @@ fn stored(kind: DocumentKind, item: &Attributes) -> Result<StoredDocument, NoTex
             let text = decompress(stored.as_ref())?;
             String::from_utf8(text).map_err(|_| "the route set is not UTF-8")?
         }
-        (DocumentKind::Routes, _) => return Err("the route set is not compressed; write it with `hookonce route deploy`".into()),
+        (DocumentKind::Routes, _) => {
+            return Err("the route set is not compressed; write it with `hookonce route deploy`".into());
+        }
         (_, Some(AttributeValue::S(text))) => text.clone(),
         (_, Some(_) | None) => return Err("the attribute `document` is not a string".into()),
     };

@@ -55,8 +55,8 @@ pub struct Config {
     pub lingers: i64,
     /// How far a clock may be off the true time, in milliseconds.
     pub clock_off_max: i64,
-    /// Deliveries for which an instance of the webhook function starts, in ten thousand. It reads the endpoint's document
-    /// first, from a table, and answers 503 if that fails.
+    /// Deliveries for which an instance of the webhook function starts, in ten thousand. It reads the endpoint's
+    /// document first, from a table, and answers 503 if that fails.
     pub cold_starts: u32,
     /// From when to when both releases run, in milliseconds of the day; the next one only, from then on.
     pub rollout: Option<(i64, i64)>,

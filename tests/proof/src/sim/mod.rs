@@ -70,8 +70,8 @@ pub struct Day {
     pub deliveries: usize,
     /// Calls that third parties received.
     pub effect_calls: usize,
-    /// Instances of the webhook function that started for a delivery, and those of them that refused one for an endpoint
-    /// on `enqueue`.
+    /// Instances of the webhook function that started for a delivery, and those of them that refused one for an
+    /// endpoint on `enqueue`.
     pub cold_starts: (usize, usize),
     /// Whether the mutation changed anything.
     pub mutated: bool,

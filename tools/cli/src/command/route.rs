@@ -10,9 +10,9 @@ use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::plan::{EVENT_VERSION, Event};
 use hookonce_protocol::time::EpochMs;
 use hookonce_providers::{Catalog, EventPart, Provider};
-use hookonce_runtime::aws::fits;
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::DocumentWritten;
+use hookonce_runtime::aws::fits;
 use hookonce_runtime::documents::DocumentKind;
 #[cfg(feature = "aws")]
 use hookonce_runtime::documents::ROUTE_SET_ID;

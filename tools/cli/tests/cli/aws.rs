@@ -1,5 +1,6 @@
-//! A stand-in for the services of an account that are no part of a local stack: CloudFormation, STS, CloudWatch, Lambda,
-//! the queues of destinations, and the table of documents. Requests about other tables go on to the local stack's server.
+//! A stand-in for the services of an account that are no part of a local stack: CloudFormation, STS, CloudWatch,
+//! Lambda, the queues of destinations, and the table of documents. Requests about other tables go on to the server of
+//! the local stack.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -108,7 +109,8 @@ pub(crate) fn now() -> u64 {
 impl Account {
     /// Stores a document as another process would.
     pub(crate) fn put(&mut self, kind: &str, id: &str, text: &str) {
-        let mut item = object!({ "kind": {"S": kind}, "id": {"S": id}, "changed_at": {"N": (now() * 1_000).to_string()} });
+        let mut item =
+            object!({ "kind": {"S": kind}, "id": {"S": id}, "changed_at": {"N": (now() * 1_000).to_string()} });
         if kind == "routes" {
             let stored = STANDARD.encode(compress(text.as_bytes()).unwrap());
             item["document"] = object!({ "B": stored });
@@ -122,7 +124,8 @@ impl Account {
     /// The text of a document.
     pub(crate) fn document(&self, kind: &str, id: &str) -> Option<String> {
         let document = &self.documents.get(&(kind.to_owned(), id.to_owned()))?["document"];
-        let unpacked = |stored: &str| String::from_utf8(decompress(&STANDARD.decode(stored).unwrap()).unwrap()).unwrap();
+        let unpacked =
+            |stored: &str| String::from_utf8(decompress(&STANDARD.decode(stored).unwrap()).unwrap()).unwrap();
         document["S"].as_str().map(str::to_owned).or_else(|| document["B"].as_str().map(unpacked))
     }
 
@@ -196,7 +199,8 @@ impl Account {
             return Ok(());
         }
         let mut refused = object!({ "__type": "ConditionalCheckFailedException", "message": "" });
-        if let (Some(found), "ALL_OLD") = (found, body["ReturnValuesOnConditionCheckFailure"].as_str().unwrap_or_default())
+        if let (Some(found), "ALL_OLD") =
+            (found, body["ReturnValuesOnConditionCheckFailure"].as_str().unwrap_or_default())
         {
             refused["Item"] = found.clone();
         }
@@ -212,7 +216,8 @@ impl Account {
             format!("<member><{kind}Key>{name}</{kind}Key><{kind}Value>{value}</{kind}Value></member>")
         };
         let all = |kind: &str| {
-            let of_kind = values.iter().filter(|(name, _)| PARAMETERS.contains(&name.as_str()) == (kind == "Parameter"));
+            let of_kind =
+                values.iter().filter(|(name, _)| PARAMETERS.contains(&name.as_str()) == (kind == "Parameter"));
             of_kind.map(|(name, value)| entry(kind, name, value)).collect::<String>()
         };
         let (outputs, parameters) = (all("Output"), all("Parameter"));
@@ -458,6 +463,12 @@ impl Request {
         self.target.rsplit('.').next().unwrap_or_default()
     }
 
+    /// Whether it is about a table that has no documents.
+    fn is_of_another_table(&self) -> bool {
+        let table = |body: Value| body["TableName"] == DOCUMENTS_TABLE;
+        self.target.starts_with("DynamoDB") && !serde_json::from_slice(&self.body).is_ok_and(table)
+    }
+
     pub(crate) fn read(stream: &mut BufReader<TcpStream>) -> Option<Self> {
         let mut line = String::new();
         // The client may open a connection and not use it.
@@ -484,6 +495,9 @@ impl Request {
     }
 }
 
+/// The answer about a table where no stack runs.
+const NO_SERVER: &[u8] = b"HTTP/1.1 500 -\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
 /// Sends a request on to another server, and returns its answer.
 fn relayed(request: &Request, server: &str) -> Vec<u8> {
     let mut stream = BufReader::new(TcpStream::connect(server).unwrap());
@@ -503,15 +517,9 @@ fn relayed(request: &Request, server: &str) -> Vec<u8> {
 
 fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     let Some(request) = Request::read(stream) else { return };
-    let is_of_documents = |body: &[u8]| {
-        serde_json::from_slice::<Value>(body).is_ok_and(|body| body["TableName"] == DOCUMENTS_TABLE)
-    };
-    if request.target.starts_with("DynamoDB") && !is_of_documents(&request.body) {
+    if request.is_of_another_table() {
         let server = account.lock().unwrap().tables.clone();
-        let answer = server.map_or_else(
-            || b"HTTP/1.1 500 -\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_vec(),
-            |server| relayed(&request, &server),
-        );
+        let answer = server.map_or_else(|| NO_SERVER.to_vec(), |server| relayed(&request, &server));
         let _ = stream.get_mut().write_all(&answer);
         return;
     }

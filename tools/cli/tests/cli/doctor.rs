@@ -85,8 +85,7 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     told(1, &["alarms"], "nothing watches this stack");
     aws.account().alarms = alarms;
     aws.account().alarms.remove(0);
-    let deploy =
-        |parts: &[(&str, &str)]| aws.account().stack = Some(outputs_of(&deployed.variables, parts));
+    let deploy = |parts: &[(&str, &str)]| aws.account().stack = Some(outputs_of(&deployed.variables, parts));
     deploy(&[("Version", "0.0.1")]);
     told(1, &["outputs"], "the stack is of release 0.0.1");
     deploy(&[("EffectsQueueUrl", "http://127.0.0.1:9/no")]);

@@ -48,7 +48,10 @@ fn an_endpoint_of_a_stack_is_managed_with_the_same_words() {
     {
         let account = stack.aws.account();
         let item = &account.documents[&("endpoint".to_owned(), "shop".to_owned())];
-        assert_eq!((&item["changed_by"]["S"], &item["changed_with"]["S"]), (&object!(CALLER), &object!(env!("CARGO_PKG_VERSION"))));
+        assert_eq!(
+            (&item["changed_by"]["S"], &item["changed_with"]["S"]),
+            (&object!(CALLER), &object!(env!("CARGO_PKG_VERSION")))
+        );
     }
 
     stack.run(&["add", "shop", "--provider", "standard_webhooks"]).exits(2).says("already exists");
@@ -147,7 +150,12 @@ fn a_refusal_says_what_to_do_about_its_cause_and_repeats_no_secret() {
         ("PutItem", rotate, "AccessDeniedException", "ask for the permission dynamodb:PutItem"),
         ("GetItem", rotate, "AccessDeniedException", "ask for the permission dynamodb:GetItem"),
         ("Query", &["list"], "AccessDeniedException", "ask for the permission dynamodb:Query"),
-        ("DeleteItem", &["remove", "shop", "--yes"], "AccessDeniedException", "ask for the permission dynamodb:DeleteItem"),
+        (
+            "DeleteItem",
+            &["remove", "shop", "--yes"],
+            "AccessDeniedException",
+            "ask for the permission dynamodb:DeleteItem",
+        ),
     ] {
         stack.meets(operation, [Interception::Answered(code)]);
         stack.run(arguments).exits(3).says(said).omits("whsec_");
