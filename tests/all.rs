@@ -2,7 +2,6 @@
 #![cfg(test)]
 
 mod batches;
-mod capacity;
 mod cdn;
 mod contract;
 mod deadlines;
@@ -12,7 +11,6 @@ mod effects;
 mod effects_load;
 mod failures;
 mod fakes;
-mod figures;
 mod forged;
 mod gateways;
 mod handlers;

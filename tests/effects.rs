@@ -23,7 +23,8 @@ use crate::routes::set;
 use crate::support::counting::count;
 use crate::support::faults::{TestQueue, TestStore};
 use crate::support::logs::Logs;
-use crate::support::{Harness, Script, hang_until};
+use crate::support::samples::invoice_paid;
+use crate::support::{Harness, Operation, Script, hang_until};
 
 /// A worker whose handler asks for one effect at each of these destinations.
 struct Asking<'a> {
@@ -95,6 +96,21 @@ pub(crate) fn keyed(window_hours: u32) -> serde_json::Value {
 
 pub(crate) async fn effects(harness: &Harness) -> Vec<Record> {
     harness.observe().await.into_values().filter(|record| record.key.kind() == RecordKind::Effect).collect()
+}
+
+/// What is paid for each event and each effect.
+#[tokio::test]
+async fn an_event_takes_four_calls_and_its_effect_three() {
+    let harness = Harness::new().await;
+    let (ingress, work, dispatch) = (Script::recording(), Script::recording(), Script::recording());
+    harness.deliver_under(&ingress, &invoice_paid("evt_1", "in_1", 4_900)).await;
+    assert_eq!(ingress.calls(), [Operation::Put, Operation::Send], "one claim and one hint");
+    assert!(harness.work_under(&work).await);
+    assert_eq!(work.calls(), [Operation::ReadEach, Operation::Commit], "one read and one transaction");
+    harness.destinations.put("receipts", &keyed(24));
+    applied(&harness, "msg_1", &["receipts"]).await;
+    assert!(harness.dispatch_under(&dispatch, harness.deadline()).await);
+    assert_eq!(dispatch.calls(), [Operation::Read, Operation::Update, Operation::Update], "one note and one end");
 }
 
 #[tokio::test]

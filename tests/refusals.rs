@@ -282,7 +282,7 @@ async fn bytes_that_are_not_text_are_accepted_where_the_id_is_in_a_header() {
 }
 
 /// The largest body that fits and does not compress, with one header and short names, in bytes. The documents tell it.
-pub(crate) const INCOMPRESSIBLE_BODY_BYTES_MAX: usize = 392_834;
+const INCOMPRESSIBLE_BODY_BYTES_MAX: usize = 392_834;
 
 /// The largest body that fits is accepted, and the next one is not: the limit is the item's, not a guess.
 #[tokio::test]

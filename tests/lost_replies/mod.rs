@@ -8,7 +8,7 @@
 //! judged by itself: the invariants hold, and every fact is applied as often as it should be.
 
 mod run;
-pub(crate) mod scenarios;
+mod scenarios;
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;

@@ -15,7 +15,7 @@ mod fault_plan;
 mod functions;
 mod handler;
 mod neighbours;
-pub(crate) mod scenarios;
+mod scenarios;
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;

@@ -1,7 +1,5 @@
 //! A template as plain JSON, and the few intrinsic functions that it uses.
 
-use std::collections::BTreeSet;
-
 use saphyr::{LoadableYamlNode as _, Scalar, Yaml};
 use serde_json::{Map, Value, json};
 
@@ -50,12 +48,6 @@ impl Template {
         let resources = self.0["Resources"].as_object().unwrap();
         let of_kind = resources.iter().filter(|(_, resource)| resource["Type"] == kind);
         of_kind.map(|(name, _)| name.as_str()).collect()
-    }
-
-    /// The types of all resources, each once.
-    pub(crate) fn types(&self) -> BTreeSet<&str> {
-        let resources = self.0["Resources"].as_object().unwrap().values();
-        resources.map(|resource| resource["Type"].as_str().unwrap()).collect()
     }
 
     /// A function's events of one type, by name.

@@ -34,9 +34,9 @@ fn widgets(template: &Template, kind: &str) -> Vec<Value> {
     widgets.filter(|widget| widget["type"] == kind).map(|widget| widget["properties"].clone()).collect()
 }
 
-/// Title and query of each table of the dashboard that is counted from log lines.
-pub(crate) fn log_queries() -> Vec<(String, String)> {
-    widgets(&template(), "log").iter().map(|table| (text(&table["title"]), text(&table["query"]))).collect()
+/// The query of each table of the dashboard that is counted from log lines.
+pub(crate) fn log_queries() -> Vec<String> {
+    widgets(&template(), "log").iter().map(|table| text(&table["query"])).collect()
 }
 
 /// Namespace and name of each metric whose alarm calls a person.

@@ -25,11 +25,6 @@ fn file(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap()
 }
 
-/// The default value of a parameter that is a number.
-pub(crate) fn default_of(parameter: &str) -> i64 {
-    template().at(&["Parameters", parameter, "Default"]).as_i64().unwrap()
-}
-
 /// A property of a resource that is a number.
 pub(crate) fn property_of(resource: &str, property: &str) -> i64 {
     template().property(resource, &[property]).as_i64().unwrap()

@@ -1,6 +1,5 @@
 //! Dependencies point one way: protocol <- providers <- runtime <- functions <- tools.
 
-use super::modules::circles;
 use super::tokens::{identifiers, product};
 use super::{Files, none, planted, project, rust};
 
@@ -39,8 +38,6 @@ const ARROWS: &[Arrow] = &[
     },
     // AWS on loopback: it runs any function and knows none.
     Arrow { folder: "tools/local/", members: &[], foreign: "clap" },
-    // It counts by the limits of the product, and runs nothing of it.
-    Arrow { folder: "tools/capacity/", members: &["hookonce-protocol", "hookonce-runtime"], foreign: "clap tokio" },
     // Every script builds it first, so it must build in seconds.
     Arrow { folder: "tools/xtask/", members: &[], foreign: "aws-config aws-sdk- aws-smithy- tokio" },
 ];
@@ -48,13 +45,6 @@ const ARROWS: &[Arrow] = &[
 /// Adapters are chosen where a process is put together. Nothing else names them, or the crates that they rest on.
 const SDK: [&str; 3] = ["aws_config", "aws_sdk_dynamodb", "aws_sdk_sqs"];
 const ADAPTERS_AT: &[&str] = &["shared/runtime/src/aws/", "tools/", "tests/"];
-
-/// Crates whose modules may not import each other in a circle.
-const OWN: &[&str] = &["functions/", "shared/", "tests/", "tools/"];
-
-/// Each is one program on one state, in several files. Everything in it takes that state, and the state takes their
-/// types.
-const ONE_PROGRAM: &[&str] = &["tests/proof/src/model/", "tests/proof/src/sim/"];
 
 /// Identifiers that a pure crate must not use.
 const IMPURE: &[&str] = &["async", "await", "Instant", "SystemTime", "Uuid", "thread"];
@@ -77,7 +67,7 @@ fn manifests(files: &Files) -> Vec<String> {
 }
 
 /// Names in every table of dependencies, those of a target included.
-pub(super) fn dependencies(table: &toml::Table) -> Vec<String> {
+fn dependencies(table: &toml::Table) -> Vec<String> {
     let mut names = Vec::new();
     for (key, value) in table {
         let Some(inner) = value.as_table() else { continue };
@@ -127,16 +117,11 @@ fn no_dependency_runs_back() {
     for (path, name) in [
         ("shared/protocol/Cargo.toml", "hookonce-providers"),
         ("tools/xtask/Cargo.toml", "hookonce-protocol"),
-        ("shared/protocol/Cargo.toml", "hookonce-runtime"),
         ("shared/protocol/Cargo.toml", "aws-sdk-dynamodb"),
-        ("shared/protocol/Cargo.toml", "tokio"),
         ("shared/providers/Cargo.toml", "hookonce-runtime"),
         ("shared/runtime/Cargo.toml", "hookonce-worker"),
-        ("shared/runtime/Cargo.toml", "hookonce-local"),
-        ("functions/webhook/Cargo.toml", "hookonce-worker"),
         ("functions/relay/Cargo.toml", "hookonce-local"),
         ("tools/local/Cargo.toml", "hookonce-webhook"),
-        ("tools/capacity/Cargo.toml", "hookonce-worker"),
     ] {
         for table in ["dependencies", "dev-dependencies", "target.'cfg(unix)'.build-dependencies"] {
             let found = manifests(&planted([(path, &format!("[{table}]\n{name}.workspace = true\n"))]));
@@ -162,34 +147,4 @@ fn the_protocol_is_pure() {
     none(&impure(&project()));
     assert_eq!(impure(&planted([("shared/protocol/src/a.rs", "async fn a() {}")])).len(), 1);
     none(&impure(&planted([("shared/protocol/src/a.rs", "//! nothing async here")])));
-}
-
-#[test]
-fn no_modules_of_a_crate_import_each_other_in_a_circle() {
-    let mut files = project();
-    files.retain(|path, _| !ONE_PROGRAM.iter().any(|program| path.starts_with(program)));
-    none(&circles(&files, OWN));
-    let crates = |a: &str, b: &str| {
-        let root = "mod a; mod b; pub use a::A;";
-        circles(&planted([("shared/x/src/lib.rs", root), ("shared/x/src/a.rs", a), ("shared/x/src/b/mod.rs", b)]), OWN)
-    };
-    none(&crates("use crate::b::{B, c}; pub struct A;", "pub struct B; pub fn c() {}"));
-    let whole = |root: &str| {
-        let path = |file| format!("{root}/src/b/{file}.rs");
-        let (whole, part) = (path("mod"), path("part"));
-        let files = [(whole.as_str(), "mod part; use part::P; pub struct B;"), (&part, "use super::B; pub struct P;")];
-        circles(&planted(files), OWN).len()
-    };
-    assert_eq!(["shared/x", "shared/runtime"].map(whole), [0, 2]);
-    for back in [
-        "use crate::a::A;",
-        "use crate::A;",
-        "use super::a::{self}; fn c() -> a::A { a::A }",
-        "fn c() -> crate::a::A { todo() }",
-    ] {
-        let found = crates("use crate::b::{B, c}; pub struct A;", &format!("{back} pub struct B;"));
-        let there = "in a circle: shared/x/src/a.rs takes B, c from shared/x/src/b/mod.rs";
-        assert_eq!(found.first().map(String::as_str), Some(there), "{back}");
-        assert!(found[1].starts_with("in a circle: shared/x/src/b/mod.rs takes "), "{back}: {}", found[1]);
-    }
 }

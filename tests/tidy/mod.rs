@@ -6,15 +6,10 @@
 mod arrows;
 mod clauses;
 mod codes;
-mod documents;
-mod faults;
-mod modules;
-mod names;
+mod links;
+mod locks;
 mod size;
 pub(crate) mod tokens;
-mod untested;
-mod unused;
-mod words;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

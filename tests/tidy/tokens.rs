@@ -4,12 +4,7 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
 /// The tokens of a source, without its attributes and without its test modules.
 pub(crate) fn product(path: &str, text: &str) -> Vec<TokenTree> {
-    without_tests(parse(path, text))
-}
-
-/// Every token of a source.
-pub(crate) fn parse(path: &str, text: &str) -> TokenStream {
-    text.parse().unwrap_or_else(|error| panic!("{path} is not Rust: {error}"))
+    without_tests(text.parse().unwrap_or_else(|error| panic!("{path} is not Rust: {error}")))
 }
 
 fn without_tests(tokens: TokenStream) -> Vec<TokenTree> {
@@ -31,9 +26,7 @@ fn without_tests(tokens: TokenStream) -> Vec<TokenTree> {
             _ if in_test_item => {}
             TokenTree::Group(group) => {
                 let inner = without_tests(group.stream()).into_iter().collect();
-                let mut stripped = Group::new(group.delimiter(), inner);
-                stripped.set_span(group.span());
-                kept.push(TokenTree::Group(stripped));
+                kept.push(TokenTree::Group(Group::new(group.delimiter(), inner)));
             }
             other => kept.push(other),
         }

@@ -30,7 +30,7 @@ pub const STALE_AFTER: Duration = Duration::from_millis(300);
 
 /// How many endpoints are cached at once. A document has at most 8 KB, so that these take up to 80 MB of the function's
 /// memory. Only what exists is cached: strangers who invent ids push nothing out.
-pub const CACHE_ENTRIES_MAX: usize = 10_000;
+const CACHE_ENTRIES_MAX: usize = 10_000;
 
 /// A configured endpoint, ready to verify requests.
 #[derive(Debug)]

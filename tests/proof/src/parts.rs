@@ -43,12 +43,12 @@ fn keep_labels<'a>(file: &str, labels: impl Iterator<Item = &'a String>) {
 }
 
 /// The labels of all transitions that the model takes in the set that runs per change.
-pub fn known_transitions() -> BTreeSet<String> {
+fn known_transitions() -> BTreeSet<String> {
     kept_labels(LABELS)
 }
 
 /// The labels of all transitions that days must see.
-pub fn transitions_of_days() -> BTreeSet<String> {
+fn transitions_of_days() -> BTreeSet<String> {
     let mut wanted = known_transitions();
     wanted.retain(|label| !NOT_IN_DAYS.contains(&label.as_ref()) && !of_effects(label));
     wanted.extend(kept_labels(LABELS_OF_DAYS));

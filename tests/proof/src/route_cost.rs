@@ -17,13 +17,13 @@ use hookonce_runtime::route::{Decision, Offered, ROUTES_MAX, RouteSet};
 use serde_json::{Value, json};
 
 /// What a decision may cost.
-pub const MICROSECONDS_MAX: f64 = 50.0;
+const MICROSECONDS_MAX: f64 = 50.0;
 
 /// What it may cost for an event with arrays of a thousand elements.
-pub const ARRAYS_MICROSECONDS_MAX: f64 = 300.0;
+const ARRAYS_MICROSECONDS_MAX: f64 = 300.0;
 
 /// The same for an array of a thousand objects.
-pub const OBJECTS_MICROSECONDS_MAX: f64 = 1_000.0;
+const OBJECTS_MICROSECONDS_MAX: f64 = 1_000.0;
 
 /// How often each set decides in one round: a few milliseconds, for which even a busy machine lets a process run.
 const DECISIONS: u32 = 100;

@@ -10,7 +10,7 @@ mod backends;
 mod checks;
 mod process;
 
-use std::process::{Command as Program, ExitCode};
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -37,18 +37,9 @@ enum Command {
     Prove(prove::Part),
     /// One project of each kind that `hookonce new` writes
     Projects(projects::Clients),
-    /// Count what an event costs, and write docs/capacity.md
-    Capacity,
     /// Run the commands that docs/deploy.md tells people to type, taken from the page itself
     #[command(subcommand)]
     Guide(guide::Part),
-}
-
-/// The page is written by the test that compares it, because it counts on the deployed functions.
-fn capacity() -> process::Outcome<bool> {
-    let test = ["test", "--workspace", "--test", "all", "the_page_on_capacity_is_current"];
-    process::run(Program::new("cargo").args(test).env("CAPACITY_RENEW", "1"))?;
-    Ok(true)
 }
 
 fn main() -> ExitCode {
@@ -58,7 +49,6 @@ fn main() -> ExitCode {
         Command::Emulator(emulator::Command::Test) => emulator::test(),
         Command::Prove(part) => part.run(),
         Command::Projects(clients) => projects::test(&clients),
-        Command::Capacity => capacity(),
         Command::Guide(part) => guide::run(&part),
     });
     match done {

@@ -70,12 +70,3 @@ fn a_rotated_secret_is_used_and_the_old_one_still_verifies() {
     let forged = stack.run_with_input(&given, "not-the-secret").exits(1);
     assert_eq!(json(&forged)[0]["answer"], "signature_mismatch");
 }
-
-#[test]
-fn the_first_check_of_ci_is_the_readmes_test_command() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    assert!(shell_lines(&readme).contains(&TEST.to_owned()));
-    let ci = fs::read_to_string(root().join(".ci/run")).unwrap();
-    let first = ci.lines().find(|line| line.starts_with("cargo ") || line.starts_with("scripts/")).unwrap();
-    assert_eq!(first, TEST);
-}
