@@ -3,6 +3,7 @@
 import datetime
 import fnmatch
 import json
+import operator
 import pathlib
 import re
 import time
@@ -80,6 +81,9 @@ ROWS = {
     "aws cloudformation describe-stacks --stack-name NAME": Row("DISPATCHER_LOGS"),
     "OutputKey=='WebhookUrl'": Row(f"https://{ANSWERS['DomainName']}/webhooks/"),
     "aws cloudformation deploy --region us-east-1": Row("Successfully created"),
+    "$.body_mismatch > 0": Row("needs_a_look in ", two=True),
+    "$.destination_unknown > 0": Row("needs_a_look in DispatcherLogs", two=True),
+    '$.status = "413" ||': Row('"429"', two=True),
     "aws logs tail LOG_GROUP": Row(SEEN, two=True),
     "aws logs tail RELAY_LOGS": Row(f"{SEEN} in RelayLogs", two=True),
     "aws logs tail WORKER_LOGS --since 1h": Row("Task timed out", two=True),
@@ -179,7 +183,7 @@ class Pattern:
 
     def __init__(self, pattern):
         fields = re.fullmatch(r"\{ (.+) \}", pattern or "")
-        self.fields = [re.fullmatch(r'\$\.([\w.]+) = "([^"]*)"', one).groups() for one in fields[1].split(" || ")] if fields else []
+        self.fields = [re.fullmatch(r'\$\.([\w.]+) (=|>|>=) ("[^"]*"|\d+)', one).groups() for one in fields[1].split(" || ")] if fields else []
         self.words = [] if fields else [quoted or word for quoted, word in re.findall(r'\?(?:"([^"]+)"|(\w+))', pattern or "")]
         if pattern and not self.fields and " ".join(f'?"{word}"' if " " in word else f"?{word}" for word in self.words) != pattern:
             raise ValueError(f"no such pattern: {pattern}")
@@ -187,8 +191,14 @@ class Pattern:
     def matches(self, line):
         if self.fields:
             read = json.loads(line) if line.startswith("{") else {}
-            return any(isinstance(read.get(name), str) and fnmatch.fnmatchcase(read[name], value) for name, value in self.fields)
+            return any(self.has(read.get(name), sign, json.loads(value)) for name, sign, value in self.fields)
         return not self.words or any(word in line for word in self.words)
+
+    @staticmethod
+    def has(found, sign, wanted):
+        if not isinstance(found, type(wanted)):
+            return False
+        return {"=": fnmatch.fnmatchcase, ">": operator.gt, ">=": operator.ge}[sign](found, wanted)
 
 
 INVOKED = []
@@ -225,8 +235,10 @@ def lines(stack, logical):
     if logical == "GatewayLogs":
         form = stack.properties("GatewayApiGatewayDefaultStage")["AccessLogSettings"]["Format"]
         answered = lambda status: re.sub(r"\$context\.\w+", "-", form.replace("$context.status", status).replace("$context.requestId", "ID"))
-        return [answered("401").replace("ID", SEEN), answered("200").replace("ID", UNSEEN)]
+        return [answered("401").replace("ID", SEEN), answered("429"), answered("200").replace("ID", UNSEEN)]
     written = [{"level": "WARN", "message": f"{SEEN} in {logical}"}, {"level": "INFO", "message": UNSEEN}]
+    counted = {"WebhookLogs": "key_fallback", "WorkerLogs": "routes_refused", "RelayLogs": "write_invalid", "DispatcherLogs": "destination_unknown"}
+    written += [{counted[logical]: 1, "endpoint": f"needs_a_look in {logical}"}, {counted[logical]: 0, "endpoint": UNSEEN}]
     if logical == "WebhookLogs":
         written.append({"code": "signature_mismatch", "endpoint": "stripe", "body_sha256": "of the body"})
     stopped = ["a request: Task timed out after 60.00 seconds"] if logical in ("DispatcherLogs", "WorkerLogs") else []
@@ -268,6 +280,8 @@ BREAKS = (
     Break("docs/runbook.md", "--function-name WEBHOOK --memory", "--function-name HOOK --memory", "nothing is known for HOOK"),
     Break("docs/runbook.md", "--metric-name relay_due", "--metric-name relay_duo", "no '\"Sum"),
     Break("docs/runbook.md", '{ $.status = "401" }', '{ $.state = "401" }', "no '\"401\"'", two=True),
+    Break("docs/runbook.md", "{ $.destination_unknown > 0 ||", "{ $.destination_known > 0 ||", "has no row for it", two=True),
+    Break("docs/runbook.md", "|| $.key_fallback > 0", "|| $.key_fallbacks > 0", "no 'needs_a_look in '", two=True),
     Break("docs/runbook.md", "WORKER_LOGS --since 30m", "WORKER_LOGS --last 30m", "it fails", two=True),
     Break("docs/deploy.md", '--stack-name "$stack" --output text', '--stack-name "$stacks" --output text', "unbound variable"),
     Break("docs/deploy.md", "aws dynamodb delete-table --table", "aws dynamodb drop-table --table", "has no row for it"),

@@ -1,17 +1,16 @@
 //! Each alarm says how urgent it is, links to the section of the runbook that is about it, and tells when it is over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::{Rule, file, only};
 use crate::support::template::{Template, template};
+use crate::tidy::tokens;
 
 /// The alarms that count events. Five minutes without another one do not undo the first: the record is still DEAD, the
 /// event still lost. So the description of each says what its OK means.
-const COUNT_EVENTS: &str = "BodiesDiffer BodiesDifferInBatches DeliveriesAreTooLarge EffectsDied \
-                            EventsLackAnId GatewayThrottled RecordsAreOutOfReach RecordsAreQuarantined \
-                            RecordsDied RecordsDiedAsDeadLetters RoutesAreRefused WebhookFails";
+const COUNT_EVENTS: &str = "NeedsALook RecordsAreOutOfReach RecordsDied WebhookFails";
 
 const NO_MORE_CAME: &str = " OK only means that no more came. See ";
 
@@ -58,9 +57,6 @@ fn findings(template: &Template, runbook: &str) -> Vec<String> {
         if description.contains(NO_MORE_CAME) != counts_events(alarm) {
             findings.push(format!("{alarm}: its description does not say what its OK means"));
         }
-        if text("MetricName") == "routes_unavailable" && text("TreatMissingData") != "ignore" {
-            findings.push(format!("{alarm}: only a good read of the routes tells that they can be read again"));
-        }
         // One event in one period raises it, and a quiet period ends it.
         let value = |name| template.property(alarm, &[name]);
         let counts = value("Statistic") == "Sum" && value("Threshold") == 0 && value("EvaluationPeriods") == 1;
@@ -85,8 +81,88 @@ fn every_alarm_links_to_the_section_that_is_about_it() {
         ("#dead-letters-wait\n", "#records-died\n", "its section does not name it"),
         ("      OKActions: !If [HasAlarmTopic, [!Ref AlarmTopicArn], !Ref AWS::NoValue]\n", "", "is over"),
         (NO_MORE_CAME, " See ", "does not say what its OK means"),
-        ("ends it.\n      TreatMissingData: ignore\n", "\n      TreatMissingData: notBreaching\n", "only a good read"),
     ]);
     let of_old = runbook + "\nAlarm `DiskIsFull` (page).\n";
-    only(&findings(&template(), &of_old), "the runbook names 39 alarms, the template has 38");
+    only(&findings(&template(), &of_old), "the runbook names 17 alarms, the template has 16");
+}
+
+/// Alarms of earlier templates, with their severity. The fault of each is still shown.
+const GONE: [(&str, &str); 24] = [
+    ("BodiesDiffer", "notice"),
+    ("BodiesDifferInBatches", "notice"),
+    ("DeliveriesAreTooLarge", "notice"),
+    ("DestinationIsUnknown", "page"),
+    ("DispatcherFails", "page"),
+    ("DispatcherIsThrottled", "notice"),
+    ("EffectCallsFail", "notice"),
+    ("EffectMessagesAreHidden", "page"),
+    ("EffectsDied", "page"),
+    ("EventsLackAnId", "notice"),
+    ("GatewayThrottled", "notice"),
+    ("MessagesAreHidden", "page"),
+    ("PlanConditionsFail", "notice"),
+    ("RecordsAreQuarantined", "notice"),
+    ("RecordsDiedAsDeadLetters", "page"),
+    ("RelayCannotReadIndex", "page"),
+    ("RelayCannotSend", "page"),
+    ("RoutesAreRefused", "page"),
+    ("RoutesCannotBeRead", "page"),
+    ("SignaturesFail", "notice"),
+    ("SlowMessagesAreHidden", "page"),
+    ("TableUnavailable", "page"),
+    ("WorkerFails", "page"),
+    ("WorkerIsThrottled", "notice"),
+];
+
+/// The words of a text that are code.
+fn code(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+/// What the table of the page says wrongly about alarms that are gone. `told` are the words that `hookonce status`
+/// prints with `--json`.
+fn not_shown(template: &Template, page: &str, told: &BTreeSet<String>) -> Vec<String> {
+    let alarms = template.resources("AWS::CloudWatch::Alarm");
+    let pages = |alarm: &str| template.raw_text(alarm, "AlarmName").contains("/page/");
+    let table = page.split("## What has no alarm of its own\n").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let rows: Vec<_> = table.unwrap_or_default().lines().filter(|line| line.starts_with("| `")).collect();
+    let mut findings = Vec::new();
+    for (gone, severity) in GONE {
+        let of = |row: &&&str| row.split('|').nth(1).is_some_and(|cell| code(cell).contains(&gone));
+        let [row] = rows.iter().filter(of).collect::<Vec<_>>()[..] else {
+            findings.push(format!("{gone}: not in one row"));
+            continue;
+        };
+        let shown: Vec<_> = row.split('|').skip(3).flat_map(code).collect();
+        let (by_alarms, by_status): (Vec<_>, Vec<_>) = shown.iter().partition(|word| alarms.contains(word));
+        if let Some(word) = by_status.iter().find(|word| !told.contains(**word)) {
+            findings.push(format!("{gone}: neither an alarm nor a word of the status: {word}"));
+        } else if shown.is_empty() || severity == "page" && !by_alarms.iter().any(|alarm| pages(alarm)) {
+            findings.push(format!("{gone}: nothing that shows it is as urgent"));
+        }
+        if alarms.contains(&gone) {
+            findings.push(format!("{gone}: it has an alarm"));
+        }
+    }
+    if findings.is_empty() && rows.iter().flat_map(|row| code(row.split('|').nth(1).unwrap())).count() != GONE.len() {
+        findings.push("the table has other rows than there are alarms that went".to_owned());
+    }
+    findings
+}
+
+#[test]
+fn every_fault_that_lost_its_alarm_is_shown_elsewhere() {
+    let path = "tools/cli/src/command/status.rs";
+    let told: BTreeSet<_> = tokens::strings(&tokens::product(path, &file(path))).into_iter().collect();
+    let page = file("docs/alerts.md");
+    let rule = Rule(|template: &Template| not_shown(template, &page, &told));
+    rule.finds([("  HandlerUnavailable:\n    Type", "  HandlerAway:\n    Type", "TableUnavailable: neither")]);
+    let template = template();
+    let without = |from: &str, to: &str| not_shown(&template, &page.replacen(from, to, 1), &told);
+    only(&without("| `WorkerIsThrottled`", "| Throttles"), "WorkerIsThrottled: not in one row");
+    only(&without("`waiting`", "`wanting`"), "PlanConditionsFail: neither an alarm nor a word of the status: wanting");
+    only(
+        &without("| `HandlerUnavailable` |", "| `NeedsALook` |"),
+        "TableUnavailable: nothing that shows it is as urgent",
+    );
 }

@@ -5,18 +5,33 @@ use std::collections::BTreeSet;
 use hookonce_runtime::telemetry::METRICS;
 use serde_json::Value;
 
-use super::{Rule, file};
-use crate::support::template::{Template, template};
+use super::{Rule, changed, file, only};
+use crate::support::template::{Template, template, text as template_text};
+
+/// Metrics of AWS that alarms watch. A misspelt one never has a value.
+const OF_AWS: [(&str, &str); 6] = [
+    ("AWS/ApiGateway", "4xx"),
+    ("AWS/ApiGateway", "5xx"),
+    ("AWS/ApiGateway", "Latency"),
+    ("AWS/Lambda", "Errors"),
+    ("AWS/SQS", "ApproximateNumberOfMessagesNotVisible"),
+    ("AWS/SQS", "ApproximateNumberOfMessagesVisible"),
+];
+
+/// Namespace and name of each metric that an alarm watches.
+fn watched_by(template: &Template, alarm: &str) -> Vec<(String, String)> {
+    let parts = template.property(alarm, &["Metrics"]);
+    let parts = parts.as_array().into_iter().flatten().map(|part| part["MetricStat"]["Metric"].clone());
+    let metrics = parts.filter(|metric| !metric.is_null());
+    let own = template.property(alarm, &[]);
+    let metrics: Vec<_> = if own["MetricName"].is_null() { metrics.collect() } else { vec![own] };
+    metrics.iter().map(|metric| (text(&metric["Namespace"]), text(&metric["MetricName"]))).collect()
+}
 
 /// Namespace and name of each metric that the template watches.
 fn watched(template: &Template) -> BTreeSet<(String, String)> {
-    let alarms = template.resources("AWS::CloudWatch::Alarm");
-    let alarms = alarms.into_iter().filter(|alarm| !template.property(alarm, &["Namespace"]).is_null());
-    let mut watched: BTreeSet<_> = alarms
-        .map(|alarm| {
-            (text(&template.property(alarm, &["Namespace"])), text(&template.property(alarm, &["MetricName"])))
-        })
-        .collect();
+    let alarms = template.resources("AWS::CloudWatch::Alarm").into_iter();
+    let mut watched: BTreeSet<_> = alarms.flat_map(|alarm| watched_by(template, alarm)).collect();
     for graph in widgets(template, "metric") {
         let metrics = graph["metrics"].as_array().unwrap().iter();
         watched.extend(metrics.map(|metric| (text(&metric[0]), text(&metric[1]))));
@@ -39,13 +54,20 @@ pub(crate) fn log_queries() -> Vec<String> {
     widgets(&template(), "log").iter().map(|table| text(&table["query"])).collect()
 }
 
-/// Namespace and name of each metric whose alarm calls a person.
+/// Namespace and name of each metric whose alarm calls a person. One that is counted from log lines stands for what
+/// the functions write into these lines.
 pub(crate) fn paging() -> BTreeSet<(String, String)> {
     let template = template();
     let alarms = template.resources("AWS::CloudWatch::Alarm").into_iter();
     let pages = alarms.filter(|alarm| template.raw_text(alarm, "AlarmName").contains("/page/"));
-    let property = |alarm, name| text(&template.property(alarm, &[name]));
-    pages.map(|alarm| (property(alarm, "Namespace"), property(alarm, "MetricName"))).collect()
+    let filters: Vec<_> = filters(&template);
+    let meant = |(namespace, metric): (String, String)| {
+        let of = |filter: &&Filter| filter.metric == metric;
+        let fields = filters.iter().filter(of).flat_map(|filter| filter.fields()).collect::<Vec<_>>();
+        let names = if fields.is_empty() { vec![metric.clone()] } else { fields };
+        names.into_iter().map(|name| (namespace.clone(), name)).collect::<Vec<_>>()
+    };
+    pages.flat_map(|alarm| watched_by(&template, alarm)).flat_map(meant).collect()
 }
 
 /// The namespace that the functions get.
@@ -62,24 +84,44 @@ pub(crate) fn counted() -> BTreeSet<String> {
     METRICS.iter().map(|metric| (*metric).to_owned()).chain(signals).collect()
 }
 
-/// Metrics that CloudWatch counts from the lines of a log group.
-fn filtered(template: &Template) -> BTreeSet<String> {
-    let filters = template.resources("AWS::Logs::MetricFilter").into_iter();
-    let name = |filter| template.property(filter, &["MetricTransformations"])[0]["MetricName"].clone();
-    filters.filter_map(|filter| name(filter).as_str().map(str::to_owned)).collect()
+/// What CloudWatch counts from the lines of a log group.
+struct Filter {
+    logs: String,
+    pattern: String,
+    metric: String,
 }
 
-/// Fields of the gateway's log that a metric filter reads and the log does not have: such a filter counts nothing.
+impl Filter {
+    /// The fields of a line that it reads.
+    fn fields(&self) -> Vec<String> {
+        let fields = self.pattern.split("$.").skip(1);
+        fields.map(|rest| rest.split(' ').next().unwrap_or_default().to_owned()).collect()
+    }
+}
+
+fn filters(template: &Template) -> Vec<Filter> {
+    let filter = |filter: &str| {
+        let property = |name| template.property(filter, &[name]);
+        let metric = text(&property("MetricTransformations")[0]["MetricName"]);
+        Filter { logs: text(&property("LogGroupName")), pattern: text(&property("FilterPattern")), metric }
+    };
+    template.resources("AWS::Logs::MetricFilter").into_iter().map(filter).collect()
+}
+
+/// Fields that a metric filter reads and no line of its log group has: such a filter counts nothing.
 fn unlogged(template: &Template) -> Vec<String> {
     let format = template.property("Gateway", &["AccessLogSettings", "Format"]);
     let format: Value = serde_json::from_str(format.as_str().unwrap()).expect("the log's lines are JSON");
-    let filters = template.resources("AWS::Logs::MetricFilter").into_iter();
-    let patterns = filters.map(|filter| text(&template.property(filter, &["FilterPattern"])));
-    let fields = patterns.flat_map(|pattern| {
-        let fields = pattern.split("$.").skip(1).map(|rest| rest.split(' ').next().unwrap_or_default().to_owned());
-        fields.collect::<Vec<_>>()
-    });
-    fields.filter(|field| format[field].is_null()).collect()
+    let counted = counted();
+    let is_missing = |filter: &Filter, field: &String| match filter.logs.as_str() {
+        "GatewayLogs" => format[field].is_null(),
+        _ => !counted.contains(field),
+    };
+    let missing = |filter: Filter| {
+        let missing: Vec<_> = filter.fields().into_iter().filter(|field| is_missing(&filter, field)).collect();
+        missing.into_iter().map(move |field| format!("{}: {field}", filter.logs))
+    };
+    filters(template).into_iter().flat_map(missing).collect()
 }
 
 /// What API Gateway itself says of a request. Everything else may be as a stranger wrote it.
@@ -120,26 +162,71 @@ fn text(value: &Value) -> String {
 
 fn findings(template: &Template) -> Vec<String> {
     let (mut counted, own) = (counted(), own(template));
-    counted.extend(filtered(template));
+    counted.extend(filters(template).into_iter().map(|filter| filter.metric));
+    let is_known = |namespace: &str, metric: &str| OF_AWS.contains(&(namespace, metric));
+    let alarms = template.resources("AWS::CloudWatch::Alarm").into_iter();
+    let of_aws = alarms.flat_map(|alarm| watched_by(template, alarm)).filter(|(namespace, _)| namespace != &own);
+    let unknown = of_aws.filter(|(namespace, metric)| namespace.starts_with("AWS/") && !is_known(namespace, metric));
+    let unknown: Vec<_> = unknown.map(|(namespace, metric)| format!("{namespace} has no {metric}")).collect();
     let finding = |(namespace, metric): (String, String)| match namespace {
         namespace if namespace == own => (!counted.contains(&metric)).then(|| format!("{metric} is not counted")),
         namespace if namespace.starts_with("AWS/") => None,
         namespace => Some(format!("{metric} is counted in {own}, not in {namespace}")),
     };
-    watched(template).into_iter().filter_map(finding).collect()
+    unknown.into_iter().chain(watched(template).into_iter().filter_map(finding)).collect()
 }
 
 #[test]
-fn a_metric_filter_reads_what_the_gateway_logs() {
-    Rule(unlogged).finds([("{ $.status = ", "{ $.code = ", "code")]);
+fn a_metric_filter_reads_what_is_in_the_lines() {
+    Rule(unlogged).finds([("{ $.status = ", "{ $.code = ", "GatewayLogs: code")]);
+    for filter in filters(&template()) {
+        for field in filter.fields() {
+            let misspelt = filter.pattern.replacen(&format!("$.{field} "), &format!("$.{field}s "), 1);
+            let found = unlogged(&changed(&format!("'{}'", filter.pattern), &format!("'{misspelt}'")));
+            only(&found, &format!(": {field}s"));
+        }
+    }
+}
+
+/// Who is told that something needs a look finds it with the pattern that counted it.
+#[test]
+fn the_runbook_finds_the_lines_that_need_a_look() {
+    let runbook = file("docs/runbook.md");
+    let unfindable = |template: &Template| {
+        let filters = filters(template).into_iter().filter(|filter| filter.metric == "needs_a_look");
+        let finds = |filter: &Filter| {
+            let logs = filter.logs.replace("Logs", "_LOGS").to_uppercase();
+            runbook.contains(&format!("aws logs tail {logs} --since 1h --filter-pattern '{}'\n", filter.pattern))
+        };
+        filters.filter(|filter| !finds(filter)).map(|filter| filter.logs).collect()
+    };
+    Rule(unfindable).finds([("{ $.destination_unknown > 0 || ", "{ ", "DispatcherLogs")]);
+}
+
+/// A merged alarm is quiet for ever if one of its metrics is misspelt.
+#[test]
+fn no_metric_of_an_alarm_can_be_misspelt() {
+    let mut misspelt = 0;
+    for alarm in template().resources("AWS::CloudWatch::Alarm") {
+        for (_, metric) in watched_by(&template(), alarm) {
+            let text = template_text();
+            let (before, rest) = text.split_once(&format!("\n  {alarm}:\n")).unwrap();
+            let broken = rest.replacen(&format!("MetricName: {metric}\n"), &format!("MetricName: {metric}s\n"), 1);
+            let found = findings(&Template::parse(&format!("{before}\n  {alarm}:\n{broken}")));
+            only(&found, &format!("{metric}s"));
+            misspelt += 1;
+        }
+    }
+    let alarms = template().resources("AWS::CloudWatch::Alarm").len();
+    assert!(misspelt >= alarms, "{misspelt} metrics of {alarms} alarms");
 }
 
 #[test]
 fn every_metric_that_is_watched_is_counted() {
-    let filter = |metric: &str| format!("MetricName: {metric}\n          MetricValue");
+    let filter = |metric: &str| format!("MetricName: {metric}, MetricValue");
     let graph = |namespace: &str| format!("[[\"{namespace}\", \"relay_due\"");
     Rule(findings).finds([
-        (&filter("gateway_throttled"), &filter("throttled"), "gateway_throttled"),
+        (&filter("relay_ran"), &filter("relay_run"), "relay_ran is not counted"),
         ("MetricName: relay_oldest_due_age_ms", "MetricName: relay_oldest_age_ms", "relay_oldest_age_ms"),
         ("\"delivery_accepted\"", "\"deliveries\"", "deliveries"),
         (

@@ -209,21 +209,21 @@ fn status_tells_of_alarms_the_relay_and_the_caller() {
     let alarm = |name: &str, what: &str| Alarm::new(&format!("hookonce/{name}"), what, true);
     let raised = [
         alarm("inbox-2/page/RecordsDied", "of another stack"),
-        alarm("inbox/notice/BodiesDiffer", "See docs/runbook.md#bodies-differ"),
-        alarm("inbox/page/RelayCannotSend", "See docs/runbook.md#the-relay-cannot-send-or-cannot-read-the-index"),
+        alarm("inbox/notice/NeedsALook", "See docs/runbook.md#needs-a-look"),
+        alarm("inbox/page/RelayDoesNotRun", "See docs/runbook.md#the-relay-does-not-run"),
     ];
     aws.account().alarms.extend(raised);
     aws.account().relay_ran_at = Some(now() - 660);
     aws.account().oldest_messages.insert("hookonce-hints".to_owned(), 754);
     let told = json(&status(&["--json"]).exits(1));
-    assert_eq!(told["needs"], object!(["alarm:RelayCannotSend", "alarm:BodiesDiffer", "relay_away"]));
-    assert_eq!(told["aws"]["alarms"][0], object!({ "name": "RelayCannotSend", "severity": "page" }));
+    assert_eq!(told["needs"], object!(["alarm:RelayDoesNotRun", "alarm:NeedsALook", "relay_away"]));
+    assert_eq!(told["aws"]["alarms"][0], object!({ "name": "RelayDoesNotRun", "severity": "page" }));
     let ages = ["queue", "effects_queue"].map(|queue| told[queue]["oldest_age_ms"].clone());
     assert_eq!(ages, [object!(754_000), object!(null)]);
     status(&[]).says_all(&[
         "0 delayed, the oldest is 12m 34s old",
-        "page RelayCannotSend, raised for 10m",
-        "See docs/runbook.md#the-relay-cannot-send-or-cannot-read-the-index",
+        "page RelayDoesNotRun, raised for 10m",
+        "See docs/runbook.md#the-relay-does-not-run",
     ]);
 
     // The rest is shown.
@@ -245,12 +245,12 @@ fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
     let aws = &deployed.aws;
     let status = || deployed.run(&["status", "--json"]);
     aws.account().relay_ran_at = Some(now() - 20);
-    aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WorkerFails", "See docs/runbook.md", true));
+    aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WebhookFails", "See docs/runbook.md", true));
     aws.account().snags.push_back(("GetCallerIdentity", Interception::Answered("ExpiredToken")));
     wait_until("the queue is empty", || json(&stack.run(&["status", "--json"]))["queue"]["in_flight"] == 0);
     let told = status().exits(3);
     let unknown = ["pending", "waiting", "effects", "dead", "caller"].map(|part| format!("{part}_unknown"));
-    let needs: Vec<_> = std::iter::once("alarm:WorkerFails".to_owned()).chain(unknown).collect();
+    let needs: Vec<_> = std::iter::once("alarm:WebhookFails".to_owned()).chain(unknown).collect();
     assert_eq!(json(&told)["needs"], object!(needs), "{}", text(&told));
     assert_eq!((&json(&told)["dead"], &json(&told)["queue"]["in_flight"]), (&object!(null), &object!(0)));
     let printed = String::from_utf8(deployed.run(&["status"]).stdout).unwrap();

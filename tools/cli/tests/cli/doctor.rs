@@ -77,8 +77,8 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     what_status_needs(aws, &told);
     aws.account().relay_ran_at = Some(now() - 20);
     assert!(seen_of(&json(&doctor()), "metrics").starts_with("the relay ran 2"), "{}", text(&doctor()));
-    aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WorkerFails", "", true));
-    doctor().says("2 alarms, raised: page/WorkerFails");
+    aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WebhookFails", "", true));
+    doctor().says("2 alarms, raised: page/WebhookFails");
     aws.account().alarms[0].actions.clear();
     told(1, &["alarms"], "1 of 2 alarms notify nobody: page/RecordsDied");
     let alarms = std::mem::take(&mut aws.account().alarms);
