@@ -107,7 +107,7 @@ async fn an_event_takes_four_calls_and_its_effect_three() {
     assert_eq!(ingress.calls(), [Operation::Put, Operation::Send], "one claim and one hint");
     assert!(harness.work_under(&work).await);
     assert_eq!(work.calls(), [Operation::ReadEach, Operation::Commit], "one read and one transaction");
-    harness.destinations.put("receipts", &keyed(24));
+    harness.destinations.put("receipts", keyed(24));
     applied(&harness, "msg_1", &["receipts"]).await;
     assert!(harness.dispatch_under(&dispatch, harness.deadline()).await);
     assert_eq!(dispatch.calls(), [Operation::Read, Operation::Update, Operation::Update], "one note and one end");

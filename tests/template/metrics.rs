@@ -63,7 +63,7 @@ pub(crate) fn paging() -> BTreeSet<(String, String)> {
     let filters: Vec<_> = filters(&template);
     let meant = |(namespace, metric): (String, String)| {
         let of = |filter: &&Filter| filter.metric == metric;
-        let fields = filters.iter().filter(of).flat_map(|filter| filter.fields()).collect::<Vec<_>>();
+        let fields = filters.iter().filter(of).flat_map(Filter::fields).collect::<Vec<_>>();
         let names = if fields.is_empty() { vec![metric.clone()] } else { fields };
         names.into_iter().map(|name| (namespace.clone(), name)).collect::<Vec<_>>()
     };

@@ -64,7 +64,7 @@ fn every_command_of_the_pages_can_be_typed() {
     pages.push(root.join("README.md"));
     let commands: Vec<_> = pages.iter().flat_map(|page| commands(&fs::read_to_string(page).unwrap())).collect();
     assert!(commands.len() > 150, "{commands:?}");
-    let faults: Vec<_> = commands.iter().filter_map(|command| fault(command)).collect();
+    let faults: Vec<_> = commands.iter().filter_map(fault).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
