@@ -116,7 +116,7 @@ pub fn gateway_event(data: &[u8]) {
     let Ok(event) = serde_json::from_slice::<Value>(data) else { return };
     let body = event["body"].as_str().unwrap_or_default().to_owned();
     let sent = if event["isBase64Encoded"] == true { STANDARD.decode(&body).ok() } else { Some(body.into_bytes()) };
-    let echo = gateway::service(|request, _ends_at| {
+    let echo = gateway::service(|request| {
         ready(match request {
             Ok(inbound) => Outbound::new(200, "application/octet-stream", inbound.body),
             Err(Malformed) => Outbound::empty(400),
