@@ -278,6 +278,18 @@ mod tests {
         assert!(first.len() > 1, "instances that begin together do not stay together");
     }
 
+    /// Each read of a stored set takes up to sixteen read units, and a thousand workers may read.
+    #[tokio::test]
+    async fn a_worker_with_a_set_looks_for_another_once_a_minute_and_on_a_laptop_once_a_second() {
+        for (is_local, pause) in [(false, 60_000), (true, 1_000)] {
+            let source = Arc::new(Scripted { answers: vec![Some(Some(GOOD)); 2].into(), is_local });
+            let routes = Routes::new(source as _, Vec::new());
+            for (at, asked) in [(0, Asked::Answered), (pause - 1, Asked::Not), (pause, Asked::Answered)] {
+                assert_eq!(routes.current(Moment { now: EpochMs(at), entropy: 0 }).await.asked, asked, "{at}");
+            }
+        }
+    }
+
     /// What decides after each answer, and whether it counted as refused.
     async fn decided(answers: &Answers, is_local: bool) -> Vec<(&'static str, bool)> {
         let (questions, mut decided) = (answers.len(), Vec::new());
