@@ -98,6 +98,7 @@ pub(crate) trait EndpointStore: DocumentStore<EndpointId> {
     fn make_message_key(&self) -> BoxFuture<'_, Result<(), Failure>>;
 
     /// Refuses if there is no message key.
+    #[cfg(feature = "aws")]
     fn check_message_key(&self) -> BoxFuture<'_, Result<(), Failure>>;
 
     /// Makes the index list every endpoint, and forget other ids. Ctrl-C ends it between two writes.
@@ -120,6 +121,7 @@ impl EndpointStore for Folder<EndpointId> {
         ready(Ok(())).boxed()
     }
 
+    #[cfg(feature = "aws")]
     fn check_message_key(&self) -> BoxFuture<'_, Result<(), Failure>> {
         ready(Ok(())).boxed()
     }
