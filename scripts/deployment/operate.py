@@ -72,7 +72,7 @@ class Commands:
 def endpoints(commands):
     run = commands.run
     run("endpoint", "add", "shop", "--provider", "stripe", "--secret", "-", give=SECRET, say="at /webhooks/shop")
-    run("endpoint", "add", "shop", "--provider", "stripe", "--secret", "-", give=SECRET, code=USAGE, say="already exists")
+    run("endpoint", "add", "shop", "--provider", "stripe", "--secret", "-", give=SECRET + "2", code=USAGE, say="already exists")
     run("endpoint", "add", "other", "--provider", "stripe", code=USAGE, say="Stripe issues its secrets")
     run("endpoint", "list", say="stripe")
     run("endpoint", "show", "shop", "--reveal", say=SECRET)
