@@ -280,7 +280,7 @@ BREAKS = (
     Break("docs/runbook.md", "--function-name WEBHOOK --memory", "--function-name HOOK --memory", "nothing is known for HOOK"),
     Break("docs/runbook.md", "--metric-name relay_due", "--metric-name relay_duo", "no '\"Sum"),
     Break("docs/runbook.md", '{ $.status = "401" }', '{ $.state = "401" }', "no '\"401\"'", two=True),
-    Break("docs/runbook.md", "{ $.destination_unknown > 0 ||", "{ $.destination_known > 0 ||", "has no row for it", two=True),
+    Break("docs/runbook.md", "{ $.destination_unknown > 0 ||", "{ $.destination_known > 0 ||", "has a row for '$.destination_unknown > 0'", two=True),
     Break("docs/runbook.md", "|| $.key_fallback > 0", "|| $.key_fallbacks > 0", "no 'needs_a_look in '", two=True),
     Break("docs/runbook.md", "WORKER_LOGS --since 30m", "WORKER_LOGS --last 30m", "it fails", two=True),
     Break("docs/deploy.md", '--stack-name "$stack" --output text', '--stack-name "$stacks" --output text', "unbound variable"),

@@ -260,6 +260,10 @@ def look(stack):
             with open(os.path.join(folder, "long.json"), "w", encoding="utf-8") as file:
                 json.dump(2_000 * "a", file)
             commands.run("list", say="0 record(s)")
+            with open(os.path.join(folder, "builtin.json"), "w", encoding="utf-8") as file:
+                json.dump({"version": 1, "otherwise": "builtin", "routes": []}, file)
+            commands.run("doctor", code=NO, say="there is no route set: all events wait")
+            commands.run("route", "deploy", "builtin.json", say="is in use")
             commands.run("doctor", say="message(s) wait")
             endpoints(commands)
             destinations(commands)

@@ -62,10 +62,13 @@ impl Rehearsal {
     /// The handlers and the catalog of this build, on these tables, with the stack's route set.
     ///
     /// # Errors
-    /// [`Failure`] when the stack has a route set that cannot be read or is not valid.
+    /// [`Failure`] when the stack has no route set, or one that cannot be read or is not valid.
     pub(crate) async fn of(store: DynamoStore, target: &Target) -> Result<Self, Failure> {
         let routing = match text_of(target).await? {
-            None => Routing::Unknown,
+            None => {
+                let hint = "`hookonce route deploy FILE` writes one; docs/routes.md describes it";
+                return Err(Failure::usage("the stack has no route set, so all its events wait", hint));
+            }
             Some(text) => {
                 let (urls, tables) = (target.stack.is_none(), store.aliases());
                 let offered = Offered { handlers: &handlers::all().names(), urls, tables: Some(&tables) };

@@ -39,8 +39,6 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     let local = Stack::with(1, 0);
     let deployed = Deployed::of(&local, &[]);
     let aws = &deployed.aws;
-    let builtin = r#"{"version":1,"otherwise":"builtin","routes":[]}"#;
-    aws.account().put("routes", "set", builtin);
     let doctor = || deployed.run(&["doctor", "--json"]);
     let calm = json(&doctor().exits(0));
     assert_eq!(calm[0]["seen"], CALLER);

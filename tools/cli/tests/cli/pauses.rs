@@ -121,8 +121,7 @@ fn without_its_reason_nothing_is_paused() {
     let stack = Stack::new();
     let deployed = Deployed::of(&stack, &[]);
     let mut variables = deployed.variables.clone();
-    let dynamodb = variables.iter_mut().find(|(name, _)| name == "AWS_ENDPOINT_URL_DYNAMODB").unwrap();
-    "http://127.0.0.1:9".clone_into(&mut dynamodb.1);
+    variables.push(("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), "http://127.0.0.1:9".to_owned()));
     let pause = ["pause", "worker", "--reason", "x", "--yes", "--stack", "inbox"];
     deployed.workspace.run_with_environment(&pause, &variables).exits(3);
     assert_eq!(switched(&deployed), []);
