@@ -12,7 +12,7 @@ use hookonce_protocol::time::EpochMs;
 use hookonce_providers::{Catalog, EventPart, Provider};
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::DocumentWritten;
-use hookonce_runtime::aws::fits;
+use hookonce_runtime::aws::{DocumentTooLong, fits};
 use hookonce_runtime::documents::DocumentKind;
 #[cfg(feature = "aws")]
 use hookonce_runtime::documents::ROUTE_SET_ID;
@@ -113,7 +113,11 @@ fn parse(text: &str, path: &Path, urls: bool) -> Result<RouteSet, Failure> {
 
 /// A set that the workers of this place can run. `None` for tables that nobody can be asked about.
 fn checked(text: &str, place: &Place, tables: Option<&BTreeSet<TableAlias>>) -> Result<RouteSet, RouteSetError> {
-    RouteSet::check(text, Offered { handlers: &handlers::all().names(), urls: place.stack.is_none(), tables })
+    let offered = Offered { handlers: &handlers::all().names(), urls: place.stack.is_none(), tables };
+    let set = RouteSet::check(text, offered)?;
+    let too_long = |error: DocumentTooLong| DocumentFault { place: "the set".to_owned(), reason: error.to_string() };
+    fits(DocumentKind::Routes, text).map_err(|error| RouteSetError { faults: vec![too_long(error)] })?;
+    Ok(set)
 }
 
 fn refused(path: &Path, error: &RouteSetError) -> Failure {
@@ -132,11 +136,7 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
     };
     let text = text(&path)?;
     let tables = tables_of(&arguments.target).await?;
-    let checked = checked(&text, &arguments.target, tables.as_ref()).and_then(|set| {
-        let packed = fits(DocumentKind::Routes, &text)
-            .map_err(|error| DocumentFault { place: "the set".to_owned(), reason: error.to_string() });
-        packed.map(|()| set).map_err(|fault| RouteSetError { faults: vec![fault] })
-    });
+    let checked = checked(&text, &arguments.target, tables.as_ref());
     let needs = match &checked {
         Ok(set) => Needs::of(set, &arguments.target).await,
         Err(_) => Needs::default(),
@@ -220,7 +220,7 @@ async fn explain(arguments: &Explain) -> Result<Exit, Failure> {
     let (provider, tenant) = if let Some(provider) = &arguments.provider {
         (find(Catalog::built_in(), provider)?, None)
     } else {
-        let stored = arguments.target.open().await?.find(&endpoint).await?;
+        let stored = arguments.target.documents().await?.find(&endpoint).await?;
         let document = stored.document(&endpoint)?;
         (find(Catalog::built_in(), &document.provider)?, document.tenant)
     };

@@ -1,6 +1,8 @@
 //! `hookonce route`: what a set does, before and after it is in use.
 
+use hookonce_protocol::key::hex;
 use serde_json::{Value, json as object};
+use sha2::{Digest as _, Sha256};
 
 use crate::aws::{Deployed, Interception};
 use crate::stacks::Stack;
@@ -92,6 +94,24 @@ fn a_set_of_a_deployed_stack_is_deployed_shown_and_explained() {
     assert_eq!(stack.aws.account().document("routes", "set"), Some(other));
     stack.aws.account().snags.push_back(("PutItem", Interception::ReplyLost));
     stack.run(&["deploy", &set]).exits(0);
+}
+
+/// Every worker reads the set once a minute.
+#[test]
+fn a_set_that_the_table_does_not_keep_is_neither_valid_nor_deployed() {
+    let kind = |number: usize| hex(&Sha256::digest(number.to_string()).into());
+    let route = |number: usize| {
+        let kinds: Vec<_> = (0..4).map(|kind_of| kind(4 * number + kind_of)).collect();
+        object!({ "name": number.to_string(), "consumer": "c", "types": kinds, "handler": {"builtin": "payments"} })
+    };
+    let routes: Vec<_> = (0..900).map(route).collect();
+    let set = object!({ "version": 1, "otherwise": "dead", "routes": routes }).to_string();
+    let stack = Deployed::new("route", &[]);
+    let file = stack.workspace.write("routes.json", set.as_bytes());
+    for (command, exit) in [("check", 1), ("deploy", 2)] {
+        stack.run(&[command, &file]).exits(exit).says_all(&["the set: it takes", "and 65536 are allowed"]);
+    }
+    assert_eq!(stack.aws.account().count("PutItem"), 0);
 }
 
 /// Its events would wait; so the set is refused before it is in use.
