@@ -153,6 +153,11 @@ impl Routes {
                 tracing::error!("the route set is gone; nothing takes its place");
                 return true;
             }
+            // The built-in set, as before.
+            None if is_local && matches!(state.routing, Routing::Set(_)) => {
+                state.ask_at = ask_at;
+                return false;
+            }
             None if is_local => (BUILTIN_SET.to_owned(), None),
             None => {
                 tracing::error!("there is no route set: all events wait until `hookonce route deploy FILE` writes one");
@@ -252,6 +257,19 @@ mod tests {
     const BAD: &str = "{}";
     const GOOD: &str = r#"{"version":1,"otherwise":"dead","routes":[]}"#;
     const OTHER: &str = r#"{"version":1,"otherwise":"ignore","routes":[]}"#;
+
+    #[tokio::test]
+    async fn the_built_in_set_of_a_laptop_is_read_once() {
+        let source = Arc::new(Scripted { answers: vec![Some(None); 2].into(), is_local: true });
+        let routes = Routes::new(source as _, Vec::new());
+        let mut sets = Vec::new();
+        for second in 0..2 {
+            let current = routes.current(Moment { now: EpochMs(second * 1_000), entropy: 0 }).await;
+            let Routing::Set(set) = current.routing else { panic!("it waits") };
+            sets.push(set);
+        }
+        assert!(Arc::ptr_eq(&sets[0], &sets[1]));
+    }
 
     /// A worker that starts while the set is not valid has nothing to use. Its batches must not ask each time.
     #[tokio::test]
