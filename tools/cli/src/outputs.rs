@@ -24,11 +24,10 @@ const ACTION: &str = "cloudformation:DescribeStacks";
 /// The version of its interface in requests.
 const INTERFACE: &str = "2010-05-15";
 
-/// How often it is asked. An account has a few calls of this kind a second.
-const ATTEMPTS_MAX: u32 = 5;
-
-/// The longest pause before the second attempt. It doubles with each further one.
-const PAUSE: Millis = Millis(500);
+/// The bounds of the pause after an answer that throttles: it doubles from the first to the last. An account has a few
+/// calls of this kind a second.
+const FIRST_PAUSE: Millis = Millis::seconds(1);
+const LAST_PAUSE: Millis = Millis::seconds(8);
 
 /// What the template says of a stack. Later templates may add more.
 #[derive(Debug, Clone)]
@@ -75,21 +74,21 @@ impl Outputs {
             ));
         }
         let broken = |cause: Cause| refused(ACTION, None, &error_reporter::Report::new(&*cause));
-        for attempt in 1.. {
+        let mut longest = FIRST_PAUSE;
+        loop {
             let (is_success, body) = describe(config, stack).await.map_err(broken)?;
             let answer = Document::parse(&body).map_err(|error| broken(error.into()))?;
             if is_success {
                 return Self::read(&answer).ok_or_else(|| foreign(stack));
             }
             let [code, message] = ["Code", "Message"].map(|name| text_below(answer.root(), name).unwrap_or_default());
-            if code == "Throttling" && attempt < ATTEMPTS_MAX {
-                let longest = Millis(PAUSE.0 << attempt);
+            if code == "Throttling" && longest <= LAST_PAUSE {
                 tokio::time::sleep(duration(System.moment().uniform(longest)).max(Duration::from_millis(100))).await;
+                longest = Millis(longest.0 * 2);
                 continue;
             }
             return Err(unread(code, message, stack, &region(config)));
         }
-        Err(foreign(stack))
     }
 
     fn read(answer: &Document<'_>) -> Option<Self> {
