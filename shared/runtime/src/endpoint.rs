@@ -127,12 +127,9 @@ pub fn on_body_mismatch_default(provider: &Provider) -> OnBodyMismatch {
 /// Why an endpoint lookup failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LookupError {
-    /// The document could not be read.
+    /// The document could not be read, or not in time.
     #[error("the endpoint document could not be read")]
     Unavailable(#[source] DocumentsUnavailable),
-    /// The source did not answer in time.
-    #[error("the endpoint document was not read in time")]
-    TooLate,
     /// The document is no endpoint document.
     #[error("the endpoint document is not valid")]
     Malformed(#[source] DocumentFault),
@@ -189,7 +186,8 @@ impl Endpoints {
             Some(stale) => Ok(self.read_again(id, now, stale, deadline.at_most(STALE_AFTER)).await),
             None => {
                 let read = deadline.within(self.0.read(id)).await;
-                let found = read.unwrap_or(Err(LookupError::TooLate))?;
+                let late = |Unavailable| Err(LookupError::Unavailable(DocumentsUnavailable(Unavailable.into())));
+                let found = read.unwrap_or_else(late)?;
                 if let Some(endpoint) = &found {
                     self.0.remember(endpoint, now);
                 }

@@ -48,8 +48,6 @@ pub enum DestinationLookupError {
 enum ReadError {
     #[error("the destination document could not be read")]
     Unavailable(#[source] DocumentsUnavailable),
-    #[error("the destination document was not read in time")]
-    TooLate,
     #[error("the destination document is not valid")]
     Invalid(#[source] DestinationError),
 }
@@ -88,7 +86,8 @@ impl Destinations {
         let mut slot = slot.lock().await;
         if slot.ask_at.is_none_or(|ask_at| now >= ask_at) {
             let read = timeout(FETCH_MAX, self.read(id)).await;
-            slot.learn(id, read.unwrap_or(Err(ReadError::TooLate)), now);
+            let late = |elapsed| Err(ReadError::Unavailable(DocumentsUnavailable(Box::new(elapsed))));
+            slot.learn(id, read.unwrap_or_else(late), now);
         }
         slot.answer(now)
     }
@@ -114,7 +113,7 @@ impl Slot {
             }
             Ok(None) => DestinationLookupError::Absent,
             Err(ReadError::Invalid(error)) => DestinationLookupError::Invalid(error),
-            Err(error @ (ReadError::Unavailable(_) | ReadError::TooLate)) => {
+            Err(error @ ReadError::Unavailable(_)) => {
                 tracing::warn!(destination.id = %id, error = %Report::new(&error), "reading a destination failed");
                 self.ask_at = Some(now.plus(REFUSED_AGE_MAX));
                 return;
