@@ -15,9 +15,7 @@ use hookonce_runtime::endpoint::Endpoint;
 
 #[cfg(feature = "aws")]
 use crate::account::signed_in;
-#[cfg(feature = "aws")]
-use crate::documents::Table;
-use crate::documents::{DocumentId, DocumentStore, Folder, HIDDEN, Place, missing, text_of};
+use crate::documents::{DocumentId, Folder, HIDDEN, Place, missing, text_of};
 use crate::failure::Failure;
 use crate::output;
 #[cfg(feature = "aws")]
@@ -75,21 +73,6 @@ impl Place {
             None => Ok(format!("{}/webhooks/", self.folder.running()?.url)),
             #[cfg(feature = "aws")]
             Some(stack) => Ok(Outputs::of(&signed_in().await?, stack).await?.webhook_url),
-            #[cfg(not(feature = "aws"))]
-            Some(_) => Err(without_aws()),
-        }
-    }
-
-    /// The endpoints of the named stack, or of this machine.
-    ///
-    /// # Errors
-    /// [`Failure`] when there is no such stack, or AWS does not answer.
-    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "async only with the feature `aws`"))]
-    pub(crate) async fn open(&self) -> Result<Box<dyn DocumentStore<EndpointId>>, Failure> {
-        match &self.stack {
-            None => Ok(Box::new(Folder::of(&self.folder))),
-            #[cfg(feature = "aws")]
-            Some(stack) => Ok(Box::new(Table::open(stack).await?)),
             #[cfg(not(feature = "aws"))]
             Some(_) => Err(without_aws()),
         }

@@ -64,7 +64,7 @@ impl Needs {
         if named.is_empty() {
             return;
         }
-        let mut store = place.destinations().await;
+        let mut store = place.documents::<DestinationId>().await;
         for named in named {
             let found = match (&store, DestinationId::parse(&named.name)) {
                 (Ok(store), Ok(id)) => store.get(&id).await.map(|stored| stored.is_some()),

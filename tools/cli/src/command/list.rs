@@ -67,7 +67,7 @@ async fn tell_missing_endpoint(Arguments { filter, target, .. }: &Arguments) {
     if target.table.is_some() {
         return;
     }
-    let Ok(endpoints) = place.open().await else { return };
+    let Ok(endpoints) = place.documents::<EndpointId>().await else { return };
     if let Ok(None) = endpoints.get(&id).await {
         output::note(&format!("there is no endpoint {id}; list them with `hookonce endpoint list`"));
     }

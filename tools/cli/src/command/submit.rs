@@ -122,7 +122,7 @@ async fn delivery(arguments: &Arguments, id: &EndpointId, body: Vec<u8>) -> Resu
     };
     send::check_url(&url)?;
     let add = format!("add one: `hookonce endpoint add {id} --provider {PROVIDER}`");
-    let Some(stored) = place.open().await?.get(id).await? else {
+    let Some(stored) = place.documents::<EndpointId>().await?.get(id).await? else {
         return Err(Failure::usage(format!("there is no endpoint {id}"), add));
     };
     let document = stored.document(id)?;

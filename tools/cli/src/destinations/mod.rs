@@ -11,12 +11,8 @@ use hookonce_runtime::destination::{Destination, DestinationDocument, Destinatio
 use hookonce_runtime::documents::DocumentKind;
 
 pub(crate) use self::waiting::{Waiting, waiting};
-#[cfg(feature = "aws")]
-use crate::documents::Table;
-use crate::documents::{DocumentId, DocumentStore, Folder, HIDDEN, Place};
+use crate::documents::{DocumentId, HIDDEN};
 use crate::failure::Failure;
-#[cfg(not(feature = "aws"))]
-use crate::target::without_aws;
 
 /// How many steps of a URL's path are shown, and how long they may be. What comes later, or is longer, may be a secret:
 /// that of Slack, Discord and Telegram is.
@@ -79,23 +75,6 @@ impl DocumentId for DestinationId {
         }
         if document.kind == DestinationKind::Http {
             document.url = document.url.as_deref().map(shown_url);
-        }
-    }
-}
-
-impl Place {
-    /// The destinations of the named stack, or of this machine.
-    ///
-    /// # Errors
-    /// [`Failure`] when there is no such stack, or AWS does not answer.
-    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "async only with the feature `aws`"))]
-    pub(crate) async fn destinations(&self) -> Result<Box<dyn DocumentStore<DestinationId>>, Failure> {
-        match &self.stack {
-            None => Ok(Box::new(Folder::of(&self.folder))),
-            #[cfg(feature = "aws")]
-            Some(stack) => Ok(Box::new(Table::open(stack).await?)),
-            #[cfg(not(feature = "aws"))]
-            Some(_) => Err(without_aws()),
         }
     }
 }

@@ -19,10 +19,14 @@ use serde::Serialize;
 pub(crate) use self::arguments::{Check, Remove, Show};
 pub(crate) use self::folder::Folder;
 #[cfg(feature = "aws")]
-pub(crate) use self::table::{StackDocuments, Table, failed};
+use self::table::Table;
+#[cfg(feature = "aws")]
+pub(crate) use self::table::{StackDocuments, failed};
 use crate::failure::Failure;
 use crate::output;
 use crate::target::DataFolder;
+#[cfg(not(feature = "aws"))]
+use crate::target::without_aws;
 
 /// What stands for a secret.
 pub(crate) const HIDDEN: &str = "<hidden>";
@@ -141,6 +145,23 @@ pub(crate) struct Place {
     /// Name of a deployed stack.
     #[arg(long, value_name = "NAME")]
     pub(crate) stack: Option<String>,
+}
+
+impl Place {
+    /// The documents of a family, of the named stack or of this machine.
+    ///
+    /// # Errors
+    /// [`Failure`] when there is no such stack, or AWS does not answer.
+    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "async only with the feature `aws`"))]
+    pub(crate) async fn documents<I: DocumentId>(&self) -> Result<Box<dyn DocumentStore<I>>, Failure> {
+        match &self.stack {
+            None => Ok(Box::new(Folder::of(&self.folder))),
+            #[cfg(feature = "aws")]
+            Some(stack) => Ok(Box::new(Table::open(stack).await?)),
+            #[cfg(not(feature = "aws"))]
+            Some(_) => Err(without_aws()),
+        }
+    }
 }
 
 /// The documents that are valid, and when each was last written. Prints why another one is not.

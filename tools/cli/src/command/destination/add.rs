@@ -104,7 +104,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Err(Failure::usage("the destination has no address", format!("pass --url URL: {url_from}")));
     }
     let destination = id.check(&document)?;
-    documents::add(&*arguments.place.destinations().await?, &id, &document).await?;
+    documents::add(&*arguments.place.documents::<DestinationId>().await?, &id, &document).await?;
     let promise = match destination.terms().class {
         Class::Keyed { .. } => "keyed: once, as long as the callee honours the key",
         Class::AtMostOnce => "at_most_once: never twice; may end unknown",

@@ -1,6 +1,7 @@
 //! `hookonce destination list`: the destinations of a stack, or the ready-made documents.
 
 use clap::Args;
+use hookonce_protocol::effect::DestinationId;
 use serde_json::json;
 
 use crate::destinations::ready::{Ready, all};
@@ -26,7 +27,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         ready(arguments.json);
         return Ok(Exit::Done);
     }
-    let destinations = documents::valid(&*arguments.place.destinations().await?).await?;
+    let destinations = documents::valid::<DestinationId>(&*arguments.place.documents().await?).await?;
     if arguments.json {
         let rows = destinations.iter().map(|(id, document, changed_at)| {
             json!({ "id": id, "kind": document.kind, "class": document.class,

@@ -39,7 +39,7 @@ pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Add(arguments) => add::run(*arguments).await,
         Command::List(arguments) => list::run(&arguments).await,
-        Command::Show(show) => show.run(&*show.place.destinations().await?, rows).await,
+        Command::Show(show) => show.run(&*show.place.documents::<DestinationId>().await?, rows).await,
         Command::Check(arguments) => check(&arguments).await,
         Command::Test(arguments) => test::run(arguments).await,
         Command::Rotate(arguments) => rotate::run(arguments).await,
@@ -52,7 +52,7 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
     if let Some(exit) = arguments.file::<DestinationId>()? {
         return Ok(exit);
     }
-    Ok(arguments.all(&arguments.place.destinations().await?.all().await?, |_, _| Ok(())))
+    Ok(arguments.all(&arguments.place.documents::<DestinationId>().await?.all().await?, |_, _| Ok(())))
 }
 
 /// What is shown of a document.
@@ -75,7 +75,7 @@ fn word(value: &serde_json::Value) -> String {
 
 async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
-    let store = arguments.place.destinations().await?;
+    let store = arguments.place.documents::<DestinationId>().await?;
     let stored = store.find(&id).await?;
     let counted = count(&arguments.place, &id).await;
     let waits = !matches!(&counted, Ok(Waiting { pending: 0, at_least: false, .. }));

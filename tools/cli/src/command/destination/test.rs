@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
 
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let id: DestinationId = parse_id(&arguments.id)?;
-    let stored = arguments.place.destinations().await?.find(&id).await?;
+    let stored = arguments.place.documents::<DestinationId>().await?.find(&id).await?;
     let document = stored.document(&id)?;
     let destination = id.check(&document)?;
     let delivery = delivery(&id, &destination, &arguments)?;

@@ -197,7 +197,7 @@ fn running(folder: &DataFolder) -> Result<String, Failure> {
 
 /// Every stored document is one that the webhook function takes.
 async fn endpoints(place: &Place) -> Result<String, Failure> {
-    let all = place.open().await?.all().await?;
+    let all = place.documents::<EndpointId>().await?.all().await?;
     let is_bad = |id: &EndpointId, stored: &Stored| stored.document(id).and_then(|it| id.check(&it)).is_err();
     let bad: Vec<_> = all.iter().filter(|(id, stored)| is_bad(id, stored)).map(|(id, _)| id.as_str()).collect();
     if bad.is_empty() {
@@ -211,7 +211,7 @@ async fn endpoints(place: &Place) -> Result<String, Failure> {
 
 /// Every stored document is one that the dispatcher takes.
 async fn destinations(place: &Place) -> Result<String, Failure> {
-    let all = place.destinations().await?.all().await?;
+    let all = place.documents::<DestinationId>().await?.all().await?;
     let is_bad = |id: &DestinationId, stored: &Stored| stored.document(id).and_then(|it| id.check(&it)).is_err();
     let bad: Vec<_> = all.iter().filter(|(id, stored)| is_bad(id, stored)).map(|(id, _)| id.as_str()).collect();
     if bad.is_empty() {

@@ -56,7 +56,7 @@ struct Tally {
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let documents = parse(&text(&arguments.file)?)?;
     let mut interrupt = Interrupt::watch();
-    let store = arguments.place.open().await?;
+    let store = arguments.place.documents::<EndpointId>().await?;
     let mut tally = Tally::default();
     let existing = tokio::select! {
         biased;

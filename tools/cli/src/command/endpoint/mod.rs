@@ -95,7 +95,7 @@ pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Add(arguments) => add(arguments).await,
         Command::List(arguments) => list(&arguments).await,
-        Command::Show(show) => show.run(&*show.place.open().await?, rows).await,
+        Command::Show(show) => show.run(&*show.place.documents::<EndpointId>().await?, rows).await,
         Command::Rotate(arguments) => rotate::run(arguments).await,
         Command::Check(arguments) => check::run(arguments).await,
         Command::Remove(arguments) => remove(&arguments).await,
@@ -127,7 +127,7 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     document.on_store_outage = arguments.on_store_outage;
     document.on_body_mismatch = arguments.on_body_mismatch;
     id.check(&document)?;
-    let store = arguments.place.open().await?;
+    let store = arguments.place.documents::<EndpointId>().await?;
     check_its_tenant(&*store, &id, &document).await?;
     documents::add(&*store, &id, &document).await?;
     // Print the result first: nobody else knows the secret.
@@ -219,7 +219,7 @@ impl Pair {
 }
 
 async fn list(arguments: &List) -> Result<Exit, Failure> {
-    let endpoints = documents::valid(&*arguments.place.open().await?).await?;
+    let endpoints = documents::valid(&*arguments.place.documents::<EndpointId>().await?).await?;
     if arguments.json {
         let rows = endpoints.iter().map(|(id, document, changed_at)| {
             json!({ "id": id, "provider": document.provider, "tenant": tenant_of(id, document),
@@ -263,7 +263,7 @@ fn rows(document: &EndpointDocument) -> Vec<(String, String)> {
 
 async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
-    let store = arguments.place.open().await?;
+    let store = arguments.place.documents::<EndpointId>().await?;
     let stored = store.find(&id).await?;
     if let (Some(stack), false) = (&arguments.place.stack, arguments.yes) {
         output::note(&format!(

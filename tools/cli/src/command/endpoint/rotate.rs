@@ -64,7 +64,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let id: EndpointId = parse_id(&arguments.id)?;
     let mut input = Input::of(&arguments.secret);
     let given = arguments.secret.as_ref().map(|secret| secret.secret("new secret", &mut input)).transpose()?;
-    let store = arguments.place.open().await?;
+    let store = arguments.place.documents::<EndpointId>().await?;
     let stored = store.find(&id).await?;
     if arguments.finish {
         return finish(&arguments, &*store, &id, &stored).await;

@@ -83,7 +83,8 @@ impl RequestArguments {
         let id = self.endpoint.clone().or(own.filter(|_| !fields.contains_key("secrets")));
         let read = if let Some(id) = id {
             let known = parse_id(&id)?;
-            let stored = self.place.open().await?.get(&known).await?.ok_or_else(|| self.missing(&known))?;
+            let stored =
+                self.place.documents::<EndpointId>().await?.get(&known).await?.ok_or_else(|| self.missing(&known))?;
             let document = stored.document(&known)?;
             self.check_secrecy(&document.provider)?;
             add_endpoint(&mut fields, &id, document)?;
