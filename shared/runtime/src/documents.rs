@@ -74,3 +74,48 @@ pub trait DocumentSource: fmt::Debug + Send + Sync + 'static {
     /// change is noticed within a second.
     fn is_local(&self) -> bool;
 }
+
+/// A source for tests: a function answers each read, and nothing can be written.
+#[cfg(test)]
+pub(crate) struct Answering<F> {
+    pub(crate) answer: F,
+    pub(crate) is_local: bool,
+}
+
+#[cfg(test)]
+impl<F> fmt::Debug for Answering<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Answering")
+    }
+}
+
+#[cfg(test)]
+impl<F> DocumentSource for Answering<F>
+where
+    F: Fn(DocumentKind, &str) -> Result<Option<String>, DocumentsUnavailable> + Send + Sync + 'static,
+{
+    fn read<'a>(
+        &'a self,
+        kind: DocumentKind,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<String>, DocumentsUnavailable>> {
+        Box::pin(async move {
+            // As a source on a network: others go on meanwhile.
+            tokio::task::yield_now().await;
+            (self.answer)(kind, id)
+        })
+    }
+
+    fn create<'a>(
+        &'a self,
+        _: DocumentKind,
+        _: &'a str,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<(), DocumentsUnavailable>> {
+        Box::pin(std::future::ready(Err(DocumentsUnavailable("nobody writes".into()))))
+    }
+
+    fn is_local(&self) -> bool {
+        self.is_local
+    }
+}

@@ -268,15 +268,13 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use std::future::ready;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use futures::FutureExt as _;
-    use futures::future::BoxFuture;
     use hookonce_protocol::timing::Timing;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::documents::Answering;
 
     fn id(text: &str) -> EndpointId {
         EndpointId::parse(text).unwrap()
@@ -313,33 +311,16 @@ mod tests {
         assert!(!is_alike(json!({ "tolerance_seconds": 1 })));
     }
 
-    /// Has a document for each id that begins with `known`, and counts reads.
-    #[derive(Debug, Default)]
-    struct Source(AtomicUsize);
-
-    impl DocumentSource for Source {
-        fn read<'a>(
-            &'a self,
-            _: DocumentKind,
-            id: &'a str,
-        ) -> BoxFuture<'a, Result<Option<String>, DocumentsUnavailable>> {
-            self.0.fetch_add(1, Ordering::Relaxed);
+    /// A source with a document for each id that begins with `known`, and how often it was read.
+    fn source() -> (Arc<AtomicUsize>, Arc<dyn DocumentSource>) {
+        let reads = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&reads);
+        let answer = move |_, id: &str| {
+            counted.fetch_add(1, Ordering::Relaxed);
             let known = r#"{"provider":"stripe","secrets":["whsec_a_signing_secret"]}"#;
-            ready(Ok(id.starts_with("known").then(|| known.to_owned()))).boxed()
-        }
-
-        fn create<'a>(
-            &'a self,
-            _: DocumentKind,
-            _: &'a str,
-            _: &'a str,
-        ) -> BoxFuture<'a, Result<(), DocumentsUnavailable>> {
-            ready(Err(DocumentsUnavailable("nobody writes".into()))).boxed()
-        }
-
-        fn is_local(&self) -> bool {
-            false
-        }
+            Ok(id.starts_with("known").then(|| known.to_owned()))
+        };
+        (reads, Arc::new(Answering { answer, is_local: false }))
     }
 
     /// Looks up this many ids, one a second.
@@ -353,13 +334,13 @@ mod tests {
 
     #[tokio::test]
     async fn an_invented_id_costs_one_read_and_harms_no_endpoint() {
-        let source = Arc::new(Source::default());
-        let endpoints = Endpoints::new(Arc::clone(&source) as _, Catalog::built_in());
+        let (reads, source) = source();
+        let endpoints = Endpoints::new(source, Catalog::built_in());
         let cached = |name: &str| endpoints.0.cached(&id(name)).is_some();
         look_up(&endpoints, "known", 1).await;
         look_up(&endpoints, "invented", 10).await;
         look_up(&endpoints, "known", 1).await;
-        assert_eq!((endpoints.0.cache().len(), source.0.load(Ordering::Relaxed)), (1, 11));
+        assert_eq!((endpoints.0.cache().len(), reads.load(Ordering::Relaxed)), (1, 11));
         look_up(&endpoints, "known", CACHE_ENTRIES_MAX).await;
         assert!(cached("known-0"), "it is full, and no more");
         look_up(&endpoints, "known", CACHE_ENTRIES_MAX + 1).await;

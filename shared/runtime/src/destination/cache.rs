@@ -134,53 +134,24 @@ impl Slot {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
-
-    use futures::FutureExt as _;
-    use futures::future::BoxFuture;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-
-    /// A source that answers what a test says, and counts.
-    #[derive(Debug, Default)]
-    struct Scripted(Mutex<(VecDeque<Option<&'static str>>, usize)>);
-
-    impl DocumentSource for Scripted {
-        fn read<'a>(
-            &'a self,
-            kind: DocumentKind,
-            _: &'a str,
-        ) -> BoxFuture<'a, Result<Option<String>, DocumentsUnavailable>> {
-            assert_eq!(kind, DocumentKind::Destination);
-            async {
-                tokio::task::yield_now().await;
-                let mut script = self.0.lock().unwrap();
-                script.1 += 1;
-                let answer = script.0.pop_front().ok_or_else(|| DocumentsUnavailable("nobody is there".into()))?;
-                Ok(answer.map(ToOwned::to_owned))
-            }
-            .boxed()
-        }
-
-        fn create<'a>(
-            &'a self,
-            _: DocumentKind,
-            _: &'a str,
-            _: &'a str,
-        ) -> BoxFuture<'a, Result<(), DocumentsUnavailable>> {
-            std::future::ready(Err(DocumentsUnavailable("nobody writes".into()))).boxed()
-        }
-
-        fn is_local(&self) -> bool {
-            false
-        }
-    }
+    use crate::documents::Answering;
 
     const GOOD: &str = r#"{"kind": "http", "url": "https://api.example.com", "class": "at_least_once"}"#;
 
-    fn scripted(answers: &[Option<&'static str>]) -> (Arc<Scripted>, Destinations) {
-        let source = Arc::new(Scripted(Mutex::new((answers.iter().copied().collect(), 0))));
-        (Arc::clone(&source), Destinations::new(source))
+    /// Destinations whose source gives these answers and then none, and how often it was read.
+    fn scripted(answers: &[Option<&'static str>]) -> (Arc<AtomicUsize>, Destinations) {
+        let reads = Arc::new(AtomicUsize::new(0));
+        let (counted, answers) = (Arc::clone(&reads), answers.to_vec());
+        let answer = move |kind, _: &str| {
+            assert_eq!(kind, DocumentKind::Destination);
+            let answer = answers.get(counted.fetch_add(1, Ordering::Relaxed));
+            let answer = answer.ok_or_else(|| DocumentsUnavailable("nobody is there".into()))?;
+            Ok(answer.map(ToOwned::to_owned))
+        };
+        (reads, Destinations::new(Arc::new(Answering { answer, is_local: false })))
     }
 
     fn id() -> DestinationId {
@@ -189,28 +160,28 @@ mod tests {
 
     #[tokio::test]
     async fn lookups_at_one_time_ask_once() {
-        let (source, destinations) = scripted(&[Some(GOOD)]);
+        let (reads, destinations) = scripted(&[Some(GOOD)]);
         let (id, now) = (id(), EpochMs(0));
         let found = futures::future::join_all((0..10).map(|_| destinations.get(&id, now))).await;
         assert!(found.iter().all(Result::is_ok));
-        assert_eq!(source.0.lock().unwrap().1, 1);
+        assert_eq!(reads.load(Ordering::Relaxed), 1);
     }
 
     #[tokio::test]
     async fn a_cached_destination_outlives_its_source_for_a_bounded_time() {
-        let (source, destinations) = scripted(&[Some(GOOD)]);
+        let (reads, destinations) = scripted(&[Some(GOOD)]);
         for (at, used) in
             [(Millis(0), true), (CACHE_AGE_MAX, true), (Millis(STALE_AGE_MAX.0 - 1), true), (STALE_AGE_MAX, false)]
         {
             assert_eq!(destinations.get(&id(), EpochMs(at.0)).await.is_ok(), used, "{at:?}");
         }
-        assert!(source.0.lock().unwrap().1 > 1);
+        assert!(reads.load(Ordering::Relaxed) > 1);
     }
 
     #[tokio::test]
     async fn a_destination_that_is_gone_or_broken_is_not_used() {
         for then in [None, Some("{}"), Some(r#"{"kind": "http"}"#)] {
-            let (source, destinations) = scripted(&[Some(GOOD), then, Some(GOOD)]);
+            let (reads, destinations) = scripted(&[Some(GOOD), then, Some(GOOD)]);
             let get = async |at: Millis| destinations.get(&id(), EpochMs(at.0)).await;
             assert!(get(Millis(0)).await.is_ok());
             assert!(get(Millis(CACHE_AGE_MAX.0 - 1)).await.is_ok());
@@ -220,17 +191,17 @@ mod tests {
             ));
             // It is not asked about each time.
             assert!(get(Millis(CACHE_AGE_MAX.0 + 1)).await.is_err());
-            assert_eq!(source.0.lock().unwrap().1, 2);
+            assert_eq!(reads.load(Ordering::Relaxed), 2);
             assert!(get(Millis(CACHE_AGE_MAX.0 + REFUSED_AGE_MAX.0)).await.is_ok());
         }
     }
 
     #[tokio::test]
     async fn a_source_that_never_answered_is_asked_ever_again_after_a_pause() {
-        let (source, destinations) = scripted(&[]);
+        let (reads, destinations) = scripted(&[]);
         for at in [0, 1, REFUSED_AGE_MAX.0 - 1, REFUSED_AGE_MAX.0] {
             assert!(matches!(destinations.get(&id(), EpochMs(at)).await, Err(DestinationLookupError::Unavailable)));
         }
-        assert_eq!(source.0.lock().unwrap().1, 2);
+        assert_eq!(reads.load(Ordering::Relaxed), 2);
     }
 }

@@ -212,46 +212,23 @@ impl Current {
 
 #[cfg(test)]
 mod tests {
-    use std::future::ready;
-
-    use futures::FutureExt as _;
-    use futures::future::BoxFuture;
-
     use super::*;
+    use crate::documents::Answering;
 
     /// What a source has, the last answer first. The inner `None` is no set, the outer one no answer.
     type Answers = Vec<Option<Option<&'static str>>>;
 
-    #[derive(Debug, Default)]
-    struct Scripted {
-        answers: Mutex<Answers>,
-        is_local: bool,
-    }
-
-    impl DocumentSource for Scripted {
-        fn read<'a>(
-            &'a self,
-            kind: DocumentKind,
-            id: &'a str,
-        ) -> BoxFuture<'a, Result<Option<String>, DocumentsUnavailable>> {
+    /// A worker without handlers whose source gives these answers, and those that are left.
+    fn scripted(answers: Answers, is_local: bool) -> (Arc<Mutex<Answers>>, Routes) {
+        let left = Arc::new(Mutex::new(answers));
+        let answers = Arc::clone(&left);
+        let answer = move |kind, id: &str| {
             assert_eq!((kind, id), (DocumentKind::Routes, ROUTE_SET_ID));
-            let answer = self.answers.lock().unwrap().pop().expect("one question more than expected");
+            let answer = answers.lock().unwrap().pop().expect("one question more than expected");
             let answer = answer.ok_or_else(|| DocumentsUnavailable("as scripted".into()));
-            ready(answer.map(|text| text.map(ToOwned::to_owned))).boxed()
-        }
-
-        fn create<'a>(
-            &'a self,
-            _: DocumentKind,
-            _: &'a str,
-            _: &'a str,
-        ) -> BoxFuture<'a, Result<(), DocumentsUnavailable>> {
-            ready(Err(DocumentsUnavailable("nobody writes".into()))).boxed()
-        }
-
-        fn is_local(&self) -> bool {
-            self.is_local
-        }
+            answer.map(|text| text.map(ToOwned::to_owned))
+        };
+        (left, Routes::new(Arc::new(Answering { answer, is_local }), Vec::new()))
     }
 
     const BAD: &str = "{}";
@@ -260,8 +237,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_built_in_set_of_a_laptop_is_read_once() {
-        let source = Arc::new(Scripted { answers: vec![Some(None); 2].into(), is_local: true });
-        let routes = Routes::new(source as _, Vec::new());
+        let (_, routes) = scripted(vec![Some(None); 2], true);
         let mut sets = Vec::new();
         for second in 0..2 {
             let current = routes.current(Moment { now: EpochMs(second * 1_000), entropy: 0 }).await;
@@ -278,8 +254,7 @@ mod tests {
         let mut first = BTreeSet::new();
         for entropy in [0, 12_345, u64::MAX / 3] {
             // 1, 2, 4, 8, 16, 32 seconds, and then each minute, for ten minutes.
-            let source = Arc::new(Scripted { answers: vec![Some(Some(BAD)); 16].into(), is_local: false });
-            let routes = Routes::new(Arc::clone(&source) as _, Vec::new());
+            let (left, routes) = scripted(vec![Some(Some(BAD)); 16], false);
             let mut refused = Vec::new();
             for batch in 0..BATCHES {
                 let current = routes.current(Moment { now: EpochMs(batch * 100), entropy }).await;
@@ -288,7 +263,7 @@ mod tests {
                     refused.push(batch);
                 }
             }
-            let left = source.answers.lock().unwrap().len();
+            let left = left.lock().unwrap().len();
             assert_eq!(refused.len() + left, 16, "each answer is counted once: {refused:?}");
             assert!((12..=16).contains(&refused.len()), "{refused:?}");
             first.insert(refused[refused.len() - 1]);
@@ -300,8 +275,7 @@ mod tests {
     #[tokio::test]
     async fn a_worker_with_a_set_looks_for_another_once_a_minute_and_on_a_laptop_once_a_second() {
         for (is_local, pause) in [(false, 60_000), (true, 1_000)] {
-            let source = Arc::new(Scripted { answers: vec![Some(Some(GOOD)); 2].into(), is_local });
-            let routes = Routes::new(source as _, Vec::new());
+            let (_, routes) = scripted(vec![Some(Some(GOOD)); 2], is_local);
             for (at, asked) in [(0, Asked::Answered), (pause - 1, Asked::Not), (pause, Asked::Answered)] {
                 assert_eq!(routes.current(Moment { now: EpochMs(at), entropy: 0 }).await.asked, asked, "{at}");
             }
@@ -311,9 +285,7 @@ mod tests {
     /// What decides after each answer, and whether it counted as refused.
     async fn decided(answers: &Answers, is_local: bool) -> Vec<(&'static str, bool)> {
         let (questions, mut decided) = (answers.len(), Vec::new());
-        let answers: Answers = answers.iter().rev().copied().collect();
-        let source = Arc::new(Scripted { answers: answers.into(), is_local });
-        let routes = Routes::new(Arc::clone(&source) as _, Vec::new());
+        let (left, routes) = scripted(answers.iter().rev().copied().collect(), is_local);
         for question in 0..questions {
             let now = EpochMs(120_000 * i64::try_from(question).unwrap());
             let current = routes.current(Moment { now, entropy: 0 }).await;
@@ -327,7 +299,7 @@ mod tests {
             };
             decided.push((by, current.refused));
         }
-        assert!(source.answers.lock().unwrap().is_empty(), "it asks once each time");
+        assert!(left.lock().unwrap().is_empty(), "it asks once each time");
         decided
     }
 
