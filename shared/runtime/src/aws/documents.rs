@@ -170,7 +170,12 @@ impl DocumentTable {
             .expression_attribute_values(":kind", text(kind.as_str()))
             .set_exclusive_start_key(after.map(|id| key(kind, id)));
         let answer = query.send().await.map_err(|error| failed(OPERATION, error))?;
-        let document = |item: &Attributes| Ok((id_of(item)?, stored(kind, item)?));
+        let document = |item: &Attributes| {
+            let id = id_of(item)?;
+            let stored =
+                stored(kind, item).map_err(|cause| format!("the item `{id}` of kind {}: {cause}", kind.as_str()))?;
+            Ok((id, stored))
+        };
         let documents: Result<_, _> = answer.items().iter().map(document).collect();
         let next = answer.last_evaluated_key.as_ref().map(id_of).transpose();
         Ok(DocumentPage {
