@@ -1,6 +1,6 @@
 //! Only the relay re-sends: within its budget, and oldest first.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
@@ -8,7 +8,7 @@ use hookonce_protocol::call::Written;
 use hookonce_protocol::destination::Called;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::message::Message;
-use hookonce_protocol::record::{DeadReason, Due, Record, Status, attribute, dead_shard, journal_shard};
+use hookonce_protocol::record::{DeadReason, Due, Record, Status, attribute, journal_shard};
 use hookonce_protocol::relay::{Budget, CHUNK_MAX, FAILED_SEND_PAUSE, SHARD_PAGE};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
@@ -68,7 +68,7 @@ async fn a_run_sends_no_more_than_its_budget_and_the_oldest_first() {
 #[tokio::test]
 async fn nothing_begins_late() {
     let mut harness = Harness::with(counting).await;
-    harness.timing = Timing { shards: 1, shards_read: 1, ..harness.timing };
+    harness.timing = Timing { shards: 1, ..harness.timing };
     owed(&harness, SHARD_PAGE + 8, None).await;
     let gate = Gate::default();
     let script = Script::held(Operation::SendEach, &gate);
@@ -247,7 +247,7 @@ impl Injector for SilentQueue {
 #[tokio::test]
 async fn nothing_is_rearmed_that_is_not_tried() {
     let mut harness = Harness::with(counting).await;
-    harness.timing = Timing { shards: 8, shards_read: 8, ..harness.timing };
+    harness.timing = Timing { shards: 8, ..harness.timing };
     owed(&harness, 6 * SHARD_PAGE, None).await;
     let silent = SilentQueue { most: CHUNKS_IN_FLIGHT_MAX * CHUNK_MAX, asked: watch::Sender::default() };
     let silent = Arc::new(silent);
@@ -273,40 +273,6 @@ async fn nothing_is_rearmed_that_is_not_tried() {
     assert_eq!(records.values().filter(repaired).count(), rearmed.len(), "each is due again soon");
 }
 
-/// Step by step as docs/deploy.md says, with every roll-back that it allows.
-#[tokio::test]
-async fn the_number_of_shards_grows_and_nothing_is_left_behind() {
-    let mut harness = Harness::with(counting).await;
-    for (step, (shards, shards_read)) in [(2, 2), (2, 16), (16, 16), (2, 16), (16, 16)].into_iter().enumerate() {
-        harness.timing = Timing { shards, shards_read, ..harness.timing };
-        for number in 0..12 {
-            harness.deliver(&count(&format!("msg_{step}_{number}"), &format!("order-{step}-{number}"))).await;
-        }
-        harness.lose_hints().await;
-    }
-    // The last step is rolled back before anything is sent.
-    harness.timing = Timing { shards: 2, ..harness.timing };
-    harness.clock.advance(harness.timing.first_resend);
-    assert_eq!(harness.relay().await["sent"], json!(60));
-    harness.settle().await;
-    let facts: Vec<_> =
-        (0..5).flat_map(|step| (0..12).map(move |number| counted_fact(&format!("order-{step}-{number}")))).collect();
-    assert_eq!(harness.tables().await.verdict(&facts), Verdict::applied(60));
-}
-
-type Records = BTreeMap<String, Record>;
-
-/// Ten runs of the relay: with one or two shards, a shard of each part above them has its turn. Returns how many
-/// entries out of reach they told of.
-async fn looked_beyond(harness: &Harness) -> i64 {
-    let told = harness.metric("entries_out_of_reach");
-    for _ in 0..10 {
-        harness.clock.advance(harness.budget.period);
-        harness.relay().await;
-    }
-    harness.metric("entries_out_of_reach") - told
-}
-
 /// DynamoDB may read some of several keys and leave the others for later (`UnprocessedKeys`).
 #[tokio::test]
 async fn what_a_partial_read_leaves_out_is_sent_later() {
@@ -319,39 +285,11 @@ async fn what_a_partial_read_leaves_out_is_sent_later() {
     assert_eq!(harness.relay().await["sent"], json!(2));
 }
 
-/// `IndexShardsRead` was lowered, against docs/deploy.md.
-#[tokio::test]
-async fn records_above_the_shards_that_are_read_are_told() {
-    let mut harness = Harness::with(counting).await;
-    forgotten(&harness, 8).await;
-    let mut dead = a_record("in#standard_webhooks#dead");
-    dead.status = Status::Dead;
-    dead.due = Some(Due { shard: dead_shard(1), at: harness.clock.now() });
-    assert_eq!(harness.stack.store().write(&claim_write(&dead)).await, Written::Applied);
-    let whole = harness.timing;
-    assert_eq!((whole.shards_read, looked_beyond(&harness).await), (2, 0), "what is read is within reach");
-    harness.clock.advance(Millis::hours(6));
-    harness.timing = Timing { shards: 1, shards_read: 1, ..whole };
-    let all = harness.records().await;
-    let is_beyond = |record: &Record| record.due.as_ref().is_some_and(|due| due.shard == "due#1");
-    let (beyond, within): (Records, Records) = all.into_iter().partition(|(_, record)| is_beyond(record));
-    assert!((1..8).contains(&beyond.len()), "{} of 8", beyond.len());
-    assert_eq!(looked_beyond(&harness).await, 2, "PENDING records and a DEAD one, in the run whose turn it is");
-    let after = harness.records().await;
-    let sent = |(key, record): (&String, &Record), after: &Records| after[key].resends > record.resends;
-    assert!(beyond.iter().all(|record| !sent(record, &after)), "nobody sends these");
-    assert!(within.iter().all(|record| record.1.status == Status::Dead || sent(record, &after)));
-    harness.timing = whole;
-    assert_eq!(looked_beyond(&harness).await, 0);
-    let after = harness.records().await;
-    assert!(beyond.iter().all(|record| sent(record, &after)), "they are within reach again");
-}
-
 /// Thousands of events would crowd into the envelope's partition.
 #[tokio::test]
 async fn each_event_of_an_envelope_has_a_place_of_its_own_in_the_journal() {
     let mut harness = Harness::new().await;
-    harness.timing = Timing { shards: 16, shards_read: 16, ..harness.timing };
+    harness.timing = Timing { shards: 16, ..harness.timing };
     let ids: Vec<_> = (0..20).map(|number| format!("wamid.{number}")).collect();
     harness.deliver(&whatsapp(&ids.iter().map(String::as_str).collect::<Vec<_>>())).await;
     harness.work().await;
@@ -394,7 +332,7 @@ async fn gauges_are_told_in_each_run_and_not_if_the_index_cannot_be_read() {
 #[tokio::test]
 async fn records_of_a_newer_release_hide_no_other() {
     let mut harness = Harness::with(counting).await;
-    harness.timing = Timing { shards: 1, shards_read: 1, ..harness.timing };
+    harness.timing = Timing { shards: 1, ..harness.timing };
     let (store, now) = (harness.stack.store(), harness.clock.now());
     for number in 0..2 * SHARD_PAGE {
         let mut newer = a_record(&format!("in#standard_webhooks#newer_{number:03}"));
@@ -409,8 +347,8 @@ async fn records_of_a_newer_release_hide_no_other() {
     assert_eq!(harness.relay_under(&script).await.unwrap()["sent"], json!(8));
     assert_eq!(
         script.count(Operation::QueryDue),
-        3 + 1 + 1 + 1 + 4,
-        "three pages, one of what waits, one of effects, one of the DEAD, four beyond"
+        3 + 1 + 1 + 1,
+        "three pages, one of what waits, one of effects, one of the DEAD"
     );
     assert_eq!(harness.metric("unknown_version"), 2, "once for each chunk");
 }

@@ -5,7 +5,7 @@ use hookonce_protocol::invariant::{illegal_step, violations};
 use hookonce_protocol::operator::{Order, Refusal, carry_out, discard, doubt, force, retry};
 use hookonce_protocol::record::{DeadReason, Due, Outcome, Record, Status};
 use hookonce_protocol::time::{EpochMs, Millis};
-use hookonce_protocol::timing::{Moment, Timing};
+use hookonce_protocol::timing::{Moment, SHARDS, Timing};
 use hookonce_protocol::trail::{ENTRIES_MAX, Operation, Trail};
 use hookonce_protocol::write::Action;
 
@@ -18,7 +18,7 @@ const LATER: Moment = Moment { now: EpochMs(START.0 + 3_600_000), entropy: 0 };
 
 fn record(status: Status) -> Record {
     let whole = a_record("in#a#x");
-    let dead = Due::dead(&whole.key, 16, START);
+    let dead = Due::dead(&whole.key, SHARDS, START);
     match status {
         Status::Pending => whole,
         Status::Processed => Record { status, due: None, outcome: Some(Outcome::Applied), attempts: 3, ..whole },
@@ -192,7 +192,7 @@ fn an_event_that_was_doubted_runs_only_for_one_who_accepts_a_duplicate() {
 fn a_refused_effect_that_was_doubted_has_the_key_that_a_retry_would_have_given_it() {
     let timing = Timing::standard();
     let effect = an_effect();
-    let (dead_reason, due) = (Some(DeadReason::Refused), Some(Due::dead(&effect.key, 16, START)));
+    let (dead_reason, due) = (Some(DeadReason::Refused), Some(Due::dead(&effect.key, SHARDS, START)));
     let refused = Record { status: Status::Dead, dead_reason, due, expires_at: None, ..effect };
     let doubted = after(&doubt(&refused, &timing, LATER).unwrap(), &refused);
     assert_eq!((doubted.dead_reason, illegal_step(Some(&refused), &doubted)), (Some(DeadReason::UnknownOutcome), None));
@@ -228,7 +228,7 @@ fn a_quarantined_body_runs_only_for_one_who_accepts_it() {
 fn a_retry_starts_anew_in_the_same_generation() {
     let timing = Timing::standard();
     let fresh = a_record("in#a#x");
-    let (due, expires_at) = (Due::pending(&fresh.key, 16, LATER.now), timing.expiry(fresh.key.kind(), LATER.now));
+    let (due, expires_at) = (Due::pending(&fresh.key, SHARDS, LATER.now), timing.expiry(fresh.key.kind(), LATER.now));
     // What was decided before the retry must not end the record.
     let begun = Record { retries: 1, due: Some(due), expires_at: Some(expires_at), ..fresh };
     let dead = Record { attempts: 12, resends: 9, dead_letters: 2, ..record(Status::Dead) };

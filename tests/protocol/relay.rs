@@ -1,6 +1,6 @@
 //! What a run of the relay may begin, and how it estimates arrivals.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use hookonce_protocol::call::{
     Call, DueCursor, DueEntry, DuePage, DueQuery, DueState, Machine, Next, Reply, Signal, Step, Unavailable, Written,
@@ -9,10 +9,10 @@ use hookonce_protocol::item::Item;
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::record::{Due, Found, Record, Unreadable, attribute};
 use hookonce_protocol::relay::{
-    Budget, CHUNK_MAX, Chunk, ChunkReport, FAILED_SEND_PAUSE, Limits, PAGES_MAX, Run, Sample, Scanned, beyond,
+    Budget, CHUNK_MAX, Chunk, ChunkReport, FAILED_SEND_PAUSE, Limits, PAGES_MAX, Run, Sample, Scanned,
 };
 use hookonce_protocol::time::{EpochMs, Millis};
-use hookonce_protocol::timing::{Moment, SHARDS_MAX, Timing};
+use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::write::{NotApplied, Write};
 
 use super::{a_record, after, answered, call};
@@ -26,7 +26,7 @@ fn by_run(now: EpochMs) -> Moment {
 }
 
 fn run(shards: u16, budget: Budget) -> Run {
-    Run::new(Timing { shards, shards_read: shards, ..Timing::standard() }, budget, LIMITS, by_run(START))
+    Run::new(Timing { shards, ..Timing::standard() }, budget, LIMITS, by_run(START))
 }
 
 fn entry(number: usize) -> DueEntry {
@@ -124,39 +124,6 @@ fn full_pages_are_followed_up_to_a_limit() {
         }
     }
     assert_eq!(pages, PAGES_MAX);
-}
-
-/// What the run so many minutes later looks at, above the shards that are read.
-fn looks_beyond(shards_read: u16, minutes: i64) -> Vec<(DueState, u16)> {
-    let timing = Timing { shards_read, ..Timing::standard() };
-    let now = START.plus(Millis::minutes(minutes));
-    let queries = beyond(&timing, Budget::standard().period, now);
-    assert!(queries.iter().all(|query| (query.limit, query.until) == (1, now)));
-    queries.into_iter().map(|query| (query.state, query.shard)).collect()
-}
-
-#[test]
-fn each_run_looks_at_one_shard_that_nobody_reads_and_each_of_them_has_its_turn() {
-    for shards_read in [1, 16, 48, 1_000, 1_023] {
-        let mut seen = BTreeSet::new();
-        for minutes in 0..5_120 {
-            let looks = looks_beyond(shards_read, minutes);
-            let shard = looks[0].1;
-            let states = [DueState::Pending, DueState::Waiting, DueState::Effect, DueState::Dead];
-            assert_eq!(looks, states.map(|state| (state, shard)), "{shards_read}");
-            seen.insert(shard);
-        }
-        assert_eq!(seen, (shards_read..SHARDS_MAX).collect(), "{shards_read}");
-    }
-    assert_eq!(looks_beyond(SHARDS_MAX, 7), [], "there is none");
-}
-
-/// docs/deploy.md and the runbook say how long it takes.
-#[test]
-fn the_shards_from_which_the_number_was_probably_lowered_come_first() {
-    let seen = |minutes| -> BTreeSet<u16> { (0..minutes).map(|minutes| looks_beyond(16, minutes)[0].1).collect() };
-    assert!((16..64).all(|shard| seen(4 * 60).contains(&shard)));
-    assert_eq!(seen(52 * 60), (16..SHARDS_MAX).collect());
 }
 
 #[test]

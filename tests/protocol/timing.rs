@@ -13,7 +13,7 @@ use crate::support::clock::START;
 #[test]
 fn each_rule_that_is_broken_alone_is_reported_alone() {
     let whole = Timing::standard();
-    let broken: [(TimingViolation, Timing); 25] = [
+    let broken: [(TimingViolation, Timing); 23] = [
         (TimingViolation::WebhookTimeoutTooShort, Timing { send_timeout: Millis(1_000), ..whole }),
         (TimingViolation::WebhookTimeoutTooLong, Timing { provider_timeout: Millis(2_500), ..whole }),
         (TimingViolation::FirstResendTooSoon, Timing { first_resend: Millis(62_499), ..whole }),
@@ -44,8 +44,6 @@ fn each_rule_that_is_broken_alone_is_reported_alone() {
         (TimingViolation::EffectAge, Timing { backoff_cap: Millis::days(52), ..whole }),
         (TimingViolation::EffectAge, Timing { effect_age_max: Millis(EFFECT_AGE_LIMIT + 1), ..whole }),
         (TimingViolation::Counts, Timing { attempts_max: 0, ..whole }),
-        (TimingViolation::ShardsUnread, Timing { shards: 17, ..whole }),
-        (TimingViolation::ShardsUnread, Timing { shards_read: 1_025, ..whole }),
     ];
     for (expected, timing) in broken {
         assert_eq!(timing.violations(), [expected]);
@@ -67,7 +65,6 @@ fn each_rule_holds_at_its_limit() {
         Timing { send_timeout: Millis(999), ..whole },
         Timing { dead_letter_retention: Millis(whole.queue_retention.0 + 1), ..whole },
         Timing { accept_age_max: Millis(whole.queue_retention.0 + 1), ..whole },
-        Timing { shards: 1_024, shards_read: 1_024, ..whole },
         Timing { dispatcher_timeout: Millis::seconds(48), ..whole },
         Timing { effect_age_max: Millis(EFFECT_AGE_LIMIT), ..whole },
     ] {

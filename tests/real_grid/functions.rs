@@ -45,12 +45,7 @@ use crate::support::wire::Proxy;
 
 /// The webhook's timeouts. The deployed ones are short because a provider waits. A busy machine may be slower than
 /// AWS, and a call that fails by itself is not the fault of the point under test.
-const TIMEOUTS: [(&str, &str); 4] = [
-    ("HOOKONCE_CLAIM_TIMEOUT_MS", "10000"),
-    ("HOOKONCE_SEND_TIMEOUT_MS", "8000"),
-    ("HOOKONCE_WEBHOOK_TIMEOUT_MS", "20000"),
-    ("HOOKONCE_PROVIDER_TIMEOUT_MS", "30000"),
-];
+const TIMEOUTS: &str = "claim_timeout=10000,send_timeout=8000,webhook_timeout=20000,provider_timeout=30000";
 
 /// How long one call may take where functions run in this process.
 const CALL_MAX: Millis = Millis::seconds(8);
@@ -117,9 +112,9 @@ fn process(role: Role, place: &Place, folder: &Path, kib: Option<u32>, handler: 
         Role::Dispatcher => "hookonce-dispatcher",
     });
     let quiet = ("HOOKONCE_LOG", "off".to_owned());
-    let timeouts = TIMEOUTS.map(|(name, value)| (name, value.to_owned()));
-    let environment =
-        place.environment(None).into_iter().chain(timeouts).chain([quiet, ("AWS_ENDPOINT_URL_LAMBDA", handler.url())]);
+    let timeouts = ("HOOKONCE_TEST_TIMING", TIMEOUTS.to_owned());
+    let own = [timeouts, quiet, ("AWS_ENDPOINT_URL_LAMBDA", handler.url())];
+    let environment = place.environment(None).into_iter().chain(own);
     let environment = environment.map(|(name, value)| (name.to_owned(), value)).collect();
     #[expect(clippy::disallowed_methods, reason = "it stands in for Lambda, which has its own clock")]
     let now = std::time::SystemTime::now;

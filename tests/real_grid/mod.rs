@@ -26,7 +26,7 @@ use futures::future::join_all;
 use hookonce_protocol::dead_letter::ROUNDS_MAX;
 use hookonce_protocol::invariant;
 use hookonce_protocol::record::{Record, Status};
-use hookonce_protocol::timing::{SHARDS_MIN, Timing};
+use hookonce_protocol::timing::{SHARDS, Timing};
 use hookonce_protocol::write::Table;
 use hookonce_runtime::documents::{DocumentKind, MESSAGE_KEY_ID, ROUTE_SET_ID};
 use serde_json::json;
@@ -211,14 +211,13 @@ async fn run_all<'a>(
 
 /// The calls without most queries of empty shards. In each list, the shards of records and one empty shard are left;
 /// the other empty ones differ from that one in nothing. An effect is in another shard in each run, so all shards of
-/// its list are left, except the one above `SHARDS_MIN` that each run of the relay looks at.
+/// its list are left.
 fn unlike(calls: Vec<Call>, tables: &Tables) -> Vec<Call> {
     let has_effects = tables.records.values().any(|record| record.effect.is_some());
-    let shards: BTreeSet<u16> = tables.records.values().map(|record| record.key.shard(SHARDS_MIN)).collect();
-    let empty = (0..SHARDS_MIN).find(|shard| !shards.contains(shard));
+    let shards: BTreeSet<u16> = tables.records.values().map(|record| record.key.shard(SHARDS)).collect();
+    let empty = (0..SHARDS).find(|shard| !shards.contains(shard));
     let is_left = |(list, shard): (&str, u16)| {
-        let may_have_effect = has_effects && list == "effect_due" && shard < SHARDS_MIN;
-        may_have_effect || shards.contains(&shard) || Some(shard) == empty
+        has_effects && list == "effect_due" || shards.contains(&shard) || Some(shard) == empty
     };
     calls.into_iter().filter(|call| call.partition().is_none_or(is_left)).collect()
 }

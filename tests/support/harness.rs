@@ -123,7 +123,6 @@ impl Harness {
             // A slow machine adds no fault of its own: `deadlines` tests the deployed timeout, in virtual time.
             timing: Timing {
                 shards: 2,
-                shards_read: 2,
                 webhook_timeout: Millis::seconds(60),
                 best_effort_timeout: Millis::seconds(60),
                 ..Timing::standard()

@@ -1,7 +1,6 @@
 //! How the functions are invoked.
 
 use hookonce_protocol::relay::Budget;
-use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 use serde_json::{Value, json};
 
@@ -82,10 +81,16 @@ fn builds(template: &Template) -> Vec<String> {
 
 #[test]
 fn every_queue_reports_partial_failures_and_waits_six_time_outs() {
+    let visibility =
+        "VisibilityTimeout: !FindInMap [Queue, Visibility, Seconds]\n      MessageRetentionPeriod: 1209600";
     Rule(mappings).finds([
         ("[ReportBatchItemFailures]", "[ReportBatchItemFailure]", "no partial failures"),
         ("            FunctionResponseTypes: [ReportBatchItemFailures]\n", "", "no partial failures"),
-        ("Seconds: 360\n  Queue", "Seconds: 359\n  Queue", "RelayFunction.DeadLetters: visibility"),
+        (
+            visibility,
+            "VisibilityTimeout: 359\n      MessageRetentionPeriod: 1209600",
+            "RelayFunction.DeadLetters: visibility",
+        ),
         ("ScalingConfig: { MaximumConcurrency: 2 }", "Enabled: true", "no bound"),
     ]);
 }
@@ -118,7 +123,7 @@ fn accepted(template: &Template) -> Vec<String> {
 fn an_account_accepts_the_template_and_reads_it_as_meant() {
     Rule(accepted).finds([
         ("Architectures: [arm64]", "Architectures: [!Ref Architecture]", "build"),
-        ("TimeoutInMillis: 10000", "TimeoutInMillis: !FindInMap [Webhook, Timeout, Milliseconds]", "number"),
+        ("TimeoutInMillis: 10000", "TimeoutInMillis: !FindInMap [Queue, Visibility, Seconds]", "number"),
         ("      StageName: $default\n", "      StageName: $default\n      FailOnWarnings: true\n", "warning"),
         ("/aws/vendedlogs/hookonce/", "/hookonce/", "access log"),
     ]);
@@ -132,8 +137,6 @@ fn each_function_is_built_from_its_crate() {
 /// What a stack's outputs lack or say wrongly. The command line reads them and the parameters from `CloudFormation`
 /// (`tools/cli/src/outputs.rs`), and people and their own templates read the rest.
 fn misnamed(template: &Template) -> Vec<String> {
-    let days = |length: Millis| json!(length.as_seconds() / 86_400);
-    let timing = Timing::standard();
     let functions = ["WebhookFunction", "WorkerFunction", "RelayFunction", "DispatcherFunction"];
     let tables = ["InboxTable", "DomainTable", "DocumentsTable"];
     let named = tables.into_iter().chain(functions).map(|name| (name, json!(name)));
@@ -144,13 +147,11 @@ fn misnamed(template: &Template) -> Vec<String> {
         ("EffectsQueueUrl", json!("EffectsQueue")),
         ("WebhookUrl", json!("PublicUrl/webhooks/")),
         ("Version", json!(env!("CARGO_PKG_VERSION"))), // Mappings, Release
-        ("DeliveryRetentionDays", days(timing.delivery_retention)),
-        ("EffectRetentionDays", days(timing.effect_retention)),
     ];
     let outputs = template.at(&["Outputs"]);
     let wrong = named.chain(others).filter(|(name, expected)| outputs[name]["Value"] != *expected);
     let parameters = template.parameters();
-    let read = ["IndexShards", "IndexShardsRead", "Tables", "DocumentKeyArn"];
+    let read = ["Tables", "DocumentKeyArn"];
     let unknown = read.into_iter().filter(|name| !parameters.contains(name));
     wrong
         .map(|(name, _)| format!("the output {name}"))
@@ -164,11 +165,6 @@ fn outputs_and_parameters_name_what_people_and_commands_need() {
         ("    Value: !Ref DocumentsTable\n", "    Value: !Ref DomainTable\n", "the output DocumentsTable"),
         ("  SlowQueueUrl:\n", "  SlowQueue:\n", "the output SlowQueueUrl"),
         ("      Text: 0.1.0", "      Text: 0.0.9", "the output Version"),
-        (
-            "Value: !FindInMap [Protocol, EffectRetention, Days]",
-            "Value: !FindInMap [Protocol, EffectAge, Days]",
-            "the output EffectRetentionDays",
-        ),
-        ("  IndexShardsRead:\n    Type", "  IndexShardsRed:\n    Type", "no parameter IndexShardsRead"),
+        ("  DocumentKeyArn:\n    Type", "  DocumentsKeyArn:\n    Type", "no parameter DocumentKeyArn"),
     ]);
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use hookonce_runtime::config::MESSAGE_BYTES_MAX;
 use serde_json::{Value, json};
 
 use super::Rule;
@@ -116,7 +117,6 @@ fn each_queue_has_a_policy_that_sqs_takes_and_that_only_its_functions_pass() {
 fn a_queue_takes_the_largest_message_that_the_webhook_sends() {
     let template = template();
     for (queue, _) in USERS {
-        let largest = template.property("WebhookFunction", &["Environment", "Variables", "HOOKONCE_MESSAGE_BYTES_MAX"]);
-        assert_eq!(template.property(queue, &["MaximumMessageSize"]), largest, "{queue}");
+        assert_eq!(template.property(queue, &["MaximumMessageSize"]), MESSAGE_BYTES_MAX, "{queue}");
     }
 }

@@ -62,7 +62,6 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         }
         counts.add("dead_shards_capped", dead.shards_capped);
         counts.add("relay_shards_unavailable", dead.shards_unavailable);
-        counts.add("entries_out_of_reach", self.parts.look_beyond(deadline).await);
         self.telemetry.emit(&counts, self.parts.ambient.moment().now);
         json!({"due": report.due, "sent": report.sent, "failed": report.failed})
     }

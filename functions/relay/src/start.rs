@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::ambient::{Ambient, System};
 use hookonce_runtime::aws::{DynamoStore, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client};
@@ -24,7 +25,7 @@ const CALL_MAX: Millis = Millis::seconds(2);
 /// # Errors
 /// When the environment lacks something, or values in it contradict each other.
 pub async fn run() -> Result<(), Error> {
-    let RelayConfig { common, effects_queue_url, budget } = RelayConfig::read(&environment())?;
+    let RelayConfig { common, effects_queue_url } = RelayConfig::read(&environment())?;
     log_as_json(common.log);
     let sdk = shared_config().await;
     let dynamodb = dynamodb_client(&sdk, CALL_MAX);
@@ -35,7 +36,7 @@ pub async fn run() -> Result<(), Error> {
         keys,
         ambient: System,
         timing: common.timing,
-        budget,
+        budget: Budget::standard(),
         call_max: CALL_MAX,
     };
     let relay = Arc::new(RelayFunction::new(parts, Telemetry::stdout("relay", common.metrics_namespace)));

@@ -7,7 +7,7 @@ use hookonce_runtime::ambient::System;
 use hookonce_runtime::aws::{
     DynamoStore, HttpsMaterials, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client,
 };
-use hookonce_runtime::config::{WebhookConfig, environment};
+use hookonce_runtime::config::{MESSAGE_BYTES_MAX, WebhookConfig, environment};
 use hookonce_runtime::endpoint::Endpoints;
 use hookonce_runtime::ingest::IngressParts;
 use hookonce_runtime::material::Materials;
@@ -22,7 +22,7 @@ use crate::WebhookFunction;
 /// # Errors
 /// When the environment lacks something, or values in it contradict each other.
 pub async fn run() -> Result<(), Error> {
-    let WebhookConfig { common, edge, message_bytes_max } = WebhookConfig::read(&environment())?;
+    let WebhookConfig { common, edge } = WebhookConfig::read(&environment())?;
     log_as_json(common.log);
     let (sdk, timing) = (shared_config().await, common.timing);
     let dynamodb = dynamodb_client(&sdk, timing.claim_timeout);
@@ -31,7 +31,7 @@ pub async fn run() -> Result<(), Error> {
     let store = DynamoStore::new(dynamodb, common.inbox_table, common.domain_table);
     let queue = SqsQueue::new(sqs_client(&sdk, timing.send_timeout), common.queue_url).with_keys(keys.clone());
     tokio::join!(store.warm_up(), queue.warm_up());
-    let ingress = IngressParts { store, queue, ambient: System, keys, timing, message_bytes_max };
+    let ingress = IngressParts { store, queue, ambient: System, keys, timing, message_bytes_max: MESSAGE_BYTES_MAX };
     let endpoints = Endpoints::new(documents, Catalog::built_in());
     let materials = Materials::new(HttpsMaterials::new());
     let telemetry = Telemetry::stdout("webhook", common.metrics_namespace);

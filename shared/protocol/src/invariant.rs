@@ -74,8 +74,7 @@ fn is_kept(record: &Record, timing: &Timing) -> bool {
     earliest <= expires_at
 }
 
-/// Whether the record is in the list of its status and no other, in a shard that is read. The number of shards may have
-/// grown since it was written.
+/// Whether the record is in the list of its status and no other, in a shard that is read.
 fn is_listed(record: &Record, timing: &Timing) -> bool {
     let list = match record.status {
         Status::Pending if record.key.kind() == RecordKind::Effect => EFFECT_LIST,
@@ -85,7 +84,7 @@ fn is_listed(record: &Record, timing: &Timing) -> bool {
         Status::Processed | Status::Discarded => return record.due.is_none(),
     };
     let shard = record.due.as_ref().and_then(|due| due.shard.strip_prefix(list)?.parse::<u16>().ok());
-    shard.is_some_and(|shard| shard < timing.shards_read)
+    shard.is_some_and(|shard| shard < timing.shards)
 }
 
 /// A wrong number of effects of a business fact, once all processing has ended.

@@ -61,11 +61,8 @@ pub struct Timing {
     pub backoff_base: Millis,
     /// The largest back-off bound.
     pub backoff_cap: Millis,
-    /// The number of shards that new entries of the index of due records, and of the journal, are spread over.
+    /// The number of shards of the index of due records and of the journal. A deployed stack has [`SHARDS`].
     pub shards: u16,
-    /// The number of shards that are read. It never falls, because entries stay where they were written; and it rises
-    /// before `shards` does, so that every reader knows a shard before anyone writes to it.
-    pub shards_read: u16,
 }
 
 /// How long one call of a handler in another language may take.
@@ -92,11 +89,9 @@ pub const DISPATCHER_STORE_MAX: Millis = Millis::seconds(2);
 /// How long before the dispatcher's deadline the last call of a destination ends: the time to write how it ended.
 pub const DISPATCHER_MARGIN: Millis = Millis::seconds(10);
 
-/// The fewest shards of a deployed stack.
-pub const SHARDS_MIN: u16 = 16;
-
-/// The most shards. Each is one more query in every run of the relay.
-pub const SHARDS_MAX: u16 = 1_024;
+/// The shards of a stack. Each takes what one partition of a table does, and is one more query of each list in every run
+/// of the relay. It never changes, because entries stay where they were written.
+pub const SHARDS: u16 = 16;
 
 /// How many times a duration must fit into the delivery retention, if a record must never expire because of it.
 const FAR: i64 = 96;
@@ -132,8 +127,7 @@ impl Timing {
             attempts_max: 12,
             backoff_base: Millis::seconds(5),
             backoff_cap: Millis::hours(6),
-            shards: SHARDS_MIN,
-            shards_read: SHARDS_MIN,
+            shards: SHARDS,
         }
     }
 
@@ -226,7 +220,6 @@ impl Timing {
                 self.effect_age_max.0 > self.key_margin.0
                     && self.effect_retention.0.saturating_sub(self.effect_age_max.0) > stretched.saturating_add(skew),
             ),
-            (TimingViolation::ShardsUnread, self.shards <= self.shards_read && self.shards_read <= SHARDS_MAX),
         ];
         rules.into_iter().filter_map(|(violation, holds)| (!holds).then_some(violation)).collect()
     }
@@ -278,9 +271,6 @@ pub enum TimingViolation {
         "the longest resend interval must be at least that of the first one, and the delivery retention longer than {FAR} times it"
     )]
     ResendIntervalTooLong,
-    /// What is written must be read.
-    #[error("the number of index shards that are read must be at least the number that is written, and at most 1024")]
-    ShardsUnread,
     /// A call that would not fit is never begun.
     #[error(
         "the dispatcher time-out must be at least 48 seconds, so that the longest call and the reads and writes around it fit"

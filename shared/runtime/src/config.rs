@@ -1,12 +1,10 @@
 //! Configuration from the environment: parsed once into types, with all errors reported at once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::Millis;
-use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN, Timing};
+use hookonce_protocol::timing::Timing;
 use sha2::{Digest as _, Sha256};
 use tracing::level_filters::LevelFilter;
 
@@ -19,42 +17,19 @@ pub const PREFIX: &str = "HOOKONCE_";
 
 /// All variables of all functions. One environment may serve all, so only a name that none reads is a misspelling.
 pub const VARIABLES: &[&str] = &[
-    "HOOKONCE_ACCEPT_AGE_DAYS",
-    "HOOKONCE_ATTEMPTS_MAX",
-    "HOOKONCE_CLAIM_TIMEOUT_MS",
     "HOOKONCE_CLIENT_ADDRESS_HEADER",
-    "HOOKONCE_COMMIT_AGE_DAYS",
-    "HOOKONCE_DEAD_LETTER_RETENTION_SECONDS",
-    "HOOKONCE_DELIVERY_RETENTION_DAYS",
-    "HOOKONCE_DISPATCHER_TIMEOUT_SECONDS",
     "HOOKONCE_DOCUMENTS",
     "HOOKONCE_DOMAIN_TABLE",
     "HOOKONCE_EDGE_PROOF_HASHES",
     "HOOKONCE_EFFECTS_QUEUE_URL",
-    "HOOKONCE_EFFECTS_VISIBILITY_SECONDS",
-    "HOOKONCE_EFFECT_AGE_DAYS",
-    "HOOKONCE_EFFECT_RETENTION_DAYS",
     "HOOKONCE_INBOX_TABLE",
-    "HOOKONCE_INDEX_SHARDS",
-    "HOOKONCE_INDEX_SHARDS_READ",
-    "HOOKONCE_FIRST_RESEND_SECONDS",
     "HOOKONCE_LOG",
-    "HOOKONCE_MESSAGE_BYTES_MAX",
     "HOOKONCE_METRICS_NAMESPACE",
-    "HOOKONCE_PROVIDER_TIMEOUT_MS",
-    "HOOKONCE_PROVIDER_WINDOW_DAYS",
     "HOOKONCE_PUBLIC_URL",
-    "HOOKONCE_QUEUE_RETENTION_SECONDS",
     "HOOKONCE_QUEUE_URL",
-    "HOOKONCE_RELAY_ARRIVALS_PERCENT",
-    "HOOKONCE_RELAY_SENDS_PER_SECOND",
-    "HOOKONCE_RESEND_INTERVAL_MAX_SECONDS",
-    "HOOKONCE_SEND_TIMEOUT_MS",
     "HOOKONCE_SLOW_QUEUE_URL",
     "HOOKONCE_TABLES",
-    "HOOKONCE_VISIBILITY_SECONDS",
-    "HOOKONCE_WEBHOOK_TIMEOUT_MS",
-    "HOOKONCE_WORKER_TIMEOUT_SECONDS",
+    "HOOKONCE_TEST_TIMING",
 ];
 
 /// The longest message that SQS accepts, in bytes.
@@ -128,8 +103,6 @@ pub struct WebhookConfig {
     pub common: Common,
     /// What stands in front of the gateway.
     pub edge: EdgeConfig,
-    /// The longest message that the queue accepts, in bytes.
-    pub message_bytes_max: usize,
 }
 
 /// The worker function's configuration.
@@ -152,8 +125,6 @@ pub struct RelayConfig {
     pub common: Common,
     /// The URL of the effects queue.
     pub effects_queue_url: String,
-    /// How much the relay may send.
-    pub budget: Budget,
 }
 
 /// The dispatcher function's configuration.
@@ -182,10 +153,7 @@ impl WebhookConfig {
             client_address_header: reader.optional("HOOKONCE_CLIENT_ADDRESS_HEADER"),
         };
         reader.check_edge(&edge);
-        let bytes_max = i64::try_from(MESSAGE_BYTES_MAX).unwrap_or(i64::MAX);
-        let message_bytes_max = reader.number("HOOKONCE_MESSAGE_BYTES_MAX", bytes_max, 1_024..=bytes_max);
-        let message_bytes_max = usize::try_from(message_bytes_max).unwrap_or(MESSAGE_BYTES_MAX);
-        Self { common, edge, message_bytes_max }
+        Self { common, edge }
     }
 }
 
@@ -219,17 +187,7 @@ impl RelayConfig {
 
     fn take(reader: &mut Reader<'_>) -> Self {
         let (common, effects_queue_url) = (reader.common(), reader.required("HOOKONCE_EFFECTS_QUEUE_URL"));
-        let standard = Budget::standard();
-        let mut unsigned = |name, default: u64, max| {
-            let default = i64::try_from(default).unwrap_or(i64::MAX);
-            u64::try_from(reader.number(name, default, 1..=max)).unwrap_or(1)
-        };
-        let budget = Budget {
-            sends_per_second_min: unsigned("HOOKONCE_RELAY_SENDS_PER_SECOND", standard.sends_per_second_min, 10_000),
-            arrivals_percent: unsigned("HOOKONCE_RELAY_ARRIVALS_PERCENT", standard.arrivals_percent, 100),
-            period: standard.period,
-        };
-        Self { common, effects_queue_url, budget }
+        Self { common, effects_queue_url }
     }
 }
 
@@ -321,34 +279,6 @@ impl<'a> Reader<'a> {
         table
     }
 
-    fn number(&mut self, name: &'static str, default: i64, range: RangeInclusive<i64>) -> i64 {
-        let Some(text) = self.optional(name) else { return default };
-        match text.parse() {
-            Ok(number) if range.contains(&number) => number,
-            _ => {
-                self.faults.push(format!("{name} must be a whole number from {} to {}", range.start(), range.end()));
-                default
-            }
-        }
-    }
-
-    fn millis(&mut self, name: &'static str, default: Millis) -> Millis {
-        Millis(self.number(name, default.0, 1..=60_000))
-    }
-
-    fn seconds(&mut self, name: &'static str, default: Millis) -> Millis {
-        Millis::seconds(self.number(name, default.as_seconds(), 1..=1_209_600))
-    }
-
-    fn days(&mut self, name: &'static str, default: Millis) -> Millis {
-        Millis::days(self.number(name, default.as_seconds() / 86_400, 1..=3_650))
-    }
-
-    fn shards(&mut self, name: &'static str, default: u16) -> u16 {
-        let number = self.number(name, i64::from(default), i64::from(SHARDS_MIN)..=i64::from(SHARDS_MAX));
-        u16::try_from(number).unwrap_or(default)
-    }
-
     fn common(&mut self) -> Common {
         let common = Common {
             inbox_table: self.table("HOOKONCE_INBOX_TABLE"),
@@ -370,34 +300,25 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// The protocol's durations, which are constants. Only a test changes some: pairs of a name and milliseconds.
     fn timing(&mut self) -> Timing {
-        let standard = Timing::standard();
-        Timing {
-            provider_timeout: self.millis("HOOKONCE_PROVIDER_TIMEOUT_MS", standard.provider_timeout),
-            provider_window: self.days("HOOKONCE_PROVIDER_WINDOW_DAYS", standard.provider_window),
-            claim_timeout: self.millis("HOOKONCE_CLAIM_TIMEOUT_MS", standard.claim_timeout),
-            send_timeout: self.millis("HOOKONCE_SEND_TIMEOUT_MS", standard.send_timeout),
-            webhook_timeout: self.millis("HOOKONCE_WEBHOOK_TIMEOUT_MS", standard.webhook_timeout),
-            worker_timeout: self.seconds("HOOKONCE_WORKER_TIMEOUT_SECONDS", standard.worker_timeout),
-            visibility_timeout: self.seconds("HOOKONCE_VISIBILITY_SECONDS", standard.visibility_timeout),
-            queue_retention: self.seconds("HOOKONCE_QUEUE_RETENTION_SECONDS", standard.queue_retention),
-            dead_letter_retention: self
-                .seconds("HOOKONCE_DEAD_LETTER_RETENTION_SECONDS", standard.dead_letter_retention),
-            first_resend: self.seconds("HOOKONCE_FIRST_RESEND_SECONDS", standard.first_resend),
-            resend_interval_max: self.seconds("HOOKONCE_RESEND_INTERVAL_MAX_SECONDS", standard.resend_interval_max),
-            accept_age_max: self.days("HOOKONCE_ACCEPT_AGE_DAYS", standard.accept_age_max),
-            commit_age_max: self.days("HOOKONCE_COMMIT_AGE_DAYS", standard.commit_age_max),
-            delivery_retention: self.days("HOOKONCE_DELIVERY_RETENTION_DAYS", standard.delivery_retention),
-            effect_retention: self.days("HOOKONCE_EFFECT_RETENTION_DAYS", standard.effect_retention),
-            dispatcher_timeout: self.seconds("HOOKONCE_DISPATCHER_TIMEOUT_SECONDS", standard.dispatcher_timeout),
-            effects_visibility_timeout: self
-                .seconds("HOOKONCE_EFFECTS_VISIBILITY_SECONDS", standard.effects_visibility_timeout),
-            effect_age_max: self.days("HOOKONCE_EFFECT_AGE_DAYS", standard.effect_age_max),
-            attempts_max: self.number("HOOKONCE_ATTEMPTS_MAX", standard.attempts_max, 1..=100),
-            shards: self.shards("HOOKONCE_INDEX_SHARDS", standard.shards),
-            shards_read: self.shards("HOOKONCE_INDEX_SHARDS_READ", standard.shards_read),
-            ..standard
+        let mut timing = Timing::standard();
+        for pair in self.optional("HOOKONCE_TEST_TIMING").iter().flat_map(|text| text.split(',')) {
+            let (name, millis) = pair.split_once('=').unwrap_or((pair, ""));
+            let place = match name {
+                "claim_timeout" => Some(&mut timing.claim_timeout),
+                "send_timeout" => Some(&mut timing.send_timeout),
+                "webhook_timeout" => Some(&mut timing.webhook_timeout),
+                "provider_timeout" => Some(&mut timing.provider_timeout),
+                "first_resend" => Some(&mut timing.first_resend),
+                _ => None,
+            };
+            match (place, millis.parse()) {
+                (Some(place), Ok(millis)) => *place = Millis(millis),
+                _ => self.faults.push(format!("HOOKONCE_TEST_TIMING has no duration `{name}` in milliseconds")),
+            }
         }
+        timing
     }
 
     fn documents(&mut self, name: &'static str) -> DocumentsLocation {
@@ -450,13 +371,10 @@ mod tests {
     #[test]
     fn every_fault_is_named_at_once() {
         let mut environment = complete_with(&[
-            ("HOOKONCE_MESSAGE_BYTES_MAX", "1048577"),
             ("HOOKONCE_INBOX_TABEL", "inbox"),
             ("HOOKONCE_DOCUMENTS", "ssm:/no-table/"),
             ("HOOKONCE_LOG", "verbose"),
-            ("HOOKONCE_DELIVERY_RETENTION_DAYS", "20"),
-            ("HOOKONCE_INDEX_SHARDS", "64"),
-            ("HOOKONCE_INDEX_SHARDS_READ", "many"),
+            ("HOOKONCE_TEST_TIMING", "webhook_timeout=3000,first_resend=soon,attempts_max=3"),
         ]);
         environment.remove("HOOKONCE_QUEUE_URL");
         let ConfigError(faults) = DispatcherConfig::read(&Environment::new()).unwrap_err();
@@ -466,13 +384,12 @@ mod tests {
         let ConfigError(faults) = WebhookConfig::read(&environment).unwrap_err();
         for expected in [
             "HOOKONCE_QUEUE_URL is not set",
-            "HOOKONCE_MESSAGE_BYTES_MAX must be a whole number from 1024 to 1048576",
             "HOOKONCE_INBOX_TABEL is not a variable",
             "HOOKONCE_DOCUMENTS must be table:NAME or file:FOLDER",
             "HOOKONCE_LOG must be",
-            "the delivery retention must be longer",
-            "HOOKONCE_INDEX_SHARDS_READ must be a whole number from 16 to 1024",
-            "the number of index shards that are read must be at least",
+            "HOOKONCE_TEST_TIMING has no duration `first_resend` in milliseconds",
+            "HOOKONCE_TEST_TIMING has no duration `attempts_max` in milliseconds",
+            "the webhook timeout must be shorter than the provider's",
         ] {
             assert!(faults.iter().any(|fault| fault.contains(expected)), "{expected} not in {faults:?}");
         }

@@ -4,7 +4,7 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use hookonce_protocol::call::{Machine, Signal, Step};
 use hookonce_protocol::dead_letter::{self, DeadLetter};
 use hookonce_protocol::message::MessageError;
-use hookonce_protocol::relay::{Budget, CHUNK_MAX, Limits, Run, RunReport, beyond};
+use hookonce_protocol::relay::{Budget, CHUNK_MAX, Limits, Run, RunReport};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 
@@ -72,19 +72,6 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
         let effects = Run::effects(self.timing, self.budget, limits, moment);
         let (events, waiting, effects) = futures::join!(self.one(events), self.one(waiting), self.one(effects));
         Runs { events, waiting, effects }
-    }
-
-    /// Looks at one of the shards that nobody reads, after a run and before its deadline. Counts which of its parts
-    /// hold anything: PENDING records, events that wait, effects, DEAD records. One that cannot be read has its turn
-    /// again.
-    pub async fn look_beyond(&self, deadline: EpochMs) -> usize {
-        let now = self.ambient.moment().now;
-        if now.plus(self.call_max) > deadline {
-            return 0;
-        }
-        let queries = beyond(&self.timing, self.budget.period, now);
-        let pages = futures::future::join_all(queries.iter().map(|query| self.store.query_due(query))).await;
-        pages.into_iter().flatten().filter(|page| !page.entries.is_empty()).count()
     }
 
     async fn one(&self, mut run: Run) -> Driven<RunReport> {

@@ -52,7 +52,6 @@ pub const METRICS: &[&str] = &[
     "relay_oldest_due_age_ms",
     "relay_untried_resends",
     "relay_shards_unavailable",
-    "entries_out_of_reach",
     "waiting_due",
     "waiting_sent",
     "waiting_oldest_due_age_ms",

@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
 /// The options that say which stack a command acts on.
-const FLAGS: [&str; 6] = ["data", "stack", "table", "domain_table", "queue_url", "index_shards"];
+const FLAGS: [&str; 4] = ["data", "stack", "table", "domain_table"];
 
 /// How an indented command begins.
 const INDENTED: &str = "  hookonce ";
@@ -249,8 +249,8 @@ mod tests {
             "endpoints have no copy"
         );
         assert_eq!(
-            typed_at("hookonce list --table t --index-shards 32", "`hookonce show a b`, `hookonce stats > x`"),
-            "`hookonce show a b --table t --index-shards 32`, `hookonce stats --table t --index-shards 32 > x`"
+            typed_at("hookonce list --stack x --table t", "`hookonce show a b`, `hookonce stats > x`"),
+            "`hookonce show a b --stack x --table t`, `hookonce stats --stack x --table t > x`"
         );
         assert_eq!(
             typed_at("hookonce list --stack inbox", "`hookonce list --stack=inbox`\n`aws x`, no `hookonce list"),

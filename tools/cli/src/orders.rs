@@ -30,7 +30,7 @@ use crate::output;
 use crate::select::{
     Filter, Page, Read, State, agree_to_scan, count, error_of, find, scan, select, states, tell_default,
 };
-use crate::target::{OpenStack, Target, store_unavailable};
+use crate::target::{Target, store_unavailable};
 
 /// The most rows that a dry run prints. It counts all of them.
 const ROWS_MAX: usize = 50;
@@ -197,11 +197,11 @@ pub(crate) async fn run(arguments: OrderArguments, kind: OrderKind) -> Result<Ex
     let is_default = scan_agreed.is_none() && filter.as_ref().and_then(Filter::default_since).is_some();
     let filter = filter.map(|filter| if scan_agreed.is_some() { filter } else { filter.fixed() });
     let times = filter.as_ref().map_or([None; 3], |filter| [filter.since, filter.until, filter.ended_until]);
-    let (stack, timing) = arguments.target.open_for_orders().await?;
+    let store = arguments.target.whole_store().await?;
     let run = |mode| Run {
-        store: &stack.store,
+        store: &store,
         order: &order,
-        timing,
+        timing: Timing::standard(),
         arguments: &arguments,
         mode,
         bar: ProgressBar::hidden(),
@@ -214,11 +214,11 @@ pub(crate) async fn run(arguments: OrderArguments, kind: OrderKind) -> Result<Ex
         since: times[0].filter(|_| is_default),
         times,
     };
-    let source = Source { stack: &stack, filter: filter.as_ref(), is_scan: scan_agreed.is_some() };
+    let source = Source { store: &store, filter: filter.as_ref(), is_scan: scan_agreed.is_some() };
     let mut items = None;
     if let Some(agreed) = scan_agreed {
         let hint = "pass --scan to agree, or --since to read only what an index lists";
-        items = Some(agree_to_scan(&stack.store, &[Table::Inbox], agreed || arguments.acts(), hint).await?);
+        items = Some(agree_to_scan(&store, &[Table::Inbox], agreed || arguments.acts(), hint).await?);
     }
     if let Some(Agreement::Counted(agreed)) = arguments.yes {
         let counting = output::spinner("counting what it would change");
@@ -233,7 +233,7 @@ pub(crate) async fn run(arguments: OrderArguments, kind: OrderKind) -> Result<Ex
     }
     let mut run = run(if arguments.acts() { Mode::Act } else { Mode::Foresee });
     if let (true, Some(filter)) = (arguments.acts() && !arguments.json && output::is_watched(), &filter) {
-        let length = if let Some(items) = items { items } else { count(&stack, filter).await? };
+        let length = if let Some(items) = items { items } else { count(&store, filter).await? };
         run.bar = output::bar(kind.operation.as_str(), length);
     }
     let end = Box::pin(run.read_all(&source)).await?;
@@ -242,7 +242,7 @@ pub(crate) async fn run(arguments: OrderArguments, kind: OrderKind) -> Result<Ex
 
 /// Where the records of an order are read.
 struct Source<'a> {
-    stack: &'a OpenStack,
+    store: &'a DynamoStore,
     /// `None` if they are named by `--key`.
     filter: Option<&'a Filter>,
     is_scan: bool,
@@ -306,17 +306,17 @@ struct Run<'a> {
 impl Run<'_> {
     /// Reads all records of the order, and does with each what its mode says.
     async fn read_all(&mut self, source: &Source<'_>) -> Result<End, Failure> {
-        let Source { stack, filter, is_scan } = *source;
+        let Source { store, filter, is_scan } = *source;
         let Some(filter) = filter else {
-            let page = named(&stack.store, &self.arguments.key, self.mode).await?;
+            let page = named(store, &self.arguments.key, self.mode).await?;
             return self.all(pin!(futures::stream::iter([Ok(page)]))).await;
         };
         if is_scan {
-            return self.all(pin!(scan(&stack.store, filter))).await;
+            return self.all(pin!(scan(store, filter))).await;
         }
         // To act on pages that are as fresh as possible, read one at a time.
         let at_once = if self.mode == Mode::Act { 1 } else { READS_AT_ONCE };
-        self.all(pin!(select(stack, filter, at_once, Read::Whole))).await
+        self.all(pin!(select(store, filter, at_once, Read::Whole))).await
     }
 
     async fn all(

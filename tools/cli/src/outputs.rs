@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use aws_config::SdkConfig;
 use hookonce_protocol::time::Millis;
-use hookonce_protocol::timing::Timing;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::SignedService;
 use hookonce_runtime::drive::duration;
@@ -50,13 +49,8 @@ pub(crate) struct Outputs {
     pub(crate) webhook_url: String,
     /// The functions.
     pub(crate) functions: FunctionNames,
-    index_shards: u16,
-    /// The number of index shards to read.
-    pub(crate) index_shards_read: u16,
     /// The user tables, as the worker's variable lists them.
     tables: String,
-    delivery_retention_days: i64,
-    effect_retention_days: i64,
 }
 
 impl Outputs {
@@ -111,11 +105,7 @@ impl Outputs {
                 relay: output("RelayFunction")?,
                 dispatcher: output("DispatcherFunction")?,
             },
-            index_shards: parameter("IndexShards")?.parse().ok()?,
-            index_shards_read: parameter("IndexShardsRead")?.parse().ok()?,
             tables: parameter("Tables").unwrap_or_default().to_owned(),
-            delivery_retention_days: output("DeliveryRetentionDays")?.parse().ok()?,
-            effect_retention_days: output("EffectRetentionDays")?.parse().ok()?,
         })
     }
 
@@ -134,17 +124,6 @@ impl Outputs {
                 "deploy the stack with a corrected parameter Tables; its worker does not start with this one",
             )
         })
-    }
-
-    /// How the stack's functions write records.
-    pub(crate) fn timing(&self) -> Timing {
-        Timing {
-            delivery_retention: Millis::days(self.delivery_retention_days),
-            effect_retention: Millis::days(self.effect_retention_days),
-            shards: self.index_shards,
-            shards_read: self.index_shards_read,
-            ..Timing::standard()
-        }
     }
 }
 

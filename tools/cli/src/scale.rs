@@ -14,12 +14,11 @@ use hookonce_protocol::claim::Claim;
 use hookonce_protocol::key::{ClaimId, RecordKey};
 use hookonce_protocol::record::{DeadReason, Due, Record, Status};
 use hookonce_protocol::time::EpochMs;
-use hookonce_protocol::timing::{SHARDS_MIN, Timing};
+use hookonce_protocol::timing::{SHARDS, Timing};
 use hookonce_runtime::aws::{DynamoStore, to_attributes};
 
 use crate::command::list::listing;
 use crate::select::{Filter, Read, select};
-use crate::target::OpenStack;
 
 /// Far more than one page of each partition.
 const RECORDS: usize = 4_000;
@@ -87,14 +86,13 @@ async fn the_first_page_of_many_records_costs_a_few_reads() {
     let calls = CallCounts::default();
     let counted = aws_sdk_dynamodb::Client::from_conf(client.config().to_builder().interceptor(calls.clone()).build());
     let store = DynamoStore::new(counted, &place.inbox_table, &place.domain_table);
-    let stack = OpenStack { store, shards_read: SHARDS_MIN, timing: None };
-    let shards = u64::from(SHARDS_MIN);
-    let listed = listing(&stack, &filter(&["--state", "DEAD"]), 50).await.unwrap();
+    let shards = u64::from(SHARDS);
+    let listed = listing(&store, &filter(&["--state", "DEAD"]), 50).await.unwrap();
     assert!(listed.records.len() >= 50);
     assert_eq!((calls.of("Query"), calls.of("BatchGetItem")), (shards, shards), "one page of each partition");
 
     let all = filter(&["--state", "DEAD"]);
-    let mut pages = pin!(select(&stack, &all, AT_ONCE, Read::Heads));
+    let mut pages = pin!(select(&store, &all, AT_ONCE, Read::Heads));
     let first = pages.next().await.unwrap().unwrap();
     assert!(first.records.len() <= PAGE_MAX);
     let ahead = calls.of("Query") - shards;

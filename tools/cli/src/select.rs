@@ -12,6 +12,7 @@ use hookonce_protocol::record::{
     DeadReason, Found, Outcome, Record, Status, dead_shard, effect_shard, journal_shard, pending_shard, waiting_shard,
 };
 use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::timing::SHARDS;
 use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, IndexCursor, IndexQuery};
@@ -21,7 +22,7 @@ use jiff::Timestamp;
 use crate::failure::Failure;
 use crate::output;
 use crate::sender::now_unix;
-use crate::target::{OpenStack, store_unavailable};
+use crate::target::store_unavailable;
 
 /// How much of each record is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,11 +186,11 @@ impl Filter {
     /// The parts of the indexes to read. PENDING and DEAD records have an index of their own; all others are found by
     /// their time of receipt, or by that of the event that an effect is of. A group must be read completely before an
     /// order by time can be told, because its partitions are in no order.
-    pub(crate) fn queries(&self, shards: u16) -> Vec<Vec<IndexQuery>> {
+    pub(crate) fn queries(&self) -> Vec<Vec<IndexQuery>> {
         let [since, until] = self.span();
         let due = |partitions: &[fn(u16) -> String]| {
             let query = |shard| partitions.iter().map(move |partition| IndexQuery::Due { partition: partition(shard) });
-            vec![(0..shards).flat_map(query).collect()]
+            vec![(0..SHARDS).flat_map(query).collect()]
         };
         match (self.state, self.kind) {
             (Some(State::Status(Status::Dead)), _) => due(&[dead_shard]),
@@ -197,7 +198,7 @@ impl Filter {
             (Some(State::Status(Status::Pending)), _) if self.is_about_effects() => due(&[effect_shard]),
             (Some(State::Status(Status::Pending)), _) => due(&[pending_shard, waiting_shard, effect_shard]),
             (Some(State::Status(Status::Processed | Status::Discarded) | State::Outcome(_)) | None, _) => {
-                let mut groups = journal(since, until, shards);
+                let mut groups = journal(since, until);
                 if self.state.is_none() && self.is_about_effects() {
                     let pending_and_dead = due(&[effect_shard, dead_shard]).into_iter().flatten();
                     groups.iter_mut().take(1).for_each(|latest| latest.extend(pending_and_dead.clone()));
@@ -297,7 +298,7 @@ fn now() -> EpochMs {
 }
 
 /// One group for each hour, latest first.
-fn journal(from: EpochMs, until: EpochMs, shards: u16) -> Vec<Vec<IndexQuery>> {
+fn journal(from: EpochMs, until: EpochMs) -> Vec<Vec<IndexQuery>> {
     let hour = Millis::hours(1);
     let hours = (0..HOURS_MAX).map(|back| EpochMs(until.0.saturating_sub(back.saturating_mul(hour.0))));
     // The last step may be earlier than `from` and still lie in its hour.
@@ -305,7 +306,7 @@ fn journal(from: EpochMs, until: EpochMs, shards: u16) -> Vec<Vec<IndexQuery>> {
     let group = |at: EpochMs| {
         let from = from.max(EpochMs(at.0.div_euclid(hour.0).saturating_mul(hour.0)));
         let query = |shard| IndexQuery::Journal { partition: journal_shard(at, shard), from, until };
-        (0..shards).map(query).collect()
+        (0..SHARDS).map(query).collect()
     };
     hours.map(group).collect()
 }
@@ -324,16 +325,16 @@ pub(crate) struct Page {
 /// Reads all records that pass a filter, page by page, `at_once` partitions at a time. Holds that many pages at most.
 /// The stream ends with a [`Failure`] when the store does not answer.
 pub(crate) fn select<'a>(
-    stack: &'a OpenStack,
+    store: &'a DynamoStore,
     filter: &'a Filter,
     at_once: usize,
     read: Read,
 ) -> impl Stream<Item = Result<Page, Failure>> + 'a {
-    let queries: Vec<_> = filter.queries(stack.shards_read).into_iter().flatten().collect();
+    let queries: Vec<_> = filter.queries().into_iter().flatten().collect();
     let partition = move |query: IndexQuery| {
         let pages = futures::stream::try_unfold(Some((query, None)), move |at| async move {
             let Some((query, from)) = at else { return Ok(None) };
-            let (page, next) = page(&stack.store, &query, from, filter, read).await?;
+            let (page, next) = page(store, &query, from, filter, read).await?;
             Ok(Some((page, next.map(|next| (query, Some(next))))))
         });
         Box::pin(pages)
@@ -385,12 +386,12 @@ async fn effects_of(store: &DynamoStore, events: &[RecordKey]) -> Result<Vec<Rec
 ///
 /// # Errors
 /// [`Failure`] when the store does not answer.
-pub(crate) async fn created_by(stack: &OpenStack, batch: &Record) -> Result<Vec<Record>, Failure> {
+pub(crate) async fn created_by(store: &DynamoStore, batch: &Record) -> Result<Vec<Record>, Failure> {
     let mut created = Vec::new();
     let at = batch.received_at;
     let Ok(endpoint) = EndpointId::parse(batch.key.parts().0) else { return Ok(created) };
     let filter = Filter { until: Some(at), ..Filter::received(&endpoint, at) };
-    let mut pages = pin!(select(stack, &filter, READS_AT_ONCE, Read::Heads));
+    let mut pages = pin!(select(store, &filter, READS_AT_ONCE, Read::Heads));
     while let Some(page) = pages.next().await.transpose()? {
         created.extend(page.records.into_iter().filter(|record| record.parent.as_ref() == Some(&batch.key)));
     }
@@ -402,11 +403,11 @@ pub(crate) async fn created_by(stack: &OpenStack, batch: &Record) -> Result<Vec<
 ///
 /// # Errors
 /// [`Failure`] when the store does not answer.
-pub(crate) async fn count(stack: &OpenStack, filter: &Filter) -> Result<u64, Failure> {
+pub(crate) async fn count(store: &DynamoStore, filter: &Filter) -> Result<u64, Failure> {
     let counting = output::spinner("counting");
     counting.enable_steady_tick(SPINNER_PERIOD);
-    let queries = filter.queries(stack.shards_read).into_iter().flatten();
-    let of = |query| async move { stack.store.index_count(&query).await.map_err(|_| store_unavailable()) };
+    let queries = filter.queries().into_iter().flatten();
+    let of = |query| async move { store.index_count(&query).await.map_err(|_| store_unavailable()) };
     let counts = futures::stream::iter(queries).map(of).buffer_unordered(READS_AT_ONCE);
     let total = counts.try_fold(0, async |sum, count| Ok(sum + count)).await;
     counting.finish_and_clear();
@@ -568,8 +569,8 @@ mod tests {
         let end = "--until 2026-11-20T08:30:00Z";
         let longest = filter(&format!("--since 2026-08-17T08:30:00Z {end}"));
         assert!(longest.check().is_ok());
-        let hours: Vec<_> = longest.queries(1).into_iter().flatten().collect();
-        let IndexQuery::Journal { partition, .. } = hours.last().unwrap() else { panic!("it reads the journal") };
+        let hours = longest.queries();
+        let IndexQuery::Journal { partition, .. } = &hours.last().unwrap()[0] else { panic!("it reads the journal") };
         assert_eq!(partition, &journal_shard(longest.since.unwrap(), 0), "the hour in which it begins");
         let longer = format!("--since 2026-08-17T08:28:00Z {end}");
         assert!(filter(&longer).check().unwrap_err().to_string().contains("95 days at once"));

@@ -8,7 +8,6 @@ use clap::Args;
 use hookonce_local::clients;
 #[cfg(feature = "aws")]
 use hookonce_protocol::time::EpochMs;
-use hookonce_protocol::timing::{SHARDS_MAX, SHARDS_MIN, Timing};
 use hookonce_runtime::aws::DynamoStore;
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::{dynamodb_client, sqs_client};
@@ -113,8 +112,6 @@ pub(crate) struct RunningStack {
     pub(crate) handlers: Option<Vec<String>>,
     /// The URL of Lambda's invoke API for these handlers. `None` if it runs none.
     pub(crate) lambda_url: Option<String>,
-    /// The number of index shards to read.
-    pub(crate) index_shards_read: u16,
     /// The process id.
     pub(crate) pid: u32,
     /// The release of hookonce that runs it.
@@ -195,30 +192,12 @@ pub(crate) struct Target {
     /// Name of a deployed stack.
     #[arg(long, value_name = "NAME")]
     pub(crate) stack: Option<String>,
-    /// Inbox table. With --stack: a restored copy of that stack's inbox table.
-    #[arg(long, value_name = "NAME")]
+    /// Restored copy of the stack's inbox table.
+    #[arg(long, value_name = "NAME", requires = "stack")]
     pub(crate) table: Option<String>,
-    /// Domain table that belongs to --table. Beside --stack: the copy that was restored with it.
+    /// The copy of the domain table that was restored with it.
     #[arg(long, value_name = "NAME", requires = "table")]
     pub(crate) domain_table: Option<String>,
-    /// Queue of a deployed stack. Only `status` needs it.
-    #[arg(long, value_name = "URL", requires = "table")]
-    pub(crate) queue_url: Option<String>,
-    /// Number of index shards to read: the stack's parameter IndexShardsRead. Not needed with --stack.
-    #[arg(long, value_name = "N", requires = "table", conflicts_with = "stack",
-        value_parser = clap::value_parser!(u16).range(i64::from(SHARDS_MIN)..=i64::from(SHARDS_MAX)))]
-    pub(crate) index_shards: Option<u16>,
-}
-
-/// The tables of a stack, opened.
-#[derive(Debug)]
-pub(crate) struct OpenStack {
-    /// The tables.
-    pub(crate) store: DynamoStore,
-    /// The number of index shards to read.
-    pub(crate) shards_read: u16,
-    /// How the stack's functions write records, where that is known.
-    pub(crate) timing: Option<Timing>,
 }
 
 /// The queues of a stack.
@@ -226,10 +205,10 @@ pub(crate) struct OpenStack {
 pub(crate) struct QueueUrls {
     /// The queue of hints. It names its dead-letter queue, which all have.
     pub(crate) hints: String,
-    /// The queue of hints of events whose handler is slow. `None` where only the queue of hints is named.
-    pub(crate) slow: Option<String>,
-    /// The queue of hints of effects. `None` where only the queue of hints is named.
-    pub(crate) effects: Option<String>,
+    /// The queue of hints of events whose handler is slow.
+    pub(crate) slow: String,
+    /// The queue of hints of effects.
+    pub(crate) effects: String,
 }
 
 /// What AWS knows of a named stack.
@@ -253,48 +232,34 @@ pub(crate) struct AwsStatus {
 impl Target {
     /// A named stack, or the one that runs in this folder.
     pub(crate) fn named(folder: DataFolder, stack: Option<String>) -> Self {
-        Self { folder, stack, table: None, domain_table: None, queue_url: None, index_shards: None }
+        Self { folder, stack, table: None, domain_table: None }
     }
 
-    /// The tables of the named or running stack.
-    ///
-    /// # Errors
-    /// [`Failure`] when no stack is named or running, or nobody says how many shards the index of a table has.
-    pub(crate) async fn open(&self) -> Result<OpenStack, Failure> {
-        if self.stack.is_none() && self.table.is_some() && self.index_shards.is_none() {
-            return Err(Failure::usage(
-                "the number of index shards of the table is not known",
-                format!(
-                    "pass --index-shards N, the stack's parameter IndexShardsRead; {SHARDS_MAX} leaves no record out, \
-                     and takes as many reads of each part of the index"
-                ),
-            ));
-        }
-        self.opened().await
-    }
-
-    /// The same for what can do with as many shards as there may be, where their number is not known.
-    ///
-    /// # Errors
-    /// [`Failure`] when no stack is named or running.
-    pub(crate) async fn opened(&self) -> Result<OpenStack, Failure> {
-        if !self.is_local() {
-            return self.deployed().await;
-        }
-        let running = self.folder.running()?;
-        let client = clients::dynamodb(&running.dynamodb_url);
-        let store = DynamoStore::new(client, running.inbox_table, running.domain_table).with_tables(running.tables);
-        // A local stack has the standard durations.
-        let timing = Timing { shards_read: running.index_shards_read, ..Timing::standard() };
-        Ok(OpenStack { store, shards_read: timing.shards_read, timing: Some(timing) })
-    }
-
-    /// The tables of the named or running stack, for what reads no index.
+    /// The tables of the named or running stack. A restored copy may have no domain table.
     ///
     /// # Errors
     /// [`Failure`] when no stack is named or running.
     pub(crate) async fn store(&self) -> Result<DynamoStore, Failure> {
-        Ok(self.opened().await?.store)
+        let Some(stack) = &self.stack else {
+            let running = self.folder.running()?;
+            let client = clients::dynamodb(&running.dynamodb_url);
+            return Ok(DynamoStore::new(client, running.inbox_table, running.domain_table).with_tables(running.tables));
+        };
+        self.deployed(stack).await
+    }
+
+    /// The same for what also needs the domain table.
+    ///
+    /// # Errors
+    /// [`Failure`] when no stack is named or running, or a copy is named without its domain table.
+    pub(crate) async fn whole_store(&self) -> Result<DynamoStore, Failure> {
+        if !self.knows_domain() {
+            return Err(Failure::usage(
+                "this also needs the domain table",
+                "pass --domain-table NAME: the copy that was restored with --table",
+            ));
+        }
+        self.store().await
     }
 
     /// Whether the domain table is known. Without it, a command shows only what the inbox table holds.
@@ -302,58 +267,17 @@ impl Target {
         self.table.is_none() || self.domain_table.is_some()
     }
 
-    /// The store of the named or running stack, for what also needs its domain table.
-    ///
-    /// # Errors
-    /// [`Failure`] when no stack is named or running, or a table is not named.
-    pub(crate) async fn open_with_domain(&self) -> Result<OpenStack, Failure> {
-        if !self.knows_domain() {
-            return Err(Failure::usage(
-                "this also needs the domain table",
-                "pass --domain-table NAME beside --table, or --stack NAME alone, which finds both",
-            ));
-        }
-        self.open().await
-    }
-
-    /// The same for whoever writes records, and how the stack's functions write them.
-    ///
-    /// # Errors
-    /// [`Failure`] when no stack is named or running. Tables alone do not say how records are written.
-    pub(crate) async fn open_for_orders(&self) -> Result<(OpenStack, Timing), Failure> {
-        let unknown = || {
-            Failure::usage(
-                "tables alone do not say how long their stack keeps records, nor in how many index shards",
-                "pass --stack NAME alone; only a restored copy of its tables also needs --table and --domain-table",
-            )
-        };
-        if self.stack.is_none() && self.table.is_some() {
-            return Err(unknown());
-        }
-        let stack = self.open_with_domain().await?;
-        let timing = stack.timing.ok_or_else(unknown)?;
-        Ok((stack, timing))
-    }
-
-    /// The tables of the named stack.
     #[cfg(feature = "aws")]
-    async fn deployed(&self) -> Result<OpenStack, Failure> {
+    async fn deployed(&self, stack: &str) -> Result<DynamoStore, Failure> {
         let config = signed_in().await?;
-        let client = dynamodb_client(&config, CALL_MAX);
-        let Some(stack) = &self.stack else {
-            let (inbox, domain) = (self.table.clone().unwrap_or_default(), self.domain_table.clone());
-            let store = DynamoStore::new(client, inbox, domain.unwrap_or_default());
-            return Ok(OpenStack { store, shards_read: self.index_shards.unwrap_or(SHARDS_MAX), timing: None });
-        };
         let outputs = Outputs::of(&config, stack).await?;
-        let (timing, shards_read, tables) = (outputs.timing(), outputs.index_shards_read, outputs.own_tables()?);
+        let tables = outputs.own_tables()?;
         let (inbox, domain) = match self.table.clone() {
             // Never the stack's own domain table beside another inbox table.
             Some(inbox) => (inbox.clone(), self.domain_of_copy(&inbox, &outputs)?),
             None => (outputs.inbox_table, outputs.domain_table),
         };
-        let store = DynamoStore::new(client, inbox, domain).with_tables(tables);
-        Ok(OpenStack { store, shards_read, timing: Some(timing) })
+        Ok(DynamoStore::new(dynamodb_client(&config, CALL_MAX), inbox, domain).with_tables(tables))
     }
 
     /// The domain table beside a restored inbox table. Nothing if none is named.
@@ -371,63 +295,46 @@ impl Target {
 
     /// Whether it is the stack that runs on this machine.
     pub(crate) fn is_local(&self) -> bool {
-        self.stack.is_none() && self.table.is_none()
+        self.stack.is_none()
     }
 
     /// Whether it is a restored copy of a stack's table, which has no queue, no functions and no alarms.
     pub(crate) fn is_copy(&self) -> bool {
-        self.stack.is_some() && self.table.is_some()
+        self.table.is_some()
     }
 
     /// The queues of the named or running stack, and a client for them.
     ///
     /// # Errors
-    /// [`Failure`] when no stack is named or running, or a table is named without its queue.
+    /// [`Failure`] when no stack is named or running.
     pub(crate) async fn queues(&self) -> Result<(aws_sdk_sqs::Client, QueueUrls), Failure> {
-        if !self.is_local() {
-            return self.deployed_queues().await;
+        if let Some(stack) = &self.stack {
+            return self.deployed_queues(stack).await;
         }
         let running = self.folder.running()?;
-        let urls = QueueUrls {
-            hints: running.queue_url,
-            slow: Some(running.slow_queue_url),
-            effects: Some(running.effects_queue_url),
-        };
+        let urls =
+            QueueUrls { hints: running.queue_url, slow: running.slow_queue_url, effects: running.effects_queue_url };
         Ok((clients::sqs(&running.sqs_url), urls))
     }
 
     #[cfg(feature = "aws")]
-    async fn deployed_queues(&self) -> Result<(aws_sdk_sqs::Client, QueueUrls), Failure> {
+    async fn deployed_queues(&self, stack: &str) -> Result<(aws_sdk_sqs::Client, QueueUrls), Failure> {
         let config = signed_in().await?;
-        let urls = match (&self.stack, &self.queue_url) {
-            (_, Some(url)) => QueueUrls { hints: url.clone(), slow: None, effects: None },
-            (Some(stack), None) => {
-                let outputs = Outputs::of(&config, stack).await?;
-                QueueUrls {
-                    hints: outputs.queue_url,
-                    slow: Some(outputs.slow_queue_url),
-                    effects: Some(outputs.effects_queue_url),
-                }
-            }
-            (None, None) => {
-                return Err(Failure::usage(
-                    "this also needs the queue",
-                    "pass --queue-url URL beside --table, or --stack NAME, which finds both",
-                ));
-            }
-        };
+        let outputs = Outputs::of(&config, stack).await?;
+        let urls =
+            QueueUrls { hints: outputs.queue_url, slow: outputs.slow_queue_url, effects: outputs.effects_queue_url };
         Ok((sqs_client(&config, CALL_MAX), urls))
     }
 
     #[cfg(not(feature = "aws"))]
     #[expect(clippy::unused_async, reason = "async only with the feature `aws`")]
-    async fn deployed_queues(&self) -> Result<(aws_sdk_sqs::Client, QueueUrls), Failure> {
+    async fn deployed_queues(&self, _: &str) -> Result<(aws_sdk_sqs::Client, QueueUrls), Failure> {
         Err(without_aws())
     }
 
     #[cfg(not(feature = "aws"))]
     #[expect(clippy::unused_async, reason = "async only with the feature `aws`")]
-    async fn deployed(&self) -> Result<OpenStack, Failure> {
+    async fn deployed(&self, _: &str) -> Result<DynamoStore, Failure> {
         Err(without_aws())
     }
 

@@ -12,7 +12,6 @@
 //! costs one interval and never causes a loop. A record that is not in a chunk keeps its due time: if the queue or the
 //! store fails, or the function's time ends, whatever was not tried is due at once for the next run.
 
-mod beyond;
 mod chunk;
 mod run;
 mod sample;
@@ -20,7 +19,6 @@ mod scan;
 
 use crate::time::Millis;
 
-pub use beyond::beyond;
 pub use chunk::{CHUNK_MAX, Chunk, ChunkReport, FAILED_SEND_PAUSE, rearm_write};
 pub use run::{DeadReport, Limits, PAGES_MAX, Run, RunReport};
 pub use sample::{SAMPLE_SPAN, SHARDS_SAMPLED_MAX, Sample};

@@ -236,7 +236,7 @@ impl Run {
 
 /// The first page of each shard. If the time does not suffice for all shards, others are left out each time.
 fn pages(state: DueState, limit: usize, timing: &Timing, moment: Moment) -> VecDeque<DueQuery> {
-    let shards = timing.shards_read.max(1);
+    let shards = timing.shards.max(1);
     let first = u16::try_from(moment.entropy % u64::from(shards)).unwrap_or(0);
     let query = |shard| DueQuery { state, shard, until: moment.now, after: None, limit };
     (first..shards).chain(0..first).map(query).collect()

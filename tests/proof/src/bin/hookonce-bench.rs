@@ -125,7 +125,7 @@ fn due_write(number: usize, timing: &Timing, now: EpochMs) -> Option<Write> {
 
 /// How many hints the relay sends per second.
 async fn relay() -> Value {
-    let timing = Timing { shards: 64, shards_read: 64, ..Timing::standard() };
+    let timing = Timing { shards: 64, ..Timing::standard() };
     let (store, now) = (FarTables::default(), System.moment().now);
     for write in (0..RECORDS).filter_map(|number| due_write(number, &timing, now)) {
         let _ = store.lock().write(&write, 0);

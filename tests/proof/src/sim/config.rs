@@ -128,7 +128,7 @@ impl Config {
             rotates_at: i64::MAX,
         };
         Self {
-            timing: Timing { shards: 1, shards_read: 1, ..Timing::standard() },
+            timing: Timing { shards: 1, ..Timing::standard() },
             endpoints: [choices; 4],
             deliveries: 0,
             rates: Rates::default(),
@@ -382,8 +382,6 @@ fn draw_timing(rng: &mut Rng) -> Timing {
     let shards = rng.pick(&[1, 2, 4]);
     let standard = Timing {
         shards,
-        // The next release writes to all that are read (see `Ports::timing`).
-        shards_read: 2 * shards,
         attempts_max: rng.between(2, 12),
         backoff_base: Millis(rng.between(500, 20_000)),
         backoff_cap: Millis(rng.between(60_000, 6 * HOUR)),

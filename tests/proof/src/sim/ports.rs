@@ -82,12 +82,9 @@ impl Ports {
         Self { world: world.clone(), role, release, skew, patience, dead: Arc::default(), undisturbed: true }
     }
 
-    /// The durations of this process's release. The next release comes with more shards: it writes to all that are
-    /// read.
+    /// The durations that all releases have.
     pub fn timing(&self) -> Timing {
-        let timing = self.world.lock().config.timing;
-        let shards = if self.release == Release::Next { timing.shards_read } else { timing.shards };
-        Timing { shards, ..timing }
+        self.world.lock().config.timing
     }
 
     /// Runs the process until it ends, dies, or takes longer than it may.

@@ -25,7 +25,7 @@ use serde_json::json;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::select::agree_to_scan;
-use crate::target::{OpenStack, Target, store_unavailable};
+use crate::target::{Target, store_unavailable};
 
 /// Number of items in one page.
 const PAGE: usize = 500;
@@ -97,14 +97,14 @@ impl Violation {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let OpenStack { store, shards_read, timing } = arguments.target.open_with_domain().await?;
+    let store = arguments.target.whole_store().await?;
     let hint = "pass --scan to agree; --rate N reads N items a second";
     let items = agree_to_scan(&store, &[Table::Inbox, Table::Domain], arguments.scan, hint).await?;
     let takes = output::length(Duration::from_secs(items / u64::from(arguments.rate)));
     output::note(&format!("at {} item(s) a second, it takes about {takes}", arguments.rate));
     let mut audit = Audit {
         store: &store,
-        timing: timing.unwrap_or(Timing { shards_read, ..Timing::standard() }),
+        timing: Timing::standard(),
         started: System.moment().now,
         effects: Effects::default(),
         rate: arguments.rate,

@@ -173,7 +173,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             "another stack may use this port or folder: pass --port or --data",
         )
     })?;
-    let running = described(&stack, &timing, public_url, finds_own_handlers);
+    let running = described(&stack, public_url, finds_own_handlers);
     tokio::spawn(route_set::watch(folder.clone(), aliases(&running.tables), arguments.json));
     let variables = environment(stack.place(), &folder, running.public_url.as_deref(), stack.own_handlers());
     write_environment(&folder, &variables)?;
@@ -242,7 +242,7 @@ fn terminate(child: &Child) {
 }
 
 /// How other commands reach the stack.
-fn described(stack: &Stack, timing: &Timing, public_url: Option<String>, finds_own: bool) -> RunningStack {
+fn described(stack: &Stack, public_url: Option<String>, finds_own: bool) -> RunningStack {
     let place = stack.place();
     RunningStack {
         url: stack.url().to_owned(),
@@ -257,7 +257,6 @@ fn described(stack: &Stack, timing: &Timing, public_url: Option<String>, finds_o
         tables: own_tables(&place.resources),
         handlers: finds_own.then(|| stack.own_handlers().names().map(str::to_owned).collect()),
         lambda_url: stack.own_handlers().url().map(str::to_owned),
-        index_shards_read: timing.shards_read,
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     }

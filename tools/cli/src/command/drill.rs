@@ -24,7 +24,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::rehearsal::Rehearsal;
 use crate::select::{Filter, Read, find, select, states, tell_default};
-use crate::target::{OpenStack, Target, store_unavailable};
+use crate::target::{Target, store_unavailable};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -103,13 +103,13 @@ impl Finding {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
-    let stack = arguments.target.open_with_domain().await?;
-    let handlers = Rehearsal::of(stack.store.clone(), &arguments.target).await?;
+    let store = arguments.target.whole_store().await?;
+    let handlers = Rehearsal::of(store.clone(), &arguments.target).await?;
     let handlers = if arguments.call_handlers { handlers.calling_handlers(&arguments.target).await? } else { handlers };
-    let drill = Drill { handlers, calls: arguments.call_handlers, store: stack.store.clone() };
+    let drill = Drill { handlers, calls: arguments.call_handlers, store: store.clone() };
     let mut tally: BTreeMap<&'static str, usize> = BTreeMap::new();
     let mut table = output::table(&["drill", "state", "endpoint", "type", "why", "key"]);
-    for record in sample(&stack, &arguments).await? {
+    for record in sample(&store, &arguments).await? {
         let finding = drill.of(&record).await?;
         *tally.entry(finding.word()).or_default() += 1;
         let (endpoint, key) = record.key.parts();
@@ -162,19 +162,19 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(if sound == 0 || failed > 0 { Exit::No } else { Exit::Done })
 }
 
-async fn sample(stack: &OpenStack, arguments: &Arguments) -> Result<Vec<Record>, Failure> {
+async fn sample(store: &DynamoStore, arguments: &Arguments) -> Result<Vec<Record>, Failure> {
     let mut records = Vec::new();
     if !arguments.key.is_empty() {
         for pair in arguments.key.chunks(2) {
             let [endpoint, key] = pair else { continue };
-            match find(&stack.store, endpoint, key).await? {
+            match find(store, endpoint, key).await? {
                 Some(record) => records.push(record),
                 None => output::note(&format!("endpoint {endpoint} has no record {key}")),
             }
         }
         return Ok(records);
     }
-    let mut pages = pin!(select(stack, &arguments.filter, 1, Read::Whole));
+    let mut pages = pin!(select(store, &arguments.filter, 1, Read::Whole));
     while records.len() < arguments.limit {
         let Some(page) = pages.next().await.transpose()? else { break };
         records.extend(page.records);

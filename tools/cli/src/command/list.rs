@@ -14,7 +14,7 @@ use crate::documents::Place;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::select::{Filter, READS_AT_ONCE, Read, error_of, page, tell_default};
-use crate::target::{OpenStack, Target};
+use crate::target::Target;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
     let limit = arguments.limit.get();
-    let listing = listing(&arguments.target.open().await?, &arguments.filter, limit).await?;
+    let listing = listing(&arguments.target.store().await?, &arguments.filter, limit).await?;
     let mut records: Vec<_> = listing.records.into_values().collect();
     records.sort_by(|a, b| (b.received_at, &a.key).cmp(&(a.received_at, &b.key)));
     let cut = listing.cut || records.len() > limit;
@@ -78,9 +78,9 @@ async fn tell_missing_endpoint(Arguments { filter, target, .. }: &Arguments) {
 ///
 /// # Errors
 /// [`Failure`] when the store does not answer.
-pub(crate) async fn listing(stack: &OpenStack, filter: &Filter, limit: usize) -> Result<ListedRecords, Failure> {
+pub(crate) async fn listing(store: &DynamoStore, filter: &Filter, limit: usize) -> Result<ListedRecords, Failure> {
     let mut listing = ListedRecords::default();
-    let mut groups = filter.queries(stack.shards_read).into_iter();
+    let mut groups = filter.queries().into_iter();
     let (mut read_groups, mut next) = (0, 1);
     loop {
         let step: Vec<_> = groups.by_ref().take(next).flatten().collect();
@@ -94,7 +94,7 @@ pub(crate) async fn listing(stack: &OpenStack, filter: &Filter, limit: usize) ->
             IndexQuery::Due { .. } => None,
         };
         let oldest = step.iter().filter_map(journaled).min();
-        let parts = futures::stream::iter(step).map(|query| read(&stack.store, query, filter, limit));
+        let parts = futures::stream::iter(step).map(|query| read(store, query, filter, limit));
         let parts: Vec<_> = parts.buffer_unordered(READS_AT_ONCE).try_collect().await?;
         for part in parts {
             listing.add(part);

@@ -23,7 +23,7 @@ use crate::output;
 use crate::progress::{Progress, Wait};
 use crate::rehearsal::Rehearsal;
 use crate::select::{candidates, created_by, find, states};
-use crate::target::{OpenStack, Target, store_unavailable};
+use crate::target::{Target, store_unavailable};
 
 /// The most children that are printed one by one.
 const CHILDREN_MAX: usize = 20;
@@ -66,8 +66,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let stack = arguments.target.opened().await?;
-    let store = &stack.store;
+    let store = &arguments.target.store().await?;
     let exit = settled(store, &arguments).await?;
     let Some(record) = find(store, &arguments.endpoint, &arguments.key).await? else {
         output::note(&format!("endpoint {} has no record {}", arguments.endpoint, arguments.key));
@@ -77,7 +76,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.body {
         return body(&record);
     }
-    let mut story = Story::of(&stack, record, &arguments).await?;
+    let mut story = Story::of(store, record, &arguments).await?;
     if arguments.items {
         story.items = Some(story.read_items(store).await?);
     }
@@ -141,8 +140,7 @@ struct Story {
 }
 
 impl Story {
-    async fn of(stack: &OpenStack, record: Record, arguments: &Arguments) -> Result<Self, Failure> {
-        let store = &stack.store;
+    async fn of(store: &DynamoStore, record: Record, arguments: &Arguments) -> Result<Self, Failure> {
         let Arguments { target, call_handlers: calls_handlers, .. } = arguments;
         let calls_handlers = *calls_handlers;
         // The record is shown even if today's routes cannot be read.
@@ -156,7 +154,7 @@ impl Story {
             }
         };
         let children =
-            if may_have_children(&record) { children(stack, &rehearsal, &record).await? } else { Vec::new() };
+            if may_have_children(&record) { children(store, &rehearsal, &record).await? } else { Vec::new() };
         let effects = states(store, record.effect_keys()).await?;
         let mut earlier_effects = states(store, record.earlier_effect_keys()).await?;
         earlier_effects.retain(|(_, effect)| effect.is_some());
@@ -454,12 +452,12 @@ fn may_have_children(record: &Record) -> bool {
 
 /// The records of its events, but for one under its own key.
 async fn children(
-    stack: &OpenStack,
+    store: &DynamoStore,
     rehearsal: &Rehearsal,
     envelope: &Record,
 ) -> Result<Vec<(RecordKey, Option<Record>)>, Failure> {
     if envelope.body.is_none() {
-        let created = created_by(stack, envelope).await?;
+        let created = created_by(store, envelope).await?;
         return Ok(created.into_iter().map(|record| (record.key.clone(), Some(record))).collect());
     }
     let Split::Events(events) = rehearsal.split(envelope) else { return Ok(Vec::new()) };
@@ -468,7 +466,7 @@ async fn children(
         return Ok(Vec::new());
     }
     keys.retain(|key| *key != envelope.key);
-    states(&stack.store, keys).await
+    states(store, keys).await
 }
 
 /// One entry of the audit trail, for people.

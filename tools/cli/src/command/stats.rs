@@ -42,8 +42,8 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
-    let stack = arguments.target.open().await?;
-    let mut pages = pin!(select(&stack, &arguments.filter, READS_AT_ONCE, Read::Heads));
+    let store = arguments.target.store().await?;
+    let mut pages = pin!(select(&store, &arguments.filter, READS_AT_ONCE, Read::Heads));
     let mut counts = Counts::default();
     while let Some(page) = pages.next().await.transpose()? {
         counts.unreadable += page.unreadable;

@@ -11,8 +11,9 @@ use hookonce_protocol::call::{DueQuery, DueState};
 use hookonce_protocol::key::RecordKind;
 use hookonce_protocol::record::dead_shard;
 use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_protocol::timing::SHARDS;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::IndexQuery;
+use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 use hookonce_runtime::port::Store as _;
 use serde_json::json;
 
@@ -26,7 +27,7 @@ use crate::route_set;
 use crate::select::READS_AT_ONCE;
 #[cfg(feature = "aws")]
 use crate::target::AwsStatus;
-use crate::target::{OpenStack, RunningStack, Target, store_unavailable};
+use crate::target::{RunningStack, Target, store_unavailable};
 #[cfg(feature = "aws")]
 use crate::watch::{Alarm, Watch, no_alarms, oldest_message};
 
@@ -149,7 +150,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// What people paused.
 async fn pauses(target: &Target) -> Result<Option<[Acts; 2]>, Failure> {
-    if target.is_copy() || !target.knows_domain() {
+    if target.is_copy() {
         return Ok(None);
     }
     pauses::read(&target.store().await?).await.map(Some)
@@ -181,15 +182,15 @@ struct Records {
 
 /// The records that are due, and the dead ones.
 async fn records(target: &Target, now: EpochMs) -> Records {
-    match target.open().await {
-        Ok(stack) => {
-            let due = |state| due(&stack, state, now);
+    match target.store().await {
+        Ok(store) => {
+            let due = |state| due(&store, state, now);
             let (pending, waiting, effects, dead, dead_effects) = futures::join!(
                 due(DueState::Pending),
                 due(DueState::Waiting),
                 due(DueState::Effect),
                 due(DueState::Dead),
-                dead_effects(&stack)
+                dead_effects(&store)
             );
             Records { pending, waiting, effects, dead, dead_effects }
         }
@@ -204,10 +205,10 @@ async fn records(target: &Target, now: EpochMs) -> Records {
 }
 
 /// Looks at the latest dead records of each shard: their keys say which are effects.
-async fn dead_effects(stack: &OpenStack) -> Result<DeadEffects, Failure> {
+async fn dead_effects(store: &DynamoStore) -> Result<DeadEffects, Failure> {
     let of_shard = |shard| async move {
         let query = IndexQuery::Due { partition: dead_shard(shard) };
-        let page = stack.store.index_page(&query, None, DEAD_LOOKED_AT).await.map_err(|_| store_unavailable())?;
+        let page = store.index_page(&query, None, DEAD_LOOKED_AT).await.map_err(|_| store_unavailable())?;
         let count = page.keys.iter().filter(|key| key.kind() == RecordKind::Effect).count();
         Ok(DeadEffects { count: u64::try_from(count).unwrap_or(0), at_least: page.next.is_some() })
     };
@@ -215,31 +216,28 @@ async fn dead_effects(stack: &OpenStack) -> Result<DeadEffects, Failure> {
         count: sum.count + part.count,
         at_least: sum.at_least || part.at_least,
     };
-    each_shard(stack, of_shard).try_fold(DeadEffects::default(), async |sum, part| Ok(add(sum, part))).await
+    each_shard(of_shard).try_fold(DeadEffects::default(), async |sum, part| Ok(add(sum, part))).await
 }
 
 /// How many records of a state there are, and since when the oldest of them is due or dead.
-async fn due(stack: &OpenStack, state: DueState, now: EpochMs) -> Result<Due, Failure> {
+async fn due(store: &DynamoStore, state: DueState, now: EpochMs) -> Result<Due, Failure> {
     let of_shard = |shard| async move {
         let first = DueQuery { state, shard, until: now, after: None, limit: 1 };
         let query = IndexQuery::Due { partition: first.partition() };
-        let count = stack.store.index_count(&query).await.map_err(|_| store_unavailable())?;
-        let page = stack.store.query_due(&first).await.map_err(|_| store_unavailable())?;
+        let count = store.index_count(&query).await.map_err(|_| store_unavailable())?;
+        let page = store.query_due(&first).await.map_err(|_| store_unavailable())?;
         Ok(Due { count, oldest: page.entries.iter().map(|entry| entry.due_at).min() })
     };
     let add = |sum: Due, part: Due| Due {
         count: sum.count + part.count,
         oldest: sum.oldest.into_iter().chain(part.oldest).min(),
     };
-    each_shard(stack, of_shard).try_fold(Due { count: 0, oldest: None }, async |sum, part| Ok(add(sum, part))).await
+    each_shard(of_shard).try_fold(Due { count: 0, oldest: None }, async |sum, part| Ok(add(sum, part))).await
 }
 
 /// Asks about every shard, a few side by side. All questions together make at most [`READS_AT_ONCE`] calls at once.
-fn each_shard<T, F: Future<Output = Result<T, Failure>>>(
-    stack: &OpenStack,
-    ask: impl FnMut(u16) -> F,
-) -> impl Stream<Item = F::Output> {
-    futures::stream::iter(0..stack.shards_read).map(ask).buffer_unordered(READS_AT_ONCE / QUESTIONS)
+fn each_shard<T, F: Future<Output = Result<T, Failure>>>(ask: impl FnMut(u16) -> F) -> impl Stream<Item = F::Output> {
+    futures::stream::iter(0..SHARDS).map(ask).buffer_unordered(READS_AT_ONCE / QUESTIONS)
 }
 
 /// What the queues say.
@@ -266,7 +264,7 @@ impl Depths {
 
 /// The depths of the queues and of their dead-letter queue. Those of the stack say nothing of a restored copy.
 async fn depths(target: &Target) -> Depths {
-    if target.is_copy() && target.queue_url.is_none() {
+    if target.is_copy() {
         return Depths { queue: Ok(None), slow_queue: Ok(None), effects_queue: Ok(None), dead_letters: Ok(None) };
     }
     let found = async {
@@ -285,10 +283,7 @@ async fn depths(target: &Target) -> Depths {
             };
         }
     };
-    let named = async |url: &Option<String>| match url {
-        Some(url) => queue(&sqs, url).await.map(|(depth, _)| Some(depth)),
-        None => Ok(None),
-    };
+    let named = async |url: &str| queue(&sqs, url).await.map(|(depth, _)| Some(depth));
     let dead_letters = async {
         match &dead_letter_queue {
             Some(name) => dead_letters(&sqs, name).await.map(Some),

@@ -3,11 +3,12 @@
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::RecordKind;
 use hookonce_protocol::record::{Found, Status, dead_shard, effect_shard};
-use hookonce_runtime::aws::IndexQuery;
+use hookonce_protocol::timing::SHARDS;
+use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 use hookonce_runtime::port::Store as _;
 
 use crate::failure::Failure;
-use crate::target::{OpenStack, store_unavailable};
+use crate::target::store_unavailable;
 
 /// The most index entries that are looked through. The index has those of all destinations.
 const ENTRIES_MAX: usize = 20_000;
@@ -32,16 +33,16 @@ pub(crate) struct Waiting {
 ///
 /// # Errors
 /// [`Failure`] when the store does not answer.
-pub(crate) async fn waiting(stack: &OpenStack, id: &DestinationId) -> Result<Waiting, Failure> {
+pub(crate) async fn waiting(store: &DynamoStore, id: &DestinationId) -> Result<Waiting, Failure> {
     let (mut waiting, mut entries) = (Waiting::default(), 0);
-    for shard in 0..stack.shards_read {
+    for shard in 0..SHARDS {
         for partition in [effect_shard(shard), dead_shard(shard)] {
             let (query, mut from) = (IndexQuery::Due { partition }, None);
             loop {
-                let page = stack.store.index_page(&query, from, PAGE).await.map_err(|_| store_unavailable())?;
+                let page = store.index_page(&query, from, PAGE).await.map_err(|_| store_unavailable())?;
                 entries += page.keys.len();
                 let effects: Vec<_> = page.keys.into_iter().filter(|key| key.kind() == RecordKind::Effect).collect();
-                for found in stack.store.read_heads(&effects).await {
+                for found in store.read_heads(&effects).await {
                     let Found::Record(record) = found.map_err(|_| store_unavailable())? else { continue };
                     let Some(part) = record.effect.as_ref().filter(|part| part.destination == *id) else { continue };
                     match record.status {

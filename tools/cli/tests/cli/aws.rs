@@ -325,7 +325,7 @@ const INVOKED: &str = "202 Accepted\r\nx-amzn-requestid: b7c1a0f2-6b1a-4a7e-9d0e
 const DESCRIBE: &str = "DescribeStacks";
 
 /// What is no output of the stack.
-const PARAMETERS: [&str; 3] = ["IndexShards", "IndexShardsRead", "Tables"];
+const PARAMETERS: [&str; 1] = ["Tables"];
 
 /// Kind and id of the item that a request is about.
 fn key_of(body: &Value) -> (String, String) {
@@ -621,10 +621,6 @@ pub(crate) fn of_the_template(parts: &[(&str, &str)]) -> BTreeMap<String, String
         ("SlowQueueUrl", "http://127.0.0.1:9/slow"),
         ("EffectsQueueUrl", "http://127.0.0.1:9/effects"),
         ("WebhookUrl", "http://127.0.0.1:9/webhooks/"),
-        ("IndexShards", "16"),
-        ("IndexShardsRead", "16"),
-        ("DeliveryRetentionDays", "35"),
-        ("EffectRetentionDays", "95"),
         ("Tables", ""),
         ("WebhookFunction", "inbox-webhook"),
         ("WorkerFunction", "inbox-worker"),

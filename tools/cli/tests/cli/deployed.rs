@@ -18,37 +18,16 @@ fn a_named_stack_is_read_as_the_running_one() {
     stack.run(&["send", "--provider", "stripe", "--file", FILE]).exits(0);
     stack.wait_for("APPLIED", 1);
     let here = json(&stack.run(&["list", "--json"]));
-    let (aws, variables) = Aws::of_running(&stack, &[("IndexShardsRead", "32")]);
-    let value = |name: &str| variables.iter().find(|(it, _)| it == name).unwrap().1.as_str();
-    let (inbox, queue) = (value("HOOKONCE_INBOX_TABLE"), value("HOOKONCE_QUEUE_URL"));
+    let (aws, variables) = Aws::of_running(&stack, &[]);
     // A folder without a running stack.
     let elsewhere = Workspace::new();
-    for target in [&["--stack", "inbox"][..], &["--table", inbox, "--index-shards", "32", "--queue-url", queue]] {
-        let listed = elsewhere.run_with_environment(&[&["list", "--json"], target].concat(), &variables);
-        assert_eq!(json(&listed), here, "{target:?}");
-        let show = [&["show", "stripe", KEY, "--json"], target].concat();
-        let shown = json(&elsewhere.run_with_environment(&show, &variables));
-        let same = here[0].as_object().unwrap().iter().all(|(name, value)| shown[name] == *value);
-        assert!(same, "{target:?}: {shown}");
-    }
+    let listed = elsewhere.run_with_environment(&["list", "--json", "--stack", "inbox"], &variables);
+    assert_eq!(json(&listed), here);
+    let show = ["show", "stripe", KEY, "--json", "--stack", "inbox"];
+    let shown = json(&elsewhere.run_with_environment(&show, &variables));
+    let same = here[0].as_object().unwrap().iter().all(|(name, value)| shown[name] == *value);
+    assert!(same, "{shown}");
     assert_eq!(aws.account().asked[0].body["StackName"], "inbox");
-}
-
-/// With fewer shards than the index has, a list would look whole and leave records out.
-#[test]
-fn the_index_of_a_table_is_read_only_by_whoever_says_how_many_shards_it_has() {
-    let stack = Stack::with(0, 1);
-    let variables = [Aws::start().environment(&[]), stack.environment()].concat();
-    let inbox = variables.iter().find(|(name, _)| name == "HOOKONCE_INBOX_TABLE").unwrap().1.clone();
-    let of_table =
-        |arguments: &[&str]| stack.run_with_environment(&[arguments, &["--table", &inbox]].concat(), &variables);
-    for command in [&["list"][..], &["status"], &["stats"]] {
-        of_table(command).exits(2).says("pass --index-shards N");
-    }
-    // It reads no index.
-    of_table(&["show", "stripe", "evt_0"]).exits(0);
-    let listed = of_table(&["list", "--state", "DEAD", "--json", "--index-shards", "1024"]);
-    assert_eq!(json(&listed)[0]["key"], "evt_0");
 }
 
 #[test]
@@ -78,18 +57,18 @@ fn a_stack_that_is_not_found_says_why_and_what_to_do() {
     nowhere.exits(2).says("set AWS_DEFAULT_REGION");
 }
 
-/// A discarded record expires when this stack's records do, and the trail names whom AWS takes the caller for.
+/// A discarded record expires as the stack's records do, and the trail names whom AWS takes the caller for.
 #[test]
-fn an_order_keeps_to_the_retention_of_its_stack() {
+fn an_order_keeps_to_the_retention_of_records() {
     let stack = Stack::with(0, 2);
-    let deployed = Deployed::of(&stack, &[("DeliveryRetentionDays", "41")]);
+    let deployed = Deployed::of(&stack, &[]);
     let discard = |key: &str| deployed.run(&["discard", "--key", "stripe", key, "--reason", "test data", "--yes"]);
     discard("evt_0").exits(0);
     let shown = stack.show("evt_0");
     let tables = Tables::of(&stack);
     let expires_at = tables.number(&tables.inbox, "in#stripe#evt_0", "hookonce_expires_at");
     let left = expires_at - i64::try_from(now()).unwrap();
-    assert!((41 * 86_400 - 600..=41 * 86_400).contains(&left), "{left} s");
+    assert!((35 * 86_400 - 600..=35 * 86_400).contains(&left), "{left} s");
     assert_eq!(shown["operations"][0]["by"], CALLER);
 
     let expired = ("GetCallerIdentity", Interception::Answered("ExpiredToken"));
@@ -146,13 +125,11 @@ fn without_credentials_one_line_says_so() {
     for (variables, expected) in
         [(&absent, "error: no AWS credentials were found"), (&refused, "error: the AWS credentials cannot be used: ")]
     {
-        for target in [&["--stack", "inbox"][..], &["--table", "inbox", "--index-shards", "16"]] {
-            let listed = workspace.run_with_environment(&[&["list"], target].concat(), variables).exits(3);
-            let said = String::from_utf8(listed.stderr).unwrap();
-            let lines: Vec<_> = said.lines().collect();
-            assert!(lines[0].starts_with(expected), "{said}");
-            assert!(lines[1].starts_with("  try: sign in") && lines.len() == 2, "{said}");
-        }
+        let listed = workspace.run_with_environment(&["list", "--stack", "inbox"], variables).exits(3);
+        let said = String::from_utf8(listed.stderr).unwrap();
+        let lines: Vec<_> = said.lines().collect();
+        assert!(lines[0].starts_with(expected), "{said}");
+        assert!(lines[1].starts_with("  try: sign in") && lines.len() == 2, "{said}");
     }
 }
 

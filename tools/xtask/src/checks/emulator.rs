@@ -185,7 +185,7 @@ impl Emulator {
         let mut worker = self.servers.command("env");
         worker.args([
             "HOOKONCE_INBOX_TABEL=x",
-            "HOOKONCE_FIRST_RESEND_SECONDS=1",
+            "HOOKONCE_TEST_TIMING=first_resend=1000",
             "AWS_LAMBDA_RUNTIME_API=127.0.0.1:1",
         ]);
         worker.args(["timeout", "20"]).arg(binaries("release")?.join("hookonce-worker")).stdin(Stdio::null());

@@ -111,7 +111,7 @@ pub struct Scenario {
 
 /// The project's own durations, with fewer attempts so that their end is near.
 fn near() -> Timing {
-    Timing { attempts_max: 2, shards: 1, shards_read: 1, ..Timing::standard() }
+    Timing { attempts_max: 2, shards: 1, ..Timing::standard() }
 }
 
 /// Durations in which a few relay runs span every horizon. The inequalities between horizons hold as in production;

@@ -99,8 +99,8 @@ async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
 
 /// Counts the effects of a destination on its stack. Fails if no local stack runs.
 async fn count(place: &Place, id: &DestinationId) -> Result<Waiting, Failure> {
-    let stack = Target::named(place.folder.clone(), place.stack.clone()).open().await?;
-    waiting(&stack, id).await
+    let store = Target::named(place.folder.clone(), place.stack.clone()).store().await?;
+    waiting(&store, id).await
 }
 
 /// Tells of effects that wait.

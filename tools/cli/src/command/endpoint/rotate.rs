@@ -266,15 +266,15 @@ impl Search {
 
     /// Reads the endpoint's deliveries of the last day, and says why it ended early, if it did.
     async fn day(mut self, place: &Place, id: &EndpointId) -> Result<(Self, Option<OlderUse>), Failure> {
-        let stack = Target::named(place.folder.clone(), place.stack.clone()).open().await?;
+        let store = Target::named(place.folder.clone(), place.stack.clone()).store().await?;
         let filter = Filter::received(id, EpochMs(System.moment().now.0 - QUIET.0));
-        let hours = filter.queries(stack.shards_read);
+        let hours = filter.queries();
         let length = u64::try_from(hours.len()).unwrap_or(0);
         let bar = if output::is_watched() { output::bar("hours", length) } else { ProgressBar::hidden() };
         // The latest hour first: a use that is still going on is found at once.
         for hour in hours {
             for query in &hour {
-                if let Some(seen) = self.partition(&stack.store, query, id).await? {
+                if let Some(seen) = self.partition(&store, query, id).await? {
                     bar.finish_and_clear();
                     return Ok((self, Some(seen)));
                 }
