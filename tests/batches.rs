@@ -7,20 +7,17 @@ use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::key::{ClaimId, DomainKey, EndpointId, RecordKey};
 use hookonce_protocol::message::Message;
-use hookonce_protocol::operator::{Operated, Refusal};
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
-use hookonce_protocol::record::{DeadReason, Due, Outcome, Status};
-use hookonce_protocol::trail::{Operation, Trail};
-use hookonce_protocol::write::{Condition, Write};
+use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_providers::Catalog;
-use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::body::{compress, decompress};
-use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
+use hookonce_runtime::handler::{Handler, HandlerError};
 use hookonce_runtime::port::{Queue as _, Store as _};
+use hookonce_worker::handlers;
 use serde_json::{Value, json};
 
 use crate::support::samples::{messaged, whatsapp, whatsapp_message, whatsapp_of};
-use crate::support::{Harness, Script, Verdict, order, word};
+use crate::support::{Harness, Script, Verdict, word};
 
 #[tokio::test]
 async fn one_poison_event_among_ten_dies_alone_and_keeps_its_payload() {
@@ -123,30 +120,20 @@ async fn claim_as_one(harness: &Harness, key: &str, event_type: &str, body: &[u8
     claim.pk
 }
 
+/// An older catalog did not know that its messages are events. It stays what it was claimed as, whole, and another
+/// delivery of one of its messages is another event.
 #[tokio::test]
-async fn one_event_of_an_older_catalog_that_is_several_today_is_applied_event_by_event() {
-    let harness = Harness::new().await;
-    // Another delivery had one of its messages before.
+async fn a_delivery_that_was_claimed_as_one_event_stays_one() {
+    let mut harness = Harness::new().await;
+    harness.handlers = || handlers::all().with(TakesAsOne);
+    let body = whatsapp(&["a", "b"]).body;
+    let key = claim_as_one(&harness, "sha256:of-the-body", "messages", &body).await;
     harness.deliver(&whatsapp(&["b"])).await;
     harness.settle().await;
-    let key = claim_as_one(&harness, "sha256:of-the-body", "messages", &whatsapp(&["a", "b", "c"]).body).await;
-    harness.settle().await;
     let tables = harness.tables().await;
-    assert_eq!(tables.verdict(&["a", "b", "c"].map(messaged)), Verdict::applied(3));
+    assert_eq!(tables.verdict(&[WHOLE.to_owned(), messaged("b")]), Verdict::applied(2));
     let whole = &tables.records[key.as_str()];
-    assert_eq!((whole.status, whole.outcome), (Status::Processed, Some(Outcome::FannedOut)));
-    assert_eq!(tables.record("wamid.a").parent.as_ref(), Some(&key));
-    let refused = order(Operation::Force, "r").write(whole, &Trail::default(), &harness.timing, harness.clock.moment());
-    assert_eq!(refused.err(), Some(Refusal::Envelope), "its events are what takes effect");
-}
-
-/// Records what an operator orders, as `hookonce replay` does, and lets everything settle.
-async fn replay(harness: &Harness, key: &RecordKey, operation: Operation) {
-    let tables = harness.tables().await;
-    let operated = harness.ordered(&tables.records[key.as_str()], &order(operation, "r")).await;
-    assert_eq!(operated, Operated::Done);
-    harness.stack.queue().send(&Message::Ref { pk: key.clone() }).await.unwrap();
-    harness.settle().await;
+    assert_eq!((tables.records.len(), whole.outcome), (2, Some(Outcome::Applied)), "nothing came out of the first one");
 }
 
 /// The handler of an older release, which took the whole for one event.
@@ -175,92 +162,6 @@ impl Handler for TakesAsOne {
 
 /// The fact of the whole.
 const WHOLE: &str = "meta_whatsapp#as_one#whole";
-
-/// An older catalog settled the whole as one event, with these handlers.
-async fn settled_as_one(harness: &mut Harness, ids: &[&str], handlers: fn() -> Handlers) -> RecordKey {
-    let todays = std::mem::replace(&mut harness.handlers, handlers);
-    let key = claim_as_one(harness, "sha256:of-the-body", "messages", &whatsapp(ids).body).await;
-    work_without_items(harness).await;
-    harness.handlers = todays;
-    key
-}
-
-async fn applied_as_one(harness: &mut Harness, ids: &[&str]) -> RecordKey {
-    let key = settled_as_one(harness, ids, || Handlers::new().with(TakesAsOne)).await;
-    assert_eq!(harness.tables().await.records[key.as_str()].outcome, Some(Outcome::Applied));
-    key
-}
-
-#[tokio::test]
-async fn an_ignored_event_of_an_older_catalog_is_brought_back_event_by_event() {
-    let mut harness = Harness::new().await;
-    let key = settled_as_one(&mut harness, &["a", "b"], Handlers::new).await;
-    assert_eq!(harness.tables().await.records[key.as_str()].outcome, Some(Outcome::Ignored));
-    // Another delivery had one of its messages meanwhile.
-    harness.deliver(&whatsapp(&["b"])).await;
-    harness.settle().await;
-    replay(&harness, &key, Operation::Retry).await;
-    let tables = harness.tables().await;
-    assert_eq!(tables.verdict(&["a", "b"].map(messaged)), Verdict::applied(2));
-    assert_eq!(tables.records[key.as_str()].outcome, Some(Outcome::FannedOut));
-}
-
-/// An accepted force takes effect, or its record dies and the death is counted.
-#[tokio::test]
-async fn a_force_that_cannot_repeat_the_effect_of_an_event_dies_and_says_so() {
-    let mut harness = Harness::new().await;
-    let key = applied_as_one(&mut harness, &["a", "b"]).await;
-    harness.deliver(&whatsapp(&["b"])).await;
-    harness.settle().await;
-    replay(&harness, &key, Operation::Force).await;
-    let tables = harness.tables().await;
-    let whole = &tables.records[key.as_str()];
-    assert_eq!((whole.status, whole.dead_reason), (Status::Dead, Some(DeadReason::Permanent)));
-    assert_eq!(whole.last_error.as_deref(), Some("EVENT_HAS_RECORD"));
-    let facts = [messaged("a"), messaged("b"), WHOLE.to_owned()];
-    assert_eq!(tables.verdict(&facts), Verdict::applied(3).dead(1), "the other one is applied");
-    assert_eq!(harness.metric("record_dead"), 1);
-}
-
-/// The worker dies after it created the records of a forced event's parts. They are its own, so it goes on.
-#[tokio::test]
-async fn a_forced_event_of_an_older_catalog_takes_effect_event_by_event_and_knows_the_records_that_it_created() {
-    let mut harness = Harness::new().await;
-    let key = applied_as_one(&mut harness, &["a", "b"]).await;
-    let body = harness.tables().await.records[key.as_str()].body.clone();
-    replay(&harness, &key, Operation::Force).await;
-    let tables = harness.tables().await;
-    assert_eq!(tables.verdict(&[messaged("a"), messaged("b"), WHOLE.to_owned()]), Verdict::applied(3));
-    // As if the last write, which closes it, had not been made.
-    let mut open = tables.records[key.as_str()].clone();
-    assert_eq!((open.outcome, &open.body), (Some(Outcome::FannedOut), &None), "its events have the bytes");
-    (open.status, open.outcome, open.body) = (Status::Pending, None, body);
-    open.due = Some(Due::pending(&key, harness.timing.shards, harness.clock.now()));
-    let write = Write { condition: Condition::none(), ..claim_write(&open) };
-    assert_eq!(harness.stack.store().write(&write).await, Written::Applied);
-    harness.stack.queue().send(&Message::Ref { pk: key.clone() }).await.unwrap();
-    harness.settle().await;
-    assert_eq!(harness.tables().await.records[key.as_str()].outcome, Some(Outcome::FannedOut));
-}
-
-/// The older catalog did not know that calls are events. Today it splits the message's record, which stays the message,
-/// and the call gets a record of its own before the message is settled.
-#[tokio::test]
-async fn one_event_of_an_older_catalog_is_read_again_by_its_own_key() {
-    let harness = Harness::new().await;
-    let mut body: Value = serde_json::from_slice(&whatsapp(&["a"]).body).unwrap();
-    body["entry"][0]["changes"][0]["value"]["calls"] =
-        json!([{ "id": "call-1", "event": "connect", "timestamp": "1" }]);
-    let key = claim_as_one(&harness, "wamid.a", "message", body.to_string().as_bytes()).await;
-    harness.settle().await;
-    let tables = harness.tables().await;
-    assert_eq!(tables.verdict(&[messaged("a")]), Verdict::applied(1));
-    assert_eq!(tables.records[key.as_str()].outcome, Some(Outcome::Applied));
-    let others: Vec<_> = tables.records.values().filter(|record| record.key != key).collect();
-    assert_eq!(others.len(), 1, "the call is kept: {others:?}");
-    assert_eq!((others[0].parent.as_ref(), others[0].outcome), (Some(&key), Some(Outcome::Ignored)));
-    assert!(others[0].key.as_str().contains("call-1"), "{others:?}");
-}
 
 /// The reverse: an envelope of today that the worker's catalog reads as one event, as after a roll-back.
 #[tokio::test]

@@ -112,7 +112,7 @@ fn a_plan_is_checked_before_it_is_committed() {
     assert_eq!(check(&plan(PLAN_BYTES_MAX / 8 - overhead + 1)), Err(PlanError::TooLarge));
 }
 
-/// A map of one entry takes a block for eleven, so three megabytes of them would take several hundred.
+/// A map of one entry takes a block for eleven, so a megabyte of them takes tens.
 #[test]
 fn a_plan_of_very_many_small_maps_is_refused() {
     let small = || Value::Map([("a".to_owned(), Value::Flag(true))].into());
@@ -121,8 +121,8 @@ fn a_plan_of_very_many_small_maps_is_refused() {
         let writes = (0..4).map(|index| put(key(&format!("k{index}")), item(maps / 4)));
         writes.fold(Plan::default(), Plan::with)
     };
-    assert_eq!(check(&plan(120_000)), Ok(()));
-    assert_eq!(check(&plan(160_000)), Err(PlanError::TooManyValues));
+    assert_eq!(check(&plan(44_000)), Ok(()));
+    assert_eq!(check(&plan(56_000)), Err(PlanError::TooManyValues));
 }
 
 #[test]

@@ -360,15 +360,16 @@ async fn errors_of<const N: usize>(
 #[tokio::test]
 async fn a_handler_sees_so_many_bytes_of_items_at_most() {
     let value = || json!({ "S": "x".repeat(390_000) });
-    let errors = errors_of(value, ["put-0-7", "put-7-14", "read-13", "read-14"]).await;
-    assert_eq!(errors, [None, None, None, Some("HANDLER_ASKED_TOO_MUCH".to_owned())]);
+    let errors = errors_of(value, ["put-0-3", "read-2", "read-3"]).await;
+    assert_eq!(errors, [None, None, Some("HANDLER_ASKED_TOO_MUCH".to_owned())]);
 }
 
 /// Maps of one entry take a hundred times their size in memory. Ten events share the worker's.
 #[tokio::test]
 async fn a_handler_sees_and_plans_so_many_values_at_most() {
-    let value = || json!({ "L": vec![json!({ "M": {"a": {"BOOL": true}} }); 50_000] });
-    let errors = errors_of(value, ["put-0-2", "put-2-4", "put-4-7", "read-2", "read-4"]).await;
+    let nested = json!({ "M": {"a": {"M": {"a": {"M": {"a": {"BOOL": true}}}}}} });
+    let value = move || json!({ "L": vec![nested.clone(); 10_000] });
+    let errors = errors_of(value, ["put-0-1", "put-1-2", "put-2-4", "read-1", "read-2"]).await;
     let [refused, too_much] = ["PLAN_REFUSED", "HANDLER_ASKED_TOO_MUCH"].map(|code| Some(code.to_owned()));
     assert_eq!(errors, [None, None, refused, None, too_much]);
 }

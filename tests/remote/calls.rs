@@ -4,12 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-
 use futures::future::join_all;
 use hookonce_protocol::call::{Failure, Planned};
-use hookonce_protocol::item::{Value as Stored, block_bytes};
 use hookonce_protocol::record::Record;
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::{HANDLER_CALL_MAX, Moment, Timing};
@@ -18,7 +14,7 @@ use hookonce_runtime::body::compress;
 use hookonce_runtime::circuit_breaker::{FAILURES_MAX, OPEN_MIN};
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::handler::Handlers;
-use hookonce_runtime::memory::{MemoryBudget, MemoryPermit};
+use hookonce_runtime::memory::{MemoryPermit, MemoryPermits};
 use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::{CallBudget, Calls, REMEMBERED};
@@ -58,7 +54,7 @@ async fn planned_by(parts: &Worker, now: EpochMs, until: Duration) -> (Planned, 
 
 /// The same for a message that moves to the slow queue if its handler is slow.
 async fn planned_from(slow_move: bool, parts: &Worker, now: EpochMs, until: Duration) -> (Planned, u16) {
-    planned_of(&counted(), &MemoryPermit::of(&MemoryBudget::default()), slow_move, parts, now, until).await
+    planned_of(&counted(), &MemoryPermit::of(&MemoryPermits::default()), slow_move, parts, now, until).await
 }
 
 /// The record of an event that is counted.
@@ -105,55 +101,32 @@ async fn a_call_ends_when_its_time_is_over_and_is_not_begun_without_all_of_it() 
 
 /// How much memory items take is known only once they are read. Handlers work meanwhile.
 #[tokio::test(start_paused = true)]
-async fn of_a_batch_one_message_at_a_time_reads_long_items() {
-    for (name, reads) in [("long", 1), ("very-long", 3)] {
-        let handlers = FakeHandlers::new(move |request| {
-            let read = request["items"].as_array().is_some_and(|items| !items.is_empty());
-            let keys = || ["a", "b", "c"].map(|item| json!({ "key": format!("shop#{item}#{name}") }));
-            let answer = if read { count_at_once(request) } else { json!({ "fact": "a", "reads": keys() }) };
-            Reaction::Slow(Duration::from_secs(2), answer)
-        });
-        let (parts, budget, began) = (worker(&handlers), MemoryBudget::default(), Instant::now());
-        parts.store.takes(Duration::from_millis(10));
-        let batch = (0..10).map(|_| async {
-            let memory = MemoryPermit::of(&budget);
-            planned_of(&counted(), &memory, false, &parts, EpochMs(0), Duration::from_mins(1)).await
-        });
-        let planned = join_all(batch).await;
-        assert!(planned.iter().all(|planned| matches!(planned, (Planned::Plan(_), 2))), "{planned:?}");
-        assert_eq!(began.elapsed(), Duration::from_millis(2_000 + 10 * reads * 10 + 2_000), "{name}");
-    }
+async fn of_a_batch_few_messages_at_a_time_read_long_items() {
+    let handlers = FakeHandlers::new(move |request| {
+        let read = request["items"].as_array().is_some_and(|items| !items.is_empty());
+        let keys = || ["a", "b", "c"].map(|item| json!({ "key": format!("shop#{item}#long") }));
+        let answer = if read { count_at_once(request) } else { json!({ "fact": "a", "reads": keys() }) };
+        Reaction::Slow(Duration::from_secs(2), answer)
+    });
+    let (parts, permits, began) = (worker(&handlers), MemoryPermits::default(), Instant::now());
+    parts.store.takes(Duration::from_millis(10));
+    let batch = (0..10).map(|_| async {
+        let memory = MemoryPermit::of(&permits);
+        planned_of(&counted(), &memory, false, &parts, EpochMs(0), Duration::from_mins(1)).await
+    });
+    let planned = join_all(batch).await;
+    assert!(planned.iter().all(|planned| matches!(planned, (Planned::Plan(_), 2))), "{planned:?}");
+    assert_eq!(began.elapsed(), Duration::from_millis(2_000 + 4 * 10 + 2_000), "three at a time");
 }
 
-/// What an older catalog claimed as one event may hold very many. They are not in memory while the handler works.
 #[tokio::test(start_paused = true)]
-async fn the_other_events_of_a_body_wait_for_room_with_nothing_in_memory() {
-    let maps = 63 * 512 * 1_024 / (block_bytes::<Stored>() + size_of::<Stored>() + "{},".len());
-    let handlers = FakeHandlers::new(move |request| {
-        let fills = request["event"]["provider"] == "standard_webhooks";
-        let answer = if fills { vec![json!({}); maps] } else { Vec::new() };
-        Reaction::Slow(Duration::from_secs(2), json!({ "fact": "a", "writes": answer }))
+async fn items_that_are_too_long_together_are_refused_unread() {
+    let handlers = FakeHandlers::new(|_| {
+        let reads = ["a", "b"].map(|item| json!({ "key": format!("shop#{item}#very-long") }));
+        Reaction::Slow(Duration::ZERO, json!({ "fact": "a", "reads": reads }))
     });
-    let (parts, budget, began) = (worker(&handlers), MemoryBudget::default(), Instant::now());
-    let (filled, long) = (MemoryPermit::of(&budget), Duration::from_mins(1));
-    planned_of(&counted(), &filled, false, &parts, EpochMs(0), long).await;
-    let around: Vec<u8> = (0..4_000).flat_map(|_| uuid::Uuid::new_v4().into_bytes()).collect();
-    let messages: Vec<_> = (0..13).map(|event| json!({ "id": format!("wamid.{event}") })).collect();
-    let entry = json!([{ "changes": [{ "value": { "messages": messages } }] }]);
-    let body = json!({ "around": STANDARD.encode(around), "entry": entry }).to_string();
-    let mut record = a_record("in#shop#ev#wamid.0");
-    record.provider = "meta_whatsapp".to_owned();
-    record.body = Some(compress(body.as_bytes()).unwrap());
-    let memory = MemoryPermit::of(&budget);
-    let planned = planned_of(&record, &memory, false, &parts, EpochMs(0), long);
-    let later = async move {
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        drop(filled);
-    };
-    let ((planned, calls), ()) = tokio::join!(planned, later);
-    assert_eq!((calls, began.elapsed()), (2, Duration::from_secs(9)), "it is asked again once there is room");
-    let Planned::Several { others, own: Some(own) } = planned else { panic!("{planned:?}") };
-    assert!(others.len() == 12 && matches!(*own, Planned::Plan(_)), "{own:?}");
+    let ended = planned_by(&worker(&handlers), EpochMs(0), Duration::from_mins(1)).await;
+    assert_eq!(ended, (Planned::Failed(Failure::permanent("HANDLER_ASKED_TOO_MUCH")), 1));
 }
 
 /// A handler that hangs would otherwise hold every worker for as long as it has events.

@@ -259,13 +259,6 @@ pub enum Planned {
     Plan(Box<HandlerPlan>),
     /// No handler wants events of this type.
     NoHandler,
-    /// The body was claimed as one event, and today's catalog reads several out of it.
-    Several {
-        /// Those that are not the record's own. Each gets a record.
-        others: Vec<ChildEvent>,
-        /// The decision about the event with the record's own key. None if no event has it.
-        own: Option<Box<Planned>>,
-    },
     /// The handler failed.
     Failed(Failure),
     /// The items that the handler asked for, or the routes, could not be read.

@@ -21,7 +21,6 @@ words! {
         /// An envelope cannot be split.
         EnvelopeUnreadable = "ENVELOPE_UNREADABLE",
         /// A forced envelope holds an event that has a record already.
-        EventHasRecord = "EVENT_HAS_RECORD",
         /// An event of an envelope fits into no record.
         EventTooLarge = "EVENT_TOO_LARGE",
         /// A route asks about a body that is no JSON.

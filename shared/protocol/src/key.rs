@@ -182,6 +182,14 @@ impl RecordKey {
         self.0.ends_with(ALTERNATE)
     }
 
+    /// The id that its event is deduplicated by, as the provider wrote it. Of one that is too long for a key, its hash.
+    pub fn event_id(&self) -> String {
+        let (_, rest) = self.parts();
+        let id = if self.kind() == RecordKind::Event { rest.strip_prefix(EVENT).unwrap_or(rest) } else { rest };
+        let id = id.strip_suffix(ALTERNATE).unwrap_or(id);
+        if id == "%" { String::new() } else { id.replace("%23", "#").replace("%25", "%") }
+    }
+
     /// Parses a stored or received key. `None` if it does not have the form of one.
     pub fn parse(text: &str) -> Option<Self> {
         let (endpoint, rest) = text.strip_prefix(PREFIX)?.split_once('#')?;

@@ -52,7 +52,7 @@ pub const PLAN_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 /// The most memory that the values of a plan may take, in bytes. Three megabytes of small maps would take several
 /// hundred megabytes, once each in the plan, in its writes and in the request.
-pub const PLAN_MEMORY_MAX: usize = 96 * 1024 * 1024;
+pub const PLAN_MEMORY_MAX: usize = 32 * 1024 * 1024;
 
 const _: () = assert!(PLAN_BYTES_MAX + 2 * ITEM_BYTES_MAX <= TRANSACTION_BYTES_MAX);
 

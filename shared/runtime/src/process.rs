@@ -27,7 +27,7 @@ use crate::body;
 use crate::drive::{Carry, Driven, StoreAndQueue, drive_and_tell, duration};
 use crate::handler::{Handlers, Recognised};
 use crate::ingest::child_bytes_max;
-use crate::memory::{MemoryBudget, MemoryPermit};
+use crate::memory::{MemoryPermit, MemoryPermits, SHORT_BYTES_MAX};
 use crate::message_key::MessageKeys;
 use crate::port::{Queue, Store};
 use crate::remote::{self, CallBudget, Calls, RemoteHandlers, RemoteTarget};
@@ -202,7 +202,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
         let Ok((decoded, mut records)) = timeout_at(until, ahead).await else {
             return messages.iter().map(|_| Processed::OutOfTime).collect();
         };
-        let memory = &MemoryBudget::default();
+        let permits = &MemoryPermits::default();
         // A batch comes from one queue: any readable message tells the queue of the unreadable ones.
         let lane_of_batch = decoded.iter().flatten().next().map_or(Lane::Events, Message::lane);
         let work = messages.iter().zip(decoded).map(|(received, message)| {
@@ -221,7 +221,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                     };
                 }
                 let budget = CallBudget::until(calls_until);
-                let (first_seen, memory) = (OnceLock::new(), MemoryPermit::of(memory));
+                let (first_seen, memory) = (OnceLock::new(), MemoryPermit::of(permits));
                 let carrier = OneMessage { parts: self, routing, lane, budget: &budget, first_seen, memory };
                 let mut driven = drive_and_tell(first, &carrier, &self.ambient, tell).await;
                 driven.signals.extend(std::iter::repeat_n(Signal::HandlerCalled, budget.made().into()));
@@ -273,32 +273,9 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
 impl<S: Store, Q, A> WorkerParts<S, Q, A> {
     /// Routes a record's event to its handler, reads what it asks for and lets it plan. Writes nothing.
     pub async fn plan(&self, record: &Record, routing: &Routing, calls: Calls<'_>) -> Planned {
-        let (event, bytes) = match guarded(|| self.read(record)) {
-            Ok(Contained { own: Some(event), others }) if others.is_empty() => {
-                return self.plan_event(&event, routing, calls).await;
-            }
-            // The others are made again afterwards: they are not in memory while the handler works.
-            Ok(Contained { own, others }) => (own, bytes_of(&others)),
-            Err(failure) => return Planned::Failed(failure),
-        };
-        let mut own = self.plan_own(event.as_ref(), routing, calls).await;
-        if !matches!(own, Some(Planned::Plan(_))) {
-            calls.memory.hold(bytes).await;
-        } else if !calls.memory.try_hold_more(bytes) {
-            drop(own);
-            calls.memory.hold_all_to_the_end().await;
-            own = self.plan_own(event.as_ref(), routing, calls).await;
-        }
-        match guarded(|| self.read(record)) {
-            Ok(Contained { others, .. }) => Planned::Several { others, own: own.map(Box::new) },
+        match guarded(|| Self::read(record)) {
+            Ok(event) => self.plan_event(&event, routing, calls).await,
             Err(failure) => Planned::Failed(failure),
-        }
-    }
-
-    async fn plan_own(&self, own: Option<&Event>, routing: &Routing, calls: Calls<'_>) -> Option<Planned> {
-        match own {
-            Some(event) => Some(self.plan_event(event, routing, calls).await),
-            None => None,
         }
     }
 
@@ -320,7 +297,7 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
 
     fn assigned<T>(&self, record: &Record, routing: &Routing, of: impl FnOnce(Assigned<'_>) -> Option<T>) -> Option<T> {
         let Routing::Set(set) = routing else { return None };
-        let event = guarded(|| self.read(record)).ok()?.own?;
+        let event = guarded(|| Self::read(record)).ok()?;
         of(guarded(|| route::assign(&self.handlers, set, self.catalog, &event)).ok()?)
     }
 
@@ -356,78 +333,53 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
             Ok(read) => read,
             Err(planned) => return planned,
         };
-        let plan = guarded(|| recognised.plan(&snapshot));
-        drop(snapshot);
-        memory.keep(plan.as_ref().map_or(0, Plan::memory_bytes));
-        match plan {
+        match guarded(|| recognised.plan(&snapshot)) {
             Ok(plan) => snapshot::complete(&self.store, event, scope, assignment, plan).await,
             Err(failure) => Planned::Failed(failure),
         }
     }
 
-    /// Reads the body of a record that was claimed as one event.
-    ///
-    /// The catalog may have changed since: what it splits today may have been one event. The event with the record's
-    /// own key is then the event that was claimed. Every other one gets a record, as those of an envelope do: a handler
-    /// reads one event at a time and would leave the others out.
-    fn read(&self, record: &Record) -> Result<Contained, Failure> {
+    /// The event that a record stands for. A record that was claimed as one event stays one, whatever a later catalog
+    /// would read out of its body.
+    fn read(record: &Record) -> Result<Event, Failure> {
         let endpoint = EndpointId::parse(record.key.parts().0).ok();
         let (endpoint, tenant) =
             endpoint.zip(record.owner()).ok_or_else(|| Failure::permanent(Code::BodyUnreadable))?;
-        let mut parts = self.parts(record)?;
-        let is_claimed = |part: &EventPart| {
-            let key = part.key.record_key(&endpoint);
-            record.key == key || record.key == key.alternate()
-        };
-        let claimed = if parts.len() == 1 { Some(0) } else { parts.iter().position(is_claimed) };
-        let Some(claimed) = claimed else { return Ok(Contained { own: None, others: children(record, parts)? }) };
-        // Handlers know the types of today's catalog. A body that is one event keeps the type under which it was
-        // claimed.
-        let single = parts.len() == 1;
-        let part = parts.remove(claimed);
-        let event_type = if single { record.event_type.clone() } else { part.event_type.clone() };
-        // The same event twice in one body is one event.
-        parts.retain(|other| other.key != part.key || other.sha256 != part.sha256);
-        let others = children(record, parts)?;
-        let own = Event {
+        Ok(Event {
             version: EVENT_VERSION,
             tenant,
             endpoint,
             provider: record.provider.clone(),
             record: record.key.clone(),
-            key: part.key.into(),
-            event_type,
+            key: record.key.event_id(),
+            event_type: record.event_type.clone(),
             received_at: record.received_at,
             generation: record.generation,
             headers: record.headers.clone(),
-            body: part.body,
-        };
-        Ok(Contained { own: Some(own), others })
+            body: raw_body(record)?,
+        })
     }
 
-    fn parts(&self, record: &Record) -> Result<Vec<EventPart>, Failure> {
-        let Some(stored) = &record.body else { return Err(Failure::permanent(Code::BodyMissing)) };
-        let raw = body::decompress(stored).map_err(|_| Failure::permanent(Code::BodyUnreadable))?;
+    fn parts(&self, envelope: &Record) -> Result<Vec<EventPart>, Failure> {
+        let raw = raw_body(envelope)?;
         // Retryable: a later deployment may put the provider back into the catalog.
         let provider =
-            self.catalog.provider(&record.provider).ok_or_else(|| Failure::retryable(Code::ProviderUnknown))?;
-        Ok(provider.split(&raw, &record.headers))
+            self.catalog.provider(&envelope.provider).ok_or_else(|| Failure::retryable(Code::ProviderUnknown))?;
+        Ok(provider.split(&raw, &envelope.headers))
     }
 
     /// Splits an envelope's body into events.
-    pub fn split(&self, record: &Record) -> Split {
-        match guarded(|| children(record, self.parts(record)?)) {
+    pub fn split(&self, envelope: &Record) -> Split {
+        match guarded(|| children(envelope, self.parts(envelope)?)) {
             Ok(events) => Split::Events(events),
             Err(failure) => Split::Failed(failure),
         }
     }
 }
 
-/// What the body of a record that was claimed as one event holds today.
-struct Contained {
-    /// The event that the record stands for.
-    own: Option<Event>,
-    others: Vec<ChildEvent>,
+fn raw_body(record: &Record) -> Result<Vec<u8>, Failure> {
+    let Some(stored) = &record.body else { return Err(Failure::permanent(Code::BodyMissing)) };
+    body::decompress(stored).map_err(|_| Failure::permanent(Code::BodyUnreadable))
 }
 
 fn children(envelope: &Record, parts: Vec<EventPart>) -> Result<Vec<ChildEvent>, Failure> {
@@ -443,11 +395,6 @@ fn children(envelope: &Record, parts: Vec<EventPart>) -> Result<Vec<ChildEvent>,
     parts.into_iter().map(child).collect()
 }
 
-/// How many bytes these events take.
-fn bytes_of(events: &[ChildEvent]) -> usize {
-    events.iter().map(|event| event.body.len()).sum()
-}
-
 /// Carries out the calls of one message's machine.
 #[derive(Debug)]
 struct OneMessage<'a, S, Q, A> {
@@ -459,7 +406,7 @@ struct OneMessage<'a, S, Q, A> {
     /// The note to write once the record is settled. Only for deliveries, and only if the provider does not sign its
     /// ids.
     first_seen: OnceLock<Write>,
-    /// What this message holds of the batch's memory for events, plans and items.
+    /// What this message may hold of events, items and answers.
     memory: MemoryPermit,
 }
 
@@ -467,15 +414,15 @@ impl<S: Store, Q: Queue, A: Ambient> OneMessage<'_, S, Q, A> {
     async fn split(&self, record: &Record) -> Split {
         self.memory.release();
         let split = self.parts.split(record);
-        let bytes = match &split {
-            Split::Events(events) => bytes_of(events),
-            Split::Failed(_) => 0,
+        let is_long = match &split {
+            Split::Events(events) => events.iter().map(|event| event.body.len()).sum::<usize>() > SHORT_BYTES_MAX,
+            Split::Failed(_) => false,
         };
-        if self.memory.try_hold_more(bytes) {
+        if !is_long || self.memory.try_take() {
             return split;
         }
         drop(split);
-        self.memory.hold(bytes).await;
+        self.memory.take().await;
         self.parts.split(record)
     }
 

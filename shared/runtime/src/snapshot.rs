@@ -6,7 +6,7 @@ use hookonce_protocol::call::{Failure, HandlerPlan, Planned, Unavailable};
 use hookonce_protocol::check::{CONTENT_TYPE_BYTES_MAX, Scope};
 use hookonce_protocol::code::Code;
 use hookonce_protocol::effect::{DestinationId, Effect, EffectDraft, EffectName, Method, Payload};
-use hookonce_protocol::item::{memory_bytes, size_bytes};
+use hookonce_protocol::item::memory_bytes;
 use hookonce_protocol::key::Tenant;
 use hookonce_protocol::place::{ItemRef, Key, TableAlias};
 use hookonce_protocol::plan::{Event, PLAN_MEMORY_MAX, PLAN_WRITES_MAX, Plan, Snapshot};
@@ -14,27 +14,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::body::{self, BODY_BYTES_MAX};
 use crate::handler::{Assignment, READS_MAX};
-use crate::memory::MemoryPermit;
+use crate::memory::{MemoryPermit, SHORT_BYTES_MAX};
 use crate::port::{NotRead, Store};
 
-/// The most bytes of items that a handler may see.
-const SNAPSHOT_BYTES_MAX: usize = 5 * 1024 * 1024;
+/// The most bytes of items that a handler may see, as `DynamoDB` sends them.
+const SNAPSHOT_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The most memory that these items may take, in bytes.
-const SNAPSHOT_MEMORY_MAX: usize = PLAN_MEMORY_MAX;
-
-/// The most bytes of answers for which all messages of a batch have room at once.
-const SHORT_ANSWER_BYTES_MAX: u64 = 128 * 1024;
-
-/// The most bytes of answers that are read together. Of more, a message reads one item after the other.
-const LONG_ANSWER_BYTES_MAX: u64 = 1024 * 1024;
-
-/// How many bytes of the budget are held for a byte of an answer: ten short answers fit together, and long ones do not.
-/// Items of small maps take some 60 bytes of memory for a byte of their answer, and the function has room for that
-/// (`scripts/bench memory`).
-const ROOM_OF_A_BYTE: u64 = 24;
-
-/// Reads these items for the handler of an event. The message then holds their part of the budget, unless it gets none.
+/// Reads these items for the handler of an event. If they are long, the message has a permit for them.
 ///
 /// # Errors
 /// What becomes of the event instead.
@@ -58,9 +44,7 @@ pub(crate) async fn read<S: Store>(
     Ok((scope, snapshot))
 }
 
-/// Reads items. How long they are is known only from the answer, and how much memory they take once they are read. So a
-/// long answer is asked for again, once there is room for it. Very long ones are read one by one, while no other
-/// message of the batch holds anything.
+/// Reads items. How long they are is known only from the answer. So a long answer is asked for again, with a permit.
 async fn read_items<S: Store>(
     store: &S,
     event: &Event,
@@ -70,49 +54,23 @@ async fn read_items<S: Store>(
     if reads.is_empty() {
         return Ok(Snapshot::default());
     }
-    let not_read = |reads: &[ItemRef]| {
-        if reads.iter().any(|item| item.table.is_some()) { Planned::TableAway } else { Planned::Unavailable }
-    };
-    let (mut read, mut bytes_max) = (Size::default(), SHORT_ANSWER_BYTES_MAX);
-    for _ in 0..2 {
-        memory.hold(usize::try_from(bytes_max * ROOM_OF_A_BYTE).unwrap_or(usize::MAX)).await;
-        match store.read_few_bytes(reads, bytes_max).await {
-            Ok(snapshot) => return read.add(&snapshot, event).map(|()| snapshot),
-            Err(NotRead::Unavailable) => return Err(not_read(reads)),
-            Err(NotRead::TooLong(bytes)) if bytes <= LONG_ANSWER_BYTES_MAX => bytes_max = bytes,
-            Err(NotRead::TooLong(_)) => break,
-        }
+    let mut read = store.read_few_bytes(reads, SHORT_BYTES_MAX as u64).await;
+    if matches!(read, Err(NotRead::TooLong(bytes)) if bytes <= SNAPSHOT_BYTES_MAX) {
+        memory.take().await;
+        read = store.read_few_bytes(reads, SNAPSHOT_BYTES_MAX).await;
     }
-    memory.hold(usize::MAX).await;
-    let mut snapshot = Snapshot::default();
-    for item in reads {
-        let item = std::slice::from_ref(item);
-        let one = store.read_items(item).await.map_err(|_| not_read(item))?;
-        read.add(&one, event)?;
-        snapshot.extend(one);
-    }
-    Ok(snapshot)
+    let snapshot = read.map_err(|why| match why {
+        NotRead::TooLong(bytes) => too_large(event, bytes),
+        NotRead::Unavailable if reads.iter().any(|item| item.table.is_some()) => Planned::TableAway,
+        NotRead::Unavailable => Planned::Unavailable,
+    })?;
+    let bytes: usize = snapshot.items().filter_map(|(_, item)| item).map(memory_bytes).sum();
+    if bytes <= PLAN_MEMORY_MAX { Ok(snapshot) } else { Err(too_large(event, bytes as u64)) }
 }
 
-/// What the items of a handler take, in bytes.
-#[derive(Default)]
-struct Size {
-    stored: usize,
-    memory: usize,
-}
-
-impl Size {
-    /// Adds items, unless all are too large together.
-    fn add(&mut self, read: &Snapshot, event: &Event) -> Result<(), Planned> {
-        self.stored += read.items().filter_map(|(_, item)| item).map(size_bytes).sum::<usize>();
-        self.memory += read.items().filter_map(|(_, item)| item).map(memory_bytes).sum::<usize>();
-        if self.stored <= SNAPSHOT_BYTES_MAX && self.memory <= SNAPSHOT_MEMORY_MAX {
-            return Ok(());
-        }
-        tracing::warn!(record.key = %event.record, bytes = self.stored, memory = self.memory,
-            "the items that the handler asked for are too large together");
-        Err(asked_too_much())
-    }
+fn too_large(event: &Event, bytes: u64) -> Planned {
+    tracing::warn!(record.key = %event.record, bytes, "the items that the handler asked for are too large together");
+    asked_too_much()
 }
 
 /// The failure of a handler that asks for what it may not have.

@@ -156,7 +156,6 @@ pub fn labels(role: Role, call: &Call, reply: &Reply) -> Vec<String> {
             match planned {
                 Planned::Plan(_) => "plan",
                 Planned::NoHandler => "no handler",
-                Planned::Several { .. } => "several",
                 Planned::Failed(failure) if failure.retryable => "failed",
                 Planned::Failed(_) => "failed for good",
                 Planned::Unavailable => "unavailable",

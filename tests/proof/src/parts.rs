@@ -55,10 +55,9 @@ fn transitions_of_days() -> BTreeSet<String> {
     wanted
 }
 
-/// Transitions that only the model has: a day has one catalog, its doubts are part of a restore, and the last six need
+/// Transitions that only the model has: the doubts of a day are part of a restore, and the last six need
 /// so much bad luck at once that ten thousand days have none.
-const NOT_IN_DAYS: [&str; 9] = [
-    "worker: plan -> several",
+const NOT_IN_DAYS: [&str; 8] = [
     "operator: doubt -> applied",
     "operator: doubt -> cancelled by the doubt",
     "worker: die of rewind -> invalid",

@@ -12,7 +12,7 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::LambdaHandlers;
 use hookonce_runtime::aws::{DynamoStore, LoopbackHandlers};
 use hookonce_runtime::drive::duration;
-use hookonce_runtime::memory::{MemoryBudget, MemoryPermit};
+use hookonce_runtime::memory::{MemoryPermit, MemoryPermits};
 use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::{CallBudget, CallHandler, Calls, RemoteHandlers, RemoteTarget};
@@ -127,7 +127,7 @@ impl Rehearsal {
         let budget =
             CallBudget::until(Instant::now() + duration(HANDLER_CALL_MAX) * (u32::from(HANDLER_CALLS_MAX) + 1));
         let request_id = || System.claim_id().0;
-        let (all, moment) = (MemoryBudget::default(), || System.moment());
+        let (all, moment) = (MemoryPermits::default(), || System.moment());
         let memory = &MemoryPermit::of(&all);
         let calls = Calls { slow_move: false, budget: &budget, memory, request_id: &request_id, moment: &moment };
         self.parts.plan(record, &self.routing, calls).await

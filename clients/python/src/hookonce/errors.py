@@ -20,7 +20,6 @@ RESERVED = frozenset(
         "DEAD_LETTER",
         "DESTINATION_UNAVAILABLE",
         "ENVELOPE_UNREADABLE",
-        "EVENT_HAS_RECORD",
         "EVENT_TOO_LARGE",
         "EVENT_UNREADABLE",
         "FACT_MISSING",

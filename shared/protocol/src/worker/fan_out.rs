@@ -2,7 +2,7 @@
 //! because no provider promises that a retry groups events the same way.
 
 use super::{State, Worker, WorkerStep};
-use crate::call::{Call, ChildEvent, Failure, Planned, Signal, Split, Unavailable, Written};
+use crate::call::{Call, ChildEvent, Failure, Signal, Split, Unavailable, Written};
 use crate::code::Code;
 use crate::ingress::{creation, quarantined};
 use crate::key::{ClaimId, RecordKey};
@@ -22,19 +22,16 @@ pub(super) enum LeftOut {
     TooLarge,
     /// The store can never take the record.
     Invalid,
-    /// It has a record already. Forcing the whole cannot repeat the effect of that record, and must not appear to.
-    HasRecord,
 }
 
-/// A record whose events get records of their own. It is an envelope, or the record of a single event out of which
-/// today's catalog reads several.
+/// An envelope whose events get records of their own.
 ///
 /// It takes a chunk of its events at a time: it looks which of them have records, creates only those that are missing,
 /// and sends their hints. So a run that ends early has created what it came to, the next one finds that at the price of
 /// reads and gets further, and no run holds the records of all events at once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct FanOut {
-    record: Box<Record>,
+    envelope: Box<Record>,
     /// The events that are left, the next one last.
     left: Vec<ChildEvent>,
     left_out: Option<LeftOut>,
@@ -42,38 +39,23 @@ pub(super) struct FanOut {
     mismatch_told: bool,
     /// Whether it is unknown of an event so far if it has a record.
     is_unsure: bool,
-    own: Option<Own>,
-}
-
-/// The decision about the event with the record's own key. It waits until its siblings have records: once the record is
-/// settled, nobody reads them out of it any more.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Own {
-    pub(super) planned: Box<Planned>,
-    pub(super) replans: u8,
 }
 
 impl Worker {
     pub(super) fn split(self, split: Option<Split>, envelope: Box<Record>, moment: Moment) -> WorkerStep {
         match split {
-            Some(Split::Events(events)) => self.fan_out(events, envelope, None, moment),
+            Some(Split::Events(events)) => self.fan_out(events, envelope, moment),
             Some(Split::Failed(failure)) => self.fail(envelope, &failure, moment),
             None => self.transient(envelope.attempts, moment),
         }
     }
 
     /// Creates a record for each event that fits into one.
-    pub(super) fn fan_out(
-        self,
-        events: Vec<ChildEvent>,
-        record: Box<Record>,
-        own: Option<Own>,
-        moment: Moment,
-    ) -> WorkerStep {
+    fn fan_out(self, events: Vec<ChildEvent>, envelope: Box<Record>, moment: Moment) -> WorkerStep {
         let (mut left, large): (Vec<_>, Vec<_>) = events.into_iter().partition(|event| event.fits);
         left.reverse();
         let left_out = (!large.is_empty()).then_some(LeftOut::TooLarge);
-        self.look(FanOut { record, left, left_out, mismatch_told: false, is_unsure: false, own }, moment)
+        self.look(FanOut { envelope, left, left_out, mismatch_told: false, is_unsure: false }, moment)
     }
 
     /// Looks which of the next events have records.
@@ -89,7 +71,7 @@ impl Worker {
     /// Creates the records that are missing. One that could not be read may be missing, too: its write finds out.
     pub(super) fn looked(
         self,
-        mut fan_out: FanOut,
+        fan_out: FanOut,
         chunk: Vec<ChildEvent>,
         found: Vec<Result<Found, Unavailable>>,
         moment: Moment,
@@ -98,14 +80,14 @@ impl Worker {
         for (event, found) in chunk.into_iter().zip(found) {
             match found {
                 Ok(Found::Nothing) | Err(Unavailable) => missing.push(event),
-                Ok(found) => others.extend(fan_out.meets(event, &found)),
+                Ok(found) => others.extend(with_other_body(event, &found)),
             }
         }
         if missing.is_empty() {
             return self.keep_others(fan_out, others, Vec::new(), moment);
         }
         let write =
-            |event: &ChildEvent| creation(&child(&fan_out.record, event, &self.timing, moment), Purpose::ClaimChild);
+            |event: &ChildEvent| creation(&child(&fan_out.envelope, event, &self.timing, moment), Purpose::ClaimChild);
         let writes = missing.iter().map(write).collect();
         self.call(State::Creating { fan_out, missing, others }, Call::WriteEach(writes))
     }
@@ -128,7 +110,7 @@ impl Worker {
                 Written::Invalid => fan_out.left_out = Some(LeftOut::Invalid),
                 // Another run created it since, or the read did not find out.
                 Written::ConditionFailed(found @ (Found::Record(_) | Found::Unreadable(_))) => {
-                    others.extend(fan_out.meets(event, found));
+                    others.extend(with_other_body(event, found));
                 }
                 Written::ConditionFailed(Found::Nothing) | Written::TransactionConflict | Written::Unavailable => {
                     unknown += 1;
@@ -154,9 +136,9 @@ impl Worker {
         let Some(first) = others.first() else { return self.hint(fan_out, fresh, moment) };
         let mismatch = Signal::BodyMismatch(first.key.clone());
         let is_first = !std::mem::replace(&mut fan_out.mismatch_told, true);
-        let step = if fan_out.record.quarantine_mismatch {
+        let step = if fan_out.envelope.quarantine_mismatch {
             let keep = |event: &ChildEvent| {
-                let child = child(&fan_out.record, event, &self.timing, moment);
+                let child = child(&fan_out.envelope, event, &self.timing, moment);
                 creation(&quarantined(&child, &self.timing, moment), Purpose::Quarantine)
             };
             let call = Call::WriteEach(others.iter().map(keep).collect());
@@ -202,18 +184,12 @@ impl Worker {
     /// when every event is known to have a record.
     fn looked_at_all(self, fan_out: FanOut, moment: Moment) -> WorkerStep {
         if fan_out.is_unsure {
-            return self.transient(fan_out.record.attempts, moment);
+            return self.transient(fan_out.envelope.attempts, moment);
         }
-        let code = match fan_out.left_out {
-            Some(LeftOut::Invalid) => return self.invalid(fan_out.record, moment),
-            Some(LeftOut::TooLarge) => Some(Code::EventTooLarge),
-            Some(LeftOut::HasRecord) => Some(Code::EventHasRecord),
-            None => None,
-        };
-        match (code, fan_out.own) {
-            (Some(code), _) => self.fail(fan_out.record, &Failure::permanent(code), moment),
-            (None, Some(Own { planned, replans })) => self.planned(*planned, fan_out.record, replans, moment),
-            (None, None) => self.mark(fan_out.record, Outcome::FannedOut, moment),
+        match fan_out.left_out {
+            Some(LeftOut::Invalid) => self.invalid(fan_out.envelope, moment),
+            Some(LeftOut::TooLarge) => self.fail(fan_out.envelope, &Failure::permanent(Code::EventTooLarge), moment),
+            None => self.mark(fan_out.envelope, Outcome::FannedOut, moment),
         }
     }
 }
@@ -225,32 +201,18 @@ impl FanOut {
         chunk.reverse();
         chunk
     }
-
-    /// An event has a record. Returns the event if its own body is another one.
-    fn meets(&mut self, event: ChildEvent, found: &Found) -> Option<ChildEvent> {
-        let old = if let Found::Record(old) = found { Some(old) } else { None };
-        // A forced record meets a child that an earlier generation, or another delivery, created.
-        let is_own = old.is_some_and(|old| old.claim_id == claim_of(&self.record, &event.key));
-        if self.record.generation > 0 && self.own.is_none() && !is_own {
-            self.left_out.get_or_insert(LeftOut::HasRecord);
-        }
-        old.is_some_and(|old| old.body_sha256 != event.sha256).then_some(event)
-    }
 }
 
-/// The claim that an envelope makes for one of its events. It is the same on every run.
-fn claim_of(envelope: &Record, event: &RecordKey) -> ClaimId {
-    // A forced record tells the children that it created itself, before a crash, from those of earlier generations.
-    let claim = match envelope.generation {
-        0 => envelope.claim_id.clone(),
-        generation => ClaimId(format!("{}#g{generation}", envelope.claim_id.0)),
-    };
-    ClaimId::of_child(&envelope.key, &claim, event)
+/// An event has a record. Returns the event if its own body is another one.
+fn with_other_body(event: ChildEvent, found: &Found) -> Option<ChildEvent> {
+    matches!(found, Found::Record(old) if old.body_sha256 != event.sha256).then_some(event)
 }
 
 /// The record of an envelope's event.
 fn child(envelope: &Record, event: &ChildEvent, timing: &Timing, moment: Moment) -> Record {
     let key = event.key.clone();
+    // The same on every run.
+    let claim_id = ClaimId::of_child(&envelope.key, &envelope.claim_id, &key);
     Record {
         tenant: envelope.tenant.clone(),
         provider: envelope.provider.clone(),
@@ -263,6 +225,6 @@ fn child(envelope: &Record, event: &ChildEvent, timing: &Timing, moment: Moment)
         parent: Some(envelope.key.clone()),
         accept_duplicate: envelope.accept_duplicate,
         quarantine_mismatch: envelope.quarantine_mismatch,
-        ..Record::fresh(key, claim_of(envelope, &event.key), event.body.clone(), event.sha256, timing, moment.now)
+        ..Record::fresh(key, claim_id, event.body.clone(), event.sha256, timing, moment.now)
     }
 }

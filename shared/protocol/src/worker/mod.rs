@@ -16,8 +16,6 @@
 //!   ├─ an envelope ─▶ split ─▶ look which events have records ─▶ create the missing ones ─▶ hint them ─▶ close the
 //!   │                            ▲                                                            │           envelope
 //!   │                            └────────────────────── the next events ─────────────────────┘
-//!   │  (likewise a single event that today's catalog reads as several; if one has the record's own key, it is planned and
-//!   │  committed once the others have records)
 //!   └─ anything else ─▶ ack
 //! ```
 //! Acknowledging a `ref` message too early would be safe, because the relay owns the record. Acknowledging a `full`
@@ -49,7 +47,7 @@ pub use commit::Cancellation;
 pub use commit::HOPS;
 pub use failure::TRANSIENT_VISIBILITY_MAX;
 pub(crate) use failure::{death, still_mine};
-use fan_out::{FanOut, Own};
+use fan_out::FanOut;
 pub(crate) use pause::{Pause, early};
 pub use pause::{VISIBILITY_MAX, WAITING_VISIBILITY_MAX};
 
@@ -246,9 +244,6 @@ impl Worker {
         match planned {
             Planned::Plan(plan) => self.commit(record, *plan, replans, moment),
             Planned::NoHandler => self.mark(record, Outcome::Ignored, moment),
-            Planned::Several { others, own } => {
-                self.fan_out(others, record, own.map(|planned| Own { planned, replans }), moment)
-            }
             Planned::Failed(failure) => self.fail(record, &failure, moment).signal(Signal::HandlerFailed),
             // Each plan of this event met changed items, and no call is left for another one: treat it as if its plans
             // were used up.

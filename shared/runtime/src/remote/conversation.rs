@@ -16,7 +16,7 @@ use super::handlers::{CallError, RemoteHandlers};
 use super::target::RemoteHandling;
 use super::wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, REQUEST_BYTES_MAX, ShownItem};
 use crate::handler::Assignment;
-use crate::memory::json_memory;
+use crate::memory::SHORT_BYTES_MAX;
 use crate::port::Store;
 use crate::snapshot::{self, asked_too_much};
 
@@ -141,7 +141,9 @@ impl Conversation<'_> {
         }
         match called {
             Ok(Ok(answer)) => {
-                self.calls.memory.hold(json_memory(&answer)).await;
+                if answer.len() > SHORT_BYTES_MAX {
+                    self.calls.memory.take().await;
+                }
                 HandlerAnswer::parse(&answer, &request).map_err(|why| self.malformed(&why))
             }
             Ok(Err(CallError::TooLong)) => Err(self.malformed(&MalformedAnswer::new("", "is too long"))),

@@ -43,7 +43,7 @@ const AROUND: usize = 280_000;
 const OBJECTS: usize = 580_000;
 
 /// Small maps in each plan, in three items: nearly as many as a plan may have.
-const MAPS: usize = 135_000;
+const MAPS: usize = 45_000;
 
 /// Items that each handler asks for: as many of them as it may see.
 const READS: usize = 2;

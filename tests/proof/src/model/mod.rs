@@ -109,7 +109,7 @@ impl Model {
         for delivery in &scenario.deliveries {
             let slot = place(key_of(&endpoint, delivery));
             slots.push(slot);
-            if delivery.splits() {
+            if delivery.kind == Kind::Envelope {
                 for event in delivery.body.chars().map(String::from) {
                     let child = place(RecordKey::event(&endpoint, &event));
                     facts[child] = fact(&event);

@@ -16,26 +16,14 @@ impl World {
     /// Whether a handler knows what to do with the event that it is asked about.
     pub(super) fn wants(&self, call: CallId) -> bool {
         let Call::Plan(record) = self.call(call).as_ref() else { return false };
-        record.body.as_ref().is_some_and(|body| body.len() > 1) || fact_of(record).is_some()
+        fact_of(record).is_some()
     }
 
     /// The reply to a handler that wants the event.
     pub(super) fn plan(&self, call: &Call, domain: DomainId) -> Reply {
         let Call::Plan(record) = call else { return Reply::Done };
-        if record.body.as_ref().is_some_and(|body| body.len() > 1) {
-            return self.plan_several(record, domain);
-        }
         let fact = fact_of(record).expect("a handler wants it");
         Reply::Planned(self.plan_fact(record, FACT_NAMES[fact], domain))
-    }
-
-    /// A record that was claimed as one event, and that the catalog reads several out of.
-    fn plan_several(&self, record: &Record, domain: DomainId) -> Reply {
-        let is_own = |event: &ChildEvent| record.key == event.key;
-        let (own, others): (Vec<_>, Vec<_>) = events(record).into_iter().partition(is_own);
-        let name = |event: &ChildEvent| str::from_utf8(&event.body).expect("one character").to_owned();
-        let planned = |event: &ChildEvent| Box::new(self.plan_fact(record, &name(event), domain));
-        Reply::Planned(Planned::Several { others, own: own.first().map(planned) })
     }
 
     fn plan_fact(&self, record: &Record, fact: &str, domain: DomainId) -> Planned {

@@ -7,11 +7,11 @@ use hookonce_protocol::key::RecordKind;
 use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_protocol::timing::Timing;
 
-use super::Model;
 use super::pool::{MessageId, ProcId};
 use super::state::{Budget, FACTS, SLOTS, State};
 use super::view::{FACT_NAMES, ItemView, fact_of};
 use super::world::World;
+use super::{Kind, Model};
 
 macro_rules! rules {
     ($($(#[$doc:meta])* $rule:ident $(= $code:literal)?, $words:literal;)+) => {
@@ -198,7 +198,7 @@ impl Model {
         let effects = world.domains.view(state.domain).effects;
         let applied = |slot: usize| self.facts[slot].is_some_and(|fact| effects[fact] > 0);
         let made = self.scenario.deliveries[delivery];
-        if made.splits() {
+        if made.kind == Kind::Envelope {
             let children = &self.children[slot];
             let settled = |child: &usize| applied(*child) || owed(world, state, *child, None);
             return owed(world, state, slot, None) || (!children.is_empty() && children.iter().all(settled));

@@ -324,7 +324,7 @@ fn costs() -> Vec<Mutant> {
             "second net: the domain key of the earlier generation exists, and cancels its late commit",
             rewrite!(Worker, SETTLE, any!(GENERATION));
         "close-any-generation", "F3: closing requires the generation that was read", &["{a,b}, dead letters and force"],
-            "in no scenario: only a record that an older catalog settled as one event can be forced and then closed",
+            "in no scenario: nobody can force an envelope, so it has the first generation only",
             rewrite!(Worker, &[Purpose::CloseEnvelope], any!(GENERATION));
         "force-any-status", "1.9: a force requires PROCESSED", &["two forces"],
             "second net: a processed record leaves that status only by a new generation, which the condition names too",

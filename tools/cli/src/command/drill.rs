@@ -204,20 +204,12 @@ impl Drill {
             return Ok(Finding::Fails(format!("waits: {}", missing.what)));
         }
         let is_open = self.handlers.handler_is_open(record);
-        let planned = match self.handlers.plan(record).await {
-            Planned::Several { own: Some(own), .. } => *own,
-            planned => planned,
-        };
-        match planned {
+        match self.handlers.plan(record).await {
             Planned::Plan(plan) => self.of_plan(record, &plan).await,
             Planned::NoHandler if settled && record.outcome != Some(Outcome::Ignored) => {
                 Ok(Finding::Differs("no handler wants it any more".to_owned()))
             }
             Planned::NoHandler => Ok(Finding::Same),
-            Planned::Several { others, .. } if settled => {
-                Ok(Finding::Differs(format!("the catalog reads {} events out of it", others.len())))
-            }
-            Planned::Several { .. } => Ok(Finding::WouldApply),
             Planned::Failed(failure) => Ok(Finding::Fails(self.of_handler(record, &failure.code))),
             Planned::CallsUsedUp => Ok(Finding::Fails(self.of_handler(record, "it has used up its calls"))),
             Planned::Unavailable | Planned::HandlerSlow { .. } => Err(store_unavailable()),

@@ -119,7 +119,7 @@ struct Story {
     record: Record,
     /// What operators did to it. `None` if the domain table is not known.
     trail: Option<Trail>,
-    /// The records of its events, if it is an envelope or holds several events today.
+    /// The records of its events, if it is an envelope.
     children: Vec<(RecordKey, Option<Record>)>,
     /// The records of the effects that its last commit created.
     effects: Vec<(RecordKey, Option<Record>)>,
@@ -153,8 +153,11 @@ impl Story {
                 Rehearsal::without_routes(store.clone())
             }
         };
-        let children =
-            if may_have_children(&record) { children(store, &rehearsal, &record).await? } else { Vec::new() };
+        let children = if record.key.kind() == RecordKind::Envelope {
+            children(store, &rehearsal, &record).await?
+        } else {
+            Vec::new()
+        };
         let effects = states(store, record.effect_keys()).await?;
         let mut earlier_effects = states(store, record.earlier_effect_keys()).await?;
         earlier_effects.retain(|(_, effect)| effect.is_some());
@@ -188,10 +191,6 @@ impl Story {
         let planned = matches!(record.key.kind(), RecordKind::Delivery | RecordKind::Event) && record.body.is_some();
         self.missing = if planned { rehearsal.missing(record).map(|missing| missing.what) } else { None };
         let plan = if planned && self.missing.is_none() { Some(rehearsal.plan(record).await) } else { None };
-        let plan = match plan {
-            Some(Planned::Several { own: Some(own), .. }) => Some(*own),
-            plan => plan,
-        };
         (self.trail, self.plan) = (trail, plan);
         self.applied_before = self.read_applied_before(store).await?;
         Ok(())
@@ -373,7 +372,6 @@ impl Story {
                 return facts;
             }
             Planned::NoHandler => "no handler wants it".to_owned(),
-            Planned::Several { others, .. } => format!("a record for each of its {} events", others.len()),
             Planned::Failed(failure) => format!("fails with {}", failure.code),
             Planned::Unavailable | Planned::CallsUsedUp | Planned::HandlerSlow { .. } => "unknown".to_owned(),
             Planned::TableAway => "unknown: a table of its handler is missing or cannot be read".to_owned(),
@@ -438,19 +436,7 @@ impl Story {
     }
 }
 
-/// Whether its events may have records of their own: those of an envelope, and those of a single event out of which
-/// today's catalog reads several, unless it was settled as one.
-fn may_have_children(record: &Record) -> bool {
-    if record.key.kind() == RecordKind::Effect {
-        return false;
-    }
-    match record.outcome {
-        None | Some(Outcome::FannedOut) => true,
-        Some(Outcome::Applied | Outcome::Duplicate | Outcome::Ignored | Outcome::Delivered) => false,
-    }
-}
-
-/// The records of its events, but for one under its own key.
+/// The records of an envelope's events.
 async fn children(
     store: &DynamoStore,
     rehearsal: &Rehearsal,
@@ -461,11 +447,7 @@ async fn children(
         return Ok(created.into_iter().map(|record| (record.key.clone(), Some(record))).collect());
     }
     let Split::Events(events) = rehearsal.split(envelope) else { return Ok(Vec::new()) };
-    let mut keys: Vec<_> = events.into_iter().map(|event| event.key).collect();
-    if envelope.key.kind() != RecordKind::Envelope && keys.len() == 1 {
-        return Ok(Vec::new());
-    }
-    keys.retain(|key| *key != envelope.key);
+    let keys: Vec<_> = events.into_iter().map(|event| event.key).collect();
     states(store, keys).await
 }
 

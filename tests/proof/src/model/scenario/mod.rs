@@ -53,17 +53,10 @@ pub struct DeliverySpec {
     /// What it is.
     pub kind: Kind,
     /// Its body: one character for each event; the character names the business fact, `a` or `b`. No handler wants any
-    /// other. Several characters of a single event are events that an older catalog claimed as one.
+    /// other.
     pub body: &'static str,
     /// How often the provider makes it.
     pub attempts: u8,
-}
-
-impl DeliverySpec {
-    /// The catalog reads several events out of it. Unless it is an envelope, an older catalog claimed it as one.
-    pub fn splits(&self) -> bool {
-        self.kind == Kind::Envelope || self.body.len() > 1
-    }
 }
 
 /// One exploration.
@@ -284,8 +277,6 @@ fn envelopes() -> Vec<Scenario> {
         Scenario::new("{a,b}, two crashes", ab()).with("crash*2 refuse late duplicate"),
         Scenario::new("{a,b}, given up", ab()).with("redrive*3 duplicate late"),
         Scenario::new("{a,b}, dead letters and force", ab()).with("force redrive poison duplicate conflict"),
-        Scenario::new("{a,b} claimed as one", vec![event("x", "ab")]).with("crash refuse late duplicate"),
-        Scenario::new("{a,b} claimed as a", vec![event("a", "ab")]).with("crash refuse late duplicate"),
         Scenario::new("{a,b} with {b,a}, crash and zombie", ab_ba()).with("crash refuse late"),
         Scenario::new("{a,b} with {b,a}, relay and stale index", ab_ba()).with("lose stale tick relay").long(),
     ]
