@@ -383,6 +383,20 @@ impl<State, Output> Step<State, Output> {
         self.signals.push(signal);
         self
     }
+
+    /// The step of a machine that this one is part of: it goes on with `call`, or with `done`.
+    pub(crate) fn within<Whole, WholeOutput>(
+        self,
+        machine: Whole,
+        call: impl FnOnce(Whole, State, Call) -> Step<Whole, WholeOutput>,
+        done: impl FnOnce(Whole, Output) -> Step<Whole, WholeOutput>,
+    ) -> Step<Whole, WholeOutput> {
+        let step = match self.next {
+            Next::Call(state, next) => call(machine, state, next),
+            Next::Done(output) => done(machine, output),
+        };
+        self.signals.into_iter().fold(step, Step::signal)
+    }
 }
 
 /// Something that is counted but changes nothing.

@@ -10,14 +10,14 @@
 
 use crate::call::{Call, Machine, Reply, Signal, Step, Written};
 use crate::claim::Claim;
-use crate::ingress::{creation, has_other_body, quarantined};
+use crate::full_claim::{Claimed, FullClaim};
 use crate::key::RecordKey;
 use crate::message::{Message, MessageError};
 use crate::purpose::Purpose;
 use crate::record::{DeadReason, Due, Found, Record, Status, attribute, counted, set};
 use crate::time::EpochMs;
 use crate::timing::{Moment, Timing};
-use crate::worker::{death, make_dead};
+use crate::worker::death;
 use crate::write::{Action, Table, Write};
 
 /// The number of rounds of dead letters after which a record is DEAD.
@@ -49,8 +49,7 @@ pub struct DeadLetter {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum State {
     Reading,
-    Claiming { record: Box<Record>, stale: bool },
-    KeepingOther { old: Box<Record> },
+    Claiming { claim: FullClaim },
     Writing { dies: Option<(RecordKey, DeadReason)> },
 }
 
@@ -78,32 +77,21 @@ impl DeadLetter {
     /// Claims the record, so that the payload is not lost with the message: due now, or DEAD if the message is too old.
     fn claim(mut self, claim: &Claim, moment: Moment) -> Step<Self, DeadLetterOutcome> {
         let mut record = claim.record(&self.timing, moment.now);
-        let stale = moment.now > claim.accept_before;
-        if stale {
-            make_dead(&mut record, DeadReason::Stale, &self.timing, moment);
-        } else {
-            record.due = Some(Due::pending(&record.key, self.timing.shards, moment.now));
-        }
-        let purpose = if stale { Purpose::ClaimDead } else { Purpose::Claim };
-        let call = Call::Write(creation(&record, purpose));
-        self.state = State::Claiming { record: Box::new(record), stale };
+        record.due = Some(Due::pending(&record.key, self.timing.shards, moment.now));
+        let (claim, call) = FullClaim::start(record, claim, &self.timing, moment);
+        self.state = State::Claiming { claim };
         Step::call(self, call)
     }
 
-    /// The claim lost. If the record has another body and the endpoint quarantines it, keeps this body first.
-    fn lost(mut self, found: Found, record: &Record, moment: Moment) -> Step<Self, DeadLetterOutcome> {
-        match found {
-            Found::Record(old) if has_other_body(record, &old) => {
-                let mismatch = Signal::BodyMismatch(old.key.clone());
-                if !record.quarantine_mismatch {
-                    return self.found(&Found::Record(old), moment).signal(mismatch);
-                }
-                let call = Call::Write(creation(&quarantined(record, &self.timing, moment), Purpose::Quarantine));
-                self.state = State::KeepingOther { old };
-                Step::call(self, call).signal(mismatch)
-            }
-            Found::Record(_) | Found::Nothing | Found::Unreadable(_) => self.found(&found, moment),
-        }
+    fn claiming(self, step: Step<FullClaim, Claimed>, moment: Moment) -> Step<Self, DeadLetterOutcome> {
+        let claimed = |machine: Self, claimed| match claimed {
+            Claimed::Fresh(_) => Step::done(DeadLetterOutcome::Rearmed),
+            Claimed::Stale(record) => dead(record.key, DeadReason::Stale),
+            Claimed::Met(old) => machine.found(&Found::Record(old), moment),
+            Claimed::Unsure => Step::done(DeadLetterOutcome::Keep),
+        };
+        let go_on = |machine, claim, call| Step::call(Self { state: State::Claiming { claim }, ..machine }, call);
+        step.within(self, go_on, claimed)
     }
 
     fn found(mut self, found: &Found, moment: Moment) -> Step<Self, DeadLetterOutcome> {
@@ -168,24 +156,10 @@ impl Machine for DeadLetter {
                 Ok(found) => self.found(&found, moment),
                 Err(_) => Step::done(DeadLetterOutcome::Keep),
             },
-            State::Claiming { record, stale } => match reply.written() {
-                Written::Applied if stale => dead(record.key, DeadReason::Stale),
-                Written::Applied => Step::done(DeadLetterOutcome::Rearmed),
-                Written::ConditionFailed(Found::Nothing) | Written::TransactionConflict | Written::Unavailable => {
-                    Step::done(DeadLetterOutcome::Keep)
-                }
-                Written::Invalid => Step::done(DeadLetterOutcome::Keep).signal(Signal::WriteInvalid),
-                Written::ConditionFailed(found) => self.lost(found, &record, moment),
-            },
-            State::KeepingOther { old } => match reply.written() {
-                Written::Applied => {
-                    let died = Signal::RecordDead { key: old.key.alternate(), reason: DeadReason::IdCollision };
-                    self.found(&Found::Record(old), moment).signal(died)
-                }
-                Written::ConditionFailed(_) => self.found(&Found::Record(old), moment),
-                Written::TransactionConflict | Written::Unavailable => Step::done(DeadLetterOutcome::Keep),
-                Written::Invalid => Step::done(DeadLetterOutcome::Keep).signal(Signal::WriteInvalid),
-            },
+            State::Claiming { claim } => {
+                let step = claim.step(reply.written(), &self.timing, moment);
+                self.claiming(step, moment)
+            }
             State::Writing { dies } => match reply.written() {
                 Written::Applied => {
                     dies.map_or_else(|| Step::done(DeadLetterOutcome::Rearmed), |(key, reason)| dead(key, reason))

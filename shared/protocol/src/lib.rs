@@ -20,6 +20,7 @@
 //! | [`effect`], [`destination`] | what a plan sends out of the account, where to, and what is promised there |
 //! | [`call`] | the calls a machine can ask for, and their replies |
 //! | [`ingress`], [`worker`], [`dispatcher`], [`relay`], [`dead_letter`], [`operator`] | the machines |
+//! | `full_claim` | the machine for the claim of a message with its payload: a part of `worker` and of `dead_letter` |
 //! | [`trail`] | what operators did to a record |
 //! | [`invariant`] | checks that hold for every stored record |
 
@@ -33,6 +34,7 @@ pub mod dead_letter;
 pub mod destination;
 pub mod dispatcher;
 pub mod effect;
+mod full_claim;
 pub mod ingress;
 pub mod invariant;
 pub mod item;

@@ -33,11 +33,10 @@ use crate::call::{
 };
 use crate::claim::Claim;
 use crate::code::Code;
-use crate::ingress::{creation, has_other_body, quarantined};
+use crate::full_claim::{Claimed, FullClaim};
 use crate::key::{RecordKey, RecordKind};
 use crate::message::{Message, MessageError};
 use crate::plan::WhenConditionFails;
-use crate::purpose::Purpose;
 use crate::record::{DeadReason, Due, Found, Outcome, Record, Status};
 use crate::time::Millis;
 use crate::timing::{Moment, Timing};
@@ -94,8 +93,7 @@ pub struct Worker {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum State {
     Reading { replans: u8 },
-    Claiming { record: Box<Record>, stale: bool },
-    KeepingOther { old: Box<Record> },
+    Claiming { claim: FullClaim },
     ReadingOther,
     Planning { record: Box<Record>, replans: u8 },
     Moving { record: Box<Record> },
@@ -157,49 +155,19 @@ impl Worker {
 
     /// Makes the claim that ingress could not confirm, from a message that carries its payload.
     fn claim(self, claim: &Claim, moment: Moment) -> WorkerStep {
-        let mut record = claim.record(&self.timing, moment.now);
-        let stale = moment.now > claim.accept_before;
-        if stale {
-            make_dead(&mut record, DeadReason::Stale, &self.timing, moment);
-        }
-        let purpose = if stale { Purpose::ClaimDead } else { Purpose::Claim };
-        let call = Call::Write(creation(&record, purpose));
-        self.call(State::Claiming { record: Box::new(record), stale }, call)
+        let record = claim.record(&self.timing, moment.now);
+        let (claim, call) = FullClaim::start(record, claim, &self.timing, moment);
+        self.call(State::Claiming { claim }, call)
     }
 
-    fn claimed(self, written: Written, record: Box<Record>, stale: bool, moment: Moment) -> WorkerStep {
-        match written {
-            Written::Applied if stale => died(record.key, DeadReason::Stale),
-            Written::Applied => self.found(Found::Record(record), 0, moment),
-            Written::ConditionFailed(Found::Nothing) | Written::TransactionConflict | Written::Unavailable => {
-                self.hold(moment)
-            }
-            // Keep the message for a corrected release, or for a person.
-            Written::Invalid => self.hold(moment).signal(Signal::WriteInvalid),
-            Written::ConditionFailed(Found::Record(old)) if has_other_body(&record, &old) => {
-                let mismatch = Signal::BodyMismatch(old.key.clone());
-                if !record.quarantine_mismatch {
-                    return self.met(old, moment).signal(mismatch);
-                }
-                // This message is the only copy of an acknowledged body, and the record has another one.
-                let call = Call::Write(creation(&quarantined(&record, &self.timing, moment), Purpose::Quarantine));
-                self.call(State::KeepingOther { old }, call).signal(mismatch)
-            }
-            Written::ConditionFailed(Found::Record(old)) => self.met(old, moment),
-            Written::ConditionFailed(found @ Found::Unreadable(_)) => self.found(found, 0, moment),
-        }
-    }
-
-    fn kept_other(self, written: &Written, old: Box<Record>, moment: Moment) -> WorkerStep {
-        match written {
-            Written::Applied => {
-                let died = Signal::RecordDead { key: old.key.alternate(), reason: DeadReason::IdCollision };
-                self.met(old, moment).signal(died)
-            }
-            Written::ConditionFailed(_) => self.met(old, moment),
-            Written::TransactionConflict | Written::Unavailable => self.hold(moment),
-            Written::Invalid => self.hold(moment).signal(Signal::WriteInvalid),
-        }
+    fn claiming(self, step: Step<FullClaim, Claimed>, moment: Moment) -> WorkerStep {
+        let claimed = |worker: Self, claimed| match claimed {
+            Claimed::Fresh(record) => worker.found(Found::Record(record), 0, moment),
+            Claimed::Stale(record) => died(record.key, DeadReason::Stale),
+            Claimed::Met(old) => worker.met(old, moment),
+            Claimed::Unsure => worker.hold(moment),
+        };
+        step.within(self, |worker, claim, call| worker.call(State::Claiming { claim }, call), claimed)
     }
 
     /// A claim has met this record, of which it knows only the head. Who works on it needs its body.
@@ -408,8 +376,10 @@ impl Machine for Worker {
                 Ok(found) => self.found(found, replans, moment),
                 Err(_) => self.transient(0, moment),
             },
-            State::Claiming { record, stale } => self.claimed(reply.written(), record, stale, moment),
-            State::KeepingOther { old } => self.kept_other(&reply.written(), old, moment),
+            State::Claiming { claim } => {
+                let step = claim.step(reply.written(), &self.timing, moment);
+                self.claiming(step, moment)
+            }
             State::ReadingOther => match reply.read() {
                 // The claim may win the next time. Until then the message may be the only copy.
                 Ok(Found::Nothing) | Err(Unavailable) => self.hold(moment),
