@@ -6,6 +6,7 @@
 mod arrows;
 mod clauses;
 mod codes;
+mod ideas;
 mod links;
 mod locks;
 mod size;

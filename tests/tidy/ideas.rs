@@ -1,0 +1,98 @@
+//! The table of ideas in ARCHITECTURE.md: every module stands in one row, and a new idea costs a row that a reader sees.
+
+use std::collections::BTreeMap;
+
+use super::{Files, has_extension, none, planted, project};
+
+/// The most rows.
+const IDEAS_MAX: usize = 60;
+
+/// The most characters of what an idea is in one sentence.
+const SENTENCE_MAX: usize = 110;
+
+/// The crates of the product, as the table names them, and their sources.
+const CRATES: [(&str, &str); 8] = [
+    ("protocol", "shared/protocol/src/"),
+    ("providers", "shared/providers/src/"),
+    ("runtime", "shared/runtime/src/"),
+    ("webhook", "functions/webhook/src/"),
+    ("worker", "functions/worker/src/"),
+    ("relay", "functions/relay/src/"),
+    ("dispatcher", "functions/dispatcher/src/"),
+    ("local", "tools/local/src/"),
+];
+
+/// The modules at the top of each crate, as `crate: module`, with how many rows name each.
+fn modules(files: &Files) -> BTreeMap<String, usize> {
+    let named = CRATES.iter().flat_map(|(name, folder)| {
+        let paths = files.keys().filter_map(move |path| path.strip_prefix(folder));
+        let tops = paths.filter(|path| has_extension(path, "rs")).map(|path| path.split(['/', '.']).next());
+        tops.flatten().filter(|top| !["lib", "main"].contains(top)).map(move |top| (format!("{name}: {top}"), 0))
+    });
+    named.collect()
+}
+
+fn findings(files: &Files) -> Vec<String> {
+    let page = files.get("ARCHITECTURE.md").map_or("", String::as_str);
+    let table = page.split("\n## ").find(|section| section.starts_with("The ideas")).unwrap_or_default();
+    let rows: Vec<Vec<_>> = table
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.starts_with("| idea |"))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    let (mut modules, mut findings) = (modules(files), Vec::new());
+    if rows.len() > IDEAS_MAX {
+        findings.push(format!("there are {} ideas, more than {IDEAS_MAX}", rows.len()));
+    }
+    for row in rows {
+        let [idea, sentence, named, shown_by] = row[..] else {
+            findings.push(format!("a row has {} cells: {row:?}", row.len()));
+            continue;
+        };
+        if sentence.len() > SENTENCE_MAX {
+            findings.push(format!("{idea}: its sentence has {} characters", sentence.len()));
+        }
+        let shown = shown_by.trim_matches('`');
+        if !files.contains_key(shown.split(' ').next().unwrap_or_default()) {
+            findings.push(format!("{idea}: there is no {shown}"));
+        }
+        for (part, names) in named.split(';').filter_map(|part| part.split_once(':')) {
+            for name in names.split(',') {
+                let module = format!("{}: {}", part.trim(), name.trim());
+                match modules.get_mut(&module) {
+                    Some(count) => *count += 1,
+                    None => findings.push(format!("{idea}: there is no module {module}")),
+                }
+            }
+        }
+    }
+    let uneven = modules.into_iter().filter(|(_, rows)| *rows != 1);
+    findings.extend(uneven.map(|(module, rows)| format!("the module {module} stands in {rows} rows")));
+    findings
+}
+
+#[test]
+fn every_module_stands_in_one_row_of_the_table_of_ideas() {
+    none(&findings(&project()));
+}
+
+#[test]
+fn a_module_without_a_row_a_row_without_a_module_and_a_test_that_is_gone_are_found() {
+    let row = |sentence: &str, modules: &str| format!("| x | {sentence} | {modules} | `tests/x.rs` |\n");
+    let page =
+        |rows: &str| format!("# A\n\n## The ideas\n\n| idea | in | modules | by |\n|---|---|---|---|\n{rows}\n## B\n");
+    let of = |rows: &str| {
+        let sources = [("shared/runtime/src/aws/sqs.rs", ""), ("shared/runtime/src/lib.rs", "")];
+        let others = [("tests/x.rs", ""), ("ARCHITECTURE.md", &page(rows))];
+        findings(&planted([sources[0], sources[1], others[0], others[1]]))
+    };
+    none(&of(&row("s", "runtime: aws")));
+    let twice = row("s", "runtime: aws").repeat(2);
+    assert_eq!(of(&twice), ["the module runtime: aws stands in 2 rows"]);
+    assert_eq!(of(""), ["the module runtime: aws stands in 0 rows"]);
+    assert_eq!(of(&row("s", "runtime: aws, gone")), ["x: there is no module runtime: gone"]);
+    assert_eq!(of(&row(&"s".repeat(111), "runtime: aws")), ["x: its sentence has 111 characters"]);
+    assert_eq!(of(&row("s", "runtime: aws").replace("x.rs", "y.rs")), ["x: there is no tests/y.rs"]);
+    let many = format!("{}{}", row("s", "runtime: aws"), row("s", "").repeat(60));
+    assert_eq!(of(&many), ["there are 61 ideas, more than 60"]);
+}
