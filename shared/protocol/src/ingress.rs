@@ -50,6 +50,11 @@ words! {
 }
 
 /// Proof that a durable copy of the delivery exists.
+///
+/// ```compile_fail,E0423
+/// // Nobody else says so.
+/// let durable = hookonce_protocol::ingress::Durable(());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Durable(());
 

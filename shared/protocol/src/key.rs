@@ -137,6 +137,11 @@ pub enum RecordKind {
 }
 
 /// The partition key of a record in the inbox table.
+///
+/// ```compile_fail,E0423
+/// // A key begins with an endpoint's id: text is parsed, or a constructor makes it.
+/// let key = hookonce_protocol::key::RecordKey("in#anything".to_owned());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RecordKey(String);

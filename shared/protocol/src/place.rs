@@ -22,6 +22,13 @@ pub const ALIAS_BYTES_MAX: usize = 32;
 pub const SORT_KEY_BYTES_MAX: usize = 1_024;
 
 /// The name by which handlers and routes call a user table. The worker's configuration says which table it is.
+///
+/// ```compile_fail,E0308
+/// // A handler names no table of DynamoDB, and so none of the stack.
+/// fn item(key: hookonce_protocol::place::Key) -> hookonce_protocol::place::ItemRef {
+///     hookonce_protocol::place::ItemRef { table: Some("inbox-table"), key }
+/// }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TableAlias {

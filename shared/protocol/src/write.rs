@@ -182,6 +182,14 @@ impl Action {
 }
 
 /// One conditional write of one item.
+///
+/// ```compile_fail,E0063
+/// use hookonce_protocol::place::Key;
+/// use hookonce_protocol::purpose::Purpose;
+/// use hookonce_protocol::write::{Action, Table, Write};
+/// // Nothing is written without a condition, not even by mistake.
+/// let write = |key: Key| Write { purpose: Purpose::Claim, table: Table::Inbox, key, action: Action::Delete };
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Write {
     /// What the write is for. It is not stored and not part of the condition.

@@ -31,6 +31,13 @@ pub enum Received {
 ///
 /// Its fields are private to this file, where only [`Provider::receive`] makes one, from a scheme's proof. So code that
 /// has a `VerifiedDelivery` may claim it.
+///
+/// ```compile_fail,E0451
+/// // No code makes another body of a delivery that was verified.
+/// fn with_body(delivery: hookonce_providers::VerifiedDelivery, body: Vec<u8>) -> hookonce_providers::VerifiedDelivery {
+///     hookonce_providers::VerifiedDelivery { body, ..delivery }
+/// }
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct VerifiedDelivery {
     provider_id: String,
