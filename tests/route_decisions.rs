@@ -122,9 +122,9 @@ fn routes() -> impl Strategy<Value = Vec<Value>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// What explains a set looks at each route by itself, and knows no index.
+    /// What explains a set looks at each route by itself.
     #[test]
-    fn the_first_route_that_fits_takes_an_event_whatever_the_indexes_leave_out(routes in routes(), body in body()) {
+    fn the_first_route_that_is_said_to_fit_takes_an_event(routes in routes(), body in body()) {
         let (set, event) = (parsed(&routes), event("stripe", "evt_1", &body));
         let explained = set.explain(&event);
         let first = explained.iter().find(|(_, fit)| *fit == Fit::Fits).map(|(name, _)| *name);

@@ -106,6 +106,81 @@ fn a_set_is_refused_as_a_whole_and_every_fault_has_its_place() {
     assert_eq!(RouteSet::parse(&two, offered(&["h"])).unwrap_err().faults.len(), 2, "all faults are told at once");
 }
 
+/// A route for these endpoints and types that lists so many values in its `when`.
+fn listing(endpoints: &[&str], types: &[&str], values: usize) -> Value {
+    let fields = (0..values).step_by(100).map(|first| {
+        let values: Vec<_> = (first..values.min(first + 100)).collect();
+        (first.to_string(), json!(values))
+    });
+    let when: serde_json::Map<_, _> = fields.collect();
+    json!({ "endpoints": endpoints, "types": types, "when": when, "ignore": true })
+}
+
+/// The place of the only fault of a set with these routes.
+fn fault(routes: impl IntoIterator<Item = Value>) -> Option<String> {
+    let mut routes: Vec<_> = routes.into_iter().collect();
+    for (number, route) in routes.iter_mut().enumerate() {
+        route["name"] = json!(number.to_string());
+    }
+    let error = RouteSet::parse(&set("dead", &json!(routes)).to_string(), offered(&[])).err()?;
+    let [fault] = error.faults.as_slice() else { panic!("{error}") };
+    assert!(fault.reason.starts_with("lists too much"), "{fault}");
+    Some(fault.place.clone())
+}
+
+/// What one event may cost is bounded, however long the set.
+#[test]
+fn routes_that_one_event_may_meet_list_at_most_a_thousand_values() {
+    let any = ["*"].as_slice();
+    let all = |values| listing(any, any, values);
+    assert_eq!(fault([all(500), all(500)]), None);
+    assert_eq!(fault([all(500), all(500), all(1)]).as_deref(), Some("routes[2].when"));
+    assert_eq!(fault([all(1_000)]), None);
+    assert_eq!(fault([all(1_001)]).as_deref(), Some("routes[0].when"));
+    // As many routes as a set may have, one for each customer.
+    assert_eq!(fault(vec![all(1); 1_000]), None);
+    let unlimited = json!({ "when": {"0": [0]}, "ignore": true });
+    assert_eq!(fault([all(1_000), unlimited.clone()]).as_deref(), Some("routes[1].when"));
+    assert_eq!(fault([all(1_000), json!({ "ignore": true })]), None, "it asks nothing");
+    for (entry, values) in [
+        (json!({"anything-but": [1, 2]}), 2),
+        (json!({"anything-but": 1}), 1),
+        (json!({"numeric": [">", 0, "<", 5]}), 1),
+        (json!({"exists": false}), 1),
+    ] {
+        let route = json!({ "when": {"a": {"b": [entry]}}, "ignore": true });
+        let routes = |more| [all(1_000 - values - more), route.clone(), all(more)];
+        assert_eq!(fault(routes(1)), None, "{route}");
+        assert_eq!(fault([all(1_001 - values), route.clone()]).as_deref(), Some("routes[1].when"), "{route}");
+    }
+
+    for (first, second, meet) in [
+        ("a", "a", true),
+        ("a", "b", false),
+        ("a", "aa", false),
+        ("a*", "a", true),
+        ("a", "a*", true),
+        ("aa*", "a*", true),
+        ("aa*", "ab*", false),
+        ("*", "a", true),
+    ] {
+        let second_fault = Some("routes[1].when").filter(|_| meet);
+        let of_types = [listing(any, &[first], 600), listing(any, &["x", second], 600)];
+        assert_eq!(fault(of_types).as_deref(), second_fault, "types {first} and {second}");
+        let of_endpoints = [listing(&[first], any, 600), listing(&["x", second], any, 600)];
+        assert_eq!(fault(of_endpoints).as_deref(), second_fault, "endpoints {first} and {second}");
+    }
+    // The endpoint `a` and the type `b` are in no list together.
+    let crossed = [listing(&["a"], &["b*"], 600), listing(&["a*"], &["b"], 600)];
+    assert_eq!(fault(crossed).as_deref(), Some("routes[1].when"));
+    // Each meets each other one, and all three never meet.
+    assert_eq!(fault([["a", "b"], ["b", "c"], ["a", "c"]].map(|types| listing(any, &types, 400))), None);
+    let shops: Vec<_> = (0..100).map(|shop| listing(&[&format!("shop-{shop}")], any, 900)).collect();
+    assert_eq!(fault(shops.iter().cloned().chain([all(100)])), None, "no event meets two shops");
+    let last = fault(shops.into_iter().chain([listing(&["shop-*"], any, 101)]));
+    assert_eq!(last.as_deref(), Some("routes[100].when"));
+}
+
 /// Whoever deploys a set is told. A worker that meets it runs the rest.
 #[test]
 fn what_a_worker_lacks_is_a_fault_for_whoever_deploys_and_lets_only_its_route_wait() {

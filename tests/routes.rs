@@ -215,6 +215,25 @@ async fn what_cannot_be_routed_dies_with_its_code_and_its_payload() {
     assert!(tables.domain.is_empty(), "nothing took effect");
 }
 
+/// A sender can fit half a million objects into one body. `body.rs` shows that they are not read to their end.
+#[tokio::test]
+async fn a_body_of_too_many_values_dies_and_its_batch_goes_on() {
+    let rows = json!({ "name": "rows", "types": ["count.*"], "when": {"rows": {"": [1]}}, "ignore": true });
+    let all = json!({ "name": "all", "consumer": "c", "types": ["count.*"], "handler": {"builtin": "counting"} });
+    let harness = Harness::with(counting).await.routed(&set("dead", &json!([rows, all])));
+    let body = format!(r#"{{"type": "count.once", "fact": "f", "rows": [{}]}}"#, vec![r#"{"":0}"#; 580_000].join(","));
+    harness.deliver(&Delivery::new("standard_webhooks", body).header("webhook-id", "many")).await;
+    for id in 1..10 {
+        harness.deliver(&count(&id.to_string(), &id.to_string())).await;
+    }
+    assert!(harness.work_under(&Script::none()).await);
+    let tables = harness.tables().await;
+    let many = tables.record("#many");
+    assert_eq!((many.status, many.last_error.as_deref()), (Status::Dead, Some("EVENT_UNREADABLE")));
+    let applied = (1..10).filter(|id| tables.record(&format!("#{id}")).outcome == Some(Outcome::Applied));
+    assert_eq!(applied.count(), 9);
+}
+
 /// A retry lets an event that no route wanted be looked at again, under its own fact: whoever else reports the fact, it
 /// takes effect once.
 #[tokio::test]

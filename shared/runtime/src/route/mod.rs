@@ -3,14 +3,20 @@
 //! A [route set](RouteSetDocument) is data that a person writes. [`RouteSet::parse`] checks it as a whole; [`Routes`]
 //! keeps the one in use and looks for a changed one at a bounded rate.
 
+#[cfg(test)]
 mod asked;
+mod body;
 mod document;
 mod fault;
+#[cfg(test)]
 mod leaves;
+mod names;
 mod pattern;
+#[cfg(test)]
 mod route_bits;
 mod set;
 mod source;
+#[cfg(test)]
 mod value_index;
 
 use hookonce_protocol::code::Code;
@@ -24,8 +30,7 @@ use crate::remote::{RemoteHandling, RemoteTarget};
 
 pub use document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
 pub use fault::RouteSetError;
-pub use route_bits::ROUTES_MAX;
-pub use set::{Decision, Fit, Handling, Lack, Missing, Offered, RouteSet, RouteTarget, SET_BYTES_MAX};
+pub use set::{Decision, Fit, Handling, Lack, Missing, Offered, ROUTES_MAX, RouteSet, RouteTarget, SET_BYTES_MAX};
 pub use source::{Asked, BUILTIN_SET, Current, Routes, Routing};
 
 /// Who handles an event.

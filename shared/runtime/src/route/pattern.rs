@@ -119,6 +119,15 @@ impl Pattern {
         Self { fields, asks_absence }
     }
 
+    /// How many values and operators its fields list, those in the list of an `anything-but` included.
+    pub(super) fn entries(&self) -> usize {
+        let entries = self.fields.iter().map(|(_, field)| match field {
+            Field::Object(pattern) => pattern.entries(),
+            Field::Leaf(matchers) => matchers.iter().map(Matcher::entries).sum(),
+        });
+        entries.sum()
+    }
+
     /// Whether a body fits.
     pub(super) fn fits(&self, body: &Value) -> bool {
         let mut roots = Vec::new();
@@ -128,17 +137,19 @@ impl Pattern {
         self.fits_value(Some(body), &self.absence(&roots))
     }
 
-    /// Whether a value fits, or one of its elements. Most values are one object, for which nothing is collected.
+    /// Whether a value fits, or one of its elements.
     fn fits_value(&self, value: Option<&Value>, absence: &Absence) -> bool {
-        match value {
-            Some(Value::Object(object)) if !self.asks_absence => self.fits_object(Some(object), absence),
-            value => {
-                let mut here = Vec::new();
-                if let Some(value) = value {
-                    objects(value, &mut here);
-                }
-                self.fits_one_of(&here, absence)
+        if self.asks_absence {
+            let mut here = Vec::new();
+            if let Some(value) = value {
+                objects(value, &mut here);
             }
+            return self.fits_one_of(&here, absence);
+        }
+        match value {
+            Some(Value::Object(object)) => self.fits_object(Some(object), absence),
+            Some(Value::Array(elements)) => elements.iter().any(|element| self.fits_value(Some(element), absence)),
+            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) | None => false,
         }
     }
 
@@ -167,8 +178,9 @@ impl Pattern {
         if !self.asks_absence {
             return Absence::default();
         }
-        let nowhere =
-            |name: &str| !all.iter().any(|object| object.get(name).is_some_and(|value| any_leaf(value, &|_| true)));
+        let nowhere = |name: &str| {
+            !all.iter().any(|object| object.get(name).is_some_and(|value| any_leaf(value, &|_: &Value| true)))
+        };
         Absence(
             self.fields
                 .iter()
@@ -197,7 +209,7 @@ impl Pattern {
             match field {
                 Field::Leaf(matchers) => matchers.iter().any(|matcher| match matcher {
                     Matcher::Absent => matches!(absent, Some(Absent::Leaf(true))),
-                    matcher => value.is_some_and(|value| any_leaf(value, &|leaf| matcher.fits(leaf))),
+                    matcher => value.is_some_and(|value| any_leaf(value, &|leaf: &Value| matcher.fits(leaf))),
                 }),
                 Field::Object(pattern) => match absent {
                     Some(Absent::Below(below)) => pattern.fits_value(value, below),
@@ -209,6 +221,13 @@ impl Pattern {
 }
 
 impl Matcher {
+    fn entries(&self) -> usize {
+        match self {
+            Self::AnythingBut(values) => values.len(),
+            Self::Exact(_) | Self::Prefix(_) | Self::Suffix(_) | Self::Exists | Self::Absent | Self::Numeric(_) => 1,
+        }
+    }
+
     fn fits(&self, leaf: &Value) -> bool {
         match self {
             Self::Exact(value) => same(value, leaf),
@@ -309,7 +328,7 @@ fn order(one: &Number, other: &Number) -> Option<Ordering> {
 }
 
 /// Whether a leaf fits: the value itself, or one in its arrays.
-fn any_leaf(value: &Value, fits: &dyn Fn(&Value) -> bool) -> bool {
+fn any_leaf(value: &Value, fits: &impl Fn(&Value) -> bool) -> bool {
     match value {
         Value::Array(elements) => elements.iter().any(|element| any_leaf(element, fits)),
         Value::Object(_) => false,

@@ -1,7 +1,6 @@
 //! Some routes of a set: a bit for each, or a list of the few.
 
-/// The most routes in a set.
-pub const ROUTES_MAX: usize = 1_000;
+use super::set::ROUTES_MAX;
 
 /// A longer list takes more memory than the bits.
 const FEW_MAX: usize = 32;

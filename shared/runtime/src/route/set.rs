@@ -10,17 +10,19 @@ use hookonce_protocol::plan::Event;
 use hookonce_providers::JsonPath;
 use serde_json::Value;
 
+use super::body::{self, Named};
 use super::document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
 use super::fault::{Faults, RouteSetError};
-use super::leaves::Parts;
+use super::names::{self, Names};
 use super::pattern::Pattern;
-use super::route_bits::{ROUTES_MAX, RouteBits, RouteGroup};
-use super::value_index::ValueIndex;
 use crate::fault::DocumentFault;
 use crate::handler::Grants;
 use crate::remote::RemoteTarget;
 use crate::strict::{self, ShowNames};
 use crate::tables::OWN_TABLES_MAX;
+
+/// The most routes in a set.
+pub const ROUTES_MAX: usize = 1_000;
 
 /// The longest text of a set, in bytes.
 pub const SET_BYTES_MAX: usize = 1024 * 1024;
@@ -28,11 +30,9 @@ pub const SET_BYTES_MAX: usize = 1024 * 1024;
 /// The place of a fault of the set itself.
 const WHOLE: &str = "the set";
 
-/// So many routes are compared with a body one by one. For more, what the whole set asks about is looked up once.
-const COMPARED_MAX: usize = 8;
-
-/// The most names in the list of one route.
-const NAMES_MAX: usize = 100;
+/// The most values and operators that the routes which one event may meet list in their `when`, all together. Each is
+/// compared with at most as many values of a body as are looked at.
+const ENTRIES_MAX: usize = 1_000;
 
 /// The longest name of a route or a consumer, in bytes.
 const NAME_BYTES_MAX: usize = 64;
@@ -51,9 +51,6 @@ const FORWARD_MAX: usize = 8;
 pub struct RouteSet {
     routes: Vec<Route>,
     otherwise: Otherwise,
-    by_endpoint: Index,
-    by_type: Index,
-    by_value: ValueIndex,
 }
 
 #[derive(Debug)]
@@ -175,7 +172,7 @@ pub enum Decision<'a> {
     Handle(&'a Handling),
     /// No route takes it.
     Otherwise(Otherwise),
-    /// A route asks about the body, which is no JSON.
+    /// A route asks about the body, which is no JSON, cannot be compared or has too many values.
     Unreadable,
 }
 
@@ -190,21 +187,21 @@ pub enum Fit {
     EventType,
     /// The body does not fit: this field of the pattern is the first that does not.
     When(String),
-    /// The route asks about the body, which is no JSON.
+    /// The route asks about the body, which is no JSON, cannot be compared or has too many values.
     Unreadable,
 }
 
 /// The body of an event, as far as the routes for its endpoint and type ask about it, read at most once.
 struct Body<'a> {
     event: &'a Event,
-    index: &'a ValueIndex,
-    concerned: RouteBits,
+    concerned: Vec<&'a Route>,
     json: OnceCell<Option<Value>>,
 }
 
 impl Body<'_> {
     fn json(&self) -> Option<&Value> {
-        self.json.get_or_init(|| self.index.read(&self.event.body, &self.concerned)).as_ref()
+        let patterns = self.concerned.iter().filter_map(|route| route.when.as_ref());
+        self.json.get_or_init(|| body::read(&self.event.body, &Named::by(patterns))).as_ref()
     }
 }
 
@@ -272,10 +269,14 @@ impl RouteSet {
             }
             routes.push(compiled(route, &place, faults));
         }
-        let by_endpoint = Index::of(routes.iter().map(|route| &route.endpoints));
-        let by_type = Index::of(routes.iter().map(|route| &route.types));
-        let by_value = ValueIndex::of(routes.iter().map(|route| route.when.as_ref()));
-        Self { routes, otherwise: document.otherwise, by_endpoint, by_type, by_value }
+        if let Some(index) = one_too_many(&routes) {
+            let reason = format!(
+                "lists too much: the routes that one event may meet list at most {ENTRIES_MAX} values and operators \
+                 in their `when`, all together; narrow the `endpoints` or `types` of this route or of earlier ones"
+            );
+            faults.add(&format!("routes[{index}].when"), reason);
+        }
+        Self { routes, otherwise: document.otherwise }
     }
 
     /// What happens to events that no route takes.
@@ -307,24 +308,17 @@ impl RouteSet {
     }
 
     fn body<'a>(&'a self, event: &'a Event) -> Body<'a> {
-        let mut concerned = self.by_endpoint.concerned(event.endpoint.as_str());
-        concerned.keep(&self.by_type.concerned(&event.event_type));
-        Body { event, index: &self.by_value, concerned, json: OnceCell::new() }
+        let is_concerned =
+            |route: &&Route| route.endpoints.contain(event.endpoint.as_str()) && route.types.contain(&event.event_type);
+        Body { event, concerned: self.routes.iter().filter(is_concerned).collect(), json: OnceCell::new() }
     }
 
     /// Decides about an event: the first route that fits takes it.
-    pub fn decide(&self, event: &Event) -> Decision<'_> {
+    pub fn decide<'a>(&'a self, event: &'a Event) -> Decision<'a> {
         let body = self.body(event);
-        let is_indexed = body.concerned.iter().nth(COMPARED_MAX).is_some();
-        let mut possible: Option<RouteBits> = None;
-        for index in body.concerned.iter() {
-            let Some(route) = self.routes.get(index) else { continue };
+        for route in &body.concerned {
             if let Some(pattern) = &route.when {
                 let Some(json) = body.json() else { return Decision::Unreadable };
-                // A first route may be for nothing that the body holds, so the body is looked through only now.
-                if is_indexed && !possible.get_or_insert_with(|| self.by_value.possible(json)).contains(index) {
-                    continue;
-                }
                 if !pattern.fits(json) {
                     continue;
                 }
@@ -360,75 +354,29 @@ impl Route {
     }
 }
 
-/// Names that a route is for. `None` is any name.
-#[derive(Debug)]
-struct Names(Option<Vec<NamePattern>>);
-
-#[derive(Debug, PartialEq, Eq)]
-enum NamePattern {
-    Exact(String),
-    Prefix(String),
+/// The first route with which the routes that one event may meet list too much in their `when`.
+fn one_too_many(routes: &[Route]) -> Option<usize> {
+    let all: Vec<_> = (0..routes.len()).collect();
+    let of_endpoint = crowds(routes, &all, |route| &route.endpoints);
+    let of_both = of_endpoint.iter().flat_map(|group| crowds(routes, group, |route| &route.types));
+    of_both.filter_map(|group| first_beyond(routes, &group)).min()
 }
 
-impl Names {
-    fn contain(&self, name: &str) -> bool {
-        self.0.as_ref().is_none_or(|patterns| {
-            patterns.iter().any(|pattern| match pattern {
-                NamePattern::Exact(exact) => exact == name,
-                NamePattern::Prefix(start) => name.starts_with(start),
-            })
-        })
+/// The groups of these routes that one name concerns and that list too much.
+fn crowds(routes: &[Route], among: &[usize], names: impl Fn(&Route) -> &Names) -> Vec<Vec<usize>> {
+    if first_beyond(routes, among).is_none() {
+        return Vec::new();
     }
-
-    fn compile(texts: Option<Vec<String>>, place: &str, faults: &mut Faults) -> Self {
-        let Some(texts) = texts else { return Self(None) };
-        if texts.is_empty() || texts.len() > NAMES_MAX {
-            faults.add(place, format!("must list 1 to {NAMES_MAX} names; leave it out for any name"));
-        }
-        let pattern = |text: String| match text.split_once('*') {
-            None if !text.is_empty() => Some(NamePattern::Exact(text)),
-            Some((start, "")) => Some(NamePattern::Prefix(start.to_owned())),
-            None | Some(_) => {
-                faults.add(place, format!("`{text}` is empty or has a `*` before its end"));
-                None
-            }
-        };
-        Self(Some(texts.into_iter().filter_map(pattern).collect()))
-    }
+    let named = among.iter().filter_map(|index| Some((*index, names(routes.get(*index)?))));
+    names::groups(named).into_iter().filter(|group| first_beyond(routes, group).is_some()).collect()
 }
 
-/// Which routes a name concerns.
-#[derive(Debug, Default)]
-struct Index {
-    any: RouteBits,
-    exact: HashMap<String, RouteGroup>,
-    starts: Parts,
-}
-
-impl Index {
-    fn of<'a>(names: impl Iterator<Item = &'a Names>) -> Self {
-        let mut index = Self::default();
-        for (route, names) in names.enumerate() {
-            let Some(patterns) = &names.0 else {
-                index.any.insert(route);
-                continue;
-            };
-            for pattern in patterns {
-                match pattern {
-                    NamePattern::Exact(name) => index.exact.entry(name.clone()).or_default().insert(route),
-                    NamePattern::Prefix(start) => index.starts.insert(start, route),
-                }
-            }
-        }
-        index
-    }
-
-    fn concerned(&self, name: &str) -> RouteBits {
-        let mut concerned = self.any.clone();
-        let named = self.exact.get(name).into_iter().chain(self.starts.of_start(name));
-        named.for_each(|group| group.add_to(&mut concerned));
-        concerned
-    }
+fn first_beyond(routes: &[Route], group: &[usize]) -> Option<usize> {
+    let mut entries = 0;
+    group.iter().copied().find(|index| {
+        entries += routes.get(*index).and_then(|route| route.when.as_ref()).map_or(0, Pattern::entries);
+        entries > ENTRIES_MAX
+    })
 }
 
 /// Compiles one route. A route with faults is never used, because its set is refused.

@@ -328,7 +328,12 @@ mod tests {
     use proptest::sample::select;
     use serde_json::json;
 
+    use hookonce_protocol::key::{EndpointId, RecordKey};
+    use hookonce_protocol::plan::{EVENT_VERSION, Event};
+    use hookonce_protocol::time::EpochMs;
+
     use super::super::fault::Faults;
+    use super::super::set::{Decision, Offered, RouteSet};
     use super::*;
 
     fn compiled(pattern: &Value) -> Pattern {
@@ -392,8 +397,83 @@ mod tests {
         compiled(pattern).fits(body)
     }
 
+    /// Routes with and without a pattern, each for the event's type or for another one.
+    fn routes(pattern: impl Strategy<Value = Value>) -> impl Strategy<Value = Vec<(Option<Value>, bool)>> {
+        vec((proptest::option::weighted(0.95, pattern), proptest::bool::weighted(0.8)), 1..24)
+    }
+
+    /// A body as text. Some of its texts become what cannot be compared.
+    fn texts() -> impl Strategy<Value = String> {
+        let texts = [r#""x""#, "1e999", r#""\ud800""#];
+        (bodies(), proptest::option::weighted(0.1, select(texts.to_vec())))
+            .prop_map(|(body, text)| text.map_or(body.to_string(), |text| body.to_string().replace(r#""xy""#, text)))
+    }
+
+    /// What the set decides about the body: the number of the route, none, or that it cannot be read.
+    fn decided_by_the_loop(routes: &[(Option<Value>, bool)], body: &str) -> Result<Option<usize>, ()> {
+        let route = |(number, (when, is_concerned)): (usize, &(Option<Value>, bool))| {
+            let types = [if *is_concerned { "t" } else { "other" }];
+            let name = number.to_string();
+            let mut route = json!({ "name": name, "consumer": name, "types": types, "forward": ["crm"] });
+            route.as_object_mut().unwrap().extend(when.clone().map(|when| ("when".to_owned(), when)));
+            route
+        };
+        let routes: Vec<_> = routes.iter().enumerate().map(route).collect();
+        let text = json!({ "version": 1, "otherwise": "dead", "routes": routes }).to_string();
+        let set = RouteSet::parse(&text, Offered { handlers: &[], urls: false, tables: None }).unwrap();
+        let endpoint = EndpointId::parse("e").unwrap();
+        let event = Event {
+            version: EVENT_VERSION,
+            record: RecordKey::delivery(&endpoint, "1"),
+            tenant: endpoint.clone().into(),
+            endpoint,
+            provider: "stripe".to_owned(),
+            key: "1".to_owned(),
+            event_type: "t".to_owned(),
+            received_at: EpochMs(0),
+            generation: 0,
+            headers: BTreeMap::new(),
+            body: body.as_bytes().to_vec(),
+        };
+        match set.decide(&event) {
+            Decision::Handle(handling) => Ok(Some(handling.consumer.parse().unwrap())),
+            Decision::Otherwise(_) => Ok(None),
+            Decision::Unreadable => Err(()),
+            Decision::Ignore => panic!("no route ignores"),
+        }
+    }
+
+    /// The same by the index. With `is_compared`, what it leaves is compared as a whole.
+    fn decided_by_the_index(
+        routes: &[(Option<Value>, bool)],
+        body: &str,
+        is_compared: bool,
+    ) -> Result<Option<usize>, ()> {
+        let patterns: Vec<_> = routes.iter().map(|(when, _)| when.as_ref().map(compiled)).collect();
+        let index = ValueIndex::of(patterns.iter().map(Option::as_ref));
+        let concerned: RouteBits = (0..routes.len()).filter(|route| routes[*route].1).collect();
+        for route in concerned.iter() {
+            let Some(pattern) = &patterns[route] else { return Ok(Some(route)) };
+            let json = index.read(body.as_bytes(), &concerned).ok_or(())?;
+            if index.possible(&json).contains(route) && (!is_compared || pattern.fits(&json)) {
+                return Ok(Some(route));
+            }
+        }
+        Ok(None)
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4_096))]
+
+        #[test]
+        fn the_loop_decides_as_the_index_alone_does(routes in routes(decided()), body in texts()) {
+            prop_assert_eq!(decided_by_the_loop(&routes, &body), decided_by_the_index(&routes, &body, false));
+        }
+
+        #[test]
+        fn the_loop_decides_as_the_index_does(routes in routes(prop_oneof![decided(), others()]), body in texts()) {
+            prop_assert_eq!(decided_by_the_loop(&routes, &body), decided_by_the_index(&routes, &body, true));
+        }
 
         #[test]
         fn the_index_leaves_the_routes_that_fit(patterns in vec(decided(), 1..6), body in bodies()) {

@@ -316,7 +316,7 @@ fn explained_route(name: &str, fit: Fit, event: &Event) -> ExplainedRoute {
         Fit::Endpoint => Some(format!("is not for the endpoint {}", event.endpoint)),
         Fit::EventType => Some(format!("is not for the type {}", event.event_type)),
         Fit::When(field) => Some(format!("when.{field} does not fit")),
-        Fit::Unreadable => Some("asks about the body, which cannot be read as JSON".to_owned()),
+        Fit::Unreadable => Some("asks about the body, which cannot be read (EVENT_UNREADABLE)".to_owned()),
     };
     ExplainedRoute { name: name.to_owned(), fits: why.is_none(), why }
 }
