@@ -3,21 +3,13 @@
 //! A [route set](RouteSetDocument) is data that a person writes. [`RouteSet::parse`] checks it as a whole; [`Routes`]
 //! keeps the one in use and looks for a changed one at a bounded rate.
 
-#[cfg(test)]
-mod asked;
 mod body;
 mod document;
 mod fault;
-#[cfg(test)]
-mod leaves;
 mod names;
 mod pattern;
-#[cfg(test)]
-mod route_bits;
 mod set;
 mod source;
-#[cfg(test)]
-mod value_index;
 
 use hookonce_protocol::code::Code;
 use hookonce_protocol::key::{DomainKey, hex};
