@@ -382,14 +382,14 @@ pub fn size_bytes(item: &Item) -> usize {
 
 /// The memory that one block of a map of names takes, in bytes. A tree keeps up to eleven entries in it, and at least
 /// five unless it is the only one.
-pub const fn block_bytes<V>() -> usize {
-    11 * (size_of::<String>() + size_of::<V>()) + 32
+const fn block_bytes() -> usize {
+    11 * (size_of::<String>() + size_of::<Value>()) + 32
 }
 
 /// About the memory that an item takes, in bytes. A small map takes a hundred times its size.
 pub fn memory_bytes(item: &Item) -> usize {
     let values = item.iter().map(|(name, value)| name.len() + value.memory_bytes());
-    item.len().div_ceil(6) * block_bytes::<Value>() + values.sum::<usize>()
+    item.len().div_ceil(6) * block_bytes() + values.sum::<usize>()
 }
 
 /// Prints only the number of bytes, because they may be a provider's payload.

@@ -316,10 +316,11 @@ pub fn days(seeds: Range<u64>, mutation: Mutation, bless: bool, say: &mut (dyn F
         keep_labels(LABELS_OF_DAYS, seen.iter().filter(|label| label.starts_with("dispatcher: ")));
     }
     let wanted = transitions_of_days();
-    let missed: Vec<_> = if done < DAYS_OF_ALL_TRANSITIONS { Vec::new() } else { wanted.difference(&seen).collect() };
+    let missed: Vec<_> = wanted.difference(&seen).collect();
     for label in &missed {
         say(&format!("not seen: {label}"));
     }
+    let may_miss = done < DAYS_OF_ALL_TRANSITIONS;
     let figures = json!({
         "part": "simulate", "days": done, "deliveries": deliveries, "calls": calls, "facts": total.facts,
         "ok": total.ok, "lost": total.lost, "duplicated": total.duplicated, "unexpected": total.unexpected,
@@ -328,7 +329,7 @@ pub fn days(seeds: Range<u64>, mutation: Mutation, bless: bool, say: &mut (dyn F
         "cold_starts": cold_starts, "cold_refusals": cold_refusals,
         "transitions_seen": seen.intersection(&wanted).count(), "transitions": wanted.len(), "violations": violations,
     });
-    Ended { holds: violations == 0 && missed.is_empty(), figures }
+    Ended { holds: violations == 0 && (may_miss || missed.is_empty()), figures }
 }
 
 /// The first of these seeds whose day breaks a rule with this mutant.
