@@ -13,15 +13,9 @@ use hookonce_runtime::document::{BODY_BYTES_MAX, EndpointDocument};
 use hookonce_runtime::documents::DocumentKind;
 use hookonce_runtime::endpoint::Endpoint;
 
-#[cfg(feature = "aws")]
-use crate::account::signed_in;
-use crate::documents::{DocumentId, Folder, HIDDEN, Place, missing, text_of};
+use crate::documents::{DocumentId, Folder, HIDDEN, missing, text_of};
 use crate::failure::Failure;
 use crate::output;
-#[cfg(feature = "aws")]
-use crate::outputs::Outputs;
-#[cfg(not(feature = "aws"))]
-use crate::target::without_aws;
 use crate::target::{DataFolder, write};
 
 /// The settings that everybody may know. Any other is hidden like a secret, because it may be one: an API secret, the
@@ -58,23 +52,6 @@ impl DocumentId for EndpointId {
         let settings = document.settings.iter_mut().filter(|(name, _)| !OPEN_SETTINGS.contains(&name.as_str()));
         for value in document.secrets.iter_mut().chain(settings.map(|(_, value)| value)) {
             HIDDEN.clone_into(value);
-        }
-    }
-}
-
-impl Place {
-    /// The address of its endpoints, up to their ids.
-    ///
-    /// # Errors
-    /// [`Failure`] when no stack is named or running, or AWS does not answer.
-    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "async only with the feature `aws`"))]
-    pub(crate) async fn webhook_url(&self) -> Result<String, Failure> {
-        match &self.stack {
-            None => Ok(format!("{}/webhooks/", self.folder.running()?.url)),
-            #[cfg(feature = "aws")]
-            Some(stack) => Ok(Outputs::of(&signed_in().await?, stack).await?.webhook_url),
-            #[cfg(not(feature = "aws"))]
-            Some(_) => Err(without_aws()),
         }
     }
 }

@@ -16,11 +16,11 @@ const INDENTED: &str = "  hookonce ";
 const QUOTED: &str = "`hookonce ";
 
 /// What was typed, for every message of this process.
-static TYPED: OnceLock<Connection> = OnceLock::new();
+static TYPED: OnceLock<TypedFlags> = OnceLock::new();
 
 /// The commands, and the flags that lead to the stack that this process acts on.
 #[derive(Debug)]
-struct Connection {
+struct TypedFlags {
     commands: Command,
     /// By the flag's name on the command line, with its value in quotes where a shell needs them.
     flags: Vec<(String, String)>,
@@ -29,20 +29,18 @@ struct Connection {
 /// Keeps the flags that a person typed.
 pub(crate) fn remember(commands: Command, typed: &ArgMatches) {
     // A process has one command line.
-    let _ = TYPED.set(Connection::of(commands, typed));
+    let _ = TYPED.set(TypedFlags::of(commands, typed));
 }
 
 /// A message whose commands lead to the stack that this process acts on.
 pub(crate) fn pasteable(message: String) -> String {
     match TYPED.get() {
-        Some(connection) if !connection.flags.is_empty() && message.contains("hookonce ") => {
-            connection.complete(&message)
-        }
+        Some(typed) if !typed.flags.is_empty() && message.contains("hookonce ") => typed.complete(&message),
         Some(_) | None => message,
     }
 }
 
-impl Connection {
+impl TypedFlags {
     fn of(commands: Command, typed: &ArgMatches) -> Self {
         let mut leaf = typed;
         while let Some((_, inner)) = leaf.subcommand() {
@@ -129,10 +127,10 @@ mod tests {
         Ok(takes_it.then(|| value.unwrap_or_default().to_string_lossy().into_owned()))
     }
 
-    fn typed(command: &str) -> Connection {
+    fn typed(command: &str) -> TypedFlags {
         let commands = Arguments::command();
         let typed = commands.clone().try_get_matches_from(command.split(' ')).unwrap();
-        Connection::of(commands, &typed)
+        TypedFlags::of(commands, &typed)
     }
 
     /// The lines of a source file that are no comments, each literal on one line.
@@ -259,7 +257,7 @@ mod tests {
         assert_eq!(typed("hookonce list --data .hookonce").flags.len(), 1, "what was typed");
         assert!(typed("hookonce list").flags.is_empty() && typed("hookonce dev --table a=b:S").flags.is_empty());
         let spaces = Arguments::command().try_get_matches_from(["hookonce", "list", "--data", "my folder"]).unwrap();
-        let spaces = Connection::of(Arguments::command(), &spaces);
+        let spaces = TypedFlags::of(Arguments::command(), &spaces);
         assert_eq!(spaces.complete("`hookonce stats`"), "`hookonce stats --data 'my folder'`");
     }
 }

@@ -12,6 +12,10 @@
 //! usage error, 3 unavailable.
 
 #![allow(clippy::doc_markdown, reason = "the doc comments of arguments are help texts, read in a terminal")]
+#![cfg_attr(
+    not(feature = "aws"),
+    allow(clippy::unnecessary_wraps, clippy::unused_async, reason = "with `aws`, there is more than the local stack")
+)]
 
 #[cfg(feature = "aws")]
 mod account;
@@ -22,6 +26,7 @@ mod capture;
 mod cloudwatch;
 mod codes;
 mod command;
+mod connection;
 mod credentials;
 mod destinations;
 mod documents;

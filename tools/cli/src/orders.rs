@@ -24,6 +24,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::again;
 use crate::agreement::Agreement;
+use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
 use crate::order_result::{End, OrderResult, Tally, summary, tell, tell_disagreement};
 use crate::output;
@@ -127,11 +128,11 @@ impl OrderArguments {
     }
 
     /// The order, checked.
-    async fn order(&self, kind: OrderKind) -> Result<Order, Failure> {
+    async fn order(&self, kind: OrderKind, stack: &Connection) -> Result<Order, Failure> {
         let OrderKind { operation, accept_duplicate, accept_other_body, .. } = kind;
         let text = |text: &Option<String>| text.as_deref().map(str::trim).unwrap_or_default().to_owned();
         let by = match &self.by {
-            None if self.acts() => Box::pin(self.target.caller()).await?.or_else(|| self.user.clone()),
+            None if self.acts() => Box::pin(stack.caller()).await?.or_else(|| self.user.clone()),
             by => by.clone(),
         };
         let order = Order { operation, accept_duplicate, accept_other_body, by: text(&by), reason: text(&self.reason) };
@@ -188,7 +189,8 @@ pub(crate) struct OrderKind {
 /// # Errors
 /// [`Failure`] when the arguments are wrong or the store does not answer. Running the command again goes on.
 pub(crate) async fn run(arguments: OrderArguments, kind: OrderKind) -> Result<Exit, Failure> {
-    let order = arguments.order(kind).await?;
+    let stack = arguments.target.connect()?;
+    let order = arguments.order(kind, &stack).await?;
     let filter = if arguments.key.is_empty() { Some(arguments.filter(kind.operation)?) } else { None };
     filter.as_ref().map_or(Ok(()), Filter::check)?;
     arguments.check_agreement(kind.operation)?;
@@ -197,7 +199,7 @@ pub(crate) async fn run(arguments: OrderArguments, kind: OrderKind) -> Result<Ex
     let is_default = scan_agreed.is_none() && filter.as_ref().and_then(Filter::default_since).is_some();
     let filter = filter.map(|filter| if scan_agreed.is_some() { filter } else { filter.fixed() });
     let times = filter.as_ref().map_or([None; 3], |filter| [filter.since, filter.until, filter.ended_until]);
-    let store = arguments.target.whole_store().await?;
+    let store = stack.whole_store().await?;
     let run = |mode| Run {
         store: &store,
         order: &order,

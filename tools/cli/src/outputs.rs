@@ -13,6 +13,7 @@ use hookonce_runtime::tables::{OwnTables, own_tables};
 use roxmltree::{Document, Node};
 
 use crate::account::{exchange, refused, region};
+use crate::connection::StackParts;
 use crate::failure::Failure;
 use crate::lambda::FunctionNames;
 
@@ -31,20 +32,10 @@ const LAST_PAUSE: Millis = Millis::seconds(8);
 /// What the template says of a stack. Later templates may add more.
 #[derive(Debug, Clone)]
 pub(crate) struct Outputs {
-    /// The release of hookonce that the template belongs to.
-    pub(crate) version: String,
-    /// The table of records.
-    pub(crate) inbox_table: String,
-    /// The table of business data.
-    pub(crate) domain_table: String,
+    /// Its tables and queues.
+    pub(crate) parts: StackParts,
     /// The table of documents.
     pub(crate) documents_table: String,
-    /// The queue of hints.
-    pub(crate) queue_url: String,
-    /// The queue of hints of events whose handler is slow.
-    pub(crate) slow_queue_url: String,
-    /// The queue of hints of effects.
-    pub(crate) effects_queue_url: String,
     /// The address for providers, up to the endpoint's id.
     pub(crate) webhook_url: String,
     /// The functions.
@@ -91,13 +82,15 @@ impl Outputs {
         let output = |name: &str| outputs.get(name).map(|value| (*value).to_owned());
         let parameter = |name: &str| parameters.get(name).copied();
         Some(Self {
-            version: output("Version")?,
-            inbox_table: output("InboxTable")?,
-            domain_table: output("DomainTable")?,
+            parts: StackParts {
+                version: output("Version")?,
+                inbox_table: output("InboxTable")?,
+                domain_table: output("DomainTable")?,
+                queue_url: output("QueueUrl")?,
+                slow_queue_url: output("SlowQueueUrl")?,
+                effects_queue_url: output("EffectsQueueUrl")?,
+            },
             documents_table: output("DocumentsTable")?,
-            queue_url: output("QueueUrl")?,
-            slow_queue_url: output("SlowQueueUrl")?,
-            effects_queue_url: output("EffectsQueueUrl")?,
             webhook_url: output("WebhookUrl")?,
             functions: FunctionNames {
                 webhook: output("WebhookFunction")?,
@@ -117,7 +110,8 @@ impl Outputs {
         if self.tables.is_empty() {
             return Ok(OwnTables::new());
         }
-        own_tables(&self.tables, [&self.inbox_table, &self.domain_table, &self.documents_table]).map_err(|faults| {
+        let taken = [&self.parts.inbox_table, &self.parts.domain_table, &self.documents_table];
+        own_tables(&self.tables, taken.map(String::as_str)).map_err(|faults| {
             let what = format!("the stack's parameter Tables is faulty: {}", faults.join("; "));
             Failure::usage(
                 what,

@@ -19,36 +19,18 @@ use hookonce_runtime::remote::{CallBudget, CallHandler, Calls, RemoteHandlers, R
 use hookonce_runtime::route::{Missing, Offered, RouteSet, Routing};
 use tokio::time::Instant;
 
-#[cfg(feature = "aws")]
-use crate::account::signed_in;
+use crate::connection::{Connection, RunningStack};
 use crate::failure::Failure;
 use crate::handlers;
 use crate::own_handlers::calls_at;
 use crate::route_set::text_of;
-use crate::target::{RunningStack, Target};
-
-#[cfg(feature = "aws")]
-async fn lambda() -> Result<Option<Box<dyn CallHandler>>, Failure> {
-    Ok(Some(Box::new(LambdaHandlers::new(&signed_in().await?))))
-}
-
-#[cfg(not(feature = "aws"))]
-#[expect(clippy::unused_async, reason = "async only with the feature `aws`")]
-async fn lambda() -> Result<Option<Box<dyn CallHandler>>, Failure> {
-    Err(crate::target::without_aws())
-}
 
 /// The handlers that a local stack has started.
-fn own(target: &Target) -> Result<Option<Box<dyn CallHandler>>, Failure> {
-    if !target.is_local() {
-        return Ok(None);
-    }
-    let RunningStack { lambda_url, handlers, .. } = target.folder.running()?;
-    let (url, names) = (lambda_url.unwrap_or_default(), handlers.unwrap_or_default());
-    let calls = calls_at(&url, &names).map_err(|error| {
+fn own(running: &RunningStack) -> Result<Box<dyn CallHandler>, Failure> {
+    let (url, names) = (running.lambda_url.as_deref().unwrap_or_default(), running.handlers.as_deref());
+    calls_at(url, names.unwrap_or_default()).map_err(|error| {
         Failure::unavailable(Report::new(&error).to_string(), "start the stack again with `hookonce dev`")
-    })?;
-    Ok(Some(calls))
+    })
 }
 
 /// A worker that can only plan: it has no queue and no clock.
@@ -63,14 +45,14 @@ impl Rehearsal {
     ///
     /// # Errors
     /// [`Failure`] when the stack has no route set, or one that cannot be read or is not valid.
-    pub(crate) async fn of(store: DynamoStore, target: &Target) -> Result<Self, Failure> {
-        let routing = match text_of(target).await? {
+    pub(crate) async fn of(store: DynamoStore, stack: &Connection) -> Result<Self, Failure> {
+        let routing = match text_of(stack).await? {
             None => {
                 let hint = "`hookonce route deploy FILE` writes one; docs/routes.md describes it";
                 return Err(Failure::usage("the stack has no route set, so all its events wait", hint));
             }
             Some(text) => {
-                let (urls, tables) = (target.stack.is_none(), store.aliases());
+                let (urls, tables) = (stack.local().is_some(), store.aliases());
                 let offered = Offered { handlers: &handlers::all().names(), urls, tables: Some(&tables) };
                 Routing::Set(Arc::new(RouteSet::parse(&text, offered).map_err(|error| {
                     let hint = "events wait until it is mended: `hookonce route show` prints the set";
@@ -98,11 +80,16 @@ impl Rehearsal {
     ///
     /// # Errors
     /// [`Failure`] when the account cannot be reached, or no stack is running.
-    pub(crate) async fn calling_handlers(mut self, target: &Target) -> Result<Self, Failure> {
-        self.parts.remote = match &target.stack {
-            Some(_) => RemoteHandlers::new(lambda().await?, None),
-            None => RemoteHandlers::new(own(target)?, Some(Box::new(LoopbackHandlers::new()))),
-        };
+    pub(crate) async fn calling_handlers(mut self, stack: &Connection) -> Result<Self, Failure> {
+        if let Some(local) = stack.local() {
+            let (own, loopback) = (own(local.running()?)?, Box::new(LoopbackHandlers::new()));
+            self.parts.remote = RemoteHandlers::new(Some(own), Some(loopback));
+        }
+        #[cfg(feature = "aws")]
+        if let Some(deployed) = stack.deployed() {
+            let lambda = LambdaHandlers::new(deployed.account().await?);
+            self.parts.remote = RemoteHandlers::new(Some(Box::new(lambda)), None);
+        }
         Ok(self)
     }
 

@@ -10,10 +10,9 @@ use hookonce_runtime::remote::RemoteTarget;
 use hookonce_runtime::route::{RouteSet, RouteTarget};
 use serde::Serialize;
 
-use crate::documents::Place;
+use crate::connection::{Connection, Local, RunningStack};
 use crate::failure::Failure;
 use crate::output;
-use crate::target::RunningStack;
 
 /// Something that a route names.
 #[derive(Debug, Serialize)]
@@ -37,19 +36,19 @@ pub(crate) struct Needs {
 impl Needs {
     /// Looks at everything that a set names. A local stack is asked while it runs. The tables of a stack that answers
     /// are checked with the set itself.
-    pub(crate) async fn of(set: &RouteSet, place: &Place) -> Self {
+    pub(crate) async fn of(set: &RouteSet, stack: &Connection) -> Self {
         let mut needs = Self::default();
-        match (&place.stack, place.folder.running()) {
-            (Some(_), _) => {
-                needs.look_at_destinations(set, place).await;
+        match stack.local().map(Local::running) {
+            None => {
+                needs.look_at_destinations(set, stack).await;
                 #[cfg(feature = "aws")]
-                needs.look_at_functions(set).await;
+                needs.look_at_functions(set, stack).await;
             }
-            (None, Ok(running)) => {
-                needs.look_at_destinations(set, place).await;
-                needs.look_at_handlers(set, &running);
+            Some(Ok(running)) => {
+                needs.look_at_destinations(set, stack).await;
+                needs.look_at_handlers(set, running);
             }
-            (None, Err(failure)) => {
+            Some(Err(failure)) => {
                 for named in tables(set).into_iter().chain(destinations(set)).chain(functions(set)) {
                     needs.unchecked.push((named, failure.clone()));
                     needs.nobody = Some(failure.clone());
@@ -59,12 +58,12 @@ impl Needs {
         needs
     }
 
-    async fn look_at_destinations(&mut self, set: &RouteSet, place: &Place) {
+    async fn look_at_destinations(&mut self, set: &RouteSet, stack: &Connection) {
         let named = destinations(set);
         if named.is_empty() {
             return;
         }
-        let mut store = place.documents::<DestinationId>().await;
+        let mut store = stack.documents::<DestinationId>().await;
         for named in named {
             let found = match (&store, DestinationId::parse(&named.name)) {
                 (Ok(store), Ok(id)) => store.get(&id).await.map(|stored| stored.is_some()),
@@ -81,16 +80,12 @@ impl Needs {
     }
 
     #[cfg(feature = "aws")]
-    async fn look_at_functions(&mut self, set: &RouteSet) {
-        let named = functions(set);
-        if named.is_empty() {
-            return;
-        }
-        let config = crate::account::signed_in().await;
-        for named in named {
-            let found = match &config {
+    async fn look_at_functions(&mut self, set: &RouteSet, stack: &Connection) {
+        let Some(deployed) = stack.deployed() else { return };
+        for named in functions(set) {
+            let found = match deployed.account().await {
                 Ok(config) => crate::lambda::exists(config, &named.name).await,
-                Err(failure) => Err(failure.clone()),
+                Err(failure) => Err(failure),
             };
             self.add(found, named);
         }

@@ -11,29 +11,41 @@ use hookonce_runtime::route::{BUILTIN_SET, Missing, Offered, RouteSet};
 use hookonce_runtime::tables::aliases;
 use serde_json::json;
 
+use crate::connection::Connection;
 #[cfg(feature = "aws")]
-use crate::account::signed_in;
-use crate::documents::Place;
+use crate::connection::Deployed;
 #[cfg(feature = "aws")]
 use crate::documents::{StackDocuments, failed};
 use crate::failure::Failure;
-#[cfg(feature = "aws")]
-use crate::outputs::Outputs;
-use crate::target::{DataFolder, Target, text};
+use crate::target::{DataFolder, text};
 use crate::{handlers, output};
 
-/// The text of the set that a stack routes by. `None` if it is deployed and has none: its events wait. A stack that is
-/// named by its tables is taken to have none of its own, as a local one without a file.
+/// The text of the set that a stack routes by. `None` if it is deployed and has none: its events wait.
 ///
 /// # Errors
 /// [`Failure`] when it cannot be read.
-pub(crate) async fn text_of(target: &Target) -> Result<Option<String>, Failure> {
-    let builtin = || Some(BUILTIN_SET.to_owned());
-    match &target.stack {
-        Some(stack) => deployed(stack).await,
-        None if target.table.is_some() => Ok(builtin()),
-        None => Ok(local(&target.folder)?.or_else(builtin)),
+pub(crate) async fn text_of(stack: &Connection) -> Result<Option<String>, Failure> {
+    let text = stored(stack).await?;
+    Ok(if stack.local().is_some() { text.or_else(|| Some(BUILTIN_SET.to_owned())) } else { text })
+}
+
+/// The text of the set that was written for a stack. `None` if none was.
+///
+/// # Errors
+/// [`Failure`] when it cannot be read.
+pub(crate) async fn stored(stack: &Connection) -> Result<Option<String>, Failure> {
+    #[cfg(feature = "aws")]
+    if let Some(deployed) = stack.deployed() {
+        return deployed_text(deployed).await;
     }
+    local(&stack.folder)
+}
+
+#[cfg(feature = "aws")]
+async fn deployed_text(stack: &Deployed) -> Result<Option<String>, Failure> {
+    let documents = StackDocuments::open(stack).await?;
+    let found = documents.table.get(DocumentKind::Routes, ROUTE_SET_ID).await;
+    Ok(found.map_err(|error| failed(&error))?.map(|found| found.text))
 }
 
 /// How often the local file is looked at.
@@ -97,33 +109,10 @@ pub(crate) async fn watch(folder: DataFolder, tables: BTreeSet<TableAlias>, as_j
 ///
 /// # Errors
 /// [`Failure`] when the stack is not found, or its list is faulty.
-pub(crate) async fn tables_of(place: &Place) -> Result<Option<BTreeSet<TableAlias>>, Failure> {
-    match &place.stack {
-        Some(stack) => deployed_tables(stack).await.map(Some),
-        None => Ok(place.folder.running().ok().map(|running| aliases(&running.tables))),
+pub(crate) async fn tables_of(stack: &Connection) -> Result<Option<BTreeSet<TableAlias>>, Failure> {
+    match stack.tables().await {
+        Ok(tables) => Ok(Some(aliases(&tables))),
+        Err(_) if stack.local().is_some() => Ok(None),
+        Err(failure) => Err(failure),
     }
-}
-
-#[cfg(feature = "aws")]
-async fn deployed_tables(stack: &str) -> Result<BTreeSet<TableAlias>, Failure> {
-    Ok(aliases(&Outputs::of(&signed_in().await?, stack).await?.own_tables()?))
-}
-
-#[cfg(not(feature = "aws"))]
-#[expect(clippy::unused_async, reason = "async only with the feature `aws`")]
-async fn deployed_tables(_: &str) -> Result<BTreeSet<TableAlias>, Failure> {
-    Err(crate::target::without_aws())
-}
-
-/// The text of the route set of a deployed stack. `None` if it has none.
-#[cfg(feature = "aws")]
-pub(crate) async fn deployed(stack: &str) -> Result<Option<String>, Failure> {
-    let documents = StackDocuments::open(stack).await?;
-    let found = documents.table.get(DocumentKind::Routes, ROUTE_SET_ID).await;
-    Ok(found.map_err(|error| failed(&error))?.map(|found| found.text))
-}
-
-#[cfg(not(feature = "aws"))]
-pub(crate) async fn deployed(_: &str) -> Result<Option<String>, Failure> {
-    Err(crate::target::without_aws())
 }

@@ -97,7 +97,7 @@ impl Violation {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let store = arguments.target.whole_store().await?;
+    let store = arguments.target.connect()?.whole_store().await?;
     let hint = "pass --scan to agree; --rate N reads N items a second";
     let items = agree_to_scan(&store, &[Table::Inbox, Table::Domain], arguments.scan, hint).await?;
     let takes = output::length(Duration::from_secs(items / u64::from(arguments.rate)));

@@ -122,7 +122,7 @@ struct Own {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    if arguments.url.is_none() && (arguments.target.stack.is_some() || arguments.target.table.is_some()) {
+    if arguments.url.is_none() && (arguments.target.place.stack.is_some() || arguments.target.table.is_some()) {
         return Err(Failure::usage(
             "--stack and --table need --url, because without it the demo starts a stack of its own",
             "pass the URL of that stack's gateway with --url",
@@ -165,8 +165,8 @@ fn run_name(arguments: &Arguments) -> String {
 impl DemoStack {
     async fn prepare(arguments: &Arguments) -> Result<Self, Failure> {
         if let Some(url) = &arguments.url {
-            let store = arguments.target.store().await?;
-            let secrets = secrets(&arguments.target.folder)?;
+            let store = arguments.target.connect()?.store().await?;
+            let secrets = secrets(&arguments.target.place.folder)?;
             let url = url.trim_end_matches('/').to_owned();
             return Ok(Self { own: None, url, store, secrets });
         }

@@ -23,11 +23,12 @@ use tokio::process::{Child, Command};
 use super::endpoint;
 use super::providers::find;
 use crate::capture::Capturer;
+use crate::connection::{RunningStack, StackParts};
 use crate::documents::{Folder, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::own_handlers::{HandlerCommand, HandlerCommands, OwnHandlers};
 use crate::stack::{Functions, PREFIX, Servers, Stack, StackConfig, environment, own_tables};
-use crate::target::{DataFolder, RunningStack, write};
+use crate::target::{DataFolder, write};
 use crate::{handlers, life, output, route_set};
 
 /// The endpoints of a new folder, with their providers: one for each built-in handler.
@@ -184,7 +185,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if let Some(capturer) = capturer {
         output::note(&capturer.notice());
     }
-    let store = DynamoStore::new(clients::dynamodb(&running.dynamodb_url), running.inbox_table, running.domain_table);
+    let (dynamodb, parts) = (clients::dynamodb(&running.dynamodb_url), running.parts);
+    let store = DynamoStore::new(dynamodb, parts.inbox_table, parts.domain_table);
     let printing = tokio::spawn(printer.run(store));
     let ended = over(&arguments.command).await;
     drop(announcement);
@@ -245,20 +247,22 @@ fn terminate(child: &Child) {
 fn described(stack: &Stack, public_url: Option<String>, finds_own: bool) -> RunningStack {
     let place = stack.place();
     RunningStack {
+        parts: StackParts {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            inbox_table: place.resources.inbox_table.clone(),
+            domain_table: place.resources.domain_table.clone(),
+            queue_url: place.resources.queue.url.clone(),
+            slow_queue_url: place.resources.slow_queue.url.clone(),
+            effects_queue_url: place.resources.effects_queue.url.clone(),
+        },
         url: stack.url().to_owned(),
         public_url,
         dynamodb_url: place.dynamodb_url.clone(),
         sqs_url: place.sqs_url.clone(),
-        queue_url: place.resources.queue.url.clone(),
-        slow_queue_url: place.resources.slow_queue.url.clone(),
-        effects_queue_url: place.resources.effects_queue.url.clone(),
-        inbox_table: place.resources.inbox_table.clone(),
-        domain_table: place.resources.domain_table.clone(),
         tables: own_tables(&place.resources),
         handlers: finds_own.then(|| stack.own_handlers().names().map(str::to_owned).collect()),
         lambda_url: stack.own_handlers().url().map(str::to_owned),
         pid: std::process::id(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
     }
 }
 

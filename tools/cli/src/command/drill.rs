@@ -103,9 +103,10 @@ impl Finding {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
-    let store = arguments.target.whole_store().await?;
-    let handlers = Rehearsal::of(store.clone(), &arguments.target).await?;
-    let handlers = if arguments.call_handlers { handlers.calling_handlers(&arguments.target).await? } else { handlers };
+    let stack = arguments.target.connect()?;
+    let store = stack.whole_store().await?;
+    let handlers = Rehearsal::of(store.clone(), &stack).await?;
+    let handlers = if arguments.call_handlers { handlers.calling_handlers(&stack).await? } else { handlers };
     let drill = Drill { handlers, calls: arguments.call_handlers, store: store.clone() };
     let mut tally: BTreeMap<&'static str, usize> = BTreeMap::new();
     let mut table = output::table(&["drill", "state", "endpoint", "type", "why", "key"]);

@@ -10,7 +10,7 @@ use hookonce_protocol::record::{DeadReason, FAILURES_KEPT, FailedAttempt, Outcom
 use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 use serde_json::{Value, json};
 
-use crate::documents::Place;
+use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::select::{Filter, READS_AT_ONCE, Read, error_of, page, tell_default};
@@ -33,7 +33,8 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
     let limit = arguments.limit.get();
-    let listing = listing(&arguments.target.store().await?, &arguments.filter, limit).await?;
+    let stack = arguments.target.connect()?;
+    let listing = listing(&stack.store().await?, &arguments.filter, limit).await?;
     let mut records: Vec<_> = listing.records.into_values().collect();
     records.sort_by(|a, b| (b.received_at, &a.key).cmp(&(a.received_at, &b.key)));
     let cut = listing.cut || records.len() > limit;
@@ -45,7 +46,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     tell_default(arguments.filter.default_since());
     if records.is_empty() {
-        tell_missing_endpoint(&arguments).await;
+        tell_missing_endpoint(&stack, &arguments.filter).await;
     }
     if cut {
         output::note("there may be more records: raise --limit, or narrow --since and --until");
@@ -60,14 +61,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 /// Says that there is no such endpoint. A removed one may still have records, so this asks only if there are none.
-/// Whoever may not read the documents is told nothing.
-async fn tell_missing_endpoint(Arguments { filter, target, .. }: &Arguments) {
-    let place = Place { folder: target.folder.clone(), stack: target.stack.clone() };
+/// Prints nothing without permission to read the documents.
+async fn tell_missing_endpoint(stack: &Connection, filter: &Filter) {
     let Some(Ok(id)) = filter.endpoint.as_deref().map(EndpointId::parse) else { return };
-    if target.table.is_some() {
+    if stack.is_copy() {
         return;
     }
-    let Ok(endpoints) = place.documents::<EndpointId>().await else { return };
+    let Ok(endpoints) = stack.documents::<EndpointId>().await else { return };
     if let Ok(None) = endpoints.get(&id).await {
         output::note(&format!("there is no endpoint {id}; list them with `hookonce endpoint list`"));
     }

@@ -6,12 +6,12 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::DynamoStore;
 
 use crate::again::REASON;
-use crate::documents::Place;
+use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
 use crate::orders::check_lengths;
 use crate::output;
 use crate::pauses::{self, Act, PausedFunction, Turn};
-use crate::target::Target;
+use crate::target::Place;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  hookonce pause worker --reason \"a wrong deploy\" --stack inbox\n  \
@@ -66,14 +66,15 @@ pub(crate) async fn pause(arguments: Pause) -> Result<Exit, Failure> {
     if ["", REASON].contains(&reason) {
         return Err(Failure::usage("this needs a reason for the audit trail", "pass --reason with a short text"));
     }
-    let (store, act) = begin(&place, &person, Turn::Pause, reason).await?;
+    let stack = place.connect()?;
+    let (store, act) = begin(&stack, &person, Turn::Pause, reason).await?;
     let acts = pauses::read_one(&store, function).await?;
     if let Some(held) = acts.pause() {
         output::note(&format!("the {} is paused already, {}", function.as_str(), described(held)));
     } else {
-        if let (Some(stack), false) = (&place.stack, yes) {
+        if let (Some(deployed), false) = (&place.stack, yes) {
             output::note(&format!(
-                "{stack} goes on accepting deliveries, and {} wait until `hookonce resume {name}`: for six days at most, \
+                "{deployed} goes on accepting deliveries, and {} wait until `hookonce resume {name}`: for six days at most, \
                  because the queue forgets what is a week old",
                 function.waiting(),
                 name = function.as_str()
@@ -82,7 +83,7 @@ pub(crate) async fn pause(arguments: Pause) -> Result<Exit, Failure> {
         }
         pauses::note(&store, function, &acts, &act).await?;
     }
-    pauses::switch(&place, function, Turn::Pause).await?;
+    pauses::switch(&stack, function, Turn::Pause).await?;
     let name = function.as_str();
     output::note(&format!("the {name} is paused; what it had begun has ended or ends now. To go on:"));
     output::note(&format!("  hookonce resume {name}"));
@@ -91,7 +92,8 @@ pub(crate) async fn pause(arguments: Pause) -> Result<Exit, Failure> {
 
 pub(crate) async fn resume(arguments: Resume) -> Result<Exit, Failure> {
     let Resume { function, reason, person, place } = arguments;
-    let (store, act) = begin(&place, &person, Turn::Resume, reason.trim()).await?;
+    let stack = place.connect()?;
+    let (store, act) = begin(&stack, &person, Turn::Resume, reason.trim()).await?;
     let acts = pauses::read_one(&store, function).await?;
     match acts.pause() {
         Some(held) => {
@@ -101,18 +103,17 @@ pub(crate) async fn resume(arguments: Resume) -> Result<Exit, Failure> {
         // An earlier run may have died before it switched them on, or somebody switched them off by hand.
         None => output::note(&format!("the {} is not paused; its event sources are looked at", function.as_str())),
     }
-    pauses::switch(&place, function, Turn::Resume).await?;
+    pauses::switch(&stack, function, Turn::Resume).await?;
     output::note(&format!("the {} runs: `hookonce status` shows what still waits", function.as_str()));
     Ok(Exit::Done)
 }
 
 /// The store, and what is done by whom.
-async fn begin(place: &Place, person: &Person, turn: Turn, reason: &str) -> Result<(DynamoStore, Act), Failure> {
-    let target = Target::named(place.folder.clone(), place.stack.clone());
-    let store = target.store().await?;
+async fn begin(stack: &Connection, person: &Person, turn: Turn, reason: &str) -> Result<(DynamoStore, Act), Failure> {
+    let store = stack.store().await?;
     let by = match &person.by {
         Some(by) => Some(by.clone()),
-        None => Box::pin(target.caller()).await?.or_else(|| person.user.clone()),
+        None => Box::pin(stack.caller()).await?.or_else(|| person.user.clone()),
     };
     let by = by.as_deref().map(str::trim).unwrap_or_default();
     if by.is_empty() {

@@ -25,15 +25,18 @@ use serde_json::json;
 use super::providers::find;
 use super::send::open_headers;
 use crate::codes;
-use crate::documents::{Place, parse_id};
+use crate::connection::Connection;
+#[cfg(feature = "aws")]
+use crate::connection::Deployed;
+use crate::documents::parse_id;
 #[cfg(feature = "aws")]
 use crate::documents::{StackDocuments, failed};
 use crate::failure::{Exit, Failure};
 use crate::handlers;
 use crate::output;
 use crate::route_needs::Needs;
-use crate::route_set::{deployed, local, tables_of};
-use crate::target::{text, write};
+use crate::route_set::{stored, tables_of};
+use crate::target::{Place, text, write};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -112,8 +115,8 @@ fn parse(text: &str, path: &Path, urls: bool) -> Result<RouteSet, Failure> {
 }
 
 /// A set that the workers of this place can run. `None` for tables that nobody can be asked about.
-fn checked(text: &str, place: &Place, tables: Option<&BTreeSet<TableAlias>>) -> Result<RouteSet, RouteSetError> {
-    let offered = Offered { handlers: &handlers::all().names(), urls: place.stack.is_none(), tables };
+fn checked(text: &str, stack: &Connection, tables: Option<&BTreeSet<TableAlias>>) -> Result<RouteSet, RouteSetError> {
+    let offered = Offered { handlers: &handlers::all().names(), urls: stack.local().is_some(), tables };
     let set = RouteSet::check(text, offered)?;
     let too_long = |error: DocumentTooLong| DocumentFault { place: "the set".to_owned(), reason: error.to_string() };
     fits(DocumentKind::Routes, text).map_err(|error| RouteSetError { faults: vec![too_long(error)] })?;
@@ -135,10 +138,11 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
         }
     };
     let text = text(&path)?;
-    let tables = tables_of(&arguments.target).await?;
-    let checked = checked(&text, &arguments.target, tables.as_ref());
+    let stack = arguments.target.connect()?;
+    let tables = tables_of(&stack).await?;
+    let checked = checked(&text, &stack, tables.as_ref());
     let needs = match &checked {
-        Ok(set) => Needs::of(set, &arguments.target).await,
+        Ok(set) => Needs::of(set, &stack).await,
         Err(_) => Needs::default(),
     };
     if arguments.json {
@@ -200,10 +204,10 @@ struct ExplainedRoute {
 }
 
 /// The set to explain.
-async fn explained_set(arguments: &Explain) -> Result<RouteSet, Failure> {
+async fn explained_set(arguments: &Explain, connection: &Connection) -> Result<RouteSet, Failure> {
     match (&arguments.routes, &arguments.target.stack) {
         (Some(path), stack) => parse(&text(path)?, path, stack.is_none()),
-        (None, Some(stack)) => match deployed(stack).await? {
+        (None, Some(stack)) => match stored(connection).await? {
             Some(text) => parse(&text, Path::new(&format!("the set of {stack}")), false),
             None => Err(Failure::usage(format!("{stack} has no route set"), "pass one with --routes FILE")),
         },
@@ -216,11 +220,12 @@ async fn explained_set(arguments: &Explain) -> Result<RouteSet, Failure> {
 
 async fn explain(arguments: &Explain) -> Result<Exit, Failure> {
     let endpoint: EndpointId = parse_id(&arguments.endpoint)?;
-    let set = explained_set(arguments).await?;
+    let stack = arguments.target.connect()?;
+    let set = explained_set(arguments, &stack).await?;
     let (provider, tenant) = if let Some(provider) = &arguments.provider {
         (find(Catalog::built_in(), provider)?, None)
     } else {
-        let stored = arguments.target.documents().await?.find(&endpoint).await?;
+        let stored = stack.documents().await?.find(&endpoint).await?;
         let document = stored.document(&endpoint)?;
         (find(Catalog::built_in(), &document.provider)?, document.tenant)
     };
@@ -351,11 +356,7 @@ fn print(explained: &Explained) {
 }
 
 async fn show(target: &Place) -> Result<Exit, Failure> {
-    let text = match &target.stack {
-        Some(stack) => deployed(stack).await?,
-        None => local(&target.folder)?,
-    };
-    if let Some(text) = text {
+    if let Some(text) = stored(&target.connect()?).await? {
         output::line(text.trim_end());
         return Ok(Exit::Done);
     }
@@ -369,14 +370,16 @@ async fn show(target: &Place) -> Result<Exit, Failure> {
 
 async fn deploy(arguments: &Deploy) -> Result<Exit, Failure> {
     let text = text(&arguments.file)?;
-    let tables = tables_of(&arguments.target).await?;
-    let set = checked(&text, &arguments.target, tables.as_ref()).map_err(|error| refused(&arguments.file, &error))?;
+    let stack = arguments.target.connect()?;
+    let tables = tables_of(&stack).await?;
+    let set = checked(&text, &stack, tables.as_ref()).map_err(|error| refused(&arguments.file, &error))?;
     if set.otherwise() == Otherwise::Ignore {
         output::note("events that no route takes will end as IGNORED");
     }
-    Needs::of(&set, &arguments.target).await.tell();
-    if let Some(stack) = &arguments.target.stack {
-        return deploy_to(stack, &text).await;
+    Needs::of(&set, &stack).await.tell();
+    #[cfg(feature = "aws")]
+    if let Some(deployed) = stack.deployed() {
+        return deploy_to(deployed, &text).await;
     }
     let path = arguments.target.folder.routes();
     write(&path, &text)?;
@@ -389,7 +392,7 @@ async fn deploy(arguments: &Deploy) -> Result<Exit, Failure> {
 }
 
 #[cfg(feature = "aws")]
-async fn deploy_to(stack: &str, text: &str) -> Result<Exit, Failure> {
+async fn deploy_to(stack: &Deployed, text: &str) -> Result<Exit, Failure> {
     let documents = StackDocuments::open(stack).await?;
     let (table, kind) = (&documents.table, DocumentKind::Routes);
     let read = table.get(kind, ROUTE_SET_ID).await.map_err(|error| failed(&error))?;
@@ -407,10 +410,4 @@ async fn deploy_to(stack: &str, text: &str) -> Result<Exit, Failure> {
             "look at it with `hookonce route show`, then deploy again",
         )),
     }
-}
-
-#[cfg(not(feature = "aws"))]
-#[expect(clippy::unused_async, reason = "async only with the feature `aws`")]
-async fn deploy_to(_: &str, _: &str) -> Result<Exit, Failure> {
-    Err(crate::target::without_aws())
 }

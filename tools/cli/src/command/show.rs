@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use super::list::{format_tries, summary, tries};
 use crate::codes;
+use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::{Progress, Wait};
@@ -66,7 +67,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let store = &arguments.target.store().await?;
+    let stack = arguments.target.connect()?;
+    let store = &stack.store().await?;
     let exit = settled(store, &arguments).await?;
     let Some(record) = find(store, &arguments.endpoint, &arguments.key).await? else {
         output::note(&format!("endpoint {} has no record {}", arguments.endpoint, arguments.key));
@@ -76,7 +78,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.body {
         return body(&record);
     }
-    let mut story = Story::of(store, record, &arguments).await?;
+    let mut story = Story::of(&stack, store, record, arguments.call_handlers).await?;
     if arguments.items {
         story.items = Some(story.read_items(store).await?);
     }
@@ -140,12 +142,15 @@ struct Story {
 }
 
 impl Story {
-    async fn of(store: &DynamoStore, record: Record, arguments: &Arguments) -> Result<Self, Failure> {
-        let Arguments { target, call_handlers: calls_handlers, .. } = arguments;
-        let calls_handlers = *calls_handlers;
+    async fn of(
+        stack: &Connection,
+        store: &DynamoStore,
+        record: Record,
+        calls_handlers: bool,
+    ) -> Result<Self, Failure> {
         // The record is shown even if today's routes cannot be read.
-        let rehearsal = match Rehearsal::of(store.clone(), target).await {
-            Ok(rehearsal) if calls_handlers => rehearsal.calling_handlers(target).await?,
+        let rehearsal = match Rehearsal::of(store.clone(), stack).await {
+            Ok(rehearsal) if calls_handlers => rehearsal.calling_handlers(stack).await?,
             Ok(rehearsal) => rehearsal,
             Err(failure) => {
                 output::note(&format!("the plan of today is unknown: {failure}"));
@@ -174,7 +179,7 @@ impl Story {
             applied_before,
             items,
         };
-        if target.knows_domain() {
+        if stack.knows_domain() {
             story.add_domain(store, &rehearsal).await?;
         }
         Ok(story)

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(feature = "aws")]
+use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
 use clap::Args;
@@ -18,16 +20,17 @@ use hookonce_runtime::port::Store as _;
 use serde_json::json;
 
 use super::pause::described;
+#[cfg(feature = "aws")]
+use crate::connection::Deployed;
+use crate::connection::{Connection, Local, RunningStack, StackParts};
 use crate::failure::{Exit, Failure};
 #[cfg(feature = "aws")]
-use crate::lambda::Code;
+use crate::lambda::{Code, DeployedFunctions};
 use crate::output;
 use crate::pauses::{self, Act, Acts, PausedFunction};
 use crate::route_set;
 use crate::select::READS_AT_ONCE;
-#[cfg(feature = "aws")]
-use crate::target::AwsStatus;
-use crate::target::{RunningStack, Target, store_unavailable};
+use crate::target::{Target, store_unavailable};
 #[cfg(feature = "aws")]
 use crate::watch::{Alarm, Watch, no_alarms, oldest_message};
 
@@ -102,23 +105,28 @@ struct StackStatus {
 type Need = (String, String);
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let target = &arguments.target;
+    let stack = &arguments.target.connect()?;
     let now = System.moment().now;
     #[cfg(feature = "aws")]
-    let aws = if target.is_copy() { None } else { target.aws_status(now).await? };
-    let (records, depths, pauses) = futures::join!(records(target, now), depths(target), pauses(target));
+    let deployed = stack.deployed().filter(|_| !stack.is_copy());
     #[cfg(feature = "aws")]
-    let depths = match &aws {
-        Some(aws) => depths.with_ages(aws, now).await,
+    let aws = match deployed {
+        Some(deployed) => Some(Box::pin(AwsStatus::of(deployed, now)).await?),
+        None => None,
+    };
+    let (records, depths, pauses) = futures::join!(records(stack, now), depths(stack), pauses(stack));
+    #[cfg(feature = "aws")]
+    let depths = match deployed {
+        Some(deployed) => depths.with_ages(deployed.account().await?, now).await,
         None => depths,
     };
     let Depths { queue, slow_queue, effects_queue, dead_letters } = depths;
     // Nothing at all is known: no stack runs or is named so.
     let pending = &records.pending;
-    if let (true, Err(failure), Err(_)) = (target.stack.is_none() || is_usage(pending), pending, &queue) {
+    if let (true, Err(failure), Err(_)) = (stack.local().is_some() || is_usage(pending), pending, &queue) {
         return Err(failure.clone());
     }
-    let local = if target.is_local() { target.folder.running().ok() } else { None };
+    let local = stack.local().map(Local::running).and_then(Result::ok).cloned();
     let report = StackStatus {
         records,
         queue,
@@ -126,7 +134,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         effects_queue,
         dead_letters,
         pauses,
-        routes: local.as_ref().and_then(|_| route_set::refusal(&target.folder)),
+        routes: local.as_ref().and_then(|_| route_set::refusal(&stack.folder)),
         local,
         #[cfg(feature = "aws")]
         aws,
@@ -149,11 +157,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 /// What people paused.
-async fn pauses(target: &Target) -> Result<Option<[Acts; 2]>, Failure> {
-    if target.is_copy() {
+async fn pauses(stack: &Connection) -> Result<Option<[Acts; 2]>, Failure> {
+    if stack.is_copy() {
         return Ok(None);
     }
-    pauses::read(&target.store().await?).await.map(Some)
+    pauses::read(&stack.store().await?).await.map(Some)
 }
 
 fn is_usage(known: &Result<Due, Failure>) -> bool {
@@ -181,8 +189,8 @@ struct Records {
 }
 
 /// The records that are due, and the dead ones.
-async fn records(target: &Target, now: EpochMs) -> Records {
-    match target.store().await {
+async fn records(stack: &Connection, now: EpochMs) -> Records {
+    match stack.store().await {
         Ok(store) => {
             let due = |state| due(&store, state, now);
             let (pending, waiting, effects, dead, dead_effects) = futures::join!(
@@ -252,10 +260,10 @@ struct Depths {
 impl Depths {
     /// Adds what CloudWatch says of the ages of messages. Where it does not answer, the alarms are not known either,
     /// and that is told.
-    async fn with_ages(mut self, aws: &AwsStatus, now: EpochMs) -> Self {
+    async fn with_ages(mut self, account: &SdkConfig, now: EpochMs) -> Self {
         let depths = [&mut self.queue, &mut self.slow_queue, &mut self.effects_queue, &mut self.dead_letters];
         let ask = async |depth: &mut Depth| {
-            depth.oldest = oldest_message(&aws.config, &depth.name, now).await.unwrap_or_default();
+            depth.oldest = oldest_message(account, &depth.name, now).await.unwrap_or_default();
         };
         futures::future::join_all(depths.into_iter().filter_map(|known| known.as_mut().ok()?.as_mut()).map(ask)).await;
         self
@@ -263,16 +271,16 @@ impl Depths {
 }
 
 /// The depths of the queues and of their dead-letter queue. Those of the stack say nothing of a restored copy.
-async fn depths(target: &Target) -> Depths {
-    if target.is_copy() {
+async fn depths(stack: &Connection) -> Depths {
+    if stack.is_copy() {
         return Depths { queue: Ok(None), slow_queue: Ok(None), effects_queue: Ok(None), dead_letters: Ok(None) };
     }
     let found = async {
-        let (sqs, urls) = target.queues().await?;
-        let (depth, dead_letter_queue) = queue(&sqs, &urls.hints).await?;
-        Ok::<_, Failure>((sqs, urls, depth, dead_letter_queue))
+        let (sqs, parts) = (stack.sqs().await?, stack.parts().await?);
+        let (depth, dead_letter_queue) = queue(&sqs, &parts.queue_url).await?;
+        Ok::<_, Failure>((sqs, parts, depth, dead_letter_queue))
     };
-    let (sqs, urls, depth, dead_letter_queue) = match found.await {
+    let (sqs, parts, depth, dead_letter_queue) = match found.await {
         Ok(found) => found,
         Err(failure) => {
             return Depths {
@@ -291,7 +299,7 @@ async fn depths(target: &Target) -> Depths {
         }
     };
     let (slow_queue, effects_queue, dead_letters) =
-        futures::join!(named(&urls.slow), named(&urls.effects), dead_letters);
+        futures::join!(named(&parts.slow_queue_url), named(&parts.effects_queue_url), dead_letters);
     Depths { queue: Ok(Some(depth)), slow_queue, effects_queue, dead_letters }
 }
 
@@ -492,7 +500,7 @@ impl StackStatus {
             "effects_queue": self.effects_queue.as_ref().ok().and_then(Option::as_ref).map(depth),
             "dead_letter_queue": self.dead_letters.as_ref().ok().and_then(Option::as_ref).map(depth),
             "paused": self.paused().map(|(function, act)| (function.as_str(), act.json())).collect::<BTreeMap<_, _>>(),
-            "local": self.local.as_ref().map(|local| json!({ "url": local.url, "pid": local.pid, "version": local.version })),
+            "local": self.local.as_ref().map(|local| json!({ "url": local.url, "pid": local.pid, "version": local.parts.version })),
             "aws": aws,
             "needs": needs,
         })
@@ -535,7 +543,7 @@ impl StackStatus {
             let count = number(known.map(|depth| depth.visible));
             table.add_row([name.to_owned(), count, known.map(depth).unwrap_or_default()]);
         }
-        if let Some(RunningStack { url, pid, version, .. }) = &self.local {
+        if let Some(RunningStack { url, pid, parts: StackParts { version, .. }, .. }) = &self.local {
             table.add_row(["runs at", url, &format!("process {pid}; its relay runs every few seconds")]);
             table.add_row(["release", version, &of_another_release(version)]);
         }
@@ -573,6 +581,36 @@ fn describe_unknown(unknown: &[(&'static str, &Failure)]) -> Vec<String> {
 /// A note beside a release that is not that of this command.
 fn of_another_release(version: &str) -> String {
     if version == OWN_VERSION { String::new() } else { format!("this command is {OWN_VERSION}") }
+}
+
+/// What AWS knows of a stack beside its tables and queues. A service that does not answer does not hide the others.
+#[cfg(feature = "aws")]
+#[derive(Debug)]
+struct AwsStatus {
+    /// The stack's name.
+    stack: String,
+    /// Whom AWS takes the caller for.
+    caller: Result<String, Failure>,
+    /// The release that is deployed.
+    version: Result<String, Failure>,
+    /// What CloudWatch knows.
+    watch: Result<Watch, Failure>,
+    /// What Lambda knows.
+    functions: Result<DeployedFunctions, Failure>,
+}
+
+#[cfg(feature = "aws")]
+impl AwsStatus {
+    /// # Errors
+    /// [`Failure`] when there are no credentials or no region.
+    async fn of(stack: &Deployed, now: EpochMs) -> Result<Self, Failure> {
+        let account = stack.account().await?;
+        let functions = async { DeployedFunctions::of(account, &stack.outputs().await?.functions).await };
+        let (caller, watch) = (stack.caller(), Watch::of(account, &stack.name, now));
+        let (caller, functions, watch) = futures::join!(caller, functions, watch);
+        let version = stack.outputs().await.map(|outputs| outputs.parts.version.clone());
+        Ok(Self { stack: stack.name.clone(), caller, version, watch, functions })
+    }
 }
 
 #[cfg(feature = "aws")]

@@ -18,12 +18,13 @@ use sha2::{Digest as _, Sha256};
 use super::list::{format_tries, summary};
 use super::providers::find;
 use super::send;
-use crate::documents::{Place, parse_id};
+use crate::connection::Connection;
+use crate::documents::parse_id;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::{Progress, Wait};
 use crate::sender::{ATTEMPTS_MAX, Delivered, Delivery, Sender};
-use crate::target::Target;
+use crate::target::Place;
 
 /// The provider whose scheme everybody can sign by.
 const PROVIDER: &str = "standard_webhooks";
@@ -73,7 +74,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.endpoint)?;
     let body = body(&arguments)?;
     let sha256: [u8; 32] = Sha256::digest(&body).into();
-    let delivery = delivery(&arguments, &id, body).await?;
+    let stack = arguments.place.connect()?;
+    let delivery = delivery(&arguments, &stack, &id, body).await?;
     let delivered = Sender::new(&delivery.url, ATTEMPTS_MAX).deliver(&delivery).await.map_err(|error| {
         let hint = format!("`hookonce endpoint check` checks the secret of {id}");
         Failure::usage(format!("nothing was sent: {error}"), hint)
@@ -81,7 +83,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let answer = Answer::of(&delivered, &delivery.url)?;
     let found = match (answer, arguments.wait.at_most) {
         (Answer::Refused, _) | (Answer::Accepted, None) => None,
-        (Answer::Accepted | Answer::Duplicate, _) => Some(follow(&arguments, &id, sha256).await?),
+        (Answer::Accepted | Answer::Duplicate, _) => Some(follow(&arguments, &stack, &id, sha256).await?),
     };
     let submission = Submission { arguments: &arguments, delivered: &delivered, found, sha256 };
     if arguments.json {
@@ -113,16 +115,20 @@ fn body(arguments: &Arguments) -> Result<Vec<u8>, Failure> {
     Ok(serde_json::to_vec(&Payload { event_type: &arguments.event_type, data }).unwrap_or_default())
 }
 
-async fn delivery(arguments: &Arguments, id: &EndpointId, body: Vec<u8>) -> Result<Delivery, Failure> {
-    let place = &arguments.place;
+async fn delivery(
+    arguments: &Arguments,
+    stack: &Connection,
+    id: &EndpointId,
+    body: Vec<u8>,
+) -> Result<Delivery, Failure> {
     // Without a stack there may be no endpoint either, so this says what to do first.
     let url = match &arguments.url {
         Some(url) => url.clone(),
-        None => format!("{}{id}", place.webhook_url().await?),
+        None => format!("{}{id}", stack.webhook_url().await?),
     };
     send::check_url(&url)?;
     let add = format!("add one: `hookonce endpoint add {id} --provider {PROVIDER}`");
-    let Some(stored) = place.documents::<EndpointId>().await?.get(id).await? else {
+    let Some(stored) = stack.documents::<EndpointId>().await?.get(id).await? else {
         return Err(Failure::usage(format!("there is no endpoint {id}"), add));
     };
     let document = stored.document(id)?;
@@ -185,11 +191,14 @@ fn same_body(progress: &Progress, sha256: [u8; 32]) -> bool {
 }
 
 /// Reads how far the operation is, until it is settled if a person waits for that.
-async fn follow(arguments: &Arguments, id: &EndpointId, sha256: [u8; 32]) -> Result<Progress, Failure> {
+async fn follow(
+    arguments: &Arguments,
+    stack: &Connection,
+    id: &EndpointId,
+    sha256: [u8; 32],
+) -> Result<Progress, Failure> {
     let stored = |failure: Failure| failure.with("; the operation is stored, but its state is unknown", "");
-    let place = &arguments.place;
-    let target = Target::named(place.folder.clone(), place.stack.clone());
-    let store = target.store().await.map_err(stored)?;
+    let store = stack.store().await.map_err(stored)?;
     let keys = [RecordKey::delivery(id, &arguments.key)];
     let Some(at_most) = arguments.wait.at_most else { return Progress::read(&store, &keys).await.map_err(stored) };
     let enough = |progress: &Progress| !same_body(progress, sha256) || progress.is_settled();

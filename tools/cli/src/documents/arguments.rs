@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use super::{DocumentId, DocumentStore, Place, Stored, parse, parse_id};
+use super::{DocumentId, Stored, parse, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::target::text;
+use crate::target::{Place, text};
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
@@ -88,7 +88,7 @@ pub(crate) struct Show {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    pub(crate) place: Place,
+    place: Place,
 }
 
 impl Show {
@@ -98,11 +98,11 @@ impl Show {
     /// [`Failure`] when there is none, it is not valid, or the store does not answer.
     pub(crate) async fn run<I: DocumentId>(
         &self,
-        store: &dyn DocumentStore<I>,
         rows: fn(&I::Document) -> Vec<(String, String)>,
     ) -> Result<Exit, Failure> {
         let id = parse_id(&self.id)?;
-        let stored = store.find(&id).await?;
+        let stack = self.place.connect()?;
+        let stored = stack.documents::<I>().await?.find(&id).await?;
         let mut document = stored.document(&id)?;
         if !self.reveal {
             I::hide(&mut document);

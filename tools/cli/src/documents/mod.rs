@@ -9,7 +9,6 @@ mod table;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use clap::Args;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hookonce_protocol::time::EpochMs;
@@ -22,11 +21,9 @@ pub(crate) use self::folder::Folder;
 use self::table::Table;
 #[cfg(feature = "aws")]
 pub(crate) use self::table::{StackDocuments, failed};
+use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output;
-use crate::target::DataFolder;
-#[cfg(not(feature = "aws"))]
-use crate::target::without_aws;
 
 /// What stands for a secret.
 pub(crate) const HIDDEN: &str = "<hidden>";
@@ -137,30 +134,17 @@ pub(crate) trait DocumentStore<I: DocumentId>: Send + Sync {
     fn remove<'a>(&'a self, id: &'a I, read: &'a Stored) -> BoxFuture<'a, Result<(), Failure>>;
 }
 
-/// Whose documents a command acts on.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Place {
-    #[command(flatten)]
-    pub(crate) folder: DataFolder,
-    /// Name of a deployed stack.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) stack: Option<String>,
-}
-
-impl Place {
+impl Connection {
     /// The documents of a family, of the named stack or of this machine.
     ///
     /// # Errors
     /// [`Failure`] when there is no such stack, or AWS does not answer.
-    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "async only with the feature `aws`"))]
-    pub(crate) async fn documents<I: DocumentId>(&self) -> Result<Box<dyn DocumentStore<I>>, Failure> {
-        match &self.stack {
-            None => Ok(Box::new(Folder::of(&self.folder))),
-            #[cfg(feature = "aws")]
-            Some(stack) => Ok(Box::new(Table::open(stack).await?)),
-            #[cfg(not(feature = "aws"))]
-            Some(_) => Err(without_aws()),
+    pub(crate) async fn documents<I: DocumentId>(&self) -> Result<Box<dyn DocumentStore<I> + '_>, Failure> {
+        #[cfg(feature = "aws")]
+        if let Some(stack) = self.deployed() {
+            return Ok(Box::new(Table::open(stack).await?));
         }
+        Ok(Box::new(Folder::of(&self.folder)))
     }
 }
 

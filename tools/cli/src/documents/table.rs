@@ -7,35 +7,31 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{
-    DocumentCallError, DocumentChange, DocumentTable, DocumentWritten, SdkConfig, StoredDocument, dynamodb_client, fits,
+    DocumentCallError, DocumentChange, DocumentTable, DocumentWritten, StoredDocument, dynamodb_client, fits,
 };
-use tokio::sync::OnceCell;
 
 use super::{DocumentId, DocumentStore, Stored, missing, overtaken};
-use crate::account::{CALL_MAX, caller, refused, signed_in};
+use crate::account::{CALL_MAX, refused};
+use crate::connection::Deployed;
 use crate::failure::Failure;
-use crate::outputs::Outputs;
 
 /// The release that writes.
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
 /// A stack's table of documents, and who writes to it.
-pub(crate) struct StackDocuments {
+pub(crate) struct StackDocuments<'a> {
     pub(crate) table: DocumentTable,
-    config: SdkConfig,
-    caller: OnceCell<String>,
+    stack: &'a Deployed,
 }
 
-impl StackDocuments {
+impl<'a> StackDocuments<'a> {
     /// The table of a stack.
     ///
     /// # Errors
     /// [`Failure`] when there is no such stack, or AWS does not answer.
-    pub(crate) async fn open(stack: &str) -> Result<Self, Failure> {
-        let config = signed_in().await?;
-        let name = Outputs::of(&config, stack).await?.documents_table;
-        let table = DocumentTable::new(dynamodb_client(&config, CALL_MAX), name);
-        Ok(Self { table, config, caller: OnceCell::new() })
+    pub(crate) async fn open(stack: &'a Deployed) -> Result<Self, Failure> {
+        let (account, name) = (stack.account().await?, &stack.outputs().await?.documents_table);
+        Ok(Self { table: DocumentTable::new(dynamodb_client(account, CALL_MAX), name), stack })
     }
 
     /// What a write notes beside the document.
@@ -43,7 +39,7 @@ impl StackDocuments {
     /// # Errors
     /// [`Failure`] when AWS does not name the caller.
     pub(crate) async fn change(&self) -> Result<DocumentChange, Failure> {
-        let by = self.caller.get_or_try_init(|| caller(&self.config)).await?.clone();
+        let by = self.stack.caller().await?;
         Ok(DocumentChange { at: System.moment().now, by, with: RELEASE.to_owned() })
     }
 }
@@ -54,17 +50,17 @@ pub(crate) fn failed(error: &DocumentCallError) -> Failure {
 }
 
 /// The items of one family.
-pub(crate) struct Table<I> {
-    documents: StackDocuments,
+pub(crate) struct Table<'a, I> {
+    documents: StackDocuments<'a>,
     family: PhantomData<fn() -> I>,
 }
 
-impl<I: DocumentId> Table<I> {
+impl<'a, I: DocumentId> Table<'a, I> {
     /// The documents of a stack.
     ///
     /// # Errors
     /// [`Failure`] when there is no such stack, or AWS does not answer.
-    pub(crate) async fn open(stack: &str) -> Result<Self, Failure> {
+    pub(crate) async fn open(stack: &'a Deployed) -> Result<Self, Failure> {
         Ok(Self { documents: StackDocuments::open(stack).await?, family: PhantomData })
     }
 
@@ -77,7 +73,7 @@ impl<I: DocumentId> Table<I> {
     }
 }
 
-impl<I: DocumentId> DocumentStore<I> for Table<I> {
+impl<I: DocumentId> DocumentStore<I> for Table<'_, I> {
     fn get<'a>(&'a self, id: &'a I) -> BoxFuture<'a, Result<Option<Stored>, Failure>> {
         async move {
             let found = self.documents.table.get(I::KIND, &id.to_string()).await;

@@ -5,11 +5,10 @@ use std::time::Duration;
 use hookonce_runtime::ambient::{Ambient as _, System};
 
 use super::{PausedFunction, Turn, too_slow};
-use crate::account::signed_in;
+use crate::connection::Deployed;
 use crate::failure::Failure;
 use crate::lambda::{Mapping, mappings, update_mapping};
 use crate::output;
-use crate::outputs::Outputs;
 
 /// How often Lambda is asked.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
@@ -17,12 +16,11 @@ const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// How long Lambda may take. It is a minute as a rule.
 const SECONDS_MAX: i64 = 300;
 
-pub(super) async fn switch(stack: &str, function: PausedFunction, turn: Turn) -> Result<(), Failure> {
-    let config = signed_in().await?;
-    let names = Outputs::of(&config, stack).await?.functions;
+pub(super) async fn switch(stack: &Deployed, function: PausedFunction, turn: Turn) -> Result<(), Failure> {
+    let (config, names) = (stack.account().await?, &stack.outputs().await?.functions);
     let name = match function {
-        PausedFunction::Worker => names.worker,
-        PausedFunction::Dispatcher => names.dispatcher,
+        PausedFunction::Worker => &names.worker,
+        PausedFunction::Dispatcher => &names.dispatcher,
     };
     let wanted = match turn {
         Turn::Pause => "Disabled",
@@ -32,7 +30,7 @@ pub(super) async fn switch(stack: &str, function: PausedFunction, turn: Turn) ->
     waiting.enable_steady_tick(Duration::from_millis(100));
     let until = System.moment().now.0 + SECONDS_MAX * 1_000;
     loop {
-        let found = mappings(&config, &name).await?;
+        let found = mappings(config, name).await?;
         if found.is_empty() {
             return Err(Failure::unavailable(
                 format!("the {} has no event source", function.as_str()),
@@ -45,7 +43,7 @@ pub(super) async fn switch(stack: &str, function: PausedFunction, turn: Turn) ->
         }
         // One that is changing takes no other order.
         for mapping in found.iter().filter(|mapping| is_settled(mapping) && mapping.state != wanted) {
-            update_mapping(&config, &mapping.uuid, turn == Turn::Resume).await?;
+            update_mapping(config, &mapping.uuid, turn == Turn::Resume).await?;
         }
         if System.moment().now.0 >= until {
             waiting.finish_and_clear();

@@ -20,11 +20,9 @@ use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::port::Store as _;
 use serde_json::json;
 
-use crate::documents::Place;
+use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::target::store_unavailable;
-#[cfg(not(feature = "aws"))]
-use crate::target::without_aws;
 
 pub(crate) use local::Switches;
 
@@ -224,14 +222,12 @@ pub(crate) async fn note(store: &DynamoStore, function: PausedFunction, acts: &A
 ///
 /// # Errors
 /// [`Failure`] when that cannot be done, or takes too long. Running the command again goes on.
-pub(crate) async fn switch(place: &Place, function: PausedFunction, turn: Turn) -> Result<(), Failure> {
-    match &place.stack {
-        None => local::switch(&place.folder, function, turn).await,
-        #[cfg(feature = "aws")]
-        Some(stack) => Box::pin(deployed::switch(stack, function, turn)).await,
-        #[cfg(not(feature = "aws"))]
-        Some(_) => Err(without_aws()),
+pub(crate) async fn switch(stack: &Connection, function: PausedFunction, turn: Turn) -> Result<(), Failure> {
+    #[cfg(feature = "aws")]
+    if let Some(deployed) = stack.deployed() {
+        return Box::pin(deployed::switch(deployed, function, turn)).await;
     }
+    local::switch(&stack.folder, function, turn).await
 }
 
 /// The failure of event sources that do not change in time.

@@ -5,6 +5,7 @@
 mod audits;
 mod aws;
 mod captures;
+mod connections;
 mod demo;
 mod deployed;
 mod destinations;

@@ -12,11 +12,11 @@ use serde_json::json;
 use super::super::endpoint::{Pair, word};
 use crate::destinations::ready::{Ready, find};
 use crate::destinations::{is_secret_address, make_signing_secret};
-use crate::documents::{self, DocumentId as _, Place, parse, parse_id, tell_generated};
+use crate::documents::{self, DocumentId as _, parse, parse_id, tell_generated};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::secret::{Input, SecretOption, on_the_command_line};
-use crate::target::text;
+use crate::target::{Place, text};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -104,7 +104,8 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Err(Failure::usage("the destination has no address", format!("pass --url URL: {url_from}")));
     }
     let destination = id.check(&document)?;
-    documents::add(&*arguments.place.documents::<DestinationId>().await?, &id, &document).await?;
+    let stack = arguments.place.connect()?;
+    documents::add(&*stack.documents::<DestinationId>().await?, &id, &document).await?;
     let promise = match destination.terms().class {
         Class::Keyed { .. } => "keyed: once, as long as the callee honours the key",
         Class::AtMostOnce => "at_most_once: never twice; may end unknown",

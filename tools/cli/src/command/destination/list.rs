@@ -6,9 +6,10 @@ use serde_json::json;
 
 use crate::destinations::ready::{Ready, all};
 use crate::destinations::shown_address;
-use crate::documents::{self, Place};
+use crate::documents;
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::target::Place;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -27,7 +28,8 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         ready(arguments.json);
         return Ok(Exit::Done);
     }
-    let destinations = documents::valid::<DestinationId>(&*arguments.place.documents().await?).await?;
+    let stack = arguments.place.connect()?;
+    let destinations = documents::valid::<DestinationId>(&*stack.documents().await?).await?;
     if arguments.json {
         let rows = destinations.iter().map(|(id, document, changed_at)| {
             json!({ "id": id, "kind": document.kind, "class": document.class,

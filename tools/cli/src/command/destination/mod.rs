@@ -11,11 +11,11 @@ use clap::Subcommand;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_runtime::destination::DestinationDocument;
 
+use crate::connection::Connection;
 use crate::destinations::{Waiting, waiting};
-use crate::documents::{Check, Place, Remove, Show, parse_id};
+use crate::documents::{Check, Remove, Show, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::target::Target;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -39,7 +39,7 @@ pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Add(arguments) => add::run(*arguments).await,
         Command::List(arguments) => list::run(&arguments).await,
-        Command::Show(show) => show.run(&*show.place.documents::<DestinationId>().await?, rows).await,
+        Command::Show(show) => show.run::<DestinationId>(rows).await,
         Command::Check(arguments) => check(&arguments).await,
         Command::Test(arguments) => test::run(arguments).await,
         Command::Rotate(arguments) => rotate::run(arguments).await,
@@ -52,7 +52,8 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
     if let Some(exit) = arguments.file::<DestinationId>()? {
         return Ok(exit);
     }
-    Ok(arguments.all(&arguments.place.documents::<DestinationId>().await?.all().await?, |_, _| Ok(())))
+    let stack = arguments.place.connect()?;
+    Ok(arguments.all(&stack.documents::<DestinationId>().await?.all().await?, |_, _| Ok(())))
 }
 
 /// What is shown of a document.
@@ -75,9 +76,10 @@ fn word(value: &serde_json::Value) -> String {
 
 async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
-    let store = arguments.place.documents::<DestinationId>().await?;
+    let stack = arguments.place.connect()?;
+    let store = stack.documents::<DestinationId>().await?;
     let stored = store.find(&id).await?;
-    let counted = count(&arguments.place, &id).await;
+    let counted = count(&stack, &id).await;
     let waits = !matches!(&counted, Ok(Waiting { pending: 0, at_least: false, .. }));
     let needs_answer = arguments.place.stack.is_some() || (waits && counted.is_ok());
     match &counted {
@@ -98,9 +100,8 @@ async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
 }
 
 /// Counts the effects of a destination on its stack. Fails if no local stack runs.
-async fn count(place: &Place, id: &DestinationId) -> Result<Waiting, Failure> {
-    let store = Target::named(place.folder.clone(), place.stack.clone()).store().await?;
-    waiting(&store, id).await
+async fn count(stack: &Connection, id: &DestinationId) -> Result<Waiting, Failure> {
+    waiting(&stack.store().await?, id).await
 }
 
 /// Tells of effects that wait.

@@ -12,10 +12,11 @@ use hookonce_runtime::destination::DestinationDocument;
 
 use super::count;
 use crate::destinations::{Waiting, make_signing_secret};
-use crate::documents::{DocumentId as _, Place, parse_id, text_of};
+use crate::documents::{DocumentId as _, parse_id, text_of};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::secret::{Input, SecretOption};
+use crate::target::Place;
 
 /// What stands before a credential in a header, and stays there.
 const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Key "];
@@ -53,7 +54,8 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let id: DestinationId = parse_id(&arguments.id)?;
     let mut input = Input::of(&arguments.secret);
     let given = arguments.secret.as_ref().map(|secret| secret.secret("new secret", &mut input)).transpose()?;
-    let store = arguments.place.documents::<DestinationId>().await?;
+    let stack = arguments.place.connect()?;
+    let store = stack.documents::<DestinationId>().await?;
     let stored = store.find(&id).await?;
     let mut document = stored.document(&id)?;
     let callee = id.check(&document)?.terms().callee;
@@ -81,7 +83,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         output::note(
             "to the dispatcher this is another callee: calls in doubt end as UNKNOWN_OUTCOME and are not repeated",
         );
-        if let Ok(Waiting { in_doubt: doubt @ 1.., .. }) = count(&arguments.place, &id).await {
+        if let Ok(Waiting { in_doubt: doubt @ 1.., .. }) = count(&stack, &id).await {
             output::note(&format!(
                 "{doubt} effect(s) are in doubt now: `hookonce list --kind effect` shows them when they end"
             ));

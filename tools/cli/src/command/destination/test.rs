@@ -25,14 +25,12 @@ use uuid::Uuid;
 
 use super::super::endpoint::word;
 use super::advice::{advice, permission};
-#[cfg(feature = "aws")]
-use crate::account::signed_in;
+use crate::connection::Connection;
 use crate::destinations::shown_address;
-use crate::documents::{DocumentId as _, Place, parse_id};
+use crate::documents::{DocumentId as _, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::output;
-#[cfg(not(feature = "aws"))]
-use crate::target::without_aws;
+use crate::target::Place;
 
 /// The methods that an effect can have.
 const METHODS: [Method; 4] = [Method::Post, Method::Put, Method::Patch, Method::Delete];
@@ -67,7 +65,8 @@ pub(crate) struct Arguments {
 
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let id: DestinationId = parse_id(&arguments.id)?;
-    let stored = arguments.place.documents::<DestinationId>().await?.find(&id).await?;
+    let stack = arguments.place.connect()?;
+    let stored = stack.documents::<DestinationId>().await?.find(&id).await?;
     let document = stored.document(&id)?;
     let destination = id.check(&document)?;
     let delivery = delivery(&id, &destination, &arguments)?;
@@ -78,7 +77,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         output::note(&format!("this makes one real {call}, which may have an effect there"));
         output::confirm("Send it?", "pass --yes to send it")?;
     }
-    let caller = Caller::of(&arguments.place).await?;
+    let caller = Caller::of(&stack).await?;
     let started = System.moment();
     let attempt = caller.attempt(&destination, &delivery, started).await;
     let duration_ms = System.moment().now.0.saturating_sub(started.now.0).max(0);
@@ -111,15 +110,13 @@ enum Caller {
 }
 
 impl Caller {
-    #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "async only with the feature `aws`"))]
-    async fn of(place: &Place) -> Result<Self, Failure> {
-        match &place.stack {
-            None => Ok(Self::Laptop(HttpCaller::on_loopback())),
-            #[cfg(feature = "aws")]
-            Some(_) => Ok(Self::Account(Box::new(AccountCaller::new(&signed_in().await?)))),
-            #[cfg(not(feature = "aws"))]
-            Some(_) => Err(without_aws()),
+    #[cfg_attr(not(feature = "aws"), expect(unused_variables, reason = "there is the local stack only"))]
+    async fn of(stack: &Connection) -> Result<Self, Failure> {
+        #[cfg(feature = "aws")]
+        if let Some(deployed) = stack.deployed() {
+            return Ok(Self::Account(Box::new(AccountCaller::new(deployed.account().await?))));
         }
+        Ok(Self::Laptop(HttpCaller::on_loopback()))
     }
 
     async fn attempt(&self, destination: &Destination, delivery: &Delivery, started: Moment) -> Attempt {

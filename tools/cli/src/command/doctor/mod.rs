@@ -3,7 +3,6 @@
 #[cfg(feature = "aws")]
 mod stack;
 
-use std::collections::BTreeSet;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -11,15 +10,15 @@ use std::time::Duration;
 use clap::Args;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::EndpointId;
-use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::route::{Offered, RouteSet};
 use serde_json::json;
 
-use crate::documents::{DocumentId as _, Place, Stored};
+use crate::connection::Connection;
+use crate::documents::{DocumentId as _, Stored};
 use crate::failure::{Exit, Failure};
-use crate::target::DataFolder;
+use crate::target::{DataFolder, Place};
 use crate::{handlers, hints, output, route_set};
 
 /// The port that `dev` listens on by default.
@@ -64,13 +63,14 @@ impl Check {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let checks = match &arguments.place.stack {
-        None => local(&arguments.place).await,
-        #[cfg(feature = "aws")]
-        Some(stack) => stack::checks(stack, &arguments.place).await,
-        #[cfg(not(feature = "aws"))]
-        Some(_) => return Err(crate::target::without_aws()),
+    let stack = arguments.place.connect()?;
+    #[cfg(feature = "aws")]
+    let checks = match stack.deployed() {
+        Some(deployed) => stack::checks(deployed, &stack).await,
+        None => local(&stack).await,
     };
+    #[cfg(not(feature = "aws"))]
+    let checks = local(&stack).await;
     if arguments.json {
         output::json(&checks.iter().map(row).collect::<Vec<_>>());
     } else {
@@ -111,15 +111,15 @@ fn print(checks: &[Check]) {
     }
 }
 
-async fn local(place: &Place) -> Vec<Check> {
-    let folder = &place.folder;
+async fn local(stack: &Connection) -> Vec<Check> {
+    let folder = &stack.folder;
     let mut checks = vec![
         Check::new("clock", clock(System.moment().now)),
         Check::new("data folder", writable(folder)),
         Check::new("local stack", running(folder)),
-        Check::new("endpoints", endpoints(place).await),
-        Check::new("destinations", destinations(place).await),
-        Check::new("routes", local_routes(place).await),
+        Check::new("endpoints", endpoints(stack).await),
+        Check::new("destinations", destinations(stack).await),
+        Check::new("routes", routes(stack).await),
     ];
     checks.push(Check::new("rustc", rustc(said("rustc", &["--version"]))));
     checks.push(Check::new("C compiler", Ok(c_compiler(said("cc", &["--version"])))));
@@ -196,8 +196,8 @@ fn running(folder: &DataFolder) -> Result<String, Failure> {
 }
 
 /// Every stored document is one that the webhook function takes.
-async fn endpoints(place: &Place) -> Result<String, Failure> {
-    let all = place.documents::<EndpointId>().await?.all().await?;
+async fn endpoints(stack: &Connection) -> Result<String, Failure> {
+    let all = stack.documents::<EndpointId>().await?.all().await?;
     let is_bad = |id: &EndpointId, stored: &Stored| stored.document(id).and_then(|it| id.check(&it)).is_err();
     let bad: Vec<_> = all.iter().filter(|(id, stored)| is_bad(id, stored)).map(|(id, _)| id.as_str()).collect();
     if bad.is_empty() {
@@ -210,8 +210,8 @@ async fn endpoints(place: &Place) -> Result<String, Failure> {
 }
 
 /// Every stored document is one that the dispatcher takes.
-async fn destinations(place: &Place) -> Result<String, Failure> {
-    let all = place.documents::<DestinationId>().await?.all().await?;
+async fn destinations(stack: &Connection) -> Result<String, Failure> {
+    let all = stack.documents::<DestinationId>().await?.all().await?;
     let is_bad = |id: &DestinationId, stored: &Stored| stored.document(id).and_then(|it| id.check(&it)).is_err();
     let bad: Vec<_> = all.iter().filter(|(id, stored)| is_bad(id, stored)).map(|(id, _)| id.as_str()).collect();
     if bad.is_empty() {
@@ -223,29 +223,26 @@ async fn destinations(place: &Place) -> Result<String, Failure> {
     ))
 }
 
-/// A running stack knows its tables. Without one, they are not looked at.
-async fn local_routes(place: &Place) -> Result<String, Failure> {
-    routes(route_set::local(&place.folder)?, route_set::tables_of(place).await?.as_ref(), place)
-}
-
-/// The route set is one that a worker of this release can run.
-fn routes(text: Option<String>, tables: Option<&BTreeSet<TableAlias>>, place: &Place) -> Result<String, Failure> {
-    let Some(text) = text else {
-        return match place.stack {
-            None => Ok("none; the built-in handlers take the events".to_owned()),
-            Some(_) => Err(Failure::usage(
+/// The route set is one that a worker of this release can run. A running stack knows its tables. Without one, they are
+/// not looked at.
+async fn routes(stack: &Connection) -> Result<String, Failure> {
+    let tables = route_set::tables_of(stack).await?;
+    let Some(text) = route_set::stored(stack).await? else {
+        return match stack.local() {
+            Some(_) => Ok("none; the built-in handlers take the events".to_owned()),
+            None => Err(Failure::usage(
                 "there is no route set: all events wait",
                 "`hookonce route deploy FILE` writes one; docs/routes.md describes it",
             )),
         };
     };
-    let offered = Offered { handlers: &handlers::all().names(), urls: place.stack.is_none(), tables };
+    let offered =
+        Offered { handlers: &handlers::all().names(), urls: stack.local().is_some(), tables: tables.as_ref() };
     RouteSet::check(&text, offered).map(|set| format!("{} valid", set.len())).map_err(|error| {
         let first = error.faults.first().map(ToString::to_string).unwrap_or_default();
-        let hint = if place.stack.is_some() {
-            "`hookonce route show > set.json`, then `hookonce route check set.json` names each"
-        } else {
-            "`hookonce route check` names each"
+        let hint = match stack.local() {
+            Some(_) => "`hookonce route check` names each",
+            None => "`hookonce route show > set.json`, then `hookonce route check set.json` names each",
         };
         Failure::usage(
             format!(

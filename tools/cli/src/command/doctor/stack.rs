@@ -13,17 +13,16 @@ use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, IndexQuery, dynamodb_client, sqs_client};
 use hookonce_runtime::port::Store as _;
-use hookonce_runtime::tables::aliases;
 
 use super::{Check, destinations, endpoints, routes};
-use crate::account::{CALL_MAX, caller, refused, region, signed_in};
+use crate::account::{CALL_MAX, refused, region};
 use crate::command::status::dead_letter_queue;
-use crate::documents::Place;
+use crate::connection::{Connection, Deployed, StackParts};
 use crate::failure::Failure;
 use crate::lambda::DeployedFunctions;
+use crate::output;
 use crate::outputs::Outputs;
 use crate::watch::{Alarms, ask_alarms, no_alarms, relay_ran_at};
-use crate::{output, route_set};
 
 /// The release of this command.
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -35,49 +34,45 @@ const WRITES: &str = "not tried, because doctor changes nothing: docs/deploy.md#
 const NOBODY: (&str, &str) = ("hookonce-doctor", "nothing");
 
 /// All checks. Each one that needs what an earlier one did not find is left out.
-pub(super) async fn checks(stack: &str, place: &Place) -> Vec<Check> {
-    let config = match signed_in().await {
+pub(super) async fn checks(deployed: &Deployed, stack: &Connection) -> Vec<Check> {
+    let config = match deployed.account().await {
         Ok(config) => config,
         Err(failure) => return vec![Check::new("credentials", Err(failure))],
     };
-    let mut checks = vec![Check::new("credentials", caller(&config).await)];
-    let (alarms, clock) = cloudwatch(&config, stack).await;
+    let mut checks = vec![Check::new("credentials", deployed.caller().await)];
+    let (alarms, clock) = cloudwatch(config, &deployed.name).await;
     checks.extend([Check::new("clock", clock), Check::new("alarms", alarms)]);
-    let outputs = match Outputs::of(&config, stack).await {
+    let outputs = match deployed.outputs().await {
         Ok(outputs) => outputs,
         Err(failure) => {
             checks.push(Check::new("outputs", Err(failure)));
             return checks;
         }
     };
-    let store = DynamoStore::new(dynamodb_client(&config, CALL_MAX), &outputs.inbox_table, &outputs.domain_table);
+    let (inbox_table, domain_table) = (&outputs.parts.inbox_table, &outputs.parts.domain_table);
+    let store = DynamoStore::new(dynamodb_client(config, CALL_MAX), inbox_table, domain_table);
     checks.extend([
-        Check::new("outputs", complete(&outputs, &region(&config))),
+        Check::new("outputs", complete(&outputs.parts, &region(config))),
         Check::new("inbox table", inbox(&store).await),
         Check::new("domain table", domain(&store).await),
     ]);
-    checks.extend(queues(&config, &outputs).await);
+    checks.extend(queues(config, &outputs.parts).await);
     checks.extend([
-        Check::new("functions", functions(&config, &outputs).await),
-        Check::new("metrics", metrics(&config, stack).await),
+        Check::new("functions", functions(config, outputs).await),
+        Check::new("metrics", metrics(config, &deployed.name).await),
     ]);
     checks.extend([
-        Check::new("endpoints", endpoints(place).await),
-        Check::new("destinations", destinations(place).await),
-        Check::new("routes", deployed_routes(stack, place, &outputs).await),
+        Check::new("endpoints", endpoints(stack).await),
+        Check::new("destinations", destinations(stack).await),
+        Check::new("routes", routes(stack).await),
         Check::new("writes", Ok(WRITES.to_owned())),
     ]);
     checks
 }
 
-/// The route set is one that a worker of this release can run.
-async fn deployed_routes(stack: &str, place: &Place, outputs: &Outputs) -> Result<String, Failure> {
-    routes(route_set::deployed(stack).await?, Some(&aliases(&outputs.own_tables()?)), place)
-}
-
 /// Whether the template belongs to this release.
-fn complete(outputs: &Outputs, region: &str) -> Result<String, Failure> {
-    let version = &outputs.version;
+fn complete(parts: &StackParts, region: &str) -> Result<String, Failure> {
+    let version = &parts.version;
     if version == OWN_VERSION {
         return Ok(format!("release {version} in {region}"));
     }
@@ -173,9 +168,9 @@ struct Waiting {
 }
 
 /// The queues and the one that takes their dead letters.
-async fn queues(config: &SdkConfig, outputs: &Outputs) -> [Check; 4] {
-    let hints = queue(config, &outputs.queue_url).await;
-    let (slow, effects) = (queue(config, &outputs.slow_queue_url), queue(config, &outputs.effects_queue_url));
+async fn queues(config: &SdkConfig, parts: &StackParts) -> [Check; 4] {
+    let hints = queue(config, &parts.queue_url).await;
+    let (slow, effects) = (queue(config, &parts.slow_queue_url), queue(config, &parts.effects_queue_url));
     let (slow, effects) = futures::join!(slow, effects);
     let letters = match &hints {
         Ok(hints) => dead_letters(config, hints.dead_letter_queue.as_deref()).await,

@@ -14,11 +14,12 @@ use hookonce_runtime::document::EndpointDocument;
 use serde_json::{Map, Value, json};
 
 use crate::command::providers::find;
-use crate::documents::{DocumentId as _, DocumentStore, Place, Stored, parse_id, text_of};
+use crate::documents::{DocumentId as _, DocumentStore, Stored, parse_id, text_of};
 use crate::endpoints::check_secret;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output;
+use crate::target::Place;
 
 /// The most endpoints in a file.
 const ENDPOINTS_MAX: usize = 10_000;
@@ -56,7 +57,8 @@ struct Tally {
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let documents = parse(&text(&arguments.file)?)?;
     let mut interrupt = Interrupt::watch();
-    let store = arguments.place.documents::<EndpointId>().await?;
+    let stack = arguments.place.connect()?;
+    let store = stack.documents::<EndpointId>().await?;
     let mut tally = Tally::default();
     let existing = tokio::select! {
         biased;

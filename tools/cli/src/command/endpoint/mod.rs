@@ -14,12 +14,13 @@ use hookonce_runtime::endpoint::on_body_mismatch_default;
 use serde_json::json;
 
 use super::providers::find;
-use crate::documents::{self, Check, DocumentId as _, DocumentStore, Place, Remove, Show, parse_id, tell_generated};
+use crate::documents::{self, Check, DocumentId as _, DocumentStore, Remove, Show, parse_id, tell_generated};
 use crate::endpoints::{OPEN_SETTINGS, check_secret, check_tenant};
 pub(crate) use crate::endpoints::{fresh, read, read_all, store};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::secret::{Input, SecretOption, on_the_command_line};
+use crate::target::Place;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -95,7 +96,7 @@ pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Add(arguments) => add(arguments).await,
         Command::List(arguments) => list(&arguments).await,
-        Command::Show(show) => show.run(&*show.place.documents::<EndpointId>().await?, rows).await,
+        Command::Show(show) => show.run::<EndpointId>(rows).await,
         Command::Rotate(arguments) => rotate::run(arguments).await,
         Command::Check(arguments) => check::run(arguments).await,
         Command::Remove(arguments) => remove(&arguments).await,
@@ -127,7 +128,8 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     document.on_store_outage = arguments.on_store_outage;
     document.on_body_mismatch = arguments.on_body_mismatch;
     id.check(&document)?;
-    let store = arguments.place.documents::<EndpointId>().await?;
+    let stack = arguments.place.connect()?;
+    let store = stack.documents::<EndpointId>().await?;
     check_its_tenant(&*store, &id, &document).await?;
     documents::add(&*store, &id, &document).await?;
     // Print the result first: nobody else knows the secret.
@@ -219,7 +221,8 @@ impl Pair {
 }
 
 async fn list(arguments: &List) -> Result<Exit, Failure> {
-    let endpoints = documents::valid(&*arguments.place.documents::<EndpointId>().await?).await?;
+    let stack = arguments.place.connect()?;
+    let endpoints = documents::valid(&*stack.documents::<EndpointId>().await?).await?;
     if arguments.json {
         let rows = endpoints.iter().map(|(id, document, changed_at)| {
             json!({ "id": id, "provider": document.provider, "tenant": tenant_of(id, document),
@@ -263,11 +266,12 @@ fn rows(document: &EndpointDocument) -> Vec<(String, String)> {
 
 async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
-    let store = arguments.place.documents::<EndpointId>().await?;
+    let stack = arguments.place.connect()?;
+    let store = stack.documents::<EndpointId>().await?;
     let stored = store.find(&id).await?;
-    if let (Some(stack), false) = (&arguments.place.stack, arguments.yes) {
+    if let (Some(name), false) = (&arguments.place.stack, arguments.yes) {
         output::note(&format!(
-            "within 5 minutes, {stack} will refuse every delivery to {id}, and its secrets are gone for good"
+            "within 5 minutes, {name} will refuse every delivery to {id}, and its secrets are gone for good"
         ));
         output::confirm("Remove it?", "pass --yes to remove it")?;
     }

@@ -18,13 +18,14 @@ use indicatif::ProgressBar;
 
 use super::no_secret;
 use crate::command::providers::find;
-use crate::documents::{DocumentId as _, DocumentStore, Place, Stored, parse_id, text_of};
+use crate::connection::Connection;
+use crate::documents::{DocumentId as _, DocumentStore, Stored, parse_id, text_of};
 use crate::endpoints::{check_secret, make_secret};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::secret::{Input, SecretOption};
 use crate::select::Filter;
-use crate::target::{Target, store_unavailable};
+use crate::target::{Place, store_unavailable};
 
 /// How long no delivery may have used an older secret before it goes. Providers send most retries within a day.
 const QUIET: Millis = Millis::hours(24);
@@ -64,10 +65,11 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let id: EndpointId = parse_id(&arguments.id)?;
     let mut input = Input::of(&arguments.secret);
     let given = arguments.secret.as_ref().map(|secret| secret.secret("new secret", &mut input)).transpose()?;
-    let store = arguments.place.documents::<EndpointId>().await?;
+    let stack = arguments.place.connect()?;
+    let store = stack.documents::<EndpointId>().await?;
     let stored = store.find(&id).await?;
     if arguments.finish {
-        return finish(&arguments, &*store, &id, &stored).await;
+        return finish(&arguments, &stack, &*store, &id, &stored).await;
     }
     let mut document = stored.document(&id)?;
     let provider = find(Catalog::built_in(), &document.provider)?;
@@ -90,7 +92,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     document.secrets = secrets;
     id.check(&document)?;
     if arguments.retire && !arguments.yes {
-        agree_to_retire(&arguments, &id, stays).await?;
+        agree_to_retire(&arguments, &stack, &id, stays).await?;
     }
     store.replace(&id, &stored, &text_of(&document)).await?;
     output::note(&format!("endpoint {id} has {} secret(s); the newest is secret 0", document.secrets.len()));
@@ -119,13 +121,18 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 ///
 /// # Errors
 /// [`Failure::Usage`] when the person does not agree, or cannot be asked.
-async fn agree_to_retire(arguments: &Arguments, id: &EndpointId, stays: Option<usize>) -> Result<(), Failure> {
-    let Some(stack) = &arguments.place.stack else { return Ok(()) };
+async fn agree_to_retire(
+    arguments: &Arguments,
+    stack: &Connection,
+    id: &EndpointId,
+    stays: Option<usize>,
+) -> Result<(), Failure> {
+    let Some(name) = &arguments.place.stack else { return Ok(()) };
     output::note(&format!(
-        "within 5 minutes, {stack} will refuse every delivery to {id} that an older secret signed, and those secrets are \
+        "within 5 minutes, {name} will refuse every delivery to {id} that an older secret signed, and those secrets are \
          gone for good"
     ));
-    output::note(&match Search::of_retired(stays).day(&arguments.place, id).await {
+    output::note(&match Search::of_retired(stays).day(stack, id).await {
         Ok((search, None)) => {
             format!("{} deliveries of the last day were verified by a secret that goes", search.older)
         }
@@ -148,6 +155,7 @@ fn full(id: &EndpointId) -> Failure {
 
 async fn finish(
     arguments: &Arguments,
+    stack: &Connection,
     store: &dyn DocumentStore<EndpointId>,
     id: &EndpointId,
     stored: &Stored,
@@ -158,7 +166,7 @@ async fn finish(
         output::note(&format!("endpoint {id} has one secret: nothing is left to remove"));
         return Ok(Exit::Done);
     }
-    match older_use(&arguments.place, id, stored.changed_at).await {
+    match older_use(stack, id, stored.changed_at).await {
         Ok(OlderUse::Silent { deliveries }) => {
             output::note(&format!("{deliveries} deliveries used the newest secret, and none an older one for a day"));
         }
@@ -225,7 +233,7 @@ fn warning(seen: &Result<OlderUse, Failure>) -> String {
 }
 
 /// Looks for a delivery of the last day that an older secret verified.
-async fn older_use(place: &Place, id: &EndpointId, changed_at: Option<EpochMs>) -> Result<OlderUse, Failure> {
+async fn older_use(stack: &Connection, id: &EndpointId, changed_at: Option<EpochMs>) -> Result<OlderUse, Failure> {
     let now = System.moment().now;
     // Until its cache expires, a function still takes the previous secret for the newest.
     // Nobody knows when another program wrote it: perhaps a moment ago.
@@ -233,7 +241,7 @@ async fn older_use(place: &Place, id: &EndpointId, changed_at: Option<EpochMs>) 
     if now.0 - known_at.0 < QUIET.0 {
         return Ok(OlderUse::TooEarly { until: known_at.plus(QUIET) });
     }
-    let (search, seen) = Search::of_older().day(place, id).await?;
+    let (search, seen) = Search::of_older().day(stack, id).await?;
     Ok(seen.unwrap_or(match search.deliveries {
         0 => OlderUse::NoDelivery,
         deliveries => OlderUse::Silent { deliveries },
@@ -265,8 +273,8 @@ impl Search {
     }
 
     /// Reads the endpoint's deliveries of the last day, and says why it ended early, if it did.
-    async fn day(mut self, place: &Place, id: &EndpointId) -> Result<(Self, Option<OlderUse>), Failure> {
-        let store = Target::named(place.folder.clone(), place.stack.clone()).store().await?;
+    async fn day(mut self, stack: &Connection, id: &EndpointId) -> Result<(Self, Option<OlderUse>), Failure> {
+        let store = stack.store().await?;
         let filter = Filter::received(id, EpochMs(System.moment().now.0 - QUIET.0));
         let hours = filter.queries();
         let length = u64::try_from(hours.len()).unwrap_or(0);

@@ -14,10 +14,11 @@ use serde_json::{Map, Value, json};
 
 use super::transcript::Transcript;
 use crate::command::send::header;
-use crate::documents::{self, Place, parse_id};
+use crate::documents::{self, parse_id};
 use crate::failure::Failure;
 use crate::secret::{Input, SecretOption, on_the_command_line};
 use crate::sender::now_unix;
+use crate::target::Place;
 
 /// What the request consists of.
 #[derive(Debug, Args)]
@@ -83,8 +84,9 @@ impl RequestArguments {
         let id = self.endpoint.clone().or(own.filter(|_| !fields.contains_key("secrets")));
         let read = if let Some(id) = id {
             let known = parse_id(&id)?;
-            let stored =
-                self.place.documents::<EndpointId>().await?.get(&known).await?.ok_or_else(|| self.missing(&known))?;
+            let stack = self.place.connect()?;
+            let stored = stack.documents::<EndpointId>().await?.get(&known).await?;
+            let stored = stored.ok_or_else(|| self.missing(&known))?;
             let document = stored.document(&known)?;
             self.check_secrecy(&document.provider)?;
             add_endpoint(&mut fields, &id, document)?;

@@ -1,0 +1,100 @@
+//! The stack that runs on this machine, as it describes itself in a file.
+
+use std::fs;
+use std::sync::OnceLock;
+
+use hookonce_runtime::strict::{self, ShowNames};
+use hookonce_runtime::tables::OwnTables;
+use serde::{Deserialize, Serialize};
+
+use super::StackParts;
+use crate::failure::Failure;
+use crate::target::{DataFolder, write};
+
+/// How other commands reach a running local stack.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct RunningStack {
+    /// Its tables and queues.
+    #[serde(flatten)]
+    pub(crate) parts: StackParts,
+    /// The gateway's URL.
+    pub(crate) url: String,
+    /// The origin under which providers reach it, such as that of a tunnel.
+    pub(crate) public_url: Option<String>,
+    /// The URL of DynamoDB.
+    pub(crate) dynamodb_url: String,
+    /// The URL of SQS.
+    pub(crate) sqs_url: String,
+    /// The user tables.
+    pub(crate) tables: OwnTables,
+    /// The handlers in other languages that it runs, by name. `None` if it does not know which ones its functions find.
+    pub(crate) handlers: Option<Vec<String>>,
+    /// The URL of Lambda's invoke API for these handlers. `None` if it runs none.
+    pub(crate) lambda_url: Option<String>,
+    /// The process id.
+    pub(crate) pid: u32,
+}
+
+/// The file that describes a running stack. Dropping this removes the file.
+#[derive(Debug)]
+pub(crate) struct Announcement(std::path::PathBuf);
+
+impl RunningStack {
+    /// Writes this description to disk, for other commands, until the announcement is dropped.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when the folder cannot be written.
+    pub(crate) fn announce(&self, folder: &DataFolder) -> Result<Announcement, Failure> {
+        let path = folder.state();
+        let text = serde_json::to_string_pretty(self).unwrap_or_default();
+        write(&path, &text)?;
+        Ok(Announcement(path))
+    }
+}
+
+impl Drop for Announcement {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl DataFolder {
+    fn state(&self) -> std::path::PathBuf {
+        self.data.join("stack.json")
+    }
+
+    /// The running stack.
+    ///
+    /// # Errors
+    /// [`Failure::Unavailable`] when none runs.
+    pub(crate) fn running(&self) -> Result<RunningStack, Failure> {
+        let text = fs::read_to_string(self.state()).ok();
+        text.and_then(|text| strict::read(text.as_bytes(), ShowNames::Whole).ok()).ok_or_else(|| {
+            Failure::unavailable(
+                format!("no stack is running in {}", self.data.display()),
+                "start one with `hookonce dev`, or name a deployed one with --stack",
+            )
+        })
+    }
+}
+
+/// The stack of a folder. Its file is read when it is first needed.
+#[derive(Debug)]
+pub(crate) struct Local {
+    folder: DataFolder,
+    running: OnceLock<Result<RunningStack, Failure>>,
+}
+
+impl Local {
+    pub(super) fn of(folder: &DataFolder) -> Self {
+        Self { folder: folder.clone(), running: OnceLock::new() }
+    }
+
+    /// The running stack.
+    ///
+    /// # Errors
+    /// [`Failure::Unavailable`] when none runs.
+    pub(crate) fn running(&self) -> Result<&RunningStack, Failure> {
+        self.running.get_or_init(|| self.folder.running()).as_ref().map_err(Clone::clone)
+    }
+}
