@@ -28,8 +28,8 @@ use crate::failure::{Exit, Failure};
 use crate::lambda::{Code, DeployedFunctions};
 use crate::output;
 use crate::pauses::{self, Act, Acts, PausedFunction};
+use crate::records::READS_AT_ONCE;
 use crate::route_set;
-use crate::select::READS_AT_ONCE;
 use crate::target::{Target, store_unavailable};
 #[cfg(feature = "aws")]
 use crate::watch::{Alarm, Watch, no_alarms, oldest_message};
@@ -82,14 +82,7 @@ struct Due {
 #[derive(Debug)]
 struct StackStatus {
     records: Records,
-    /// `None` for a restored copy, which has none.
-    queue: Result<Option<Depth>, Failure>,
-    /// `None` if the stack does not say which it is.
-    slow_queue: Result<Option<Depth>, Failure>,
-    /// Likewise.
-    effects_queue: Result<Option<Depth>, Failure>,
-    /// `None` if the queue names none.
-    dead_letters: Result<Option<Depth>, Failure>,
+    depths: Depths,
     /// What people paused, and what they did before. `None` where the domain table is not known, and for a restored
     /// copy.
     pauses: Result<Option<[Acts; 2]>, Failure>,
@@ -120,19 +113,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Some(deployed) => depths.with_ages(deployed.account().await?, now).await,
         None => depths,
     };
-    let Depths { queue, slow_queue, effects_queue, dead_letters } = depths;
     // Nothing at all is known: no stack runs or is named so.
     let pending = &records.pending;
-    if let (true, Err(failure), Err(_)) = (stack.local().is_some() || is_usage(pending), pending, &queue) {
+    if let (true, Err(failure), Err(_)) = (stack.local().is_some() || is_usage(pending), pending, &depths.queue) {
         return Err(failure.clone());
     }
     let local = stack.local().map(Local::running).and_then(Result::ok).cloned();
     let report = StackStatus {
         records,
-        queue,
-        slow_queue,
-        effects_queue,
-        dead_letters,
+        depths,
         pauses,
         routes: local.as_ref().and_then(|_| route_set::refusal(&stack.folder)),
         local,
@@ -190,26 +179,28 @@ struct Records {
 
 /// The records that are due, and the dead ones.
 async fn records(stack: &Connection, now: EpochMs) -> Records {
-    match stack.store().await {
-        Ok(store) => {
-            let due = |state| due(&store, state, now);
-            let (pending, waiting, effects, dead, dead_effects) = futures::join!(
-                due(DueState::Pending),
-                due(DueState::Waiting),
-                due(DueState::Effect),
-                due(DueState::Dead),
-                dead_effects(&store)
-            );
-            Records { pending, waiting, effects, dead, dead_effects }
+    let store = match stack.store().await {
+        Ok(store) => store,
+        Err(failure) => {
+            let due = || Err(failure.clone());
+            return Records {
+                pending: due(),
+                waiting: due(),
+                effects: due(),
+                dead: due(),
+                dead_effects: Err(failure.clone()),
+            };
         }
-        Err(failure) => Records {
-            pending: Err(failure.clone()),
-            waiting: Err(failure.clone()),
-            effects: Err(failure.clone()),
-            dead: Err(failure.clone()),
-            dead_effects: Err(failure),
-        },
-    }
+    };
+    let due = |state| due(&store, state, now);
+    let (pending, waiting, effects, dead, dead_effects) = futures::join!(
+        due(DueState::Pending),
+        due(DueState::Waiting),
+        due(DueState::Effect),
+        due(DueState::Dead),
+        dead_effects(&store)
+    );
+    Records { pending, waiting, effects, dead, dead_effects }
 }
 
 /// Looks at the latest dead records of each shard: their keys say which are effects.
@@ -248,12 +239,24 @@ fn each_shard<T, F: Future<Output = Result<T, Failure>>>(ask: impl FnMut(u16) ->
     futures::stream::iter(0..SHARDS).map(ask).buffer_unordered(READS_AT_ONCE / QUESTIONS)
 }
 
+/// What is known of a queue. `None` for a restored copy, which has none, and of dead letters if the queue names no queue
+/// for them.
+type KnownDepth = Result<Option<Depth>, Failure>;
+
 /// What the queues say.
+#[derive(Debug)]
 struct Depths {
-    queue: Result<Option<Depth>, Failure>,
-    slow_queue: Result<Option<Depth>, Failure>,
-    effects_queue: Result<Option<Depth>, Failure>,
-    dead_letters: Result<Option<Depth>, Failure>,
+    queue: KnownDepth,
+    slow_queue: KnownDepth,
+    effects_queue: KnownDepth,
+    dead_letters: KnownDepth,
+}
+
+impl Depths {
+    /// The same of all.
+    fn all(known: impl Fn() -> KnownDepth) -> Self {
+        Self { queue: known(), slow_queue: known(), effects_queue: known(), dead_letters: known() }
+    }
 }
 
 #[cfg(feature = "aws")]
@@ -273,7 +276,7 @@ impl Depths {
 /// The depths of the queues and of their dead-letter queue. Those of the stack say nothing of a restored copy.
 async fn depths(stack: &Connection) -> Depths {
     if stack.is_copy() {
-        return Depths { queue: Ok(None), slow_queue: Ok(None), effects_queue: Ok(None), dead_letters: Ok(None) };
+        return Depths::all(|| Ok(None));
     }
     let found = async {
         let (sqs, parts) = (stack.sqs().await?, stack.parts().await?);
@@ -282,14 +285,7 @@ async fn depths(stack: &Connection) -> Depths {
     };
     let (sqs, parts, depth, dead_letter_queue) = match found.await {
         Ok(found) => found,
-        Err(failure) => {
-            return Depths {
-                queue: Err(failure.clone()),
-                slow_queue: Err(failure.clone()),
-                effects_queue: Err(failure.clone()),
-                dead_letters: Err(failure),
-            };
-        }
+        Err(failure) => return Depths::all(|| Err(failure.clone())),
     };
     let named = async |url: &str| queue(&sqs, url).await.map(|(depth, _)| Some(depth));
     let dead_letters = async {
@@ -345,10 +341,10 @@ impl StackStatus {
             ("waiting", self.records.waiting.as_ref().err()),
             ("effects", self.records.effects.as_ref().err()),
             ("dead", self.records.dead.as_ref().err()),
-            ("queue", self.queue.as_ref().err()),
-            ("slow_queue", self.slow_queue.as_ref().err()),
-            ("effects_queue", self.effects_queue.as_ref().err()),
-            ("dead_letters", self.dead_letters.as_ref().err()),
+            ("queue", self.depths.queue.as_ref().err()),
+            ("slow_queue", self.depths.slow_queue.as_ref().err()),
+            ("effects_queue", self.depths.effects_queue.as_ref().err()),
+            ("dead_letters", self.depths.dead_letters.as_ref().err()),
             ("pauses", self.pauses.as_ref().err()),
         ];
         #[cfg(feature = "aws")]
@@ -412,7 +408,7 @@ impl StackStatus {
         if let Some(refusal) = &self.routes {
             needs.push(("routes_refused".to_owned(), format!("{refusal}: docs/routes.md")));
         }
-        let letters = self.dead_letters.as_ref().ok().and_then(Option::as_ref);
+        let letters = self.depths.dead_letters.as_ref().ok().and_then(Option::as_ref);
         if let Some(letters) = letters.filter(|letters| letters.visible > 0) {
             needs.push((
                 "dead_letters".to_owned(),
@@ -495,10 +491,10 @@ impl StackStatus {
             "dead": dead.map(|due| due.count),
             "oldest_due_age_ms": pending.and_then(age),
             "oldest_dead_age_ms": dead.and_then(age),
-            "queue": self.queue.as_ref().ok().and_then(Option::as_ref).map(depth),
-            "slow_queue": self.slow_queue.as_ref().ok().and_then(Option::as_ref).map(depth),
-            "effects_queue": self.effects_queue.as_ref().ok().and_then(Option::as_ref).map(depth),
-            "dead_letter_queue": self.dead_letters.as_ref().ok().and_then(Option::as_ref).map(depth),
+            "queue": self.depths.queue.as_ref().ok().and_then(Option::as_ref).map(depth),
+            "slow_queue": self.depths.slow_queue.as_ref().ok().and_then(Option::as_ref).map(depth),
+            "effects_queue": self.depths.effects_queue.as_ref().ok().and_then(Option::as_ref).map(depth),
+            "dead_letter_queue": self.depths.dead_letters.as_ref().ok().and_then(Option::as_ref).map(depth),
             "paused": self.paused().map(|(function, act)| (function.as_str(), act.json())).collect::<BTreeMap<_, _>>(),
             "local": self.local.as_ref().map(|local| json!({ "url": local.url, "pid": local.pid, "version": local.parts.version })),
             "aws": aws,
@@ -520,12 +516,12 @@ impl StackStatus {
         };
         let died = dead.and_then(|due| due.oldest);
         let died = died.map(|at| format!("the oldest died {} ago{}", output::between(at, now), self.of_them_effects()));
-        let is_copy = matches!(self.queue, Ok(None));
+        let is_copy = matches!(self.depths.queue, Ok(None));
         let queues = [
-            ("queue", &self.queue),
-            ("slow queue", &self.slow_queue),
-            ("effects queue", &self.effects_queue),
-            ("dead letters", &self.dead_letters),
+            ("queue", &self.depths.queue),
+            ("slow queue", &self.depths.slow_queue),
+            ("effects queue", &self.depths.effects_queue),
+            ("dead letters", &self.depths.dead_letters),
         ];
         let mut table = output::table(&[]);
         let number = |known: Option<u64>| known.map_or("not known".to_owned(), |known| known.to_string());

@@ -16,7 +16,7 @@ use hookonce_runtime::route::{Offered, RouteSet};
 use serde_json::json;
 
 use crate::connection::Connection;
-use crate::documents::{DocumentId as _, Stored};
+use crate::documents::{DocumentId, Stored};
 use crate::failure::{Exit, Failure};
 use crate::target::{DataFolder, Place};
 use crate::{handlers, hints, output, route_set};
@@ -117,8 +117,8 @@ async fn local(stack: &Connection) -> Vec<Check> {
         Check::new("clock", clock(System.moment().now)),
         Check::new("data folder", writable(folder)),
         Check::new("local stack", running(folder)),
-        Check::new("endpoints", endpoints(stack).await),
-        Check::new("destinations", destinations(stack).await),
+        Check::new("endpoints", documents::<EndpointId>(stack, "").await),
+        Check::new("destinations", documents::<DestinationId>(stack, "; their effects wait").await),
         Check::new("routes", routes(stack).await),
     ];
     checks.push(Check::new("rustc", rustc(said("rustc", &["--version"]))));
@@ -195,32 +195,17 @@ fn running(folder: &DataFolder) -> Result<String, Failure> {
     Ok(format!("running at {} (process {})", running.url, running.pid))
 }
 
-/// Every stored document is one that the webhook function takes.
-async fn endpoints(stack: &Connection) -> Result<String, Failure> {
-    let all = stack.documents::<EndpointId>().await?.all().await?;
-    let is_bad = |id: &EndpointId, stored: &Stored| stored.document(id).and_then(|it| id.check(&it)).is_err();
-    let bad: Vec<_> = all.iter().filter(|(id, stored)| is_bad(id, stored)).map(|(id, _)| id.as_str()).collect();
+/// Every stored document is one that the functions take. `waits` says what the others do.
+async fn documents<I: DocumentId>(stack: &Connection, waits: &str) -> Result<String, Failure> {
+    let all = stack.documents::<I>().await?.all().await?;
+    let is_bad = |id: &I, stored: &Stored| stored.document(id).and_then(|it| id.check(&it)).is_err();
+    let bad: Vec<_> = all.iter().filter(|(id, stored)| is_bad(id, stored)).map(|(id, _)| id.to_string()).collect();
     if bad.is_empty() {
         return Ok(format!("{} valid", all.len()));
     }
-    Err(Failure::usage(
-        format!("not valid: {}", bad.join(", ")),
-        "`hookonce endpoint check` says what is wrong with each",
-    ))
-}
-
-/// Every stored document is one that the dispatcher takes.
-async fn destinations(stack: &Connection) -> Result<String, Failure> {
-    let all = stack.documents::<DestinationId>().await?.all().await?;
-    let is_bad = |id: &DestinationId, stored: &Stored| stored.document(id).and_then(|it| id.check(&it)).is_err();
-    let bad: Vec<_> = all.iter().filter(|(id, stored)| is_bad(id, stored)).map(|(id, _)| id.as_str()).collect();
-    if bad.is_empty() {
-        return Ok(format!("{} valid", all.len()));
-    }
-    Err(Failure::usage(
-        format!("not valid: {}; their effects wait", bad.join(", ")),
-        "`hookonce destination check` says what is wrong with each",
-    ))
+    let noun = I::NOUN;
+    let hint = format!("`hookonce {noun} check` says what is wrong with each");
+    Err(Failure::usage(format!("not valid: {}{waits}", bad.join(", ")), hint))
 }
 
 /// The route set is one that a worker of this release can run. A running stack knows its tables. Without one, they are

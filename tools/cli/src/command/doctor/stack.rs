@@ -5,6 +5,7 @@ use aws_sdk_sqs::error::ProvideErrorMetadata as _;
 use aws_sdk_sqs::types::QueueAttributeName;
 use error_reporter::Report;
 use hookonce_protocol::call::Unavailable;
+use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::record::dead_shard;
 use hookonce_protocol::time::EpochMs;
@@ -14,7 +15,7 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, IndexQuery, dynamodb_client, sqs_client};
 use hookonce_runtime::port::Store as _;
 
-use super::{Check, destinations, endpoints, routes};
+use super::{Check, documents, routes};
 use crate::account::{CALL_MAX, refused, region};
 use crate::command::status::dead_letter_queue;
 use crate::connection::{Connection, Deployed, StackParts};
@@ -62,8 +63,8 @@ pub(super) async fn checks(deployed: &Deployed, stack: &Connection) -> Vec<Check
         Check::new("metrics", metrics(config, &deployed.name).await),
     ]);
     checks.extend([
-        Check::new("endpoints", endpoints(stack).await),
-        Check::new("destinations", destinations(stack).await),
+        Check::new("endpoints", documents::<EndpointId>(stack, "").await),
+        Check::new("destinations", documents::<DestinationId>(stack, "; their effects wait").await),
         Check::new("routes", routes(stack).await),
         Check::new("writes", Ok(WRITES.to_owned())),
     ]);
