@@ -131,6 +131,22 @@ fn is_quarantined(record: &Record) -> bool {
     record.status == Status::Dead && record.dead_reason == Some(DeadReason::IdCollision)
 }
 
+/// The keys of what a redaction of an event erases with it, because it holds bytes of the event: its effects, those of
+/// earlier generations, too, another body that came under its id, with the effects of that one, and what the event came
+/// in. `read` is the event at first, then each record that these keys lead to.
+pub fn redacted_with(event: &Record, read: &Record) -> Vec<RecordKey> {
+    let is_event = read.key == event.key;
+    if !is_event && read.key != event.key.alternate() {
+        return Vec::new();
+    }
+    let mut keys = [read.effect_keys(), read.earlier_effect_keys()].concat();
+    // The parent of an effect is its event, which a person who redacts one effect did not name.
+    if is_event && event.effect.is_none() {
+        keys.extend([Some(event.key.alternate()), event.parent.clone()].into_iter().flatten());
+    }
+    keys
+}
+
 /// The transaction that carries out an order: the change of the record, and the entry of its trail. `id` identifies
 /// this act.
 ///

@@ -19,8 +19,6 @@
 
 #[cfg(feature = "aws")]
 mod account;
-mod again;
-mod agreement;
 mod capture;
 #[cfg(feature = "aws")]
 mod cloudwatch;
@@ -39,8 +37,7 @@ mod interrupt;
 #[cfg(feature = "aws")]
 mod lambda;
 mod life;
-mod order_result;
-mod orders;
+mod operate;
 mod output;
 #[cfg(feature = "aws")]
 mod outputs;
@@ -50,6 +47,7 @@ mod pages;
 mod pauses;
 mod progress;
 mod receiver;
+mod records;
 mod rehearsal;
 mod route_needs;
 mod route_set;
@@ -57,7 +55,6 @@ mod samples;
 #[cfg(test)]
 mod scale;
 mod secret;
-mod select;
 mod sender;
 mod stack;
 mod table_counts;
@@ -67,7 +64,9 @@ mod watch;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use failure::{Exit, Failure};
+use hookonce_protocol::trail::Operation;
 use hookonce_runtime::handler::Handlers;
+use operate::Kind;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -123,10 +122,10 @@ enum Command {
     /// Let dead or ignored records run again, or force applied ones.
     Replay(command::replay::Arguments),
     /// Discard DEAD records: they never run again.
-    Discard(orders::OrderArguments),
+    Discard(operate::OrderArguments),
     /// After a restore: end what waits, died or was ignored as STALE, and effects as `UNKNOWN_OUTCOME`, because it may
     /// have been applied or called already.
-    Doubt(orders::OrderArguments),
+    Doubt(operate::OrderArguments),
     /// Erase stored bodies for good. The record stays, so duplicates are still recognised.
     Redact(command::redact::Arguments),
     /// Pause the worker or the dispatcher: its event sources go off, and what waits loses nothing.
@@ -197,8 +196,8 @@ async fn carry_out(arguments: Arguments) -> Result<Exit, Failure> {
         Command::List(arguments) => Box::pin(command::list::run(arguments)).await,
         Command::Show(arguments) => Box::pin(command::show::run(arguments)).await,
         Command::Replay(arguments) => Box::pin(command::replay::run(arguments)).await,
-        Command::Discard(arguments) => Box::pin(command::discard::run(arguments)).await,
-        Command::Doubt(arguments) => Box::pin(command::doubt::run(arguments)).await,
+        Command::Discard(arguments) => Box::pin(operate::run(arguments, Kind::of(Operation::Discard))).await,
+        Command::Doubt(arguments) => Box::pin(operate::run(arguments, Kind::of(Operation::Doubt))).await,
         Command::Redact(arguments) => Box::pin(command::redact::run(arguments)).await,
         Command::Pause(arguments) => Box::pin(command::pause::pause(arguments)).await,
         Command::Resume(arguments) => Box::pin(command::pause::resume(arguments)).await,

@@ -19,7 +19,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::capture::Capturer;
 use crate::output;
-use crate::select::{error_of, find};
+use crate::records::{error_of, find};
 
 /// Something that happened.
 #[derive(Debug)]

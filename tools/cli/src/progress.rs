@@ -10,7 +10,7 @@ use hookonce_runtime::port::Store as _;
 
 use crate::failure::Failure;
 use crate::output;
-use crate::select::readable;
+use crate::records::readable;
 
 /// How often `--wait` looks at the records.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);

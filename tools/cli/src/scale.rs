@@ -17,8 +17,7 @@ use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::{SHARDS, Timing};
 use hookonce_runtime::aws::{DynamoStore, to_attributes};
 
-use crate::command::list::listing;
-use crate::select::{Filter, Read, select};
+use crate::records::{Filter, Read, latest, select};
 
 /// Far more than one page of each partition.
 const RECORDS: usize = 4_000;
@@ -87,7 +86,7 @@ async fn the_first_page_of_many_records_costs_a_few_reads() {
     let counted = aws_sdk_dynamodb::Client::from_conf(client.config().to_builder().interceptor(calls.clone()).build());
     let store = DynamoStore::new(counted, &place.inbox_table, &place.domain_table);
     let shards = u64::from(SHARDS);
-    let listed = listing(&store, &filter(&["--state", "DEAD"]), 50).await.unwrap();
+    let listed = latest(&store, &filter(&["--state", "DEAD"]), 50).await.unwrap();
     assert!(listed.records.len() >= 50);
     assert_eq!((calls.of("Query"), calls.of("BatchGetItem")), (shards, shards), "one page of each partition");
 

@@ -24,7 +24,7 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::select::agree_to_scan;
+use crate::records::agree_to_scan;
 use crate::target::{Target, store_unavailable};
 
 /// Number of items in one page.

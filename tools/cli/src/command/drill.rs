@@ -1,7 +1,6 @@
 //! `hookonce drill`: what this build's handlers would do with stored deliveries, without writing.
 
 use std::collections::BTreeMap;
-use std::pin::pin;
 
 use clap::Args;
 use futures::StreamExt as _;
@@ -22,8 +21,8 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::records::{Filter, Selection, states, tell_default};
 use crate::rehearsal::Rehearsal;
-use crate::select::{Filter, Read, find, select, states, tell_default};
 use crate::target::{Target, store_unavailable};
 
 #[derive(Debug, Args)]
@@ -164,23 +163,18 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 async fn sample(store: &DynamoStore, arguments: &Arguments) -> Result<Vec<Record>, Failure> {
-    let mut records = Vec::new();
-    if !arguments.key.is_empty() {
-        for pair in arguments.key.chunks(2) {
-            let [endpoint, key] = pair else { continue };
-            match find(store, endpoint, key).await? {
-                Some(record) => records.push(record),
-                None => output::note(&format!("endpoint {endpoint} has no record {key}")),
-            }
-        }
-        return Ok(records);
-    }
-    let mut pages = pin!(select(store, &arguments.filter, 1, Read::Whole));
-    while records.len() < arguments.limit {
+    let (selection, limit) = if arguments.key.is_empty() {
+        (Selection::Index(arguments.filter.clone()), arguments.limit)
+    } else {
+        (Selection::Keys(arguments.key.clone()), usize::MAX)
+    };
+    let (mut records, mut pages) = (Vec::new(), selection.pages(store, 1));
+    while records.len() < limit {
         let Some(page) = pages.next().await.transpose()? else { break };
+        page.tell_missing();
         records.extend(page.records);
     }
-    records.truncate(arguments.limit);
+    records.truncate(limit);
     Ok(records)
 }
 

@@ -1,19 +1,16 @@
 //! `hookonce list`: lists records, newest first.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use clap::Args;
-use futures::{StreamExt as _, TryStreamExt as _};
-use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::record::{DeadReason, FAILURES_KEPT, FailedAttempt, Outcome, Record, Status};
-use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 use serde_json::{Value, json};
 
 use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::select::{Filter, READS_AT_ONCE, Read, error_of, page, tell_default};
+use crate::records::{Filter, error_of, latest, tell_default};
 use crate::target::Target;
 
 #[derive(Debug, Args)]
@@ -34,10 +31,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
     let limit = arguments.limit.get();
     let stack = arguments.target.connect()?;
-    let listing = listing(&stack.store().await?, &arguments.filter, limit).await?;
-    let mut records: Vec<_> = listing.records.into_values().collect();
+    let latest = latest(&stack.store().await?, &arguments.filter, limit).await?;
+    let mut records: Vec<_> = latest.records.into_values().collect();
     records.sort_by(|a, b| (b.received_at, &a.key).cmp(&(a.received_at, &b.key)));
-    let cut = listing.cut || records.len() > limit;
+    let cut = latest.cut || records.len() > limit;
     records.truncate(limit);
     if arguments.json {
         output::json(&records.iter().map(summary).collect::<Vec<_>>());
@@ -51,10 +48,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if cut {
         output::note("there may be more records: raise --limit, or narrow --since and --until");
     }
-    if listing.unreadable > 0 {
+    if latest.unreadable > 0 {
         output::note(&format!(
             "left out {} record(s) of another hookonce version: list them with that version",
-            listing.unreadable
+            latest.unreadable
         ));
     }
     Ok(Exit::Done)
@@ -70,75 +67,6 @@ async fn tell_missing_endpoint(stack: &Connection, filter: &Filter) {
     let Ok(endpoints) = stack.documents::<EndpointId>().await else { return };
     if let Ok(None) = endpoints.get(&id).await {
         output::note(&format!("there is no endpoint {id}; list them with `hookonce endpoint list`"));
-    }
-}
-
-/// Reads at least `limit` records that pass the filter, if there are as many: the latest ones, and some more. Each step
-/// goes back as many hours as all before it together, because a quiet stack has hours in which nothing came.
-///
-/// # Errors
-/// [`Failure`] when the store does not answer.
-pub(crate) async fn listing(store: &DynamoStore, filter: &Filter, limit: usize) -> Result<ListedRecords, Failure> {
-    let mut listing = ListedRecords::default();
-    let mut groups = filter.queries().into_iter();
-    let (mut read_groups, mut next) = (0, 1);
-    loop {
-        let step: Vec<_> = groups.by_ref().take(next).flatten().collect();
-        if step.is_empty() {
-            break;
-        }
-        read_groups += next;
-        next = read_groups;
-        let journaled = |query: &IndexQuery| match query {
-            IndexQuery::Journal { from, .. } => Some(*from),
-            IndexQuery::Due { .. } => None,
-        };
-        let oldest = step.iter().filter_map(journaled).min();
-        let parts = futures::stream::iter(step).map(|query| read(store, query, filter, limit));
-        let parts: Vec<_> = parts.buffer_unordered(READS_AT_ONCE).try_collect().await?;
-        for part in parts {
-            listing.add(part);
-        }
-        // The other indexes may list records that are older than some that the journal still has to show.
-        let certain = |record: &&Record| oldest.is_none_or(|oldest| record.received_at >= oldest);
-        if listing.records.values().filter(certain).count() >= limit {
-            break;
-        }
-    }
-    Ok(listing)
-}
-
-/// The records read so far.
-#[derive(Debug, Default)]
-pub(crate) struct ListedRecords {
-    /// By key.
-    pub(crate) records: BTreeMap<RecordKey, Record>,
-    /// Number of records that another version wrote.
-    unreadable: usize,
-    /// Whether some records were not read.
-    cut: bool,
-}
-
-impl ListedRecords {
-    fn add(&mut self, part: Self) {
-        self.records.extend(part.records);
-        self.unreadable += part.unreadable;
-        self.cut |= part.cut;
-    }
-}
-
-/// Reads one partition, page by page, until it ends or the limit is reached.
-async fn read(store: &DynamoStore, query: IndexQuery, filter: &Filter, limit: usize) -> Result<ListedRecords, Failure> {
-    let (mut part, mut from) = (ListedRecords::default(), None);
-    loop {
-        let (page, next) = page(store, &query, from, filter, Read::Heads).await?;
-        part.records.extend(page.records.into_iter().map(|record| (record.key.clone(), record)));
-        part.unreadable += page.unreadable;
-        from = next;
-        part.cut = from.is_some();
-        if from.is_none() || part.records.len() >= limit {
-            return Ok(part);
-        }
     }
 }
 

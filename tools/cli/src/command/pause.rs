@@ -5,10 +5,9 @@ use clap::Args;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::DynamoStore;
 
-use crate::again::REASON;
 use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
-use crate::orders::check_lengths;
+use crate::operate::{Person, REASON, check_lengths};
 use crate::output;
 use crate::pauses::{self, Act, PausedFunction, Turn};
 use crate::target::Place;
@@ -47,17 +46,6 @@ pub(crate) struct Resume {
     person: Person,
     #[command(flatten)]
     place: Place,
-}
-
-/// Who does it.
-#[derive(Debug, Args)]
-struct Person {
-    /// Your name for the audit trail [default: your AWS identity, or USER on a local stack].
-    #[arg(long, value_name = "NAME")]
-    by: Option<String>,
-    /// The variable USER, for `by`.
-    #[arg(long, env = "USER", hide = true)]
-    user: Option<String>,
 }
 
 pub(crate) async fn pause(arguments: Pause) -> Result<Exit, Failure> {
@@ -111,17 +99,9 @@ pub(crate) async fn resume(arguments: Resume) -> Result<Exit, Failure> {
 /// The store, and what is done by whom.
 async fn begin(stack: &Connection, person: &Person, turn: Turn, reason: &str) -> Result<(DynamoStore, Act), Failure> {
     let store = stack.store().await?;
-    let by = match &person.by {
-        Some(by) => Some(by.clone()),
-        None => Box::pin(stack.caller()).await?.or_else(|| person.user.clone()),
-    };
-    let by = by.as_deref().map(str::trim).unwrap_or_default();
-    if by.is_empty() {
-        return Err(Failure::usage("the audit trail needs your name", "pass --by NAME, or set USER"));
-    }
-    check_lengths(by, reason)?;
-    let act = Act { turn, at: System.moment().now, by: by.to_owned(), reason: reason.to_owned() };
-    Ok((store, act))
+    let by = person.known(stack).await?;
+    check_lengths(&by, reason)?;
+    Ok((store, Act { turn, at: System.moment().now, by, reason: reason.to_owned() }))
 }
 
 /// Since when, by whom and why.

@@ -4,7 +4,7 @@ use clap::Args;
 use hookonce_protocol::trail::Operation;
 
 use crate::failure::{Exit, Failure};
-use crate::orders::{self, OrderKind};
+use crate::operate::{self, Kind};
 use crate::output;
 
 #[derive(Debug, Args)]
@@ -13,17 +13,12 @@ pub(crate) struct Arguments {
     #[arg(long)]
     scan: bool,
     #[command(flatten)]
-    order: orders::OrderArguments,
+    order: operate::OrderArguments,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let kind = OrderKind {
-        operation: Operation::Redact,
-        accept_duplicate: false,
-        accept_other_body: false,
-        scan: Some(arguments.scan),
-    };
-    let exit = Box::pin(orders::run(arguments.order, kind)).await?;
+    let kind = Kind { scan: Some(arguments.scan), ..Kind::of(Operation::Redact) };
+    let exit = Box::pin(operate::run(arguments.order, kind)).await?;
     output::note(
         "still kept: the headers of an event, the path of an effect's call, a message with its payload (`on_store_outage: \
          enqueue`, up to 14 days), point-in-time recovery (up to 35 days), your own backups, and what handlers wrote",

@@ -4,7 +4,7 @@ use clap::Args;
 use hookonce_protocol::trail::Operation;
 
 use crate::failure::{Exit, Failure};
-use crate::orders::{self, OrderKind};
+use crate::operate::{self, Kind};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -21,12 +21,12 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["force", "Filter"])]
     accept_other_body: bool,
     #[command(flatten)]
-    order: orders::OrderArguments,
+    order: operate::OrderArguments,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let operation = if arguments.force { Operation::Force } else { Operation::Retry };
     let Arguments { accept_duplicate, accept_other_body, .. } = arguments;
-    let kind = OrderKind { operation, accept_duplicate, accept_other_body, scan: None };
-    Box::pin(orders::run(arguments.order, kind)).await
+    let kind = Kind { accept_duplicate, accept_other_body, ..Kind::of(operation) };
+    Box::pin(operate::run(arguments.order, kind)).await
 }

@@ -22,8 +22,8 @@ use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::{Progress, Wait};
+use crate::records::{candidates, created_by, find, states};
 use crate::rehearsal::Rehearsal;
-use crate::select::{candidates, created_by, find, states};
 use crate::target::{Target, store_unavailable};
 
 /// The most children that are printed one by one.

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::list::tries;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::select::{Filter, READS_AT_ONCE, Read, error_of, select, tell_default};
+use crate::records::{Filter, READS_AT_ONCE, Read, error_of, select, tell_default};
 use crate::target::Target;
 
 /// The most different types, errors or endpoints that are counted apart.

@@ -1,20 +1,17 @@
 //! The effects that wait for a destination, or died of it.
 
+use std::pin::pin;
+
+use futures::StreamExt as _;
 use hookonce_protocol::effect::DestinationId;
-use hookonce_protocol::key::RecordKind;
-use hookonce_protocol::record::{Found, Status, dead_shard, effect_shard};
-use hookonce_protocol::timing::SHARDS;
-use hookonce_runtime::aws::{DynamoStore, IndexQuery};
-use hookonce_runtime::port::Store as _;
+use hookonce_protocol::record::{Record, Status};
+use hookonce_runtime::aws::DynamoStore;
 
 use crate::failure::Failure;
-use crate::target::store_unavailable;
+use crate::records::{Filter, READS_AT_ONCE, Read, select};
 
 /// The most index entries that are looked through. The index has those of all destinations.
 const ENTRIES_MAX: usize = 20_000;
-
-/// How many entries are looked through at a time.
-const PAGE: usize = 500;
 
 /// How many effects there are.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -35,32 +32,20 @@ pub(crate) struct Waiting {
 /// [`Failure`] when the store does not answer.
 pub(crate) async fn waiting(store: &DynamoStore, id: &DestinationId) -> Result<Waiting, Failure> {
     let (mut waiting, mut entries) = (Waiting::default(), 0);
-    for shard in 0..SHARDS {
-        for partition in [effect_shard(shard), dead_shard(shard)] {
-            let (query, mut from) = (IndexQuery::Due { partition }, None);
-            loop {
-                let page = store.index_page(&query, from, PAGE).await.map_err(|_| store_unavailable())?;
-                entries += page.keys.len();
-                let effects: Vec<_> = page.keys.into_iter().filter(|key| key.kind() == RecordKind::Effect).collect();
-                for found in store.read_heads(&effects).await {
-                    let Found::Record(record) = found.map_err(|_| store_unavailable())? else { continue };
-                    let Some(part) = record.effect.as_ref().filter(|part| part.destination == *id) else { continue };
-                    match record.status {
-                        Status::Pending => {
-                            waiting.pending += 1;
-                            waiting.in_doubt += usize::from(part.first_call_at.is_some());
-                        }
-                        Status::Dead => waiting.dead += 1,
-                        Status::Processed | Status::Discarded => {}
-                    }
-                }
-                from = page.next;
-                if from.is_none() {
-                    break;
-                }
-                if entries > ENTRIES_MAX {
-                    return Ok(Waiting { at_least: true, ..waiting });
-                }
+    for status in [Status::Pending, Status::Dead] {
+        let filter = Filter::effects(id, status);
+        let mut pages = pin!(select(store, &filter, READS_AT_ONCE, Read::Heads));
+        while let Some(page) = pages.next().await.transpose()? {
+            if entries > ENTRIES_MAX {
+                return Ok(Waiting { at_least: true, ..waiting });
+            }
+            entries += page.examined;
+            let called = |record: &&Record| record.effect.as_ref().is_some_and(|it| it.first_call_at.is_some());
+            if status == Status::Dead {
+                waiting.dead += page.records.len();
+            } else {
+                waiting.pending += page.records.len();
+                waiting.in_doubt += page.records.iter().filter(called).count();
             }
         }
     }

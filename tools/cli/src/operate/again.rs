@@ -2,17 +2,34 @@
 
 use std::ffi::OsString;
 
+use hookonce_protocol::operator::Order;
 use hookonce_protocol::time::EpochMs;
 
-use crate::agreement::Agreement;
+use super::arguments::{Agreement, OrderArguments};
+use super::person::REASON;
+use super::report::Report;
 use crate::output;
+use crate::records::Selection;
 
-/// The placeholder for a reason that a person still has to give. It is refused as a reason.
-pub(crate) const REASON: &str = "...";
+impl OrderArguments {
+    /// The command that goes on after a run, or that does what a dry run foresaw. Where a limit hides how many records
+    /// are left, it is the dry run.
+    pub(super) fn again(&self, order: &Order, selection: &Selection, report: &Report) -> String {
+        let times = selection.filter().map_or([None; 3], |filter| [filter.since, filter.until, filter.ended_until]);
+        let agreement = match self.yes {
+            _ if !self.needs_count(order.operation) => Some(Agreement::Plain),
+            Some(_) if self.limit.is_some() => None,
+            Some(Agreement::Counted(agreed)) => Some(Agreement::Counted(agreed.saturating_sub(report.changed()))),
+            Some(Agreement::Plain) | None => Some(Agreement::Counted(report.changed())),
+        };
+        let lacks_reason = order.needs_reason() && self.reason.is_none();
+        again(std::env::args_os().skip(1), times, lacks_reason, agreement)
+    }
+}
 
 /// The command that acts on the same records in a later run. It names these times, which no longer move with the clock.
 /// It has a placeholder for a missing reason, and this agreement in the place of the one that was typed.
-pub(crate) fn again(
+fn again(
     arguments: impl Iterator<Item = OsString>,
     times: [Option<EpochMs>; 3],
     lacks_reason: bool,

@@ -1,142 +1,237 @@
-//! The results for the records that a command was to change, and what is printed of them.
+//! What a run did to its records, or would do: for people and for programs.
 
 use std::collections::BTreeMap;
 
 use hookonce_protocol::operator::Refusal;
+use hookonce_protocol::record::{Outcome, Record};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::trail::Operation;
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
+use super::each::End;
+use super::result::OrderResult;
+use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::records::{Page, error_of};
 
-/// The result for one record, or what it would be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum OrderResult {
-    /// A dry run would do it.
-    Would,
-    /// It is done.
-    Done,
-    /// A run before this one did it.
-    DoneBefore,
-    /// Somebody else changed it first.
-    Overtaken,
-    /// The store rejected the write.
-    Blocked,
-    /// The protocol does not allow it.
-    Refused(Refusal),
+/// The most rows that are printed. All records are counted.
+const ROWS_MAX: usize = 50;
+
+/// How records are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Not at all.
+    Silent,
+    /// Each as a line of JSON, at once.
+    Json,
+    /// As a table at the end: of a dry run all, of a run that acts what went wrong, and what nobody named.
+    Table,
 }
 
-impl OrderResult {
-    /// What a refusal means to whoever runs the command again.
-    pub(crate) fn of(refusal: Refusal, operation: Operation) -> Self {
-        match refusal {
-            Refusal::ForcedBefore => Self::DoneBefore,
-            Refusal::NoBody if operation == Operation::Redact => Self::DoneBefore,
-            Refusal::NotRetryable
-            | Refusal::NotForceable
-            | Refusal::Rewound
-            | Refusal::NotDiscardable
-            | Refusal::EffectUnknown
-            | Refusal::OtherBody
-            | Refusal::NoBody
-            | Refusal::Envelope
-            | Refusal::Effect
-            | Refusal::EffectOpen
-            | Refusal::NotDoubtable
-            | Refusal::NotRedactable => Self::Refused(refusal),
-        }
-    }
-
-    /// Its word for people.
-    pub(crate) fn describe(self, operation: Operation) -> &'static str {
-        match self {
-            Self::DoneBefore if operation == Operation::Redact => "no body",
-            Self::DoneBefore => "done before",
-            Self::Would | Self::Done | Self::Overtaken | Self::Blocked | Self::Refused(_) => self.word(),
-        }
-    }
-
-    /// Its word for programs.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Would => "would",
-            Self::Done => "done",
-            Self::DoneBefore => "done_before",
-            Self::Overtaken => "overtaken",
-            Self::Blocked => "blocked",
-            Self::Refused(_) => "refused",
-        }
-    }
+/// One record.
+pub(super) struct Reported<'a> {
+    /// As it was read.
+    pub(super) record: &'a Record,
+    /// What was done to it, or would be.
+    pub(super) result: OrderResult,
+    /// Whether it is redacted only because it holds bytes of a redacted event.
+    pub(super) along: bool,
+    /// Where a force would send its effects again.
+    pub(super) sends_again: Vec<String>,
 }
 
-/// The counts of a run.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
+/// The counts of a run, and the rows of its table.
+#[derive(Debug)]
+pub(super) struct Report {
+    operation: Operation,
+    acts: bool,
+    style: Style,
+    /// How far the run is.
+    pub(super) bar: ProgressBar,
+    table: output::Table,
+    /// Rows that did not fit.
+    more_rows: usize,
     /// Entries that were read.
-    pub(crate) examined: usize,
+    examined: usize,
     /// Records of another version.
-    pub(crate) unreadable: usize,
+    pub(super) unreadable: usize,
     /// Records that no handler or route wanted, among those that are or would be retried.
-    pub(crate) ignored: usize,
+    ignored: usize,
     /// Records that are or would be redacted because they hold bytes of a redacted event.
-    pub(crate) along: usize,
+    along: usize,
     /// Records that hold bytes of a redacted event and keep them.
-    pub(crate) holding: usize,
+    holding: usize,
     /// How many effects a force would send again, by destination.
-    pub(crate) sent_again: BTreeMap<String, usize>,
+    sent_again: BTreeMap<String, usize>,
     /// How many records each result has.
-    pub(crate) results: BTreeMap<OrderResult, usize>,
+    results: BTreeMap<OrderResult, usize>,
 }
 
-impl Tally {
+impl Report {
+    pub(super) fn of(operation: Operation, acts: bool, style: Style) -> Self {
+        Self {
+            operation,
+            acts,
+            style,
+            bar: ProgressBar::hidden(),
+            table: output::table(&["would", "state", "endpoint", "type", "error", "received", "key"]),
+            more_rows: 0,
+            examined: 0,
+            unreadable: 0,
+            ignored: 0,
+            along: 0,
+            holding: 0,
+            sent_again: BTreeMap::new(),
+            results: BTreeMap::new(),
+        }
+    }
+
+    /// Counts what was read for a page.
+    pub(super) fn read(&mut self, page: &Page) {
+        self.examined += page.examined;
+        self.unreadable += page.unreadable;
+        if self.style != Style::Silent {
+            page.tell_missing();
+        }
+    }
+
     /// How many records have a result with this word.
-    pub(crate) fn of(&self, word: &str) -> usize {
+    fn count(&self, word: &str) -> usize {
         self.results.iter().filter(|(result, _)| result.word() == word).map(|(_, count)| count).sum()
     }
-}
 
-/// Why a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// Every record was read.
-    Complete,
-    /// It changed as many as it was to.
-    Limit,
-    /// Ctrl-C.
-    Stopped,
-}
+    /// How many records were changed, or would be.
+    pub(super) fn changed(&self) -> usize {
+        self.count("would") + self.count("done")
+    }
 
-/// Says that the records are no longer those that a person agreed to.
-pub(crate) fn tell_disagreement(operation: Operation, agreed: usize, found: usize) {
-    output::note(&format!(
-        "nothing was changed: you agreed to {operation} {agreed} record(s), and the filter finds {found} now. Run it without \
-         --yes to see them"
-    ));
-}
+    /// Counts a record and prints it.
+    pub(super) fn add(&mut self, reported: &Reported<'_>) {
+        let Reported { record, result, along, sends_again } = reported;
+        let changed = matches!(result, OrderResult::Would | OrderResult::Done);
+        let failed = matches!(result, OrderResult::Refused(_) | OrderResult::Overtaken | OrderResult::Blocked);
+        *self.results.entry(*result).or_default() += 1;
+        for destination in sends_again {
+            *self.sent_again.entry(destination.clone()).or_default() += 1;
+        }
+        let ignored = self.operation == Operation::Retry && record.outcome == Some(Outcome::Ignored);
+        self.ignored += usize::from(ignored && changed);
+        self.along += usize::from(*along && changed);
+        self.holding += usize::from(*along && failed);
+        match self.style {
+            Style::Json => output::json_line(&self.json(reported)),
+            Style::Table if !self.acts || failed || *along && *result == OrderResult::Done => self.add_row(reported),
+            Style::Silent | Style::Table => {}
+        }
+    }
 
-/// The counts of a run, for programs.
-pub(crate) fn summary(operation: Operation, yes: bool, tally: &Tally, end: End, since: Option<EpochMs>) -> Value {
-    json!({ "summary": {
-        "operation": operation.as_str(),
-        "dry_run": !yes,
-        "examined": tally.examined,
-        "would": tally.of("would"),
-        "done": tally.of("done"),
-        "done_before": tally.of("done_before"),
-        "overtaken": tally.of("overtaken"),
-        "blocked": tally.of("blocked"),
-        "refused": tally.of("refused"),
-        "unreadable": tally.unreadable,
-        "sends_again": tally.sent_again,
-        "since_ms": since.map(|since| since.0),
-        "complete": end == End::Complete,
-    }})
-}
+    fn add_row(&mut self, Reported { record, result, .. }: &Reported<'_>) {
+        if self.table.row_count() >= ROWS_MAX {
+            self.more_rows += 1;
+            return;
+        }
+        let (endpoint, key) = record.key.parts();
+        self.table.add_row([
+            result.describe(self.operation),
+            record.state_word(),
+            endpoint,
+            &record.event_type,
+            error_of(record).unwrap_or("-"),
+            &output::local_time(record.received_at),
+            key,
+        ]);
+    }
 
-/// The summary, for people.
-pub(crate) fn tell(operation: Operation, (yes, rate): (bool, f64), tally: &Tally, end: End, again: &str) {
-    for (result, count) in &tally.results {
-        output::note(&match result {
+    /// One record, for programs.
+    fn json(&self, Reported { record, result, sends_again, .. }: &Reported<'_>) -> Value {
+        let (endpoint, key) = record.key.parts();
+        let refusal = if let OrderResult::Refused(refusal) = result { Some(refusal.to_string()) } else { None };
+        json!({
+            "endpoint": endpoint,
+            "key": key,
+            "state": record.state_word(),
+            "operation": self.operation.as_str(),
+            "result": result.word(),
+            "refusal": refusal,
+            "sends_again": sends_again,
+        })
+    }
+
+    /// The counts, for programs.
+    pub(super) fn summary(&self, end: End, since: Option<EpochMs>) -> Value {
+        json!({ "summary": {
+            "operation": self.operation.as_str(),
+            "dry_run": !self.acts,
+            "examined": self.examined,
+            "would": self.count("would"),
+            "done": self.count("done"),
+            "done_before": self.count("done_before"),
+            "overtaken": self.count("overtaken"),
+            "blocked": self.count("blocked"),
+            "refused": self.count("refused"),
+            "unreadable": self.unreadable,
+            "sends_again": self.sent_again,
+            "since_ms": since.map(|since| since.0),
+            "complete": end == End::Complete,
+        }})
+    }
+
+    /// Prints the table and the counts, for people.
+    pub(super) fn print(&self, end: End, rate: f64, again: &str) {
+        if self.table.row_count() > 0 {
+            output::print(&self.table);
+        }
+        let more = (self.more_rows > 0).then(|| format!("... and {} more", self.more_rows));
+        let parts = [more.into_iter().collect(), self.counts(), self.next(end, rate, again)];
+        parts.iter().flatten().for_each(|sentence| output::note(sentence));
+    }
+
+    /// What was done, or would be.
+    fn counts(&self) -> Vec<String> {
+        let mut told: Vec<_> = self.results.iter().map(|(result, count)| self.of_result(*result, *count)).collect();
+        if self.along > 0 {
+            told.push(format!(
+                "{} of them {} redacted because they hold bytes of the events: effects, other bodies under their ids, and \
+                 deliveries that the events came in",
+                self.along,
+                if self.acts { "were" } else { "would be" }
+            ));
+        }
+        if self.holding > 0 {
+            told.push(format!(
+                "{} record(s) above still hold bytes of the events: let them end or discard them, then run the same command \
+                 again",
+                self.holding
+            ));
+        }
+        if !self.sent_again.is_empty() {
+            let to: Vec<_> = self.sent_again.iter().map(|(to, count)| format!("{to} ({count})")).collect();
+            told.push(format!(
+                "their last commits sent {} effect(s); a force sends such effects again, with new keys: {}",
+                self.sent_again.values().sum::<usize>(),
+                to.join(", ")
+            ));
+        }
+        if self.ignored > 0 {
+            told.push(format!(
+                "{} of them are IGNORED: today's routes and handlers decide again, and what they still do not want ends as \
+                 IGNORED again; `hookonce route explain --endpoint ID --file FILE` shows which route takes an event",
+                self.ignored
+            ));
+        }
+        if self.results.is_empty() {
+            told.push("no record matches; `hookonce list` with the same filters shows what there is".to_owned());
+        }
+        if self.unreadable > 0 {
+            told.push(format!("left out {} record(s) of another hookonce version", self.unreadable));
+        }
+        told
+    }
+
+    fn of_result(&self, result: OrderResult, count: usize) -> String {
+        let operation = self.operation;
+        match result {
             OrderResult::Would => format!("would {operation} {count} record(s)"),
             OrderResult::Done => format!("{operation}: {count} record(s) done"),
             OrderResult::DoneBefore if operation == Operation::Redact => {
@@ -151,53 +246,58 @@ pub(crate) fn tell(operation: Operation, (yes, rate): (bool, f64), tally: &Tally
                  retry them one by one, with --key"
             ),
             OrderResult::Refused(refusal) => format!("refused {count} record(s): {refusal}"),
-        });
-    }
-    tell_others(tally, yes);
-    if !tally.sent_again.is_empty() {
-        let effects: usize = tally.sent_again.values().sum();
-        let to: Vec<_> = tally.sent_again.iter().map(|(to, count)| format!("{to} ({count})")).collect();
-        output::note(&format!(
-            "their last commits sent {effects} effect(s); a force sends such effects again, with new keys: {}",
-            to.join(", ")
-        ));
-    }
-    if tally.ignored > 0 {
-        output::note(&format!(
-            "{} of them are IGNORED: today's routes and handlers decide again, and what they still do not want ends as \
-             IGNORED again; `hookonce route explain --endpoint ID --file FILE` shows which route takes an \
-             event",
-            tally.ignored
-        ));
-    }
-    if tally.results.is_empty() {
-        output::note("no record matches; `hookonce list` with the same filters shows what there is");
-    }
-    if tally.unreadable > 0 {
-        output::note(&format!("left out {} record(s) of another hookonce version", tally.unreadable));
-    }
-    match end {
-        End::Complete => {}
-        End::Limit if yes => {
-            output::note(&format!("there may be more records: --limit was reached. To go on:\n  {again}"));
         }
-        End::Limit => output::note("there may be more records: --limit was reached"),
-        End::Stopped if yes => {
-            output::note(&format!("stopped. To resume; records that are done are skipped:\n  {again}"));
+    }
+
+    /// What a person does next.
+    fn next(&self, end: End, rate: f64, again: &str) -> Vec<String> {
+        let mut told = match (end, self.acts) {
+            (End::Complete, _) => Vec::new(),
+            (End::Limit, true) => {
+                vec![format!("there may be more records: --limit was reached. To go on:\n  {again}")]
+            }
+            (End::Limit, false) => vec!["there may be more records: --limit was reached".to_owned()],
+            (End::Stopped, true) => {
+                vec![format!("stopped. To resume; records that are done are skipped:\n  {again}")]
+            }
+            (End::Stopped, false) => vec!["stopped".to_owned()],
+        };
+        if !self.acts && self.count("would") > 0 {
+            told.extend(no_way_back(self.operation).map(str::to_owned));
+            told.push(format!(
+                "nothing was changed: this was a dry run. Pass --yes to do it, {rate} record(s) a second:\n  {again}"
+            ));
         }
-        End::Stopped => output::note("stopped"),
-    }
-    if !yes && tally.of("would") > 0 {
-        if let Some(warning) = no_way_back(operation) {
-            output::note(warning);
+        let runs_again = matches!(self.operation, Operation::Retry | Operation::Force);
+        if self.acts && self.count("done") > 0 && runs_again {
+            told.push("the relay sends their hints within its budget; watch `hookonce list`".to_owned());
         }
-        output::note(&format!(
-            "nothing was changed: this was a dry run. Pass --yes to do it, {rate} record(s) a second:\n  {again}"
-        ));
+        told
     }
-    if yes && tally.of("done") > 0 && matches!(operation, Operation::Retry | Operation::Force) {
-        output::note("the relay sends their hints within its budget; watch `hookonce list`");
+
+    /// The failure of a run that did a part of its work.
+    pub(super) fn interrupted(&self, failure: Failure, again: &str) -> Failure {
+        let done = self.count("done");
+        if done == 0 {
+            return failure;
+        }
+        let hint = format!("{}. Then resume; records that are done are skipped\n  {again}", failure.hint());
+        Failure::unavailable(format!("{failure}, after {done} record(s) were done"), hint)
     }
+
+    /// How the command ends.
+    pub(super) fn exit(&self, end: End) -> Exit {
+        let failed = self.count("refused") + self.count("overtaken") + self.count("blocked");
+        if self.results.is_empty() || failed > 0 || end == End::Stopped { Exit::No } else { Exit::Done }
+    }
+}
+
+/// Says that the records are no longer those that a person agreed to.
+pub(super) fn tell_disagreement(operation: Operation, agreed: usize, found: usize) {
+    output::note(&format!(
+        "nothing was changed: you agreed to {operation} {agreed} record(s), and the filter finds {found} now. Run it without \
+         --yes to see them"
+    ));
 }
 
 /// What nobody can take back, before it is done.
@@ -208,22 +308,5 @@ const fn no_way_back(operation: Operation) -> Option<&'static str> {
         Operation::Force => Some("there is no way back: what is applied once more stays so"),
         Operation::Doubt => Some("what ends so runs again only if a person accepts that it may be carried out twice"),
         Operation::Retry => None,
-    }
-}
-
-/// What a redaction did, or would do, to records that nobody named.
-fn tell_others(Tally { along, holding, .. }: &Tally, yes: bool) {
-    if *along > 0 {
-        let word = if yes { "were" } else { "would be" };
-        output::note(&format!(
-            "{along} of them {word} redacted because they hold bytes of the events: effects, other bodies under their ids, \
-             and deliveries that the events came in"
-        ));
-    }
-    if *holding > 0 {
-        output::note(&format!(
-            "{holding} record(s) above still hold bytes of the events: let them end or discard them, then run the same \
-             command again"
-        ));
     }
 }

@@ -1,62 +1,24 @@
-//! Which records a command is about: by key, or by the same filters everywhere.
+//! The filters of every command that is about many records.
 
-use std::pin::pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
-use futures::{Stream, StreamExt as _, TryStreamExt as _};
-use hookonce_protocol::call::Unavailable;
-use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
-use hookonce_protocol::key::{EndpointId, RecordKey};
-use hookonce_protocol::record::{
-    DeadReason, Found, Outcome, Record, Status, dead_shard, effect_shard, journal_shard, pending_shard, waiting_shard,
-};
+use hookonce_protocol::effect::DestinationId;
+use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::time::{EpochMs, Millis};
-use hookonce_protocol::timing::SHARDS;
-use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::{DynamoStore, IndexCursor, IndexQuery};
-use hookonce_runtime::port::Store as _;
 use jiff::Timestamp;
 
 use crate::failure::Failure;
 use crate::output;
 use crate::sender::now_unix;
-use crate::target::store_unavailable;
-
-/// How much of each record is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Read {
-    /// Everything but the body.
-    Heads,
-    /// Everything.
-    Whole,
-}
-
-impl Read {
-    /// Number of records in one page. It is smaller with bodies.
-    const fn page(self) -> usize {
-        match self {
-            Self::Heads => 100,
-            Self::Whole => 25,
-        }
-    }
-}
-
-/// Number of index partitions that a command reads side by side.
-pub(crate) const READS_AT_ONCE: usize = 32;
-
-/// How often the line of a count moves.
-const SPINNER_PERIOD: Duration = Duration::from_millis(100);
 
 /// How far back the journal is read by default.
 const SINCE: Millis = Millis::hours(24);
 
 /// How far back the journal may be read at once. Nearly all older records have expired.
-const DAYS_MAX: i64 = 95;
-
-/// The most hours of the journal that are read, with a part of one at each end.
-const HOURS_MAX: i64 = 24 * DAYS_MAX + 2;
+pub(super) const DAYS_MAX: i64 = 95;
 
 /// A state as `list` prints it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,14 +58,14 @@ pub(crate) enum Kind {
 }
 
 /// The filters of every command that is about many records.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct Filter {
     /// Filter by kind. For delivered and discarded effects, time filters use the arrival of their event.
     #[arg(long, value_enum)]
-    kind: Option<Kind>,
+    pub(super) kind: Option<Kind>,
     /// Filter by destination: effects only.
     #[arg(long, value_name = "ID")]
-    destination: Option<String>,
+    pub(super) destination: Option<String>,
     /// Filter by state: PENDING, DEAD, DISCARDED, PROCESSED, or an outcome: APPLIED, DUPLICATE, IGNORED, FANNED_OUT,
     /// DELIVERED.
     #[arg(long, value_name = "STATE", value_parser = State::parse)]
@@ -151,18 +113,18 @@ impl Filter {
     /// The records that an endpoint received since a moment.
     pub(crate) fn received(endpoint: &EndpointId, since: EpochMs) -> Self {
         let endpoint = Some(endpoint.to_string());
-        let (kind, since) = (Some(Kind::Event), Some(since));
-        let (state, destination, event_type, error, until, ended_until) = (None, None, None, None, None, None);
-        Self { kind, destination, state, endpoint, event_type, error, since, until, ended_until }
+        Self { kind: Some(Kind::Event), endpoint, since: Some(since), ..Self::default() }
+    }
+
+    /// The effects of a destination that are in a state.
+    pub(crate) fn effects(destination: &DestinationId, status: Status) -> Self {
+        let destination = Some(destination.to_string());
+        Self { destination, state: Some(State::Status(status)), ..Self::default() }
     }
 
     /// Whether it names anything.
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { kind, destination, state, endpoint, event_type, error, since, until, ended_until } = self;
-        kind.is_none()
-            && state.is_none()
-            && [since, until, ended_until].iter().all(|time| time.is_none())
-            && [destination, endpoint, event_type, error].iter().all(|text| text.is_none())
+        *self == Self::default()
     }
 
     /// Whether a record passes.
@@ -183,33 +145,8 @@ impl Filter {
             && self.ended_until.is_none_or(|until| ended_at(record).is_some_and(|at| at <= until))
     }
 
-    /// The parts of the indexes to read. PENDING and DEAD records have an index of their own; all others are found by
-    /// their time of receipt, or by that of the event that an effect is of. A group must be read completely before an
-    /// order by time can be told, because its partitions are in no order.
-    pub(crate) fn queries(&self) -> Vec<Vec<IndexQuery>> {
-        let [since, until] = self.span();
-        let due = |partitions: &[fn(u16) -> String]| {
-            let query = |shard| partitions.iter().map(move |partition| IndexQuery::Due { partition: partition(shard) });
-            vec![(0..SHARDS).flat_map(query).collect()]
-        };
-        match (self.state, self.kind) {
-            (Some(State::Status(Status::Dead)), _) => due(&[dead_shard]),
-            (Some(State::Status(Status::Pending)), Some(Kind::Event)) => due(&[pending_shard, waiting_shard]),
-            (Some(State::Status(Status::Pending)), _) if self.is_about_effects() => due(&[effect_shard]),
-            (Some(State::Status(Status::Pending)), _) => due(&[pending_shard, waiting_shard, effect_shard]),
-            (Some(State::Status(Status::Processed | Status::Discarded) | State::Outcome(_)) | None, _) => {
-                let mut groups = journal(since, until);
-                if self.state.is_none() && self.is_about_effects() {
-                    let pending_and_dead = due(&[effect_shard, dead_shard]).into_iter().flatten();
-                    groups.iter_mut().take(1).for_each(|latest| latest.extend(pending_and_dead.clone()));
-                }
-                groups
-            }
-        }
-    }
-
     /// The times between which the journal is read.
-    fn span(&self) -> [EpochMs; 2] {
+    pub(super) fn span(&self) -> [EpochMs; 2] {
         let until = self.until.unwrap_or_else(now);
         [self.since.unwrap_or(EpochMs(until.0.saturating_sub(SINCE.0))), until]
     }
@@ -244,7 +181,7 @@ impl Filter {
     }
 
     /// Whether it wants effects only.
-    fn is_about_effects(&self) -> bool {
+    pub(super) fn is_about_effects(&self) -> bool {
         self.kind == Some(Kind::Effect)
             || self.destination.is_some()
             || self.state == Some(State::Outcome(Outcome::Delivered))
@@ -297,242 +234,6 @@ fn now() -> EpochMs {
     EpochMs((now_unix() + 1).saturating_mul(1_000))
 }
 
-/// One group for each hour, latest first.
-fn journal(from: EpochMs, until: EpochMs) -> Vec<Vec<IndexQuery>> {
-    let hour = Millis::hours(1);
-    let hours = (0..HOURS_MAX).map(|back| EpochMs(until.0.saturating_sub(back.saturating_mul(hour.0))));
-    // The last step may be earlier than `from` and still lie in its hour.
-    let hours = hours.take_while(|at| at.0 > from.0.saturating_sub(hour.0));
-    let group = |at: EpochMs| {
-        let from = from.max(EpochMs(at.0.div_euclid(hour.0).saturating_mul(hour.0)));
-        let query = |shard| IndexQuery::Journal { partition: journal_shard(at, shard), from, until };
-        (0..SHARDS).map(query).collect()
-    };
-    hours.map(group).collect()
-}
-
-/// Some records that pass a filter.
-#[derive(Debug, Default)]
-pub(crate) struct Page {
-    /// The records.
-    pub(crate) records: Vec<Record>,
-    /// How many entries of the index were read for them.
-    pub(crate) examined: usize,
-    /// How many records of another version were left out.
-    pub(crate) unreadable: usize,
-}
-
-/// Reads all records that pass a filter, page by page, `at_once` partitions at a time. Holds that many pages at most.
-/// The stream ends with a [`Failure`] when the store does not answer.
-pub(crate) fn select<'a>(
-    store: &'a DynamoStore,
-    filter: &'a Filter,
-    at_once: usize,
-    read: Read,
-) -> impl Stream<Item = Result<Page, Failure>> + 'a {
-    let queries: Vec<_> = filter.queries().into_iter().flatten().collect();
-    let partition = move |query: IndexQuery| {
-        let pages = futures::stream::try_unfold(Some((query, None)), move |at| async move {
-            let Some((query, from)) = at else { return Ok(None) };
-            let (page, next) = page(store, &query, from, filter, read).await?;
-            Ok(Some((page, next.map(|next| (query, Some(next))))))
-        });
-        Box::pin(pages)
-    };
-    futures::stream::iter(queries).map(partition).flatten_unordered(at_once)
-}
-
-/// Reads one page of an index partition, and says where the next one begins.
-///
-/// # Errors
-/// [`Failure`] when the store does not answer.
-pub(crate) async fn page(
-    store: &DynamoStore,
-    query: &IndexQuery,
-    from: Option<IndexCursor>,
-    filter: &Filter,
-    read: Read,
-) -> Result<(Page, Option<IndexCursor>), Failure> {
-    let index = store.index_page(query, from, read.page()).await.map_err(|_| store_unavailable())?;
-    let examined = index.keys.len();
-    // The key names the endpoint, so the records of others need not be read.
-    let own = |key: &RecordKey| filter.endpoint.as_deref().is_none_or(|endpoint| endpoint == key.parts().0);
-    let keys: Vec<_> = index.keys.into_iter().filter(own).collect();
-    let through_events = filter.is_about_effects() && matches!(query, IndexQuery::Journal { .. });
-    let keys = if through_events { effects_of(store, &keys).await? } else { keys };
-    let found = match read {
-        Read::Heads => store.read_heads(&keys).await,
-        Read::Whole => store.read_each(&keys).await,
-    };
-    let mut page = wanted(found, examined, filter)?;
-    // Those that have not ended are found in an index of their own.
-    page.records.retain(|record| !through_events || matches!(record.status, Status::Processed | Status::Discarded));
-    Ok((page, index.next))
-}
-
-/// The effects that the last commits of these events created. The journal has no entries of their own.
-async fn effects_of(store: &DynamoStore, events: &[RecordKey]) -> Result<Vec<RecordKey>, Failure> {
-    let mut effects = Vec::new();
-    for found in store.read_heads(events).await {
-        if let Found::Record(event) = found.map_err(|_| store_unavailable())? {
-            effects.extend(event.effect_keys());
-        }
-    }
-    Ok(effects)
-}
-
-/// The records that a batch created for its events: all have its moment of receipt. An event that had a record before
-/// is not among them, because a closed batch has no body that would name it.
-///
-/// # Errors
-/// [`Failure`] when the store does not answer.
-pub(crate) async fn created_by(store: &DynamoStore, batch: &Record) -> Result<Vec<Record>, Failure> {
-    let mut created = Vec::new();
-    let at = batch.received_at;
-    let Ok(endpoint) = EndpointId::parse(batch.key.parts().0) else { return Ok(created) };
-    let filter = Filter { until: Some(at), ..Filter::received(&endpoint, at) };
-    let mut pages = pin!(select(store, &filter, READS_AT_ONCE, Read::Heads));
-    while let Some(page) = pages.next().await.transpose()? {
-        created.extend(page.records.into_iter().filter(|record| record.parent.as_ref() == Some(&batch.key)));
-    }
-    created.sort_by(|one, other| one.key.cmp(&other.key));
-    Ok(created)
-}
-
-/// Counts the index entries that [`select`] reads, and shows a spinner meanwhile.
-///
-/// # Errors
-/// [`Failure`] when the store does not answer.
-pub(crate) async fn count(store: &DynamoStore, filter: &Filter) -> Result<u64, Failure> {
-    let counting = output::spinner("counting");
-    counting.enable_steady_tick(SPINNER_PERIOD);
-    let queries = filter.queries().into_iter().flatten();
-    let of = |query| async move { store.index_count(&query).await.map_err(|_| store_unavailable()) };
-    let counts = futures::stream::iter(queries).map(of).buffer_unordered(READS_AT_ONCE);
-    let total = counts.try_fold(0, async |sum, count| Ok(sum + count)).await;
-    counting.finish_and_clear();
-    total
-}
-
-/// Number of items in one page of a scan.
-const SCAN_PAGE: usize = 50;
-
-/// Reads all records of the table that pass a filter, page by page. This costs as much as the table is large.
-pub(crate) fn scan<'a>(store: &'a DynamoStore, filter: &'a Filter) -> impl Stream<Item = Result<Page, Failure>> + 'a {
-    let prefix = filter.endpoint.as_ref().map_or("in#".to_owned(), |endpoint| format!("in#{endpoint}#"));
-    let start = Some((prefix, None::<String>));
-    futures::stream::try_unfold(start, move |at| async move {
-        let Some((prefix, after)) = at else { return Ok(None) };
-        let scanned = store.scan_page(Table::Inbox, &prefix, &[], after.as_deref(), SCAN_PAGE).await;
-        let scanned = scanned.map_err(|_| store_unavailable())?;
-        let key = |item: &Item| RecordKey::parse(item.get(PARTITION_KEY).and_then(Value::as_text)?);
-        let keys: Vec<_> = scanned.items.iter().filter_map(key).collect();
-        let page = wanted(store.read_each(&keys).await, scanned.read, filter)?;
-        Ok(Some((page, scanned.next.map(|next| (prefix, Some(next))))))
-    })
-}
-
-/// Says what reading these tables as a whole costs, and asks unless the person agreed. `hint` is how to agree without
-/// being asked, or what else to do. Returns about how many items they have.
-///
-/// # Errors
-/// [`Failure`] when the person does not agree, or cannot be asked.
-pub(crate) async fn agree_to_scan(
-    store: &DynamoStore,
-    tables: &[Table],
-    agreed: bool,
-    hint: &str,
-) -> Result<u64, Failure> {
-    let (mut items, mut bytes) = (0, 0);
-    for table in tables {
-        let (count, size) = store.table_size(*table).await.map_err(|_| store_unavailable())?;
-        items += u64::try_from(count).unwrap_or(0);
-        bytes += u64::try_from(size).unwrap_or(0);
-    }
-    output::note(&format!(
-        "this reads {} as a whole: about {items} item(s), {} KB, {} read units",
-        if tables.len() > 1 { "both tables" } else { "the inbox table" },
-        bytes.div_ceil(1_024),
-        bytes.div_ceil(4_096),
-    ));
-    if !agreed {
-        output::confirm("Continue?", hint)?;
-    }
-    Ok(items)
-}
-
-fn wanted(found: Vec<Result<Found, Unavailable>>, examined: usize, filter: &Filter) -> Result<Page, Failure> {
-    let mut page = Page { examined, ..Page::default() };
-    for found in found {
-        match found.map_err(|_| store_unavailable())? {
-            Found::Record(record) if filter.wants(&record) => page.records.push(*record),
-            Found::Unreadable(_) => page.unreadable += 1,
-            Found::Record(_) | Found::Nothing => {}
-        }
-    }
-    Ok(page)
-}
-
-/// The keys that a record may have, by its endpoint and the key that `list` and the HTTP answer show.
-///
-/// # Errors
-/// [`Failure`] when it is no endpoint's id.
-pub(crate) fn candidates(endpoint: &str, key: &str) -> Result<Vec<RecordKey>, Failure> {
-    let endpoint = &EndpointId::parse(endpoint).map_err(|error| {
-        Failure::usage(error.to_string(), "take the endpoint and the key as `hookonce list` prints them")
-    })?;
-    let candidates = [
-        RecordKey::parse(&format!("in#{endpoint}#{key}")),
-        Some(RecordKey::delivery(endpoint, key)),
-        Some(RecordKey::event(endpoint, key)),
-    ];
-    Ok(candidates.into_iter().flatten().collect())
-}
-
-/// Finds a record by its endpoint and the key that `list` and the HTTP answer show.
-///
-/// # Errors
-/// [`Failure`] when it is no endpoint's id, the store does not answer, or another version wrote the record.
-pub(crate) async fn find(store: &DynamoStore, endpoint: &str, key: &str) -> Result<Option<Record>, Failure> {
-    let keys = candidates(endpoint, key)?;
-    for found in store.read_each(&keys).await {
-        if let Some(record) = readable(found)? {
-            return Ok(Some(record));
-        }
-    }
-    Ok(None)
-}
-
-/// The record that was found.
-///
-/// # Errors
-/// [`Failure`] when the store did not answer, or another version wrote the record.
-pub(crate) fn readable(found: Result<Found, Unavailable>) -> Result<Option<Record>, Failure> {
-    match found.map_err(|_| store_unavailable())? {
-        Found::Record(record) => Ok(Some(*record)),
-        Found::Nothing => Ok(None),
-        Found::Unreadable(unreadable) => {
-            Err(Failure::usage(unreadable.to_string(), "use the hookonce version that wrote this record"))
-        }
-    }
-}
-
-/// The records of these keys, without their bodies.
-///
-/// # Errors
-/// [`Failure`] when the store does not answer.
-pub(crate) async fn states(
-    store: &DynamoStore,
-    keys: Vec<RecordKey>,
-) -> Result<Vec<(RecordKey, Option<Record>)>, Failure> {
-    let found = store.read_heads(&keys).await;
-    let record = |found: Result<Found, Unavailable>| match found.map_err(|_| store_unavailable())? {
-        Found::Record(record) => Ok(Some(*record)),
-        Found::Nothing | Found::Unreadable(_) => Ok(None),
-    };
-    keys.into_iter().zip(found).map(|(key, found)| Ok((key, record(found)?))).collect()
-}
-
 /// When a record got the state that it has. `None` while it is PENDING.
 fn ended_at(record: &Record) -> Option<EpochMs> {
     match record.status {
@@ -543,14 +244,11 @@ fn ended_at(record: &Record) -> Option<EpochMs> {
     }
 }
 
-/// What the error column prints: the last error, or else the death reason.
-pub(crate) fn error_of(record: &Record) -> Option<&str> {
-    record.last_error.as_deref().or(record.dead_reason.map(DeadReason::as_str))
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use hookonce_protocol::record::journal_shard;
+    use hookonce_runtime::aws::IndexQuery;
 
     use super::*;
 

@@ -23,8 +23,8 @@ use crate::documents::{DocumentId as _, DocumentStore, Stored, parse_id, text_of
 use crate::endpoints::{check_secret, make_secret};
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::records::Filter;
 use crate::secret::{Input, SecretOption};
-use crate::select::Filter;
 use crate::target::{Place, store_unavailable};
 
 /// How long no delivery may have used an older secret before it goes. Providers send most retries within a day.

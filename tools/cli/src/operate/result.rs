@@ -1,0 +1,65 @@
+//! The result of an order on one record.
+
+use hookonce_protocol::operator::Refusal;
+use hookonce_protocol::trail::Operation;
+
+/// The result for one record, or what it would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum OrderResult {
+    /// A dry run would do it.
+    Would,
+    /// It is done.
+    Done,
+    /// A run before this one did it.
+    DoneBefore,
+    /// Somebody else changed it first.
+    Overtaken,
+    /// The store rejected the write.
+    Blocked,
+    /// The protocol does not allow it.
+    Refused(Refusal),
+}
+
+impl OrderResult {
+    /// What a refusal means to whoever runs the command again.
+    pub(crate) fn of(refusal: Refusal, operation: Operation) -> Self {
+        match refusal {
+            Refusal::ForcedBefore => Self::DoneBefore,
+            Refusal::NoBody if operation == Operation::Redact => Self::DoneBefore,
+            Refusal::NotRetryable
+            | Refusal::NotForceable
+            | Refusal::Rewound
+            | Refusal::NotDiscardable
+            | Refusal::EffectUnknown
+            | Refusal::OtherBody
+            | Refusal::NoBody
+            | Refusal::Envelope
+            | Refusal::Effect
+            | Refusal::EffectOpen
+            | Refusal::NotDoubtable
+            | Refusal::NotRedactable => Self::Refused(refusal),
+        }
+    }
+
+    /// Its word for people.
+    pub(super) fn describe(self, operation: Operation) -> &'static str {
+        match self {
+            Self::DoneBefore if operation == Operation::Redact => "no body",
+            Self::DoneBefore => "done before",
+            Self::Would => operation.as_str(),
+            Self::Done | Self::Overtaken | Self::Blocked | Self::Refused(_) => self.word(),
+        }
+    }
+
+    /// Its word for programs.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Would => "would",
+            Self::Done => "done",
+            Self::DoneBefore => "done_before",
+            Self::Overtaken => "overtaken",
+            Self::Blocked => "blocked",
+            Self::Refused(_) => "refused",
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Which records a command is about: by key, or by the same filters everywhere.
+
+mod filter;
+mod find;
+mod latest;
+mod query;
+mod stream;
+
+use hookonce_protocol::record::{DeadReason, Record};
+
+pub(crate) use self::filter::{Filter, State, tell_default};
+pub(crate) use self::find::{candidates, created_by, find, readable, states};
+pub(crate) use self::latest::latest;
+pub(crate) use self::stream::{Page, READS_AT_ONCE, Read, Selection, agree_to_scan, select};
+
+/// What the error column prints: the last error, or else the death reason.
+pub(crate) fn error_of(record: &Record) -> Option<&str> {
+    record.last_error.as_deref().or(record.dead_reason.map(DeadReason::as_str))
+}
