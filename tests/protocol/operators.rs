@@ -2,7 +2,7 @@
 
 use hookonce_protocol::effect::EffectName;
 use hookonce_protocol::invariant::{illegal_step, violations};
-use hookonce_protocol::operator::{Order, Refusal, carry_out, discard, doubt, force, retry};
+use hookonce_protocol::operator::{Order, Refusal, carry_out, discard, doubt, force, redacted_with, retry};
 use hookonce_protocol::record::{DeadReason, Due, Outcome, Record, Status};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, SHARDS, Timing};
@@ -269,6 +269,29 @@ fn a_discarded_record_expires_like_a_processed_one() {
     let discarded_at = Some(LATER.now);
     assert_eq!(now, Record { status: Status::Discarded, due: None, discarded_at, expires_at, ..dead });
     assert_eq!(violations(&now, &timing), []);
+}
+
+/// Whoever erases an event erases every copy of its bytes, and nothing of another event.
+#[test]
+fn a_redaction_reaches_effects_of_every_generation_another_body_with_its_effects_and_the_batch() {
+    let names = |names: &[&str]| names.iter().map(|name| EffectName::parse(name).unwrap()).collect::<Vec<_>>();
+    let (batch, other) = (a_record("in#a#batch"), a_record("in#a#x").key.alternate());
+    let event = Record {
+        generation: 1,
+        effects: names(&["crm"]),
+        earlier_effects: names(&["mail"]),
+        parent: Some(batch.key.clone()),
+        ..record(Status::Processed)
+    };
+    let effects = [event.effect_keys(), event.earlier_effect_keys()].concat();
+    assert_eq!(effects.len(), 2);
+    let around = [event.key.alternate(), batch.key.clone()];
+    assert_eq!(redacted_with(&event, &event), [&effects[..], &around].concat());
+    let other = Record { effects: names(&["crm"]), ..a_record(other.as_str()) };
+    assert_eq!(redacted_with(&event, &other), other.effect_keys());
+    assert_eq!(redacted_with(&event, &batch), [], "its other events stay");
+    let effect = an_effect();
+    assert_eq!((redacted_with(&effect, &effect), effect.parent.is_some()), (vec![], true), "its event stays");
 }
 
 /// A repeated command looks for its own force in the trail, so other acts do not push it out.

@@ -144,9 +144,12 @@ pub(crate) fn confirm(question: &str, hint: &str) -> Result<(), Failure> {
     if agreed { Ok(()) } else { Err(Failure::usage("not confirmed", hint)) }
 }
 
-/// A progress bar with rate, elapsed and remaining time, on standard error.
+/// A progress bar with rate, elapsed and remaining time, on standard error. Nothing if nobody watches.
 pub(crate) fn bar(label: &'static str, length: u64) -> ProgressBar {
     let style = "{msg:>8} {bar:30} {pos}/{len}  {per_sec:.1}  {elapsed} elapsed  {eta} left";
+    if !is_watched() {
+        return ProgressBar::hidden();
+    }
     let bar = ProgressBar::new(length).with_message(label);
     match ProgressStyle::with_template(style) {
         Ok(style) => bar.with_style(style),

@@ -108,11 +108,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         started: System.moment().now,
         effects: Effects::default(),
         rate: arguments.rate,
-        bar: if arguments.json || !output::is_watched() {
-            indicatif::ProgressBar::hidden()
-        } else {
-            output::bar("audit", items)
-        },
+        bar: if arguments.json { indicatif::ProgressBar::hidden() } else { output::bar("audit", items) },
         json: arguments.json,
         records: 0,
         found: 0,

@@ -17,7 +17,7 @@ use hookonce_runtime::operate::{operate, trails};
 use hookonce_runtime::port::Store as _;
 use tokio::time::{Interval, MissedTickBehavior};
 
-use super::report::{Report, Reported};
+use super::report::Report;
 use super::result::OrderResult;
 use crate::failure::Failure;
 use crate::records::{Page, states};
@@ -100,7 +100,7 @@ pub(super) async fn each(
                 if result == OrderResult::Done && record.status == Status::Pending {
                     seen.insert(record.key.clone());
                 }
-                report.add(&Reported { record: &record, result, along, sends_again });
+                report.add(&record, result, along, &sends_again);
             }
         }
         report.bar.inc(u64::try_from(examined).unwrap_or(0));

@@ -29,18 +29,6 @@ pub(super) enum Style {
     Table,
 }
 
-/// One record.
-pub(super) struct Reported<'a> {
-    /// As it was read.
-    pub(super) record: &'a Record,
-    /// What was done to it, or would be.
-    pub(super) result: OrderResult,
-    /// Whether it is redacted only because it holds bytes of a redacted event.
-    pub(super) along: bool,
-    /// Where a force would send its effects again.
-    pub(super) sends_again: Vec<String>,
-}
-
 /// The counts of a run, and the rows of its table.
 #[derive(Debug)]
 pub(super) struct Report {
@@ -106,27 +94,29 @@ impl Report {
         self.count("would") + self.count("done")
     }
 
-    /// Counts a record and prints it.
-    pub(super) fn add(&mut self, reported: &Reported<'_>) {
-        let Reported { record, result, along, sends_again } = reported;
+    /// Counts a record and prints it. `along` says that it is redacted only because it holds bytes of a redacted event,
+    /// `sends_again` where a force would send its effects again.
+    pub(super) fn add(&mut self, record: &Record, result: OrderResult, along: bool, sends_again: &[String]) {
         let changed = matches!(result, OrderResult::Would | OrderResult::Done);
         let failed = matches!(result, OrderResult::Refused(_) | OrderResult::Overtaken | OrderResult::Blocked);
-        *self.results.entry(*result).or_default() += 1;
+        *self.results.entry(result).or_default() += 1;
         for destination in sends_again {
             *self.sent_again.entry(destination.clone()).or_default() += 1;
         }
         let ignored = self.operation == Operation::Retry && record.outcome == Some(Outcome::Ignored);
         self.ignored += usize::from(ignored && changed);
-        self.along += usize::from(*along && changed);
-        self.holding += usize::from(*along && failed);
+        self.along += usize::from(along && changed);
+        self.holding += usize::from(along && failed);
         match self.style {
-            Style::Json => output::json_line(&self.json(reported)),
-            Style::Table if !self.acts || failed || *along && *result == OrderResult::Done => self.add_row(reported),
+            Style::Json => output::json_line(&self.json(record, result, sends_again)),
+            Style::Table if !self.acts || failed || along && result == OrderResult::Done => {
+                self.add_row(record, result);
+            }
             Style::Silent | Style::Table => {}
         }
     }
 
-    fn add_row(&mut self, Reported { record, result, .. }: &Reported<'_>) {
+    fn add_row(&mut self, record: &Record, result: OrderResult) {
         if self.table.row_count() >= ROWS_MAX {
             self.more_rows += 1;
             return;
@@ -144,7 +134,7 @@ impl Report {
     }
 
     /// One record, for programs.
-    fn json(&self, Reported { record, result, sends_again, .. }: &Reported<'_>) -> Value {
+    fn json(&self, record: &Record, result: OrderResult, sends_again: &[String]) -> Value {
         let (endpoint, key) = record.key.parts();
         let refusal = if let OrderResult::Refused(refusal) = result { Some(refusal.to_string()) } else { None };
         json!({

@@ -5,6 +5,7 @@ use std::process::Output;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::json as object;
 
+use crate::aws::now;
 use crate::stacks::{Stack, Tables, lines, summary};
 use crate::support::{Ended, interrupt, json, sample, text, wait_until};
 
@@ -333,6 +334,24 @@ fn the_command_that_a_dry_run_prints_is_about_the_records_that_it_listed() {
     assert_eq!(run_printed(&stack, &force), (1, vec!["evt_0".to_owned()]));
     assert_eq!(run_printed(&stack, &discard), (1, vec!["evt_1".to_owned()]), "nobody saw the one that died since");
     assert_eq!(stack.list("DEAD")[0]["key"], "evt_3");
+}
+
+/// A retry moves a record to another place in the index, where a later page lists it again.
+#[test]
+fn a_pending_record_is_retried_once_in_a_run() {
+    const COPIES: usize = 60;
+    let stack = Stack::new();
+    stack.run(&["pause", "worker", "--reason", "a test", "--by", "ada"]).exits(0);
+    stack.deliver(0, true).exits(0);
+    stack.wait_for("PENDING", 1);
+    let tables = Tables::of(&stack);
+    let later = (i64::try_from(now()).unwrap() + 3_600) * 1_000;
+    tables.copy("in#stripe#evt_0", COPIES, |_, item| {
+        item.insert("due_at".to_owned(), AttributeValue::N(later.to_string()));
+    });
+    let retry = ["replay", "--state", "PENDING", "--rate", "1000", "--by", "ada", "--yes", "--json"];
+    let retried = stack.run(&retry).exits(0);
+    assert_eq!(summary_of(&retried, "done"), COPIES as u64 + 1, "{}", text(&retried));
 }
 
 #[test]

@@ -105,9 +105,8 @@ async fn write(
     tally: &mut Tally,
     interrupt: Interrupt,
 ) -> Result<bool, Failure> {
-    let watched = !arguments.json && output::is_watched();
     let length = u64::try_from(fresh.len()).unwrap_or(0);
-    let bar = if watched { output::bar("import", length) } else { indicatif::ProgressBar::hidden() };
+    let bar = if arguments.json { indicatif::ProgressBar::hidden() } else { output::bar("import", length) };
     for part in fresh.chunks(WRITES_MAX) {
         if interrupt.came() {
             return Ok(false);

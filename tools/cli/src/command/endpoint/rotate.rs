@@ -14,7 +14,6 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 use hookonce_runtime::endpoint::CACHE_AGE_MAX;
 use hookonce_runtime::port::Store as _;
-use indicatif::ProgressBar;
 
 use super::no_secret;
 use crate::command::providers::find;
@@ -278,7 +277,7 @@ impl Search {
         let filter = Filter::received(id, EpochMs(System.moment().now.0 - QUIET.0));
         let hours = filter.queries();
         let length = u64::try_from(hours.len()).unwrap_or(0);
-        let bar = if output::is_watched() { output::bar("hours", length) } else { ProgressBar::hidden() };
+        let bar = output::bar("hours", length);
         // The latest hour first: a use that is still going on is found at once.
         for hour in hours {
             for query in &hour {
