@@ -202,7 +202,7 @@ fn what_a_set_names_is_unchecked_until_a_local_stack_runs() {
 
 /// A set that checks and fits into no parameters would fail only when it is deployed.
 #[test]
-fn a_set_that_is_too_long_for_parameters_does_not_check() {
+fn a_set_that_is_too_long_to_be_stored_does_not_check() {
     let workspace = Workspace::new();
     let mut state = 7_u64;
     let mut noise = || {
@@ -212,7 +212,8 @@ fn a_set_that_is_too_long_for_parameters_does_not_check() {
     let routes: Vec<_> = (0..220)
         .map(|number| {
             let values: Vec<_> = (0..100).map(|_| noise()).collect();
-            object!({ "name": format!("route {number}"), "ignore": true, "when": { "id": values } })
+            let (name, types) = (format!("route {number}"), [format!("type.{number}")]);
+            object!({ "name": name, "types": types, "ignore": true, "when": { "id": values } })
         })
         .collect();
     let set = object!({ "version": 1, "otherwise": "dead", "routes": routes }).to_string();
