@@ -175,7 +175,8 @@ fn routes_that_one_event_may_meet_list_at_most_a_thousand_values() {
     assert_eq!(fault(crossed).as_deref(), Some("routes[1].when"));
     // Each meets each other one, and all three never meet.
     assert_eq!(fault([["a", "b"], ["b", "c"], ["a", "c"]].map(|types| listing(any, &types, 400))), None);
-    assert_eq!(fault([listing(any, &["a*", "ab*", "ab"], 600)]), None, "an event meets a route once");
+    let twice = [listing(any, &["a*", "ab*", "ab"], 600), listing(any, &["b"], 600)];
+    assert_eq!(fault(twice), None, "an event meets a route once");
     let pairs = ["b", "b", "a", "a"].map(|name| listing(any, &[name], 600));
     assert_eq!(fault(pairs).as_deref(), Some("routes[1].when"), "the first one is named");
     let shops: Vec<_> = (0..100).map(|shop| listing(&[&format!("shop-{shop}")], any, 900)).collect();
