@@ -1,13 +1,16 @@
 //! Routes, end to end: what a set says is what happens, and a set that is not known or not good changes nothing.
 
 use hookonce_protocol::effect::DestinationId;
+use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::operator::Operated;
+use hookonce_protocol::plan::{Event, Plan, Snapshot};
 use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::trail::Operation;
 use hookonce_providers::UnsignedRequest;
 use hookonce_runtime::body::decompress;
 use hookonce_runtime::documents::ROUTE_SET_ID;
+use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
 use hookonce_runtime::route::{Decision, Fit, Offered, RouteSet};
 use hookonce_worker::handlers::Payments;
 use serde_json::{Value, json};
@@ -96,13 +99,8 @@ async fn a_type_that_is_not_signed_makes_no_second_fact() {
     assert!(tables.domain.contains_key("#dk#github#c#%fact#f"), "{:?}", tables.domain.keys());
 }
 
-/// Mailgun signs a token and leaves the event free. Another attempt may come with another token, in which only the
-/// event's own id is the same.
-#[tokio::test]
-async fn where_the_body_is_free_the_events_own_id_names_the_fact() {
-    let fact = [r#"$["event-data"].id"#, r#"$["event-data"].timestamp"#];
-    let route = json!({ "name": "mail", "consumer": "c", "fact": fact, "handler": { "builtin": "counting" } });
-    let harness = Harness::with(counting).await.routed(&set("dead", &json!([route])));
+/// Delivers one mail twice, each time with a token of its own.
+async fn deliver_mail(harness: &Harness) {
     harness.endpoints.put("mailgun", json!({ "provider": "mailgun", "secrets": [secret("mailgun")] }).to_string());
     for token in ["a8ce0edb2dd8301dee6c2405235584e4", "0a2c1f5e8d7b4f6c9e3a5b7d9f1c3e5a"] {
         let body = json!({
@@ -117,9 +115,54 @@ async fn where_the_body_is_free_the_events_own_id_names_the_fact() {
         assert_eq!(harness.webhook(&Script::none()).handle(event).await.status_code, 200);
         harness.settle().await;
     }
+}
+
+/// Mailgun signs a token and leaves the event free. Another attempt may come with another token, in which only the
+/// event's own id is the same.
+#[tokio::test]
+async fn where_the_body_is_free_the_events_own_id_names_the_fact() {
+    let fact = [r#"$["event-data"].id"#, r#"$["event-data"].timestamp"#];
+    let route = json!({ "name": "mail", "consumer": "c", "fact": fact, "handler": { "builtin": "counting" } });
+    let harness = Harness::with(counting).await.routed(&set("dead", &json!([route])));
+    deliver_mail(&harness).await;
     let tables = harness.tables().await;
     assert!(tables.domain.contains_key("#dk#mailgun#c#%fact#event-1#1767225590.5"), "{:?}", tables.domain.keys());
     assert_eq!((tables.records.len(), tables.number("mailgun#count#f", "applied")), (2, 1));
+}
+
+/// A handler that names the fact by the key of the event.
+#[derive(Debug)]
+struct ByKey;
+
+impl Handler for ByKey {
+    type Fact = String;
+
+    fn name(&self) -> &'static str {
+        "by_key"
+    }
+
+    fn recognise(&self, event: &Event) -> Result<Option<String>, HandlerError> {
+        Ok(Some(event.key.clone()))
+    }
+
+    fn domain_key(&self, fact: &String) -> DomainKey {
+        DomainKey::of([fact])
+    }
+
+    fn plan(&self, _: &Event, _: &String, _: &Snapshot) -> Result<Plan, HandlerError> {
+        Ok(Plan::default())
+    }
+}
+
+/// The record is claimed under the signed token, and the handler sees the provider's own id.
+#[tokio::test]
+async fn where_the_body_is_free_a_handler_sees_the_events_own_id() {
+    let harness = Harness::with(|| Handlers::new().with(ByKey)).await;
+    deliver_mail(&harness).await;
+    let tables = harness.tables().await;
+    let outcomes: Vec<_> = tables.records.values().filter_map(|record| record.outcome).collect();
+    assert!(outcomes.contains(&Outcome::Applied) && outcomes.contains(&Outcome::Duplicate), "{outcomes:?}");
+    assert!(tables.domain.contains_key("#dk#mailgun#by_key#event-1:1767225590.5"), "{:?}", tables.domain.keys());
 }
 
 /// Nobody dispatches here: what the commit stores is looked at.

@@ -273,7 +273,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
 impl<S: Store, Q, A> WorkerParts<S, Q, A> {
     /// Routes a record's event to its handler, reads what it asks for and lets it plan. Writes nothing.
     pub async fn plan(&self, record: &Record, routing: &Routing, calls: Calls<'_>) -> Planned {
-        match guarded(|| Self::read(record)) {
+        match guarded(|| self.read(record)) {
             Ok(event) => self.plan_event(&event, routing, calls).await,
             Err(failure) => Planned::Failed(failure),
         }
@@ -297,7 +297,7 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
 
     fn assigned<T>(&self, record: &Record, routing: &Routing, of: impl FnOnce(Assigned<'_>) -> Option<T>) -> Option<T> {
         let Routing::Set(set) = routing else { return None };
-        let event = guarded(|| Self::read(record)).ok()?;
+        let event = guarded(|| self.read(record)).ok()?;
         of(guarded(|| route::assign(&self.handlers, set, self.catalog, &event)).ok()?)
     }
 
@@ -341,36 +341,40 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
 
     /// The event that a record stands for. A record that was claimed as one event stays one, whatever a later catalog
     /// would read out of its body.
-    fn read(record: &Record) -> Result<Event, Failure> {
+    ///
+    /// Its key is the provider's id of the event, also where the record is claimed under a signed value.
+    fn read(&self, record: &Record) -> Result<Event, Failure> {
         let endpoint = EndpointId::parse(record.key.parts().0).ok();
         let (endpoint, tenant) =
             endpoint.zip(record.owner()).ok_or_else(|| Failure::permanent(Code::BodyUnreadable))?;
+        let body = raw_body(record)?;
+        let parts = <[EventPart; 1]>::try_from(self.parts(record, &body)?);
+        let key = parts.map_or_else(|_| record.key.event_id(), |[part]| part.key.into());
         Ok(Event {
             version: EVENT_VERSION,
             tenant,
             endpoint,
             provider: record.provider.clone(),
             record: record.key.clone(),
-            key: record.key.event_id(),
+            key,
             event_type: record.event_type.clone(),
             received_at: record.received_at,
             generation: record.generation,
             headers: record.headers.clone(),
-            body: raw_body(record)?,
+            body,
         })
     }
 
-    fn parts(&self, envelope: &Record) -> Result<Vec<EventPart>, Failure> {
-        let raw = raw_body(envelope)?;
+    fn parts(&self, record: &Record, body: &[u8]) -> Result<Vec<EventPart>, Failure> {
         // Retryable: a later deployment may put the provider back into the catalog.
         let provider =
-            self.catalog.provider(&envelope.provider).ok_or_else(|| Failure::retryable(Code::ProviderUnknown))?;
-        Ok(provider.split(&raw, &envelope.headers))
+            self.catalog.provider(&record.provider).ok_or_else(|| Failure::retryable(Code::ProviderUnknown))?;
+        Ok(provider.split(body, &record.headers))
     }
 
     /// Splits an envelope's body into events.
     pub fn split(&self, envelope: &Record) -> Split {
-        match guarded(|| children(envelope, self.parts(envelope)?)) {
+        match guarded(|| children(envelope, self.parts(envelope, &raw_body(envelope)?)?)) {
             Ok(events) => Split::Events(events),
             Err(failure) => Split::Failed(failure),
         }
