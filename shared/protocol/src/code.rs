@@ -20,7 +20,6 @@ words! {
         DestinationUnavailable = "DESTINATION_UNAVAILABLE",
         /// An envelope cannot be split.
         EnvelopeUnreadable = "ENVELOPE_UNREADABLE",
-        /// A forced envelope holds an event that has a record already.
         /// An event of an envelope fits into no record.
         EventTooLarge = "EVENT_TOO_LARGE",
         /// A route asks about a body that is no JSON.
