@@ -191,12 +191,14 @@ async fn an_answer_that_is_too_long_never_becomes_values() {
     assert_eq!(server.requests().len(), 1, "it is not asked again");
     assert_eq!(read(length).await, Err(NotRead::Unavailable));
 
-    for (status, expected, requests) in [(200, NotRead::TooLong(u64::MAX), 1), (503, NotRead::Unavailable, ATTEMPTS)] {
+    for status in [200, 503] {
         let head = format!("HTTP/1.1 {status} -\r\ntransfer-encoding: chunked\r\n\r\n");
         let chunked = HttpMessage { head, body: b"0\r\n\r\n".to_vec() };
         let server = ScriptedServer::start(move |_, _| Reaction::Answer(chunked.clone())).await;
         let read = store_at(&server, AMPLE).read_few_bytes(&["a".into()], 1_000).await;
-        assert_eq!((read, server.requests().len()), (Err(expected), requests), "it does not say how long it is");
+        let requests = if status == 200 { 1 } else { ATTEMPTS };
+        let expected = (Err(NotRead::Unavailable), requests);
+        assert_eq!((read, server.requests().len()), expected, "it does not say how long it is: a later answer may");
     }
 }
 

@@ -30,7 +30,7 @@ export class Event {
   readonly provider: string;
   /** The key of its record. */
   readonly record: string;
-  /** The id that it is deduplicated by. */
+  /** Its id: the provider's, or a hash if it has none. */
   readonly key: string;
   /** The provider's name for the type of event. */
   readonly type: string;

@@ -14,7 +14,6 @@ use crate::ingress::{creation, has_other_body, quarantined};
 use crate::purpose::Purpose;
 use crate::record::{DeadReason, Found, Record};
 use crate::timing::{Moment, Timing};
-use crate::worker::make_dead;
 
 /// The machine for one such claim. It is part of another one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -41,7 +40,7 @@ impl FullClaim {
     pub(crate) fn start(mut record: Record, claim: &Claim, timing: &Timing, moment: Moment) -> (Self, Call) {
         let stale = moment.now > claim.accept_before;
         if stale {
-            make_dead(&mut record, DeadReason::Stale, timing, moment);
+            record = record.stillborn(DeadReason::Stale, timing, moment);
         }
         let write = creation(&record, if stale { Purpose::ClaimDead } else { Purpose::Claim });
         (Self::Claiming { record: Box::new(record), stale }, Call::Write(write))

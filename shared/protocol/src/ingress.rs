@@ -18,7 +18,7 @@ use crate::claim::Claim;
 use crate::item::Value;
 use crate::message::Message;
 use crate::purpose::Purpose;
-use crate::record::{DeadReason, Due, Found, Guard, Record, Status, attribute, equals, set};
+use crate::record::{DeadReason, Found, Guard, Record, Status, attribute, equals, set};
 use crate::timing::{Moment, Timing};
 use crate::words::words;
 use crate::write::{Action, Change, Clause, Condition, Table, Write};
@@ -108,17 +108,8 @@ pub(crate) fn creation(record: &Record, purpose: Purpose) -> Write {
 
 /// The record that keeps another body: DEAD from the start, with its payload.
 pub fn quarantined(claim: &Record, timing: &Timing, moment: Moment) -> Record {
-    let key = claim.key.alternate();
-    Record {
-        status: Status::Dead,
-        due: Some(Due::dead(&key, timing.shards, moment.now)),
-        dead_reason: Some(DeadReason::IdCollision),
-        last_error: Some(DeadReason::IdCollision.as_str().to_owned()),
-        dead_at: Some(moment.now),
-        expires_at: None,
-        key,
-        ..claim.clone()
-    }
+    let record = Record { key: claim.key.alternate(), ..claim.clone() };
+    record.stillborn(DeadReason::IdCollision, timing, moment)
 }
 
 /// Whether a claim lost to the record of another one with another body.

@@ -380,16 +380,17 @@ pub fn size_bytes(item: &Item) -> usize {
     item.iter().map(|(name, value)| name.len() + value.size_bytes()).sum()
 }
 
-/// The memory that one block of a map of names takes, in bytes. A tree keeps up to eleven entries in it, and at least
-/// five unless it is the only one.
-const fn block_bytes() -> usize {
-    11 * (size_of::<String>() + size_of::<Value>()) + 32
+/// The memory that so many fields of an item or a map take beside their names and values, in bytes. A tree keeps up to
+/// eleven entries in a block, and at least five unless it is the only one.
+pub const fn map_bytes(fields: usize) -> usize {
+    let block = 11 * (size_of::<String>() + size_of::<Value>()) + 32;
+    fields.div_ceil(6) * block
 }
 
 /// About the memory that an item takes, in bytes. A small map takes a hundred times its size.
 pub fn memory_bytes(item: &Item) -> usize {
     let values = item.iter().map(|(name, value)| name.len() + value.memory_bytes());
-    item.len().div_ceil(6) * block_bytes() + values.sum::<usize>()
+    map_bytes(item.len()) + values.sum::<usize>()
 }
 
 /// Prints only the number of bytes, because they may be a provider's payload.

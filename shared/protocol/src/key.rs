@@ -187,7 +187,8 @@ impl RecordKey {
         self.0.ends_with(ALTERNATE)
     }
 
-    /// The id that its event is deduplicated by, as the provider wrote it. Of one that is too long for a key, its hash.
+    /// The id that it was claimed under, as the provider wrote it. Of one that is too long for a key, its hash. Where the
+    /// id is not signed, it is the signed value beside it.
     pub fn event_id(&self) -> String {
         let (_, rest) = self.parts();
         let id = if self.kind() == RecordKind::Event { rest.strip_prefix(EVENT).unwrap_or(rest) } else { rest };

@@ -69,7 +69,7 @@ pub struct Event {
     pub provider: String,
     /// The key of its record.
     pub record: RecordKey,
-    /// The id that it is deduplicated by.
+    /// Its id: the provider's, or a hash if it has none.
     pub key: String,
     /// The provider's name for the type of event.
     #[serde(rename = "type")]

@@ -6,8 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hookonce_protocol::plan::PLAN_MEMORY_MAX;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The most bytes that a message holds without a permit.
+/// The most bytes of items or of an answer, as text, that a message holds without a permit. As values they take up to 40
+/// times as much.
 pub const SHORT_BYTES_MAX: usize = 128 * 1024;
+
+/// The most bytes of an envelope's events that a message holds without a permit. They stay bytes.
+pub const EVENTS_SHORT_BYTES_MAX: usize = 8 * SHORT_BYTES_MAX;
 
 /// How many messages of a batch hold more at once.
 const LONG_AT_ONCE: usize = 3;

@@ -23,11 +23,10 @@ pub const READ_ROUNDS_MAX: usize = 3;
 /// Why items were not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum NotRead {
-    /// The store did not answer for all of them.
+    /// The store did not answer for all of them, or did not say how long its answer is.
     #[error("the store did not answer for all items")]
     Unavailable,
-    /// The answers, up to the refused one, have this many bytes: more than the caller takes. An answer without a length
-    /// counts as `u64::MAX` bytes.
+    /// The answers, up to the refused one, have this many bytes: more than the caller takes.
     #[error("the answers have {0} bytes, more than asked for")]
     TooLong(u64),
 }

@@ -27,7 +27,7 @@ use crate::body;
 use crate::drive::{Carry, Driven, StoreAndQueue, drive_and_tell, duration};
 use crate::handler::{Handlers, Recognised};
 use crate::ingest::child_bytes_max;
-use crate::memory::{MemoryPermit, MemoryPermits, SHORT_BYTES_MAX};
+use crate::memory::{EVENTS_SHORT_BYTES_MAX, MemoryPermit, MemoryPermits};
 use crate::message_key::MessageKeys;
 use crate::port::{Queue, Store};
 use crate::remote::{self, CallBudget, Calls, RemoteHandlers, RemoteTarget};
@@ -419,7 +419,9 @@ impl<S: Store, Q: Queue, A: Ambient> OneMessage<'_, S, Q, A> {
         self.memory.release();
         let split = self.parts.split(record);
         let is_long = match &split {
-            Split::Events(events) => events.iter().map(|event| event.body.len()).sum::<usize>() > SHORT_BYTES_MAX,
+            Split::Events(events) => {
+                events.iter().map(|event| event.body.len()).sum::<usize>() > EVENTS_SHORT_BYTES_MAX
+            }
             Split::Failed(_) => false,
         };
         if !is_long || self.memory.try_take() {

@@ -6,7 +6,7 @@ use hookonce_protocol::call::{Failure, HandlerPlan, Planned, Unavailable};
 use hookonce_protocol::check::{CONTENT_TYPE_BYTES_MAX, Scope};
 use hookonce_protocol::code::Code;
 use hookonce_protocol::effect::{DestinationId, Effect, EffectDraft, EffectName, Method, Payload};
-use hookonce_protocol::item::memory_bytes;
+use hookonce_protocol::item::{ITEM_BYTES_MAX, memory_bytes};
 use hookonce_protocol::key::Tenant;
 use hookonce_protocol::place::{ItemRef, Key, TableAlias};
 use hookonce_protocol::plan::{Event, PLAN_MEMORY_MAX, PLAN_WRITES_MAX, Plan, Snapshot};
@@ -17,8 +17,12 @@ use crate::handler::{Assignment, READS_MAX};
 use crate::memory::{MemoryPermit, SHORT_BYTES_MAX};
 use crate::port::{NotRead, Store};
 
-/// The most bytes of items that a handler may see, as `DynamoDB` sends them.
+/// The most bytes of several items that a handler may see, as `DynamoDB` sends them.
 const SNAPSHOT_BYTES_MAX: u64 = 1024 * 1024;
+
+/// More bytes than `DynamoDB` sends for one item: a value that counts as one byte takes at most seven there. What a plan
+/// has written can be read.
+const ITEM_SENT_BYTES_MAX: u64 = 7 * ITEM_BYTES_MAX as u64 + 4 * 1024;
 
 /// Reads these items for the handler of an event. If they are long, the message has a permit for them.
 ///
@@ -54,10 +58,11 @@ async fn read_items<S: Store>(
     if reads.is_empty() {
         return Ok(Snapshot::default());
     }
+    let bytes_max = if reads.len() == 1 { ITEM_SENT_BYTES_MAX } else { SNAPSHOT_BYTES_MAX };
     let mut read = store.read_few_bytes(reads, SHORT_BYTES_MAX as u64).await;
-    if matches!(read, Err(NotRead::TooLong(bytes)) if bytes <= SNAPSHOT_BYTES_MAX) {
+    if matches!(read, Err(NotRead::TooLong(bytes)) if bytes <= bytes_max) {
         memory.take().await;
-        read = store.read_few_bytes(reads, SNAPSHOT_BYTES_MAX).await;
+        read = store.read_few_bytes(reads, bytes_max).await;
     }
     let snapshot = read.map_err(|why| match why {
         NotRead::TooLong(bytes) => too_large(event, bytes),

@@ -40,7 +40,6 @@ mod life;
 mod operate;
 mod output;
 #[cfg(feature = "aws")]
-mod outputs;
 mod own_handlers;
 #[cfg(test)]
 mod pages;

@@ -28,7 +28,7 @@ class Event:
     record: str
     """The key of its record."""
     key: str
-    """The id that it is deduplicated by."""
+    """Its id: the provider's, or a hash if it has none."""
     type: str
     """The provider's name for the type of event."""
     received_at_ms: int

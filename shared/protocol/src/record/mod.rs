@@ -1,6 +1,7 @@
 //! The record: one item per delivery or event. It is the truth about it.
 
 pub mod attribute;
+mod due;
 mod effect;
 mod failed;
 
@@ -10,10 +11,14 @@ use crate::effect::EffectName;
 use crate::item::{Item, PARTITION_KEY, Value};
 use crate::key::{ClaimId, EndpointId, RecordKey, RecordKind, Tenant};
 use crate::time::{EpochMs, EpochSec};
-use crate::timing::Timing;
+use crate::timing::{Moment, Timing};
 use crate::words::words;
 use crate::write::{AttributeName, Change, Clause, Condition};
 
+pub use due::{
+    DEAD_LIST, Due, EFFECT_LIST, PENDING_LIST, WAITING_LIST, dead_shard, effect_shard, journal_shard, pending_shard,
+    waiting_shard,
+};
 pub(crate) use effect::encode_names;
 pub use effect::{EffectPart, Pass};
 use effect::{decode_names, insert};
@@ -73,74 +78,6 @@ words! {
         /// Its domain key says that it was applied: its table was restored to an earlier time.
         Rewound = "REWOUND",
     }
-}
-
-/// When a record is due, and in which shard of the index.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Due {
-    /// `due#<n>` while PENDING, `waiting#<n>` while it waits without counting, `effect_due#<n>` for an effect,
-    /// `dead#<n>` while DEAD.
-    pub shard: String,
-    /// The next send time while PENDING, the time of death while DEAD.
-    pub at: EpochMs,
-}
-
-impl Due {
-    /// The entry of a PENDING record.
-    pub fn pending(key: &RecordKey, shards: u16, at: EpochMs) -> Self {
-        let list = match key.kind() {
-            RecordKind::Delivery | RecordKind::Event | RecordKind::Envelope => pending_shard,
-            RecordKind::Effect => effect_shard,
-        };
-        Self { shard: list(key.shard(shards)), at }
-    }
-
-    /// The entry of a PENDING event that waits without counting, for a handler or a table that is unavailable.
-    pub fn waiting(key: &RecordKey, shards: u16, at: EpochMs) -> Self {
-        Self { shard: waiting_shard(key.shard(shards)), at }
-    }
-
-    /// The entry of a DEAD record.
-    pub fn dead(key: &RecordKey, shards: u16, at: EpochMs) -> Self {
-        Self { shard: dead_shard(key.shard(shards)), at }
-    }
-}
-
-/// What the index partitions of PENDING deliveries, events and envelopes begin with, before the shard.
-pub const PENDING_LIST: &str = "due#";
-
-/// What the index partitions of PENDING events that wait without counting begin with, before the shard.
-pub const WAITING_LIST: &str = "waiting#";
-
-/// What the index partitions of PENDING effects begin with, before the shard.
-pub const EFFECT_LIST: &str = "effect_due#";
-
-/// What the index partitions of DEAD records begin with, before the shard.
-pub const DEAD_LIST: &str = "dead#";
-
-/// The index partition for PENDING deliveries, events and envelopes of a shard.
-pub fn pending_shard(shard: u16) -> String {
-    format!("{PENDING_LIST}{shard}")
-}
-
-/// The index partition for PENDING events of a shard that wait without counting.
-pub fn waiting_shard(shard: u16) -> String {
-    format!("{WAITING_LIST}{shard}")
-}
-
-/// The index partition for PENDING effects of a shard.
-pub fn effect_shard(shard: u16) -> String {
-    format!("{EFFECT_LIST}{shard}")
-}
-
-/// The index partition for DEAD records of a shard.
-pub fn dead_shard(shard: u16) -> String {
-    format!("{DEAD_LIST}{shard}")
-}
-
-/// The journal partition for records received at `moment`: the hour since the epoch, and a shard.
-pub fn journal_shard(moment: EpochMs, shard: u16) -> String {
-    format!("{}#{shard}", moment.0.div_euclid(3_600_000))
 }
 
 /// One record. `Option` means that the attribute may be missing.
@@ -317,6 +254,20 @@ pub fn remove(name: &'static str) -> Change {
 }
 
 impl Record {
+    /// The same record, DEAD before it is written.
+    #[must_use]
+    pub(crate) fn stillborn(self, reason: DeadReason, timing: &Timing, moment: Moment) -> Self {
+        Self {
+            status: Status::Dead,
+            due: Some(Due::dead(&self.key, timing.shards, moment.now)),
+            dead_reason: Some(reason),
+            last_error: Some(reason.as_str().to_owned()),
+            dead_at: Some(moment.now),
+            expires_at: None,
+            ..self
+        }
+    }
+
     /// A record that nobody has worked on: PENDING, received now and due at its first re-send. It has no provider, no
     /// type and no headers yet, and is in no journal.
     pub(crate) fn fresh(

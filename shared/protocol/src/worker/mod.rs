@@ -37,7 +37,7 @@ use crate::full_claim::{Claimed, FullClaim};
 use crate::key::{RecordKey, RecordKind};
 use crate::message::{Message, MessageError};
 use crate::plan::WhenConditionFails;
-use crate::record::{DeadReason, Due, Found, Outcome, Record, Status};
+use crate::record::{DeadReason, Found, Outcome, Record, Status};
 use crate::time::Millis;
 use crate::timing::{Moment, Timing};
 use crate::write::Write;
@@ -354,16 +354,6 @@ fn died(key: RecordKey, reason: DeadReason) -> WorkerStep {
 /// A hint is in the wrong queue. Its record is in the relay's schedule.
 pub(crate) fn misrouted<Machine>() -> Step<Machine, Settled> {
     Step::done(Settled::Ack(Done::Elsewhere)).signal(Signal::HintMisrouted)
-}
-
-/// Makes a new record DEAD before it is written.
-pub(crate) fn make_dead(record: &mut Record, reason: DeadReason, timing: &Timing, moment: Moment) {
-    record.status = Status::Dead;
-    record.dead_reason = Some(reason);
-    record.last_error = Some(reason.as_str().to_owned());
-    record.dead_at = Some(moment.now);
-    record.due = Some(Due::dead(&record.key, timing.shards, moment.now));
-    record.expires_at = None;
 }
 
 impl Machine for Worker {

@@ -37,7 +37,7 @@ impl AnswerLimit {
         counted.fetch_add(last.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Why the last answer was refused, if it was.
+    /// How long the answers are together, if that is too long.
     pub(super) fn exceeded(&self) -> Option<AnswerTooLong> {
         let Bytes { max, counted, last } = &*self.0;
         let all = counted.load(Ordering::Relaxed).saturating_add(last.load(Ordering::Relaxed));
@@ -50,7 +50,8 @@ impl Intercept for AnswerLimit {
         "AnswerLimit"
     }
 
-    /// An answer that does not say its length may have any. Errors are short, and the SDK must see them.
+    /// An answer that does not say its length may have any, so it is refused, too. Errors are short, and the SDK must see
+    /// them.
     fn read_before_deserialization(
         &self,
         context: &BeforeDeserializationInterceptorContextRef<'_>,
@@ -58,8 +59,10 @@ impl Intercept for AnswerLimit {
         _bag: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let response = context.response();
-        let length = response.headers().get("content-length").and_then(|length| length.parse().ok());
-        let length = if response.status().is_success() { length.unwrap_or(u64::MAX) } else { 0 };
+        let length = match response.headers().get("content-length") {
+            _ if !response.status().is_success() => 0,
+            length => length.ok_or("it has no length")?.parse()?,
+        };
         self.0.last.store(length, Ordering::Relaxed);
         self.exceeded().map_or(Ok(()), |too_long| Err(too_long.into()))
     }

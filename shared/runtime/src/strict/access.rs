@@ -2,11 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use hookonce_protocol::item::{Value, map_bytes};
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor};
 
 use super::at::{Notes, at};
 use super::place::{Asked, Mismatch, Place};
+
+/// About what a struct takes, in bytes: the largest are a write and an effect.
+const STRUCT_BYTES: usize = 256;
 
 /// The elements of a list.
 pub(super) struct Elements<'a, A> {
@@ -23,7 +27,11 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Elements<'_, A> {
         let place = Place::Element { around: self.place, index: self.index };
         self.index += 1;
         let read = self.list.next_element_seed(at(&place, self.notes, seed));
-        read.map_err(|error| self.notes.ended(&place, &error))
+        let read = read.map_err(|error| self.notes.ended(&place, &error))?;
+        if read.is_some() {
+            self.notes.take(size_of::<Value>(), &place)?;
+        }
+        Ok(read)
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -36,14 +44,23 @@ pub(super) struct Fields<'a, A> {
     map: A,
     place: &'a Place<'a>,
     notes: &'a Notes,
-    known: &'static [&'static str],
+    asked: Asked,
     seen: BTreeSet<String>,
     name: String,
 }
 
 impl<'a, A> Fields<'a, A> {
     pub(super) fn of(map: A, place: &'a Place<'a>, notes: &'a Notes, asked: Asked) -> Self {
-        Self { map, place, notes, known: asked.known(), seen: BTreeSet::new(), name: String::new() }
+        Self { map, place, notes, asked, seen: BTreeSet::new(), name: String::new() }
+    }
+
+    /// The room for one field more: of a struct all with the first, of a map those of its blocks.
+    fn next_field_bytes(&self) -> usize {
+        match (self.asked, self.seen.len()) {
+            (Asked::Object([]), seen) => map_bytes(seen) - map_bytes(seen - 1),
+            (Asked::Object(_), 1) => STRUCT_BYTES,
+            (..) => 0,
+        }
     }
 }
 
@@ -54,16 +71,17 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<'_, A> {
         let name = self.map.next_key::<String>().map_err(|error| self.notes.ended(self.place, &error))?;
         let Some(name) = name else { return Ok(None) };
         if !self.seen.insert(name.clone()) {
-            self.notes.keep(&self.place.field(&name, self.known), Some("stands there twice".to_owned()));
+            self.notes.keep(&self.place.field(&name, self.asked.known()), Some("stands there twice".to_owned()));
             return Err(Mismatch::Kept);
         }
         self.name = name;
+        self.notes.take(self.next_field_bytes(), self.place)?;
         let key = StrDeserializer::<Mismatch>::new(&self.name);
         at(self.place, self.notes, seed).deserialize(key).map(Some)
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Mismatch> {
-        let place = self.place.field(&self.name, self.known);
+        let place = self.place.field(&self.name, self.asked.known());
         let read = self.map.next_value_seed(at(&place, self.notes, seed));
         read.map_err(|error| self.notes.ended(&place, &error))
     }

@@ -3,9 +3,14 @@
 use std::cell::Cell;
 use std::fmt;
 
+use hookonce_protocol::plan::PLAN_MEMORY_MAX;
 use serde::de::{DeserializeSeed, Deserializer, Error, Visitor};
 
 use super::place::{Asked, Mismatch, Place, ShowNames};
+
+/// The most bytes that the lists and objects of a text may take as values, beside the text itself: small ones take a
+/// hundred times their text.
+pub const VALUES_BYTES_MAX: usize = PLAN_MEMORY_MAX;
 
 /// What stands before the position in an error of the parser.
 pub(super) const POSITION: &str = " at line ";
@@ -22,12 +27,27 @@ pub(super) struct Note {
 pub(super) struct Notes {
     pub(super) show: ShowNames,
     pub(super) first: Cell<Option<Note>>,
+    /// The bytes that values may still take.
+    pub(super) room: Cell<usize>,
 }
 
 impl Notes {
     pub(super) fn keep(&self, place: &Place<'_>, why: Option<String>) {
         let first = || Note { place: place.shown(self.show), why, parser: String::new() };
         self.first.set(Some(self.first.take().unwrap_or_else(first)));
+    }
+
+    /// Takes room for a value at a place.
+    pub(super) fn take(&self, bytes: usize, place: &Place<'_>) -> Result<(), Mismatch> {
+        if let Some(left) = self.room.get().checked_sub(bytes) {
+            self.room.set(left);
+            return Ok(());
+        }
+        self.keep(
+            place,
+            Some(format!("is too much: the whole takes more than {} MiB of memory", VALUES_BYTES_MAX >> 20)),
+        );
+        Err(Mismatch::Kept)
     }
 
     /// Keeps what a type has found at a place.

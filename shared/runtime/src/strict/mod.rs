@@ -2,7 +2,8 @@
 //!
 //! A derived struct also takes a list of its values in place of an object, and a map takes the last of two fields with
 //! one name. Here an object is an object at every level, no field stands twice, and what does not fit is told with its
-//! place. Only what a type takes as it was written, a raw value, may hold anything.
+//! place. Only what a type takes as it was written, a raw value, may hold anything. A text that becomes more than
+//! [`VALUES_BYTES_MAX`] of values is refused before it does.
 //!
 //! `At` wraps each part of serde: the deserializer, its visitors and their accesses. So every type with serde's own
 //! traits is read in this way.
@@ -17,6 +18,7 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed as _, Deserializer};
 
+pub use self::at::VALUES_BYTES_MAX;
 use self::at::{Note, Notes, POSITION, at};
 use self::place::Place;
 pub use self::place::ShowNames;
@@ -42,7 +44,7 @@ pub struct StrictError {
 /// # Errors
 /// [`StrictError`] says where the text does not fit, and why.
 pub fn read<T: DeserializeOwned>(json: &[u8], show: ShowNames) -> Result<T, StrictError> {
-    let notes = Notes { show, first: Cell::new(None) };
+    let notes = Notes { show, first: Cell::new(None), room: Cell::new(VALUES_BYTES_MAX) };
     let mut parser = serde_json::Deserializer::from_slice(json);
     let whole = at(&Place::Whole, &notes, PhantomData::<T>);
     let read = whole.deserialize(&mut parser).and_then(|value| parser.end().map(|()| value));
@@ -72,6 +74,7 @@ pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializ
 mod tests {
     use std::collections::BTreeMap;
 
+    use hookonce_protocol::item::{Value, map_bytes};
     use serde::Deserialize;
     use serde_json::value::RawValue;
 
@@ -182,5 +185,30 @@ mod tests {
             assert_eq!((found.place.as_str(), found.why.as_str(), found.is_json), (place, why, false), "{text}");
             assert_eq!((found.line, found.column), at, "{text}");
         }
+    }
+
+    #[test]
+    fn a_text_that_becomes_too_many_values_is_refused_before_it_does() {
+        fn count<T: DeserializeOwned>(element: &str, count: usize) -> Result<usize, StrictError> {
+            let list = format!("[{}]", vec![element; count].join(","));
+            read::<Vec<T>>(list.as_bytes(), ShowNames::Whole).map(|read| read.len())
+        }
+        let room = |each: usize| VALUES_BYTES_MAX / (size_of::<Value>() + each);
+        let (maps, structs, numbers) = (room(map_bytes(1)), room(256), room(0));
+        let fits = [count::<BTreeMap<String, u8>>(r#"{"a":1}"#, maps), count::<Inner>(r#"{"flag":true}"#, structs)];
+        assert_eq!(fits, [Ok(maps), Ok(structs)]);
+        assert_eq!(count::<u8>("1", numbers), Ok(numbers));
+        let refused = [
+            count::<BTreeMap<String, u8>>(r#"{"a":1}"#, maps + 1),
+            count::<Inner>(r#"{"flag":true}"#, structs + 1),
+            count::<u8>("1", numbers + 1),
+        ];
+        for refused in refused.map(Result::unwrap_err) {
+            assert_eq!(refused.why, "is too much: the whole takes more than 32 MiB of memory", "{}", refused.place);
+            assert!(refused.is_json && refused.place.starts_with('['), "{}", refused.place);
+        }
+        let fields: Vec<_> = (0..320_000).map(|number| format!(r#""{number}":1"#)).collect();
+        let wide = format!("{{{}}}", fields.join(","));
+        assert!(read::<BTreeMap<String, u8>>(wide.as_bytes(), ShowNames::Whole).is_err(), "a map of many fields");
     }
 }

@@ -1,6 +1,7 @@
 //! What the functions that take messages hold in memory: `scripts/bench memory`. A worker splits a batch of the largest
 //! envelopes and of the most events, decides about the longest bodies of small objects, commits the largest plans of
-//! small maps, and reads the longest items of such maps. A relay and a dispatcher lose every write to others.
+//! small maps, also beside the longest that need no permit, refuses the longest answers, and reads the longest items of
+//! such maps. A relay and a dispatcher lose every write to others.
 //!
 //! The functions are the deployed ones. Their store takes a write after it has made the text of the request, refuses
 //! one of a record that is there as DynamoDB does, and reads an item as the SDK does: the text becomes values of a
@@ -45,8 +46,11 @@ const OBJECTS: usize = 580_000;
 /// Small maps in each plan, in three items: nearly as many as a plan may have.
 const MAPS: usize = 45_000;
 
-/// Items that each handler asks for: as many of them as it may see.
-const READS: usize = 2;
+/// Small maps in each plan that needs no permit, in one item: as many as such an answer holds.
+const MAPS_SHORT: usize = 5_000;
+
+/// Small maps in each answer that is refused, in one item: as many as the longest answer holds.
+const MAPS_REFUSED: usize = 240_000;
 
 /// Events of each envelope of the most events.
 const EVENTS_MAX: usize = 10_000;
@@ -81,6 +85,9 @@ pub async fn measure() -> Option<(Value, Vec<String>)> {
     let singles = |event_type, body: &[u8]| {
         (0..MESSAGES).map(|number| single(number, event_type, body, now)).collect::<Option<Vec<_>>>()
     };
+    // As many long ones as may be planned at once come first.
+    let mixed =
+        (0..MESSAGES).map(|number| single(number, if number < 3 { "plans" } else { "plans little" }, b"{}", now));
     let object = format!(r#"{{"a": [{}]}}"#, vec![r#"{"x":0}"#; OBJECTS].join(","));
     let mut figures = Figures { told: json!({ "bench": "memory", "messages": MESSAGES }), over: Vec::new() };
     figures.measure("relay", others::relay(now)).await?;
@@ -92,8 +99,10 @@ pub async fn measure() -> Option<(Value, Vec<String>)> {
         ("many", set(BUILTIN_SET)?, envelopes(envelope_of_many)),
         ("routed", routes(asks)?, singles("any", object.as_bytes())),
         ("read", routes(plans.clone())?, singles("reads", b"{}")),
+        ("refused", routes(plans.clone())?, singles("plans too much", b"{}")),
         ("envelopes", set(BUILTIN_SET)?, envelopes(envelope)),
-        ("planned", routes(plans)?, singles("plans", b"{}")),
+        ("planned", routes(plans.clone())?, singles("plans", b"{}")),
+        ("mixed", routes(plans)?, mixed.collect()),
     ];
     for (name, routing, claims) in batches {
         figures.measure(name, work(claims?, &routing, now)).await?;
@@ -150,14 +159,16 @@ impl CallHandler for Mapper {
     ) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, CallError>> + Send + 'a>> {
         Box::pin(async move {
             let asked: Value = serde_json::from_slice(&request).unwrap_or_default();
-            let rest = if asked["event"]["type"] == "plans" {
-                let put = |name| format!(r#"{{"key":"bench#{name}","action":{{"put":{}}}}}"#, item(MAPS / 3));
-                format!(r#""writes":[{}]"#, ["a", "b", "c"].map(put).join(","))
-            } else if asked["items"].as_array().is_none_or(Vec::is_empty) {
-                let reads: Vec<_> = (0..READS).map(|number| json!({ "key": format!("bench#{number}") })).collect();
-                format!(r#""reads":{}"#, Value::from(reads))
-            } else {
-                r#""writes":[]"#.to_owned()
+            let writes = |names: &[&str], maps| {
+                let put = |name| format!(r#"{{"key":"bench#{name}","action":{{"put":{}}}}}"#, item(maps));
+                format!(r#""writes":[{}]"#, names.iter().map(put).collect::<Vec<_>>().join(","))
+            };
+            let rest = match asked["event"]["type"].as_str().unwrap_or_default() {
+                "plans" => writes(&["a", "b", "c"], MAPS / 3),
+                "plans little" => writes(&["a"], MAPS_SHORT),
+                "plans too much" => writes(&["a"], MAPS_REFUSED),
+                _ if asked["items"].as_array().is_none_or(Vec::is_empty) => r#""reads":[{"key":"bench#a"}]"#.to_owned(),
+                _ => r#""writes":[]"#.to_owned(),
             };
             Ok(format!(r#"{{"request":{},"fact":"a",{rest}}}"#, asked["request"]).into_bytes())
         })

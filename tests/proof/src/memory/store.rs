@@ -23,11 +23,11 @@ const STORE_TIME: Duration = Duration::from_millis(5);
 /// What the ids of events begin with that have a record.
 pub(super) const KNOWN: &str = "known";
 
-/// Small maps in each item that is read: two of them are nearly as long as an answer may be.
-const MAPS_READ: usize = 20_000;
+/// Small maps in each item that is read: nearly as many as an item may have.
+const MAPS_READ: usize = 45_000;
 
-/// The length of the answer with two of them, in bytes.
-const ANSWER_BYTES: u64 = 1_040_000;
+/// The length of the answer with one, in bytes.
+const ANSWER_BYTES: u64 = 1_170_000;
 
 /// An item of so many small maps, as JSON.
 pub(super) fn item(maps: usize) -> String {

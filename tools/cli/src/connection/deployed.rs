@@ -3,9 +3,9 @@
 use hookonce_runtime::aws::SdkConfig;
 use tokio::sync::OnceCell;
 
+use super::outputs::Outputs;
 use crate::account::{caller, signed_in};
 use crate::failure::Failure;
-use crate::outputs::Outputs;
 
 /// A stack on AWS, by its name.
 #[derive(Debug)]

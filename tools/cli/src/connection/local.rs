@@ -7,7 +7,7 @@ use hookonce_runtime::strict::{self, ShowNames};
 use hookonce_runtime::tables::OwnTables;
 use serde::{Deserialize, Serialize};
 
-use super::StackParts;
+use super::parts::StackParts;
 use crate::failure::Failure;
 use crate::target::{DataFolder, write};
 

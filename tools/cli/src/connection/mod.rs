@@ -4,13 +4,15 @@
 #[cfg(feature = "aws")]
 mod deployed;
 mod local;
+#[cfg(feature = "aws")]
+mod outputs;
+mod parts;
 
 use hookonce_local::clients;
 use hookonce_runtime::aws::DynamoStore;
 #[cfg(feature = "aws")]
 use hookonce_runtime::aws::{dynamodb_client, sqs_client};
 use hookonce_runtime::tables::OwnTables;
-use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "aws")]
 use crate::account::CALL_MAX;
@@ -20,23 +22,9 @@ use crate::target::{DataFolder, Place, Target};
 #[cfg(feature = "aws")]
 pub(crate) use self::deployed::Deployed;
 pub(crate) use self::local::{Local, RunningStack};
-
-/// What every stack consists of. A running one writes it into a file, a deployed one has it as outputs.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct StackParts {
-    /// The release of hookonce.
-    pub(crate) version: String,
-    /// The table of records.
-    pub(crate) inbox_table: String,
-    /// The table of business data.
-    pub(crate) domain_table: String,
-    /// The queue of hints. It names its dead-letter queue, which all have.
-    pub(crate) queue_url: String,
-    /// The queue of hints of events whose handler is slow.
-    pub(crate) slow_queue_url: String,
-    /// The queue of hints of effects.
-    pub(crate) effects_queue_url: String,
-}
+#[cfg(feature = "aws")]
+pub(crate) use self::outputs::Outputs;
+pub(crate) use self::parts::StackParts;
 
 /// The copies of a stack's tables that a restore made.
 #[derive(Debug)]

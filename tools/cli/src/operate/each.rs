@@ -18,7 +18,7 @@ use hookonce_runtime::port::Store as _;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::report::Report;
-use super::result::OrderResult;
+use super::result::{End, OrderResult};
 use crate::failure::Failure;
 use crate::records::{Page, states};
 use crate::target::store_unavailable;
@@ -39,17 +39,6 @@ pub(super) struct Run<'a> {
     pub(super) limit: Option<usize>,
     /// The most that are changed in a second. `None` to foresee what would be done.
     pub(super) rate: Option<f64>,
-}
-
-/// Why a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    /// Every record was read.
-    Complete,
-    /// It changed as many as it was to.
-    Limit,
-    /// Ctrl-C.
-    Stopped,
 }
 
 /// Goes through the records, and reports each. Ctrl-C ends it between two records, never within one.

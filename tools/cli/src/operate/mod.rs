@@ -12,9 +12,10 @@ use hookonce_protocol::write::Table;
 
 use self::arguments::Agreement;
 pub(crate) use self::arguments::OrderArguments;
-use self::each::{End, Run, each};
+use self::each::{Run, each};
 pub(crate) use self::person::{Person, REASON, check_lengths};
 use self::report::{Report, Style, tell_disagreement};
+use self::result::End;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::records::{Selection, agree_to_scan, tell_default};
@@ -54,9 +55,10 @@ pub(crate) async fn run(arguments: OrderArguments, kind: Kind) -> Result<Exit, F
     let selection = arguments.selection(kind)?;
     arguments.check_agreement(operation)?;
     let store = &stack.whole_store().await?;
+    let mut total = None;
     if let (Selection::Table(_), Some(agreed)) = (&selection, kind.scan) {
         let hint = "pass --scan to agree, or --since to read only what an index lists";
-        agree_to_scan(store, &[Table::Inbox], agreed || acts, hint).await?;
+        total = Some(agree_to_scan(store, &[Table::Inbox], agreed || acts, hint).await?);
     }
     let run = Run { store, order, is_named: arguments.names_records(), limit: arguments.limit, rate: None };
     if let Some(Agreement::Counted(agreed)) = arguments.yes {
@@ -73,7 +75,11 @@ pub(crate) async fn run(arguments: OrderArguments, kind: Kind) -> Result<Exit, F
     let run = Run { rate: arguments.yes.map(|_| arguments.rate), ..run };
     let mut report = Report::of(operation, acts, if arguments.json { Style::Json } else { Style::Table });
     if acts && !arguments.json && selection.filter().is_some() && output::is_watched() {
-        report.bar = output::bar(operation.as_str(), selection.total(store).await?);
+        let total = match total {
+            Some(total) => total,
+            None => selection.total(store).await?,
+        };
+        report.bar = output::bar(operation.as_str(), total);
     }
     // To act on pages that are as fresh as possible, read one at a time.
     let pages = selection.pages(store, if acts { 1 } else { READS_AT_ONCE });

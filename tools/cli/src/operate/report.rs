@@ -9,8 +9,7 @@ use hookonce_protocol::trail::Operation;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use super::each::End;
-use super::result::OrderResult;
+use super::result::{End, OrderResult};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::records::{Page, error_of};

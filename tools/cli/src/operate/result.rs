@@ -1,4 +1,4 @@
-//! The result of an order on one record.
+//! The result of an order on one record, and the end of a run over many.
 
 use hookonce_protocol::operator::Refusal;
 use hookonce_protocol::trail::Operation;
@@ -62,4 +62,15 @@ impl OrderResult {
             Self::Refused(_) => "refused",
         }
     }
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// Every record was read.
+    Complete,
+    /// It changed as many as it was to.
+    Limit,
+    /// Ctrl-C.
+    Stopped,
 }

@@ -1,5 +1,6 @@
 //! Which records a command is about: by key, or by the same filters everywhere.
 
+mod batch;
 mod filter;
 mod find;
 mod latest;
@@ -8,8 +9,9 @@ mod stream;
 
 use hookonce_protocol::record::{DeadReason, Record};
 
+pub(crate) use self::batch::created_by;
 pub(crate) use self::filter::{Filter, State, tell_default};
-pub(crate) use self::find::{candidates, created_by, find, readable, states};
+pub(crate) use self::find::{candidates, find, readable, states};
 pub(crate) use self::latest::latest;
 pub(crate) use self::stream::{Page, READS_AT_ONCE, Read, Selection, agree_to_scan, select};
 

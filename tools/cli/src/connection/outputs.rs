@@ -12,8 +12,8 @@ use hookonce_runtime::remote::Cause;
 use hookonce_runtime::tables::{OwnTables, own_tables};
 use roxmltree::{Document, Node};
 
+use super::parts::StackParts;
 use crate::account::{exchange, refused, region};
-use crate::connection::StackParts;
 use crate::failure::Failure;
 use crate::lambda::FunctionNames;
 
