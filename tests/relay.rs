@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
+use hookonce_aws::SqsQueue;
 use hookonce_protocol::call::Written;
 use hookonce_protocol::destination::Called;
 use hookonce_protocol::ingress::claim_write;
@@ -13,7 +14,6 @@ use hookonce_protocol::relay::{Budget, CHUNK_MAX, FAILED_SEND_PAUSE, SHARD_PAGE}
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Action;
-use hookonce_runtime::aws::SqsQueue;
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::maintain::{CHUNKS_IN_FLIGHT_MAX, RelayParts};
 use hookonce_runtime::message_key::MessageKeys;

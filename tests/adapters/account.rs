@@ -3,7 +3,7 @@
 use aws_credential_types::credential_fn::provide_credentials_fn;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_credential_types::provider::error::CredentialsError;
-use hookonce_runtime::aws::{CredentialsFailure, SdkConfig, check_credentials};
+use hookonce_aws::{CredentialsFailure, SdkConfig, check_credentials};
 
 use crate::clients::config_at;
 

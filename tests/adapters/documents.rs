@@ -3,6 +3,10 @@
 use std::sync::Arc;
 
 use error_reporter::Report;
+use hookonce_aws::{
+    DocumentCallError, DocumentChange, DocumentTable, DocumentTooLong, DocumentWritten,
+    documents_at as documents_at_location, fits,
+};
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::item::Value as ItemValue;
 use hookonce_protocol::key::EndpointId;
@@ -10,10 +14,6 @@ use hookonce_protocol::message::MessageKey;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_providers::Catalog;
-use hookonce_runtime::aws::{
-    DocumentCallError, DocumentChange, DocumentTable, DocumentTooLong, DocumentWritten,
-    documents_at as documents_at_location, fits,
-};
 use hookonce_runtime::body::compress;
 use hookonce_runtime::config::DocumentsLocation;
 use hookonce_runtime::deadline::Deadline;

@@ -1,6 +1,7 @@
 //! What the adapters log. A caller only learns that a call failed; why, is in the log, and nowhere else.
 
 use futures::future::{BoxFuture, FutureExt as _};
+use hookonce_aws::{AccountCaller, IndexQuery, SqsQueue};
 use hookonce_protocol::call::{DueQuery, DueState};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::{Lane, Message};
@@ -9,7 +10,6 @@ use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{attribute, set};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::{Action, Condition, Table, Write};
-use hookonce_runtime::aws::{AccountCaller, IndexQuery, SqsQueue};
 use hookonce_runtime::destination::Caller as _;
 use hookonce_runtime::port::{Queue as _, Store as _};
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
 //! What becomes of an effect for a queue or a function, after every answer that AWS documents. `requests.rs` has what
 //! is sent.
 
+use hookonce_aws::{AccountCaller, SdkConfig};
 use hookonce_protocol::destination::{Called, Delivery};
 use hookonce_protocol::effect::Method;
-use hookonce_runtime::aws::{AccountCaller, SdkConfig};
 use hookonce_runtime::body::compress;
 use hookonce_runtime::destination::{CalleeAnswer, Caller as _, Destination, HttpCaller, MESSAGE_BYTES_MAX};
 use serde_json::{Value, json};

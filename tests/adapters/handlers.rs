@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use hookonce_runtime::aws::{LambdaHandlers, LoopbackHandlers};
+use hookonce_aws::{LambdaHandlers, LoopbackHandlers};
 use hookonce_runtime::remote::{ANSWER_BYTES_MAX, CallError, CallHandler};
 use serde_json::json;
 

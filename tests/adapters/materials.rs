@@ -1,7 +1,7 @@
 //! What is fetched without an SDK: certificates and public keys.
 
+use hookonce_aws::HttpsMaterials;
 use hookonce_protocol::call::Unavailable;
-use hookonce_runtime::aws::HttpsMaterials;
 use hookonce_runtime::port::MaterialSource as _;
 use serde_json::json;
 

@@ -1,10 +1,10 @@
 //! What the store makes of every description of a user table.
 
+use hookonce_aws::DynamoStore;
 use hookonce_protocol::call::{CancellationReason, Committed, Unavailable};
 use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
 use hookonce_protocol::plan::{DomainWrite, Plan};
 use hookonce_protocol::write::Change;
-use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::port::Store as _;
 use serde_json::{Value, json};
 

@@ -1,10 +1,10 @@
 //! What the queue makes of every answer of SQS.
 
+use hookonce_aws::SqsQueue;
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::{Lane, Message, MessageKey};
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::SqsQueue;
 use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::port::Queue as _;
 use serde_json::{Value, json};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use hookonce_aws::{DynamoStore, FIRST_PAUSE, IndexQuery, ScanPage};
 use hookonce_protocol::call::{DueCursor, DueEntry, DuePage, DueQuery, DueState, Unavailable};
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::PARTITION_KEY;
@@ -15,7 +16,6 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
 use hookonce_protocol::write::{Action, Table};
 use hookonce_runtime::ambient::Ambient;
-use hookonce_runtime::aws::{DynamoStore, FIRST_PAUSE, IndexQuery, ScanPage};
 use hookonce_runtime::port::{NotRead, Store as _};
 use serde_json::{Value, json};
 use tokio::time::Instant;

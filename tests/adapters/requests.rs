@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 
+use hookonce_aws::{AccountCaller, DynamoStore, IndexQuery, SqsQueue};
 use hookonce_protocol::call::{DueCursor, DueQuery, DueState};
 use hookonce_protocol::destination::Called;
 use hookonce_protocol::item::{Item, Number, Value as ItemValue};
@@ -17,7 +18,6 @@ use hookonce_protocol::plan::{Check, DomainWrite, Plan, Snapshot};
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
-use hookonce_runtime::aws::{AccountCaller, DynamoStore, IndexQuery, SqsQueue};
 use hookonce_runtime::destination::Caller as _;
 use hookonce_runtime::documents::{DocumentKind, DocumentSource as _, MESSAGE_KEY_ID, ROUTE_SET_ID};
 use hookonce_runtime::port::{Queue as _, Store as _};

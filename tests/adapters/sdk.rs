@@ -7,11 +7,11 @@ use std::time::Duration;
 use aws_sdk_dynamodb::config::{AsyncSleep, Sleep};
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use futures::future::join_all;
+use hookonce_aws::{DynamoStore, SqsQueue};
 use hookonce_protocol::call::Written;
 use hookonce_protocol::message::Lane;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::{DynamoStore, SqsQueue};
 use hookonce_runtime::port::{Queue as _, Store as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 

@@ -1,8 +1,8 @@
 //! The addresses and signatures of operations that are called without their service's SDK.
 
 use aws_sdk_dynamodb::config::{Credentials, Region, SharedCredentialsProvider};
+use hookonce_aws::{SdkConfig, SignedService};
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::{SdkConfig, SignedService};
 
 use super::sdk::signed_at;
 

@@ -10,15 +10,15 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use error_reporter::Report;
+use hookonce_aws::{
+    DOCUMENT_BYTES_MAX, DocumentChange, DocumentTable, DocumentTooLong, DocumentWritten, ROUTE_SET_STORED_BYTES_MAX,
+    StoredDocument, fits,
+};
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_providers::Catalog;
-use hookonce_runtime::aws::{
-    DOCUMENT_BYTES_MAX, DocumentChange, DocumentTable, DocumentTooLong, DocumentWritten, ROUTE_SET_STORED_BYTES_MAX,
-    StoredDocument, fits,
-};
 use hookonce_runtime::body::decompress;
 use hookonce_runtime::deadline::Deadline;
 use hookonce_runtime::destination::Destinations;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_dynamodb::types::ScalarAttributeType;
+use hookonce_aws::{DynamoStore, IndexQuery};
 use hookonce_protocol::call::{CancellationReason, Committed, DuePage, DueQuery, DueState, Written};
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::{Item, Number, Value};
@@ -13,7 +14,6 @@ use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Due, Record, Status, attribute, remove, set};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
-use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 use hookonce_runtime::port::{NotRead, Store};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;

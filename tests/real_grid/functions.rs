@@ -7,6 +7,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use hookonce_aws::SqsQueue;
 use hookonce_dispatcher::DispatcherFunction;
 use hookonce_local::ambient::Ambient;
 use hookonce_local::invoke::{Invoke as _, InvokeError};
@@ -18,7 +19,6 @@ use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
 use hookonce_relay::RelayFunction;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::SqsQueue;
 use hookonce_runtime::config::{EdgeConfig, MESSAGE_BYTES_MAX};
 use hookonce_runtime::destination::{Destinations, Guarded, HttpCaller};
 use hookonce_runtime::dispatch::DispatcherParts;

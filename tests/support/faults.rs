@@ -7,6 +7,7 @@
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 
+use hookonce_aws::{DynamoStore, SqsQueue};
 use hookonce_protocol::call::{CancellationReason, Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::{Lane, Message};
@@ -16,7 +17,6 @@ use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::worker::VISIBILITY_MAX;
 use hookonce_protocol::write::{Action, Write};
-use hookonce_runtime::aws::{DynamoStore, SqsQueue};
 use hookonce_runtime::port::{NotRead, Queue, Store};
 use tokio::sync::{Notify, watch};
 

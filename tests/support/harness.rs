@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use aws_sdk_sqs::types::Message;
+use hookonce_aws::SqsQueue;
 use hookonce_dispatcher::DispatcherFunction;
 use hookonce_local::event_source::sqs_event;
 use hookonce_local::tables::QueueRef;
@@ -16,7 +17,6 @@ use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::{Table, Write};
 use hookonce_providers::Catalog;
 use hookonce_relay::RelayFunction;
-use hookonce_runtime::aws::SqsQueue;
 use hookonce_runtime::batch::{Batch, BatchResponse};
 use hookonce_runtime::config::EdgeConfig;
 use hookonce_runtime::destination::{Caller, Destinations, Guarded};

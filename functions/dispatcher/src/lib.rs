@@ -5,7 +5,6 @@
 //! one foreign message fails alone. It always returns the failures that it computed: an empty list would acknowledge
 //! everything.
 
-#[cfg(feature = "account")]
 mod start;
 
 use hookonce_protocol::call::Signal;
@@ -18,7 +17,6 @@ use hookonce_runtime::port::{Queue, Store};
 use hookonce_runtime::process::{Received, respond};
 use hookonce_runtime::telemetry::Telemetry;
 
-#[cfg(feature = "account")]
 pub use {lambda_runtime::Error, start::run};
 
 /// The dispatcher function.

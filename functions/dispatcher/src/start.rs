@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
+use hookonce_aws::{AccountCaller, DynamoStore, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client};
 use hookonce_protocol::timing::DISPATCHER_STORE_MAX;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::{
-    AccountCaller, DynamoStore, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client,
-};
 use hookonce_runtime::batch::Batch;
 use hookonce_runtime::config::{DispatcherConfig, environment};
 use hookonce_runtime::deadline::end_of_invocation;

@@ -1,6 +1,5 @@
 //! The relay function: resends due records on a schedule, and settles dead letters.
 
-#[cfg(feature = "account")]
 mod start;
 
 use hookonce_protocol::call::Signal;
@@ -15,7 +14,6 @@ use hookonce_runtime::port::{Queue, Store};
 use hookonce_runtime::telemetry::{Counts, Telemetry};
 use serde_json::{Value, json};
 
-#[cfg(feature = "account")]
 pub use {lambda_runtime::Error, start::run};
 
 /// The relay function.

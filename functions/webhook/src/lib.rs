@@ -8,7 +8,6 @@
 pub mod answer;
 pub mod edge;
 pub mod gateway;
-#[cfg(feature = "account")]
 mod start;
 
 use std::collections::BTreeMap;
@@ -37,7 +36,6 @@ use lambda_http::{LambdaEvent, Service};
 use serde::Serialize;
 use serde_json::Value;
 
-#[cfg(feature = "account")]
 pub use {lambda_http::Error, start::run};
 
 /// The path segment before the endpoint id.

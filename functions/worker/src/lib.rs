@@ -51,7 +51,6 @@
 //! ```
 
 pub mod handlers;
-#[cfg(feature = "account")]
 mod start;
 
 use hookonce_protocol::call::Signal;
@@ -67,7 +66,6 @@ use hookonce_runtime::telemetry::{Counts, Telemetry};
 
 pub use hookonce_protocol::{effect, item, key, place, plan, write};
 pub use hookonce_runtime::handler;
-#[cfg(feature = "account")]
 pub use {lambda_runtime::Error, start::run};
 
 /// The worker function.

@@ -3,8 +3,8 @@
 use aws_config::SdkConfig;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use error_reporter::Report;
+use hookonce_aws::SignedService;
 use hookonce_protocol::time::EpochMs;
-use hookonce_runtime::aws::SignedService;
 use hookonce_runtime::remote::Cause;
 use serde_json::Value;
 

@@ -4,8 +4,8 @@
 use aws_config::SdkConfig;
 use error_reporter::Report;
 use futures::future::{try_join_all, try_join3};
+use hookonce_aws::SignedService;
 use hookonce_protocol::time::EpochMs;
-use hookonce_runtime::aws::SignedService;
 use serde_json::{Value, json};
 
 use crate::account::{exchange, refused};

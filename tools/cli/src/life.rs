@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use console::Style;
+use hookonce_aws::DynamoStore;
 use hookonce_local::invoke::{Invoke, InvokeError};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;
 use hookonce_protocol::record::{Found, Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::port::Store as _;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use hookonce_aws::{DynamoStore, HttpsMaterials, LoopbackHandlers, SqsQueue, retries, timeouts};
 use hookonce_dispatcher::DispatcherFunction;
 use hookonce_local::ambient::Ambient;
 use hookonce_local::backends::{BackendError, Backends, DataLocation};
@@ -27,7 +28,6 @@ use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
 use hookonce_relay::RelayFunction;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::{DynamoStore, HttpsMaterials, LoopbackHandlers, SqsQueue, retries, timeouts};
 use hookonce_runtime::batch::Batch;
 use hookonce_runtime::config::EdgeConfig;
 use hookonce_runtime::destination::{Destinations, Guarded, HttpCaller};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::types::ScalarAttributeType;
 use clap::Args;
 use error_reporter::Report;
+use hookonce_aws::DynamoStore;
 use hookonce_local::backends::DataLocation;
 use hookonce_local::clients;
 use hookonce_local::tables::OwnTableShape;
@@ -14,7 +15,6 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
-use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::tables::aliases;
 #[cfg(unix)]
 use rustix::process::{Pid, Signal};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use futures::StreamExt as _;
+use hookonce_aws::DynamoStore;
 use hookonce_protocol::call::{HandlerPlan, Planned, Split};
 use hookonce_protocol::code::Code;
 use hookonce_protocol::effect::EffectDraft;
@@ -14,7 +15,6 @@ use hookonce_protocol::plan::{DomainWrite, Snapshot};
 use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::timing::HANDLER_CALL_MAX;
 use hookonce_protocol::write::{Action, Clause};
-use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::circuit_breaker::{FAILURES_MAX, OPEN_MIN};
 use hookonce_runtime::port::Store as _;
 use serde_json::json;
@@ -102,7 +102,7 @@ impl Finding {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
-    let stack = arguments.target.connect()?;
+    let stack = arguments.target.connect();
     let store = stack.whole_store().await?;
     let handlers = Rehearsal::of(store.clone(), &stack).await?;
     let handlers = if arguments.call_handlers { handlers.calling_handlers(&stack).await? } else { handlers };

@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
     let limit = arguments.limit.get();
-    let stack = arguments.target.connect()?;
+    let stack = arguments.target.connect();
     let latest = latest(&stack.store().await?, &arguments.filter, limit).await?;
     let mut records: Vec<_> = latest.records.into_values().collect();
     records.sort_by(|a, b| (b.received_at, &a.key).cmp(&(a.received_at, &b.key)));

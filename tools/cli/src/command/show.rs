@@ -1,6 +1,7 @@
 //! `hookonce show`: tells the story of one record.
 
 use clap::Args;
+use hookonce_aws::DynamoStore;
 use hookonce_protocol::call::{Planned, Split};
 use hookonce_protocol::item::{Item, Value as Stored};
 use hookonce_protocol::key::{RecordKey, RecordKind};
@@ -9,7 +10,6 @@ use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::trail::{Entry, Trail};
 use hookonce_protocol::write::Action;
-use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::body::decompress;
 use hookonce_runtime::operate::trails;
 use hookonce_runtime::port::Store as _;
@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let stack = arguments.target.connect()?;
+    let stack = arguments.target.connect();
     let store = &stack.store().await?;
     let exit = settled(store, &arguments).await?;
     let Some(record) = find(store, &arguments.endpoint, &arguments.key).await? else {

@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
-    let store = arguments.target.connect()?.store().await?;
+    let store = arguments.target.connect().store().await?;
     let mut pages = pin!(select(&store, &arguments.filter, READS_AT_ONCE, Read::Heads));
     let mut counts = Counts::default();
     while let Some(page) = pages.next().await.transpose()? {

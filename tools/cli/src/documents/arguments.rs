@@ -101,7 +101,7 @@ impl Show {
         rows: fn(&I::Document) -> Vec<(String, String)>,
     ) -> Result<Exit, Failure> {
         let id = parse_id(&self.id)?;
-        let stack = self.place.connect()?;
+        let stack = self.place.connect();
         let stored = stack.documents::<I>().await?.find(&id).await?;
         let mut document = stored.document(&id)?;
         if !self.reveal {

@@ -50,7 +50,7 @@ impl Kind {
 /// [`Failure`] when the arguments are wrong or the store does not answer. Running the command again goes on.
 pub(crate) async fn run(arguments: OrderArguments, kind: Kind) -> Result<Exit, Failure> {
     let (operation, acts) = (kind.operation, arguments.acts());
-    let stack = arguments.target.connect()?;
+    let stack = arguments.target.connect();
     let order = &arguments.order(kind, &stack).await?;
     let selection = arguments.selection(kind)?;
     arguments.check_agreement(operation)?;

@@ -247,8 +247,8 @@ fn ended_at(record: &Record) -> Option<EpochMs> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use hookonce_aws::IndexQuery;
     use hookonce_protocol::record::journal_shard;
-    use hookonce_runtime::aws::IndexQuery;
 
     use super::*;
 

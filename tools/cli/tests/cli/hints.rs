@@ -69,3 +69,13 @@ fn output_that_cannot_be_written_is_an_error_and_a_closed_pipe_is_none() {
     }
     assert_eq!(json(&stack.run(&["list", "--json"]))[0]["key"], "evt_0");
 }
+
+#[test]
+fn a_log_filter_comes_from_the_environment() {
+    let workspace = Workspace::new();
+    let listed = |filter: &str| {
+        workspace.run_with_environment(&["providers", "stripe"], &[("RUST_LOG".to_owned(), filter.to_owned())])
+    };
+    listed("hookonce_aws=debug").exits(0);
+    listed("hookonce_aws=loud").exits(2).says("RUST_LOG is not a log filter");
+}

@@ -104,7 +104,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Err(Failure::usage("the destination has no address", format!("pass --url URL: {url_from}")));
     }
     let destination = id.check(&document)?;
-    let stack = arguments.place.connect()?;
+    let stack = arguments.place.connect();
     documents::add(&*stack.documents::<DestinationId>().await?, &id, &document).await?;
     let promise = match destination.terms().class {
         Class::Keyed { .. } => "keyed: once, as long as the callee honours the key",

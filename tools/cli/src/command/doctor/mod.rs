@@ -1,6 +1,5 @@
 //! `hookonce doctor`: the first hour. Checks what hookonce needs, and says what to do about each problem.
 
-#[cfg(feature = "aws")]
 mod stack;
 
 use std::net::{TcpListener, TcpStream};
@@ -63,14 +62,11 @@ impl Check {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let stack = arguments.place.connect()?;
-    #[cfg(feature = "aws")]
+    let stack = arguments.place.connect();
     let checks = match stack.deployed() {
         Some(deployed) => stack::checks(deployed, &stack).await,
         None => local(&stack).await,
     };
-    #[cfg(not(feature = "aws"))]
-    let checks = local(&stack).await;
     if arguments.json {
         output::json(&checks.iter().map(row).collect::<Vec<_>>());
     } else {

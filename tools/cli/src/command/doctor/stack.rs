@@ -4,6 +4,7 @@ use aws_config::SdkConfig;
 use aws_sdk_sqs::error::ProvideErrorMetadata as _;
 use aws_sdk_sqs::types::QueueAttributeName;
 use error_reporter::Report;
+use hookonce_aws::{DynamoStore, IndexQuery, dynamodb_client, sqs_client};
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::{EndpointId, RecordKey};
@@ -12,7 +13,6 @@ use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::{DynamoStore, IndexQuery, dynamodb_client, sqs_client};
 use hookonce_runtime::port::Store as _;
 
 use super::{Check, documents, routes};
@@ -158,7 +158,7 @@ fn unread(table: Table) -> Failure {
     };
     Failure::unavailable(
         format!("the {name} table cannot be read"),
-        format!("ask for the permission {actions} on it; --log info shows what DynamoDB answered"),
+        format!("ask for the permission {actions} on it; RUST_LOG=info shows what DynamoDB answered"),
     )
 }
 

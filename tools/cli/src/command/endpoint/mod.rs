@@ -128,7 +128,7 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     document.on_store_outage = arguments.on_store_outage;
     document.on_body_mismatch = arguments.on_body_mismatch;
     id.check(&document)?;
-    let stack = arguments.place.connect()?;
+    let stack = arguments.place.connect();
     let store = stack.documents::<EndpointId>().await?;
     check_its_tenant(&*store, &id, &document).await?;
     documents::add(&*store, &id, &document).await?;
@@ -221,7 +221,7 @@ impl Pair {
 }
 
 async fn list(arguments: &List) -> Result<Exit, Failure> {
-    let stack = arguments.place.connect()?;
+    let stack = arguments.place.connect();
     let endpoints = documents::valid(&*stack.documents::<EndpointId>().await?).await?;
     if arguments.json {
         let rows = endpoints.iter().map(|(id, document, changed_at)| {
@@ -266,7 +266,7 @@ fn rows(document: &EndpointDocument) -> Vec<(String, String)> {
 
 async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
-    let stack = arguments.place.connect()?;
+    let stack = arguments.place.connect();
     let store = stack.documents::<EndpointId>().await?;
     let stored = store.find(&id).await?;
     if let (Some(name), false) = (&arguments.place.stack, arguments.yes) {

@@ -11,8 +11,8 @@ use hookonce_protocol::key::{ENDPOINT_BYTES_MAX, RecordKind};
 use hookonce_protocol::message::{Lane, Message};
 use hookonce_protocol::time::Millis;
 
-use crate::message_key::MessageKeys;
-use crate::port::Queue;
+use hookonce_runtime::message_key::MessageKeys;
+use hookonce_runtime::port::Queue;
 
 /// The most messages in one `SendMessageBatch`.
 const BATCH_MAX: usize = 10;

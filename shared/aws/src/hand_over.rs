@@ -19,11 +19,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::https::read;
 use super::lambda::{ERROR_TYPE, Invocation, LambdaClient, NotInvoked};
-use crate::destination::{
+use hookonce_runtime::destination::{
     ANSWER_BYTES_MAX, Attempt, AttemptError, CalleeAnswer, Caller, Destination, HttpCaller, QueueTarget, Target,
     function_event, queue_message,
 };
-use crate::drive::duration;
+use hookonce_runtime::drive::duration;
 
 /// What SQS says about the message itself: its characters, or that it is longer than the queue takes.
 const MESSAGE_FAULTS: [&str; 3] = ["InvalidMessageContents", "InvalidParameterValue", "InvalidParameterValueException"];
