@@ -193,7 +193,7 @@ async fn an_endpoint_that_enqueues_survives_store_and_documents_hanging_together
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endpoint_that_rejects_says_so_in_time() {
+async fn a_rejecting_endpoint_answers_in_time() {
     let edge = Edge::new("reject").warmed_up().await;
     edge.store.takes(HANGS);
     edge.endpoints.set_latency(HANGS);
@@ -203,7 +203,7 @@ async fn an_endpoint_that_rejects_says_so_in_time() {
 
 /// Nothing is known of the endpoint, so nothing can be judged. The answer asks for another delivery, in time.
 #[tokio::test(start_paused = true)]
-async fn a_cold_start_whose_document_hangs_answers_in_time_and_the_next_delivery_asks_again() {
+async fn a_cold_start_whose_document_hangs_answers_in_time_and_the_next_delivery_reads_it_again() {
     for on_store_outage in ["enqueue", "reject"] {
         let edge = Edge::new(on_store_outage);
         edge.endpoints.set_latency(HANGS);

@@ -193,7 +193,7 @@ async fn a_call_without_time_to_end_is_not_begun() {
 }
 
 #[tokio::test]
-async fn the_death_of_an_effect_is_told_while_a_sibling_hangs() {
+async fn the_death_of_an_effect_is_logged_while_a_sibling_hangs() {
     let harness = Harness::new().await;
     for (id, destination) in [("msg_dies", "refuses"), ("msg_hangs", "hangs")] {
         harness.destinations.put(destination, keyed(24));

@@ -142,7 +142,7 @@ async fn no_retry_of_any_provider_is_taken_for_another_body() {
 
 /// What a retry changes is left out where bodies are compared, and nothing else is.
 #[tokio::test]
-async fn a_fact_that_changed_under_a_known_id_is_told_beside_what_a_retry_changes() {
+async fn a_changed_fact_under_a_known_id_counts_as_a_mismatch_and_a_retry_does_not() {
     let harness = Harness::new().await;
     let cases = [
         (

@@ -373,7 +373,7 @@ async fn an_event_that_fits_no_record_is_kept_by_its_envelope_and_its_siblings_a
 
 /// Length, hash and names of headers are enough to ask the provider what it sent. Nothing else is noted.
 #[tokio::test]
-async fn a_mismatch_says_what_came_without_a_byte_of_it_or_the_name_of_a_header() {
+async fn a_mismatch_is_logged_without_a_byte_of_the_body_or_the_name_of_a_header() {
     let harness = Harness::new().await;
     let logs = Logs::catch("info");
     let mut forged = invoice_paid("evt_1", "in_1", 100).signed_with("a guess").header("x-leakmenot", "LEAKMENOT");

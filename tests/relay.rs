@@ -306,7 +306,7 @@ async fn each_event_of_an_envelope_has_a_place_of_its_own_in_the_journal() {
 /// The relay counts what is in the table, so a death that nobody told of is seen, too. An index that cannot be read
 /// says nothing of it, and nothing of the age of what is due.
 #[tokio::test]
-async fn gauges_are_told_in_each_run_and_not_if_the_index_cannot_be_read() {
+async fn gauges_are_emitted_in_each_run_unless_the_index_cannot_be_read() {
     let harness = Harness::with(counting).await;
     harness.relay().await;
     let gauges = ["dead_records", "relay_oldest_due_age_ms"];

@@ -21,7 +21,7 @@ fn route(mut more: Value) -> String {
 
 /// A list is no object, and the place is told in words, not by line and column.
 #[test]
-fn what_has_not_the_form_of_a_set_is_told_with_its_place() {
+fn a_malformed_set_is_refused_with_its_place() {
     let taker = "routes[0].handler: must be exactly one of builtin, lambda, url";
     for (text, said) in [
         ("{".to_owned(), "line 1 column 1: EOF"),

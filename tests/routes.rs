@@ -33,7 +33,7 @@ pub(crate) fn offered<'a>(handlers: &'a [&'a str]) -> Offered<'a> {
 }
 
 #[tokio::test]
-async fn a_route_says_who_handles_an_event_and_who_remembers_its_fact() {
+async fn a_route_selects_the_handler_and_the_consumer_of_an_event() {
     let paid = json!({
         "name": "paid", "consumer": "billing", "endpoints": ["stri*"], "types": ["invoice.paid"],
         "when": {"data": {"object": {"amount_paid": [{"numeric": [">", 100]}]}}},

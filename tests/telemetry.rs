@@ -105,7 +105,7 @@ fn a_metric_line_has_the_shape_that_cloudwatch_reads() {
 }
 
 #[test]
-fn a_line_that_says_too_much_is_noticed() {
+fn a_line_with_an_unknown_property_is_a_fault() {
     let mut counts = Counts::default();
     counts.add("event_applied", 1);
     counts.property("body", "LEAKMENOT");

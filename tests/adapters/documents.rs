@@ -98,7 +98,7 @@ async fn get(table: DocumentTable, kind: DocumentKind, id: &str) -> Read {
 }
 
 #[tokio::test]
-async fn a_read_means_what_its_answer_says() {
+async fn each_answer_to_a_read_has_its_result() {
     listen();
     let read = async |server: &ScriptedServer, total| {
         get(documents_at(server.url(), total), DocumentKind::Endpoint, "shop").await
@@ -123,7 +123,7 @@ async fn a_read_means_what_its_answer_says() {
 }
 
 #[tokio::test]
-async fn a_route_set_means_what_its_answer_says() {
+async fn each_answer_to_a_route_set_read_has_its_result() {
     let read = async |server: &ScriptedServer, total| {
         get(documents_at(server.url(), total), DocumentKind::Routes, ROUTE_SET_ID).await
     };
@@ -143,7 +143,7 @@ async fn a_route_set_means_what_its_answer_says() {
 
 /// No answer is taken for no set: a worker then would not know whether to wait.
 #[tokio::test]
-async fn a_worker_tells_no_set_from_no_answer() {
+async fn no_route_set_is_distinguished_from_no_answer() {
     listen();
     let asked = async |server: &ScriptedServer| {
         let routes = Routes::new(Arc::new(documents_at(server.url(), AMPLE)), Vec::new());
@@ -159,7 +159,7 @@ async fn a_worker_tells_no_set_from_no_answer() {
 }
 
 #[tokio::test]
-async fn a_page_means_what_its_answer_says() {
+async fn each_answer_to_a_page_read_has_its_result() {
     type Page = Result<(Vec<(String, String)>, Option<String>), Failed>;
     let read = async |server: &ScriptedServer, total| -> Page {
         let page = documents_at(server.url(), total).page(DocumentKind::Endpoint, Some("a")).await;
@@ -197,7 +197,7 @@ async fn put(table: DocumentTable, read: Option<&str>) -> Written {
 
 /// What is refused is told apart by what is there. What is not confirmed may have been carried out.
 #[tokio::test]
-async fn a_write_means_what_its_answer_says() {
+async fn each_answer_to_a_write_has_its_result() {
     use DocumentWritten::{Absent, Done, Overtaken};
     let is = |name: &str, answer: Reaction, expected| Case::new(name, answer, Ok(expected), 1);
     for read in [None, Some(OTHER)] {
@@ -218,7 +218,7 @@ async fn a_write_means_what_its_answer_says() {
 }
 
 #[tokio::test]
-async fn a_removal_means_what_its_answer_says() {
+async fn each_answer_to_a_removal_has_its_result() {
     use DocumentWritten::{Done, Overtaken};
     let removed = async |server: &ScriptedServer, total| {
         let removed = documents_at(server.url(), total).delete(DocumentKind::Endpoint, "shop", ENDPOINT).await;
@@ -232,7 +232,7 @@ async fn a_removal_means_what_its_answer_says() {
 }
 
 #[tokio::test]
-async fn who_changed_a_document_is_told_where_the_item_says_it() {
+async fn who_changed_a_document_is_read_from_its_item() {
     let with = |changed: &Value| {
         let mut item = endpoint(ENDPOINT);
         item.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
@@ -255,7 +255,7 @@ async fn who_changed_a_document_is_told_where_the_item_says_it() {
 }
 
 #[test]
-fn a_location_says_which_documents_a_function_reads() {
+fn a_location_selects_the_documents_to_read() {
     let client = dynamodb("http://127.0.0.1:1", AMPLE);
     for (location, is_local) in
         [(DocumentsLocation::Table("documents".to_owned()), false), (DocumentsLocation::Folder("f".into()), true)]
@@ -286,7 +286,7 @@ fn what_the_table_does_not_keep_is_refused() {
 
 /// The client repeats the write, which then meets itself.
 #[tokio::test]
-async fn a_write_whose_reply_was_lost_is_told_as_done() {
+async fn a_write_whose_reply_was_lost_counts_as_done() {
     for lost in 1..ATTEMPTS {
         for read in [None, Some(OTHER)] {
             let server = ScriptedServer::start(move |index, _| match index {

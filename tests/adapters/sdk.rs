@@ -173,7 +173,7 @@ async fn the_pauses_before_retries_are_short() {
 
 /// A server may ask for a pause before the next attempt. A sender that waits for us gets its answer all the same.
 #[tokio::test]
-async fn a_pause_that_a_server_asks_for_is_no_longer_than_the_call() {
+async fn the_retry_after_of_a_server_never_outlasts_the_call() {
     let Reaction::Answer(busy) = error(503, "ServiceUnavailable") else { panic!("an error is an answer") };
     let server = answering([Reaction::Answer(busy.with_header("x-amz-retry-after", "3600000"))]).await;
     // Shorter than the longest pause that the SDK makes for a server, and long enough for a slow machine.

@@ -266,7 +266,7 @@ struct LostWrites(AtomicUsize);
 
 impl Injector for LostWrites {
     async fn fault(&self, request: &HttpMessage) -> Option<WireFault> {
-        let is_write = request.asks_for("PutItem") || request.asks_for("DeleteItem");
+        let is_write = request.is_for("PutItem") || request.is_for("DeleteItem");
         let is_first = request.header("amz-sdk-request").is_some_and(|attempt| attempt.contains("attempt=1"));
         (is_write && is_first).then(|| {
             self.0.fetch_add(1, Ordering::Relaxed);

@@ -205,7 +205,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn an_answer_must_say_what_its_document_asks_for() {
+async fn an_answer_must_pass_the_success_check_of_its_document() {
     let asks = json!({"success_json": {"pointer": "/ok", "equals": true}});
     for (body, expected) in [
         (r#"{"ok": true}"#, done(200)),
@@ -419,7 +419,7 @@ async fn an_answer_between_failures_begins_the_count_anew() {
 }
 
 #[tokio::test]
-async fn no_more_calls_are_under_way_than_the_document_says() {
+async fn no_more_calls_are_in_flight_than_the_document_allows() {
     let receiver = Receiver::start(Reply::Silence).await;
     let destination = at(&receiver.url(""), &json!({"in_flight_max": 2, "timeout_ms": 30_000}));
     let (guarded, sent) = (Guarded::new(Arc::new(HttpCaller::on_loopback())), delivery());

@@ -167,7 +167,7 @@ fn an_answer_of_the_cases_is_refused_with_its_code() {
 }
 
 #[test]
-fn a_version_is_compared_as_the_cases_say() {
+fn version_comparisons_match_the_cases() {
     let VersionFile { cases, .. } = load("versions.json");
     for case in cases {
         let item = ItemRef::from("acme#order#17");

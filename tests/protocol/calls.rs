@@ -108,7 +108,7 @@ fn it_was_done_before_only_where_an_earlier_call_may_have_been_done() {
 
 /// Another call could do it a second time, and would be answered alike.
 #[test]
-fn an_answer_that_says_nothing_and_never_will_ends_an_effect_in_every_class() {
+fn an_outcome_that_stays_unknown_ends_an_effect_in_every_class() {
     for class in CLASSES {
         let dead = left(&an_effect(), class, Called::Unknown { status: 302 }, START);
         assert_eq!((dead.attempts, dead.dead_reason), (0, Some(DeadReason::UnknownOutcome)), "{class:?}");
@@ -117,7 +117,7 @@ fn an_answer_that_says_nothing_and_never_will_ends_an_effect_in_every_class() {
 
 /// A queue hands a message out 100 times before it is a dead letter, and three rounds of them end an effect.
 #[test]
-fn a_short_pause_that_a_callee_asks_for_grows_until_the_relay_takes_over() {
+fn a_short_retry_after_grows_until_the_relay_takes_over() {
     let pause = |seconds: i64, receives: i64| {
         pause_after(0, Called::NotDone { retry_after: Some(Millis::seconds(seconds)) }, receives)
     };
@@ -198,7 +198,7 @@ fn an_effect_without_a_turn_is_never_guarded() {
 
 /// The relay sends copies of a hint, also of an effect whose callee asked to be left alone.
 #[test]
-fn no_copy_of_a_hint_calls_a_callee_before_the_pause_that_it_asked_for() {
+fn no_copy_of_a_hint_calls_a_callee_before_its_retry_after() {
     let asks = Called::NotDone { retry_after: Some(Millis::minutes(30)) };
     for ended in [asks, Called::Unclear { retry_after: Some(Millis::minutes(30)) }] {
         let waits = left(&an_effect(), Class::AtLeastOnce, ended, START);
@@ -327,7 +327,7 @@ fn every_write_but_the_last_names_the_first_call_as_it_was_read() {
         record.encode()
     };
     let effect = an_effect();
-    let old = asked_when_old(&effect, later(Millis(timing.effect_age_max.0 + 1)));
+    let old = write_when_old(&effect, later(Millis(timing.effect_age_max.0 + 1)));
     assert_eq!(after(&old, &effect).dead_reason, Some(DeadReason::Stale));
     assert!(old.apply(Some(&other(&effect))).is_err());
     for (ended, names_it) in [(NOT_DONE, true), (UNCLEAR, true), (REFUSED, true), (DONE, false)] {
@@ -336,7 +336,7 @@ fn every_write_but_the_last_names_the_first_call_as_it_was_read() {
     }
 }
 
-fn asked_when_old(effect: &Record, now: EpochMs) -> Write {
+fn write_when_old(effect: &Record, now: EpochMs) -> Write {
     let step = Dispatcher::start(Ok(hint(effect)), 1, "mine".to_owned(), Timing::standard(), at(now));
     write(&answered(step, Reply::Read(Ok(Found::Record(Box::new(effect.clone())))), now))
 }
@@ -347,7 +347,7 @@ fn asked_when_old(effect: &Record, now: EpochMs) -> Write {
 fn an_effect_that_waits_too_long_is_unknown_unless_it_was_never_called() {
     let (effect, timing) = (an_effect(), Timing::standard());
     let old = later(Millis(timing.effect_age_max.0 + 1));
-    let dies = |effect: &Record| after(&asked_when_old(effect, old), effect);
+    let dies = |effect: &Record| after(&write_when_old(effect, old), effect);
     let unclear = left(&effect, Class::AtLeastOnce, UNCLEAR, START);
     let unknown = left(&effect, Class::AtMostOnce, UNCLEAR, START);
     let accepted = after(&retry(&unknown, true, &timing, at(START)).unwrap(), &unknown);

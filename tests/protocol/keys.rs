@@ -153,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn a_key_is_parsed_back_and_says_what_it_stands_for(name in named(), shards in 1_u16..64) {
+    fn a_key_is_parsed_back_to_what_it_stands_for(name in named(), shards in 1_u16..64) {
         let key = name.key();
         prop_assert_eq!(RecordKey::parse(key.as_str()), Some(key.clone()));
         let plain = if let Named::Alternate(of) = &name { of } else { &name };

@@ -69,19 +69,19 @@ fn said(write: &serde_json::Value) -> String {
     check(&plan_of(json!({ "writes": [write] }))).err().map(|error| error.to_string()).unwrap_or_default()
 }
 
-fn said_of_put(attribute: &str, value: serde_json::Value) -> String {
+fn error_of_put(attribute: &str, value: serde_json::Value) -> String {
     let mut write = json!({ "key": "e#item#k", "action": { "put": {} } });
     write["action"]["put"][attribute] = value;
     said(&write)
 }
 
-fn said_of_update(changes: serde_json::Value) -> String {
+fn error_of_update(changes: serde_json::Value) -> String {
     let mut write = json!({ "key": "e#item#k", "action": {} });
     write["action"]["update"] = changes;
     said(&write)
 }
 
-fn said_of_condition(condition: serde_json::Value) -> String {
+fn error_of_condition(condition: serde_json::Value) -> String {
     let mut write = json!({ "key": "e#item#k", "action": "delete" });
     write["condition"] = condition;
     said(&write)
@@ -196,7 +196,7 @@ fn what_was_seen_is_not_overwritten_unawares() {
 /// DynamoDB would refuse each of these for good, without a word about which attribute it is.
 #[test]
 fn what_dynamodb_refuses_is_refused_before_it() {
-    let (put, update, when) = (said_of_put, said_of_update, said_of_condition);
+    let (put, update, when) = (error_of_put, error_of_update, error_of_condition);
     for sound in cases()["sound"].as_array().unwrap() {
         assert_eq!(put("a", sound.clone()), "", "{sound}");
     }
@@ -228,7 +228,7 @@ fn what_dynamodb_refuses_is_refused_before_it() {
 
 #[test]
 fn an_expression_that_dynamodb_refuses_is_refused_before_it() {
-    let (put, update, when) = (said_of_put, said_of_update, said_of_condition);
+    let (put, update, when) = (error_of_put, error_of_update, error_of_condition);
     assert_eq!(put("", json!({ "S": "x" })), "writes[0]: the name of an attribute is empty or too long");
     assert_eq!(update(json!([])), "writes[0]: an update needs a change");
     assert_eq!(update(json!([{ "remove": "pk" }])), "writes[0]: attribute `pk` is part of the key, and cannot change");
@@ -263,7 +263,7 @@ fn an_expression_that_dynamodb_refuses_is_refused_before_it() {
 #[test]
 fn a_name_that_only_hookonce_may_use_is_refused_wherever_a_plan_names_an_attribute() {
     let refused = "the name of an attribute begins with `hookonce_`: only hookonce may use such a name, choose another";
-    let (put, update, when) = (said_of_put, said_of_update, said_of_condition);
+    let (put, update, when) = (error_of_put, error_of_update, error_of_condition);
     for name in [attribute::EXPIRES_AT, RESERVED_PREFIX, "hookonce_order"] {
         let compared = json!([name, { "N": "1" }]);
         let own = json!({ "table": "blobs", "key": { "hash": { "B": "AA==" } }, "action": { "put": { name: { "N": "1" } } } });

@@ -384,7 +384,7 @@ async fn an_item_that_a_plan_may_write_can_be_read() {
 }
 
 #[tokio::test]
-async fn each_answer_becomes_what_it_says() {
+async fn each_answer_has_its_outcome() {
     let (harness, handlers) = harness(|request| {
         if request["event"]["type"] == "count.long" {
             return Reaction::TooLong;

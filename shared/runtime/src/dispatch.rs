@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::ambient::Ambient;
 use crate::destination::{Destination, DestinationLookupError, Destinations, Guarded, PERMIT_WAIT_MAX, Permit};
-use crate::drive::{Carry, StoreAndQueue, drive_and_tell, duration};
+use crate::drive::{Carry, StoreAndQueue, drive_with, duration};
 use crate::port::{Queue, Store};
 use crate::process::{DEADLINE_MARGIN, Processed, Received, batch_end, hide, isolated};
 
@@ -57,7 +57,7 @@ impl<S: Store, Q: Queue, A: Ambient> DispatcherParts<S, Q, A> {
                 let moment = self.ambient.moment();
                 let first = Dispatcher::start(message, received.receives, pass, self.timing, moment);
                 let carrier = OneEffect { parts: self, calls_until, turn: OnceLock::new() };
-                let driven = drive_and_tell(first, &carrier, &self.ambient, tell).await;
+                let driven = drive_with(first, &carrier, &self.ambient, tell).await;
                 hide(&self.queue, Lane::Effects, received, &driven.output).await;
                 driven
             };

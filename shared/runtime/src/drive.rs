@@ -34,12 +34,12 @@ pub async fn drive<M: Machine>(
     carrier: &impl Carry,
     ambient: &impl Ambient,
 ) -> Driven<M::Output> {
-    drive_and_tell(first, carrier, ambient, &|_| ()).await
+    drive_with(first, carrier, ambient, &|_| ()).await
 }
 
 /// Drives a machine from its first step to its end, and tells the signals of each step before its call: what was
 /// written is then told, even if the call is the last that this process makes.
-pub async fn drive_and_tell<M: Machine>(
+pub async fn drive_with<M: Machine>(
     first: Step<M, M::Output>,
     carrier: &impl Carry,
     ambient: &impl Ambient,

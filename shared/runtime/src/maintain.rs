@@ -9,7 +9,7 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 
 use crate::ambient::Ambient;
-use crate::drive::{Driven, StoreAndQueue, WRITES_IN_FLIGHT_MAX, drive, drive_and_tell};
+use crate::drive::{Driven, StoreAndQueue, WRITES_IN_FLIGHT_MAX, drive, drive_with};
 use crate::message_key::MessageKeys;
 use crate::port::{Queue, READ_ROUNDS_MAX, Store};
 
@@ -135,7 +135,7 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
     ) -> Driven<dead_letter::DeadLetterOutcome> {
         let message = self.keys.decode(std::iter::once(body)).await.pop().unwrap_or(Err(MessageError::Malformed));
         let first = DeadLetter::start(message, sent_at, self.timing, self.ambient.moment());
-        drive_and_tell(first, &self.remote(), &self.ambient, tell).await
+        drive_with(first, &self.remote(), &self.ambient, tell).await
     }
 
     fn remote(&self) -> StoreAndQueue<'_, S, Q> {

@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::ambient::Ambient;
 use crate::batch::{Batch, BatchResponse, QueueMessage};
 use crate::body;
-use crate::drive::{Carry, Driven, StoreAndQueue, drive_and_tell, duration};
+use crate::drive::{Carry, Driven, StoreAndQueue, drive_with, duration};
 use crate::handler::{Handlers, Recognised};
 use crate::ingest::child_bytes_max;
 use crate::memory::{EVENTS_SHORT_BYTES_MAX, MemoryPermit, MemoryPermits};
@@ -223,7 +223,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                 let budget = CallBudget::until(calls_until);
                 let (first_seen, memory) = (OnceLock::new(), MemoryPermit::of(permits));
                 let carrier = OneMessage { parts: self, routing, lane, budget: &budget, first_seen, memory };
-                let mut driven = drive_and_tell(first, &carrier, &self.ambient, tell).await;
+                let mut driven = drive_with(first, &carrier, &self.ambient, tell).await;
                 driven.signals.extend(std::iter::repeat_n(Signal::HandlerCalled, budget.made().into()));
                 hide(&self.queue, lane, received, &driven.output).await;
                 if let (Settled::Ack(Done::Settled(_)), Some(note)) = (&driven.output, carrier.first_seen.get())

@@ -41,7 +41,7 @@ pub(crate) async fn read<S: Store>(
     describe(store, &mut scope, named, allowed).await.map_err(|_| Planned::TableAway)?;
     if let Err(fault) = asked(reads, &event.tenant, &scope) {
         tracing::warn!(record.key = %event.record, fault, "what the handler asked for is refused");
-        return Err(asked_too_much());
+        return Err(reads_refused());
     }
     let distinct: Vec<_> = scope.shown.iter().cloned().collect();
     let snapshot = read_items(store, event, &distinct, memory).await.inspect_err(|_| memory.release())?;
@@ -75,11 +75,11 @@ async fn read_items<S: Store>(
 
 fn too_large(event: &Event, bytes: u64) -> Planned {
     tracing::warn!(record.key = %event.record, bytes, "the items that the handler asked for are too large together");
-    asked_too_much()
+    reads_refused()
 }
 
 /// The failure of a handler that asks for what it may not have.
-pub(crate) fn asked_too_much() -> Planned {
+pub(crate) fn reads_refused() -> Planned {
     Planned::Failed(Failure::permanent(Code::HandlerAskedTooMuch))
 }
 

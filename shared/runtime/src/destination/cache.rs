@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lookups_at_one_time_ask_once() {
+    async fn concurrent_lookups_read_once() {
         let (reads, destinations) = scripted(&[Some(GOOD)]);
         let (id, now) = (id(), EpochMs(0));
         let found = futures::future::join_all((0..10).map(|_| destinations.get(&id, now))).await;
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_source_that_never_answered_is_asked_ever_again_after_a_pause() {
+    async fn a_source_that_never_answered_is_read_again_after_each_pause() {
         let (reads, destinations) = scripted(&[]);
         for at in [0, 1, REFUSED_AGE_MAX.0 - 1, REFUSED_AGE_MAX.0] {
             assert!(matches!(destinations.get(&id(), EpochMs(at)).await, Err(DestinationLookupError::Unavailable)));

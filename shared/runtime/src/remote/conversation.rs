@@ -18,7 +18,7 @@ use super::wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, REQUEST_BYTES_
 use crate::handler::Assignment;
 use crate::memory::SHORT_BYTES_MAX;
 use crate::port::Store;
-use crate::snapshot::{self, asked_too_much};
+use crate::snapshot::{self, reads_refused};
 
 /// A call that fails sooner has not held the worker up, so it says nothing about the handler.
 const HELD_MIN: Duration = Duration::from_secs(1);
@@ -113,7 +113,7 @@ impl Conversation<'_> {
         let Some(bytes) = HandlerRequest::new(&request, self.event, &items).encode() else {
             tracing::warn!(record.key = %record, handler = %target,
                 "the event and the items that the handler asked for make a request of more than {REQUEST_BYTES_MAX} bytes");
-            return Err(asked_too_much());
+            return Err(reads_refused());
         };
         drop(items);
         drop(snapshot);

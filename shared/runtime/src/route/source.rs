@@ -249,7 +249,7 @@ mod tests {
 
     /// A worker that starts while the set is not valid has nothing to use. Its batches must not ask each time.
     #[tokio::test]
-    async fn a_refused_set_is_asked_about_ever_more_rarely() {
+    async fn a_refused_set_is_read_with_growing_pauses() {
         const BATCHES: i64 = 6_000;
         let mut first = BTreeSet::new();
         for entropy in [0, 12_345, u64::MAX / 3] {

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told_with_its_place_and_without_its_value() {
+    fn a_mismatch_names_its_place_and_not_its_value() {
         let one_of = "must be exactly one of plain, pair, named, one";
         for (text, place, why) in [
             (r"[[]]", "", "must be an object"),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_told_with_its_position() {
+    fn invalid_json_is_reported_with_its_position() {
         for (text, place, why, at) in [
             ("", "", "EOF while parsing a value", (1, 0)),
             ("{", "", "EOF while parsing an object", (1, 1)),

@@ -21,7 +21,7 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::records::{Filter, Selection, states, tell_default};
+use crate::records::{Filter, Selection, note_default_since, states};
 use crate::rehearsal::Rehearsal;
 use crate::target::{Target, store_unavailable};
 
@@ -156,7 +156,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         if sound + failed == 0 {
             output::note("no record was compared as a whole, so this does not say that the handlers do the same");
         }
-        tell_default(default_since);
+        note_default_since(default_since);
         output::note("nothing was written. The handlers are those of this build of hookonce");
     }
     Ok(if sound == 0 || failed > 0 { Exit::No } else { Exit::Done })
@@ -171,7 +171,7 @@ async fn sample(store: &DynamoStore, arguments: &Arguments) -> Result<Vec<Record
     let (mut records, mut pages) = (Vec::new(), selection.pages(store, 1));
     while records.len() < limit {
         let Some(page) = pages.next().await.transpose()? else { break };
-        page.tell_missing();
+        page.note_missing();
         records.extend(page.records);
     }
     records.truncate(limit);

@@ -79,7 +79,7 @@ impl Report {
         self.examined += page.examined;
         self.unreadable += page.unreadable;
         if self.style != Style::Silent {
-            page.tell_missing();
+            page.note_missing();
         }
     }
 
@@ -282,7 +282,7 @@ impl Report {
 }
 
 /// Says that the records are no longer those that a person agreed to.
-pub(super) fn tell_disagreement(operation: Operation, agreed: usize, found: usize) {
+pub(super) fn note_disagreement(operation: Operation, agreed: usize, found: usize) {
     output::note(&format!(
         "nothing was changed: you agreed to {operation} {agreed} record(s), and the filter finds {found} now. Run it without \
          --yes to see them"

@@ -101,7 +101,7 @@ pub(crate) struct Page {
 
 impl Page {
     /// Says which records there are not.
-    pub(crate) fn tell_missing(&self) {
+    pub(crate) fn note_missing(&self) {
         for [endpoint, key] in &self.missing {
             output::note(&format!("endpoint {endpoint} has no record {key}"));
         }

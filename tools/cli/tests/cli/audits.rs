@@ -31,7 +31,7 @@ fn stats_count_by_state_endpoint_type_and_error() {
 
 /// The journal is read for a day unless a time is named. Whoever repairs records must not take that for all of them.
 #[test]
-fn a_command_that_reads_only_a_day_says_so_and_how_to_reach_further() {
+fn a_command_that_reads_only_a_day_notes_how_to_reach_further() {
     const HOUR_MS: i64 = 3_600_000;
     let stack = Stack::with(2, 0);
     let tables = Tables::of(&stack);

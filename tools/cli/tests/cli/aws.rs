@@ -307,7 +307,7 @@ const MAPPINGS: &str = "/2015-03-31/event-source-mappings/?FunctionName=";
 const MAPPING: &str = "/2015-03-31/event-source-mappings/";
 
 /// The operation that a request to Lambda is for, and its function, or its event source.
-fn function_asked(path: &str) -> Option<(&'static str, String)> {
+fn function_called(path: &str) -> Option<(&'static str, String)> {
     let of_path = |end| path.strip_prefix("/2015-03-31/functions/")?.strip_suffix(end);
     let (operation, name) = (path.strip_prefix(MAPPINGS).map(|name| ("ListEventSourceMappings", name)))
         .or_else(|| Some(("GetFunctionConfiguration", of_path("/configuration")?)))
@@ -527,7 +527,7 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     }
     let form: BTreeMap<_, _> = form_urlencoded::parse(&request.body).into_owned().collect();
     let mut account = account.lock().unwrap();
-    let of_function = function_asked(&request.path);
+    let of_function = function_called(&request.path);
     let operation = match (request.operation(), &of_function) {
         ("", Some((operation, _))) => operation,
         ("", None) => form.get("Action").map_or("", String::as_str),

@@ -72,7 +72,7 @@ fn only(workspace: &Workspace, endpoint: &str) -> (String, String) {
 
 /// The 401 after a rotation at one side only: what was sent is none of the endpoint's secrets.
 #[test]
-fn a_credential_that_the_endpoint_does_not_hold_is_not_kept_and_verify_says_so() {
+fn a_credential_that_the_endpoint_does_not_hold_is_not_kept_and_verify_names_its_place() {
     let workspace = Workspace::new();
     let _running = workspace.dev(&["dev", "--port", "0", "--capture", "captures"]);
     for (provider, more) in [("telegram", &[][..]), ("gitlab", &["--scheme", "secret-token"])] {

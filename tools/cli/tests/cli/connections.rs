@@ -11,7 +11,7 @@ const SET: &str =
     r#"{"version": 1, "otherwise": "dead", "routes": [{"name": "a", "consumer": "b", "forward": ["crm"]}]}"#;
 
 #[test]
-fn a_command_asks_about_its_stack_at_most_once() {
+fn a_command_describes_its_stack_at_most_once() {
     let stack = Stack::with(1, 1);
     let deployed = Deployed::of(&stack, &[]);
     let secrets = object!({ "provider": "stripe", "secrets": ["whsec_0123456789abcdef", "whsec_fedcba9876543210"] });

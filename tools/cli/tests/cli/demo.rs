@@ -31,7 +31,7 @@ fn every_genuine_event_of_the_demo_takes_effect_once() {
 }
 
 #[test]
-fn the_demo_tells_a_person_what_happened() {
+fn the_demo_prints_what_happened() {
     let output = Workspace::new().run(&["demo", "--deliveries", "9", "--copies", "2"]).exits(0);
     let said = text(&output);
     assert!(said.contains("Every genuine event was applied exactly once"), "{said}");
@@ -44,7 +44,7 @@ fn the_demo_tells_a_person_what_happened() {
 
 /// The demo forwards nothing to a stack that it did not start.
 #[test]
-fn nothing_is_said_of_the_outside_of_another_stack() {
+fn the_demo_prints_nothing_of_the_outside_of_another_stack() {
     let stack = Stack::new();
     let url = stack.announced()["url"].clone();
     let demo = ["demo", "--deliveries", "3", "--copies", "2", "--url", url.as_str().unwrap()];

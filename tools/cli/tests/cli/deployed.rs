@@ -31,7 +31,7 @@ fn a_named_stack_is_read_as_the_running_one() {
 }
 
 #[test]
-fn a_stack_that_is_not_found_says_why_and_what_to_do() {
+fn a_stack_that_is_not_found_is_refused_with_the_next_step() {
     let workspace = Workspace::new();
     for (aws, exit, said) in [
         (Aws::with_stack(BTreeMap::new()), 2, "deploy it again from this release's template.yaml"),
@@ -95,7 +95,7 @@ fn signed_out(workspace: &Workspace, more: &[(&str, &str)]) -> Vec<(String, Stri
 }
 
 #[test]
-fn without_a_region_or_a_profile_one_line_says_so() {
+fn a_missing_region_or_profile_is_one_error_line() {
     let workspace = Workspace::new();
     let nowhere = [("AWS_ACCESS_KEY_ID", "AKID"), ("AWS_SECRET_ACCESS_KEY", "secret")];
     let region = ("AWS_REGION", "us-east-1");
@@ -117,7 +117,7 @@ fn without_a_region_or_a_profile_one_line_says_so() {
 }
 
 #[test]
-fn without_credentials_one_line_says_so() {
+fn missing_credentials_are_one_error_line() {
     let workspace = Workspace::new();
     let refused = signed_out(&workspace, &[("AWS_REGION", "us-east-1")]);
     let off = ("AWS_EC2_METADATA_DISABLED".to_owned(), "true".to_owned());
@@ -174,7 +174,7 @@ fn a_profile_may_sign_in_on_a_web_page() {
 }
 
 #[test]
-fn status_tells_of_alarms_the_relay_and_the_caller() {
+fn status_prints_alarms_the_relay_and_the_caller() {
     let stack = Stack::with(1, 0);
     let deployed = Deployed::of(&stack, &[]);
     let aws = &deployed.aws;
@@ -216,7 +216,7 @@ fn status_tells_of_alarms_the_relay_and_the_caller() {
 
 /// Whoever looks does so in an outage: what answers is told, and what does not is named.
 #[test]
-fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
+fn status_prints_what_it_can_when_a_table_or_the_caller_is_not_known() {
     let stack = Stack::with(1, 0);
     let deployed = Deployed::of(&stack, &[("InboxTable", "gone")]);
     let aws = &deployed.aws;
@@ -242,7 +242,7 @@ fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
 
 /// After a containment, or a deployment that spoils events: what runs since when, and whether anything runs.
 #[test]
-fn status_tells_what_code_runs_since_when_and_what_is_off() {
+fn status_prints_what_code_runs_since_when_and_what_is_off() {
     let stack = Stack::with(1, 0);
     let deployed = Deployed::of(&stack, &[]);
     let aws = &deployed.aws;

@@ -224,7 +224,7 @@ fn a_new_secret_that_does_not_fit_changes_nothing() {
 
 /// One call, its answer, and what would become of an effect.
 #[test]
-fn a_test_makes_one_call_and_says_what_its_answer_means() {
+fn a_test_makes_one_call_and_prints_what_its_answer_means() {
     let workspace = Workspace::new();
     let local = |status: u16| format!("http://127.0.0.1:{}/in", receiver(status));
     let (closed, guarded) = (format!("http://127.0.0.1:{}", nobody()), format!("https://localhost:{}", nobody()));

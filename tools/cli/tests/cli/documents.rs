@@ -140,7 +140,7 @@ fn secret_settings_are_hidden_and_public_ones_are_not() {
 }
 
 #[test]
-fn a_refusal_says_what_to_do_about_its_cause_and_repeats_no_secret() {
+fn a_refusal_prints_the_next_step_and_no_secret() {
     let stack = Deployed::added("shop");
     let rotate = &["rotate", "shop"][..];
     let without_key = "AccessDeniedException: User is not authorized to perform: kms:Decrypt on this resource";
@@ -173,7 +173,7 @@ fn an_endpoint_that_changed_after_it_was_read_is_left_alone() {
 }
 
 #[test]
-fn outputs_that_lack_a_part_say_what_to_do() {
+fn outputs_that_lack_a_part_are_refused_with_the_next_step() {
     let stack = Deployed::empty();
     let lacking = ["InboxTable", "DomainTable"].map(|name| (name.to_owned(), "a".to_owned()));
     stack.aws.account().stack = Some(BTreeMap::from(lacking));
@@ -270,7 +270,7 @@ fn an_import_with_a_document_that_is_too_large_writes_nothing() {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_ends_an_import_between_two_writes_and_says_how_to_go_on() {
+fn ctrl_c_ends_an_import_between_two_writes_and_prints_how_to_go_on() {
     let stack = Deployed::empty();
     let all: String = (0..ENDPOINTS).map(|number| entry(&format!("shop-{number}"))).collect();
     let file = stack.workspace.write("endpoints.jsonl", all.as_bytes());

@@ -10,10 +10,10 @@ const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
     {"name": "out", "consumer": "crm", "forward": ["crm"]}]}"#;
 
 #[test]
-fn show_tells_of_an_event_which_effects_it_has_and_of_an_effect_where_it_went() {
+fn show_prints_the_effects_of_an_event_and_where_an_effect_went() {
     let workspace = Workspace::routed(ROUTES);
     workspace.destination("crm", receiver(200));
-    let (_running, mut told) = workspace.dev_that_tells(&[]);
+    let (_running, mut told) = workspace.dev_with_json(&[]);
     workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
     let outcomes = [(); 2].map(|()| told.outcome(&["applied", "delivered"]));
     let outcome = |word: &str| outcomes.iter().find(|line| line["outcome"] == word).unwrap()["key"].clone();
@@ -72,7 +72,7 @@ fn a_call_that_ends_an_effect_is_a_try() {
 fn effects_in_doubt_are_called_again_only_for_one_who_accepts_a_duplicate() {
     let workspace = Workspace::routed(ROUTES);
     // Without its destination, the effect waits.
-    let (_running, mut told) = workspace.dev_that_tells(&[]);
+    let (_running, mut told) = workspace.dev_with_json(&[]);
     workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
     let waiting = told.next(|line| line["effect"] == "forward:crm");
     let effect = waiting["key"].as_str().unwrap();

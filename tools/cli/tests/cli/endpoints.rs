@@ -12,7 +12,7 @@ fn give_a_secret(workspace: &Workspace, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn a_secret_is_made_only_where_the_provider_takes_one_and_a_setting_is_asked_for_where_it_needs_one() {
+fn a_secret_is_made_only_where_the_provider_takes_one_and_a_needed_setting_is_required() {
     let workspace = Workspace::new();
     let shop = workspace.run(&["endpoint", "add", "shop", "--provider", "stripe"]).exits(0);
     assert!(shop.stdout.starts_with(b"whsec_"), "{shop:?}");
@@ -102,7 +102,7 @@ fn a_broken_document_hides_no_other() {
 
 /// Whoever named an endpoint as a tenant would read and change its items.
 #[test]
-fn an_endpoint_shares_its_facts_only_if_its_own_document_says_so() {
+fn an_endpoint_shares_its_facts_only_by_its_own_document() {
     let workspace = Workspace::new();
     let run = |more: &[&str]| workspace.run(&[&["endpoint"], more].concat());
     let add = |id: &str, more: &[&str]| run(&[&["add", id, "--provider", "stripe"], more].concat());

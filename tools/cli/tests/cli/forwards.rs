@@ -23,7 +23,7 @@ fn forwarding(workspace: &Workspace, with_destination: bool) -> (Running, Told, 
     }
     write_marked_event(workspace);
     forward(workspace, &["crm"]);
-    let (running, mut told) = workspace.dev_that_tells(&[]);
+    let (running, mut told) = workspace.dev_with_json(&[]);
     workspace.run(&["send", "--provider", "stripe", "--file", "event.json"]).exits(0);
     let effect = next_effect(&mut told);
     if with_destination {
@@ -277,7 +277,7 @@ fn a_drill_compares_effects_with_those_that_were_sent() {
 }
 
 #[test]
-fn a_drill_says_that_a_mended_route_would_apply_what_died() {
+fn a_drill_reports_that_a_mended_route_would_apply_what_died() {
     let stack = Stack::of(Workspace::routed(r#"{"version": 1, "otherwise": "dead", "routes": []}"#));
     stack.run(&["trigger", "stripe.invoice.paid"]).exits(0);
     stack.wait_for("DEAD", 1);

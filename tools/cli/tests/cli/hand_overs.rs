@@ -87,7 +87,7 @@ fn a_program_finds_the_same_fields_for_every_kind() {
 }
 
 #[test]
-fn a_refusal_of_a_service_is_told_with_what_to_do() {
+fn a_refusal_of_a_service_is_printed_with_the_next_step() {
     let deployed = deployed();
     // The tests of the adapters and of the advice go through the codes.
     for (id, operation, refusal, status, outcome, advice) in [

@@ -9,7 +9,7 @@ use crate::stacks::Stack;
 use crate::support::{Ended, Workspace, json, text};
 
 #[test]
-fn what_a_command_tells_to_run_leads_to_the_stack_that_was_named() {
+fn a_suggested_command_leads_to_the_stack_that_was_named() {
     let stack = Stack::with(0, 1);
     let deployed = Deployed::of(&stack, &[]);
     deployed.run(&["status"]).says_all(&[
@@ -27,7 +27,7 @@ fn what_a_command_tells_to_run_leads_to_the_stack_that_was_named() {
 
 /// It names options that it has, and says how long it takes.
 #[test]
-fn an_audit_that_asks_names_its_own_options() {
+fn an_audit_that_needs_agreement_names_its_own_options() {
     let stack = Stack::with(0, 1);
     let asked = stack.run(&["audit"]).exits(2).says_all(&["pass --scan to agree; --rate N"]);
     let help = text(&stack.run(&["audit", "--help"]));

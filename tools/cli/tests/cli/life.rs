@@ -14,7 +14,7 @@ const SET: &str = r#"{"version": 1, "otherwise": "dead", "routes": [
 #[test]
 fn dev_prints_a_line_for_each_delivery_and_each_outcome() {
     let workspace = Workspace::new();
-    let (_running, mut told) = workspace.dev_that_tells(&[]);
+    let (_running, mut told) = workspace.dev_with_json(&[]);
     let file = "events/deliveries/stripe-invoice-paid.json";
     workspace.run(&["send", "--provider", "stripe", "--file", file, "--copies", "2"]).exits(0);
     let forged = ["send", "--provider", "stripe", "--file", file, "--secret", "-"];
@@ -52,7 +52,7 @@ fn dev_prints_lines_for_people_without_colours_where_nobody_watches() {
 }
 
 #[test]
-fn status_says_whether_anything_needs_a_person_and_what_to_do() {
+fn status_prints_what_needs_a_person_and_the_next_step() {
     let stack = Stack::with(1, 0);
     wait_until("the queue is empty", || json(&stack.run(&["status", "--json"]))["queue"]["in_flight"] == 0);
     stack.run(&["status"]).exits(0).says("nothing needs a person");
@@ -74,10 +74,10 @@ fn status_says_whether_anything_needs_a_person_and_what_to_do() {
 
 /// Whoever edits the file sees at the save what becomes of the events. `status` and `doctor` say the same.
 #[test]
-fn dev_says_at_once_what_becomes_of_the_routes() {
+fn dev_reports_a_changed_route_set_at_once() {
     let workspace = Workspace::routed(r#"{"version": 1,"#);
     workspace.write(".hookonce/destinations/bad.json", b"{");
-    let (_running, mut told) = workspace.dev_that_tells(&[]);
+    let (_running, mut told) = workspace.dev_with_json(&[]);
     let mut next = |state: &str| {
         let line = told.next(|line| line["what"] == "routes");
         assert_eq!((&line["state"], &line["file"]), (&object!(state), &object!(".hookonce/routes.json")), "{line}");

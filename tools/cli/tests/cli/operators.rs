@@ -10,7 +10,7 @@ use crate::stacks::{Stack, Tables, lines, summary};
 use crate::support::{Ended, interrupt, json, sample, text, wait_until};
 
 #[test]
-fn a_dry_run_says_what_would_happen_and_changes_nothing() {
+fn a_dry_run_prints_what_would_happen_and_changes_nothing() {
     let stack = Stack::with(1, 2);
     let dry = stack.run(&["replay", "--state", "DEAD"]).exits(0);
     dry.says_all(&["retry", "INVOICE_UNREADABLE", "evt_1", "evt_2", "would retry 2 record(s)", "Pass --yes"]);
@@ -132,7 +132,7 @@ fn list_filters_by_the_word_that_it_prints_and_counts_what_a_person_calls_tries(
 }
 
 #[test]
-fn show_tells_the_story_of_a_record() {
+fn show_prints_the_timeline_of_a_record() {
     let stack = Stack::with(1, 1);
     stack.run(&["show", "stripe", "evt_0"]).says_all(&[
         "APPLIED: invoice.paid from stripe at stripe",
@@ -153,7 +153,7 @@ fn show_tells_the_story_of_a_record() {
 
 /// A person reads the clock of the wall. What a program reads has no zone.
 #[test]
-fn times_for_people_are_in_their_zone_and_say_which() {
+fn times_for_people_are_in_their_zone_and_name_it() {
     let stack = Stack::with(0, 1);
     let zone = [("TZ".to_owned(), "Asia/Kathmandu".to_owned())];
     let here = |arguments: &[&str]| text(&stack.run_with_environment(arguments, &zone));
@@ -175,7 +175,7 @@ fn times_for_people_are_in_their_zone_and_say_which() {
 }
 
 #[test]
-fn what_cannot_be_found_is_told_with_where_it_was_looked_for() {
+fn what_cannot_be_found_is_named_with_the_next_step() {
     let stack = Stack::with(1, 0);
     let none = "there is no endpoint nope; list them with `hookonce endpoint list`";
     stack.run(&["list", "--endpoint", "nope"]).exits(0).says(none);
@@ -212,7 +212,7 @@ fn a_dry_run_that_needs_a_reason_has_a_place_for_it() {
 
 /// A batch and the records of its events, as `show` and `drill` tell of them.
 #[test]
-fn a_batch_is_told_with_its_events() {
+fn a_batch_is_shown_with_its_events() {
     let stack = Stack::new();
     let file = "events/deliveries/meta_whatsapp-messages.json";
     stack.run(&["send", "--provider", "meta_whatsapp", "--file", file]).exits(0);
@@ -291,7 +291,7 @@ fn summary_of(output: &Output, word: &str) -> u64 {
 
 /// Two deliveries report one fact. To force the record that found it applied would apply it twice more.
 #[test]
-fn a_force_leaves_duplicates_alone_unless_they_are_asked_for() {
+fn a_force_leaves_duplicates_alone_unless_they_are_selected() {
     let stack = Stack::with(1, 0);
     let mut event = sample("stripe-invoice-paid");
     event["id"] = object!("evt_again");

@@ -38,7 +38,7 @@ fn dev_runs_a_handler_again_when_it_dies_and_anew_when_its_file_changes() {
     let workspace = Workspace::routed(ROUTES);
     let write = r#"{\"key\":\"stripe#count#all\",\"action\":{\"update\":[{\"add\":[\"events\",1]}]}}"#;
     workspace.write("handler.bash", script(&format!(r#"\"fact\":\"$key\",\"writes\":[{write}]"#)).as_bytes());
-    let (_running, mut told) = workspace.dev_that_tells(&["--handler", "counter=bash handler.bash"]);
+    let (_running, mut told) = workspace.dev_with_json(&["--handler", "counter=bash handler.bash"]);
     let trigger = || {
         workspace.run(&["trigger", "stripe.invoice.paid", "--copies", "3"]).exits(0);
     };
@@ -67,7 +67,7 @@ fn dev_runs_a_handler_again_when_it_dies_and_anew_when_its_file_changes() {
 }
 
 #[test]
-fn a_drill_says_which_handler_hangs_and_goes_on() {
+fn a_drill_names_a_handler_that_hangs_and_goes_on() {
     let hangs = serve(|_| {
         loop {
             std::thread::park();
@@ -109,7 +109,7 @@ fn dev_reads_the_very_bytes_that_a_handler_answers() {
     let workspace = Workspace::routed(ROUTES);
     workspace.write("died", b"");
     workspace.write("handler.bash", script(r#"\"fact\":\"$key\",\"writes\":[],\"writes\":[]"#).as_bytes());
-    let (_running, mut told) = workspace.dev_that_tells(&["--handler", "counter=bash handler.bash"]);
+    let (_running, mut told) = workspace.dev_with_json(&["--handler", "counter=bash handler.bash"]);
     workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
     let first = told.outcome(&["retry", "applied", "dead"]);
     assert_eq!((&first["outcome"], &first["error"]), (&json!("retry"), &json!("HANDLER_ANSWER_MALFORMED")), "{first}");
@@ -117,7 +117,7 @@ fn dev_reads_the_very_bytes_that_a_handler_answers() {
 
 /// Whoever looks at a record calls nobody, so no handler is reported as unavailable.
 #[test]
-fn show_says_that_it_asks_no_handler_in_another_language() {
+fn show_calls_no_handler_in_another_language_by_default() {
     let stack = Stack::of(Workspace::routed(ROUTES));
     stack.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
     let why = "not asked: its handler is in another language; --call-handlers calls it";
@@ -126,7 +126,7 @@ fn show_says_that_it_asks_no_handler_in_another_language() {
 
 /// What `show` asks a handler stands in no table, and what the table has is shown under the very keys of the plan.
 #[test]
-fn show_asks_a_handler_in_another_language_if_it_may() {
+fn show_calls_a_handler_in_another_language_if_it_may() {
     let handler = serve(|event| {
         let key = event["event"]["key"].as_str().unwrap();
         let write = json!({ "key": "stripe#count#all", "action": { "update": [{ "add": ["events", 1] }] } });
@@ -151,7 +151,7 @@ fn show_asks_a_handler_in_another_language_if_it_may() {
 #[test]
 fn dev_prints_a_death_by_dead_letters() {
     let workspace = Workspace::routed(ROUTES);
-    let (_running, mut told) = workspace.dev_that_tells(&[]);
+    let (_running, mut told) = workspace.dev_with_json(&[]);
     workspace.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
     let tables = Tables::of(&workspace);
     let hint = Message::Ref { pk: RecordKey::parse("in#stripe#evt_first").unwrap() };

@@ -10,7 +10,7 @@ const RUN: &str = "cargo hookonce ";
 const TEST: &str = "cargo test --workspace";
 
 #[test]
-fn every_command_of_the_readme_does_what_it_says() {
+fn every_command_of_the_readme_works() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let workspace = Workspace::new();
     let mut running: Option<Running> = None;

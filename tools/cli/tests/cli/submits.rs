@@ -30,7 +30,7 @@ fn submit(workspace: &Workspace, more: &[&str]) -> Output {
 }
 
 #[test]
-fn the_same_operation_takes_effect_once_and_its_repeat_tells_the_outcome() {
+fn the_same_operation_takes_effect_once_and_its_repeat_prints_the_outcome() {
     let stack = stack();
     let told = json(&submit(&stack, &["--wait", "--json"]).exits(0));
     assert_eq!((&told["answer"], &told["same_body"]), (&object!("accepted"), &object!(true)));
@@ -96,7 +96,7 @@ fn an_endpoint_of_a_deployed_stack_is_signed_for_with_its_own_secret() {
 }
 
 #[test]
-fn what_cannot_be_submitted_says_what_to_do() {
+fn a_refused_submit_prints_the_next_step() {
     let stack = stack();
     stack.write("text", b"not JSON");
     stack.run(&["endpoint", "add", "shop", "--provider", "stripe"]);

@@ -199,7 +199,7 @@ impl Workspace {
     }
 
     /// Starts a stack that tells what happens as JSON.
-    pub(crate) fn dev_that_tells(&self, more: &[&str]) -> (Running, Told) {
+    pub(crate) fn dev_with_json(&self, more: &[&str]) -> (Running, Told) {
         let (running, out) = self.dev_with_output(&[&["dev", "--port", "0", "--json"], more].concat(), &[]);
         (running, Told(BufReader::new(out).lines()))
     }

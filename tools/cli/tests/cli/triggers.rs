@@ -161,7 +161,7 @@ fn no_delivery_follows_a_redirect() {
 }
 
 #[test]
-fn what_cannot_be_triggered_says_what_to_do() {
+fn a_refused_trigger_prints_the_next_step() {
     let workspace = Workspace::new();
     let refused = |arguments: &[&str], said: &str| {
         workspace.run(&[&["trigger"], arguments].concat()).exits(2).says(said);
@@ -202,7 +202,7 @@ fn dev_ends_with_the_result_of_the_command_that_it_runs() {
 }
 
 #[test]
-fn show_waits_until_an_event_settles_and_its_exit_code_says_how() {
+fn show_waits_until_an_event_settles_and_exits_by_its_result() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let handler = object!({ "url": format!("http://{closed}") });
     let away = object!({ "name": "away", "types": ["invoice.paid"], "consumer": "away", "handler": handler });

@@ -13,7 +13,7 @@ fn verify(request: &Value) -> (Option<i32>, Value) {
 
 /// A capture may be of another stack than the one of this folder.
 #[test]
-fn an_endpoint_that_is_not_there_is_told_with_the_folder_that_was_searched() {
+fn a_missing_endpoint_is_named_with_the_folder_that_was_searched() {
     let mut request = genuine();
     request.as_object_mut().unwrap().remove("secrets");
     request["endpoint"] = json!("shop");
@@ -23,7 +23,7 @@ fn an_endpoint_that_is_not_there_is_told_with_the_folder_that_was_searched() {
 
 /// The 3 a.m. case: is the secret wrong, or did something change the body?
 #[test]
-fn the_body_is_compared_with_what_the_provider_says_it_sent() {
+fn the_body_is_compared_with_the_hash_of_the_provider() {
     let workspace = Workspace::new();
     let file = workspace.write("captured.json", genuine().to_string().as_bytes());
     let verify = |more: &[&str]| workspace.run(&[&["verify", "--request", &file], more].concat());
@@ -48,7 +48,7 @@ fn a_tampered_request_is_rejected_with_its_code() {
 
 /// An authentic event that is kept by its content says so before it is told by a metric.
 #[test]
-fn what_was_missing_in_an_event_is_told() {
+fn verify_names_what_an_event_lacks() {
     let fallbacks = |case: (&str, &str)| {
         let (exit, report) = verify(&vector(case.0, case.1));
         assert_eq!(exit, Some(0), "{report}");
@@ -206,7 +206,7 @@ fn explained(request: &Value) -> String {
 }
 
 #[test]
-fn a_person_is_told_the_likely_cause() {
+fn verify_explains_the_likely_cause() {
     assert!(explained(&genuine()).contains("secret 0 matched"));
     let changed = |field: &str, value: Value| {
         let mut request = genuine();

@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::lambda::DeployedFunctions;
 use crate::output;
 
-use crate::watch::{Alarms, ask_alarms, no_alarms, relay_ran_at};
+use crate::watch::{Alarms, fetch_alarms, no_alarms, relay_ran_at};
 
 /// The release of this command.
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -85,7 +85,7 @@ fn complete(parts: &StackParts, region: &str) -> Result<String, Failure> {
 
 /// The alarms can be read, and the clocks agree.
 async fn cloudwatch(config: &SdkConfig, stack: &str) -> (Result<String, Failure>, Result<String, Failure>) {
-    let answer = match ask_alarms(config, stack).await {
+    let answer = match fetch_alarms(config, stack).await {
         Ok(answer) => answer,
         Err(failure) => {
             let unknown =
