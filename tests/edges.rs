@@ -22,9 +22,9 @@ async fn an_old_secret_still_verifies_and_the_record_keeps_its_index() {
     assert_eq!(tables.record("#evt_old").secret_index, 1);
     assert_eq!(harness.metric("old_secret_used"), 1);
     assert_eq!(harness.metric("secret_index"), 1, "0 and 1");
-    let said: Vec<Value> = logs.take().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let said = said.iter().filter(|line| line["message"] == "delivery acknowledged");
-    let indices: Vec<_> = said.map(|line| line["secret.index"].as_u64().unwrap()).collect();
+    let lines: Vec<Value> = logs.take().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines = lines.iter().filter(|line| line["message"] == "delivery acknowledged");
+    let indices: Vec<_> = lines.map(|line| line["secret.index"].as_u64().unwrap()).collect();
     assert_eq!(indices, [0, 1]);
     // The record's key does not depend on the secret: the same event under the other secret is the same record.
     let again = invoice_paid("evt_old", "in_2", 1).signed_with("whsec_new_signing_secret");

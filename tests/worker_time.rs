@@ -22,12 +22,12 @@ async fn a_death_is_logged_while_a_sibling_hangs() {
     let harness = Harness::with(counting).await;
     harness.deliver(&counted("msg_dies", "count.never", "a")).await;
     harness.deliver(&count("msg_hangs", "b")).await;
-    let told = log_while_held(&harness, Operation::Commit).await;
-    assert!(told.contains("in#standard_webhooks#msg_dies") && told.contains("PERMANENT"), "{told}");
+    let log = log_while_held(&harness, Operation::Commit).await;
+    assert!(log.contains("in#standard_webhooks#msg_dies") && log.contains("PERMANENT"), "{log}");
 }
 
-/// The put of a quarantined body is met but once: whoever receives its message again finds it done, and would tell
-/// nobody.
+/// The put of a quarantined body is met but once: whoever receives its message again finds it done, and would log
+/// nothing.
 #[tokio::test]
 async fn a_quarantined_event_of_a_batch_is_logged_under_its_own_key_while_the_hints_of_its_siblings_hang() {
     let harness = another_text().await;
@@ -45,7 +45,7 @@ async fn a_quarantined_delivery_is_logged_under_its_own_key_while_the_record_of_
     assert_a_held_worker_logs(&harness, Operation::Commit, "msg_1").await;
 }
 
-/// The log of a worker that is killed while a call is held, once it has told of a death.
+/// The log of a worker that is killed while a call is held, once it has counted a death.
 async fn log_while_held(harness: &Harness, held: Operation) -> String {
     let (_, batch) = harness.batch().await.unwrap();
     let logs = Logs::catch("warn");
@@ -54,16 +54,16 @@ async fn log_while_held(harness: &Harness, held: Operation) -> String {
     logs.take()
 }
 
-/// The death and the mismatch are told while a call is held, each with its record.
+/// The death and the mismatch are logged while a call is held, each with its record.
 async fn assert_a_held_worker_logs(harness: &Harness, held: Operation, id: &str) {
-    let told = log_while_held(harness, held).await;
-    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let log = log_while_held(harness, held).await;
+    let entries: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let keys = |message: &str| -> Vec<_> {
-        let lines = told.iter().filter(|line| line["message"].as_str().unwrap().starts_with(message));
+        let lines = entries.iter().filter(|line| line["message"].as_str().unwrap().starts_with(message));
         lines.map(|line| line["record.key"].as_str().unwrap().rsplit_once(id).unwrap().1).collect()
     };
-    assert_eq!(keys("a record died"), ["#alt#1"], "{told:?}");
-    assert_eq!(keys("another body came"), [""], "{told:?}");
+    assert_eq!(keys("a record died"), ["#alt#1"], "{entries:?}");
+    assert_eq!(keys("another body came"), [""], "{entries:?}");
 }
 
 #[test]

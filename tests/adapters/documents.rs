@@ -21,7 +21,7 @@ use hookonce_runtime::destination::Destinations;
 use hookonce_runtime::documents::{DocumentKind, DocumentSource, MESSAGE_KEY_ID, ROUTE_SET_ID};
 use hookonce_runtime::endpoint::Endpoints;
 use hookonce_runtime::message_key::MessageKeys;
-use hookonce_runtime::route::{Asked, Routes};
+use hookonce_runtime::route::{FetchOutcome, Routes};
 use serde_json::{Value, json};
 
 use super::{AMPLE, ATTEMPTS, Case, STORE, answering, denied, failing, means, refusal};
@@ -145,17 +145,17 @@ async fn each_answer_to_a_route_set_read_has_its_result() {
 #[tokio::test]
 async fn no_route_set_is_distinguished_from_no_answer() {
     listen();
-    let asked = async |server: &ScriptedServer| {
+    let outcome = async |server: &ScriptedServer| {
         let routes = Routes::new(Arc::new(documents_at(server.url(), AMPLE)), Vec::new());
         let current = routes.current(Moment { now: EpochMs(0), entropy: 0 }).await;
-        (current.asked, current.refused)
+        (current.fetch, current.refused)
     };
     for Case { name, answer, .. } in failing(STORE, &()) {
         let server = ScriptedServer::start(move |_, _| answer.clone()).await;
-        assert_eq!(asked(&server).await, (Asked::Unanswered, false), "{name}");
+        assert_eq!(outcome(&server).await, (FetchOutcome::Unanswered, false), "{name}");
     }
     let server = answering([(200, "{}").into()]).await;
-    assert_eq!(asked(&server).await, (Asked::Answered, true));
+    assert_eq!(outcome(&server).await, (FetchOutcome::Answered, true));
 }
 
 #[tokio::test]
@@ -331,8 +331,8 @@ async fn the_message_key_is_what_its_item_holds() {
         let keys = MessageKeys::new(Arc::new(documents_at(server.url(), AMPLE)));
         let found = keys.get().await.map(|key| key.to_text());
         assert_eq!(found, is_key.then(|| text.clone()));
-        let [asked] = &server.requests()[..] else { panic!("one request") };
-        assert_eq!(asked.json()["Key"], json!({ "kind": {"S": "key"}, "id": {"S": MESSAGE_KEY_ID} }));
+        let [request] = &server.requests()[..] else { panic!("one request") };
+        assert_eq!(request.json()["Key"], json!({ "kind": {"S": "key"}, "id": {"S": MESSAGE_KEY_ID} }));
     }
 }
 
@@ -344,8 +344,8 @@ async fn a_key_that_is_made_is_read_again() {
     let server = answering([(200, "{}").into(), condition_failed(Some(&stored)), found(&stored)]).await;
     let keys = MessageKeys::making(Arc::new(documents_at(server.url(), AMPLE)));
     assert_eq!(keys.get().await.unwrap().to_text(), theirs);
-    let asked: Vec<_> = server.requests().iter().map(|request| request.operation().unwrap().to_owned()).collect();
-    assert_eq!(asked, ["GetItem", "PutItem", "GetItem"]);
+    let operations: Vec<_> = server.requests().iter().map(|request| request.operation().unwrap().to_owned()).collect();
+    assert_eq!(operations, ["GetItem", "PutItem", "GetItem"]);
     let made = &server.requests()[1].json()["Item"];
     let text = made["document"]["S"].as_str().unwrap();
     assert!(text != theirs && MessageKey::parse(text).is_some(), "a random one");

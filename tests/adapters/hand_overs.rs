@@ -198,7 +198,7 @@ async fn an_effect_for_a_function_waits_for_what_can_be_mended() {
     hold(async |server: &ScriptedServer| called(server, &function, &plain()).await, cases).await;
 }
 
-/// What `hookonce destination test` tells a person.
+/// What `hookonce destination test` prints.
 #[tokio::test]
 async fn an_attempt_carries_the_message_code_and_request_id_of_the_service() {
     let hurried = function("jobs", &json!({"timeout_ms": 2_000}));

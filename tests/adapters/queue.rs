@@ -93,7 +93,7 @@ fn batch(sent: &[usize], failed: &[(usize, bool)]) -> Reaction {
     json!({ "Successful": sent.collect::<Vec<_>>(), "Failed": failed.collect::<Vec<_>>() }).into()
 }
 
-/// A message counts as sent only if its own entry says so.
+/// A message counts as sent only by its own entry.
 #[tokio::test]
 async fn each_message_of_a_batch_has_the_result_of_its_entry() {
     let (sent, unknown) = (Ok(()), Err(Unavailable));

@@ -54,7 +54,7 @@ async fn each_answer_to_a_read_has_its_result() {
 }
 
 /// The keys that a BatchGetItem asks for.
-fn asked(request: &HttpMessage, table: &str) -> Vec<String> {
+fn keys_of(request: &HttpMessage, table: &str) -> Vec<String> {
     let body = request.json();
     let keys = body["RequestItems"][table]["Keys"].as_array().unwrap();
     keys.iter().map(|key| key["pk"]["S"].as_str().unwrap().to_owned()).collect()
@@ -67,7 +67,7 @@ async fn table_that_leaves(
     left: impl Fn(usize, &str) -> bool + Send + Sync + 'static,
 ) -> ScriptedServer {
     ScriptedServer::start(move |index, request| {
-        let (later, now): (Vec<_>, Vec<_>) = asked(request, table).into_iter().partition(|key| left(index, key));
+        let (later, now): (Vec<_>, Vec<_>) = keys_of(request, table).into_iter().partition(|key| left(index, key));
         let items: Vec<_> = records.iter().filter(|record| now.contains(&record.key.as_str().to_owned())).collect();
         let items: Vec<_> = items.into_iter().map(stored).collect();
         let mut body = json!({ "Responses": { table: items }, "UnprocessedKeys": {} });
@@ -95,9 +95,9 @@ async fn unprocessed_keys_are_read_again() {
         let read = read_both(&store_at(&server, AMPLE), heads, &keys).await;
         assert_eq!(read, [Ok(found(&records[0])), Ok(Found::Nothing), Ok(found(&records[1]))]);
         let requests = server.requests();
-        let asked: Vec<_> = requests.iter().map(|request| asked(request, "inbox")).collect();
+        let keys_read: Vec<_> = requests.iter().map(|request| keys_of(request, "inbox")).collect();
         let all = ["in#shop#a", "in#shop#b", "in#shop#missing"].map(str::to_owned);
-        assert_eq!(asked, [all.to_vec(), all[1..].to_vec()], "only what was left");
+        assert_eq!(keys_read, [all.to_vec(), all[1..].to_vec()], "only what was left");
         let rest = |request: &HttpMessage| {
             let mut body = request.json();
             body["RequestItems"]["inbox"]["Keys"].take();
@@ -166,7 +166,7 @@ async fn records_are_read_a_hundred_at_a_time() {
     let store = store_at(&server, AMPLE);
     assert_eq!(store.read_each(&keys).await, expected, "each stands where its key stood");
     assert_eq!(store.read_each(&[]).await, []);
-    let sizes: Vec<_> = server.requests().iter().map(|request| asked(request, "inbox").len()).collect();
+    let sizes: Vec<_> = server.requests().iter().map(|request| keys_of(request, "inbox").len()).collect();
     assert_eq!(sizes, [100, 100, 50]);
 }
 
@@ -300,8 +300,8 @@ async fn each_page_of_due_records_has_its_result() {
         // What is no record of ours must not hide what follows.
         Case::new("a page of strangers", full, Ok(DuePage { entries: Vec::new(), next: Some(after) }), 1),
     ];
-    let asked = DueQuery { state: DueState::Pending, shard: 3, until: EpochMs(9), after: None, limit: 100 };
-    let query = async |server: &ScriptedServer, total| store_at(server, total).query_due(&asked).await;
+    let due_query = DueQuery { state: DueState::Pending, shard: 3, until: EpochMs(9), after: None, limit: 100 };
+    let query = async |server: &ScriptedServer, total| store_at(server, total).query_due(&due_query).await;
     means(STORE, query, Err(Unavailable), cases).await;
 }
 

@@ -173,9 +173,9 @@ async fn each_status_has_its_meaning() {
     assert_eq!(call(Reply::status(409, "", ""), &keyed).await, Called::AlreadyDone { status: 409 });
     assert_eq!(call(Reply::status(410, "", ""), &keyed).await, refused(410));
     let waits = Some(Millis::seconds(7));
-    let asks = |status| Reply::status(status, "retry-after: 7\r\n", "");
-    assert_eq!(call(asks(429), &json!({})).await, Called::NotDone { retry_after: waits });
-    assert_eq!(call(asks(503), &json!({})).await, Called::Unclear { retry_after: waits });
+    let busy = |status| Reply::status(status, "retry-after: 7\r\n", "");
+    assert_eq!(call(busy(429), &json!({})).await, Called::NotDone { retry_after: waits });
+    assert_eq!(call(busy(503), &json!({})).await, Called::Unclear { retry_after: waits });
 }
 
 /// Many servers answer with a redirect to the same address with a slash.
@@ -206,7 +206,7 @@ async fn a_redirect_is_not_followed() {
 
 #[tokio::test]
 async fn an_answer_must_pass_the_success_check_of_its_document() {
-    let asks = json!({"success_json": {"pointer": "/ok", "equals": true}});
+    let check = json!({"success_json": {"pointer": "/ok", "equals": true}});
     for (body, expected) in [
         (r#"{"ok": true}"#, done(200)),
         (r#"{"ok": false}"#, UNCLEAR),
@@ -215,9 +215,9 @@ async fn an_answer_must_pass_the_success_check_of_its_document() {
         ("ok", UNCLEAR),
         ("", UNCLEAR),
     ] {
-        assert_eq!(call(Reply::status(200, "", body), &asks).await, expected, "{body}");
+        assert_eq!(call(Reply::status(200, "", body), &check).await, expected, "{body}");
     }
-    assert_eq!(call(Reply::status(400, "", r#"{"ok": true}"#), &asks).await, refused(400));
+    assert_eq!(call(Reply::status(400, "", r#"{"ok": true}"#), &check).await, refused(400));
 }
 
 /// What cannot be known after the first byte of the request was sent is unclear.
@@ -241,9 +241,9 @@ async fn an_answer_is_read_to_its_limit_and_counts_by_its_head() {
     let endless = || Reply::Endless("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n".to_owned());
     assert_eq!(call(half(), &json!({})).await, done(200));
     assert_eq!(call(endless(), &json!({})).await, done(200));
-    let asks = json!({"success_json": {"pointer": "/ok", "equals": true}});
-    assert_eq!(call(half(), &asks).await, UNCLEAR);
-    assert_eq!(call(endless(), &asks).await, UNCLEAR);
+    let check = json!({"success_json": {"pointer": "/ok", "equals": true}});
+    assert_eq!(call(half(), &check).await, UNCLEAR);
+    assert_eq!(call(endless(), &check).await, UNCLEAR);
     // It is not read until the time is over.
     let patient = json!({"timeout_ms": 30_000});
     let called = tokio::time::timeout(Duration::from_secs(10), call(endless(), &patient)).await;

@@ -33,7 +33,7 @@ fn terms(class: Class) -> Terms {
 }
 
 /// A dispatcher that knows the effect and the terms of its destination.
-fn asked(effect: &Record, class: Class, pass: &str, receives: i64, now: EpochMs) -> DispatcherStep {
+fn with_terms(effect: &Record, class: Class, pass: &str, receives: i64, now: EpochMs) -> DispatcherStep {
     offered(effect, offer(class), pass, receives, now)
 }
 
@@ -54,7 +54,7 @@ fn part(record: &Record) -> &EffectPart {
 
 /// The effect as the guard leaves it, and what the call that ends so is followed by.
 fn called(effect: &Record, class: Class, called: Called, receives: i64, now: EpochMs) -> (Record, DispatcherStep) {
-    let step = asked(effect, class, "mine", receives, now);
+    let step = with_terms(effect, class, "mine", receives, now);
     let guard = write(&step);
     assert_eq!(guard.purpose, Purpose::GuardCall);
     let step = answered(step, Reply::Written(Written::Applied), now);
@@ -77,11 +77,11 @@ fn a_call_is_known_whatever_class_comes_next() {
     let unclear = left(&an_effect(), Class::AtLeastOnce, UNCLEAR, START);
     assert_eq!((unclear.attempts, &part(&unclear).pass, part(&unclear).first_call_at), (1, &None, Some(START)));
     for class in [CLASSES[0], CLASSES[1]] {
-        let step = asked(&unclear, class, "next", 1, later(Millis::hours(1)));
+        let step = with_terms(&unclear, class, "next", 1, later(Millis::hours(1)));
         let dead = after(&write(&step), &unclear);
         assert_eq!(dead.dead_reason, Some(DeadReason::UnknownOutcome), "{class:?}");
     }
-    let next = asked(&unclear, Class::AtLeastOnce, "next", 1, later(Millis::hours(1)));
+    let next = with_terms(&unclear, Class::AtLeastOnce, "next", 1, later(Millis::hours(1)));
     assert_eq!(write(&next).purpose, Purpose::GuardCall);
 }
 
@@ -154,8 +154,8 @@ fn the_pauses_of_a_destination_that_is_away_grow_from_message_to_message() {
     let pauses: Vec<_> = (0..12).map(|not_done| pause_after(not_done, NOT_DONE, 1)).collect();
     assert!(pauses.is_sorted() && pauses[8] > VISIBILITY_MAX, "{pauses:?}");
     assert_eq!((pauses[0], pauses[11]), (Millis::seconds(5), Millis::hours(1)));
-    let asks = Called::NotDone { retry_after: Some(Millis::hours(3)) };
-    assert_eq!(pause_after(0, asks, 1), Millis::hours(3), "a callee may ask for more");
+    let busy = Called::NotDone { retry_after: Some(Millis::hours(3)) };
+    assert_eq!(pause_after(0, busy, 1), Millis::hours(3), "a callee may ask for more");
 }
 
 #[test]
@@ -199,8 +199,8 @@ fn an_effect_without_a_turn_is_never_guarded() {
 /// The relay sends copies of a hint, also of an effect whose callee asked to be left alone.
 #[test]
 fn no_copy_of_a_hint_calls_a_callee_before_its_retry_after() {
-    let asks = Called::NotDone { retry_after: Some(Millis::minutes(30)) };
-    for ended in [asks, Called::Unclear { retry_after: Some(Millis::minutes(30)) }] {
+    let busy = Called::NotDone { retry_after: Some(Millis::minutes(30)) };
+    for ended in [busy, Called::Unclear { retry_after: Some(Millis::minutes(30)) }] {
         let waits = left(&an_effect(), Class::AtLeastOnce, ended, START);
         assert_eq!(waits.not_before, Some(later(Millis::minutes(30))), "{ended:?}");
         let read = |now: EpochMs| {
@@ -258,8 +258,8 @@ fn a_pause_is_cut_so_that_a_repeat_comes_before_the_end_of_the_window() {
     let keyed = CLASSES[0];
     let mut unclear = left(&an_effect(), keyed, UNCLEAR, START);
     unclear.effect.as_mut().unwrap().not_done = 40;
-    let not_done = |minutes: i64, asked: Option<i64>| {
-        let ended = Called::NotDone { retry_after: asked.map(Millis::minutes) };
+    let not_done = |minutes: i64, retry_after: Option<i64>| {
+        let ended = Called::NotDone { retry_after: retry_after.map(Millis::minutes) };
         left(&unclear, keyed, ended, later(Millis::minutes(22 * 60 + minutes)))
     };
     let due = |record: Record| record.due.unwrap().at;
@@ -268,8 +268,8 @@ fn a_pause_is_cut_so_that_a_repeat_comes_before_the_end_of_the_window() {
     // The relay may send it two minutes after its time: an hour is in time here, and four minutes later it is not.
     assert_eq!(due(not_done(-5, None)), later(Millis::minutes(22 * 60 + 55)));
     assert_eq!(due(not_done(-1, None)), later(Millis(80_970_000)));
-    for (minutes, asked) in [(30, Some(20)), (55, None)] {
-        assert_eq!(not_done(minutes, asked).dead_reason, Some(DeadReason::UnknownOutcome), "{minutes}");
+    for (minutes, retry_after) in [(30, Some(20)), (55, None)] {
+        assert_eq!(not_done(minutes, retry_after).dead_reason, Some(DeadReason::UnknownOutcome), "{minutes}");
     }
 }
 
@@ -278,7 +278,7 @@ fn a_pause_is_cut_so_that_a_repeat_comes_before_the_end_of_the_window() {
 #[test]
 fn a_guard_that_comes_late_takes_no_pass_after_a_call_that_was_not_done() {
     let effect = an_effect();
-    let late = write(&asked(&effect, Class::AtMostOnce, "late", 1, START));
+    let late = write(&with_terms(&effect, Class::AtMostOnce, "late", 1, START));
     let not_done_now = left(&effect, Class::AtMostOnce, NOT_DONE, later(Millis::seconds(30)));
     let EffectPart { not_done, pass, first_call_at, callee, .. } = part(&not_done_now);
     assert_eq!((not_done, pass, first_call_at, callee, not_done_now.attempts), (&1, &None, &None, &None, 0));
@@ -286,14 +286,14 @@ fn a_guard_that_comes_late_takes_no_pass_after_a_call_that_was_not_done() {
     let mut careless = late;
     careless.condition.0.retain(|clause| clause.attribute() != "not_done");
     assert!(careless.apply(Some(&not_done_now.encode())).is_ok(), "nothing else tells");
-    let next = write(&asked(&not_done_now, Class::AtMostOnce, "next", 1, later(Millis::minutes(2))));
+    let next = write(&with_terms(&not_done_now, Class::AtMostOnce, "next", 1, later(Millis::minutes(2))));
     assert!(next.apply(Some(&not_done_now.encode())).is_ok());
 }
 
 #[test]
 fn a_guard_whose_reply_was_lost_finds_itself() {
     let effect = an_effect();
-    let step = asked(&effect, Class::AtMostOnce, "mine", 1, START);
+    let step = with_terms(&effect, Class::AtMostOnce, "mine", 1, START);
     let item = write(&step).apply(Some(&effect.encode())).unwrap();
     let step = answered(step, Reply::Written(Written::Unavailable), START);
     assert!(matches!(call(&step), Call::Wait(_)));
@@ -302,14 +302,14 @@ fn a_guard_whose_reply_was_lost_finds_itself() {
     let step = answered(step, Reply::Written(found), later(Millis(100)));
     assert!(matches!(call(&step), Call::Deliver(_)));
 
-    let other = write(&asked(&effect, Class::AtMostOnce, "other", 1, START));
+    let other = write(&with_terms(&effect, Class::AtMostOnce, "other", 1, START));
     assert!(matches!(Written::refused(&other, item.as_ref()), Written::ConditionFailed(_)));
 }
 
 #[test]
 fn who_slept_between_the_guard_and_the_call_makes_none() {
     let guarded = |now| {
-        let step = asked(&an_effect(), Class::AtMostOnce, "mine", 1, START);
+        let step = with_terms(&an_effect(), Class::AtMostOnce, "mine", 1, START);
         answered(step, Reply::Written(Written::Applied), now).next
     };
     let timeout = Timing::standard().dispatcher_timeout;

@@ -81,8 +81,8 @@ fn changes(step: &WorkerStep) -> &[Change] {
 
 /// Whether the write lets a record wait with this code.
 fn waits_with(step: &WorkerStep, code: Code) -> bool {
-    let is_told = changes(step).contains(&set(attribute::LAST_ERROR, code.as_str()));
-    is_told && !step.signals.contains(&Signal::HandlerFailed)
+    let is_stored = changes(step).contains(&set(attribute::LAST_ERROR, code.as_str()));
+    is_stored && !step.signals.contains(&Signal::HandlerFailed)
 }
 
 /// Whether the write makes a record due so long after the start.

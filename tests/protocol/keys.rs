@@ -182,8 +182,8 @@ proptest! {
                 let (record, first) = (event.record.as_str(), fact.item(&event.tenant, effect.name, &event.record, 0));
                 let item = fields([(PARTITION_KEY, key.as_str().into()), (RECORD, record.into())]);
                 let fact = first.strip_prefix(DOMAIN_KEY_PREFIX).unwrap();
-                let says = AppliedFact { fact, record, generation: event.generation };
-                prop_assert_eq!(AppliedFact::of(&item), Some(says));
+                let expected = AppliedFact { fact, record, generation: event.generation };
+                prop_assert_eq!(AppliedFact::of(&item), Some(expected));
                 let known = facts.entry(key).or_insert_with(|| effect.clone());
                 prop_assert_eq!(known.clone(), effect.clone());
             }

@@ -207,8 +207,8 @@ async fn nonsense_for_an_hour_harms_only_its_own_records_and_replay_mends_them()
         }
         harness.clock.advance(Millis::minutes(5));
     }
-    let told = logs.take();
-    assert!(told.contains("is no known field") && !told.contains("done"), "{told}");
+    let log = logs.take();
+    assert!(log.contains("is no known field") && !log.contains("done"), "{log}");
 
     is_mended.store(true, Ordering::SeqCst);
     let tables = harness.tables().await;

@@ -69,7 +69,7 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
     /// Settles dead letters one after the other. Those for which the time does not suffice stay in the queue.
     async fn bury(&self, batch: Batch, deadline: EpochMs) -> BatchResponse {
         let now = || self.parts.ambient.moment().now;
-        let tell = |signal: &Signal| self.telemetry.tell(signal, now());
+        let on_signal = |signal: &Signal| self.telemetry.record(signal, now());
         let mut response = BatchResponse::default();
         for message in batch.records {
             if !self.parts.may_bury(deadline) {
@@ -77,8 +77,8 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
                 continue;
             }
             let mut counts = Counts::default();
-            let driven = self.parts.bury(&message.body, message.sent_at(), &tell).await;
-            counts.untold(&driven.signals);
+            let driven = self.parts.bury(&message.body, message.sent_at(), &on_signal).await;
+            counts.unrecorded(&driven.signals);
             match driven.output {
                 DeadLetterOutcome::Dead
                 | DeadLetterOutcome::Rearmed

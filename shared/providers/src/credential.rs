@@ -153,8 +153,8 @@ impl Provider {
             }
             Source::Query(_) => {
                 let signs_it = self.schemes.iter().any(|entry| entry.scheme.kind().covers_url());
-                let mut asked = self.handshakes.iter().flat_map(|handshake| &handshake.when);
-                signs_it || asked.any(|(source, _)| source == place)
+                let mut conditions = self.handshakes.iter().flat_map(|handshake| &handshake.when);
+                signs_it || conditions.any(|(source, _)| source == place)
             }
             Source::Json(_)
             | Source::Setting(_)

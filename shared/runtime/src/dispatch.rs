@@ -45,7 +45,7 @@ impl<S: Store, Q: Queue, A: Ambient> DispatcherParts<S, Q, A> {
         &self,
         messages: &[Received],
         deadline: EpochMs,
-        tell: &(impl Fn(&Signal) + Sync),
+        on_signal: &(impl Fn(&Signal) + Sync),
     ) -> Vec<Processed> {
         let until = batch_end(deadline, self.ambient.moment().now);
         let calls_until = until.checked_sub(duration(SETTLE_MARGIN)).unwrap_or(until);
@@ -57,7 +57,7 @@ impl<S: Store, Q: Queue, A: Ambient> DispatcherParts<S, Q, A> {
                 let moment = self.ambient.moment();
                 let first = Dispatcher::start(message, received.receives, pass, self.timing, moment);
                 let carrier = OneEffect { parts: self, calls_until, turn: OnceLock::new() };
-                let driven = drive_with(first, &carrier, &self.ambient, tell).await;
+                let driven = drive_with(first, &carrier, &self.ambient, on_signal).await;
                 hide(&self.queue, Lane::Effects, received, &driven.output).await;
                 driven
             };
@@ -110,13 +110,13 @@ impl<S: Store, Q: Queue, A: Ambient> OneEffect<'_, S, Q, A> {
         }
         let call = self.parts.caller.call(permit, destination, delivery, self.parts.ambient.moment());
         let called = timeout_at(self.calls_until, call).await.unwrap_or(Called::Unclear { retry_after: None });
-        tell(delivery, called);
+        log_call(delivery, called);
         called
     }
 }
 
 /// Logs how a call ended.
-fn tell(delivery: &Delivery, called: Called) {
+fn log_call(delivery: &Delivery, called: Called) {
     let (how, status) = match called {
         Called::Done { status } => ("done", status),
         Called::AlreadyDone { status } => ("already done", Some(status)),

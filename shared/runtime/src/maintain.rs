@@ -131,11 +131,11 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
         &self,
         body: &str,
         sent_at: Option<EpochMs>,
-        tell: &(impl Fn(&Signal) + Sync),
+        on_signal: &(impl Fn(&Signal) + Sync),
     ) -> Driven<dead_letter::DeadLetterOutcome> {
         let message = self.keys.decode(std::iter::once(body)).await.pop().unwrap_or(Err(MessageError::Malformed));
         let first = DeadLetter::start(message, sent_at, self.timing, self.ambient.moment());
-        drive_with(first, &self.remote(), &self.ambient, tell).await
+        drive_with(first, &self.remote(), &self.ambient, on_signal).await
     }
 
     fn remote(&self) -> StoreAndQueue<'_, S, Q> {

@@ -133,7 +133,7 @@ pub fn respond(
         let counts = by_endpoint.entry(endpoint).or_insert_with_key(|endpoint| Counts::of(endpoint.as_ref()));
         let ended = processed.next();
         if let Some(driven) = ended.as_ref().and_then(|ended| ended.settled(counts)) {
-            counts.untold(&driven.signals);
+            counts.unrecorded(&driven.signals);
             if let Some(metric) = metric(&driven.output) {
                 counts.add(metric, 1);
             }
@@ -189,7 +189,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
         messages: &[Received],
         routing: &Routing,
         deadline: EpochMs,
-        tell: &(impl Fn(&Signal) + Sync),
+        on_signal: &(impl Fn(&Signal) + Sync),
     ) -> Vec<Processed> {
         let until = batch_end(deadline, self.ambient.moment().now);
         let earlier = duration(Millis(HANDLER_MARGIN.0 - DEADLINE_MARGIN.0));
@@ -223,7 +223,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                 let budget = CallBudget::until(calls_until);
                 let (first_seen, memory) = (OnceLock::new(), MemoryPermit::of(permits));
                 let carrier = OneMessage { parts: self, routing, lane, budget: &budget, first_seen, memory };
-                let mut driven = drive_with(first, &carrier, &self.ambient, tell).await;
+                let mut driven = drive_with(first, &carrier, &self.ambient, on_signal).await;
                 driven.signals.extend(std::iter::repeat_n(Signal::HandlerCalled, budget.made().into()));
                 hide(&self.queue, lane, received, &driven.output).await;
                 if let (Settled::Ack(Done::Settled(_)), Some(note)) = (&driven.output, carrier.first_seen.get())

@@ -39,7 +39,7 @@ pub(crate) async fn read<S: Store>(
         Scope { shown: reads.iter().cloned().collect(), tables: BTreeMap::new(), destinations: BTreeSet::new() };
     let named = reads.iter().map(|item| (item.table, &item.key));
     describe(store, &mut scope, named, allowed).await.map_err(|_| Planned::TableAway)?;
-    if let Err(fault) = asked(reads, &event.tenant, &scope) {
+    if let Err(fault) = check_reads(reads, &event.tenant, &scope) {
         tracing::warn!(record.key = %event.record, fault, "what the handler asked for is refused");
         return Err(reads_refused());
     }
@@ -78,9 +78,9 @@ fn too_large(event: &Event, bytes: u64) -> Planned {
     reads_refused()
 }
 
-/// The failure of a handler that asks for what it may not have.
+/// The failure of a handler whose reads are refused.
 pub(crate) fn reads_refused() -> Planned {
-    Planned::Failed(Failure::permanent(Code::HandlerAskedTooMuch))
+    Planned::Failed(Failure::permanent(Code::HandlerReadsRefused))
 }
 
 /// A plan with its assignment, by a handler that has seen this.
@@ -174,8 +174,8 @@ async fn describe<'a, S: Store>(
     Ok(())
 }
 
-/// Checks what a handler asks for, and says what is wrong with it.
-fn asked(reads: &[ItemRef], tenant: &Tenant, scope: &Scope) -> Result<(), String> {
+/// Checks what a handler wants to read. The error names what is wrong with it.
+fn check_reads(reads: &[ItemRef], tenant: &Tenant, scope: &Scope) -> Result<(), String> {
     if reads.len() > READS_MAX {
         return Err(format!("it asks for more than {READS_MAX} items"));
     }

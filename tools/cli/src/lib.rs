@@ -213,8 +213,8 @@ async fn carry_out(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// The demo's receiver loses answers on purpose, so only a person who asks for a log is warned of each.
 fn filter(log: Targets, command: &Command) -> Targets {
-    let asked = LOG.parse().is_ok_and(|default: Targets| log != default);
-    if asked || !matches!(command, Command::Demo(_)) {
+    let is_requested = LOG.parse().is_ok_and(|default: Targets| log != default);
+    if is_requested || !matches!(command, Command::Demo(_)) {
         return log;
     }
     let calls = ["hookonce_runtime::destination", "hookonce_runtime::dispatch"];

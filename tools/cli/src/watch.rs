@@ -150,7 +150,7 @@ pub(crate) fn no_alarms(stack: &str) -> Failure {
     )
 }
 
-/// Asks for all alarms of a stack: an answer with those in ALARM alone would look the same for a stack that has none.
+/// Fetches all alarms of a stack: an answer with those in ALARM alone would look the same for a stack that has none.
 ///
 /// # Errors
 /// [`Failure::Unavailable`] when CloudWatch does not answer.

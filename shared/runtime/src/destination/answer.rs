@@ -42,8 +42,8 @@ pub(super) fn judge(
 
 fn body_reports_success(target: &HttpTarget, body: Option<&[u8]>) -> bool {
     let Some(check) = &target.success else { return true };
-    let said = body.and_then(|body| serde_json::from_slice::<Value>(body).ok());
-    said.is_some_and(|said| said.pointer(&check.pointer) == Some(&check.equals))
+    let answer = body.and_then(|body| serde_json::from_slice::<Value>(body).ok());
+    answer.is_some_and(|answer| answer.pointer(&check.pointer) == Some(&check.equals))
 }
 
 /// How long `Retry-After` asks to wait: seconds, or until a date.

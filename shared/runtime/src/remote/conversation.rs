@@ -47,7 +47,7 @@ impl Conversation<'_> {
         if self.calls.slow_move && self.handlers.is_slow(&self.handling.target, (self.calls.moment)().now) {
             return Ok(Planned::HandlerSlow { handler: self.handling.target.name().to_owned() });
         }
-        let (fact, reads) = match self.ask(Snapshot::default()).await? {
+        let (fact, reads) = match self.call(Snapshot::default()).await? {
             HandlerAnswer::Reads { fact, reads } => (fact, reads),
             HandlerAnswer::Plan { fact, plan } => {
                 return self.planned(store, Scope::default(), fact, plan).await;
@@ -58,7 +58,7 @@ impl Conversation<'_> {
         };
         let tables = self.handling.grants.tables.as_deref();
         let (scope, snapshot) = snapshot::read(store, self.event, &reads, tables, self.calls.memory).await?;
-        match self.ask(snapshot).await? {
+        match self.call(snapshot).await? {
             HandlerAnswer::Reads { .. } => {
                 Err(self.malformed(&MalformedAnswer::new("reads", "was sent before; the second answer must be a plan")))
             }
@@ -100,8 +100,8 @@ impl Conversation<'_> {
         Ok(snapshot::complete(store, self.event, scope, assignment, plan).await)
     }
 
-    /// Asks the handler. The items and the answer are not in memory while it works.
-    async fn ask(&self, snapshot: Snapshot) -> Result<HandlerAnswer, Planned> {
+    /// Calls the handler. The items and the answer are not in memory while it works.
+    async fn call(&self, snapshot: Snapshot) -> Result<HandlerAnswer, Planned> {
         let Some(caller) = self.handlers.caller(&self.handling.target) else {
             // A rehearsal without `--call-handlers`: the command says itself that it did not ask.
             tracing::debug!(handler = %self.handling.target, "this process does not call handlers of this kind");

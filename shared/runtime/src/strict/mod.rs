@@ -51,17 +51,17 @@ pub fn read<T: DeserializeOwned>(json: &[u8], show: ShowNames) -> Result<T, Stri
     read.map_err(|error| {
         notes.ended(&Place::Whole, &error);
         let Note { place, why, parser } = notes.first.take().unwrap_or_default();
-        let (said, line, column) = position(&parser).unwrap_or((&parser, 0, 0));
+        let (message, line, column) = position(&parser).unwrap_or((&parser, 0, 0));
         let is_json = why.is_some();
-        StrictError { place, why: why.unwrap_or_else(|| said.to_owned()), line, column, is_json }
+        StrictError { place, why: why.unwrap_or_else(|| message.to_owned()), line, column, is_json }
     })
 }
 
 /// What the parser says in front of the line and the column.
 fn position(error: &str) -> Option<(&str, usize, usize)> {
-    let (said, position) = error.rsplit_once(POSITION)?;
+    let (message, position) = error.rsplit_once(POSITION)?;
     let (line, column) = position.split_once(" column ")?;
-    Some((said, line.parse().ok()?, column.parse().ok()?))
+    Some((message, line.parse().ok()?, column.parse().ok()?))
 }
 
 /// Reads a field that may be left out, but not be null. A null might say more than the absence: a route with

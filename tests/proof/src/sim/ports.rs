@@ -531,8 +531,8 @@ impl Store for Ports {
     }
 
     async fn query_due(&self, query: &DueQuery) -> Result<DuePage, Unavailable> {
-        let asked = query.clone();
-        let effect = move |inner: &mut Inner, now: i64| Ok(inner.tables.query_due(&asked, now));
+        let wanted = query.clone();
+        let effect = move |inner: &mut Inner, now: i64| Ok(inner.tables.query_due(&wanted, now));
         let due = self.call(self.edge("query due", false, Side::Store), Answers::only(Err(Unavailable)), effect).await;
         self.note_reply(&Call::QueryDue(query.clone()), Reply::Due(due)).due()
     }

@@ -59,7 +59,7 @@ enum Finding {
     /// It was applied, and nothing of today's plan can be compared.
     NotCompared(String),
     /// Its handler is in another language, and such handlers are not called.
-    NotAsked,
+    HandlerNotCalled,
     /// The items are the same. Records of its effects have expired, so nobody can compare these.
     EffectsExpired,
     /// The handlers would do something else.
@@ -78,7 +78,7 @@ impl Finding {
             Self::Skipped => "skipped",
             Self::InPart(_) => "in part",
             Self::NotCompared(_) => "not compared",
-            Self::NotAsked => "not asked",
+            Self::HandlerNotCalled => "not asked",
             Self::EffectsExpired => "unknown",
             Self::Differs(_) => "differs",
             Self::Fails(_) => "fails",
@@ -89,7 +89,7 @@ impl Finding {
     fn why(&self) -> &str {
         match self {
             Self::Same | Self::WouldApply | Self::Skipped => "-",
-            Self::NotAsked => "its handler is in another language; --call-handlers calls it",
+            Self::HandlerNotCalled => "its handler is in another language; --call-handlers calls it",
             Self::EffectsExpired => "records of its effects have expired, so they cannot be compared",
             Self::InPart(why)
             | Self::NotCompared(why)
@@ -140,7 +140,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let counts: Vec<_> = tally.iter().map(|(word, count)| format!("{count} {word}")).collect();
         let of = if counts.is_empty() { "no record matches".to_owned() } else { counts.join(", ") };
         output::note(&format!("{} record(s) tried: {of}", tally.values().sum::<usize>()));
-        if tally.contains_key(Finding::NotAsked.word()) {
+        if tally.contains_key(Finding::HandlerNotCalled.word()) {
             output::note("handlers in other languages were not asked; --call-handlers calls them");
         }
         if tally.contains_key(Finding::NotCalled(String::new()).word()) {
@@ -209,7 +209,7 @@ impl Drill {
             Planned::CallsUsedUp => Ok(Finding::Fails(self.of_handler(record, "it has used up its calls"))),
             Planned::Unavailable | Planned::HandlerSlow { .. } => Err(store_unavailable()),
             Planned::TableAway => Ok(Finding::Fails(self.of_handler(record, Code::TableUnavailable.as_str()))),
-            Planned::HandlerAway if !self.calls => Ok(Finding::NotAsked),
+            Planned::HandlerAway if !self.calls => Ok(Finding::HandlerNotCalled),
             Planned::HandlerAway if is_open => Ok(Finding::NotCalled(self.of_handler(record, "its circuit is open"))),
             Planned::HandlerAway => Ok(Finding::Fails(self.of_handler(record, "the handler is unavailable"))),
         }

@@ -57,7 +57,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Says that there is no such endpoint. A removed one may still have records, so this asks only if there are none.
+/// Notes that there is no such endpoint. A removed one may still have records, so this looks only if there are none.
 /// Prints nothing without permission to read the documents.
 async fn note_missing_endpoint(stack: &Connection, filter: &Filter) {
     let Some(Ok(id)) = filter.endpoint.as_deref().map(EndpointId::parse) else { return };

@@ -164,7 +164,7 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
             }
         }
     }
-    needs.tell();
+    needs.print();
     Ok(if checked.is_ok() && needs.missing.is_empty() { Exit::Done } else { Exit::No })
 }
 
@@ -376,7 +376,7 @@ async fn deploy(arguments: &Deploy) -> Result<Exit, Failure> {
     if set.otherwise() == Otherwise::Ignore {
         output::note("events that no route takes will end as IGNORED");
     }
-    Needs::of(&set, &stack).await.tell();
+    Needs::of(&set, &stack).await.print();
     #[cfg(feature = "aws")]
     if let Some(deployed) = stack.deployed() {
         return deploy_to(deployed, &text).await;

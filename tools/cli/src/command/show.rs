@@ -365,7 +365,7 @@ impl Story {
 
     /// What a worker would do with it today.
     fn plan_today(&self, planned: &Planned) -> Vec<(&'static str, String)> {
-        let told = match planned {
+        let outcome = match planned {
             Planned::Plan(plan) => {
                 let refused = self.record.owner().and_then(|tenant| plan.check(&tenant).err());
                 let mut facts: Vec<_> =
@@ -387,7 +387,7 @@ impl Story {
                 "not asked: its handler is in another language; --call-handlers calls it".to_owned()
             }
         };
-        vec![("plan today", told)]
+        vec![("plan today", outcome)]
     }
 
     /// What has no time of its own.
@@ -471,11 +471,11 @@ fn describe(entry: &Entry) -> String {
 
 /// A write or a check of the plan, for programs.
 fn write_or_check(action: &str, item: &ItemRef) -> Value {
-    let mut told = json!({ "action": action, "key": item.key });
-    if let (Some(table), Some(told)) = (item.table, told.as_object_mut()) {
-        told.insert("table".to_owned(), json!(table));
+    let mut line = json!({ "action": action, "key": item.key });
+    if let (Some(table), Some(line)) = (item.table, line.as_object_mut()) {
+        line.insert("table".to_owned(), json!(table));
     }
-    told
+    line
 }
 
 /// What is stored under a key, for programs: the item in DynamoDB's own JSON.

@@ -221,7 +221,7 @@ impl Filter {
     }
 }
 
-/// Says that older records were left out, although nobody asked for that.
+/// Notes that older records were left out by default.
 pub(crate) fn note_default_since(since: Option<EpochMs>) {
     if let Some(since) = since {
         let since = output::local_time(since);

@@ -34,7 +34,7 @@ pub(crate) const SIGNED_IN: [(&str, &str); 3] =
 
 /// A request, and who signed it.
 #[derive(Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ApiCall {
     pub(crate) operation: String,
     pub(crate) body: Value,
     pub(crate) authorization: String,
@@ -83,7 +83,7 @@ pub(crate) struct Account {
     /// The server of the local stack's tables.
     tables: Option<String>,
     /// All requests.
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) requests: Vec<ApiCall>,
     /// What the next requests of an operation meet.
     pub(crate) snags: VecDeque<(&'static str, Interception)>,
     /// The alarms, of every stack.
@@ -147,7 +147,7 @@ impl Account {
 
     /// How many requests of an operation came.
     pub(crate) fn count(&self, operation: &str) -> usize {
-        self.asked.iter().filter(|asked| asked.operation == operation).count()
+        self.requests.iter().filter(|request| request.operation == operation).count()
     }
 
     /// Answers a request about the table of documents.
@@ -548,7 +548,7 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     };
     let is_cloudwatch = request.target.starts_with("Granite");
     let authorization = request.authorization;
-    account.asked.push(Asked { operation: operation.clone(), body: body.clone(), authorization });
+    account.requests.push(ApiCall { operation: operation.clone(), body: body.clone(), authorization });
     let next = account.snags.iter().position(|(of, _)| *of == operation);
     let met = next.and_then(|at| account.snags.remove(at)).map(|(_, snag)| snag);
     if let Some(Interception::Overtaken(value)) = &met {

@@ -182,9 +182,9 @@ async fn queues(config: &SdkConfig, parts: &StackParts) -> [Check; 4] {
 }
 
 async fn queue(config: &SdkConfig, url: &str) -> Result<Waiting, Failure> {
-    let asked = sqs_client(config, CALL_MAX).get_queue_attributes().queue_url(url);
-    let asked = asked.attribute_names(QueueAttributeName::All).send().await;
-    let answer = asked.map_err(|error| refused("sqs:GetQueueAttributes", error.code(), &Report::new(&error)))?;
+    let request = sqs_client(config, CALL_MAX).get_queue_attributes().queue_url(url);
+    let request = request.attribute_names(QueueAttributeName::All).send().await;
+    let answer = request.map_err(|error| refused("sqs:GetQueueAttributes", error.code(), &Report::new(&error)))?;
     let text = |name| answer.attributes().and_then(|all| all.get(&name));
     Ok(Waiting {
         messages: text(QueueAttributeName::ApproximateNumberOfMessages).map_or("0", String::as_str).to_owned(),
@@ -195,8 +195,8 @@ async fn queue(config: &SdkConfig, url: &str) -> Result<Waiting, Failure> {
 /// The queue of dead letters. Only its name is known.
 async fn dead_letters(config: &SdkConfig, name: Option<&str>) -> Result<Waiting, Failure> {
     let none = || Failure::usage("the queue names none", "deploy the stack again from this release's template.yaml");
-    let asked = sqs_client(config, CALL_MAX).get_queue_url().queue_name(name.ok_or_else(none)?).send().await;
-    let found = asked.map_err(|error| refused("sqs:GetQueueUrl", error.code(), &Report::new(&error)))?;
+    let request = sqs_client(config, CALL_MAX).get_queue_url().queue_name(name.ok_or_else(none)?).send().await;
+    let found = request.map_err(|error| refused("sqs:GetQueueUrl", error.code(), &Report::new(&error)))?;
     queue(config, &found.queue_url.unwrap_or_default()).await
 }
 
