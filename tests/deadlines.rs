@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::message::{Lane, Message};
+use hookonce_protocol::message::{HintQueue, Message};
 use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
@@ -118,7 +118,7 @@ impl Queue for Slow {
         pending().await
     }
 
-    async fn hide(&self, _lane: Lane, _receipt_handle: &str, _length: Millis) -> Result<(), Unavailable> {
+    async fn hide(&self, _lane: HintQueue, _receipt_handle: &str, _length: Millis) -> Result<(), Unavailable> {
         pending().await
     }
 }

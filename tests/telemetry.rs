@@ -76,7 +76,7 @@ fn a_metric_line_has_the_shape_that_cloudwatch_reads() {
     counts.set("delivery_duration_ms", 12);
     let key = || RecordKey::delivery(&EndpointId::parse("stripe").unwrap(), "evt_1");
     counts.signals(&[
-        Signal::OwnRetry,
+        Signal::ClaimReplyLost,
         Signal::RecordDead { key: key(), reason: DeadReason::Stale },
         Signal::PlanRefused { key: key(), error: PlanError::TooLarge },
     ]);

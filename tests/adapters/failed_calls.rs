@@ -3,7 +3,7 @@
 use futures::future::{BoxFuture, FutureExt as _};
 use hookonce_protocol::call::{DueQuery, DueState};
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::message::{Lane, Message};
+use hookonce_protocol::message::{HintQueue, Message};
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{attribute, set};
@@ -62,7 +62,7 @@ async fn a_failed_call_is_logged_once_with_its_operation_and_its_cause() {
         ("opening the DynamoDB connection failed", "", store.warm_up().boxed()),
         ("SendMessage", "", queue.send(&hint).map(drop).boxed()),
         ("SendMessageBatch", "", queue.send_each(std::slice::from_ref(&hint)).map(drop).boxed()),
-        ("ChangeMessageVisibility", "", queue.hide(Lane::Events, "receipt", Millis(0)).map(drop).boxed()),
+        ("ChangeMessageVisibility", "", queue.hide(HintQueue::Main, "receipt", Millis(0)).map(drop).boxed()),
         ("opening the SQS connection failed", "", queue.warm_up().boxed()),
     ];
     for (name, about, call) in calls {

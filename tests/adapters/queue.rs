@@ -2,7 +2,7 @@
 
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::message::{Lane, Message, MessageKey};
+use hookonce_protocol::message::{HintQueue, Message, MessageKey};
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::aws::SqsQueue;
 use hookonce_runtime::message_key::MessageKeys;
@@ -79,7 +79,7 @@ async fn a_message_is_hidden_only_after_a_success() {
         Case::new("a 200 whose JSON ends early", (200, "{"), Ok(()), 1),
     ]);
     let hide = async |server: &ScriptedServer, total| {
-        queue_at(server, total).hide(Lane::Events, "receipt", Millis::seconds(900)).await
+        queue_at(server, total).hide(HintQueue::Main, "receipt", Millis::seconds(900)).await
     };
     means(SERVICE, hide, Err(Unavailable), cases).await;
 }

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::config::{AsyncSleep, Sleep};
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use futures::future::join_all;
 use hookonce_protocol::call::Written;
-use hookonce_protocol::message::Lane;
+use hookonce_protocol::message::HintQueue;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::aws::{DynamoStore, SqsQueue};
@@ -161,7 +161,7 @@ async fn the_pauses_before_retries_are_short() {
     let queue = SqsQueue::new(aws_sdk_sqs::Client::from_conf(queue), ours);
     for _ in 0..CALLS {
         assert_eq!(store.write(&claim()).await, Written::Unavailable);
-        queue.hide(Lane::Events, "receipt", Millis(0)).await.unwrap_err();
+        queue.hide(HintQueue::Main, "receipt", Millis(0)).await.unwrap_err();
     }
     for Pauses(lengths) in pauses {
         let mut lengths = lengths.lock().unwrap().clone();

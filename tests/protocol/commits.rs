@@ -107,7 +107,7 @@ fn what_a_busy_user_table_holds_up_waits_uncounted_by_the_relays_schedule() {
         }
         let step = cancelled(step, reasons);
         assert_eq!(waits_with(&step, Code::TableUnavailable), only_user_tables, "{reasons:?}");
-        assert_eq!(step.signals.contains(&Signal::TableAway), only_user_tables, "{reasons:?}");
+        assert_eq!(step.signals.contains(&Signal::UserTableUnavailable), only_user_tables, "{reasons:?}");
         assert_eq!(matches!(step.next, Next::Done(Settled::Retry(_))), !only_user_tables, "{reasons:?}");
     }
 }

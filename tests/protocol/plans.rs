@@ -331,7 +331,7 @@ fn the_largest_plan_fits_beside_the_largest_record_and_a_larger_one_is_refused()
     let refused = Signal::PlanRefused { key: record.key, error: PlanError::TooLarge };
     assert_eq!(step.signals, [refused], "the log names the limit");
     let Next::Call(_, Call::Write(write)) = step.next else { panic!("{step:?}") };
-    assert_eq!(write.purpose, Purpose::DieOfFailure);
+    assert_eq!(write.purpose, Purpose::DeadAfterFailures);
     let Action::Update(changes) = write.action else { panic!("{write:?}") };
     assert!(changes.contains(&set("last_error", "PLAN_REFUSED")), "{changes:?}");
 }

@@ -304,7 +304,7 @@ async fn a_second_count_in_a_user_table_is_found_out() {
 }
 
 #[tokio::test]
-async fn a_second_call_is_found_out_where_there_may_be_one_only() {
+async fn detects_a_second_call_of_an_at_most_once_effect() {
     let mut runner = Runner::new(binaries()).await;
     for class in CLASSES {
         let outcome = runner.run(&scenarios::forwarded("a call", class), Some(first_call(WireFault::Repeated))).await;

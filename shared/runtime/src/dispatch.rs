@@ -7,13 +7,13 @@ use hookonce_protocol::call::{Call, Reply, Signal, Unavailable};
 use hookonce_protocol::destination::{Called, Delivery, NoTurn, Offer};
 use hookonce_protocol::dispatcher::Dispatcher;
 use hookonce_protocol::effect::DestinationId;
-use hookonce_protocol::message::{Lane, Message};
+use hookonce_protocol::message::{HintQueue, Message};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{DISPATCHER_MARGIN, DISPATCHER_STORE_MAX, Timing};
 use tokio::time::{Instant, timeout_at};
 
 use crate::ambient::Ambient;
-use crate::destination::{Destination, DestinationLookupError, Destinations, Guarded, PERMIT_WAIT_MAX, Permit};
+use crate::destination::{Destination, DestinationLookupError, Destinations, PERMIT_WAIT_MAX, Permit, RateLimited};
 use crate::drive::{Carry, StoreAndQueue, drive_with, duration};
 use crate::port::{Queue, Store};
 use crate::process::{DEADLINE_MARGIN, Processed, Received, batch_end, hide, isolated};
@@ -33,7 +33,7 @@ pub struct DispatcherParts<S, Q, A> {
     /// What is known of destinations.
     pub destinations: Destinations,
     /// Calls them.
-    pub caller: Guarded,
+    pub caller: RateLimited,
     /// The protocol's durations.
     pub timing: Timing,
 }
@@ -58,7 +58,7 @@ impl<S: Store, Q: Queue, A: Ambient> DispatcherParts<S, Q, A> {
                 let first = Dispatcher::start(message, received.receives, pass, self.timing, moment);
                 let carrier = OneEffect { parts: self, calls_until, turn: OnceLock::new() };
                 let driven = drive_with(first, &carrier, &self.ambient, on_signal).await;
-                hide(&self.queue, Lane::Effects, received, &driven.output).await;
+                hide(&self.queue, HintQueue::Effects, received, &driven.output).await;
                 driven
             };
             isolated(work, until)

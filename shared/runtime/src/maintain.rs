@@ -127,7 +127,7 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
     }
 
     /// Settles one dead letter, given when it was sent. Signals are told at once.
-    pub async fn bury(
+    pub async fn settle_dead_letter(
         &self,
         body: &str,
         sent_at: Option<EpochMs>,

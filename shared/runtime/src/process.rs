@@ -11,7 +11,7 @@ use hookonce_protocol::call::{Call, ChildEvent, Failure, Machine as _, Next, Pla
 use hookonce_protocol::check::Scope;
 use hookonce_protocol::code::Code;
 use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
-use hookonce_protocol::message::{Lane, Message, MessageKey};
+use hookonce_protocol::message::{HintQueue, Message, MessageKey};
 use hookonce_protocol::plan::{EVENT_VERSION, Event, Plan};
 use hookonce_protocol::record::Record;
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -171,7 +171,7 @@ pub(crate) async fn isolated(work: impl Future<Output = Driven<Settled>>, until:
 }
 
 /// Hides a message that stays in its queue until it may be received again.
-pub(crate) async fn hide(queue: &impl Queue, lane: Lane, received: &Received, settled: &Settled) {
+pub(crate) async fn hide(queue: &impl Queue, lane: HintQueue, received: &Received, settled: &Settled) {
     if let Settled::Retry(length) = settled {
         let length = Millis(length.0.clamp(0, TRANSIENT_VISIBILITY_MAX.0));
         // Best effort: if it fails, the message returns after the queue's visibility timeout.
@@ -204,7 +204,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
         };
         let permits = &MemoryPermits::default();
         // A batch comes from one queue: any readable message tells the queue of the unreadable ones.
-        let lane_of_batch = decoded.iter().flatten().next().map_or(Lane::Events, Message::lane);
+        let lane_of_batch = decoded.iter().flatten().next().map_or(HintQueue::Main, Message::lane);
         let work = messages.iter().zip(decoded).map(|(received, message)| {
             let moment = self.ambient.moment();
             let lane = message.as_ref().map_or(lane_of_batch, Message::lane);
@@ -319,7 +319,7 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
                     "the event waits: this worker lacks what the event's route names");
                 match what {
                     Lack::Handler(_) | Lack::Url => Planned::HandlerAway,
-                    Lack::Table(_) => Planned::TableAway,
+                    Lack::Table(_) => Planned::UserTableUnavailable,
                 }
             }
             Err(failure) => Planned::Failed(failure),
@@ -405,7 +405,7 @@ struct OneMessage<'a, S, Q, A> {
     parts: &'a WorkerParts<S, Q, A>,
     routing: &'a Routing,
     /// The queue that the message came from.
-    lane: Lane,
+    lane: HintQueue,
     budget: &'a CallBudget,
     /// The note to write once the record is settled. Only for deliveries, and only if the provider does not sign its
     /// ids.
@@ -435,7 +435,7 @@ impl<S: Store, Q: Queue, A: Ambient> OneMessage<'_, S, Q, A> {
     async fn plan(&self, record: &Record) -> Planned {
         let request_id = || self.parts.ambient.claim_id().0;
         let moment = || self.parts.ambient.moment();
-        let slow_move = self.lane != Lane::SlowEvents;
+        let slow_move = self.lane != HintQueue::Slow;
         let (budget, memory) = (self.budget, &self.memory);
         memory.release();
         let calls = Calls { slow_move, budget, memory, request_id: &request_id, moment: &moment };

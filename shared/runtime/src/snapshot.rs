@@ -38,7 +38,7 @@ pub(crate) async fn read<S: Store>(
     let mut scope =
         Scope { shown: reads.iter().cloned().collect(), tables: BTreeMap::new(), destinations: BTreeSet::new() };
     let named = reads.iter().map(|item| (item.table, &item.key));
-    describe(store, &mut scope, named, allowed).await.map_err(|_| Planned::TableAway)?;
+    describe(store, &mut scope, named, allowed).await.map_err(|_| Planned::UserTableUnavailable)?;
     if let Err(fault) = check_reads(reads, &event.tenant, &scope) {
         tracing::warn!(record.key = %event.record, fault, "what the handler asked for is refused");
         return Err(reads_refused());
@@ -66,7 +66,7 @@ async fn read_items<S: Store>(
     }
     let snapshot = read.map_err(|why| match why {
         NotRead::TooLong(bytes) => too_large(event, bytes),
-        NotRead::Unavailable if reads.iter().any(|item| item.table.is_some()) => Planned::TableAway,
+        NotRead::Unavailable if reads.iter().any(|item| item.table.is_some()) => Planned::UserTableUnavailable,
         NotRead::Unavailable => Planned::Unavailable,
     })?;
     let bytes: usize = snapshot.items().filter_map(|(_, item)| item).map(memory_bytes).sum();
@@ -95,7 +95,7 @@ pub(crate) async fn complete<S: Store>(
     let checked = plan.checks.iter().map(|check| (check.table, &check.key));
     let named = plan.writes.iter().map(|write| (write.table, &write.key)).chain(checked);
     let Ok(()) = describe(store, &mut scope, named, grants.tables.as_deref()).await else {
-        return Planned::TableAway;
+        return Planned::UserTableUnavailable;
     };
     match drafts(std::mem::take(&mut plan.effects), event, &grants.forward) {
         Ok(effects) => {

@@ -202,7 +202,7 @@ pub fn log(signal: &Signal) {
             tracing::warn!(record.key = %key, error = %error, "the handler's plan is refused");
         }
         Signal::SuspectedReplay
-        | Signal::OwnRetry
+        | Signal::ClaimReplyLost
         | Signal::ClaimConflict
         | Signal::FailOpen
         | Signal::HintFailed
@@ -216,7 +216,7 @@ pub fn log(signal: &Signal) {
         | Signal::HandlerFailed
         | Signal::HandlerCalled
         | Signal::HandlerAway
-        | Signal::TableAway
+        | Signal::UserTableUnavailable
         | Signal::PlanOvertaken
         | Signal::EffectDelivered
         | Signal::EffectWaits

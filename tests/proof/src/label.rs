@@ -161,7 +161,7 @@ pub fn labels(role: Role, call: &Call, reply: &Reply) -> Vec<String> {
                 Planned::Unavailable => "unavailable",
                 Planned::CallsUsedUp => "calls used up",
                 Planned::HandlerAway => "handler away",
-                Planned::TableAway => "table away",
+                Planned::UserTableUnavailable => "table away",
                 Planned::HandlerSlow { .. } => "handler slow",
             },
         ),

@@ -33,7 +33,7 @@ pub use checked::{
 #[cfg(feature = "aws")]
 pub use client::{ANSWER_BYTES_MAX, HttpCaller};
 pub use document::{ClassName, DestinationDocument, DestinationError, DestinationKind, SuccessDocument};
-pub use guard::{Guarded, PERMIT_WAIT_MAX, Permit};
+pub use guard::{PERMIT_WAIT_MAX, Permit, RateLimited};
 pub use hand_over::QueueTarget;
 #[cfg(feature = "account")]
 pub use message::MESSAGE_BYTES_MAX;

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use super::calls::{Calls, call_max};
 use super::handlers::{CallError, RemoteHandlers};
 use super::target::RemoteHandling;
-use super::wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, REQUEST_BYTES_MAX, ShownItem};
+use super::wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, REQUEST_BYTES_MAX, SnapshotItem};
 use crate::handler::Assignment;
 use crate::memory::SHORT_BYTES_MAX;
 use crate::port::Store;
@@ -109,7 +109,7 @@ impl Conversation<'_> {
         };
         let request = (self.calls.request_id)();
         let (target, record) = (&self.handling.target, &self.event.record);
-        let items: Vec<_> = snapshot.items().map(|(name, item)| ShownItem { name, item }).collect();
+        let items: Vec<_> = snapshot.items().map(|(name, item)| SnapshotItem { name, item }).collect();
         let Some(bytes) = HandlerRequest::new(&request, self.event, &items).encode() else {
             tracing::warn!(record.key = %record, handler = %target,
                 "the event and the items that the handler asked for make a request of more than {REQUEST_BYTES_MAX} bytes");

@@ -7,7 +7,7 @@ use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor};
 
 use super::at::{Notes, at};
-use super::place::{Expected, Mismatch, Place};
+use super::place::{DocumentPath, Expected, Mismatch};
 
 /// About what a struct takes, in bytes: the largest are a write and an effect.
 const STRUCT_BYTES: usize = 256;
@@ -15,7 +15,7 @@ const STRUCT_BYTES: usize = 256;
 /// The elements of a list.
 pub(super) struct Elements<'a, A> {
     pub(super) list: A,
-    pub(super) place: &'a Place<'a>,
+    pub(super) place: &'a DocumentPath<'a>,
     pub(super) notes: &'a Notes,
     pub(super) index: usize,
 }
@@ -24,7 +24,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Elements<'_, A> {
     type Error = Mismatch;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Mismatch> {
-        let place = Place::Element { around: self.place, index: self.index };
+        let place = DocumentPath::Element { around: self.place, index: self.index };
         self.index += 1;
         let read = self.list.next_element_seed(at(&place, self.notes, seed));
         let read = read.map_err(|error| self.notes.ended(&place, &error))?;
@@ -42,7 +42,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Elements<'_, A> {
 /// The fields of an object. None may stand there twice.
 pub(super) struct Fields<'a, A> {
     map: A,
-    place: &'a Place<'a>,
+    place: &'a DocumentPath<'a>,
     notes: &'a Notes,
     expected: Expected,
     seen: BTreeSet<String>,
@@ -50,7 +50,7 @@ pub(super) struct Fields<'a, A> {
 }
 
 impl<'a, A> Fields<'a, A> {
-    pub(super) fn of(map: A, place: &'a Place<'a>, notes: &'a Notes, expected: Expected) -> Self {
+    pub(super) fn of(map: A, place: &'a DocumentPath<'a>, notes: &'a Notes, expected: Expected) -> Self {
         Self { map, place, notes, expected, seen: BTreeSet::new(), name: String::new() }
     }
 

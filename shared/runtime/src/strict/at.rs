@@ -6,7 +6,7 @@ use std::fmt;
 use hookonce_protocol::plan::PLAN_MEMORY_MAX;
 use serde::de::{DeserializeSeed, Deserializer, Error, Visitor};
 
-use super::place::{Expected, Mismatch, Place, ShowNames};
+use super::place::{DocumentPath, Expected, Mismatch, ShowNames};
 
 /// The most bytes that the lists and objects of a text may take as values, beside the text itself: small ones take a
 /// hundred times their text.
@@ -32,13 +32,13 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    pub(super) fn keep(&self, place: &Place<'_>, why: Option<String>) {
+    pub(super) fn keep(&self, place: &DocumentPath<'_>, why: Option<String>) {
         let first = || Note { place: place.shown(self.show), why, parser: String::new() };
         self.first.set(Some(self.first.take().unwrap_or_else(first)));
     }
 
     /// Takes room for a value at a place.
-    pub(super) fn take(&self, bytes: usize, place: &Place<'_>) -> Result<(), Mismatch> {
+    pub(super) fn take(&self, bytes: usize, place: &DocumentPath<'_>) -> Result<(), Mismatch> {
         if let Some(left) = self.room.get().checked_sub(bytes) {
             self.room.set(left);
             return Ok(());
@@ -51,7 +51,7 @@ impl Notes {
     }
 
     /// Keeps what a type has found at a place.
-    fn misfit(&self, place: &Place<'_>, expected: Expected, misfit: Mismatch) {
+    fn misfit(&self, place: &DocumentPath<'_>, expected: Expected, misfit: Mismatch) {
         match misfit {
             Mismatch::Kept => {}
             Mismatch::Kind(kind) => self.keep(place, Some(expected.rule(&kind))),
@@ -63,7 +63,7 @@ impl Notes {
 
     /// Keeps where the parser stopped, and its first error with a position. That error is the reason only if no type
     /// has refused a value.
-    pub(super) fn ended(&self, place: &Place<'_>, error: &impl fmt::Display) -> Mismatch {
+    pub(super) fn ended(&self, place: &DocumentPath<'_>, error: &impl fmt::Display) -> Mismatch {
         self.keep(place, None);
         self.first.set(self.first.take().map(|first| {
             let message = if first.parser.is_empty() { error.to_string() } else { String::new() };
@@ -74,7 +74,7 @@ impl Notes {
 }
 
 /// Keeps what a type has found, and returns the error that ends the parser.
-pub(super) fn kept<E: Error>(notes: &Notes, place: &Place<'_>, expected: Expected, misfit: Mismatch) -> E {
+pub(super) fn kept<E: Error>(notes: &Notes, place: &DocumentPath<'_>, expected: Expected, misfit: Mismatch) -> E {
     notes.misfit(place, expected, misfit);
     E::custom("a value does not fit")
 }
@@ -82,13 +82,13 @@ pub(super) fn kept<E: Error>(notes: &Notes, place: &Place<'_>, expected: Expecte
 /// A part of serde at a place.
 pub(super) struct At<'a, T> {
     pub(super) inner: T,
-    pub(super) place: &'a Place<'a>,
+    pub(super) place: &'a DocumentPath<'a>,
     pub(super) notes: &'a Notes,
     pub(super) expected: Expected,
 }
 
 /// A part that expects nothing yet.
-pub(super) fn at<'a, T>(place: &'a Place<'a>, notes: &'a Notes, inner: T) -> At<'a, T> {
+pub(super) fn at<'a, T>(place: &'a DocumentPath<'a>, notes: &'a Notes, inner: T) -> At<'a, T> {
     At { inner, place, notes, expected: Expected::Anything }
 }
 

@@ -20,7 +20,7 @@ use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed as _, Deserialize
 
 pub use self::at::VALUES_BYTES_MAX;
 use self::at::{Note, Notes, POSITION, at};
-use self::place::Place;
+use self::place::DocumentPath;
 pub use self::place::ShowNames;
 
 /// Why a text is not what was asked for. It never holds a value.
@@ -46,10 +46,10 @@ pub struct StrictError {
 pub fn read<T: DeserializeOwned>(json: &[u8], show: ShowNames) -> Result<T, StrictError> {
     let notes = Notes { show, first: Cell::new(None), room: Cell::new(VALUES_BYTES_MAX) };
     let mut parser = serde_json::Deserializer::from_slice(json);
-    let whole = at(&Place::Whole, &notes, PhantomData::<T>);
+    let whole = at(&DocumentPath::Whole, &notes, PhantomData::<T>);
     let read = whole.deserialize(&mut parser).and_then(|value| parser.end().map(|()| value));
     read.map_err(|error| {
-        notes.ended(&Place::Whole, &error);
+        notes.ended(&DocumentPath::Whole, &error);
         let Note { place, why, parser } = notes.first.take().unwrap_or_default();
         let (message, line, column) = position(&parser).unwrap_or((&parser, 0, 0));
         let is_json = why.is_some();

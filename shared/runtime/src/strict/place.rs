@@ -15,13 +15,13 @@ pub enum ShowNames {
 }
 
 /// Where a value stands: in a field or in a list of the value around it.
-pub(super) enum Place<'a> {
+pub(super) enum DocumentPath<'a> {
     Whole,
-    Field { around: &'a Place<'a>, name: &'a str, is_known: bool },
-    Element { around: &'a Place<'a>, index: usize },
+    Field { around: &'a DocumentPath<'a>, name: &'a str, is_known: bool },
+    Element { around: &'a DocumentPath<'a>, index: usize },
 }
 
-impl<'a> Place<'a> {
+impl<'a> DocumentPath<'a> {
     /// The place of a field, which the type around it may know.
     pub(super) fn field(&'a self, name: &'a str, known: &[&str]) -> Self {
         Self::Field { around: self, name, is_known: known.contains(&name) }

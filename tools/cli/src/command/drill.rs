@@ -19,10 +19,10 @@ use hookonce_runtime::circuit_breaker::{FAILURES_MAX, OPEN_MIN};
 use hookonce_runtime::port::Store as _;
 use serde_json::json;
 
+use crate::dry_run::DryRun;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::records::{Filter, Selection, note_default_since, states};
-use crate::rehearsal::Rehearsal;
 use crate::target::{Target, store_unavailable};
 
 #[derive(Debug, Args)]
@@ -104,7 +104,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
     let stack = arguments.target.connect()?;
     let store = stack.whole_store().await?;
-    let handlers = Rehearsal::of(store.clone(), &stack).await?;
+    let handlers = DryRun::of(store.clone(), &stack).await?;
     let handlers = if arguments.call_handlers { handlers.calling_handlers(&stack).await? } else { handlers };
     let drill = Drill { handlers, calls: arguments.call_handlers, store: store.clone() };
     let mut tally: BTreeMap<&'static str, usize> = BTreeMap::new();
@@ -180,7 +180,7 @@ async fn sample(store: &DynamoStore, arguments: &Arguments) -> Result<Vec<Record
 
 struct Drill {
     store: DynamoStore,
-    handlers: Rehearsal,
+    handlers: DryRun,
     /// Whether handlers in other languages are called.
     calls: bool,
 }
@@ -208,7 +208,9 @@ impl Drill {
             Planned::Failed(failure) => Ok(Finding::Fails(self.of_handler(record, &failure.code))),
             Planned::CallsUsedUp => Ok(Finding::Fails(self.of_handler(record, "it has used up its calls"))),
             Planned::Unavailable | Planned::HandlerSlow { .. } => Err(store_unavailable()),
-            Planned::TableAway => Ok(Finding::Fails(self.of_handler(record, Code::TableUnavailable.as_str()))),
+            Planned::UserTableUnavailable => {
+                Ok(Finding::Fails(self.of_handler(record, Code::TableUnavailable.as_str())))
+            }
             Planned::HandlerAway if !self.calls => Ok(Finding::HandlerNotCalled),
             Planned::HandlerAway if is_open => Ok(Finding::NotCalled(self.of_handler(record, "its circuit is open"))),
             Planned::HandlerAway => Ok(Finding::Fails(self.of_handler(record, "the handler is unavailable"))),
