@@ -200,7 +200,7 @@ fn a_body_that_is_no_document_is_unreadable_under_the_id_of_its_header() {
 }
 
 #[test]
-fn kept_headers_hold_no_signature_and_nothing_unasked() {
+fn kept_headers_hold_no_signature_and_nothing_unlisted() {
     let kept = [("X-GitHub-Delivery", "1"), ("Content-Type", "application/json")];
     let unwanted = [("authorization", "hunter2"), ("cookie", "hunter2"), ("x-hookonce-signed-at", "1")];
     let delivery = delivery(&sent("github", "s", &[&kept[..], &unwanted].concat(), "{}"));
