@@ -230,14 +230,14 @@ def main():
         on_pages, found = deployed(file.read(), look)
     for finding in found:
         print(finding)
-    read, left_out = tell(on_pages)
+    read, left_out = print_reasons(on_pages)
     counts = {"run": len(on_pages) - read - left_out, "words_checked": read, "not_run": left_out, "broken": len(breaks())}
     print(json.dumps({"part": "pages", "aws_commands": len(on_pages), **counts, "violations": len(found)}))
     return 1 if found else 0
 
 
-def tell(on_pages):
-    """Says of which commands only the words were checked, and which were not run at all, and how many those are."""
+def print_reasons(on_pages):
+    """Prints of which commands only the words were checked, and which were not run at all. Returns how many those are."""
     read, left_out = {}, {}
     for command in on_pages:
         row = ROWS.get(row_of(command), Row())
