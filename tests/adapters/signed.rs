@@ -42,7 +42,7 @@ async fn a_signed_request_goes_to_the_services_address() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_signed_says_why() {
+async fn a_request_that_cannot_be_signed_names_the_cause() {
     let service = SignedService { name: "lambda", id: "Lambda" };
     let nowhere = SdkConfig::builder().build();
     let nobody = SdkConfig::builder().region(Region::new("eu-west-1")).build();

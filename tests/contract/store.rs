@@ -35,7 +35,7 @@ async fn the_store_keeps_the_contract() {
     domain_items_are_read_in_any_number(&store).await;
     items_are_read_unless_the_answer_is_too_long(&store).await;
     a_commit_spans_user_tables(&store).await;
-    a_domain_key_tells_whose_it_is(&store).await;
+    a_domain_key_names_its_record(&store).await;
 }
 
 fn claim(id: &str) -> Record {
@@ -182,7 +182,7 @@ async fn committed(store: &impl Store, plan: Plan) -> Committed {
 }
 
 /// A record that meets its own domain key must not take it for another's.
-async fn a_domain_key_tells_whose_it_is(store: &DynamoStore) {
+async fn a_domain_key_names_its_record(store: &DynamoStore) {
     let commit = async |record: &str, applied_at: i64| {
         let item = Item::from([(RECORD.to_owned(), record.into()), (APPLIED_AT.to_owned(), applied_at.into())]);
         let (key, action) = ("#dk#contract#h#whose".into(), Action::Put(item));

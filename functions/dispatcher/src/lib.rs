@@ -35,8 +35,8 @@ impl<S: Store, Q: Queue, A: Ambient> DispatcherFunction<S, Q, A> {
     /// Dispatches a batch, and ends before the deadline, when Lambda would end the process.
     pub async fn handle(&self, batch: Batch, deadline: EpochMs) -> BatchResponse {
         let now = || self.parts.ambient.moment().now;
-        let tell = |signal: &Signal| self.telemetry.tell(signal, now());
-        let processed = self.parts.dispatch(&Received::each(&batch), deadline, &tell).await;
+        let on_signal = |signal: &Signal| self.telemetry.record(signal, now());
+        let processed = self.parts.dispatch(&Received::each(&batch), deadline, &on_signal).await;
         let (response, by_endpoint) = respond(batch, processed, None, metric);
         for counts in &by_endpoint {
             self.telemetry.emit(counts, now());

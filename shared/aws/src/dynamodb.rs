@@ -309,14 +309,14 @@ impl<A: Ambient> DynamoStore<A> {
         };
         let each: Vec<_> = reasons.iter().enumerate().map(meaning).collect();
         for ((write, reason), meaning) in writes.iter().zip(reasons).zip(&each) {
-            let is_told = match meaning {
+            let is_logged = match meaning {
                 CancellationReason::Invalid => true,
                 CancellationReason::Transient => matches!(write.table, Table::Own(_)),
                 CancellationReason::None | CancellationReason::ConditionFailed | CancellationReason::OwnFact { .. } => {
                     false
                 }
             };
-            if is_told {
+            if is_logged {
                 tracing::warn!(
                     operation = "TransactWriteItems",
                     table = self.table(write.table),

@@ -194,8 +194,8 @@ fn answer_of_queue(error: SdkError<SendMessageError>) -> Result<CalleeAnswer, At
 
 /// What Lambda says in the body of an error.
 fn message(body: &[u8]) -> Option<String> {
-    let said: Value = serde_json::from_slice(body).ok()?;
-    ["Message", "message"].iter().find_map(|field| said.get(field)?.as_str()).map(str::to_owned)
+    let answer: Value = serde_json::from_slice(body).ok()?;
+    ["Message", "message"].iter().find_map(|field| answer.get(field)?.as_str()).map(str::to_owned)
 }
 
 /// How an asynchronous invocation ended, by the status and the error that Lambda names.

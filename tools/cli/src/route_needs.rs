@@ -111,8 +111,8 @@ impl Needs {
         }
     }
 
-    /// Tells a person.
-    pub(crate) fn tell(&self) {
+    /// Prints what is missing, and what is not checked.
+    pub(crate) fn print(&self) {
         if let Some(failure) = &self.nobody {
             let named =
                 self.unchecked.iter().map(|(Named { place, kind, name }, _)| format!("{kind} {name} ({place})"));

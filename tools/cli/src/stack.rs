@@ -30,7 +30,7 @@ use hookonce_relay::RelayFunction;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::batch::Batch;
 use hookonce_runtime::config::EdgeConfig;
-use hookonce_runtime::destination::{Destinations, Guarded, HttpCaller};
+use hookonce_runtime::destination::{Destinations, HttpCaller, RateLimited};
 use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::documents::DocumentSource;
 use hookonce_runtime::drive::duration;
@@ -546,7 +546,7 @@ impl Parts<'_> {
             queue: SqsQueue::new(self.sqs(calls, CALL_MAX), &self.place.resources.effects_queue.url),
             ambient: System,
             destinations: Destinations::new(self.documents()),
-            caller: Guarded::new(Arc::new(HttpCaller::on_loopback())),
+            caller: RateLimited::new(Arc::new(HttpCaller::on_loopback())),
             timing: self.config.timing,
         };
         let dispatcher = Arc::new(DispatcherFunction::new(parts, self.telemetry("dispatcher")));

@@ -26,7 +26,7 @@ pub use checked::{
 };
 pub use client::{ANSWER_BYTES_MAX, HttpCaller};
 pub use document::{ClassName, DestinationDocument, DestinationError, DestinationKind, SuccessDocument};
-pub use guard::{Guarded, PERMIT_WAIT_MAX, Permit};
+pub use guard::{PERMIT_WAIT_MAX, Permit, RateLimited};
 pub use hand_over::QueueTarget;
 pub use message::{HandedMessage, MESSAGE_BYTES_MAX, function_event, queue_message};
 pub use request::Unsendable;

@@ -160,7 +160,7 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
             }
         }
     }
-    needs.tell();
+    needs.print();
     Ok(if checked.is_ok() && needs.missing.is_empty() { Exit::Done } else { Exit::No })
 }
 
@@ -372,7 +372,7 @@ async fn deploy(arguments: &Deploy) -> Result<Exit, Failure> {
     if set.otherwise() == Otherwise::Ignore {
         output::note("events that no route takes will end as IGNORED");
     }
-    Needs::of(&set, &stack).await.tell();
+    Needs::of(&set, &stack).await.print();
     if let Some(deployed) = stack.deployed() {
         return deploy_to(deployed, &text).await;
     }

@@ -125,8 +125,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let unknown_words = unknown.iter().map(|(part, _)| format!("{part}_unknown"));
         output::json(&report.json(now, &words.chain(unknown_words).collect::<Vec<_>>()));
     } else {
-        let told = needs.iter().map(|(_, need)| need.clone());
-        report.print(now, &told.chain(describe_unknown(&unknown)).collect::<Vec<_>>());
+        let sentences = needs.iter().map(|(_, need)| need.clone());
+        report.print(now, &sentences.chain(describe_unknown(&unknown)).collect::<Vec<_>>());
     }
     Ok(match (unknown.is_empty(), needs.is_empty()) {
         (false, _) => Exit::Unavailable,
@@ -225,8 +225,8 @@ async fn due(store: &DynamoStore, state: DueState, now: EpochMs) -> Result<Due, 
 }
 
 /// Asks about every shard, a few side by side. All questions together make at most [`READS_AT_ONCE`] calls at once.
-fn each_shard<T, F: Future<Output = Result<T, Failure>>>(ask: impl FnMut(u16) -> F) -> impl Stream<Item = F::Output> {
-    futures::stream::iter(0..SHARDS).map(ask).buffer_unordered(READS_AT_ONCE / QUESTIONS)
+fn each_shard<T, F: Future<Output = Result<T, Failure>>>(read: impl FnMut(u16) -> F) -> impl Stream<Item = F::Output> {
+    futures::stream::iter(0..SHARDS).map(read).buffer_unordered(READS_AT_ONCE / QUESTIONS)
 }
 
 /// What is known of a queue. `None` for a restored copy, which has none, and of dead letters if the queue names no queue
@@ -254,10 +254,10 @@ impl Depths {
     /// and that is told.
     async fn with_ages(mut self, account: &SdkConfig, now: EpochMs) -> Self {
         let depths = [&mut self.queue, &mut self.slow_queue, &mut self.effects_queue, &mut self.dead_letters];
-        let ask = async |depth: &mut Depth| {
+        let fill = async |depth: &mut Depth| {
             depth.oldest = oldest_message(account, &depth.name, now).await.unwrap_or_default();
         };
-        futures::future::join_all(depths.into_iter().filter_map(|known| known.as_mut().ok()?.as_mut()).map(ask)).await;
+        futures::future::join_all(depths.into_iter().filter_map(|known| known.as_mut().ok()?.as_mut()).map(fill)).await;
         self
     }
 }
@@ -290,8 +290,8 @@ async fn depths(stack: &Connection) -> Depths {
 
 /// The depth of a queue, and the name of its dead-letter queue.
 async fn queue(sqs: &Client, url: &str) -> Result<(Depth, Option<String>), Failure> {
-    let asked = sqs.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
-    let answer = asked.send().await.map_err(|error| unavailable(&error))?;
+    let request = sqs.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
+    let answer = request.send().await.map_err(|error| unavailable(&error))?;
     let text = |name: &QueueAttributeName| answer.attributes().and_then(|attributes| attributes.get(name));
     let number = |name| text(&name).and_then(|text| text.parse().ok()).unwrap_or(0);
     let depth = Depth {
@@ -613,8 +613,8 @@ fn json_of(aws: &AwsStatus, now: EpochMs) -> serde_json::Value {
     };
     let functions = aws.functions.as_ref().ok();
     let code = |code: &Code| {
-        let told = json!({ "changed_at_ms": code.changed_at.map(|at| at.0), "code_sha256": code.sha256 });
-        (code.role.to_owned(), told)
+        let fields = json!({ "changed_at_ms": code.changed_at.map(|at| at.0), "code_sha256": code.sha256 });
+        (code.role.to_owned(), fields)
     };
     let codes = functions.map(|functions| functions.codes.iter().map(code).collect::<serde_json::Map<_, _>>());
     json!({

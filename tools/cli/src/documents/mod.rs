@@ -179,7 +179,7 @@ pub(crate) async fn add<I: DocumentId>(
 }
 
 /// Prints a secret that was generated for a new document.
-pub(crate) fn tell_generated<I: DocumentId>(id: &I, secret: &str) {
+pub(crate) fn print_generated_secret<I: DocumentId>(id: &I, secret: &str) {
     let noun = I::NOUN;
     output::note(&format!("generated secret (`hookonce {noun} show {id} --reveal` prints it again):"));
     output::line(secret);

@@ -100,8 +100,8 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Says which records there are not.
-    pub(crate) fn tell_missing(&self) {
+    /// Notes which records there are not.
+    pub(crate) fn note_missing(&self) {
         for [endpoint, key] in &self.missing {
             output::note(&format!("endpoint {endpoint} has no record {key}"));
         }

@@ -312,10 +312,10 @@ mod tests {
                     (Purpose::FailEffect, None) => "called again with the same key".to_owned(),
                     (purpose, reason) => panic!("{purpose}, {reason:?}"),
                 };
-                let said = then(class, called);
-                assert!(said.contains(&does), "{class:?}, {called:?}: it says {said:?}, and does {does:?}");
+                let printed = then(class, called);
+                assert!(printed.contains(&does), "{class:?}, {called:?}: it says {printed:?}, and does {does:?}");
                 let within = matches!((class, called), (Class::Keyed { .. }, Called::Unclear { .. }));
-                assert_eq!(said.contains("within its window"), within, "{class:?}, {called:?}");
+                assert_eq!(printed.contains("within its window"), within, "{class:?}, {called:?}");
             }
         }
     }

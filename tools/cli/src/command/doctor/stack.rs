@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::lambda::DeployedFunctions;
 use crate::output;
 
-use crate::watch::{Alarms, ask_alarms, no_alarms, relay_ran_at};
+use crate::watch::{Alarms, fetch_alarms, no_alarms, relay_ran_at};
 
 /// The release of this command.
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -85,7 +85,7 @@ fn complete(parts: &StackParts, region: &str) -> Result<String, Failure> {
 
 /// The alarms can be read, and the clocks agree.
 async fn cloudwatch(config: &SdkConfig, stack: &str) -> (Result<String, Failure>, Result<String, Failure>) {
-    let answer = match ask_alarms(config, stack).await {
+    let answer = match fetch_alarms(config, stack).await {
         Ok(answer) => answer,
         Err(failure) => {
             let unknown =
@@ -182,9 +182,9 @@ async fn queues(config: &SdkConfig, parts: &StackParts) -> [Check; 4] {
 }
 
 async fn queue(config: &SdkConfig, url: &str) -> Result<Waiting, Failure> {
-    let asked = sqs_client(config, CALL_MAX).get_queue_attributes().queue_url(url);
-    let asked = asked.attribute_names(QueueAttributeName::All).send().await;
-    let answer = asked.map_err(|error| refused("sqs:GetQueueAttributes", error.code(), &Report::new(&error)))?;
+    let request = sqs_client(config, CALL_MAX).get_queue_attributes().queue_url(url);
+    let request = request.attribute_names(QueueAttributeName::All).send().await;
+    let answer = request.map_err(|error| refused("sqs:GetQueueAttributes", error.code(), &Report::new(&error)))?;
     let text = |name| answer.attributes().and_then(|all| all.get(&name));
     Ok(Waiting {
         messages: text(QueueAttributeName::ApproximateNumberOfMessages).map_or("0", String::as_str).to_owned(),
@@ -195,8 +195,8 @@ async fn queue(config: &SdkConfig, url: &str) -> Result<Waiting, Failure> {
 /// The queue of dead letters. Only its name is known.
 async fn dead_letters(config: &SdkConfig, name: Option<&str>) -> Result<Waiting, Failure> {
     let none = || Failure::usage("the queue names none", "deploy the stack again from this release's template.yaml");
-    let asked = sqs_client(config, CALL_MAX).get_queue_url().queue_name(name.ok_or_else(none)?).send().await;
-    let found = asked.map_err(|error| refused("sqs:GetQueueUrl", error.code(), &Report::new(&error)))?;
+    let request = sqs_client(config, CALL_MAX).get_queue_url().queue_name(name.ok_or_else(none)?).send().await;
+    let found = request.map_err(|error| refused("sqs:GetQueueUrl", error.code(), &Report::new(&error)))?;
     queue(config, &found.queue_url.unwrap_or_default()).await
 }
 

@@ -14,7 +14,7 @@ use hookonce_runtime::endpoint::on_body_mismatch_default;
 use serde_json::json;
 
 use super::providers::find;
-use crate::documents::{self, Check, DocumentId as _, DocumentStore, Remove, Show, parse_id, tell_generated};
+use crate::documents::{self, Check, DocumentId as _, DocumentStore, Remove, Show, parse_id, print_generated_secret};
 use crate::endpoints::{OPEN_SETTINGS, check_secret, check_tenant};
 pub(crate) use crate::endpoints::{fresh, read, read_all, store};
 use crate::failure::{Exit, Failure};
@@ -135,7 +135,7 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     // Print the result first: nobody else knows the secret.
     output::note(&format!("endpoint {id} receives webhooks from {} at /webhooks/{id}", provider.name()));
     if let (true, Some(secret)) = (made, document.secrets.first()) {
-        tell_generated(&id, secret);
+        print_generated_secret(&id, secret);
         if is_issued {
             output::note(&format!(
                 "{} issues its secrets, so this one is for `hookonce trigger --list` and `hookonce send --help` only. For \

@@ -341,12 +341,12 @@ mod tests {
 
     #[test]
     fn a_search_that_ends_early_names_its_own_cause() {
-        let said = |entries, deliveries| {
+        let printed = |entries, deliveries| {
             let seen = Search { entries, deliveries, ..Search::of_older() }.too_many();
             seen.map_or_else(String::new, |seen| warning(&Ok(seen)))
         };
-        assert_eq!(said(ENTRIES_MAX, DELIVERIES_MAX), "");
-        assert!(said(DELIVERIES_MAX + 1, DELIVERIES_MAX + 1).starts_with("its latest 20001 deliveries"));
-        assert!(said(ENTRIES_MAX + 1, 3).contains("because the other endpoints have too many"));
+        assert_eq!(printed(ENTRIES_MAX, DELIVERIES_MAX), "");
+        assert!(printed(DELIVERIES_MAX + 1, DELIVERIES_MAX + 1).starts_with("its latest 20001 deliveries"));
+        assert!(printed(ENTRIES_MAX + 1, 3).contains("because the other endpoints have too many"));
     }
 }

@@ -34,12 +34,12 @@ fn own(running: &RunningStack) -> Result<Box<dyn CallHandler>, Failure> {
 
 /// A worker that can only plan: it has no queue and no clock.
 #[derive(Debug)]
-pub(crate) struct Rehearsal {
+pub(crate) struct DryRun {
     parts: WorkerParts<DynamoStore, (), ()>,
     routing: Routing,
 }
 
-impl Rehearsal {
+impl DryRun {
     /// The handlers and the catalog of this build, on these tables, with the stack's route set.
     ///
     /// # Errors
