@@ -53,7 +53,7 @@ def options(hookonce):
 
 
 def main():
-    crates = ("shared/runtime/src", "shared/protocol/src")
+    crates = ("shared/runtime/src", "shared/aws/src", "shared/protocol/src")
     counts = {
         "environment variables": variables(),
         "template parameters": template("Parameters", r"^  \w+:$"),

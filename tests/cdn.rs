@@ -61,7 +61,7 @@ fn what_did_not_come_through_the_edge_is_refused() {
 }
 
 #[test]
-fn the_caller_is_who_the_edge_says() {
+fn the_caller_is_the_address_from_the_edge() {
     let source = |value: &[(&str, &str)]| {
         let mut request = inbound(&[&[(PROOF_HEADER, NEW)], value].concat());
         admit(&edge(Some("x-client")), &mut request).unwrap();

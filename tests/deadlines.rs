@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::message::{Lane, Message};
+use hookonce_protocol::message::{HintQueue, Message};
 use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
@@ -118,7 +118,7 @@ impl Queue for Slow {
         pending().await
     }
 
-    async fn hide(&self, _lane: Lane, _receipt_handle: &str, _length: Millis) -> Result<(), Unavailable> {
+    async fn hide(&self, _lane: HintQueue, _receipt_handle: &str, _length: Millis) -> Result<(), Unavailable> {
         pending().await
     }
 }
@@ -193,7 +193,7 @@ async fn an_endpoint_that_enqueues_survives_store_and_documents_hanging_together
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endpoint_that_rejects_says_so_in_time() {
+async fn a_rejecting_endpoint_answers_in_time() {
     let edge = Edge::new("reject").warmed_up().await;
     edge.store.takes(HANGS);
     edge.endpoints.set_latency(HANGS);
@@ -203,7 +203,7 @@ async fn an_endpoint_that_rejects_says_so_in_time() {
 
 /// Nothing is known of the endpoint, so nothing can be judged. The answer asks for another delivery, in time.
 #[tokio::test(start_paused = true)]
-async fn a_cold_start_whose_document_hangs_answers_in_time_and_the_next_delivery_asks_again() {
+async fn a_cold_start_whose_document_hangs_answers_in_time_and_the_next_delivery_reads_it_again() {
     for on_store_outage in ["enqueue", "reject"] {
         let edge = Edge::new(on_store_outage);
         edge.endpoints.set_latency(HANGS);

@@ -11,7 +11,7 @@ use crate::support::samples::{bytes, invoice_paid, json as recorded};
 use crate::support::{Delivery, Harness, Script, word};
 
 #[tokio::test]
-async fn an_old_secret_still_verifies_and_the_record_says_which_one_it_was() {
+async fn an_old_secret_still_verifies_and_the_record_keeps_its_index() {
     let harness = Harness::new().await;
     let logs = Logs::catch("info");
     harness.endpoints.change("stripe", "secrets", json!(["whsec_new_signing_secret", "whsec_old_signing_secret"]));
@@ -22,9 +22,9 @@ async fn an_old_secret_still_verifies_and_the_record_says_which_one_it_was() {
     assert_eq!(tables.record("#evt_old").secret_index, 1);
     assert_eq!(harness.metric("old_secret_used"), 1);
     assert_eq!(harness.metric("secret_index"), 1, "0 and 1");
-    let said: Vec<Value> = logs.take().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let said = said.iter().filter(|line| line["message"] == "delivery acknowledged");
-    let indices: Vec<_> = said.map(|line| line["secret.index"].as_u64().unwrap()).collect();
+    let lines: Vec<Value> = logs.take().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines = lines.iter().filter(|line| line["message"] == "delivery acknowledged");
+    let indices: Vec<_> = lines.map(|line| line["secret.index"].as_u64().unwrap()).collect();
     assert_eq!(indices, [0, 1]);
     // The record's key does not depend on the secret: the same event under the other secret is the same record.
     let again = invoice_paid("evt_old", "in_2", 1).signed_with("whsec_new_signing_secret");
@@ -77,7 +77,7 @@ async fn a_scheme_that_is_not_taken_has_the_document_fetched_again() {
 
 /// What comes with the new secret counts with it: here the tenant.
 #[tokio::test]
-async fn a_delivery_that_a_changed_document_verifies_is_kept_as_that_document_says() {
+async fn a_delivery_that_a_changed_document_verifies_gets_its_tenant() {
     let harness = Harness::new().await;
     let webhook = harness.webhook(&Script::none());
     let send = |event: &str, secret: &str| invoice_paid(event, "in_1", 1).signed_with(secret).event(&harness.clock);
@@ -116,7 +116,7 @@ fn an_unchanged_document_costs_a_forger_no_second_pass() {
 }
 
 #[tokio::test]
-async fn a_new_secret_is_found_at_the_first_mismatch_but_not_asked_for_without_end() {
+async fn a_new_secret_is_found_at_the_first_mismatch_but_not_read_without_end() {
     let harness = Harness::new().await;
     harness.endpoints.change("stripe", "secrets", json!(["whsec_old_signing_secret"]));
     let webhook = harness.webhook(&Script::none());
@@ -142,7 +142,7 @@ async fn a_new_secret_is_found_at_the_first_mismatch_but_not_asked_for_without_e
 }
 
 #[tokio::test]
-async fn a_cached_document_outlives_its_source_which_is_asked_once_in_a_pause() {
+async fn a_cached_document_outlives_its_source_which_is_read_once_in_a_pause() {
     let harness = Harness::new().await;
     let webhook = harness.webhook(&Script::none());
     let send = |event: &str, secret: &str| invoice_paid(event, "in_1", 1).signed_with(secret).event(&harness.clock);

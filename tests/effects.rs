@@ -26,14 +26,14 @@ use crate::support::logs::Logs;
 use crate::support::samples::invoice_paid;
 use crate::support::{Harness, Operation, Script, hang_until};
 
-/// A worker whose handler asks for one effect at each of these destinations.
-struct Asking<'a> {
+/// A worker whose handler plans one effect at each of these destinations.
+struct EffectWorker<'a> {
     store: &'a TestStore,
     queue: &'a TestQueue,
     destinations: &'a [&'a str],
 }
 
-impl Asking<'_> {
+impl EffectWorker<'_> {
     fn plan(&self, record: &Record) -> HandlerPlan {
         let destinations = self.destinations.iter().map(|id| DestinationId::parse(id).unwrap());
         let payload = br#"{"amount": 1.10}"#;
@@ -56,7 +56,7 @@ impl Asking<'_> {
     }
 }
 
-impl Carry for Asking<'_> {
+impl Carry for EffectWorker<'_> {
     async fn carry(&self, call: Call) -> Reply {
         match call {
             Call::Plan(record) => Reply::Planned(Planned::Plan(Box::new(self.plan(&record)))),
@@ -79,8 +79,8 @@ pub(crate) async fn apply(harness: &Harness, destinations: &[&str]) {
     for message in &batch.records {
         let decoded = Message::decode(&message.body, None);
         let first = Worker::start(decoded, message.receives(), harness.timing, harness.clock.moment());
-        let asking = Asking { store: &store, queue: &queue, destinations };
-        let driven = drive(first, &asking, &harness.clock).await;
+        let effect_worker = EffectWorker { store: &store, queue: &queue, destinations };
+        let driven = drive(first, &effect_worker, &harness.clock).await;
         assert!(matches!(driven.output, Settled::Ack(_)), "{driven:?}");
     }
     harness.conclude(messages, Some(BatchResponse::default())).await;
@@ -193,7 +193,7 @@ async fn a_call_without_time_to_end_is_not_begun() {
 }
 
 #[tokio::test]
-async fn the_death_of_an_effect_is_told_while_a_sibling_hangs() {
+async fn the_death_of_an_effect_is_logged_while_a_sibling_hangs() {
     let harness = Harness::new().await;
     for (id, destination) in [("msg_dies", "refuses"), ("msg_hangs", "hangs")] {
         harness.destinations.put(destination, keyed(24));
@@ -205,7 +205,7 @@ async fn the_death_of_an_effect_is_told_while_a_sibling_hangs() {
     let script = Script::none();
     let hangs = harness.dispatch_under(&script, harness.deadline());
     hang_until(hangs, async || harness.metric("record_dead") == 1).await;
-    let told = logs.take();
-    assert!(told.contains("a record died") && told.contains("#receipt-refuses"), "{told}");
-    assert!(told.contains("REFUSED") && !told.contains("#receipt-hangs"), "{told}");
+    let log = logs.take();
+    assert!(log.contains("a record died") && log.contains("#receipt-refuses"), "{log}");
+    assert!(log.contains("REFUSED") && !log.contains("#receipt-hangs"), "{log}");
 }

@@ -91,7 +91,7 @@ struct Wires {
 
 impl Injector for Wires {
     async fn fault(&self, request: &HttpMessage) -> Option<WireFault> {
-        if !self.fail.load(Ordering::SeqCst) || !CALLS.split(' ').any(|operation| request.asks_for(operation)) {
+        if !self.fail.load(Ordering::SeqCst) || !CALLS.split(' ').any(|operation| request.is_for(operation)) {
             return None;
         }
         let (outcome, fault, _) = OUTCOMES.choose_weighted(&mut rand::rng(), |outcome| outcome.2).unwrap();

@@ -75,7 +75,7 @@ async fn a_record_of_another_version_is_left_alone_by_everyone() {
 
 /// During an outage the queue accepted a body, although the store already had another one under that id.
 #[tokio::test]
-async fn another_body_that_was_taken_during_an_outage_is_told_and_kept_if_the_endpoint_says_so() {
+async fn another_body_taken_during_an_outage_is_counted_and_kept_by_policy() {
     for (policy, kept) in [("duplicate", 0), ("quarantine", 1)] {
         let harness = Harness::with(counting).await;
         harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());

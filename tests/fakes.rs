@@ -12,7 +12,7 @@ use hookonce_protocol::call::{Committed, DueEntry, DueQuery, DueState, Written};
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::{Item, Number, PARTITION_KEY, Value};
 use hookonce_protocol::key::{ClaimId, RecordKey};
-use hookonce_protocol::message::{Lane, Message};
+use hookonce_protocol::message::{HintQueue, Message};
 use hookonce_protocol::place::{ItemRef, Key, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::purpose::Purpose;
@@ -381,7 +381,7 @@ async fn queues_agree(stack: &TestStack, operations: &[QueueOperation]) -> Resul
                 let Some(body) = receipts.keys().nth(receipt).cloned() else { continue };
                 let (handle, message) = &receipts[&body];
                 let length = Millis::seconds(if long { 900 } else { 0 });
-                prop_assert!(queue.hide(Lane::Events, message.receipt_handle().unwrap(), length).await.is_ok());
+                prop_assert!(queue.hide(HintQueue::Main, message.receipt_handle().unwrap(), length).await.is_ok());
                 fake.hide(*handle, length, NOW);
                 if !long {
                     receipts.remove(&body); // Visible again: a message that is not in flight cannot be hidden.

@@ -105,10 +105,10 @@ async fn where_the_body_is_free_a_second_body_is_quarantined_whatever_id_it_name
         assert_eq!(word(&answer), (200, "duplicate".to_owned()));
     }
     assert_eq!((harness.metric("body_mismatch"), harness.metric("record_dead")), (100, 1));
-    let told: Vec<Value> = logs.take().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let died: Vec<_> = told.iter().filter(|line| line["record.dead_reason"] == "ID_COLLISION").collect();
+    let lines: Vec<Value> = logs.take().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let died: Vec<_> = lines.iter().filter(|line| line["record.dead_reason"] == "ID_COLLISION").collect();
     assert!(died.len() == 1 && died[0]["record.key"].as_str().unwrap().ends_with("#alt#1"), "{died:?}");
-    let differed = told.iter().filter(|line| line["message"] == "delivery acknowledged" && line["other_body"] == true);
+    let differed = lines.iter().filter(|line| line["message"] == "delivery acknowledged" && line["other_body"] == true);
     assert_eq!(differed.count(), 100, "the line of the delivery says so, too");
     harness.settle().await;
     let tables = harness.tables().await;

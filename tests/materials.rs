@@ -103,7 +103,7 @@ async fn a_certificate_is_fetched_once_and_kept() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_cannot_be_had_asks_for_a_retry_and_is_asked_for_again_after_a_pause() {
+async fn an_unavailable_certificate_makes_the_provider_retry_and_is_fetched_again_after_a_pause() {
     let (harness, webhook, sns) = with_message(VALID, &["topic"]).await;
     let unavailable = (503, "material_unavailable".to_owned(), true);
     for _ in 0..5 {
@@ -190,18 +190,18 @@ async fn a_certificate_that_verified_nothing_pages_nobody_when_it_is_gone() {
 }
 
 #[tokio::test]
-async fn a_name_that_fails_is_asked_for_less_and_less() {
+async fn a_failing_name_is_fetched_with_growing_pauses() {
     let (harness, webhook, sns) = with_message(VALID, &["topic"]).await;
-    let mut asked = Vec::new();
+    let mut fetched_at = Vec::new();
     for second in 0..1_200 {
         let before = harness.materials.urls().len();
         assert_eq!(webhook.handle(sns.event(&harness)).await.status_code, 503);
         if harness.materials.urls().len() > before {
-            asked.push(second);
+            fetched_at.push(second);
         }
         harness.clock.advance(Millis::seconds(1));
     }
-    assert_eq!(asked, [0, 10, 30, 70, 150, 310, 610, 910]);
+    assert_eq!(fetched_at, [0, 10, 30, 70, 150, 310, 610, 910]);
 }
 
 /// An endpoint that uses up its fetches takes none from the others.

@@ -22,7 +22,7 @@ async fn trail(harness: &Harness, record: &Record) -> Trail {
 
 /// Both orders fit the record as it was read. The second one finds it changed.
 #[tokio::test]
-async fn of_two_operators_on_one_record_one_acts_and_the_other_is_told() {
+async fn concurrent_operators_only_one_succeeds() {
     let harness = Harness::with(counting).await;
     harness.deliver(&counted("msg_1", "count.later", "a")).await;
     let pending = record(&harness, "#msg_1").await;

@@ -142,7 +142,7 @@ async fn no_retry_of_any_provider_is_taken_for_another_body() {
 
 /// What a retry changes is left out where bodies are compared, and nothing else is.
 #[tokio::test]
-async fn a_fact_that_changed_under_a_known_id_is_told_beside_what_a_retry_changes() {
+async fn a_changed_fact_under_a_known_id_counts_as_a_mismatch_and_a_retry_does_not() {
     let harness = Harness::new().await;
     let cases = [
         (
@@ -173,7 +173,7 @@ async fn a_fact_that_changed_under_a_known_id_is_told_beside_what_a_retry_change
         ("linear", r#"{"action":"a","type":"t","data":1,"webhookTimestamp":NOW}"#, "NOW", "data\":1"),
         ("notion", r#"{"id":"1","type":"t","attempt_number":1,"data":1}"#, "number\":1", "data\":1"),
     ];
-    for (told, (provider, body, retried, fact)) in (0..).zip(cases) {
+    for (counted, (provider, body, retried, fact)) in (0..).zip(cases) {
         let other = |text: &str, part: &str| text.replacen(part, &part.replace(['0', '1'], "7"), 1);
         harness.endpoints.put(provider, json!({"provider": provider, "secrets": [secret(provider)]}).to_string());
         let deliver = async |body: &str| {
@@ -185,9 +185,9 @@ async fn a_fact_that_changed_under_a_known_id_is_told_beside_what_a_retry_change
         deliver(body).await;
         harness.clock.advance(Millis::minutes(1));
         deliver(&other(body, retried)).await;
-        assert_eq!(harness.metric("body_mismatch"), told, "{provider}: a retry");
+        assert_eq!(harness.metric("body_mismatch"), counted, "{provider}: a retry");
         deliver(&other(&other(body, retried), fact)).await;
-        assert_eq!(harness.metric("body_mismatch"), told + 1, "{provider}: another fact");
+        assert_eq!(harness.metric("body_mismatch"), counted + 1, "{provider}: another fact");
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
+use hookonce_aws::SqsQueue;
 use hookonce_protocol::call::Written;
 use hookonce_protocol::destination::Called;
 use hookonce_protocol::ingress::claim_write;
@@ -13,7 +14,6 @@ use hookonce_protocol::relay::{Budget, CHUNK_MAX, FAILED_SEND_PAUSE, SHARD_PAGE}
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Action;
-use hookonce_runtime::aws::SqsQueue;
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::maintain::{CHUNKS_IN_FLIGHT_MAX, RelayParts};
 use hookonce_runtime::message_key::MessageKeys;
@@ -142,17 +142,17 @@ async fn effects_that_nobody_calls_and_that_are_called_in_vain_are_counted() {
     harness.destinations.put("receipts", keyed(24));
     harness.callee.answers_at("receipts", Called::NotDone { retry_after: None });
     applied(&harness, "msg_1", &["receipts"]).await;
-    let told = || ["effects_untried_resends", "effects_failed_tries"].map(|metric| harness.metric(metric));
+    let counted = || ["effects_untried_resends", "effects_failed_tries"].map(|metric| harness.metric(metric));
     for expected in [[0, 0], [1, 0]] {
         harness.lose_effects().await;
         harness.clock.advance(Millis::hours(6));
         harness.relay().await;
-        assert_eq!(told(), expected);
+        assert_eq!(counted(), expected);
     }
     harness.dispatch().await;
     harness.clock.advance(Millis::hours(12));
     harness.relay().await;
-    assert_eq!(told(), [1, 1], "it was called once; metrics add up");
+    assert_eq!(counted(), [1, 1], "it was called once; metrics add up");
     assert_eq!(harness.metric("relay_untried_resends"), 0, "no event waits");
 }
 
@@ -225,7 +225,7 @@ async fn owed(harness: &Harness, records: usize, waits_since: Option<EpochMs>) {
 #[derive(Debug)]
 struct SilentQueue {
     most: usize,
-    asked: watch::Sender<BTreeSet<String>>,
+    requested: watch::Sender<BTreeSet<String>>,
 }
 
 impl Injector for SilentQueue {
@@ -236,8 +236,8 @@ impl Injector for SilentQueue {
             Message::Ref { pk } | Message::Slow { pk, .. } => pk.as_str().to_owned(),
             Message::Full(_) => unreachable!("the relay sends hints only"),
         });
-        self.asked.send_modify(|asked| asked.extend(keys));
-        self.asked.subscribe().wait_for(|asked| asked.len() >= self.most).await.unwrap();
+        self.requested.send_modify(|requested| requested.extend(keys));
+        self.requested.subscribe().wait_for(|requested| requested.len() >= self.most).await.unwrap();
         Some(WireFault::ReplyLost)
     }
 }
@@ -249,7 +249,7 @@ async fn nothing_is_rearmed_that_is_not_tried() {
     let mut harness = Harness::with(counting).await;
     harness.timing = Timing { shards: 8, ..harness.timing };
     owed(&harness, 6 * SHARD_PAGE, None).await;
-    let silent = SilentQueue { most: CHUNKS_IN_FLIGHT_MAX * CHUNK_MAX, asked: watch::Sender::default() };
+    let silent = SilentQueue { most: CHUNKS_IN_FLIGHT_MAX * CHUNK_MAX, requested: watch::Sender::default() };
     let silent = Arc::new(silent);
     let proxy = Proxy::start(urls().1, &silent).await;
     let store = harness.stack.store();
@@ -263,7 +263,7 @@ async fn nothing_is_rearmed_that_is_not_tried() {
     let run = tokio::time::timeout(duration(RELAY_TIMEOUT) * 5, run).await.map(|run| run.events.output);
     let records = harness.records().await;
     let rearmed: BTreeSet<_> = records.values().filter(|it| it.resends > 0).map(|it| it.key.to_string()).collect();
-    let untried = rearmed.difference(&silent.asked.borrow()).count();
+    let untried = rearmed.difference(&silent.requested.borrow()).count();
     assert_eq!(untried, 0, "of {} re-armed; the run: {run:?}", rearmed.len());
     let run = run.unwrap();
     assert_eq!((run.rearmed, run.failed), (rearmed.len(), rearmed.len()));
@@ -303,10 +303,10 @@ async fn each_event_of_an_envelope_has_a_place_of_its_own_in_the_journal() {
     assert!(partitions.len() > 8, "{partitions:?}");
 }
 
-/// The relay counts what is in the table, so a death that nobody told of is seen, too. An index that cannot be read
-/// says nothing of it, and nothing of the age of what is due.
+/// The relay counts what is in the table, so a death that nobody logged is seen, too. An index that cannot be read
+/// shows nothing of it, and nothing of the age of what is due.
 #[tokio::test]
-async fn gauges_are_told_in_each_run_and_not_if_the_index_cannot_be_read() {
+async fn gauges_are_emitted_in_each_run_unless_the_index_cannot_be_read() {
     let harness = Harness::with(counting).await;
     harness.relay().await;
     let gauges = ["dead_records", "relay_oldest_due_age_ms"];
@@ -321,8 +321,8 @@ async fn gauges_are_told_in_each_run_and_not_if_the_index_cannot_be_read() {
     }
     harness.relay_under(&Script::every(Operation::QueryDue, Fault::Refused)).await.unwrap();
     let line = harness.metric_lines().pop().unwrap();
-    let told = gauges.iter().find(|gauge| line.contains(&format!("\"{gauge}\":")));
-    assert_eq!(told, None, "not read is not zero: {line}");
+    let found = gauges.iter().find(|gauge| line.contains(&format!("\"{gauge}\":")));
+    assert_eq!(found, None, "not read is not zero: {line}");
     harness.relay().await;
     assert_eq!((harness.metric("dead_records"), harness.metric("dead_oldest_age_ms")), (3, 3_000));
     assert_eq!(harness.metric("dead_shards_capped"), 0);

@@ -21,9 +21,9 @@ fn route(mut more: Value) -> String {
 
 /// A list is no object, and the place is told in words, not by line and column.
 #[test]
-fn what_has_not_the_form_of_a_set_is_told_with_its_place() {
+fn a_malformed_set_is_refused_with_its_place() {
     let taker = "routes[0].handler: must be exactly one of builtin, lambda, url";
-    for (text, said) in [
+    for (text, expected) in [
         ("{".to_owned(), "line 1 column 1: EOF"),
         (json!({ "version": 1, "routes": [] }).to_string(), "otherwise: is missing"),
         (set("maybe", &json!([])).to_string(), "otherwise: must be exactly one of ignore, dead, builtin"),
@@ -48,13 +48,13 @@ fn what_has_not_the_form_of_a_set_is_told_with_its_place() {
         (route(json!({ "when": null })), "routes[0].when: must be an object"),
     ] {
         let error = RouteSet::parse(&text, offered(&["h"])).unwrap_err().to_string();
-        assert!(error.contains(said), "{said} is not in: {error}");
+        assert!(error.contains(expected), "{expected} is not in: {error}");
     }
 }
 
 #[test]
 fn a_set_is_refused_as_a_whole_and_every_fault_has_its_place() {
-    for (text, said) in [
+    for (text, expected) in [
         (json!({ "version": 2, "otherwise": "dead", "routes": [] }).to_string(), "version: must be 1"),
         (route(json!({ "forward": [] })), "routes[0].forward: must list 1 to 8"),
         (route(json!({ "forward": vec!["a"; 9] })), "routes[0].forward: must list 1 to 8"),
@@ -100,7 +100,7 @@ fn a_set_is_refused_as_a_whole_and_every_fault_has_its_place() {
         (" ".repeat(1024 * 1024 + 1), "has more than 1048576 bytes"),
     ] {
         let error = RouteSet::parse(&text, offered(&["h"])).unwrap_err().to_string();
-        assert!(error.contains(said), "{said} is not in: {error}");
+        assert!(error.contains(expected), "{expected} is not in: {error}");
     }
     let two = set("dead", &json!([{ "name": "a", "consumer": "B", "types": [""] }])).to_string();
     assert_eq!(RouteSet::parse(&two, offered(&["h"])).unwrap_err().faults.len(), 2, "all faults are told at once");

@@ -33,7 +33,7 @@ pub(crate) fn offered<'a>(handlers: &'a [&'a str]) -> Offered<'a> {
 }
 
 #[tokio::test]
-async fn a_route_says_who_handles_an_event_and_who_remembers_its_fact() {
+async fn a_route_selects_the_handler_and_the_consumer_of_an_event() {
     let paid = json!({
         "name": "paid", "consumer": "billing", "endpoints": ["stri*"], "types": ["invoice.paid"],
         "when": {"data": {"object": {"amount_paid": [{"numeric": [">", 100]}]}}},
@@ -226,10 +226,10 @@ async fn one_key_at_two_endpoints_of_a_tenant_is_forwarded_twice() {
 
 #[tokio::test]
 async fn what_cannot_be_routed_dies_with_its_code_and_its_payload() {
-    let asks = |name: &str, event_type: &str| json!({ "name": name, "consumer": "c", "types": [event_type], "handler": {"builtin": "counting"} });
-    let mut unreadable = asks("reads", "unreadable");
+    let route_for = |name: &str, event_type: &str| json!({ "name": name, "consumer": "c", "types": [event_type], "handler": {"builtin": "counting"} });
+    let mut unreadable = route_for("reads", "unreadable");
     unreadable["when"] = json!({"a": ["b"]});
-    let mut missing = asks("names", "count.*");
+    let mut missing = route_for("names", "count.*");
     missing["fact"] = json!(["$.fact", "$.part.id"]);
     let harness = Harness::with(counting).await.routed(&set("dead", &json!([unreadable, missing])));
     let of_part = |part: Value| json!({ "type": "count.once", "fact": "f", "part": {"id": part} }).to_string();

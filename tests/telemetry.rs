@@ -76,7 +76,7 @@ fn a_metric_line_has_the_shape_that_cloudwatch_reads() {
     counts.set("delivery_duration_ms", 12);
     let key = || RecordKey::delivery(&EndpointId::parse("stripe").unwrap(), "evt_1");
     counts.signals(&[
-        Signal::OwnRetry,
+        Signal::ClaimReplyLost,
         Signal::RecordDead { key: key(), reason: DeadReason::Stale },
         Signal::PlanRefused { key: key(), error: PlanError::TooLarge },
     ]);
@@ -105,7 +105,7 @@ fn a_metric_line_has_the_shape_that_cloudwatch_reads() {
 }
 
 #[test]
-fn a_line_that_says_too_much_is_noticed() {
+fn a_line_with_an_unknown_property_is_a_fault() {
     let mut counts = Counts::default();
     counts.add("event_applied", 1);
     counts.property("body", "LEAKMENOT");

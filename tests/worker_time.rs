@@ -18,35 +18,35 @@ use crate::support::samples::{noise, whatsapp};
 use crate::support::{Delivery, Fault, Gate, Harness, Operation, Script, Verdict, hang_until};
 
 #[tokio::test]
-async fn a_death_is_told_while_a_sibling_hangs() {
+async fn a_death_is_logged_while_a_sibling_hangs() {
     let harness = Harness::with(counting).await;
     harness.deliver(&counted("msg_dies", "count.never", "a")).await;
     harness.deliver(&count("msg_hangs", "b")).await;
-    let told = told_while_held(&harness, Operation::Commit).await;
-    assert!(told.contains("in#standard_webhooks#msg_dies") && told.contains("PERMANENT"), "{told}");
+    let log = log_while_held(&harness, Operation::Commit).await;
+    assert!(log.contains("in#standard_webhooks#msg_dies") && log.contains("PERMANENT"), "{log}");
 }
 
-/// The put of a quarantined body is met but once: whoever receives its message again finds it done, and would tell
-/// nobody.
+/// The put of a quarantined body is met but once: whoever receives its message again finds it done, and would log
+/// nothing.
 #[tokio::test]
-async fn a_quarantined_event_of_a_batch_is_told_under_its_own_key_while_the_hints_of_its_siblings_hang() {
+async fn a_quarantined_event_of_a_batch_is_logged_under_its_own_key_while_the_hints_of_its_siblings_hang() {
     let harness = another_text().await;
-    a_held_worker_tells(&harness, Operation::SendEach, "wamid.a").await;
+    assert_a_held_worker_logs(&harness, Operation::SendEach, "wamid.a").await;
 }
 
 #[tokio::test]
-async fn a_quarantined_delivery_is_told_under_its_own_key_while_the_record_of_its_id_hangs() {
+async fn a_quarantined_delivery_is_logged_under_its_own_key_while_the_record_of_its_id_hangs() {
     let harness = Harness::with(counting).await;
     harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());
     harness.endpoints.change("standard_webhooks", "on_body_mismatch", "quarantine".into());
     harness.deliver(&count("msg_1", "a")).await;
     let _hint_in_flight = harness.batch().await.unwrap();
     harness.deliver_under(&Script::store_outage(), &count("msg_1", "b")).await.unwrap();
-    a_held_worker_tells(&harness, Operation::Commit, "msg_1").await;
+    assert_a_held_worker_logs(&harness, Operation::Commit, "msg_1").await;
 }
 
-/// The log of a worker that is killed while a call is held, once it has told of a death.
-async fn told_while_held(harness: &Harness, held: Operation) -> String {
+/// The log of a worker that is killed while a call is held, once it has counted a death.
+async fn log_while_held(harness: &Harness, held: Operation) -> String {
     let (_, batch) = harness.batch().await.unwrap();
     let logs = Logs::catch("warn");
     let worker = harness.worker(&Script::held(held, &Gate::default()));
@@ -54,16 +54,16 @@ async fn told_while_held(harness: &Harness, held: Operation) -> String {
     logs.take()
 }
 
-/// The death and the mismatch are told while a call is held, each with its record.
-async fn a_held_worker_tells(harness: &Harness, held: Operation, id: &str) {
-    let told = told_while_held(harness, held).await;
-    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+/// The death and the mismatch are logged while a call is held, each with its record.
+async fn assert_a_held_worker_logs(harness: &Harness, held: Operation, id: &str) {
+    let log = log_while_held(harness, held).await;
+    let entries: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let keys = |message: &str| -> Vec<_> {
-        let lines = told.iter().filter(|line| line["message"].as_str().unwrap().starts_with(message));
+        let lines = entries.iter().filter(|line| line["message"].as_str().unwrap().starts_with(message));
         lines.map(|line| line["record.key"].as_str().unwrap().rsplit_once(id).unwrap().1).collect()
     };
-    assert_eq!(keys("a record died"), ["#alt#1"], "{told:?}");
-    assert_eq!(keys("another body came"), [""], "{told:?}");
+    assert_eq!(keys("a record died"), ["#alt#1"], "{entries:?}");
+    assert_eq!(keys("another body came"), [""], "{entries:?}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::{ClaimId, RecordKey};
-use hookonce_protocol::message::{Lane, Message};
+use hookonce_protocol::message::{HintQueue, Message};
 use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
@@ -93,7 +93,7 @@ impl Queue for Counting {
         unreachable!("the webhook function sends one hint")
     }
 
-    async fn hide(&self, _lane: Lane, _receipt_handle: &str, _length: Millis) -> Result<(), Unavailable> {
+    async fn hide(&self, _lane: HintQueue, _receipt_handle: &str, _length: Millis) -> Result<(), Unavailable> {
         unreachable!("the webhook function receives nothing")
     }
 }

@@ -40,7 +40,7 @@ def node_modules():
     return PLACE
 
 
-def ask(command, requests, environment):
+def run_oracle(command, requests, environment):
     lines = "".join(json.dumps(request) + "\n" for request in requests)
     done = subprocess.run(command, input=lines, capture_output=True, text=True, env={**os.environ, **environment})
     if done.returncode != 0:
@@ -54,6 +54,6 @@ def ask(command, requests, environment):
 def oracle_verdicts(requests):
     """One verdict per request, from the npm SDK or else from the PyPI SDK."""
     slim = [{key: request[key] for key in ("provider", "method", "url", "headers", "body_base64", "secrets", "settings", "now_unix") if key in request} for request in requests]
-    npm = ask(["node", str(HERE / "oracles.mjs")], slim, {"CONFORMANCE_MODULES": str(node_modules())})
-    pypi = ask([sys.executable, str(HERE / "oracles.py")], slim, {})
+    npm = run_oracle(["node", str(HERE / "oracles.mjs")], slim, {"CONFORMANCE_MODULES": str(node_modules())})
+    pypi = run_oracle([sys.executable, str(HERE / "oracles.py")], slim, {})
     return [first if first["verdict"] is not None else second for first, second in zip(npm, pypi)]

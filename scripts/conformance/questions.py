@@ -28,7 +28,7 @@ def of(cases):
     }.get(cases.provider, lambda _: [])(cases)
 
 
-def asked(cases, method, query="", headers=()):
+def question(cases, method, query="", headers=()):
     request = Request(cases.provider, cases.sample, cases_now(cases))
     request.method, request.body = method, b""
     request.headers = list(headers)
@@ -62,9 +62,9 @@ def signed_question(cases, body, answer, case="challenge", headers=()):
 def meta(cases):
     query = "?hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token="
     return [
-        ("challenge", asked(cases, "GET", query + "verify-me"), answered("1158201444"), "the verify token is right"),
-        ("challenge-with-wrong-token", asked(cases, "GET", query + "verify-mf"), {"verdict": "rejected", "code": "signature_mismatch"}, "the verify token is wrong"),
-        ("challenge-without-token", asked(cases, "GET", query.rpartition("&")[0]), {"verdict": "rejected", "code": "signature_missing"}, "the verify token is missing"),
+        ("challenge", question(cases, "GET", query + "verify-me"), answered("1158201444"), "the verify token is right"),
+        ("challenge-with-wrong-token", question(cases, "GET", query + "verify-mf"), {"verdict": "rejected", "code": "signature_mismatch"}, "the verify token is wrong"),
+        ("challenge-without-token", question(cases, "GET", query.rpartition("&")[0]), {"verdict": "rejected", "code": "signature_missing"}, "the verify token is missing"),
     ]
 
 
@@ -85,17 +85,17 @@ def x(cases):
     answer = json.dumps({"response_token": "sha256=" + base64.b64encode(raw).decode()})
     oracle = "a text that could be a delivery is never signed for a stranger"
     return [
-        ("challenge", asked(cases, "GET", f"?crc_token={token}"), answered(answer), "the challenge is answered with its HMAC"),
-        ("challenge-that-is-a-delivery", asked(cases, "GET", "?crc_token=%7B%22for_user_id%22%3A%221%22%7D"), {"verdict": "rejected", "code": "malformed"}, oracle),
+        ("challenge", question(cases, "GET", f"?crc_token={token}"), answered(answer), "the challenge is answered with its HMAC"),
+        ("challenge-that-is-a-delivery", question(cases, "GET", "?crc_token=%7B%22for_user_id%22%3A%221%22%7D"), {"verdict": "rejected", "code": "malformed"}, oracle),
     ]
 
 
 def okta(cases):
-    return [("challenge", asked(cases, "GET", headers=[("x-okta-verification-challenge", "a1b2")]), answered('{"verification":"a1b2"}'), "the challenge is echoed")]
+    return [("challenge", question(cases, "GET", headers=[("x-okta-verification-challenge", "a1b2")]), answered('{"verification":"a1b2"}'), "the challenge is echoed")]
 
 
 def dropbox(cases):
-    return [("challenge", asked(cases, "GET", "?challenge=a1b2%20c"), answered("a1b2 c"), "the challenge is echoed as plain text")]
+    return [("challenge", question(cases, "GET", "?challenge=a1b2%20c"), answered("a1b2 c"), "the challenge is echoed as plain text")]
 
 
 def twitch(cases):
@@ -116,7 +116,7 @@ def line(cases):
 
 
 def intercom(cases):
-    return [("save", asked(cases, "HEAD"), answered(""), "the provider asks once, when somebody saves the address")]
+    return [("save", question(cases, "HEAD"), answered(""), "the provider asks once, when somebody saves the address")]
 
 
 def braintree(cases):
@@ -124,13 +124,13 @@ def braintree(cases):
     key = hashlib.sha1(cases.sample["secrets"][0].encode()).digest()
     answer = "integration_public_key|" + hmac.new(key, challenge.encode(), "sha1").hexdigest()
     return [
-        ("challenge", asked(cases, "GET", f"?bt_challenge={challenge}"), answered(answer), "the challenge is answered with its HMAC"),
-        ("challenge-that-is-a-payload", asked(cases, "GET", "?bt_challenge=PG5vdGlmaWNhdGlvbj48a2luZD48"), {"verdict": "rejected", "code": "malformed"}, "a text that could be a payload is never signed for a stranger"),
+        ("challenge", question(cases, "GET", f"?bt_challenge={challenge}"), answered(answer), "the challenge is answered with its HMAC"),
+        ("challenge-that-is-a-payload", question(cases, "GET", "?bt_challenge=PG5vdGlmaWNhdGlvbj48a2luZD48"), {"verdict": "rejected", "code": "malformed"}, "a text that could be a payload is never signed for a stranger"),
     ]
 
 
 def notion(cases):
-    request = asked(cases, "POST")
+    request = question(cases, "POST")
     request.body = b'{"verification_token":"secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl"}'
     return [("verification-token", request, answered(""), "sent once, unsigned; a person copies the token")]
 

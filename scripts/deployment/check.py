@@ -117,8 +117,8 @@ def functions(stack):
         yield logical, "processor", properties["Architectures"] in (["arm64"], ["x86_64"]), True
         yield logical, "log group exists", properties["LoggingConfig"]["LogGroup"] in groups, True
     found = client("lambda").get_function(FunctionName=stack.ids["WebhookFunction"])["Configuration"]
-    told = [found["Environment"]["Variables"].get(name) for name in ("HOOKONCE_EDGE_PROOF_HASHES", "HOOKONCE_CLIENT_ADDRESS_HEADER")]
-    yield "WebhookFunction", "proofs and address of the edge", told, [ANSWERS["EdgeProofHashes"], ANSWERS["ClientAddressHeader"]]
+    variables = [found["Environment"]["Variables"].get(name) for name in ("HOOKONCE_EDGE_PROOF_HASHES", "HOOKONCE_CLIENT_ADDRESS_HEADER")]
+    yield "WebhookFunction", "proofs and address of the edge", variables, [ANSWERS["EdgeProofHashes"], ANSWERS["ClientAddressHeader"]]
     # `sam deploy --guided` asks for a hidden parameter without offering its default, and never ends if it is left empty.
     hidden = [name for name, body in stack.template["Parameters"].items() if body.get("NoEcho") and body.get("Default") == ""]
     yield "the stack", "hidden parameters that may stay empty", hidden, []

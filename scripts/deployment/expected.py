@@ -23,7 +23,7 @@ class Row(NamedTuple):
     """What is expected of a command."""
 
     # What it prints, with the page's placeholders.
-    say: str = ""
+    prints: str = ""
     # What must hold on the stack afterwards.
     so: object = None
     # Why the mock cannot carry it out. Then its words and its query are checked on an answer that the command line invents.

@@ -40,15 +40,15 @@ class Commands:
         self.folder, self.count, self.found, self.documents = folder, 0, [], stack.ids["DocumentsTable"]
         self.environment = {**os.environ, "AWS_ENDPOINT_URL": url, "AWS_REGION": REGION, "USER": "ada"}
 
-    def run(self, *words, code=DONE, say="", give=None, here=False):
+    def run(self, *words, code=DONE, prints="", give=None, here=False):
         """Runs one command on the stack, or on this machine, and says what it printed."""
         words = [*words, *([] if here else ["--stack", STACK])]
         ran = subprocess.run([os.environ["HOOKONCE"], *words], cwd=self.folder, env=self.environment, input=give or "",
                              capture_output=True, text=True, timeout=120, check=False)
         self.count += 1
         printed = ran.stdout + ran.stderr
-        if ran.returncode != code or say not in printed:
-            self.found.append(f"{' '.join(words)}: exit {ran.returncode} instead of {code}, or no {say!r} in:\n{printed}")
+        if ran.returncode != code or prints not in printed:
+            self.found.append(f"{' '.join(words)}: exit {ran.returncode} instead of {code}, or no {prints!r} in:\n{printed}")
         return ran.stdout
 
     def item(self, kind, name):
@@ -71,67 +71,67 @@ class Commands:
 
 def endpoints(commands):
     run = commands.run
-    run("endpoint", "add", "shop", "--provider", "stripe", "--secret", "-", give=SECRET, say="at /webhooks/shop")
-    run("endpoint", "add", "shop", "--provider", "stripe", "--secret", "-", give=SECRET + "2", code=USAGE, say="already exists")
-    run("endpoint", "add", "other", "--provider", "stripe", code=USAGE, say="Stripe issues its secrets")
-    run("endpoint", "list", say="stripe")
-    run("endpoint", "show", "shop", "--reveal", say=SECRET)
+    run("endpoint", "add", "shop", "--provider", "stripe", "--secret", "-", give=SECRET, prints="at /webhooks/shop")
+    run("endpoint", "add", "shop", "--provider", "stripe", "--secret", "-", give=SECRET + "2", code=USAGE, prints="already exists")
+    run("endpoint", "add", "other", "--provider", "stripe", code=USAGE, prints="Stripe issues its secrets")
+    run("endpoint", "list", prints="stripe")
+    run("endpoint", "show", "shop", "--reveal", prints=SECRET)
     commands.expect("the secrets of an endpoint", json.loads(commands.stored("endpoint", "shop")).get("secrets"), [SECRET])
-    run("endpoint", "rotate", "shop", "--secret", "-", give=SECRET + "2", say="has 2 secret(s)")
-    run("endpoint", "rotate", "shop", "--finish", code=NO, say="less than a day ago")
-    run("endpoint", "rotate", "shop", "--finish", "--yes", say="1 older secret(s) removed")
+    run("endpoint", "rotate", "shop", "--secret", "-", give=SECRET + "2", prints="has 2 secret(s)")
+    run("endpoint", "rotate", "shop", "--finish", code=NO, prints="less than a day ago")
+    run("endpoint", "rotate", "shop", "--finish", "--yes", prints="1 older secret(s) removed")
     entries = [{"id": f"shop-{number}", "provider": "stripe", "secrets": [SECRET]} for number in range(25)]
     with open(os.path.join(commands.folder, "endpoints.json"), "w", encoding="utf-8") as file:
         json.dump(entries, file)
-    run("endpoint", "import", "endpoints.json", say="25 endpoint(s) imported")
-    run("endpoint", "import", "endpoints.json", say="0 endpoint(s) imported, 25 existed already")
-    run("endpoint", "check", say="shop-24: valid")
-    run("endpoint", "remove", "shop-24", "--yes", say="is removed")
+    run("endpoint", "import", "endpoints.json", prints="25 endpoint(s) imported")
+    run("endpoint", "import", "endpoints.json", prints="0 endpoint(s) imported, 25 existed already")
+    run("endpoint", "check", prints="shop-24: valid")
+    run("endpoint", "remove", "shop-24", "--yes", prints="is removed")
     commands.expect("the attributes of a removed endpoint", commands.item("endpoint", "shop-24"), {})
-    run("endpoint", "list", say="shop-23")
+    run("endpoint", "list", prints="shop-23")
     # The webhook function makes it. No command does.
     commands.expect("the attributes of the message key", commands.item("key", "messages"), {})
 
 
 def destinations(commands):
     run = commands.run
-    run("destination", "add", "stripe", "--secret", "-", give="sk_live_0123456789", say="destination stripe is keyed")
-    run("destination", "add", "stripe", "--secret", "-", give="sk", code=USAGE, say="already exists")
+    run("destination", "add", "stripe", "--secret", "-", give="sk_live_0123456789", prints="destination stripe is keyed")
+    run("destination", "add", "stripe", "--secret", "-", give="sk", code=USAGE, prints="already exists")
     run("destination", "add", "own", "--url", "https://localhost/in", "--class", "at_least_once", "--signed",
-        say="generated secret")
-    run("destination", "list", say="keyed")
-    run("destination", "show", "stripe", say="<hidden>")
+        prints="generated secret")
+    run("destination", "list", prints="keyed")
+    run("destination", "show", "stripe", prints="<hidden>")
     if "sk_live_0123456789" not in commands.stored("destination", "stripe"):
         commands.found.append("the document of a destination lacks its secret")
-    run("destination", "check", say="own: valid")
-    run("destination", "rotate", "stripe", "--secret", "-", give="sk_live_other", say="repeated with their keys")
-    run("destination", "show", "stripe", "--reveal", say="Bearer sk_live_other")
+    run("destination", "check", prints="own: valid")
+    run("destination", "rotate", "stripe", "--secret", "-", give="sk_live_other", prints="repeated with their keys")
+    run("destination", "show", "stripe", "--reveal", prints="Bearer sk_live_other")
     # It never leaves: no function may call loopback.
-    run("destination", "test", "own", "--yes", code=NO, say="no address that a destination may have")
-    run("destination", "remove", "own", code=USAGE, say="pass --yes")
-    run("destination", "remove", "own", "--yes", say="is removed")
-    run("list", "--kind", "effect", say="0 record(s)")
+    run("destination", "test", "own", "--yes", code=NO, prints="no address that a destination may have")
+    run("destination", "remove", "own", code=USAGE, prints="pass --yes")
+    run("destination", "remove", "own", "--yes", prints="is removed")
+    run("list", "--kind", "effect", prints="0 record(s)")
 
 
 def queues(commands):
     """One probe reaches a queue, exactly as the dispatcher sends an effect."""
     run, sqs = commands.run, client("sqs")
     for destination, name, kind in (("jobs", "jobs", {}), ("ordered", "jobs.fifo", {"FifoQueue": "true"})):
-        run("destination", "add", destination, "--queue", f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}", say="at least once")
-        run("destination", "test", destination, "--yes", code=NO, say="there is no such queue")
+        run("destination", "add", destination, "--queue", f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}", prints="at least once")
+        run("destination", "test", destination, "--yes", code=NO, prints="there is no such queue")
         queue = sqs.create_queue(QueueName=name, Attributes=kind)["QueueUrl"]
-        said = json.loads(run("destination", "test", destination, "--yes", "--json", say='"outcome": "done"'))
+        report = json.loads(run("destination", "test", destination, "--yes", "--json", prints='"outcome": "done"'))
         taken = [found for _ in range(2) for found in sqs.receive_message(
             QueueUrl=queue, MaxNumberOfMessages=10, MessageAttributeNames=["All"], AttributeNames=["All"]).get("Messages", [])]
-        event = f"in#hookonce-test#{said['key']}"
-        attributes = {"hookonce-key": said["key"], "hookonce-event": event, "hookonce-hops": "1", "content-type": "application/json"}
-        place = {"MessageGroupId": hashlib.sha256(event.encode()).hexdigest(), "MessageDeduplicationId": said["key"]} if kind else {}
-        expected = [(said["answer_id"], '{"hookonce":"test"}', attributes, place)]
+        event = f"in#hookonce-test#{report['key']}"
+        attributes = {"hookonce-key": report["key"], "hookonce-event": event, "hookonce-hops": "1", "content-type": "application/json"}
+        place = {"MessageGroupId": hashlib.sha256(event.encode()).hexdigest(), "MessageDeduplicationId": report["key"]} if kind else {}
+        expected = [(report["answer_id"], '{"hookonce":"test"}', attributes, place)]
         found = [(message["MessageId"], message["Body"], texts(message["MessageAttributes"]),
                   {part: message["Attributes"].get(part) for part in place}) for message in taken]
         commands.expect(f"the messages of {name}", found, expected)
         sqs.set_queue_attributes(QueueUrl=queue, Attributes={"MaximumMessageSize": "1024"})
-        run("destination", "test", destination, "--yes", "--file", "long.json", code=NO, say="MaximumMessageSize")
+        run("destination", "test", destination, "--yes", "--file", "long.json", code=NO, prints="MaximumMessageSize")
 
 
 def texts(attributes):
@@ -144,14 +144,14 @@ def function(commands, stack):
     LambdaFunction.invoke = lambda made, body, headers, _: invoked.append(
         (made.function_name, headers["X-Amz-Invocation-Type"], json.loads(body))) or ""
     run("destination", "add", "billing", "--function", "billing:live")
-    run("destination", "test", "billing", "--yes", code=NO, say="there is no such function")
+    run("destination", "test", "billing", "--yes", code=NO, prints="there is no such function")
     role = client("iam").get_role(RoleName=stack.ids["DispatcherRole"])["Role"]["Arn"]
     client("lambda").create_function(FunctionName="billing", Runtime="python3.12", Role=role, Handler="billing.handle",
                                      Code={"S3Bucket": CODE, "S3Key": "function.zip"}, Publish=True)
-    run("destination", "test", "billing", "--yes", code=NO, say="there is no such function, version or alias")
+    run("destination", "test", "billing", "--yes", code=NO, prints="there is no such function, version or alias")
     client("lambda").create_alias(FunctionName="billing", Name="live", FunctionVersion="1")
-    said = json.loads(run("destination", "test", "billing", "--yes", "--json", say='"status": 202'))
-    event = {"key": said["key"], "event": f"in#hookonce-test#{said['key']}", "hops": 1, "content_type": "application/json",
+    report = json.loads(run("destination", "test", "billing", "--yes", "--json", prints='"status": 202'))
+    event = {"key": report["key"], "event": f"in#hookonce-test#{report['key']}", "hops": 1, "content_type": "application/json",
              "payload": {"hookonce": "test"}}
     commands.expect("the invocations", invoked, [("billing", "Event", event)])
 
@@ -169,16 +169,16 @@ def rights(commands):
         iam.put_user_policy(UserName="ada", PolicyName=name, PolicyDocument=json.dumps(policy))
         commands.environment = {**before, "AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
         with enable_iam_authentication():
-            commands.run("destination", "test", "jobs", "--yes", code=code, say=of_queue)
-            commands.run("destination", "test", "billing", "--yes", code=code, say=of_function)
+            commands.run("destination", "test", "jobs", "--yes", code=code, prints=of_queue)
+            commands.run("destination", "test", "billing", "--yes", code=code, prints=of_function)
         commands.environment = before
 
 
 def routes(commands):
     with open(os.path.join(commands.folder, "routes.json"), "w", encoding="utf-8") as file:
         json.dump(ROUTES, file)
-    commands.run("route", "deploy", "routes.json", say="is in use")
-    commands.run("route", "deploy", "routes.json", say="in use")
+    commands.run("route", "deploy", "routes.json", prints="is in use")
+    commands.run("route", "deploy", "routes.json", prints="in use")
     item = commands.item("routes", "set")
     types = {attribute: next(iter(value)) for attribute, value in item.items()}
     wanted = {attribute: "S" for attribute in WRITTEN} | {"document": "B", "changed_at": "N", "sha256": "S"}
@@ -188,7 +188,7 @@ def routes(commands):
         commands.expect("the first bytes of the route set", item["document"]["B"][:4], ZSTD)
         commands.expect("the digits of its hash", len(item["sha256"]["S"]), 64)
     sample = "events/deliveries/stripe-invoice-paid.json"
-    commands.run("route", "explain", "--endpoint", "shop", "--file", sample, say="the consumer billing remembers it")
+    commands.run("route", "explain", "--endpoint", "shop", "--file", sample, prints="the consumer billing remembers it")
     if json.loads(commands.run("route", "show")) != ROUTES:
         commands.found.append("route show: another set than the one that was deployed")
 
@@ -219,15 +219,15 @@ def records(commands, stack, tables):
     for logical, items in zip(("InboxTable", "DomainTable"), tables):
         for item in items:
             client("dynamodb").put_item(TableName=stack.ids[logical], Item=item)
-    run("list", say="APPLIED")
-    run("show", "stripe", KEY, say="processed: APPLIED")
-    run("stats", say="APPLIED")
-    run("drill", "--state", "APPLIED", code=NO, say="1 in part")
-    run("audit", "--scan", say="0 violation(s)")
-    run("replay", "--force", "--key", "stripe", KEY, "--reason", "a test", "--yes", say="1 record(s) done")
-    run("list", "--state", "PENDING", say=KEY)
-    run("redact", "--key", "stripe", KEY, "--reason", "a test", "--yes", code=NO, say="refused 1 record(s)")
-    run("show", "stripe", KEY, say="a test")
+    run("list", prints="APPLIED")
+    run("show", "stripe", KEY, prints="processed: APPLIED")
+    run("stats", prints="APPLIED")
+    run("drill", "--state", "APPLIED", code=NO, prints="1 in part")
+    run("audit", "--scan", prints="0 violation(s)")
+    run("replay", "--force", "--key", "stripe", KEY, "--reason", "a test", "--yes", prints="1 record(s) done")
+    run("list", "--state", "PENDING", prints=KEY)
+    run("redact", "--key", "stripe", KEY, "--reason", "a test", "--yes", code=NO, prints="refused 1 record(s)")
+    run("show", "stripe", KEY, prints="a test")
 
 
 def pauses(commands, stack):
@@ -238,12 +238,12 @@ def pauses(commands, stack):
             found = client("lambda").list_event_source_mappings(FunctionName=stack.ids[logical])["EventSourceMappings"]
             return {mapping["State"] for mapping in found}
 
-        run("pause", function, "--reason", "a test", code=USAGE, say="pass --yes")
+        run("pause", function, "--reason", "a test", code=USAGE, prints="pass --yes")
         commands.expect(f"the event sources of the {function}", states(), {"Enabled"})
-        run("pause", function, "--reason", "a test", "--yes", say=f"the {function} is paused")
+        run("pause", function, "--reason", "a test", "--yes", prints=f"the {function} is paused")
         commands.expect(f"the paused event sources of the {function}", states(), {"Disabled"})
-        run("status", code=NO, say=f"`hookonce resume {function} --stack {STACK}`")
-        run("resume", function, say=f"the {function} runs")
+        run("status", code=NO, prints=f"`hookonce resume {function} --stack {STACK}`")
+        run("resume", function, prints=f"the {function} runs")
         commands.expect(f"the resumed event sources of the {function}", states(), {"Enabled"})
 
 
@@ -259,12 +259,12 @@ def look(stack):
             os.symlink(os.path.abspath("events"), os.path.join(folder, "events"))
             with open(os.path.join(folder, "long.json"), "w", encoding="utf-8") as file:
                 json.dump(2_000 * "a", file)
-            commands.run("list", say="0 record(s)")
+            commands.run("list", prints="0 record(s)")
             with open(os.path.join(folder, "builtin.json"), "w", encoding="utf-8") as file:
                 json.dump({"version": 1, "otherwise": "builtin", "routes": []}, file)
-            commands.run("doctor", code=NO, say="there is no route set: all events wait")
-            commands.run("route", "deploy", "builtin.json", say="is in use")
-            commands.run("doctor", say="message(s) wait")
+            commands.run("doctor", code=NO, prints="there is no route set: all events wait")
+            commands.run("route", "deploy", "builtin.json", prints="is in use")
+            commands.run("doctor", prints="message(s) wait")
             endpoints(commands)
             destinations(commands)
             queues(commands)
@@ -274,7 +274,7 @@ def look(stack):
             routes(commands)
             pauses(commands, stack)
             # No function runs on the mock, and its alarms have no data: a person is needed.
-            commands.run("status", code=NO, say="PENDING")
+            commands.run("status", code=NO, prints="PENDING")
             return commands
     finally:
         server.stop()

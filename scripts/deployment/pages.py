@@ -145,9 +145,9 @@ def fault(session, command):
     printed = session.type_in(typed)
     if session.has_ended:
         return f"it fails:\n{printed}"
-    say = filled(session.stack, row.say)[0]
-    if say not in printed:
-        return f"no {say!r} in:\n{printed}"
+    wanted = filled(session.stack, row.prints)[0]
+    if wanted not in printed:
+        return f"no {wanted!r} in:\n{printed}"
     if "--filter-pattern" in command and UNSEEN in printed:
         return f"its pattern lets through:\n{printed}"
     return None if row.so is None or row.so(session.stack) else "the stack is not as it should be after it"
@@ -230,14 +230,14 @@ def main():
         on_pages, found = deployed(file.read(), look)
     for finding in found:
         print(finding)
-    read, left_out = tell(on_pages)
+    read, left_out = print_reasons(on_pages)
     counts = {"run": len(on_pages) - read - left_out, "words_checked": read, "not_run": left_out, "broken": len(breaks())}
     print(json.dumps({"part": "pages", "aws_commands": len(on_pages), **counts, "violations": len(found)}))
     return 1 if found else 0
 
 
-def tell(on_pages):
-    """Says of which commands only the words were checked, and which were not run at all, and how many those are."""
+def print_reasons(on_pages):
+    """Prints of which commands only the words were checked, and which were not run at all. Returns how many those are."""
     read, left_out = {}, {}
     for command in on_pages:
         row = ROWS.get(row_of(command), Row())
@@ -247,9 +247,9 @@ def tell(on_pages):
             left_out.setdefault(row.mention, []).append(command)
         elif row.cannot:
             read.setdefault(row.cannot, []).append(command)
-    for told, reasons in (("NOT run, only words and query checked", read), ("NOT run", left_out)):
+    for state, reasons in (("NOT run, only words and query checked", read), ("NOT run", left_out)):
         for reason, some in reasons.items():
-            print(f"{told}, because {reason}: {'; '.join(command.splitlines()[0] for command in some)}")
+            print(f"{state}, because {reason}: {'; '.join(command.splitlines()[0] for command in some)}")
     print(f"NOT checked: {NOT_ON_THE_MOCK}")
     return [sum(map(len, reasons.values())) for reasons in (read, left_out)]
 

@@ -143,7 +143,7 @@ def check(url):
     effects, body = deliver(url)
     event, found = "in#stripe#evt_one", {name: taken(url, queue) for name, queue in queues.items()}
     keys = [message["attributes"].get("hookonce-key") for messages in found.values() for message in messages]
-    keys += [told["key"] for told, _ in events()]
+    keys += [call["key"] for call, _ in events()]
     yield "keys, one for each destination", len(set(keys)), 3
     for name, messages in found.items():
         key = messages[0]["attributes"].get("hookonce-key") if messages else None
@@ -152,12 +152,12 @@ def check(url):
         place = [group, key] if name.endswith(".fifo") else [None, None]
         yield f"messages of {name}", messages, [{"attributes": attributes, "place": place, "body": body}]
     invoked = {"key": keys[-1], "event": event, "hops": 1, "content_type": "application/json", "payload": json.loads(body)}
-    yield "what the function got", [told for told, _ in events()], [invoked]
+    yield "what the function got", [call for call, _ in events()], [invoked]
     yield "effects", sorted(effects), sorted(DESTINATIONS)
     for name, effect in effects.items():
-        said = effect["state"], effect["outcome"], effect["last_error"], effect["attempts"]
+        state = effect["state"], effect["outcome"], effect["last_error"], effect["attempts"]
         waits = ("PENDING", None, "DESTINATION_UNAVAILABLE", 0)
-        yield f"the effect to {name}", said, waits if name.startswith("no-") else ("PROCESSED", "DELIVERED", None, 0)
+        yield f"the effect to {name}", state, waits if name.startswith("no-") else ("PROCESSED", "DELIVERED", None, 0)
 
 
 def main():

@@ -176,11 +176,11 @@ def missed_text_breaks(place, template, text):
     for (old, new), expected in TEXT_BREAKS.items():
         try:
             applied(place / "broken", template, text.replace(old, new))
-            said = "nothing"
+            printed = "nothing"
         except Refused as refused:
-            said = str(refused)
-        if text.count(old) != 1 or expected not in said:
-            yield f"after {old!r} became {new!r}, Terraform says {said}"
+            printed = str(refused)
+        if text.count(old) != 1 or expected not in printed:
+            yield f"after {old!r} became {new!r}, Terraform says {printed}"
 
 
 def missed_breaks(inputs):

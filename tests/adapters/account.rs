@@ -3,7 +3,7 @@
 use aws_credential_types::credential_fn::provide_credentials_fn;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_credential_types::provider::error::CredentialsError;
-use hookonce_runtime::aws::{CredentialsFailure, SdkConfig, check_credentials};
+use hookonce_aws::{CredentialsFailure, SdkConfig, check_credentials};
 
 use crate::clients::config_at;
 
@@ -14,7 +14,7 @@ pub(super) fn without_credentials(url: &str) -> SdkConfig {
 }
 
 #[tokio::test]
-async fn missing_credentials_are_told_from_those_that_cannot_be_fetched() {
+async fn missing_credentials_are_distinguished_from_unfetchable_ones() {
     assert!(check_credentials(&config_at("http://127.0.0.1:9")).await.is_ok());
     for config in [SdkConfig::builder().build(), without_credentials("http://127.0.0.1:9")] {
         let absent = check_credentials(&config).await;

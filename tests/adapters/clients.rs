@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aws_sdk_dynamodb::config::retry::RetryPartition;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region, SharedCredentialsProvider};
+use hookonce_aws::{SdkConfig, dynamodb_client, sqs_client};
 use hookonce_local::clients::{REGION, credentials, without_key};
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::{SdkConfig, dynamodb_client, sqs_client};
 
 /// What the deployed functions make their clients of, for the server at this address.
 pub(crate) fn config_at(url: &str) -> SdkConfig {

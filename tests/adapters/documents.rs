@@ -3,6 +3,10 @@
 use std::sync::Arc;
 
 use error_reporter::Report;
+use hookonce_aws::{
+    DocumentCallError, DocumentChange, DocumentTable, DocumentTooLong, DocumentWritten,
+    documents_at as documents_at_location, fits,
+};
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::item::Value as ItemValue;
 use hookonce_protocol::key::EndpointId;
@@ -10,10 +14,6 @@ use hookonce_protocol::message::MessageKey;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_providers::Catalog;
-use hookonce_runtime::aws::{
-    DocumentCallError, DocumentChange, DocumentTable, DocumentTooLong, DocumentWritten,
-    documents_at as documents_at_location, fits,
-};
 use hookonce_runtime::body::compress;
 use hookonce_runtime::config::DocumentsLocation;
 use hookonce_runtime::deadline::Deadline;
@@ -21,7 +21,7 @@ use hookonce_runtime::destination::Destinations;
 use hookonce_runtime::documents::{DocumentKind, DocumentSource, MESSAGE_KEY_ID, ROUTE_SET_ID};
 use hookonce_runtime::endpoint::Endpoints;
 use hookonce_runtime::message_key::MessageKeys;
-use hookonce_runtime::route::{Asked, Routes};
+use hookonce_runtime::route::{FetchOutcome, Routes};
 use serde_json::{Value, json};
 
 use super::{AMPLE, ATTEMPTS, Case, STORE, answering, denied, failing, means, refusal};
@@ -98,7 +98,7 @@ async fn get(table: DocumentTable, kind: DocumentKind, id: &str) -> Read {
 }
 
 #[tokio::test]
-async fn a_read_means_what_its_answer_says() {
+async fn each_answer_to_a_read_has_its_result() {
     listen();
     let read = async |server: &ScriptedServer, total| {
         get(documents_at(server.url(), total), DocumentKind::Endpoint, "shop").await
@@ -123,7 +123,7 @@ async fn a_read_means_what_its_answer_says() {
 }
 
 #[tokio::test]
-async fn a_route_set_means_what_its_answer_says() {
+async fn each_answer_to_a_route_set_read_has_its_result() {
     let read = async |server: &ScriptedServer, total| {
         get(documents_at(server.url(), total), DocumentKind::Routes, ROUTE_SET_ID).await
     };
@@ -143,23 +143,23 @@ async fn a_route_set_means_what_its_answer_says() {
 
 /// No answer is taken for no set: a worker then would not know whether to wait.
 #[tokio::test]
-async fn a_worker_tells_no_set_from_no_answer() {
+async fn no_route_set_is_distinguished_from_no_answer() {
     listen();
-    let asked = async |server: &ScriptedServer| {
+    let outcome = async |server: &ScriptedServer| {
         let routes = Routes::new(Arc::new(documents_at(server.url(), AMPLE)), Vec::new());
         let current = routes.current(Moment { now: EpochMs(0), entropy: 0 }).await;
-        (current.asked, current.refused)
+        (current.fetch, current.refused)
     };
     for Case { name, answer, .. } in failing(STORE, &()) {
         let server = ScriptedServer::start(move |_, _| answer.clone()).await;
-        assert_eq!(asked(&server).await, (Asked::Unanswered, false), "{name}");
+        assert_eq!(outcome(&server).await, (FetchOutcome::Unanswered, false), "{name}");
     }
     let server = answering([(200, "{}").into()]).await;
-    assert_eq!(asked(&server).await, (Asked::Answered, true));
+    assert_eq!(outcome(&server).await, (FetchOutcome::Answered, true));
 }
 
 #[tokio::test]
-async fn a_page_means_what_its_answer_says() {
+async fn each_answer_to_a_page_read_has_its_result() {
     type Page = Result<(Vec<(String, String)>, Option<String>), Failed>;
     let read = async |server: &ScriptedServer, total| -> Page {
         let page = documents_at(server.url(), total).page(DocumentKind::Endpoint, Some("a")).await;
@@ -197,7 +197,7 @@ async fn put(table: DocumentTable, read: Option<&str>) -> Written {
 
 /// What is refused is told apart by what is there. What is not confirmed may have been carried out.
 #[tokio::test]
-async fn a_write_means_what_its_answer_says() {
+async fn each_answer_to_a_write_has_its_result() {
     use DocumentWritten::{Absent, Done, Overtaken};
     let is = |name: &str, answer: Reaction, expected| Case::new(name, answer, Ok(expected), 1);
     for read in [None, Some(OTHER)] {
@@ -218,7 +218,7 @@ async fn a_write_means_what_its_answer_says() {
 }
 
 #[tokio::test]
-async fn a_removal_means_what_its_answer_says() {
+async fn each_answer_to_a_removal_has_its_result() {
     use DocumentWritten::{Done, Overtaken};
     let removed = async |server: &ScriptedServer, total| {
         let removed = documents_at(server.url(), total).delete(DocumentKind::Endpoint, "shop", ENDPOINT).await;
@@ -232,7 +232,7 @@ async fn a_removal_means_what_its_answer_says() {
 }
 
 #[tokio::test]
-async fn who_changed_a_document_is_told_where_the_item_says_it() {
+async fn who_changed_a_document_is_read_from_its_item() {
     let with = |changed: &Value| {
         let mut item = endpoint(ENDPOINT);
         item.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
@@ -255,7 +255,7 @@ async fn who_changed_a_document_is_told_where_the_item_says_it() {
 }
 
 #[test]
-fn a_location_says_which_documents_a_function_reads() {
+fn a_location_selects_the_documents_to_read() {
     let client = dynamodb("http://127.0.0.1:1", AMPLE);
     for (location, is_local) in
         [(DocumentsLocation::Table("documents".to_owned()), false), (DocumentsLocation::Folder("f".into()), true)]
@@ -286,7 +286,7 @@ fn what_the_table_does_not_keep_is_refused() {
 
 /// The client repeats the write, which then meets itself.
 #[tokio::test]
-async fn a_write_whose_reply_was_lost_is_told_as_done() {
+async fn a_write_whose_reply_was_lost_counts_as_done() {
     for lost in 1..ATTEMPTS {
         for read in [None, Some(OTHER)] {
             let server = ScriptedServer::start(move |index, _| match index {
@@ -331,8 +331,8 @@ async fn the_message_key_is_what_its_item_holds() {
         let keys = MessageKeys::new(Arc::new(documents_at(server.url(), AMPLE)));
         let found = keys.get().await.map(|key| key.to_text());
         assert_eq!(found, is_key.then(|| text.clone()));
-        let [asked] = &server.requests()[..] else { panic!("one request") };
-        assert_eq!(asked.json()["Key"], json!({ "kind": {"S": "key"}, "id": {"S": MESSAGE_KEY_ID} }));
+        let [request] = &server.requests()[..] else { panic!("one request") };
+        assert_eq!(request.json()["Key"], json!({ "kind": {"S": "key"}, "id": {"S": MESSAGE_KEY_ID} }));
     }
 }
 
@@ -344,8 +344,8 @@ async fn a_key_that_is_made_is_read_again() {
     let server = answering([(200, "{}").into(), condition_failed(Some(&stored)), found(&stored)]).await;
     let keys = MessageKeys::making(Arc::new(documents_at(server.url(), AMPLE)));
     assert_eq!(keys.get().await.unwrap().to_text(), theirs);
-    let asked: Vec<_> = server.requests().iter().map(|request| request.operation().unwrap().to_owned()).collect();
-    assert_eq!(asked, ["GetItem", "PutItem", "GetItem"]);
+    let operations: Vec<_> = server.requests().iter().map(|request| request.operation().unwrap().to_owned()).collect();
+    assert_eq!(operations, ["GetItem", "PutItem", "GetItem"]);
     let made = &server.requests()[1].json()["Item"];
     let text = made["document"]["S"].as_str().unwrap();
     assert!(text != theirs && MessageKey::parse(text).is_some(), "a random one");

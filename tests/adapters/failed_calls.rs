@@ -1,15 +1,15 @@
 //! What the adapters log. A caller only learns that a call failed; why, is in the log, and nowhere else.
 
 use futures::future::{BoxFuture, FutureExt as _};
+use hookonce_aws::{AccountCaller, IndexQuery, SqsQueue};
 use hookonce_protocol::call::{DueQuery, DueState};
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::message::{Lane, Message};
+use hookonce_protocol::message::{HintQueue, Message};
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{attribute, set};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::{Action, Condition, Table, Write};
-use hookonce_runtime::aws::{AccountCaller, IndexQuery, SqsQueue};
 use hookonce_runtime::destination::Caller as _;
 use hookonce_runtime::port::{Queue as _, Store as _};
 use serde_json::{Value, json};
@@ -62,15 +62,15 @@ async fn a_failed_call_is_logged_once_with_its_operation_and_its_cause() {
         ("opening the DynamoDB connection failed", "", store.warm_up().boxed()),
         ("SendMessage", "", queue.send(&hint).map(drop).boxed()),
         ("SendMessageBatch", "", queue.send_each(std::slice::from_ref(&hint)).map(drop).boxed()),
-        ("ChangeMessageVisibility", "", queue.hide(Lane::Events, "receipt", Millis(0)).map(drop).boxed()),
+        ("ChangeMessageVisibility", "", queue.hide(HintQueue::Main, "receipt", Millis(0)).map(drop).boxed()),
         ("opening the SQS connection failed", "", queue.warm_up().boxed()),
     ];
     for (name, about, call) in calls {
         let lines = logged(call).await;
         let [line] = &lines[..] else { panic!("{name}: {lines:?}") };
-        let told = line["operation"].as_str().or(line["message"].as_str()).unwrap();
+        let logged_name = line["operation"].as_str().or(line["message"].as_str()).unwrap();
         let which = line["write.purpose"].as_str().or(line["table"].as_str()).unwrap_or_default();
-        assert_eq!((told, which), (name, about), "{line}");
+        assert_eq!((logged_name, which), (name, about), "{line}");
         assert!(line["error"].as_str().unwrap().contains("AccessDeniedException"), "{line}");
     }
 }
@@ -104,9 +104,9 @@ async fn a_write_that_meets_itself_is_logged_and_one_that_meets_another_is_not()
         let item = on_the_wire(claim.key.as_str(), item);
         let body = json!({ "__type": format!("{STORE}#ConditionalCheckFailedException"), "Item": item });
         let server = ScriptedServer::start(move |_, _| (400, body.to_string())).await;
-        let told = logged(store_at(&server, AMPLE).write(&claim)).await;
-        assert_eq!(told.len(), lines, "{told:?}");
-        assert!(told.iter().all(|line| line["write.purpose"] == json!("claim")), "{told:?}");
+        let printed = logged(store_at(&server, AMPLE).write(&claim)).await;
+        assert_eq!(printed.len(), lines, "{printed:?}");
+        assert!(printed.iter().all(|line| line["write.purpose"] == json!("claim")), "{printed:?}");
     }
 }
 
@@ -115,7 +115,7 @@ async fn a_hand_over_that_was_not_taken_names_its_destination_and_the_error() {
     let (jobs, plan) = (queue("jobs", &json!({})), function("plan", &json!({})));
     let refused = Reaction::from((400, r#"{"__type": "com.amazonaws.sqs#KmsDisabled", "message": "LEAKMENOT"}"#));
     let page = Reaction::from((404, "LEAKMENOT"));
-    for (destination, reaction, told) in [
+    for (destination, reaction, expected) in [
         (&jobs, refused, Some(("code", json!("KmsDisabled")))),
         (&jobs, (200, r#"{"MessageId": "1"}"#).into(), None),
         (&plan, page, Some(("status", json!(404)))),
@@ -125,8 +125,8 @@ async fn a_hand_over_that_was_not_taken_names_its_destination_and_the_error() {
         let server = ScriptedServer::start(move |_, _| reaction.clone()).await;
         let caller = AccountCaller::new(&config_at(server.url()));
         let lines = logged(caller.call(destination, &plain(), MOMENT)).await;
-        assert_eq!(lines.len(), usize::from(told.is_some()), "{lines:?}");
-        for (line, (field, value)) in lines.iter().zip(told) {
+        assert_eq!(lines.len(), usize::from(expected.is_some()), "{lines:?}");
+        for (line, (field, value)) in lines.iter().zip(expected) {
             assert_eq!((&line[field], &line["destination.id"]), (&value, &json!("receipts")), "{line}");
             assert!(!line.to_string().contains("LEAKMENOT"), "it does not repeat the answer: {line}");
         }

@@ -1,9 +1,9 @@
 //! What becomes of an effect for a queue or a function, after every answer that AWS documents. `requests.rs` has what
 //! is sent.
 
+use hookonce_aws::{AccountCaller, SdkConfig};
 use hookonce_protocol::destination::{Called, Delivery};
 use hookonce_protocol::effect::Method;
-use hookonce_runtime::aws::{AccountCaller, SdkConfig};
 use hookonce_runtime::body::compress;
 use hookonce_runtime::destination::{CalleeAnswer, Caller as _, Destination, HttpCaller, MESSAGE_BYTES_MAX};
 use serde_json::{Value, json};
@@ -198,9 +198,9 @@ async fn an_effect_for_a_function_waits_for_what_can_be_mended() {
     hold(async |server: &ScriptedServer| called(server, &function, &plain()).await, cases).await;
 }
 
-/// What `hookonce destination test` tells a person.
+/// What `hookonce destination test` prints.
 #[tokio::test]
-async fn an_attempt_tells_what_the_service_said_and_under_which_id_it_took_the_call() {
+async fn an_attempt_carries_the_message_code_and_request_id_of_the_service() {
     let hurried = function("jobs", &json!({"timeout_ms": 2_000}));
     let (queue, function) = (queue("jobs", &json!({})), function("jobs", &json!({})));
     let text = |text: &str| Some(text.to_owned());
@@ -245,7 +245,7 @@ async fn an_attempt_tells_what_the_service_said_and_under_which_id_it_took_the_c
 }
 
 #[tokio::test]
-async fn a_hand_over_without_an_answer_tells_the_cause_and_ends_in_its_time() {
+async fn a_hand_over_without_an_answer_has_a_cause_and_ends_in_time() {
     let (patient, hurried) = (json!({}), json!({"timeout_ms": 200}));
     let kinds = [("a queue", queue as fn(&str, &Value) -> Destination), ("a function", function)];
     for (name, destination) in kinds {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use hookonce_runtime::aws::{LambdaHandlers, LoopbackHandlers};
+use hookonce_aws::{LambdaHandlers, LoopbackHandlers};
 use hookonce_runtime::remote::{ANSWER_BYTES_MAX, CallError, CallHandler};
 use serde_json::json;
 
@@ -31,7 +31,7 @@ fn answer(body: &str) -> HttpMessage {
 }
 
 #[tokio::test]
-async fn each_answer_of_a_url_means_what_it_says() {
+async fn each_answer_of_a_url_has_its_result() {
     let redirect = HttpMessage::reply(("302 Found", "")).with_header("location", "http://127.0.0.1:1/");
     for (reaction, expected) in [
         (Reaction::Answer(answer("{}")), "{}"),
@@ -59,7 +59,7 @@ async fn each_answer_of_a_url_means_what_it_says() {
 }
 
 #[tokio::test]
-async fn each_answer_of_lambda_means_what_it_says() {
+async fn each_answer_of_lambda_has_its_result() {
     let failed =
         |kind: &str| Reaction::Answer(answer("{\"errorMessage\":\"boom\"}").with_header("x-amz-function-error", kind));
     let named = |status: u16, error: &str| {

@@ -22,11 +22,11 @@ mod signed;
 mod writes;
 
 use futures::future::join_all;
+use hookonce_aws::DynamoStore;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::{Item, PARTITION_KEY};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::write::Write;
-use hookonce_runtime::aws::DynamoStore;
 use serde_json::{Value, json};
 
 use crate::clients::dynamodb;

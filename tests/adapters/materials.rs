@@ -1,7 +1,7 @@
 //! What is fetched without an SDK: certificates and public keys.
 
+use hookonce_aws::HttpsMaterials;
 use hookonce_protocol::call::Unavailable;
-use hookonce_runtime::aws::HttpsMaterials;
 use hookonce_runtime::port::MaterialSource as _;
 use serde_json::json;
 
@@ -20,9 +20,9 @@ async fn a_redirect_is_not_followed() {
     let elsewhere = ScriptedServer::start(|_, _| (200, "a key")).await;
     let location = format!("{}/key", elsewhere.url());
     for status in ["301 Moved Permanently", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"] {
-        let (result, asked) = fetched(HttpMessage::reply((status, "")).with_header("location", &location)).await;
+        let (result, requests) = fetched(HttpMessage::reply((status, "")).with_header("location", &location)).await;
         assert_eq!(result, Err(Unavailable), "{status}");
-        assert!(asked.len() == 1 && asked[0].head.starts_with("GET /key HTTP/1.1\r\n"), "{asked:?}");
+        assert!(requests.len() == 1 && requests[0].head.starts_with("GET /key HTTP/1.1\r\n"), "{requests:?}");
     }
     assert_eq!(elsewhere.requests().len(), 0);
 }

@@ -1,10 +1,10 @@
 //! What the store makes of every description of a user table.
 
+use hookonce_aws::DynamoStore;
 use hookonce_protocol::call::{CancellationReason, Committed, Unavailable};
 use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
 use hookonce_protocol::plan::{DomainWrite, Plan};
 use hookonce_protocol::write::Change;
-use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::port::Store as _;
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn key(partition: (&str, KeyKind), sort: Option<(&str, KeyKind)>) -> KeySchema {
 }
 
 #[tokio::test]
-async fn the_key_of_a_table_is_what_its_description_says() {
+async fn the_key_of_a_table_comes_from_its_description() {
     let schema =
         async |server: &ScriptedServer, total| with_orders(store_at(server, total)).key_schema(orders(), &[]).await;
     let of = |name: &str, answer: Reaction, schema: KeySchema| Case::new(name, answer, Ok(Some(schema)), 1);
@@ -59,7 +59,7 @@ async fn the_key_of_a_table_is_what_its_description_says() {
 
 /// A key never changes during the life of a table. Whether it can be read may change.
 #[tokio::test]
-async fn a_key_is_asked_for_until_it_is_known_and_then_no_more() {
+async fn a_key_schema_is_read_until_it_is_known() {
     let server = answering([denied(), table(&[], &[]), table(&[("a", "HASH")], &[("a", "S")])]).await;
     let store = with_orders(store_at(&server, AMPLE));
     for expected in [Err(Unavailable), Err(Unavailable)] {
@@ -93,7 +93,7 @@ async fn a_refused_key_is_final_only_if_the_table_still_has_it() {
         let cancelled =
             json!({ "__type": code, "CancellationReasons": [{"Code": first}, {"Code": "ValidationError"}] });
         let server = ScriptedServer::start(move |_, request| {
-            if request.asks_for("DescribeTable") { described.clone() } else { (400, cancelled.to_string()).into() }
+            if request.is_for("DescribeTable") { described.clone() } else { (400, cancelled.to_string()).into() }
         });
         let server = server.await;
         assert_eq!(with_orders(store_at(&server, AMPLE)).commit(&writes).await, expected, "{first}");

@@ -1,10 +1,10 @@
 //! What the queue makes of every answer of SQS.
 
+use hookonce_aws::SqsQueue;
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::message::{Lane, Message, MessageKey};
+use hookonce_protocol::message::{HintQueue, Message, MessageKey};
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::SqsQueue;
 use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::port::Queue as _;
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ fn refused<T: Clone>(expected: &T, own: &[&'static str]) -> Vec<Case<T>> {
 }
 
 #[tokio::test]
-async fn a_send_means_what_its_answer_says() {
+async fn each_answer_to_a_send_has_its_result() {
     let mut cases = refused(&Err(Unavailable), &[&OF_KEYS[..], &["InvalidMessageContents"]].concat());
     cases.push(Case::new("sent", (200, r#"{"MessageId":"1","MD5OfMessageBody":"2"}"#), Ok(()), 1));
     let send = async |server: &ScriptedServer, total| queue_at(server, total).send(&hints::<1>()[0]).await;
@@ -69,7 +69,7 @@ async fn a_send_means_what_its_answer_says() {
 }
 
 #[tokio::test]
-async fn a_message_is_hidden_only_if_the_answer_says_so() {
+async fn a_message_is_hidden_only_after_a_success() {
     let own = ["ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParameterValue"];
     let mut cases = refused(&Err(Unavailable), &own);
     cases.extend([
@@ -79,7 +79,7 @@ async fn a_message_is_hidden_only_if_the_answer_says_so() {
         Case::new("a 200 whose JSON ends early", (200, "{"), Ok(()), 1),
     ]);
     let hide = async |server: &ScriptedServer, total| {
-        queue_at(server, total).hide(Lane::Events, "receipt", Millis::seconds(900)).await
+        queue_at(server, total).hide(HintQueue::Main, "receipt", Millis::seconds(900)).await
     };
     means(SERVICE, hide, Err(Unavailable), cases).await;
 }
@@ -93,9 +93,9 @@ fn batch(sent: &[usize], failed: &[(usize, bool)]) -> Reaction {
     json!({ "Successful": sent.collect::<Vec<_>>(), "Failed": failed.collect::<Vec<_>>() }).into()
 }
 
-/// A message counts as sent only if its own entry says so.
+/// A message counts as sent only by its own entry.
 #[tokio::test]
-async fn each_message_of_a_batch_means_what_its_entry_says() {
+async fn each_message_of_a_batch_has_the_result_of_its_entry() {
     let (sent, unknown) = (Ok(()), Err(Unavailable));
     let mut cases = refused(&vec![unknown; 3], &[&OF_KEYS[..], &OF_BATCHES].concat());
     cases.extend([
@@ -114,7 +114,7 @@ async fn each_message_of_a_batch_means_what_its_entry_says() {
 
 /// The places of a later batch begin at zero again.
 #[tokio::test]
-async fn batches_are_told_apart() {
+async fn entries_of_two_batches_are_kept_apart() {
     let server = ScriptedServer::start(|_, request| {
         let body = request.json();
         let entries: Vec<&Value> = body["Entries"].as_array().unwrap().iter().collect();
@@ -148,7 +148,7 @@ async fn a_payload_is_sent_sealed_or_not_at_all() {
 
 /// Hints and effects go to queues of their own, and each result stands where its message stood.
 #[tokio::test]
-async fn the_answers_of_two_queues_are_told_apart() {
+async fn the_answers_of_two_queues_are_kept_apart() {
     let server = ScriptedServer::start(|_, request| {
         let is_effects = request.json()["QueueUrl"].as_str().unwrap().ends_with("/effects");
         if is_effects { batch(&[1], &[(0, false)]) } else { batch(&[0, 1], &[]) }

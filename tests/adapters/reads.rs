@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use hookonce_aws::{DynamoStore, FIRST_PAUSE, IndexQuery, ScanPage};
 use hookonce_protocol::call::{DueCursor, DueEntry, DuePage, DueQuery, DueState, Unavailable};
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::PARTITION_KEY;
@@ -15,7 +16,6 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
 use hookonce_protocol::write::{Action, Table};
 use hookonce_runtime::ambient::Ambient;
-use hookonce_runtime::aws::{DynamoStore, FIRST_PAUSE, IndexQuery, ScanPage};
 use hookonce_runtime::port::{NotRead, Store as _};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -43,7 +43,7 @@ fn found(record: &Record) -> Found {
 }
 
 #[tokio::test]
-async fn a_read_means_what_its_answer_says() {
+async fn each_answer_to_a_read_has_its_result() {
     let record = record("evt_1");
     let cases = vec![
         Case::new("an item", json!({ "Item": stored(&record) }), Ok(found(&record)), 1),
@@ -54,7 +54,7 @@ async fn a_read_means_what_its_answer_says() {
 }
 
 /// The keys that a BatchGetItem asks for.
-fn asked(request: &HttpMessage, table: &str) -> Vec<String> {
+fn keys_of(request: &HttpMessage, table: &str) -> Vec<String> {
     let body = request.json();
     let keys = body["RequestItems"][table]["Keys"].as_array().unwrap();
     keys.iter().map(|key| key["pk"]["S"].as_str().unwrap().to_owned()).collect()
@@ -67,7 +67,7 @@ async fn table_that_leaves(
     left: impl Fn(usize, &str) -> bool + Send + Sync + 'static,
 ) -> ScriptedServer {
     ScriptedServer::start(move |index, request| {
-        let (later, now): (Vec<_>, Vec<_>) = asked(request, table).into_iter().partition(|key| left(index, key));
+        let (later, now): (Vec<_>, Vec<_>) = keys_of(request, table).into_iter().partition(|key| left(index, key));
         let items: Vec<_> = records.iter().filter(|record| now.contains(&record.key.as_str().to_owned())).collect();
         let items: Vec<_> = items.into_iter().map(stored).collect();
         let mut body = json!({ "Responses": { table: items }, "UnprocessedKeys": {} });
@@ -86,7 +86,7 @@ async fn read_both(store: &DynamoStore, heads: bool, keys: &[RecordKey]) -> Vec<
 }
 
 #[tokio::test]
-async fn keys_that_are_left_unprocessed_are_asked_for_again() {
+async fn unprocessed_keys_are_read_again() {
     let records = ["a", "b"].map(record);
     let keys = ["a", "missing", "b"].map(|id| record(id).key);
     for heads in [false, true] {
@@ -95,9 +95,9 @@ async fn keys_that_are_left_unprocessed_are_asked_for_again() {
         let read = read_both(&store_at(&server, AMPLE), heads, &keys).await;
         assert_eq!(read, [Ok(found(&records[0])), Ok(Found::Nothing), Ok(found(&records[1]))]);
         let requests = server.requests();
-        let asked: Vec<_> = requests.iter().map(|request| asked(request, "inbox")).collect();
+        let keys_read: Vec<_> = requests.iter().map(|request| keys_of(request, "inbox")).collect();
         let all = ["in#shop#a", "in#shop#b", "in#shop#missing"].map(str::to_owned);
-        assert_eq!(asked, [all.to_vec(), all[1..].to_vec()], "only what was left");
+        assert_eq!(keys_read, [all.to_vec(), all[1..].to_vec()], "only what was left");
         let rest = |request: &HttpMessage| {
             let mut body = request.json();
             body["RequestItems"]["inbox"]["Keys"].take();
@@ -140,7 +140,7 @@ async fn a_failure_costs_only_the_keys_that_were_not_answered_before() {
 }
 
 #[tokio::test]
-async fn reads_of_many_records_mean_what_their_answers_say() {
+async fn each_answer_to_a_batch_read_has_its_result() {
     let record = record("evt_1");
     for heads in [false, true] {
         let one = json!({ "Responses": { "inbox": [stored(&record)] }, "UnprocessedKeys": {} });
@@ -166,7 +166,7 @@ async fn records_are_read_a_hundred_at_a_time() {
     let store = store_at(&server, AMPLE);
     assert_eq!(store.read_each(&keys).await, expected, "each stands where its key stood");
     assert_eq!(store.read_each(&[]).await, []);
-    let sizes: Vec<_> = server.requests().iter().map(|request| asked(request, "inbox").len()).collect();
+    let sizes: Vec<_> = server.requests().iter().map(|request| keys_of(request, "inbox").len()).collect();
     assert_eq!(sizes, [100, 100, 50]);
 }
 
@@ -228,7 +228,7 @@ async fn a_call_without_an_answer_is_not_judged_by_the_answer_before() {
 
 /// DynamoDB leaves keys unprocessed because it is short of capacity.
 #[tokio::test]
-async fn unprocessed_keys_are_asked_for_again_after_a_pause_that_grows() {
+async fn unprocessed_keys_are_read_again_after_growing_pauses() {
     /// Draws the longest pause, and counts the draws.
     #[derive(Debug, Clone, Default)]
     struct Longest(Arc<AtomicUsize>);
@@ -278,7 +278,7 @@ fn entry(key: &str, due_at: &str) -> Value {
 
 /// A page may end before the limit: at 1 MB, or because DynamoDB says so.
 #[tokio::test]
-async fn due_records_mean_what_their_page_says() {
+async fn each_page_of_due_records_has_its_result() {
     let key = record("evt_1").key;
     let due =
         |due_at: i64| Ok(DuePage { entries: vec![DueEntry { key: key.clone(), due_at: EpochMs(due_at) }], next: None });
@@ -300,13 +300,13 @@ async fn due_records_mean_what_their_page_says() {
         // What is no record of ours must not hide what follows.
         Case::new("a page of strangers", full, Ok(DuePage { entries: Vec::new(), next: Some(after) }), 1),
     ];
-    let asked = DueQuery { state: DueState::Pending, shard: 3, until: EpochMs(9), after: None, limit: 100 };
-    let query = async |server: &ScriptedServer, total| store_at(server, total).query_due(&asked).await;
+    let due_query = DueQuery { state: DueState::Pending, shard: 3, until: EpochMs(9), after: None, limit: 100 };
+    let query = async |server: &ScriptedServer, total| store_at(server, total).query_due(&due_query).await;
     means(STORE, query, Err(Unavailable), cases).await;
 }
 
 #[tokio::test]
-async fn a_count_means_what_its_pages_say() {
+async fn a_count_is_the_sum_of_its_pages() {
     let hour = EpochMs(3_600_000 * 400_000);
     let count = async |server: &ScriptedServer, total| store_at(server, total).count_received(3, hour, hour).await;
     let seven = || json!({ "Count": 7, "ScannedCount": 7 });
@@ -327,7 +327,7 @@ async fn a_count_means_what_its_pages_say() {
 }
 
 #[tokio::test]
-async fn a_page_of_an_index_means_what_its_answer_says() {
+async fn each_answer_to_an_index_page_has_its_result() {
     let query = IndexQuery::Due { partition: "dead#3".to_owned() };
     let keys = async |server: &ScriptedServer, total| {
         store_at(server, total).index_page(&query, None, 10).await.map(|page| (page.keys, page.next.is_some()))
@@ -379,7 +379,7 @@ async fn an_index_is_counted_to_its_last_page_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn a_page_of_a_scan_means_what_its_answer_says() {
+async fn each_answer_to_a_scan_page_has_its_result() {
     let page = async |server: &ScriptedServer, total| {
         store_at(server, total).scan_page(Table::Inbox, "in#shop#", &[], None, 10).await
     };
@@ -402,7 +402,7 @@ async fn a_page_of_a_scan_means_what_its_answer_says() {
 }
 
 #[tokio::test]
-async fn the_size_of_a_table_is_what_its_description_says() {
+async fn the_size_of_a_table_comes_from_its_description() {
     let size = async |server: &ScriptedServer, total| store_at(server, total).table_size(Table::Domain).await;
     let cases = vec![
         Case::new("both", json!({ "Table": { "ItemCount": 7, "TableSizeBytes": 900 } }), Ok((7, 900)), 1),

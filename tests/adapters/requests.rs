@@ -7,17 +7,17 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 
+use hookonce_aws::{AccountCaller, DynamoStore, IndexQuery, SqsQueue};
 use hookonce_protocol::call::{DueCursor, DueQuery, DueState};
 use hookonce_protocol::destination::Called;
 use hookonce_protocol::item::{Item, Number, Value as ItemValue};
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::message::{Lane, Message};
+use hookonce_protocol::message::{HintQueue, Message};
 use hookonce_protocol::place::{ItemRef, TableAlias};
 use hookonce_protocol::plan::{Check, DomainWrite, Plan, Snapshot};
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
-use hookonce_runtime::aws::{AccountCaller, DynamoStore, IndexQuery, SqsQueue};
 use hookonce_runtime::destination::Caller as _;
 use hookonce_runtime::documents::{DocumentKind, DocumentSource as _, MESSAGE_KEY_ID, ROUTE_SET_ID};
 use hookonce_runtime::port::{Queue as _, Store as _};
@@ -244,7 +244,7 @@ async fn messages_on_the_wire() {
     let mixed = [effect("1"), hints[0].clone(), effect("2")];
     recorded.call("send each to two queues", &server, both.send_each(&mixed)).await;
     recorded.call("send an effect without a queue of its own", &server, queue.send(&effect("1"))).await.unwrap();
-    recorded.call("hide", &server, queue.hide(Lane::Events, "receipt", Millis::seconds(900))).await.unwrap();
+    recorded.call("hide", &server, queue.hide(HintQueue::Main, "receipt", Millis::seconds(900))).await.unwrap();
     let slow = queue.clone().with_slow("https://sqs.eu-central-1.amazonaws.com/123456789012/slow");
     let moved_from =
         |handler: &str| Message::Slow { pk: RecordKey::parse("in#shop#evt_1").unwrap(), handler: handler.to_owned() };
@@ -254,7 +254,7 @@ async fn messages_on_the_wire() {
     let arn = format!("arn:aws:lambda:eu-central-1:123456789012:function:{name}:{alias}");
     recorded.call("send one of a handler with a long name", &server, slow.send(&moved_from(&arn))).await.unwrap();
     recorded.call("send one of a handler without a name", &server, slow.send(&moved_from(""))).await.unwrap();
-    recorded.call("hide in it", &server, slow.hide(Lane::SlowEvents, "receipt", Millis::seconds(900))).await.unwrap();
+    recorded.call("hide in it", &server, slow.hide(HintQueue::Slow, "receipt", Millis::seconds(900))).await.unwrap();
     recorded.call("send to the slow queue without one", &server, queue.send(&moved)).await.unwrap();
     recorded.call("warm up", &server, queue.warm_up()).await;
     assert_eq!(queue.url(), "https://sqs.eu-central-1.amazonaws.com/123456789012/hints");

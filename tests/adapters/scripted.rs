@@ -71,7 +71,7 @@ impl HttpMessage {
     }
 
     /// Whether this is a request for this operation.
-    pub(crate) fn asks_for(&self, operation: &str) -> bool {
+    pub(crate) fn is_for(&self, operation: &str) -> bool {
         self.operation() == Some(operation)
     }
 }

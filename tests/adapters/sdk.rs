@@ -7,11 +7,11 @@ use std::time::Duration;
 use aws_sdk_dynamodb::config::{AsyncSleep, Sleep};
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use futures::future::join_all;
+use hookonce_aws::{DynamoStore, SqsQueue};
 use hookonce_protocol::call::Written;
-use hookonce_protocol::message::Lane;
+use hookonce_protocol::message::HintQueue;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::{DynamoStore, SqsQueue};
 use hookonce_runtime::port::{Queue as _, Store as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
@@ -161,7 +161,7 @@ async fn the_pauses_before_retries_are_short() {
     let queue = SqsQueue::new(aws_sdk_sqs::Client::from_conf(queue), ours);
     for _ in 0..CALLS {
         assert_eq!(store.write(&claim()).await, Written::Unavailable);
-        queue.hide(Lane::Events, "receipt", Millis(0)).await.unwrap_err();
+        queue.hide(HintQueue::Main, "receipt", Millis(0)).await.unwrap_err();
     }
     for Pauses(lengths) in pauses {
         let mut lengths = lengths.lock().unwrap().clone();
@@ -173,7 +173,7 @@ async fn the_pauses_before_retries_are_short() {
 
 /// A server may ask for a pause before the next attempt. A sender that waits for us gets its answer all the same.
 #[tokio::test]
-async fn a_pause_that_a_server_asks_for_is_no_longer_than_the_call() {
+async fn the_retry_after_of_a_server_never_outlasts_the_call() {
     let Reaction::Answer(busy) = error(503, "ServiceUnavailable") else { panic!("an error is an answer") };
     let server = answering([Reaction::Answer(busy.with_header("x-amz-retry-after", "3600000"))]).await;
     // Shorter than the longest pause that the SDK makes for a server, and long enough for a slow machine.

@@ -1,8 +1,8 @@
 //! The addresses and signatures of operations that are called without their service's SDK.
 
 use aws_sdk_dynamodb::config::{Credentials, Region, SharedCredentialsProvider};
+use hookonce_aws::{SdkConfig, SignedService};
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::{SdkConfig, SignedService};
 
 use super::sdk::signed_at;
 
@@ -42,7 +42,7 @@ async fn a_signed_request_goes_to_the_services_address() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_signed_says_why() {
+async fn a_request_that_cannot_be_signed_names_the_cause() {
     let service = SignedService { name: "lambda", id: "Lambda" };
     let nowhere = SdkConfig::builder().build();
     let nobody = SdkConfig::builder().region(Region::new("eu-west-1")).build();

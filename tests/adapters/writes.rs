@@ -57,7 +57,7 @@ fn left_by(write: &Write) -> Value {
 }
 
 #[tokio::test]
-async fn a_write_means_what_its_answer_says() {
+async fn each_answer_to_a_write_has_its_result() {
     let (another, item) = claim_of_another();
     let stands = on_the_wire(another.key.as_str(), &item);
     let mut newer = stands.clone();
@@ -117,7 +117,7 @@ fn cancelled(codes: &[Option<&str>]) -> Reaction {
 }
 
 #[tokio::test]
-async fn a_commit_means_what_its_answer_says() {
+async fn each_answer_to_a_commit_has_its_result() {
     let unavailable = |code: &str, requests| Case::new(code, refused(code), Committed::Unavailable, requests);
     let denied = |code: &str| Case::new(code, refused(code), Committed::Denied, 1);
     let mut cases = vec![
@@ -144,7 +144,7 @@ async fn a_commit_means_what_its_answer_says() {
 
 /// A delete is a transaction of its own, because only a handler's plan has deletes.
 #[tokio::test]
-async fn a_delete_means_what_its_transaction_says() {
+async fn each_answer_to_a_delete_has_its_result() {
     let [_, _, delete] = writes();
     let mut cases = vec![
         Case::new("applied", (200, "{}"), Written::Applied, 1),

@@ -10,15 +10,15 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use error_reporter::Report;
+use hookonce_aws::{
+    DOCUMENT_BYTES_MAX, DocumentChange, DocumentTable, DocumentTooLong, DocumentWritten, ROUTE_SET_STORED_BYTES_MAX,
+    StoredDocument, fits,
+};
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_providers::Catalog;
-use hookonce_runtime::aws::{
-    DOCUMENT_BYTES_MAX, DocumentChange, DocumentTable, DocumentTooLong, DocumentWritten, ROUTE_SET_STORED_BYTES_MAX,
-    StoredDocument, fits,
-};
 use hookonce_runtime::body::decompress;
 use hookonce_runtime::deadline::Deadline;
 use hookonce_runtime::destination::Destinations;
@@ -266,7 +266,7 @@ struct LostWrites(AtomicUsize);
 
 impl Injector for LostWrites {
     async fn fault(&self, request: &HttpMessage) -> Option<WireFault> {
-        let is_write = request.asks_for("PutItem") || request.asks_for("DeleteItem");
+        let is_write = request.is_for("PutItem") || request.is_for("DeleteItem");
         let is_first = request.header("amz-sdk-request").is_some_and(|attempt| attempt.contains("attempt=1"));
         (is_write && is_first).then(|| {
             self.0.fetch_add(1, Ordering::Relaxed);
@@ -400,7 +400,7 @@ async fn an_item_that_holds_no_document_is_refused() {
     let table = documents(&stack);
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let bytes = |bytes: &[u8]| AttributeValue::B(Blob::new(bytes));
-    for (kind, document, said) in [
+    for (kind, document, expected) in [
         (RouteSetKind, Some(text("LEAKMENOT")), "the route set is not compressed"),
         (RouteSetKind, None, "the route set is not compressed"),
         (RouteSetKind, Some(bytes(b"LEAKMENOT")), "the stored body is not a zstd frame"),
@@ -415,12 +415,12 @@ async fn an_item_that_holds_no_document_is_refused() {
         item.send().await.unwrap();
         let error = table.read(kind, id_of(kind)).await.unwrap_err();
         let printed = format!("{} {error:?}", Report::new(&error));
-        assert!(printed.contains(said) && !printed.contains("LEAKMENOT"), "{kind:?}: {printed}");
+        assert!(printed.contains(expected) && !printed.contains("LEAKMENOT"), "{kind:?}: {printed}");
         // Of many, a person must know which.
         let error = table.page(kind, None).await.err().unwrap();
         let printed = format!("{} {error:?}", Report::new(&error));
         let named = printed.contains(&format!("`{}` of kind {}", id_of(kind), kind.as_str()));
-        assert!(named && printed.contains(said) && !printed.contains("LEAKMENOT"), "{kind:?}: {printed}");
+        assert!(named && printed.contains(expected) && !printed.contains("LEAKMENOT"), "{kind:?}: {printed}");
         // Nobody writes over what could not be read.
         assert_eq!(put(&table, kind, None, SET).await, Overtaken);
         assert_eq!(put(&table, kind, Some(SET), SET).await, Overtaken);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use hookonce_aws::{DynamoStore, IndexQuery};
 use hookonce_protocol::call::Written;
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::{PARTITION_KEY, Value};
@@ -9,7 +10,6 @@ use hookonce_protocol::record::{dead_shard, journal_shard, pending_shard};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Table;
-use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 use hookonce_runtime::port::Store as _;
 
 use crate::protocol::a_record;

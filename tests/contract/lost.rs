@@ -17,7 +17,7 @@ struct LostCommits(AtomicUsize);
 
 impl Injector for LostCommits {
     async fn fault(&self, request: &HttpMessage) -> Option<WireFault> {
-        request.asks_for("TransactWriteItems").then(|| {
+        request.is_for("TransactWriteItems").then(|| {
             self.0.fetch_add(1, Ordering::Relaxed);
             WireFault::ReplyLost
         })

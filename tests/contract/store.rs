@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_dynamodb::types::ScalarAttributeType;
+use hookonce_aws::{DynamoStore, IndexQuery};
 use hookonce_protocol::call::{CancellationReason, Committed, DuePage, DueQuery, DueState, Written};
 use hookonce_protocol::ingress::claim_write;
 use hookonce_protocol::item::{Item, Number, Value};
@@ -13,7 +14,6 @@ use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Due, Record, Status, attribute, remove, set};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
-use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 use hookonce_runtime::port::{NotRead, Store};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -35,7 +35,7 @@ async fn the_store_keeps_the_contract() {
     domain_items_are_read_in_any_number(&store).await;
     items_are_read_unless_the_answer_is_too_long(&store).await;
     a_commit_spans_user_tables(&store).await;
-    a_domain_key_tells_whose_it_is(&store).await;
+    a_domain_key_names_its_record(&store).await;
 }
 
 fn claim(id: &str) -> Record {
@@ -182,7 +182,7 @@ async fn committed(store: &impl Store, plan: Plan) -> Committed {
 }
 
 /// A record that meets its own domain key must not take it for another's.
-async fn a_domain_key_tells_whose_it_is(store: &DynamoStore) {
+async fn a_domain_key_names_its_record(store: &DynamoStore) {
     let commit = async |record: &str, applied_at: i64| {
         let item = Item::from([(RECORD.to_owned(), record.into()), (APPLIED_AT.to_owned(), applied_at.into())]);
         let (key, action) = ("#dk#contract#h#whose".into(), Action::Put(item));

@@ -15,7 +15,7 @@ use hookonce_protocol::timing::Moment;
 use hookonce_providers::StandardSecret;
 use hookonce_runtime::body;
 use hookonce_runtime::circuit_breaker::{FAILURES_MAX, OPEN_MIN, OPEN_PER_FAILURE, OPEN_SPREAD};
-use hookonce_runtime::destination::{CalleeAnswer, Caller, Destination, Guarded, HttpCaller};
+use hookonce_runtime::destination::{CalleeAnswer, Caller, Destination, HttpCaller, RateLimited};
 use serde_json::{Value, json};
 
 use super::{KEY, MOMENT, delivery, destination};
@@ -173,9 +173,9 @@ async fn each_status_has_its_meaning() {
     assert_eq!(call(Reply::status(409, "", ""), &keyed).await, Called::AlreadyDone { status: 409 });
     assert_eq!(call(Reply::status(410, "", ""), &keyed).await, refused(410));
     let waits = Some(Millis::seconds(7));
-    let asks = |status| Reply::status(status, "retry-after: 7\r\n", "");
-    assert_eq!(call(asks(429), &json!({})).await, Called::NotDone { retry_after: waits });
-    assert_eq!(call(asks(503), &json!({})).await, Called::Unclear { retry_after: waits });
+    let busy = |status| Reply::status(status, "retry-after: 7\r\n", "");
+    assert_eq!(call(busy(429), &json!({})).await, Called::NotDone { retry_after: waits });
+    assert_eq!(call(busy(503), &json!({})).await, Called::Unclear { retry_after: waits });
 }
 
 /// Many servers answer with a redirect to the same address with a slash.
@@ -205,8 +205,8 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn an_answer_must_say_what_its_document_asks_for() {
-    let asks = json!({"success_json": {"pointer": "/ok", "equals": true}});
+async fn an_answer_must_pass_the_success_check_of_its_document() {
+    let check = json!({"success_json": {"pointer": "/ok", "equals": true}});
     for (body, expected) in [
         (r#"{"ok": true}"#, done(200)),
         (r#"{"ok": false}"#, UNCLEAR),
@@ -215,9 +215,9 @@ async fn an_answer_must_say_what_its_document_asks_for() {
         ("ok", UNCLEAR),
         ("", UNCLEAR),
     ] {
-        assert_eq!(call(Reply::status(200, "", body), &asks).await, expected, "{body}");
+        assert_eq!(call(Reply::status(200, "", body), &check).await, expected, "{body}");
     }
-    assert_eq!(call(Reply::status(400, "", r#"{"ok": true}"#), &asks).await, refused(400));
+    assert_eq!(call(Reply::status(400, "", r#"{"ok": true}"#), &check).await, refused(400));
 }
 
 /// What cannot be known after the first byte of the request was sent is unclear.
@@ -241,9 +241,9 @@ async fn an_answer_is_read_to_its_limit_and_counts_by_its_head() {
     let endless = || Reply::Endless("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n".to_owned());
     assert_eq!(call(half(), &json!({})).await, done(200));
     assert_eq!(call(endless(), &json!({})).await, done(200));
-    let asks = json!({"success_json": {"pointer": "/ok", "equals": true}});
-    assert_eq!(call(half(), &asks).await, UNCLEAR);
-    assert_eq!(call(endless(), &asks).await, UNCLEAR);
+    let check = json!({"success_json": {"pointer": "/ok", "equals": true}});
+    assert_eq!(call(half(), &check).await, UNCLEAR);
+    assert_eq!(call(endless(), &check).await, UNCLEAR);
     // It is not read until the time is over.
     let patient = json!({"timeout_ms": 30_000});
     let called = tokio::time::timeout(Duration::from_secs(10), call(endless(), &patient)).await;
@@ -323,7 +323,7 @@ async fn what_cannot_be_sent_is_refused_without_a_call() {
 async fn a_destination_that_fails_again_and_again_opens_its_circuit() {
     let receiver = Receiver::start(Reply::status(500, "", "")).await;
     let (destination, sent) = (at(&receiver.url(""), &json!({})), delivery());
-    let guarded = Guarded::new(Arc::new(HttpCaller::on_loopback()));
+    let guarded = RateLimited::new(Arc::new(HttpCaller::on_loopback()));
     let at = |after: i64| Moment { now: EpochMs(START.0 + after), entropy: 0 };
     for _ in 0..FAILURES_MAX {
         assert_eq!(guarded_call(&guarded, &destination, &sent, at(0)).await, Ok(UNCLEAR));
@@ -339,7 +339,7 @@ async fn a_destination_that_fails_again_and_again_opens_its_circuit() {
 
 /// Waits for a turn, and calls.
 async fn guarded_call(
-    guarded: &Guarded,
+    guarded: &RateLimited,
     destination: &Destination,
     sent: &Delivery,
     moment: Moment,
@@ -374,7 +374,7 @@ async fn while_a_circuit_is_half_open_one_call_finds_out_whether_a_destination_i
     for (takes, is_back, calls) in [(minute, false, 1), (Duration::from_millis(100), true, 10)] {
         let (slow, sent) = (Slow { takes, ..Slow::default() }, delivery());
         let (destination, guarded) =
-            (at("https://api.example.com/v1", &json!({})), Guarded::new(Arc::new(slow.clone())));
+            (at("https://api.example.com/v1", &json!({})), RateLimited::new(Arc::new(slow.clone())));
         for _ in 0..FAILURES_MAX {
             assert_eq!(guarded_call(&guarded, &destination, &sent, MOMENT).await, Ok(UNCLEAR));
         }
@@ -391,7 +391,7 @@ async fn while_a_circuit_is_half_open_one_call_finds_out_whether_a_destination_i
 
 #[tokio::test(start_paused = true)]
 async fn the_longer_a_destination_takes_to_fail_the_longer_its_circuit_is_open() {
-    let guarded = Guarded::new(Arc::new(Slow { takes: Duration::from_mins(1), ..Slow::default() }));
+    let guarded = RateLimited::new(Arc::new(Slow { takes: Duration::from_mins(1), ..Slow::default() }));
     let (destination, sent) = (at("https://api.example.com/v1", &json!({})), delivery());
     for _ in 0..FAILURES_MAX {
         assert_eq!(guarded_call(&guarded, &destination, &sent, MOMENT).await, Ok(UNCLEAR));
@@ -407,7 +407,7 @@ async fn the_longer_a_destination_takes_to_fail_the_longer_its_circuit_is_open()
 async fn an_answer_between_failures_begins_the_count_anew() {
     let (fails, refuses) =
         (Receiver::start(Reply::status(500, "", "")).await, Receiver::start(Reply::status(400, "", "")).await);
-    let guarded = Guarded::new(Arc::new(HttpCaller::on_loopback()));
+    let guarded = RateLimited::new(Arc::new(HttpCaller::on_loopback()));
     // The same destination, whose address was changed.
     let (down, up) = (at(&fails.url(""), &json!({})), at(&refuses.url(""), &json!({})));
     for _ in 0..3 {
@@ -419,10 +419,10 @@ async fn an_answer_between_failures_begins_the_count_anew() {
 }
 
 #[tokio::test]
-async fn no_more_calls_are_under_way_than_the_document_says() {
+async fn no_more_calls_are_in_flight_than_the_document_allows() {
     let receiver = Receiver::start(Reply::Silence).await;
     let destination = at(&receiver.url(""), &json!({"in_flight_max": 2, "timeout_ms": 30_000}));
-    let (guarded, sent) = (Guarded::new(Arc::new(HttpCaller::on_loopback())), delivery());
+    let (guarded, sent) = (RateLimited::new(Arc::new(HttpCaller::on_loopback())), delivery());
     let mut calls: FuturesUnordered<_> = (0..4).map(|_| guarded_call(&guarded, &destination, &sent, MOMENT)).collect();
     assert_eq!(calls.by_ref().take(2).collect::<Vec<_>>().await, [Err(NoTurn::Busy); 2], "while two are under way");
     hang_until(calls.next(), async || receiver.connections() == 2).await;
@@ -433,7 +433,7 @@ async fn no_more_calls_are_under_way_than_the_document_says() {
 /// The call that finds out whether it is back holds the only turn.
 #[tokio::test(start_paused = true)]
 async fn who_has_no_turn_at_a_destination_in_doubt_waits_as_for_one_that_is_away() {
-    let guarded = Guarded::new(Arc::new(Slow { takes: Duration::from_mins(1), ..Slow::default() }));
+    let guarded = RateLimited::new(Arc::new(Slow { takes: Duration::from_mins(1), ..Slow::default() }));
     let (destination, sent) = (at("https://api.example.com/v1", &json!({"in_flight_max": 1})), delivery());
     let both = async |moment: Moment| {
         let calls = (0..2).map(|_| guarded_call(&guarded, &destination, &sent, moment));

@@ -40,7 +40,7 @@ fn refused(document: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_document_says_the_terms() {
+fn the_terms_come_from_the_document() {
     let keyed = json!({
         "class": "keyed", "key_window_hours": 24, "key_source_url": "https://docs.example.com/keys",
         "key_header": "Idempotency-Key", "timeout_ms": 7_000, "give_up_after_hours": 5
@@ -82,7 +82,7 @@ fn a_key_that_is_in_use_leaves_the_outcome_open() {
 
 /// Only who honours keys knows what it has done, and an error on its side says nothing.
 #[test]
-fn a_status_says_that_it_was_done_before_only_where_keys_are_honoured() {
+fn done_statuses_are_accepted_only_where_keys_are_honoured() {
     let done = json!({"done_statuses": [409]});
     let done_before = destination(&keyed(&done)).unwrap();
     let target = done_before.http().unwrap();

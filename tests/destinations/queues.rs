@@ -1,9 +1,9 @@
 //! A hand-over to a queue of the run's SQS server.
 
 use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName};
+use hookonce_aws::AccountCaller;
 use hookonce_local::clients;
 use hookonce_protocol::destination::{Called, Delivery};
-use hookonce_runtime::aws::AccountCaller;
 use hookonce_runtime::destination::Caller as _;
 use serde_json::json;
 use uuid::Uuid;

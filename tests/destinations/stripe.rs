@@ -160,7 +160,7 @@ const fn dead(reason: DeadReason) -> (Status, Option<Outcome>, Option<DeadReason
 }
 
 #[tokio::test]
-async fn each_effect_is_done_once_or_a_person_is_asked() {
+async fn each_effect_is_done_once_or_refused() {
     for (first, charges, expected, answers) in [
         (First::Answered, 1, DELIVERED, &[200][..]),
         (First::Lost, 1, DELIVERED, &[200, 200]),

@@ -203,7 +203,7 @@ fn every_handler_answers_its_cases() {
 }
 
 #[test]
-fn keys_are_named_as_the_cases_say() {
+fn keys_match_the_cases() {
     let keys: Keys = load("keys.json");
     for NamedItem { tenant, kind, parts: named, key, record, generation } in keys.items.into_iter().chain(keys.once) {
         let tenant = Tenant::parse(&tenant).unwrap();
@@ -217,7 +217,7 @@ fn keys_are_named_as_the_cases_say() {
 }
 
 #[test]
-fn effects_are_written_as_the_cases_say() {
+fn effects_match_the_cases() {
     let EffectFile { names, paths, effects } = load("effects.json");
     let is_name = |name: &String| EffectName::parse(name).is_ok();
     let is_path = |path: &String| check_path(path).is_ok();

@@ -80,7 +80,8 @@ struct AnswerFile {
 struct AnswerCase {
     name: String,
     code: Option<String>,
-    says: Option<String>,
+    #[serde(rename = "says")]
+    error: Option<String>,
     fact: Option<String>,
     #[serde(default)]
     reads: Vec<Value>,
@@ -125,7 +126,7 @@ fn refusal(answer: &Value, tenant: &Tenant, scope: &Scope) -> Option<Code> {
         Err(_) => Some(Code::HandlerAnswerMalformed),
         Ok(HandlerAnswer::Reads { reads, .. }) => {
             let fit = reads.len() <= READS_MAX && reads.iter().all(|item| item.check(tenant, &scope.tables).is_ok());
-            (!fit).then_some(Code::HandlerAskedTooMuch)
+            (!fit).then_some(Code::HandlerReadsRefused)
         }
         Ok(HandlerAnswer::Plan { fact, plan }) => match plan.check(tenant, scope) {
             _ if !fact.as_ref().is_some_and(DomainKey::is_named) => Some(Code::FactMissing),
@@ -153,8 +154,8 @@ fn every_plan_of_the_cases_is_read_whole_and_passes_the_check() {
 fn an_answer_of_the_cases_is_refused_with_its_code() {
     let file: AnswerFile = serde_json::from_value(repeated(load("refused.json"))).unwrap();
     let tables = schemas(file.tables);
-    for AnswerCase { name, code, says, fact, reads, plan } in file.cases {
-        assert_eq!(code.is_some(), says.is_some(), "{name}");
+    for AnswerCase { name, code, error, fact, reads, plan } in file.cases {
+        assert_eq!(code.is_some(), error.is_some(), "{name}");
         let read = |item: &Value| serde_json::from_value::<ItemRef>(item.clone()).unwrap();
         let shown = plan.iter().flat_map(|_| reads.iter().map(read)).collect();
         let mut answer = plan.unwrap_or_else(|| json!({ "reads": reads }));
@@ -167,7 +168,7 @@ fn an_answer_of_the_cases_is_refused_with_its_code() {
 }
 
 #[test]
-fn a_version_is_compared_as_the_cases_say() {
+fn version_comparisons_match_the_cases() {
     let VersionFile { cases, .. } = load("versions.json");
     for case in cases {
         let item = ItemRef::from("acme#order#17");

@@ -33,7 +33,7 @@ fn terms(class: Class) -> Terms {
 }
 
 /// A dispatcher that knows the effect and the terms of its destination.
-fn asked(effect: &Record, class: Class, pass: &str, receives: i64, now: EpochMs) -> DispatcherStep {
+fn with_terms(effect: &Record, class: Class, pass: &str, receives: i64, now: EpochMs) -> DispatcherStep {
     offered(effect, offer(class), pass, receives, now)
 }
 
@@ -54,7 +54,7 @@ fn part(record: &Record) -> &EffectPart {
 
 /// The effect as the guard leaves it, and what the call that ends so is followed by.
 fn called(effect: &Record, class: Class, called: Called, receives: i64, now: EpochMs) -> (Record, DispatcherStep) {
-    let step = asked(effect, class, "mine", receives, now);
+    let step = with_terms(effect, class, "mine", receives, now);
     let guard = write(&step);
     assert_eq!(guard.purpose, Purpose::GuardCall);
     let step = answered(step, Reply::Written(Written::Applied), now);
@@ -77,11 +77,11 @@ fn a_call_is_known_whatever_class_comes_next() {
     let unclear = left(&an_effect(), Class::AtLeastOnce, UNCLEAR, START);
     assert_eq!((unclear.attempts, &part(&unclear).pass, part(&unclear).first_call_at), (1, &None, Some(START)));
     for class in [CLASSES[0], CLASSES[1]] {
-        let step = asked(&unclear, class, "next", 1, later(Millis::hours(1)));
+        let step = with_terms(&unclear, class, "next", 1, later(Millis::hours(1)));
         let dead = after(&write(&step), &unclear);
         assert_eq!(dead.dead_reason, Some(DeadReason::UnknownOutcome), "{class:?}");
     }
-    let next = asked(&unclear, Class::AtLeastOnce, "next", 1, later(Millis::hours(1)));
+    let next = with_terms(&unclear, Class::AtLeastOnce, "next", 1, later(Millis::hours(1)));
     assert_eq!(write(&next).purpose, Purpose::GuardCall);
 }
 
@@ -108,7 +108,7 @@ fn it_was_done_before_only_where_an_earlier_call_may_have_been_done() {
 
 /// Another call could do it a second time, and would be answered alike.
 #[test]
-fn an_answer_that_says_nothing_and_never_will_ends_an_effect_in_every_class() {
+fn an_outcome_that_stays_unknown_ends_an_effect_in_every_class() {
     for class in CLASSES {
         let dead = left(&an_effect(), class, Called::Unknown { status: 302 }, START);
         assert_eq!((dead.attempts, dead.dead_reason), (0, Some(DeadReason::UnknownOutcome)), "{class:?}");
@@ -117,7 +117,7 @@ fn an_answer_that_says_nothing_and_never_will_ends_an_effect_in_every_class() {
 
 /// A queue hands a message out 100 times before it is a dead letter, and three rounds of them end an effect.
 #[test]
-fn a_short_pause_that_a_callee_asks_for_grows_until_the_relay_takes_over() {
+fn a_short_retry_after_grows_until_the_relay_takes_over() {
     let pause = |seconds: i64, receives: i64| {
         pause_after(0, Called::NotDone { retry_after: Some(Millis::seconds(seconds)) }, receives)
     };
@@ -154,8 +154,8 @@ fn the_pauses_of_a_destination_that_is_away_grow_from_message_to_message() {
     let pauses: Vec<_> = (0..12).map(|not_done| pause_after(not_done, NOT_DONE, 1)).collect();
     assert!(pauses.is_sorted() && pauses[8] > VISIBILITY_MAX, "{pauses:?}");
     assert_eq!((pauses[0], pauses[11]), (Millis::seconds(5), Millis::hours(1)));
-    let asks = Called::NotDone { retry_after: Some(Millis::hours(3)) };
-    assert_eq!(pause_after(0, asks, 1), Millis::hours(3), "a callee may ask for more");
+    let busy = Called::NotDone { retry_after: Some(Millis::hours(3)) };
+    assert_eq!(pause_after(0, busy, 1), Millis::hours(3), "a callee may ask for more");
 }
 
 #[test]
@@ -198,9 +198,9 @@ fn an_effect_without_a_turn_is_never_guarded() {
 
 /// The relay sends copies of a hint, also of an effect whose callee asked to be left alone.
 #[test]
-fn no_copy_of_a_hint_calls_a_callee_before_the_pause_that_it_asked_for() {
-    let asks = Called::NotDone { retry_after: Some(Millis::minutes(30)) };
-    for ended in [asks, Called::Unclear { retry_after: Some(Millis::minutes(30)) }] {
+fn no_copy_of_a_hint_calls_a_callee_before_its_retry_after() {
+    let busy = Called::NotDone { retry_after: Some(Millis::minutes(30)) };
+    for ended in [busy, Called::Unclear { retry_after: Some(Millis::minutes(30)) }] {
         let waits = left(&an_effect(), Class::AtLeastOnce, ended, START);
         assert_eq!(waits.not_before, Some(later(Millis::minutes(30))), "{ended:?}");
         let read = |now: EpochMs| {
@@ -258,8 +258,8 @@ fn a_pause_is_cut_so_that_a_repeat_comes_before_the_end_of_the_window() {
     let keyed = CLASSES[0];
     let mut unclear = left(&an_effect(), keyed, UNCLEAR, START);
     unclear.effect.as_mut().unwrap().not_done = 40;
-    let not_done = |minutes: i64, asked: Option<i64>| {
-        let ended = Called::NotDone { retry_after: asked.map(Millis::minutes) };
+    let not_done = |minutes: i64, retry_after: Option<i64>| {
+        let ended = Called::NotDone { retry_after: retry_after.map(Millis::minutes) };
         left(&unclear, keyed, ended, later(Millis::minutes(22 * 60 + minutes)))
     };
     let due = |record: Record| record.due.unwrap().at;
@@ -268,8 +268,8 @@ fn a_pause_is_cut_so_that_a_repeat_comes_before_the_end_of_the_window() {
     // The relay may send it two minutes after its time: an hour is in time here, and four minutes later it is not.
     assert_eq!(due(not_done(-5, None)), later(Millis::minutes(22 * 60 + 55)));
     assert_eq!(due(not_done(-1, None)), later(Millis(80_970_000)));
-    for (minutes, asked) in [(30, Some(20)), (55, None)] {
-        assert_eq!(not_done(minutes, asked).dead_reason, Some(DeadReason::UnknownOutcome), "{minutes}");
+    for (minutes, retry_after) in [(30, Some(20)), (55, None)] {
+        assert_eq!(not_done(minutes, retry_after).dead_reason, Some(DeadReason::UnknownOutcome), "{minutes}");
     }
 }
 
@@ -278,7 +278,7 @@ fn a_pause_is_cut_so_that_a_repeat_comes_before_the_end_of_the_window() {
 #[test]
 fn a_guard_that_comes_late_takes_no_pass_after_a_call_that_was_not_done() {
     let effect = an_effect();
-    let late = write(&asked(&effect, Class::AtMostOnce, "late", 1, START));
+    let late = write(&with_terms(&effect, Class::AtMostOnce, "late", 1, START));
     let not_done_now = left(&effect, Class::AtMostOnce, NOT_DONE, later(Millis::seconds(30)));
     let EffectPart { not_done, pass, first_call_at, callee, .. } = part(&not_done_now);
     assert_eq!((not_done, pass, first_call_at, callee, not_done_now.attempts), (&1, &None, &None, &None, 0));
@@ -286,14 +286,14 @@ fn a_guard_that_comes_late_takes_no_pass_after_a_call_that_was_not_done() {
     let mut careless = late;
     careless.condition.0.retain(|clause| clause.attribute() != "not_done");
     assert!(careless.apply(Some(&not_done_now.encode())).is_ok(), "nothing else tells");
-    let next = write(&asked(&not_done_now, Class::AtMostOnce, "next", 1, later(Millis::minutes(2))));
+    let next = write(&with_terms(&not_done_now, Class::AtMostOnce, "next", 1, later(Millis::minutes(2))));
     assert!(next.apply(Some(&not_done_now.encode())).is_ok());
 }
 
 #[test]
 fn a_guard_whose_reply_was_lost_finds_itself() {
     let effect = an_effect();
-    let step = asked(&effect, Class::AtMostOnce, "mine", 1, START);
+    let step = with_terms(&effect, Class::AtMostOnce, "mine", 1, START);
     let item = write(&step).apply(Some(&effect.encode())).unwrap();
     let step = answered(step, Reply::Written(Written::Unavailable), START);
     assert!(matches!(call(&step), Call::Wait(_)));
@@ -302,14 +302,14 @@ fn a_guard_whose_reply_was_lost_finds_itself() {
     let step = answered(step, Reply::Written(found), later(Millis(100)));
     assert!(matches!(call(&step), Call::Deliver(_)));
 
-    let other = write(&asked(&effect, Class::AtMostOnce, "other", 1, START));
+    let other = write(&with_terms(&effect, Class::AtMostOnce, "other", 1, START));
     assert!(matches!(Written::refused(&other, item.as_ref()), Written::ConditionFailed(_)));
 }
 
 #[test]
 fn who_slept_between_the_guard_and_the_call_makes_none() {
     let guarded = |now| {
-        let step = asked(&an_effect(), Class::AtMostOnce, "mine", 1, START);
+        let step = with_terms(&an_effect(), Class::AtMostOnce, "mine", 1, START);
         answered(step, Reply::Written(Written::Applied), now).next
     };
     let timeout = Timing::standard().dispatcher_timeout;
@@ -327,7 +327,7 @@ fn every_write_but_the_last_names_the_first_call_as_it_was_read() {
         record.encode()
     };
     let effect = an_effect();
-    let old = asked_when_old(&effect, later(Millis(timing.effect_age_max.0 + 1)));
+    let old = write_when_old(&effect, later(Millis(timing.effect_age_max.0 + 1)));
     assert_eq!(after(&old, &effect).dead_reason, Some(DeadReason::Stale));
     assert!(old.apply(Some(&other(&effect))).is_err());
     for (ended, names_it) in [(NOT_DONE, true), (UNCLEAR, true), (REFUSED, true), (DONE, false)] {
@@ -336,7 +336,7 @@ fn every_write_but_the_last_names_the_first_call_as_it_was_read() {
     }
 }
 
-fn asked_when_old(effect: &Record, now: EpochMs) -> Write {
+fn write_when_old(effect: &Record, now: EpochMs) -> Write {
     let step = Dispatcher::start(Ok(hint(effect)), 1, "mine".to_owned(), Timing::standard(), at(now));
     write(&answered(step, Reply::Read(Ok(Found::Record(Box::new(effect.clone())))), now))
 }
@@ -347,7 +347,7 @@ fn asked_when_old(effect: &Record, now: EpochMs) -> Write {
 fn an_effect_that_waits_too_long_is_unknown_unless_it_was_never_called() {
     let (effect, timing) = (an_effect(), Timing::standard());
     let old = later(Millis(timing.effect_age_max.0 + 1));
-    let dies = |effect: &Record| after(&asked_when_old(effect, old), effect);
+    let dies = |effect: &Record| after(&write_when_old(effect, old), effect);
     let unclear = left(&effect, Class::AtLeastOnce, UNCLEAR, START);
     let unknown = left(&effect, Class::AtMostOnce, UNCLEAR, START);
     let accepted = after(&retry(&unknown, true, &timing, at(START)).unwrap(), &unknown);

@@ -81,8 +81,8 @@ fn changes(step: &WorkerStep) -> &[Change] {
 
 /// Whether the write lets a record wait with this code.
 fn waits_with(step: &WorkerStep, code: Code) -> bool {
-    let is_told = changes(step).contains(&set(attribute::LAST_ERROR, code.as_str()));
-    is_told && !step.signals.contains(&Signal::HandlerFailed)
+    let is_stored = changes(step).contains(&set(attribute::LAST_ERROR, code.as_str()));
+    is_stored && !step.signals.contains(&Signal::HandlerFailed)
 }
 
 /// Whether the write makes a record due so long after the start.
@@ -107,7 +107,7 @@ fn what_a_busy_user_table_holds_up_waits_uncounted_by_the_relays_schedule() {
         }
         let step = cancelled(step, reasons);
         assert_eq!(waits_with(&step, Code::TableUnavailable), only_user_tables, "{reasons:?}");
-        assert_eq!(step.signals.contains(&Signal::TableAway), only_user_tables, "{reasons:?}");
+        assert_eq!(step.signals.contains(&Signal::UserTableUnavailable), only_user_tables, "{reasons:?}");
         assert_eq!(matches!(step.next, Next::Done(Settled::Retry(_))), !only_user_tables, "{reasons:?}");
     }
 }

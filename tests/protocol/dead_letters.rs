@@ -67,7 +67,7 @@ fn a_crash_loop_kills_a_record_in_its_third_round_and_not_by_copies() {
 }
 
 #[test]
-fn a_payload_with_another_body_is_told_also_where_the_first_one_counts() {
+fn a_payload_with_another_body_is_a_mismatch_also_where_the_first_one_counts() {
     let item = a_record("in#a#x").encode();
     for quarantine_mismatch in [false, true] {
         let mut claim = Claim { quarantine_mismatch, body_sha256: [8; 32], ..a_claim("in#a#x") };

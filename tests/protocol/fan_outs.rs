@@ -52,8 +52,8 @@ impl Fan {
         }
     }
 
-    fn carry(&mut self, asked: &Call) -> Reply {
-        match asked {
+    fn carry(&mut self, request: &Call) -> Reply {
+        match request {
             Call::Read(key) => Reply::Read(Ok(Found::from_item(self.table.get(key.as_str())))),
             Call::Split(_) => Reply::Split(Split::Events((0..EVENTS).map(event).collect())),
             Call::ReadHeads(keys) => {
@@ -89,7 +89,7 @@ impl Fan {
         loop {
             let reply = match &step.next {
                 Next::Done(settled) => return settled.clone(),
-                Next::Call(_, asked) => self.carry(&asked.clone()),
+                Next::Call(_, request) => self.carry(&request.clone()),
             };
             step = answered(step, reply, START);
         }

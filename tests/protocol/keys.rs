@@ -153,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn a_key_is_parsed_back_and_says_what_it_stands_for(name in named(), shards in 1_u16..64) {
+    fn a_key_is_parsed_back_to_what_it_stands_for(name in named(), shards in 1_u16..64) {
         let key = name.key();
         prop_assert_eq!(RecordKey::parse(key.as_str()), Some(key.clone()));
         let plain = if let Named::Alternate(of) = &name { of } else { &name };
@@ -182,8 +182,8 @@ proptest! {
                 let (record, first) = (event.record.as_str(), fact.item(&event.tenant, effect.name, &event.record, 0));
                 let item = fields([(PARTITION_KEY, key.as_str().into()), (RECORD, record.into())]);
                 let fact = first.strip_prefix(DOMAIN_KEY_PREFIX).unwrap();
-                let says = AppliedFact { fact, record, generation: event.generation };
-                prop_assert_eq!(AppliedFact::of(&item), Some(says));
+                let expected = AppliedFact { fact, record, generation: event.generation };
+                prop_assert_eq!(AppliedFact::of(&item), Some(expected));
                 let known = facts.entry(key).or_insert_with(|| effect.clone());
                 prop_assert_eq!(known.clone(), effect.clone());
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hookonce_protocol::call::{Call, Next, Planned, Reply, Unavailable};
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::message::{Lane, Message, MessageError, MessageKey};
+use hookonce_protocol::message::{HintQueue, Message, MessageError, MessageKey};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::worker::{Done, Settled};
@@ -30,11 +30,11 @@ fn each_message_has_one_queue() {
     let key = |key: &str| RecordKey::parse(key).unwrap();
     let slow = |pk| Message::Slow { pk: key(pk), handler: "plan".into() };
     for (message, lane) in [
-        (Message::Ref { pk: key("in#a#x") }, Lane::Events),
-        (Message::Full(Box::new(a_claim("in#a#x"))), Lane::Events),
-        (slow("in#a#x"), Lane::SlowEvents),
-        (Message::Ref { pk: key("in#a#fx#1#receipt") }, Lane::Effects),
-        (slow("in#a#fx#1#receipt"), Lane::Effects),
+        (Message::Ref { pk: key("in#a#x") }, HintQueue::Main),
+        (Message::Full(Box::new(a_claim("in#a#x"))), HintQueue::Main),
+        (slow("in#a#x"), HintQueue::Slow),
+        (Message::Ref { pk: key("in#a#fx#1#receipt") }, HintQueue::Effects),
+        (slow("in#a#fx#1#receipt"), HintQueue::Effects),
     ] {
         assert_eq!(message.lane(), lane, "{message:?}");
         assert_eq!(message.is_hint(), !matches!(message, Message::Full(_)));

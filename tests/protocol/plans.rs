@@ -64,27 +64,27 @@ fn plan_of(plan: serde_json::Value) -> Plan {
     serde_json::from_value(plan).unwrap()
 }
 
-/// What is said of a plan with this one write.
-fn said(write: &serde_json::Value) -> String {
+/// The error of a plan with this one write.
+fn error_of(write: &serde_json::Value) -> String {
     check(&plan_of(json!({ "writes": [write] }))).err().map(|error| error.to_string()).unwrap_or_default()
 }
 
-fn said_of_put(attribute: &str, value: serde_json::Value) -> String {
+fn error_of_put(attribute: &str, value: serde_json::Value) -> String {
     let mut write = json!({ "key": "e#item#k", "action": { "put": {} } });
     write["action"]["put"][attribute] = value;
-    said(&write)
+    error_of(&write)
 }
 
-fn said_of_update(changes: serde_json::Value) -> String {
+fn error_of_update(changes: serde_json::Value) -> String {
     let mut write = json!({ "key": "e#item#k", "action": {} });
     write["action"]["update"] = changes;
-    said(&write)
+    error_of(&write)
 }
 
-fn said_of_condition(condition: serde_json::Value) -> String {
+fn error_of_condition(condition: serde_json::Value) -> String {
     let mut write = json!({ "key": "e#item#k", "action": "delete" });
     write["condition"] = condition;
-    said(&write)
+    error_of(&write)
 }
 
 #[test]
@@ -129,16 +129,16 @@ fn a_plan_of_very_many_small_maps_is_refused() {
 fn a_key_is_the_tenants_or_that_of_a_user_table() {
     let long = format!("e#{}", "k".repeat(ITEM_KEY_BYTES_MAX - 1));
     for key in ["", "e", "e#", "e2#item#x", "item#x", "#dk#e#payments#x", "#seen#e#x", "#trail#x", &long] {
-        let said = said(&json!({ "key": key, "action": "delete" }));
+        let error = error_of(&json!({ "key": key, "action": "delete" }));
         let refused = "writes[0]: a key of the domain table must be text that begins with the tenant";
-        assert!(said.starts_with(refused), "{key}: {said}");
+        assert!(error.starts_with(refused), "{key}: {error}");
     }
-    let order = |key: serde_json::Value| said(&json!({ "table": "orders", "key": key, "action": "delete" }));
+    let order = |key: serde_json::Value| error_of(&json!({ "table": "orders", "key": key, "action": "delete" }));
     assert_eq!(order(json!({ "shop": { "S": "a" }, "order": { "N": "8" } })), "");
     for key in cases()["keys_of_another_form"].as_array().unwrap() {
-        let said = order(key.clone());
+        let error = order(key.clone());
         assert_eq!(
-            said, "writes[0] in table orders: the key must have the attributes of the table's key, each of its type",
+            error, "writes[0] in table orders: the key must have the attributes of the table's key, each of its type",
             "{key}"
         );
     }
@@ -155,9 +155,9 @@ fn a_key_is_the_tenants_or_that_of_a_user_table() {
     }
     // Neither does a key of attributes reach the domain table, where the domain keys are, nor an alias another table.
     let reach = json!({ "key": { "pk": { "S": "#dk#e#payments#x" } }, "action": "delete" });
-    assert!(said(&reach).contains("must be text that begins with the tenant"), "{}", said(&reach));
+    assert!(error_of(&reach).contains("must be text that begins with the tenant"), "{}", error_of(&reach));
     let unknown = json!({ "table": "inbox", "key": { "pk": { "S": "in#e#x" } }, "action": "delete" });
-    assert_eq!(said(&unknown), "writes[0] in table inbox: the worker has no table of this alias for this handler");
+    assert_eq!(error_of(&unknown), "writes[0] in table inbox: the worker has no table of this alias for this handler");
     for alias in ["", "Orders", "or ders", "e#x", &"o".repeat(33)] {
         let write = json!({ "table": alias, "key": "e#item#x", "action": "delete" });
         assert!(serde_json::from_value::<DomainWrite>(write).is_err(), "{alias}");
@@ -180,11 +180,11 @@ fn what_was_seen_is_not_overwritten_unawares() {
         (json!({ "key": "e#item#seen", "action": "delete", "condition": [{ "present": "pk" }] }), ""),
         (json!({ "key": "e#item#unseen", "action": "delete" }), ""),
     ] {
-        assert_eq!(said(&write), expected, "{write}");
+        assert_eq!(error_of(&write), expected, "{write}");
     }
     let order =
         json!({ "table": "orders", "key": { "shop": { "S": "a" }, "order": { "N": "7.0" } }, "action": "delete" });
-    assert!(said(&order).contains("has seen this item"));
+    assert!(error_of(&order).contains("has seen this item"));
     let check_of = |condition: serde_json::Value| {
         check(&plan_of(json!({ "writes": [], "checks": [{ "key": "e#item#seen", "condition": condition }] })))
     };
@@ -196,7 +196,7 @@ fn what_was_seen_is_not_overwritten_unawares() {
 /// DynamoDB would refuse each of these for good, without a word about which attribute it is.
 #[test]
 fn what_dynamodb_refuses_is_refused_before_it() {
-    let (put, update, when) = (said_of_put, said_of_update, said_of_condition);
+    let (put, update, when) = (error_of_put, error_of_update, error_of_condition);
     for sound in cases()["sound"].as_array().unwrap() {
         assert_eq!(put("a", sound.clone()), "", "{sound}");
     }
@@ -228,7 +228,7 @@ fn what_dynamodb_refuses_is_refused_before_it() {
 
 #[test]
 fn an_expression_that_dynamodb_refuses_is_refused_before_it() {
-    let (put, update, when) = (said_of_put, said_of_update, said_of_condition);
+    let (put, update, when) = (error_of_put, error_of_update, error_of_condition);
     assert_eq!(put("", json!({ "S": "x" })), "writes[0]: the name of an attribute is empty or too long");
     assert_eq!(update(json!([])), "writes[0]: an update needs a change");
     assert_eq!(update(json!([{ "remove": "pk" }])), "writes[0]: attribute `pk` is part of the key, and cannot change");
@@ -256,21 +256,21 @@ fn an_expression_that_dynamodb_refuses_is_refused_before_it() {
     let order = json!({ "shop": { "S": "a" }, "order": { "N": "8" } });
     let key = json!({ "table": "orders", "key": order, "action": { "update": [{ "set": ["order", { "N": "9" }] }] } });
     let changed = "writes[0] in table orders: attribute `ord...` (5 bytes) is part of the key, and cannot change";
-    assert_eq!(said(&key), changed);
+    assert_eq!(error_of(&key), changed);
 }
 
 /// One of them is the TTL attribute of both tables: with it, a handler could have an item deleted by a time of its own.
 #[test]
 fn a_name_that_only_hookonce_may_use_is_refused_wherever_a_plan_names_an_attribute() {
     let refused = "the name of an attribute begins with `hookonce_`: only hookonce may use such a name, choose another";
-    let (put, update, when) = (said_of_put, said_of_update, said_of_condition);
+    let (put, update, when) = (error_of_put, error_of_update, error_of_condition);
     for name in [attribute::EXPIRES_AT, RESERVED_PREFIX, "hookonce_order"] {
         let compared = json!([name, { "N": "1" }]);
         let own = json!({ "table": "blobs", "key": { "hash": { "B": "AA==" } }, "action": { "put": { name: { "N": "1" } } } });
         let seen: Snapshot = [(key("seen").into(), None)].into_iter().collect();
         let newer = DomainWrite::update(key("seen"), Vec::new()).newer_than(&seen, name, 7, Tie::Skip);
         let check_of = Check::as_seen(key("a"), &Snapshot::default(), [name]);
-        for said in [
+        for error in [
             put(name, json!({ "N": "1" })),
             update(json!([{ "set": compared }])),
             update(json!([{ "add": [name, 1] }])),
@@ -280,11 +280,11 @@ fn a_name_that_only_hookonce_may_use_is_refused_wherever_a_plan_names_an_attribu
             when(json!([{ "equals": compared }])),
             when(json!([{ "differs": compared }])),
             when(json!([{ "one_of": [name, [{ "N": "1" }]] }])),
-            said(&own),
+            error_of(&own),
             check(&Plan::default().with(newer)).unwrap_err().to_string(),
             check(&Plan::default().with_check(check_of)).unwrap_err().to_string(),
         ] {
-            assert!(said.ends_with(refused), "{name}: {said}");
+            assert!(error.ends_with(refused), "{name}: {error}");
         }
     }
     for name in ["expires_at", "hookonce", "Hookonce_order", "order_hookonce_", "due_shard", "received_at", "record"] {
@@ -331,7 +331,7 @@ fn the_largest_plan_fits_beside_the_largest_record_and_a_larger_one_is_refused()
     let refused = Signal::PlanRefused { key: record.key, error: PlanError::TooLarge };
     assert_eq!(step.signals, [refused], "the log names the limit");
     let Next::Call(_, Call::Write(write)) = step.next else { panic!("{step:?}") };
-    assert_eq!(write.purpose, Purpose::DieOfFailure);
+    assert_eq!(write.purpose, Purpose::DeadAfterFailures);
     let Action::Update(changes) = write.action else { panic!("{write:?}") };
     assert!(changes.contains(&set("last_error", "PLAN_REFUSED")), "{changes:?}");
 }
@@ -400,7 +400,7 @@ fn a_number_is_itself_in_every_spelling() {
     }
     let order = json!({ "shop": { "S": "a" }, "order": { "N": "17.0" } });
     let back = json!({ "put": { "order": { "N": "17" } } });
-    let back = said(&json!({ "table": "orders", "key": order, "action": back }));
+    let back = error_of(&json!({ "table": "orders", "key": order, "action": back }));
     assert_eq!(back, "", "an item comes back as it was read");
     let zero = |text: &str| Number::from_text(text).is_sound();
     assert_eq!(["0e125", "0e126", "0e-130", "0.0e-130", "0e-500"].map(zero), [true, false, true, false, false]);

@@ -21,8 +21,8 @@ const NOT_IN_THE_MODEL: [Purpose; 4] =
 #[test]
 fn every_other_purpose_is_in_a_transition_of_the_model() {
     let seen = |purpose: Purpose| {
-        let (asked, cancelled) = (format!(": {purpose} -> "), format!(" -> cancelled by the {purpose}"));
-        TRANSITIONS.lines().any(|label| label.contains(&asked) || label.ends_with(&cancelled))
+        let (answered, cancelled) = (format!(": {purpose} -> "), format!(" -> cancelled by the {purpose}"));
+        TRANSITIONS.lines().any(|label| label.contains(&answered) || label.ends_with(&cancelled))
     };
     let unseen: Vec<_> = Purpose::ALL.iter().copied().filter(|purpose| !seen(*purpose)).collect();
     assert_eq!(unseen, NOT_IN_THE_MODEL);

@@ -313,12 +313,12 @@ fn each_end_belongs_to_events_or_to_effects() {
         let reasons: Vec<_> = DeadReason::ALL.iter().filter(dies).map(|reason| reason.as_str()).collect();
         (outcomes.join(" "), reasons.join(" "))
     };
-    let told = |outcomes: &str, reasons: &str| (outcomes.to_owned(), reasons.to_owned());
+    let expected = |outcomes: &str, reasons: &str| (outcomes.to_owned(), reasons.to_owned());
     let outcomes = "APPLIED DUPLICATE IGNORED FANNED_OUT";
-    assert_eq!(ends(&event), told(outcomes, "ATTEMPTS_EXHAUSTED PERMANENT STALE DEAD_LETTER REWOUND"));
+    assert_eq!(ends(&event), expected(outcomes, "ATTEMPTS_EXHAUSTED PERMANENT STALE DEAD_LETTER REWOUND"));
     let unsure = "ATTEMPTS_EXHAUSTED UNKNOWN_OUTCOME REFUSED";
-    assert_eq!(ends(&effect), told("DELIVERED", "ATTEMPTS_EXHAUSTED STALE DEAD_LETTER UNKNOWN_OUTCOME REFUSED"));
-    assert_eq!((ends(&called), ends(&accepted)), (told("DELIVERED", unsure), told("DELIVERED", unsure)));
+    assert_eq!(ends(&effect), expected("DELIVERED", "ATTEMPTS_EXHAUSTED STALE DEAD_LETTER UNKNOWN_OUTCOME REFUSED"));
+    assert_eq!((ends(&called), ends(&accepted)), (expected("DELIVERED", unsure), expected("DELIVERED", unsure)));
     let born = |reason: &&DeadReason| {
         illegal_step(None, &Record { status: Status::Dead, dead_reason: Some(**reason), ..event.clone() }).is_none()
     };

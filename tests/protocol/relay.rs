@@ -127,7 +127,7 @@ fn full_pages_are_followed_up_to_a_limit() {
 }
 
 #[test]
-fn a_gauge_that_stops_at_its_limit_says_so() {
+fn a_gauge_that_stops_at_its_limit_counts_the_capped_shard() {
     let mut run = run(2, Budget::standard());
     let mut more = false;
     while let Some(Step { next: Next::Call(_, Call::QueryDue(query)), .. }) = run.next_dead_scan(by_run(START)) {
@@ -237,7 +237,7 @@ fn a_re_arm_of_unknown_outcome_is_repaired() {
 }
 
 #[test]
-fn a_re_arm_that_the_store_refuses_for_good_is_told() {
+fn a_re_arm_that_the_store_refuses_for_good_is_signalled() {
     let step = answered(rearming(1), Reply::WrittenEach(vec![Written::Invalid]), START);
     assert_eq!(step.signals, [Signal::WriteInvalid]);
 }

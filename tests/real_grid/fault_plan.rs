@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hookonce_runtime::aws::KIND;
+use hookonce_aws::KIND;
 use hookonce_runtime::destination::REFUSED_AGE_MAX;
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::message_key::KEY_PAUSE;

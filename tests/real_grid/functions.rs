@@ -7,6 +7,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use hookonce_aws::SqsQueue;
 use hookonce_dispatcher::DispatcherFunction;
 use hookonce_local::ambient::Ambient;
 use hookonce_local::invoke::{Invoke as _, InvokeError};
@@ -18,9 +19,8 @@ use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
 use hookonce_relay::RelayFunction;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::SqsQueue;
 use hookonce_runtime::config::{EdgeConfig, MESSAGE_BYTES_MAX};
-use hookonce_runtime::destination::{Destinations, Guarded, HttpCaller};
+use hookonce_runtime::destination::{Destinations, HttpCaller, RateLimited};
 use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::documents::DocumentSource;
 use hookonce_runtime::endpoint::Endpoints;
@@ -178,7 +178,7 @@ fn in_this_process(role: Role, stack: &TestStack, place: &Place) -> Function {
         }
         Role::Dispatcher => {
             let destinations = Destinations::new(documents);
-            let caller = Guarded::new(Arc::new(HttpCaller::on_loopback()));
+            let caller = RateLimited::new(Arc::new(HttpCaller::on_loopback()));
             let parts = DispatcherParts { store, queue, ambient, destinations, caller, timing };
             boxed(DispatcherFunction::new(parts, silent), |dispatcher, event| async move {
                 Ok(json!(dispatcher.handle(from_value(event).unwrap(), EpochMs(i64::MAX)).await))

@@ -58,7 +58,7 @@ struct RunOutcome {
 
 impl RunOutcome {
     /// Whether the fault struck, and this was found wrong.
-    fn says(&self, what: &str) -> bool {
+    fn found_wrong(&self, what: &str) -> bool {
         self.struck && self.wrong.iter().any(|wrong| wrong.contains(what))
     }
 }
@@ -170,12 +170,12 @@ async fn explore(scenarios: &[Scenario], binaries: Option<&Path>) -> Explored {
         }
     }
     explored.points = points.len();
-    let say = |done: usize| {
+    let progress = |done: usize| {
         if done.is_multiple_of(100) {
             println!("grid-real: {done} of {} points", explored.points);
         }
     };
-    for (scenario, point, outcome) in run_all(&mut runners, points, say).await {
+    for (scenario, point, outcome) in run_all(&mut runners, points, progress).await {
         let missed = (!outcome.struck).then(|| "the fault did not strike".to_owned());
         for wrong in outcome.wrong.into_iter().chain(missed) {
             let at = point.as_ref().map(|(call, fault)| format!("{fault:?} at {call:?}")).unwrap_or_default();
@@ -193,7 +193,7 @@ type Run<'a> = (&'a Scenario, Option<(Call, WireFault)>);
 async fn run_all<'a>(
     runners: &mut [Runner],
     runs: Vec<Run<'a>>,
-    say: impl Fn(usize),
+    progress: impl Fn(usize),
 ) -> Vec<(&'a Scenario, Option<(Call, WireFault)>, RunOutcome)> {
     let (runs, outcome) = (Mutex::new(runs.into_iter()), Mutex::new(Vec::new()));
     let run_all = async |runner: &mut Runner| {
@@ -202,7 +202,7 @@ async fn run_all<'a>(
             let ended = runner.run(scenario, point.clone()).await;
             let mut outcome = outcome.lock().unwrap();
             outcome.push((scenario, point, ended));
-            say(outcome.len());
+            progress(outcome.len());
         }
     };
     join_all(runners.iter_mut().map(run_all)).await;
@@ -291,7 +291,7 @@ async fn a_server_that_lies_is_found_out() {
     let mut runner = Runner::new(binaries()).await;
     for (scenario, point, found) in [claim, death].into_iter().chain(CLASSES.map(call)) {
         let outcome = runner.run(&scenario, Some(point)).await;
-        assert!(outcome.says(found), "{} {:?}: {:?}", scenario.name, scenario.forwarded, outcome.wrong);
+        assert!(outcome.found_wrong(found), "{} {:?}: {:?}", scenario.name, scenario.forwarded, outcome.wrong);
     }
 }
 
@@ -304,11 +304,11 @@ async fn a_second_count_in_a_user_table_is_found_out() {
 }
 
 #[tokio::test]
-async fn a_second_call_is_found_out_where_there_may_be_one_only() {
+async fn detects_a_second_call_of_an_at_most_once_effect() {
     let mut runner = Runner::new(binaries()).await;
     for class in CLASSES {
         let outcome = runner.run(&scenarios::forwarded("a call", class), Some(first_call(WireFault::Repeated))).await;
         assert!(outcome.struck);
-        assert_eq!(outcome.says("after 2 calls"), class == AT_MOST_ONCE, "{class}: {:?}", outcome.wrong);
+        assert_eq!(outcome.found_wrong("after 2 calls"), class == AT_MOST_ONCE, "{class}: {:?}", outcome.wrong);
     }
 }

@@ -10,7 +10,7 @@ use hookonce_protocol::place::{ItemRef, Key, TableAlias};
 use hookonce_protocol::plan::Event;
 use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_runtime::document::BODY_BYTES_MAX;
-use hookonce_runtime::remote::{HandlerAnswer, HandlerRequest, MalformedAnswer, REQUEST_BYTES_MAX, ShownItem};
+use hookonce_runtime::remote::{HandlerAnswer, HandlerRequest, MalformedAnswer, REQUEST_BYTES_MAX, SnapshotItem};
 use serde_json::{Value, json};
 
 use super::{count_at_once, count_in_two_rounds, harness};
@@ -282,7 +282,7 @@ fn the_schemas_describe_the_types() {
     let written = json!(HandlerRequest::new("6f1c2a", &event, &[]));
     assert_eq!(names(&request["properties"]), names(&written));
     assert_eq!(names(&request["$defs"]["event"]["properties"]), names(&written["event"]));
-    let shown = ShownItem { name: &ItemRef { table: TableAlias::parse("t").ok(), key: Key::from("k") }, item: None };
+    let shown = SnapshotItem { name: &ItemRef { table: TableAlias::parse("t").ok(), key: Key::from("k") }, item: None };
     assert_eq!(names(&schema("plan.json")["$defs"]["shown"]["properties"]), names(&json!(shown)));
     assert_eq!(written["version"], request["properties"]["version"]["const"]);
 
@@ -384,7 +384,7 @@ async fn an_item_that_a_plan_may_write_can_be_read() {
 }
 
 #[tokio::test]
-async fn each_answer_becomes_what_it_says() {
+async fn each_answer_has_its_outcome() {
     let (harness, handlers) = harness(|request| {
         if request["event"]["type"] == "count.long" {
             return Reaction::TooLong;

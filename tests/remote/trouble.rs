@@ -174,7 +174,7 @@ async fn a_handler_that_is_older_than_its_worker_is_waited_for_and_counts_no_att
 const TYPES: [&str; 4] = ["count.odd", "count.greedy", "count.even", "local.even"];
 
 /// What no further attempt can change.
-fn asks_for_too_much(request: &Value) -> Value {
+fn too_many_reads(request: &Value) -> Value {
     let reads: Vec<_> = (0..=100).map(|number| json!({ "key": key(&number.to_string()) })).collect();
     json!({ "fact": fact(request), "reads": reads })
 }
@@ -185,7 +185,7 @@ async fn nonsense_for_an_hour_harms_only_its_own_records_and_replay_mends_them()
     let nonsense = |request: &Value| {
         Reaction::Answers(match request["event"]["type"].as_str() {
             Some("count.odd") => json!({ "done": true }),
-            Some("count.greedy") => asks_for_too_much(request),
+            Some("count.greedy") => too_many_reads(request),
             _ => count_at_once(request),
         })
     };
@@ -207,8 +207,8 @@ async fn nonsense_for_an_hour_harms_only_its_own_records_and_replay_mends_them()
         }
         harness.clock.advance(Millis::minutes(5));
     }
-    let told = logs.take();
-    assert!(told.contains("is no known field") && !told.contains("done"), "{told}");
+    let log = logs.take();
+    assert!(log.contains("is no known field") && !log.contains("done"), "{log}");
 
     is_mended.store(true, Ordering::SeqCst);
     let tables = harness.tables().await;

@@ -7,16 +7,16 @@
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 
+use hookonce_aws::{DynamoStore, SqsQueue};
 use hookonce_protocol::call::{CancellationReason, Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::message::{Lane, Message};
+use hookonce_protocol::message::{HintQueue, Message};
 use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::worker::VISIBILITY_MAX;
 use hookonce_protocol::write::{Action, Write};
-use hookonce_runtime::aws::{DynamoStore, SqsQueue};
 use hookonce_runtime::port::{NotRead, Queue, Store};
 use tokio::sync::{Notify, watch};
 
@@ -333,7 +333,7 @@ impl<Q: Queue> Queue for Faulty<Q> {
 
     /// Hides it for long, whatever the length: the queue's clock does not stand still, and the test decides when the
     /// message comes back.
-    async fn hide(&self, lane: Lane, receipt_handle: &str, _length: Millis) -> Result<(), Unavailable> {
+    async fn hide(&self, lane: HintQueue, receipt_handle: &str, _length: Millis) -> Result<(), Unavailable> {
         let call = || self.inner.hide(lane, receipt_handle, VISIBILITY_MAX);
         self.script.carry(Operation::Hide, Replies::of(Err(Unavailable)), call).await
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use aws_sdk_sqs::types::Message;
+use hookonce_aws::SqsQueue;
 use hookonce_dispatcher::DispatcherFunction;
 use hookonce_local::event_source::sqs_event;
 use hookonce_local::tables::QueueRef;
@@ -16,10 +17,9 @@ use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::{Table, Write};
 use hookonce_providers::Catalog;
 use hookonce_relay::RelayFunction;
-use hookonce_runtime::aws::SqsQueue;
 use hookonce_runtime::batch::{Batch, BatchResponse};
 use hookonce_runtime::config::EdgeConfig;
-use hookonce_runtime::destination::{Caller, Destinations, Guarded};
+use hookonce_runtime::destination::{Caller, Destinations, RateLimited};
 use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::documents::{DocumentKind, DocumentSource};
 use hookonce_runtime::endpoint::Endpoints;
@@ -273,7 +273,7 @@ impl Harness {
             queue: Faulty::new(queue, script),
             ambient: self.clock.clone(),
             destinations: Destinations::new(self.documents("DispatcherFunction")),
-            caller: Guarded::new(self.caller.clone().unwrap_or_else(|| Arc::new(self.callee.clone()))),
+            caller: RateLimited::new(self.caller.clone().unwrap_or_else(|| Arc::new(self.callee.clone()))),
             timing: self.timing,
         };
         DispatcherFunction::new(parts, self.telemetry("dispatcher"))

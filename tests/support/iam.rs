@@ -19,8 +19,8 @@ use aws_sdk_sqs::operation::change_message_visibility::ChangeMessageVisibilityIn
 use aws_sdk_sqs::operation::send_message::SendMessageInput;
 use aws_sdk_sqs::operation::send_message_batch::SendMessageBatchInput;
 use aws_smithy_runtime_api::client::interceptors::context::Input;
+use hookonce_aws::KIND;
 use hookonce_local::tables::StackResources;
-use hookonce_runtime::aws::KIND;
 
 use super::document;
 use super::roles::{Allowed, Request, Statements, roles};

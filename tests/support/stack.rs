@@ -13,6 +13,9 @@ use aws_sdk_dynamodb::types::{
     TimeToLiveSpecification, WriteRequest,
 };
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message};
+use hookonce_aws::{
+    DocumentChange, DocumentTable, DocumentWritten, DynamoStore, SqsQueue, from_attributes, to_attributes,
+};
 use hookonce_local::backends::{Backends, DataLocation};
 use hookonce_local::clients;
 use hookonce_local::event_source::BatchResult;
@@ -25,9 +28,6 @@ use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Record, attribute};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::write::{Action, Change, Clause, Table, Write};
-use hookonce_runtime::aws::{
-    DocumentChange, DocumentTable, DocumentWritten, DynamoStore, SqsQueue, from_attributes, to_attributes,
-};
 use hookonce_runtime::documents::DocumentKind;
 use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::port::Store as _;

@@ -120,8 +120,8 @@ impl Tables {
             let Some(record) = self.records.get(key.record) else { continue };
             let applied = record.status == Status::Processed && record.outcome == Some(Outcome::Applied);
             // As after a restore, which the record says.
-            let says_so = applied || record.dead_reason == Some(DeadReason::Rewound);
-            if record.generation < key.generation || (record.generation == key.generation && !says_so) {
+            let is_marked = applied || record.dead_reason == Some(DeadReason::Rewound);
+            if record.generation < key.generation || (record.generation == key.generation && !is_marked) {
                 broken.push(format!("{}: the effect of {} stands, the record says otherwise", key.record, key.fact));
             }
         }

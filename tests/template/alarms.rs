@@ -121,7 +121,7 @@ fn code(text: &str) -> Vec<&str> {
 
 /// What the table of the page says wrongly about alarms that are gone. `told` are the words that `hookonce status`
 /// prints with `--json`.
-fn not_shown(template: &Template, page: &str, told: &BTreeSet<String>) -> Vec<String> {
+fn not_shown(template: &Template, page: &str, printed: &BTreeSet<String>) -> Vec<String> {
     let alarms = template.resources("AWS::CloudWatch::Alarm");
     let pages = |alarm: &str| template.raw_text(alarm, "AlarmName").contains("/page/");
     let table = page.split("## What has no alarm of its own\n").nth(1).and_then(|rest| rest.split("\n## ").next());
@@ -135,7 +135,7 @@ fn not_shown(template: &Template, page: &str, told: &BTreeSet<String>) -> Vec<St
         };
         let shown: Vec<_> = row.split('|').skip(3).flat_map(code).collect();
         let (by_alarms, by_status): (Vec<_>, Vec<_>) = shown.iter().partition(|word| alarms.contains(word));
-        if let Some(word) = by_status.iter().find(|word| !told.contains(**word)) {
+        if let Some(word) = by_status.iter().find(|word| !printed.contains(**word)) {
             findings.push(format!("{gone}: neither an alarm nor a word of the status: {word}"));
         } else if shown.is_empty() || severity == "page" && !by_alarms.iter().any(|alarm| pages(alarm)) {
             findings.push(format!("{gone}: nothing that shows it is as urgent"));
@@ -153,12 +153,12 @@ fn not_shown(template: &Template, page: &str, told: &BTreeSet<String>) -> Vec<St
 #[test]
 fn every_fault_that_lost_its_alarm_is_shown_elsewhere() {
     let path = "tools/cli/src/command/status.rs";
-    let told: BTreeSet<_> = tokens::strings(&tokens::product(path, &file(path))).into_iter().collect();
+    let printed: BTreeSet<_> = tokens::strings(&tokens::product(path, &file(path))).into_iter().collect();
     let page = file("docs/alerts.md");
-    let rule = Rule(|template: &Template| not_shown(template, &page, &told));
+    let rule = Rule(|template: &Template| not_shown(template, &page, &printed));
     rule.finds([("  HandlerUnavailable:\n    Type", "  HandlerAway:\n    Type", "TableUnavailable: neither")]);
     let template = template();
-    let without = |from: &str, to: &str| not_shown(&template, &page.replacen(from, to, 1), &told);
+    let without = |from: &str, to: &str| not_shown(&template, &page.replacen(from, to, 1), &printed);
     only(&without("| `WorkerIsThrottled`", "| Throttles"), "WorkerIsThrottled: not in one row");
     only(&without("`waiting`", "`wanting`"), "PlanConditionsFail: neither an alarm nor a word of the status: wanting");
     only(

@@ -44,7 +44,7 @@ fn all_values_of_nothing_match_and_any_value_of_nothing_does_not() {
 }
 
 #[test]
-fn a_key_that_must_be_there_is_asked_for() {
+fn a_null_condition_requires_or_forbids_a_key() {
     for (wanted, with, without) in [("false", true, false), ("true", false, true)] {
         let guarded = under(&json!({ "Null": { KEYS: wanted } }));
         assert_eq!((guarded.allow(&get().with(KEYS, &["key"])), guarded.allow(&get())), (with, without), "{wanted}");
@@ -116,19 +116,19 @@ fn names_of_actions_have_no_case_and_those_of_resources_do() {
 
 #[test]
 #[should_panic(expected = "does not know StringEqualsIgnoreCase")]
-fn an_operator_that_nobody_knows_is_told() {
+fn an_unknown_operator_is_refused() {
     under(&json!({ "StringEqualsIgnoreCase": { "kms:ViaService": "x" } })).allow(&get());
 }
 
 #[test]
 #[should_panic(expected = "does not know ForEachValue:StringEquals")]
-fn a_set_operator_that_nobody_knows_is_told() {
+fn an_unknown_set_operator_is_refused() {
     under(&json!({ "ForEachValue:StringEquals": { KEYS: ["key"] } })).allow(&get().with(KEYS, &["key"]));
 }
 
 #[test]
 #[should_panic(expected = "does not know the key dynamodb:LeadingKey")]
-fn a_key_that_nobody_knows_is_told() {
+fn an_unknown_key_is_refused() {
     under(&json!({ "ForAllValues:StringEquals": { "dynamodb:LeadingKey": ["key"] } })).allow(&get());
 }
 
@@ -140,12 +140,12 @@ fn a_key_with_several_values_needs_an_operator_for_sets() {
 
 #[test]
 #[should_panic(expected = "does not know Some(\"NotResource\")")]
-fn a_part_of_a_statement_that_nobody_knows_is_told() {
+fn an_unknown_part_of_a_statement_is_refused() {
     of(&json!([{ "Effect": "Allow", "Action": "dynamodb:GetItem", "Resource": "*", "NotResource": TABLE }]));
 }
 
 #[test]
 #[should_panic(expected = "is no effect")]
-fn an_effect_that_nobody_knows_is_told() {
+fn an_unknown_effect_is_refused() {
     of(&json!([{ "Effect": "allow", "Action": "dynamodb:GetItem", "Resource": "*" }]));
 }

@@ -67,8 +67,8 @@ fn has_managed_policy(template: &Template, function: &str) -> bool {
 /// What a function may do beyond its rights or not do within them, by its statements.
 fn differs(function: &str, statements: &Statements) -> Vec<String> {
     let actions = OTHERS.into_iter().chain(READS_ALL);
-    let asked = actions.flat_map(|action| KINDS.map(|kind| (action, kind)));
-    let differs = asked.filter_map(|(action, kind)| {
+    let pairs = actions.flat_map(|action| KINDS.map(|kind| (action, kind)));
+    let differs = pairs.filter_map(|(action, kind)| {
         let allowed = statements.allow(&Request::new(action, TABLE).with(LEADING_KEYS, &[kind]));
         (allowed != may(function, action, kind)).then(|| format!("{} {action} of {kind}", verb(allowed)))
     });
@@ -104,10 +104,10 @@ fn by_the_template(template: &Template) -> Vec<String> {
 /// What a function may do with an index, a backup or an export of the table.
 fn elsewhere(statements: &Statements) -> Vec<String> {
     let places = ["index/due", "stream/now", "backup/one", "export/one"].map(|place| format!("{TABLE}/{place}"));
-    let asked = places.iter().flat_map(|place| {
+    let pairs = places.iter().flat_map(|place| {
         ["dynamodb:Query", "dynamodb:GetRecords", "dynamodb:RestoreTableFromBackup"].map(|action| (action, place))
     });
-    let allowed = asked.filter(|(action, place)| statements.allow(&Request::new(action, place)));
+    let allowed = pairs.filter(|(action, place)| statements.allow(&Request::new(action, place)));
     allowed.map(|(action, place)| format!("may {action} on {place}")).collect()
 }
 

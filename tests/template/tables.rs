@@ -1,8 +1,8 @@
 //! The tables match what the adapters use, and are not lost with the stack.
 
+use hookonce_aws::{DUE_INDEX, JOURNAL_INDEX};
 use hookonce_protocol::item::{PARTITION_KEY, RESERVED_PREFIX};
 use hookonce_protocol::record::attribute;
-use hookonce_runtime::aws::{DUE_INDEX, JOURNAL_INDEX};
 use serde_json::{Value, json};
 
 use super::{Rule, none};

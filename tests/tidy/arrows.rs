@@ -29,11 +29,16 @@ const ARROWS: &[Arrow] = &[
     Arrow {
         folder: "shared/runtime/",
         members: &["hookonce-protocol", "hookonce-providers"],
+        foreign: "aws-config aws-sdk- axum clap dynoxide lambda_ rustack-",
+    },
+    Arrow {
+        folder: "shared/aws/",
+        members: &["hookonce-protocol", "hookonce-runtime"],
         foreign: "axum clap dynoxide lambda_ rustack-",
     },
     Arrow {
         folder: "functions/",
-        members: &["hookonce-protocol", "hookonce-providers", "hookonce-runtime"],
+        members: &["hookonce-aws", "hookonce-protocol", "hookonce-providers", "hookonce-runtime"],
         foreign: "aws-config aws-sdk- aws-smithy- axum clap dynoxide rustack-",
     },
     // AWS on loopback: it runs any function and knows none.
@@ -44,7 +49,7 @@ const ARROWS: &[Arrow] = &[
 
 /// Adapters are chosen where a process is put together. Nothing else names them, or the crates that they rest on.
 const SDK: [&str; 3] = ["aws_config", "aws_sdk_dynamodb", "aws_sdk_sqs"];
-const ADAPTERS_AT: &[&str] = &["shared/runtime/src/aws/", "tools/", "tests/"];
+const ADAPTERS_AT: &[&str] = &["shared/aws/", "tools/", "tests/"];
 
 /// Identifiers that a pure crate must not use.
 const IMPURE: &[&str] = &["async", "await", "Instant", "SystemTime", "Uuid", "thread"];
@@ -85,7 +90,7 @@ fn is_of(name: &str, other: &str) -> bool {
 }
 
 fn adapters(files: &Files) -> Vec<String> {
-    let offered = include_str!("../../shared/runtime/src/aws/mod.rs").split("\npub use ").skip(1);
+    let offered = include_str!("../../shared/aws/src/lib.rs").split("\npub use ").skip(1);
     let names = offered.filter_map(|line| Some(line.split_once(';')?.0.split(|c| !char::is_alphanumeric(c)))).flatten();
     let types = names.filter(|name| name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase));
     let adapters: Vec<_> = types.chain(SDK).collect();
@@ -120,6 +125,7 @@ fn no_dependency_runs_back() {
         ("shared/protocol/Cargo.toml", "aws-sdk-dynamodb"),
         ("shared/providers/Cargo.toml", "hookonce-runtime"),
         ("shared/runtime/Cargo.toml", "hookonce-worker"),
+        ("shared/runtime/Cargo.toml", "hookonce-aws"),
         ("functions/relay/Cargo.toml", "hookonce-local"),
         ("tools/local/Cargo.toml", "hookonce-webhook"),
     ] {
@@ -137,7 +143,7 @@ fn no_dependency_runs_back() {
 #[test]
 fn adapters_are_named_only_where_a_process_is_put_together() {
     none(&adapters(&project()));
-    let text = "use hookonce_runtime::aws::{DynamoStore, LoopbackHandlers, SqsQueue};";
+    let text = "use hookonce_aws::{DynamoStore, LoopbackHandlers, SqsQueue};";
     assert_eq!(adapters(&planted([("functions/worker/src/lib.rs", text)])).len(), 3);
     none(&adapters(&planted([("functions/worker/src/start.rs", text)])));
 }

@@ -67,7 +67,7 @@ def test_keys_are_those_of_the_worker() -> None:
         assert fact_of(*case["parts"]).text == case["fact"]
 
 
-def test_effects_are_written_as_the_cases_say() -> None:
+def test_effects_match_the_cases() -> None:
     cases = load("effects.json")
     for case in cases["effects"]:
         payload = base64.b64decode(case["payload_base64"]) if "payload_base64" in case else case["payload"]

@@ -249,7 +249,7 @@ def test_a_document_refuses_what_does_not_fit() -> None:
             read()
 
 
-def test_errors_say_whether_another_attempt_can_succeed() -> None:
+def test_errors_state_whether_another_attempt_can_succeed() -> None:
     assert (Permanent("A").retryable, Retryable("A").retryable) == (False, True)
 
 

@@ -47,7 +47,7 @@ def test_a_request_of_another_version_is_refused_and_may_be_tried_again() -> Non
         assert handler(Counter())(changed, None) == {"request": "r-9", "error": error}
 
 
-def test_a_handler_is_asked_for_its_plan_only_once_its_items_are_there() -> None:
+def test_a_handler_plans_only_once_its_items_are_there() -> None:
     entry = handler(Counter())
     shapes: list[dict[str, Any]] = [{}, {"items": None}, {"items": []}]
     for shape in shapes:

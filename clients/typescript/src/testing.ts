@@ -75,17 +75,17 @@ export async function play(
 ): Promise<Played> {
   const stored = new Map<string, TypedItem>(items.map(([key, item]) => [identity(key.toJSON()), encodeItem(item)]));
   const entry = handler(rule);
-  const ask = async (shown: Request["items"] & object): Promise<Answer> => {
+  const call = async (shown: Request["items"] & object): Promise<Answer> => {
     const request = JSON.stringify({ version: VERSION, request: "test", event, items: shown });
     const answers = [await entry(JSON.parse(request) as Request), await entry(JSON.parse(request) as Request)];
     const [first, second] = answers.map((answer) => JSON.stringify(answer));
     assert.equal(first, second, "the handler gave two answers to one request; it must be pure");
     return JSON.parse(first ?? "") as Answer;
   };
-  const first = await ask([]);
+  const first = await call([]);
   checkAnswer(first, event.tenant, [], routeNamesFact);
   if (!("reads" in first)) return new Played([], first);
-  const answer = await ask(first.reads.map((key) => ({ ...key, item: stored.get(identity(key)) ?? null })));
+  const answer = await call(first.reads.map((key) => ({ ...key, item: stored.get(identity(key)) ?? null })));
   const sameFact = routeNamesFact || !("fact" in answer) || answer.fact === first.fact;
   const fixed = !("reads" in answer) && sameFact;
   assert.ok(fixed, "reads() and fact() must not depend on the items");

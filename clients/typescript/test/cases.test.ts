@@ -146,12 +146,12 @@ test("effects are written as the cases say", () => {
 
 type Refused = { name: string; says?: string; fact?: string; reads?: KeyJson[]; plan?: Partial<PlanJson> };
 const refused = load("refused.json") as { tenant: string; cases: Refused[] };
-for (const { name, says, fact = "f", reads = [], plan = { reads } } of refused.cases) {
-  test(`${name} is ${says === undefined ? "taken" : "refused"}`, () => {
+for (const { name, says: text, fact = "f", reads = [], plan = { reads } } of refused.cases) {
+  test(`${name} is ${text === undefined ? "taken" : "refused"}`, () => {
     const answer = { request: "r-1", fact, when_condition_fails: "retry", ...plan } as Answer;
     const check = (): void => checkAnswer(answer, refused.tenant, reads);
-    if (says === undefined) return check();
-    const isSaid = (error: Error): boolean => error instanceof assert.AssertionError && error.message.includes(says);
-    assert.throws(check, isSaid);
+    if (text === undefined) return check();
+    const fits = (error: Error): boolean => error instanceof assert.AssertionError && error.message.includes(text);
+    assert.throws(check, fits);
   });
 }

@@ -5,7 +5,6 @@
 //! one foreign message fails alone. It always returns the failures that it computed: an empty list would acknowledge
 //! everything.
 
-#[cfg(feature = "account")]
 mod start;
 
 use hookonce_protocol::call::Signal;
@@ -18,7 +17,6 @@ use hookonce_runtime::port::{Queue, Store};
 use hookonce_runtime::process::{Received, respond};
 use hookonce_runtime::telemetry::Telemetry;
 
-#[cfg(feature = "account")]
 pub use {lambda_runtime::Error, start::run};
 
 /// The dispatcher function.
@@ -37,8 +35,8 @@ impl<S: Store, Q: Queue, A: Ambient> DispatcherFunction<S, Q, A> {
     /// Dispatches a batch, and ends before the deadline, when Lambda would end the process.
     pub async fn handle(&self, batch: Batch, deadline: EpochMs) -> BatchResponse {
         let now = || self.parts.ambient.moment().now;
-        let tell = |signal: &Signal| self.telemetry.tell(signal, now());
-        let processed = self.parts.dispatch(&Received::each(&batch), deadline, &tell).await;
+        let on_signal = |signal: &Signal| self.telemetry.record(signal, now());
+        let processed = self.parts.dispatch(&Received::each(&batch), deadline, &on_signal).await;
         let (response, by_endpoint) = respond(batch, processed, None, metric);
         for counts in &by_endpoint {
             self.telemetry.emit(counts, now());

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
+use hookonce_aws::{AccountCaller, DynamoStore, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client};
 use hookonce_protocol::timing::DISPATCHER_STORE_MAX;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::{
-    AccountCaller, DynamoStore, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client,
-};
 use hookonce_runtime::batch::Batch;
 use hookonce_runtime::config::{DispatcherConfig, environment};
 use hookonce_runtime::deadline::end_of_invocation;
-use hookonce_runtime::destination::{Destinations, Guarded};
+use hookonce_runtime::destination::{Destinations, RateLimited};
 use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
@@ -34,7 +32,7 @@ pub async fn run() -> Result<(), Error> {
         queue: SqsQueue::new(sqs_client(&sdk, DISPATCHER_STORE_MAX), effects_queue_url),
         ambient: System,
         destinations: Destinations::new(documents),
-        caller: Guarded::new(Arc::new(AccountCaller::new(&sdk))),
+        caller: RateLimited::new(Arc::new(AccountCaller::new(&sdk))),
         timing: common.timing,
     };
     let telemetry = Telemetry::stdout("dispatcher", common.metrics_namespace);

@@ -1,6 +1,5 @@
 //! The relay function: resends due records on a schedule, and settles dead letters.
 
-#[cfg(feature = "account")]
 mod start;
 
 use hookonce_protocol::call::Signal;
@@ -15,7 +14,6 @@ use hookonce_runtime::port::{Queue, Store};
 use hookonce_runtime::telemetry::{Counts, Telemetry};
 use serde_json::{Value, json};
 
-#[cfg(feature = "account")]
 pub use {lambda_runtime::Error, start::run};
 
 /// The relay function.
@@ -39,7 +37,7 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         }
         // Keep every message of a malformed batch: Lambda takes an empty id as a failure of the whole batch.
         match serde_json::from_value::<Batch>(event) {
-            Ok(batch) => json!(self.bury(batch, deadline).await),
+            Ok(batch) => json!(self.settle_dead_letters(batch, deadline).await),
             Err(_) => json!({"batchItemFailures": [{"itemIdentifier": ""}]}),
         }
     }
@@ -67,9 +65,9 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
     }
 
     /// Settles dead letters one after the other. Those for which the time does not suffice stay in the queue.
-    async fn bury(&self, batch: Batch, deadline: EpochMs) -> BatchResponse {
+    async fn settle_dead_letters(&self, batch: Batch, deadline: EpochMs) -> BatchResponse {
         let now = || self.parts.ambient.moment().now;
-        let tell = |signal: &Signal| self.telemetry.tell(signal, now());
+        let on_signal = |signal: &Signal| self.telemetry.record(signal, now());
         let mut response = BatchResponse::default();
         for message in batch.records {
             if !self.parts.may_bury(deadline) {
@@ -77,8 +75,8 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
                 continue;
             }
             let mut counts = Counts::default();
-            let driven = self.parts.bury(&message.body, message.sent_at(), &tell).await;
-            counts.untold(&driven.signals);
+            let driven = self.parts.settle_dead_letter(&message.body, message.sent_at(), &on_signal).await;
+            counts.unrecorded(&driven.signals);
             match driven.output {
                 DeadLetterOutcome::Dead
                 | DeadLetterOutcome::Rearmed

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use hookonce_aws::{DynamoStore, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client};
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::ambient::{Ambient, System};
-use hookonce_runtime::aws::{DynamoStore, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client};
 use hookonce_runtime::config::{RelayConfig, environment};
 use hookonce_runtime::deadline::end_of_invocation;
 use hookonce_runtime::maintain::RelayParts;

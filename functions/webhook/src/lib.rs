@@ -8,7 +8,6 @@
 pub mod answer;
 pub mod edge;
 pub mod gateway;
-#[cfg(feature = "account")]
 mod start;
 
 use std::collections::BTreeMap;
@@ -37,7 +36,6 @@ use lambda_http::{LambdaEvent, Service};
 use serde::Serialize;
 use serde_json::Value;
 
-#[cfg(feature = "account")]
 pub use {lambda_http::Error, start::run};
 
 /// The path segment before the endpoint id.
@@ -163,7 +161,7 @@ impl<S: Store, Q: Queue, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, M,
                 let refused = Denial::refused(refusal, endpoint.provider.answers());
                 let fresh = self.endpoints.refresh(&endpoint.id, now, deadline).await;
                 // An unchanged document would refuse again, after another pass over the body.
-                let Some(fresh) = fresh.filter(|fresh| !fresh.judges_like(&endpoint)) else { return Err(refused) };
+                let Some(fresh) = fresh.filter(|fresh| !fresh.verifies_same(&endpoint)) else { return Err(refused) };
                 let received = self.verify(&fresh, inbound, deadline).await;
                 received.map_err(|refusal| Denial::refused(refusal, fresh.provider.answers())).map(|it| (fresh, it))
             }

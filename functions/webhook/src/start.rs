@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
+use hookonce_aws::{DynamoStore, HttpsMaterials, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client};
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::System;
-use hookonce_runtime::aws::{
-    DynamoStore, HttpsMaterials, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client,
-};
 use hookonce_runtime::config::{MESSAGE_BYTES_MAX, WebhookConfig, environment};
 use hookonce_runtime::endpoint::Endpoints;
 use hookonce_runtime::ingest::IngressParts;

@@ -51,7 +51,6 @@
 //! ```
 
 pub mod handlers;
-#[cfg(feature = "account")]
 mod start;
 
 use hookonce_protocol::call::Signal;
@@ -62,12 +61,11 @@ use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::batch::{Batch, BatchResponse};
 use hookonce_runtime::port::{Queue, Store};
 use hookonce_runtime::process::{Received, WorkerParts, respond};
-use hookonce_runtime::route::{Asked, Routes};
+use hookonce_runtime::route::{FetchOutcome, Routes};
 use hookonce_runtime::telemetry::{Counts, Telemetry};
 
 pub use hookonce_protocol::{effect, item, key, place, plan, write};
 pub use hookonce_runtime::handler;
-#[cfg(feature = "account")]
 pub use {lambda_runtime::Error, start::run};
 
 /// The worker function.
@@ -88,17 +86,17 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerFunction<S, Q, A> {
     pub async fn handle(&self, batch: Batch, deadline: EpochMs) -> BatchResponse {
         let current = self.routes.current(self.parts.ambient.moment()).await;
         let now = || self.parts.ambient.moment().now;
-        let tell = |signal: &Signal| self.telemetry.tell(signal, now());
-        let processed = self.parts.process(&Received::each(&batch), &current.routing, deadline, &tell).await;
+        let on_signal = |signal: &Signal| self.telemetry.record(signal, now());
+        let processed = self.parts.process(&Received::each(&batch), &current.routing, deadline, &on_signal).await;
         let mut counts = Counts::default();
         if current.refused {
             counts.add("routes_refused", 1);
         }
-        match current.asked {
-            Asked::Not => {}
+        match current.fetch {
+            FetchOutcome::Not => {}
             // The alarm ends with a good read, and not while nobody reads.
-            Asked::Answered => counts.add("routes_unavailable", 0),
-            Asked::Unanswered => counts.add("routes_unavailable", 1),
+            FetchOutcome::Answered => counts.add("routes_unavailable", 0),
+            FetchOutcome::Unanswered => counts.add("routes_unavailable", 1),
         }
         let (response, by_endpoint) =
             respond(batch, processed, self.parts.keys.known().as_ref(), |settled| Some(metric(settled)));

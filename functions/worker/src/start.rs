@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use hookonce_aws::{
+    DynamoStore, LambdaHandlers, LoopbackHandlers, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client,
+};
 use hookonce_protocol::time::Millis;
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::{Ambient, System};
-use hookonce_runtime::aws::{
-    DynamoStore, LambdaHandlers, LoopbackHandlers, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client,
-};
 use hookonce_runtime::batch::Batch;
 use hookonce_runtime::config::{WorkerConfig, environment};
 use hookonce_runtime::deadline::end_of_invocation;

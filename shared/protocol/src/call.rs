@@ -268,7 +268,7 @@ pub enum Planned {
     /// The handler is unavailable: it cannot be reached, or takes no calls for now.
     HandlerAway,
     /// A user table that the handler uses is missing, or cannot be read.
-    TableAway,
+    UserTableUnavailable,
     /// The handler is slow. It is asked once the event has moved to the queue of slow handlers.
     HandlerSlow {
         /// Its name or URL.
@@ -407,7 +407,7 @@ pub enum Signal {
     /// The same bytes already took effect under another id.
     SuspectedReplay,
     /// The claim found the record that an earlier try of the same request made, and that has changed since.
-    OwnRetry,
+    ClaimReplyLost,
     /// The claim met a transaction on the same item.
     ClaimConflict,
     /// The delivery was acknowledged with only the queue message as its durable copy.
@@ -437,7 +437,7 @@ pub enum Signal {
     /// A handler is unavailable.
     HandlerAway,
     /// A user table that a handler uses is missing or busy, or cannot be read or written.
-    TableAway,
+    UserTableUnavailable,
     /// An event waits because others changed its items each time that it was planned.
     PlanOvertaken,
     /// A handler's plan broke a limit of the store.
@@ -470,7 +470,7 @@ impl Signal {
         match self {
             Self::BodyMismatch(_) => "body_mismatch",
             Self::SuspectedReplay => "suspected_replay",
-            Self::OwnRetry => "own_retry",
+            Self::ClaimReplyLost => "own_retry",
             Self::ClaimConflict => "claim_conflict",
             Self::FailOpen => "fail_open",
             Self::HintFailed => "hint_failed",
@@ -485,7 +485,7 @@ impl Signal {
             Self::HandlerFailed | Self::PlanRefused { .. } => "handler_failed",
             Self::HandlerCalled => "handler_calls",
             Self::HandlerAway => "handler_unavailable",
-            Self::TableAway => "table_unavailable",
+            Self::UserTableUnavailable => "table_unavailable",
             Self::PlanOvertaken => "plan_overtaken",
             Self::EffectDelivered => "effect_delivered",
             Self::EffectWaits => "effect_waits",

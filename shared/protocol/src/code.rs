@@ -29,7 +29,7 @@ words! {
         /// A handler's answer is refused.
         HandlerAnswerMalformed = "HANDLER_ANSWER_MALFORMED",
         /// A handler asked for more items than a request holds.
-        HandlerAskedTooMuch = "HANDLER_ASKED_TOO_MUCH",
+        HandlerReadsRefused = "HANDLER_ASKED_TOO_MUCH",
         /// A handler crashed, or refused the call.
         HandlerCrashed = "HANDLER_CRASHED",
         /// A handler named another fact in its second answer.

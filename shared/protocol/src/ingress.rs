@@ -153,9 +153,9 @@ impl Ingress {
     fn found(self, found: Found, moment: Moment) -> Step<Self, IngressAnswer> {
         match found {
             Found::Record(old) if old.claim_id == self.claim.claim_id => match old.status {
-                Status::Pending => self.hint().signal(Signal::OwnRetry),
+                Status::Pending => self.hint().signal(Signal::ClaimReplyLost),
                 Status::Processed | Status::Dead | Status::Discarded => {
-                    Step::done(IngressAnswer::Accepted(Durable(()))).signal(Signal::OwnRetry)
+                    Step::done(IngressAnswer::Accepted(Durable(()))).signal(Signal::ClaimReplyLost)
                 }
             },
             Found::Record(old) => self.lost(&old, moment),

@@ -45,11 +45,11 @@ pub enum Message {
 
 /// A queue of hints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lane {
+pub enum HintQueue {
     /// Deliveries, envelopes and events, for the worker.
-    Events,
+    Main,
     /// Those of slow handlers, for the worker.
-    SlowEvents,
+    Slow,
     /// Effects, for the dispatcher.
     Effects,
 }
@@ -221,12 +221,12 @@ impl Message {
     }
 
     /// The queue that the message belongs in.
-    pub fn lane(&self) -> Lane {
+    pub fn lane(&self) -> HintQueue {
         match self.record_key().kind() {
-            RecordKind::Effect => Lane::Effects,
+            RecordKind::Effect => HintQueue::Effects,
             RecordKind::Delivery | RecordKind::Event | RecordKind::Envelope => match self {
-                Self::Slow { .. } => Lane::SlowEvents,
-                Self::Ref { .. } | Self::Full(_) => Lane::Events,
+                Self::Slow { .. } => HintQueue::Slow,
+                Self::Ref { .. } | Self::Full(_) => HintQueue::Main,
             },
         }
     }

@@ -112,13 +112,13 @@ pub struct Snapshot {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SnapshotForm {
-    items: Vec<Shown>,
+    items: Vec<SnapshotEntry>,
 }
 
 /// One item of a snapshot.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Shown {
+struct SnapshotEntry {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     table: Option<TableAlias>,
     key: Key,
@@ -129,13 +129,13 @@ struct Shown {
 
 impl From<SnapshotForm> for Snapshot {
     fn from(form: SnapshotForm) -> Self {
-        form.items.into_iter().map(|Shown { table, key, item }| (ItemRef { table, key }, item)).collect()
+        form.items.into_iter().map(|SnapshotEntry { table, key, item }| (ItemRef { table, key }, item)).collect()
     }
 }
 
 impl From<Snapshot> for SnapshotForm {
     fn from(snapshot: Snapshot) -> Self {
-        let shown = |(ItemRef { table, key }, item)| Shown { table, key, item };
+        let shown = |(ItemRef { table, key }, item)| SnapshotEntry { table, key, item };
         Self { items: snapshot.items.into_iter().map(shown).collect() }
     }
 }

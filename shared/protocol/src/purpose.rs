@@ -39,11 +39,11 @@ words! {
         /// Lets a record wait, without counting, for a handler, a table or others' changes: Q11.
         Postpone = "postpone",
         /// Makes a record DEAD after its last failure: W5.
-        DieOfFailure = "die of failure",
+        DeadAfterFailures = "die of failure",
         /// Makes a record DEAD that is too old to commit: W2.
-        DieOfAge = "die of age",
+        DeadTooOld = "die of age",
         /// Makes a record DEAD whose own domain key says that it was applied: W4.
-        DieOfRewind = "die of rewind",
+        DeadRewound = "die of rewind",
         /// Moves the due time into the future before the relay sends a hint: R2.
         Rearm = "re-arm",
         /// Moves the due time closer, because the relay's hint could not be sent: R3.

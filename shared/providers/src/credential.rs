@@ -17,7 +17,7 @@ use crate::kept::names_a_credential;
 use crate::provider::{Provider, SchemeEntry};
 use crate::request::percent_decoded;
 use crate::scheme::Scheme;
-use crate::scheme::tools::{CREDENTIAL, Place};
+use crate::scheme::tools::{CREDENTIAL, SignatureLocation};
 use crate::settings::VERIFY_TOKEN;
 use crate::source::Source;
 
@@ -129,8 +129,8 @@ impl Provider {
     fn credential_places(&self) -> Vec<Source> {
         let lookups = self.schemes.iter().flat_map(|entry| entry.scheme.kind().lookups());
         let headers = lookups.filter(|lookup| lookup.what == CREDENTIAL).filter_map(|lookup| match lookup.place {
-            Place::Header(name) => Some(Source::Header(name)),
-            Place::Headers(_) | Place::Body(_) => None,
+            SignatureLocation::Header(name) => Some(Source::Header(name)),
+            SignatureLocation::Headers(_) | SignatureLocation::Body(_) => None,
         });
         let handshakes = self.handshakes.iter().flat_map(|it| it.token.iter().chain(&it.hands_out)).cloned();
         headers.chain(handshakes).collect()
@@ -153,8 +153,8 @@ impl Provider {
             }
             Source::Query(_) => {
                 let signs_it = self.schemes.iter().any(|entry| entry.scheme.kind().covers_url());
-                let mut asked = self.handshakes.iter().flat_map(|handshake| &handshake.when);
-                signs_it || asked.any(|(source, _)| source == place)
+                let mut conditions = self.handshakes.iter().flat_map(|handshake| &handshake.when);
+                signs_it || conditions.any(|(source, _)| source == place)
             }
             Source::Json(_)
             | Source::Setting(_)
@@ -175,9 +175,9 @@ impl Provider {
     fn reads_header(&self, entry: &SchemeEntry, name: &str) -> bool {
         let looks_up = || {
             entry.scheme.kind().lookups().into_iter().any(|lookup| match lookup.place {
-                Place::Header(read) => read == name,
-                Place::Headers(prefix) => name.starts_with(&prefix),
-                Place::Body(_) => false,
+                SignatureLocation::Header(read) => read == name,
+                SignatureLocation::Headers(prefix) => name.starts_with(&prefix),
+                SignatureLocation::Body(_) => false,
             })
         };
         let chooses =

@@ -99,8 +99,8 @@ fn apart(provider: &Provider) -> Vec<String> {
         }
     }
     let at = |(word, paths): (&str, Vec<String>)| format!("`{word}` before key and type at {}", paths.join(", "));
-    let told = provider.prefix.iter().map(|template| format!("`{template}` before key and type"));
-    places.into_iter().map(at).chain(told).collect()
+    let prefixes = provider.prefix.iter().map(|template| format!("`{template}` before key and type"));
+    places.into_iter().map(at).chain(prefixes).collect()
 }
 
 /// Where the document is that the provider always sends.

@@ -75,8 +75,8 @@ impl Provider {
 /// taken for the highest, so that a circle of events ends.
 fn hops(request: &Request<'_>) -> Option<u8> {
     request.header_values(HOPS).next()?;
-    let told = request.agreed_header(HOPS).and_then(|text| text.parse().ok());
-    Some(told.unwrap_or(u8::MAX))
+    let hops = request.agreed_header(HOPS).and_then(|text| text.parse().ok());
+    Some(hops.unwrap_or(u8::MAX))
 }
 
 /// A hash of the whole request and the second of its arrival. A gateway adds a trace id to each request, so even equal

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_path_says_where() {
+    fn a_malformed_path_is_named_in_its_error() {
         for text in ["id", "", "$.", "$.a..b", "$[", "$[x]", "$[\"a]", "$id"] {
             assert!(Path::parse(text).unwrap_err().contains(text), "{text}");
         }

@@ -137,10 +137,10 @@ impl Provider {
         let scheme = self.schemes.get(scheme_index).map(|entry| &entry.scheme);
         let question = Question::new(request, keyring, settings, scheme, secret_index);
         for handshake in self.handshakes_by(request.method) {
-            let asked = handshake.needs_proof() == proof.is_some();
+            let proof_fits = handshake.needs_proof() == proof.is_some();
             // A signed request that cannot be read as a handshake is a delivery.
             let unreadable = |refusal| if proof.is_some() { Ok(false) } else { Err(refusal) };
-            if asked && handshake.applies(&question).or_else(unreadable)? {
+            if proof_fits && handshake.applies(&question).or_else(unreadable)? {
                 return handshake.answer(&question).map(Received::Handshake);
             }
         }

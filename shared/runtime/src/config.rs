@@ -218,17 +218,17 @@ fn read<T>(environment: &Environment, take: fn(&mut Reader<'_>) -> T) -> Result<
 /// Reads variables and collects errors.
 struct Reader<'a> {
     environment: &'a Environment,
-    asked: BTreeSet<&'static str>,
+    names: BTreeSet<&'static str>,
     faults: Vec<String>,
 }
 
 impl<'a> Reader<'a> {
     fn new(environment: &'a Environment) -> Self {
-        Self { environment, asked: BTreeSet::new(), faults: Vec::new() }
+        Self { environment, names: BTreeSet::new(), faults: Vec::new() }
     }
 
     fn optional(&mut self, name: &'static str) -> Option<String> {
-        self.asked.insert(name);
+        self.names.insert(name);
         self.environment.get(name).filter(|value| !value.is_empty()).cloned()
     }
 
@@ -479,6 +479,6 @@ mod tests {
         let (webhook, relay) = (WebhookConfig::take(&mut reader), RelayConfig::take(&mut reader));
         let (worker, dispatcher) = (WorkerConfig::take(&mut reader), DispatcherConfig::take(&mut reader));
         assert!(reader.faults.is_empty(), "{webhook:?} {relay:?} {worker:?} {dispatcher:?}");
-        assert_eq!(reader.asked, VARIABLES.iter().copied().collect());
+        assert_eq!(reader.names, VARIABLES.iter().copied().collect());
     }
 }

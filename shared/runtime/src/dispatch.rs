@@ -7,14 +7,14 @@ use hookonce_protocol::call::{Call, Reply, Signal, Unavailable};
 use hookonce_protocol::destination::{Called, Delivery, NoTurn, Offer};
 use hookonce_protocol::dispatcher::Dispatcher;
 use hookonce_protocol::effect::DestinationId;
-use hookonce_protocol::message::{Lane, Message};
+use hookonce_protocol::message::{HintQueue, Message};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{DISPATCHER_MARGIN, DISPATCHER_STORE_MAX, Timing};
 use tokio::time::{Instant, timeout_at};
 
 use crate::ambient::Ambient;
-use crate::destination::{Destination, DestinationLookupError, Destinations, Guarded, PERMIT_WAIT_MAX, Permit};
-use crate::drive::{Carry, StoreAndQueue, drive_and_tell, duration};
+use crate::destination::{Destination, DestinationLookupError, Destinations, PERMIT_WAIT_MAX, Permit, RateLimited};
+use crate::drive::{Carry, StoreAndQueue, drive_with, duration};
 use crate::port::{Queue, Store};
 use crate::process::{DEADLINE_MARGIN, Processed, Received, batch_end, hide, isolated};
 
@@ -33,7 +33,7 @@ pub struct DispatcherParts<S, Q, A> {
     /// What is known of destinations.
     pub destinations: Destinations,
     /// Calls them.
-    pub caller: Guarded,
+    pub caller: RateLimited,
     /// The protocol's durations.
     pub timing: Timing,
 }
@@ -45,7 +45,7 @@ impl<S: Store, Q: Queue, A: Ambient> DispatcherParts<S, Q, A> {
         &self,
         messages: &[Received],
         deadline: EpochMs,
-        tell: &(impl Fn(&Signal) + Sync),
+        on_signal: &(impl Fn(&Signal) + Sync),
     ) -> Vec<Processed> {
         let until = batch_end(deadline, self.ambient.moment().now);
         let calls_until = until.checked_sub(duration(SETTLE_MARGIN)).unwrap_or(until);
@@ -57,8 +57,8 @@ impl<S: Store, Q: Queue, A: Ambient> DispatcherParts<S, Q, A> {
                 let moment = self.ambient.moment();
                 let first = Dispatcher::start(message, received.receives, pass, self.timing, moment);
                 let carrier = OneEffect { parts: self, calls_until, turn: OnceLock::new() };
-                let driven = drive_and_tell(first, &carrier, &self.ambient, tell).await;
-                hide(&self.queue, Lane::Effects, received, &driven.output).await;
+                let driven = drive_with(first, &carrier, &self.ambient, on_signal).await;
+                hide(&self.queue, HintQueue::Effects, received, &driven.output).await;
                 driven
             };
             isolated(work, until)
@@ -110,13 +110,13 @@ impl<S: Store, Q: Queue, A: Ambient> OneEffect<'_, S, Q, A> {
         }
         let call = self.parts.caller.call(permit, destination, delivery, self.parts.ambient.moment());
         let called = timeout_at(self.calls_until, call).await.unwrap_or(Called::Unclear { retry_after: None });
-        tell(delivery, called);
+        log_call(delivery, called);
         called
     }
 }
 
 /// Logs how a call ended.
-fn tell(delivery: &Delivery, called: Called) {
+fn log_call(delivery: &Delivery, called: Called) {
     let (how, status) = match called {
         Called::Done { status } => ("done", status),
         Called::AlreadyDone { status } => ("already done", Some(status)),

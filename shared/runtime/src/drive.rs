@@ -34,21 +34,21 @@ pub async fn drive<M: Machine>(
     carrier: &impl Carry,
     ambient: &impl Ambient,
 ) -> Driven<M::Output> {
-    drive_and_tell(first, carrier, ambient, &|_| ()).await
+    drive_with(first, carrier, ambient, &|_| ()).await
 }
 
-/// Drives a machine from its first step to its end, and tells the signals of each step before its call: what was
-/// written is then told, even if the call is the last that this process makes.
-pub async fn drive_and_tell<M: Machine>(
+/// Drives a machine from its first step to its end, and hands on the signals of each step before its call: what was
+/// written is then recorded, even if the call is the last that this process makes.
+pub async fn drive_with<M: Machine>(
     first: Step<M, M::Output>,
     carrier: &impl Carry,
     ambient: &impl Ambient,
-    tell: &(impl Fn(&Signal) + Sync),
+    on_signal: &(impl Fn(&Signal) + Sync),
 ) -> Driven<M::Output> {
     let mut signals = Vec::new();
     let mut step = first;
     loop {
-        step.signals.iter().for_each(tell);
+        step.signals.iter().for_each(on_signal);
         signals.append(&mut step.signals);
         match step.next {
             Next::Done(output) => return Driven { output, signals },

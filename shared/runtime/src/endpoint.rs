@@ -100,7 +100,7 @@ impl Endpoint {
     }
 
     /// Whether the other document judges every request as this one does.
-    pub fn judges_like(&self, other: &Self) -> bool {
+    pub fn verifies_same(&self, other: &Self) -> bool {
         // The key ring names its provider.
         self.keyring == other.keyring && self.settings == other.settings && self.tolerance == other.tolerance
     }
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_document_judges_like_another_until_a_secret_a_setting_or_the_tolerance_changes() {
-        let is_alike = |changes: Value| endpoint(&json!({})).unwrap().judges_like(&endpoint(&changes).unwrap());
+        let is_alike = |changes: Value| endpoint(&json!({})).unwrap().verifies_same(&endpoint(&changes).unwrap());
         assert!(is_alike(json!({ "tenant": "shop", "body_bytes_max": 1 })));
         assert!(!is_alike(json!({ "secrets": ["whsec_another_secret_"] })));
         assert!(!is_alike(json!({ "settings": { "public_url": "https://example.com/hook" } })));

@@ -41,8 +41,8 @@ mod tests {
 
     const SECRET: &str = "LEAKMENOT";
 
-    /// What is said of a document with the secret in the place of each field's value, and at each place of the text.
-    fn said(document: &Value, fault: impl Fn(&str) -> Option<String>) -> BTreeSet<String> {
+    /// The faults of a document with the secret in the place of each field's value, and at each place of the text.
+    fn faults(document: &Value, fault: impl Fn(&str) -> Option<String>) -> BTreeSet<String> {
         let values =
             [json!(SECRET), json!([SECRET]), json!([[SECRET]]), json!({SECRET: SECRET}), json!([{SECRET: SECRET}])];
         let names = document.as_object().unwrap().keys();
@@ -70,9 +70,9 @@ mod tests {
             "headers": {"authorization": "Bearer 1"}, "done_statuses": [409], "allow_private": true,
             "success_json": {"pointer": "/ok", "equals": true}
         });
-        let endpoint = said(&endpoint, |text| Some(EndpointDocument::parse(text).err()?.to_string()));
-        let destination = said(&destination, |text| Some(DestinationDocument::parse(text).err()?.to_string()));
-        for (said, expected) in [
+        let endpoint = faults(&endpoint, |text| Some(EndpointDocument::parse(text).err()?.to_string()));
+        let destination = faults(&destination, |text| Some(DestinationDocument::parse(text).err()?.to_string()));
+        for (found, expected) in [
             (&endpoint, "secrets[0]: must be text"),
             (&endpoint, "tenant: a tenant has 1 to 64"),
             (&endpoint, "`sLE...` (16 bytes): is no known"),
@@ -82,10 +82,10 @@ mod tests {
             (&destination, "done_statuses[0]: must be a"),
             (&destination, "class: "),
         ] {
-            assert!(said.iter().any(|said| said.starts_with(expected)), "{expected}: {said:#?}");
+            assert!(found.iter().any(|fault| fault.starts_with(expected)), "{expected}: {found:#?}");
         }
-        for said in endpoint.union(&destination) {
-            assert!(!said.contains("LEAK"), "{said}");
+        for fault in endpoint.union(&destination) {
+            assert!(!fault.contains("LEAK"), "{fault}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`port`] | what the drivers need from outside: a store, a queue, providers' keys |
 //! | [`documents`] | what people write for a stack, by kind and id |
-//! | [`aws`] | the ports on DynamoDB and SQS; [`mod@file`] documents in a folder |
+//! | [`mod@file`] | documents in a folder |
 //! | [`drive`] | the driver: carries out a machine's calls until it ends |
 //! | [`body`] | stored payloads |
 //! | [`batch`], [`ingest`], [`process`], [`dispatch`], [`maintain`] | deliveries, batches, effects, relay runs, dead letters |
@@ -31,8 +31,6 @@
 //! acknowledge. It carries out the machine's calls and reports the results.
 
 pub mod ambient;
-#[cfg(feature = "aws")]
-pub mod aws;
 pub mod batch;
 pub mod body;
 pub mod circuit_breaker;

@@ -9,7 +9,7 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 
 use crate::ambient::Ambient;
-use crate::drive::{Driven, StoreAndQueue, WRITES_IN_FLIGHT_MAX, drive, drive_and_tell};
+use crate::drive::{Driven, StoreAndQueue, WRITES_IN_FLIGHT_MAX, drive, drive_with};
 use crate::message_key::MessageKeys;
 use crate::port::{Queue, READ_ROUNDS_MAX, Store};
 
@@ -127,15 +127,15 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
     }
 
     /// Settles one dead letter, given when it was sent. Signals are told at once.
-    pub async fn bury(
+    pub async fn settle_dead_letter(
         &self,
         body: &str,
         sent_at: Option<EpochMs>,
-        tell: &(impl Fn(&Signal) + Sync),
+        on_signal: &(impl Fn(&Signal) + Sync),
     ) -> Driven<dead_letter::DeadLetterOutcome> {
         let message = self.keys.decode(std::iter::once(body)).await.pop().unwrap_or(Err(MessageError::Malformed));
         let first = DeadLetter::start(message, sent_at, self.timing, self.ambient.moment());
-        drive_and_tell(first, &self.remote(), &self.ambient, tell).await
+        drive_with(first, &self.remote(), &self.ambient, on_signal).await
     }
 
     fn remote(&self) -> StoreAndQueue<'_, S, Q> {

@@ -10,9 +10,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// times as much.
 pub const SHORT_BYTES_MAX: usize = 128 * 1024;
 
-/// The most bytes of an envelope's events that a message holds without a permit. They stay bytes.
-pub const EVENTS_SHORT_BYTES_MAX: usize = 8 * SHORT_BYTES_MAX;
-
 /// How many messages of a batch hold more at once.
 const LONG_AT_ONCE: usize = 3;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::message::{Lane, Message};
+use hookonce_protocol::message::{HintQueue, Message};
 use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
@@ -115,7 +115,7 @@ pub trait Queue: Send + Sync + 'static {
     /// [`Unavailable`] when the queue did not confirm it; the message then returns after its visibility timeout.
     fn hide(
         &self,
-        lane: Lane,
+        lane: HintQueue,
         receipt_handle: &str,
         length: Millis,
     ) -> impl Future<Output = Result<(), Unavailable>> + Send;
@@ -196,7 +196,7 @@ impl<Q: Queue> Queue for Arc<Q> {
 
     fn hide(
         &self,
-        lane: Lane,
+        lane: HintQueue,
         receipt_handle: &str,
         length: Millis,
     ) -> impl Future<Output = Result<(), Unavailable>> + Send {

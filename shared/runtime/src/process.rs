@@ -11,7 +11,7 @@ use hookonce_protocol::call::{Call, ChildEvent, Failure, Machine as _, Next, Pla
 use hookonce_protocol::check::Scope;
 use hookonce_protocol::code::Code;
 use hookonce_protocol::key::{EndpointId, RecordKey, RecordKind};
-use hookonce_protocol::message::{Lane, Message, MessageKey};
+use hookonce_protocol::message::{HintQueue, Message, MessageKey};
 use hookonce_protocol::plan::{EVENT_VERSION, Event, Plan};
 use hookonce_protocol::record::Record;
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -24,10 +24,10 @@ use tokio::time::{Instant, timeout_at};
 use crate::ambient::Ambient;
 use crate::batch::{Batch, BatchResponse, QueueMessage};
 use crate::body;
-use crate::drive::{Carry, Driven, StoreAndQueue, drive_and_tell, duration};
+use crate::drive::{Carry, Driven, StoreAndQueue, drive_with, duration};
 use crate::handler::{Handlers, Recognised};
 use crate::ingest::child_bytes_max;
-use crate::memory::{EVENTS_SHORT_BYTES_MAX, MemoryPermit, MemoryPermits};
+use crate::memory::{MemoryPermit, MemoryPermits, SHORT_BYTES_MAX};
 use crate::message_key::MessageKeys;
 use crate::port::{Queue, Store};
 use crate::remote::{self, CallBudget, Calls, RemoteHandlers, RemoteTarget};
@@ -133,7 +133,7 @@ pub fn respond(
         let counts = by_endpoint.entry(endpoint).or_insert_with_key(|endpoint| Counts::of(endpoint.as_ref()));
         let ended = processed.next();
         if let Some(driven) = ended.as_ref().and_then(|ended| ended.settled(counts)) {
-            counts.untold(&driven.signals);
+            counts.unrecorded(&driven.signals);
             if let Some(metric) = metric(&driven.output) {
                 counts.add(metric, 1);
             }
@@ -171,7 +171,7 @@ pub(crate) async fn isolated(work: impl Future<Output = Driven<Settled>>, until:
 }
 
 /// Hides a message that stays in its queue until it may be received again.
-pub(crate) async fn hide(queue: &impl Queue, lane: Lane, received: &Received, settled: &Settled) {
+pub(crate) async fn hide(queue: &impl Queue, lane: HintQueue, received: &Received, settled: &Settled) {
     if let Settled::Retry(length) = settled {
         let length = Millis(length.0.clamp(0, TRANSIENT_VISIBILITY_MAX.0));
         // Best effort: if it fails, the message returns after the queue's visibility timeout.
@@ -189,7 +189,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
         messages: &[Received],
         routing: &Routing,
         deadline: EpochMs,
-        tell: &(impl Fn(&Signal) + Sync),
+        on_signal: &(impl Fn(&Signal) + Sync),
     ) -> Vec<Processed> {
         let until = batch_end(deadline, self.ambient.moment().now);
         let earlier = duration(Millis(HANDLER_MARGIN.0 - DEADLINE_MARGIN.0));
@@ -204,7 +204,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
         };
         let permits = &MemoryPermits::default();
         // A batch comes from one queue: any readable message tells the queue of the unreadable ones.
-        let lane_of_batch = decoded.iter().flatten().next().map_or(Lane::Events, Message::lane);
+        let lane_of_batch = decoded.iter().flatten().next().map_or(HintQueue::Main, Message::lane);
         let work = messages.iter().zip(decoded).map(|(received, message)| {
             let moment = self.ambient.moment();
             let lane = message.as_ref().map_or(lane_of_batch, Message::lane);
@@ -223,7 +223,7 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                 let budget = CallBudget::until(calls_until);
                 let (first_seen, memory) = (OnceLock::new(), MemoryPermit::of(permits));
                 let carrier = OneMessage { parts: self, routing, lane, budget: &budget, first_seen, memory };
-                let mut driven = drive_and_tell(first, &carrier, &self.ambient, tell).await;
+                let mut driven = drive_with(first, &carrier, &self.ambient, on_signal).await;
                 driven.signals.extend(std::iter::repeat_n(Signal::HandlerCalled, budget.made().into()));
                 hide(&self.queue, lane, received, &driven.output).await;
                 if let (Settled::Ack(Done::Settled(_)), Some(note)) = (&driven.output, carrier.first_seen.get())
@@ -319,7 +319,7 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
                     "the event waits: this worker lacks what the event's route names");
                 match what {
                     Lack::Handler(_) | Lack::Url => Planned::HandlerAway,
-                    Lack::Table(_) => Planned::TableAway,
+                    Lack::Table(_) => Planned::UserTableUnavailable,
                 }
             }
             Err(failure) => Planned::Failed(failure),
@@ -405,7 +405,7 @@ struct OneMessage<'a, S, Q, A> {
     parts: &'a WorkerParts<S, Q, A>,
     routing: &'a Routing,
     /// The queue that the message came from.
-    lane: Lane,
+    lane: HintQueue,
     budget: &'a CallBudget,
     /// The note to write once the record is settled. Only for deliveries, and only if the provider does not sign its
     /// ids.
@@ -418,10 +418,9 @@ impl<S: Store, Q: Queue, A: Ambient> OneMessage<'_, S, Q, A> {
     async fn split(&self, record: &Record) -> Split {
         self.memory.release();
         let split = self.parts.split(record);
+        // Events stay bytes: a message may hold more of them without a permit.
         let is_long = match &split {
-            Split::Events(events) => {
-                events.iter().map(|event| event.body.len()).sum::<usize>() > EVENTS_SHORT_BYTES_MAX
-            }
+            Split::Events(events) => events.iter().map(|event| event.body.len()).sum::<usize>() > 8 * SHORT_BYTES_MAX,
             Split::Failed(_) => false,
         };
         if !is_long || self.memory.try_take() {
@@ -435,7 +434,7 @@ impl<S: Store, Q: Queue, A: Ambient> OneMessage<'_, S, Q, A> {
     async fn plan(&self, record: &Record) -> Planned {
         let request_id = || self.parts.ambient.claim_id().0;
         let moment = || self.parts.ambient.moment();
-        let slow_move = self.lane != Lane::SlowEvents;
+        let slow_move = self.lane != HintQueue::Slow;
         let (budget, memory) = (self.budget, &self.memory);
         memory.release();
         let calls = Calls { slow_move, budget, memory, request_id: &request_id, moment: &moment };

@@ -17,13 +17,6 @@ use crate::handler::{Assignment, READS_MAX};
 use crate::memory::{MemoryPermit, SHORT_BYTES_MAX};
 use crate::port::{NotRead, Store};
 
-/// The most bytes of several items that a handler may see, as `DynamoDB` sends them.
-const SNAPSHOT_BYTES_MAX: u64 = 1024 * 1024;
-
-/// More bytes than `DynamoDB` sends for one item: a value that counts as one byte takes at most seven there. What a plan
-/// has written can be read.
-const ITEM_SENT_BYTES_MAX: u64 = 7 * ITEM_BYTES_MAX as u64 + 4 * 1024;
-
 /// Reads these items for the handler of an event. If they are long, the message has a permit for them.
 ///
 /// # Errors
@@ -38,10 +31,10 @@ pub(crate) async fn read<S: Store>(
     let mut scope =
         Scope { shown: reads.iter().cloned().collect(), tables: BTreeMap::new(), destinations: BTreeSet::new() };
     let named = reads.iter().map(|item| (item.table, &item.key));
-    describe(store, &mut scope, named, allowed).await.map_err(|_| Planned::TableAway)?;
-    if let Err(fault) = asked(reads, &event.tenant, &scope) {
+    describe(store, &mut scope, named, allowed).await.map_err(|_| Planned::UserTableUnavailable)?;
+    if let Err(fault) = check_reads(reads, &event.tenant, &scope) {
         tracing::warn!(record.key = %event.record, fault, "what the handler asked for is refused");
-        return Err(asked_too_much());
+        return Err(reads_refused());
     }
     let distinct: Vec<_> = scope.shown.iter().cloned().collect();
     let snapshot = read_items(store, event, &distinct, memory).await.inspect_err(|_| memory.release())?;
@@ -58,7 +51,9 @@ async fn read_items<S: Store>(
     if reads.is_empty() {
         return Ok(Snapshot::default());
     }
-    let bytes_max = if reads.len() == 1 { ITEM_SENT_BYTES_MAX } else { SNAPSHOT_BYTES_MAX };
+    // A value that counts as one byte of an item takes up to seven as it is sent. What a plan has written can be read.
+    let of_one = 7 * ITEM_BYTES_MAX as u64 + 4 * 1024;
+    let bytes_max = if reads.len() == 1 { of_one } else { 1024 * 1024 };
     let mut read = store.read_few_bytes(reads, SHORT_BYTES_MAX as u64).await;
     if matches!(read, Err(NotRead::TooLong(bytes)) if bytes <= bytes_max) {
         memory.take().await;
@@ -66,7 +61,7 @@ async fn read_items<S: Store>(
     }
     let snapshot = read.map_err(|why| match why {
         NotRead::TooLong(bytes) => too_large(event, bytes),
-        NotRead::Unavailable if reads.iter().any(|item| item.table.is_some()) => Planned::TableAway,
+        NotRead::Unavailable if reads.iter().any(|item| item.table.is_some()) => Planned::UserTableUnavailable,
         NotRead::Unavailable => Planned::Unavailable,
     })?;
     let bytes: usize = snapshot.items().filter_map(|(_, item)| item).map(memory_bytes).sum();
@@ -75,12 +70,12 @@ async fn read_items<S: Store>(
 
 fn too_large(event: &Event, bytes: u64) -> Planned {
     tracing::warn!(record.key = %event.record, bytes, "the items that the handler asked for are too large together");
-    asked_too_much()
+    reads_refused()
 }
 
-/// The failure of a handler that asks for what it may not have.
-pub(crate) fn asked_too_much() -> Planned {
-    Planned::Failed(Failure::permanent(Code::HandlerAskedTooMuch))
+/// The failure of a handler whose reads are refused.
+pub(crate) fn reads_refused() -> Planned {
+    Planned::Failed(Failure::permanent(Code::HandlerReadsRefused))
 }
 
 /// A plan with its assignment, by a handler that has seen this.
@@ -95,7 +90,7 @@ pub(crate) async fn complete<S: Store>(
     let checked = plan.checks.iter().map(|check| (check.table, &check.key));
     let named = plan.writes.iter().map(|write| (write.table, &write.key)).chain(checked);
     let Ok(()) = describe(store, &mut scope, named, grants.tables.as_deref()).await else {
-        return Planned::TableAway;
+        return Planned::UserTableUnavailable;
     };
     match drafts(std::mem::take(&mut plan.effects), event, &grants.forward) {
         Ok(effects) => {
@@ -174,8 +169,8 @@ async fn describe<'a, S: Store>(
     Ok(())
 }
 
-/// Checks what a handler asks for, and says what is wrong with it.
-fn asked(reads: &[ItemRef], tenant: &Tenant, scope: &Scope) -> Result<(), String> {
+/// Checks what a handler wants to read. The error names what is wrong with it.
+fn check_reads(reads: &[ItemRef], tenant: &Tenant, scope: &Scope) -> Result<(), String> {
     if reads.len() > READS_MAX {
         return Err(format!("it asks for more than {READS_MAX} items"));
     }

@@ -116,8 +116,8 @@ impl Counts {
         }
     }
 
-    /// Counts the signals that [`Telemetry::tell`] did not count.
-    pub fn untold(&mut self, signals: &[Signal]) {
+    /// Counts the signals that [`Telemetry::record`] did not count.
+    pub fn unrecorded(&mut self, signals: &[Signal]) {
         for signal in signals.iter().filter(|signal| !is_death(signal)) {
             self.add(signal.metric(), 1);
         }
@@ -170,7 +170,7 @@ impl Telemetry {
 
     /// Logs a signal, and counts a death at once. The other counts follow at the end of the batch, which may never
     /// come: what they count is met again with the message, but a record dies once.
-    pub fn tell(&self, signal: &Signal, now: EpochMs) {
+    pub fn record(&self, signal: &Signal, now: EpochMs) {
         log(signal);
         if let Signal::RecordDead { key, .. } = signal {
             let mut counts = Counts::of(EndpointId::parse(key.parts().0).ok().as_ref());
@@ -202,7 +202,7 @@ pub fn log(signal: &Signal) {
             tracing::warn!(record.key = %key, error = %error, "the handler's plan is refused");
         }
         Signal::SuspectedReplay
-        | Signal::OwnRetry
+        | Signal::ClaimReplyLost
         | Signal::ClaimConflict
         | Signal::FailOpen
         | Signal::HintFailed
@@ -216,7 +216,7 @@ pub fn log(signal: &Signal) {
         | Signal::HandlerFailed
         | Signal::HandlerCalled
         | Signal::HandlerAway
-        | Signal::TableAway
+        | Signal::UserTableUnavailable
         | Signal::PlanOvertaken
         | Signal::EffectDelivered
         | Signal::EffectWaits

@@ -35,7 +35,7 @@ fn each_line_is_json_with_its_level_and_a_panic_logs_its_place_alone() {
     assert!(output.status.success() && beside.is_empty(), "{beside}");
     assert!(!lines.contains("LEAKMENOT"), "{lines}");
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let told: Vec<_> =
+    let logged: Vec<_> =
         lines.iter().map(|line| (line["level"].as_str().unwrap(), line["message"].as_str().unwrap())).collect();
     let expected = [
         ("WARN", "a line\nof \"two\""),
@@ -43,7 +43,7 @@ fn each_line_is_json_with_its_level_and_a_panic_logs_its_place_alone() {
         ("ERROR", "panicked"),
         ("INFO", "the process goes on"),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(logged, expected);
     assert_eq!(lines[0]["record.key"], "in#shop#1");
     let place = lines[2]["at"].as_str().unwrap();
     assert!(place.contains("tests/logs.rs:"), "{place}");

@@ -127,7 +127,7 @@ pub fn repeated(role: Role, write: &Write) -> String {
 
 /// The labels of one call and its reply: one, or one for each part.
 pub fn labels(role: Role, call: &Call, reply: &Reply) -> Vec<String> {
-    let one = |ask: &str, answer: &str| vec![format!("{role}: {ask} -> {answer}")];
+    let one = |call_name: &str, answer: &str| vec![format!("{role}: {call_name} -> {answer}")];
     let sent = |sent: bool| if sent { "sent" } else { "unavailable" };
     match (call, reply) {
         (Call::Write(write), Reply::Written(result)) => one(write.purpose.as_str(), written(result)),
@@ -161,7 +161,7 @@ pub fn labels(role: Role, call: &Call, reply: &Reply) -> Vec<String> {
                 Planned::Unavailable => "unavailable",
                 Planned::CallsUsedUp => "calls used up",
                 Planned::HandlerAway => "handler away",
-                Planned::TableAway => "table away",
+                Planned::UserTableUnavailable => "table away",
                 Planned::HandlerSlow { .. } => "handler slow",
             },
         ),

@@ -79,7 +79,7 @@ pub fn scenario_named(name: &str) -> Option<scenario::Scenario> {
 }
 
 /// Explores every scenario whose name contains `only`; `bless` keeps the labels of the transitions that are taken.
-pub fn model(long: bool, bless: bool, only: &str, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
+pub fn model(long: bool, bless: bool, only: &str, print: &mut (dyn FnMut(&str) + Send)) -> Ended {
     let mut scenarios = scenario::all();
     scenarios.retain(|scenario| (long || scenario.short) && scenario.name.contains(only));
     let (mut states, mut transitions, mut violations) = (0, 0, 0);
@@ -90,13 +90,13 @@ pub fn model(long: bool, bless: bool, only: &str, say: &mut (dyn FnMut(&str) + S
         transitions += found.transitions;
         labels.extend(found.labels);
         let outcome = if found.counterexample.is_some() { "VIOLATED" } else { "holds" };
-        say(&format!(
+        print(&format!(
             "{outcome:9} {:>9} states {:>9} transitions, depth {:>2}: {name}",
             found.states, found.transitions, found.depth
         ));
         if let Some(counterexample) = found.counterexample {
             violations += 1;
-            show(&counterexample, say);
+            show(&counterexample, print);
         }
     });
     let whole = only.is_empty() && !long;
@@ -108,7 +108,7 @@ pub fn model(long: bool, bless: bool, only: &str, say: &mut (dyn FnMut(&str) + S
     let strange = labels.difference(&known).map(|label| ("is not", label));
     for (fault, label) in strange.chain(missed.into_iter().map(|label| ("is still", label))) {
         violations += 1;
-        say(&format!("{label}: {fault} in tests/proof/transitions.txt; if it is right that way, run with --bless"));
+        print(&format!("{label}: {fault} in tests/proof/transitions.txt; if it is right that way, run with --bless"));
     }
     let figures = json!({
         "part": "model", "scenarios": count, "states": states, "transitions": transitions,
@@ -117,10 +117,10 @@ pub fn model(long: bool, bless: bool, only: &str, say: &mut (dyn FnMut(&str) + S
     Ended { holds: violations == 0, figures }
 }
 
-fn show(counterexample: &Counterexample, say: &mut (dyn FnMut(&str) + Send)) {
-    say(&format!("  broken: {}", counterexample.rule));
+fn show(counterexample: &Counterexample, print: &mut (dyn FnMut(&str) + Send)) {
+    print(&format!("  broken: {}", counterexample.rule));
     for (number, step) in counterexample.steps.iter().enumerate() {
-        say(&format!("  {:>3} {step}", number + 1));
+        print(&format!("  {:>3} {step}", number + 1));
     }
 }
 
@@ -136,7 +136,7 @@ enum MutantOutcome {
 
 /// Searches for a counterexample of every mutant whose name contains `only`; `bless` keeps what is found. A mutant that
 /// never changed anything is a violation, whatever its reason to survive.
-pub fn mutants(bless: bool, only: &str, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
+pub fn mutants(bless: bool, only: &str, print: &mut (dyn FnMut(&str) + Send)) -> Ended {
     let mut mutants = mutant::all();
     mutants.retain(|mutant| mutant.name.contains(only));
     let count = mutants.len();
@@ -169,7 +169,7 @@ pub fn mutants(bless: bool, only: &str, say: &mut (dyn FnMut(&str) + Send)) -> E
                     "CHANGES NOTHING: it needs a scenario that makes the write that it is about".to_owned()
                 }
             };
-            say(&format!("{:32} {verdict}", mutant.name));
+            print(&format!("{:32} {verdict}", mutant.name));
         },
     );
     if bless {
@@ -222,13 +222,13 @@ const OUTAGES_MAX: f64 = 2.0;
 const OUTAGES: [u64; 7] = [5, 15, 30, 60, 120, 360, 720];
 
 /// Simulates outages of the workers.
-pub fn storms(say: &mut (dyn FnMut(&str) + Send)) -> Ended {
+pub fn storms(print: &mut (dyn FnMut(&str) + Send)) -> Ended {
     let (mut violations, mut sends, mut stretch, mut outages) = (0, 0.0_f64, 0.0_f64, 0.0_f64);
     let storms = OUTAGES.into_iter().flat_map(|minutes| [ARRIVALS, FEWER_ARRIVALS].map(|arrivals| (minutes, arrivals)));
     let work = |(minutes, arrivals)| (minutes, arrivals, storm(minutes * 60, arrivals, Some(Budget::standard())));
     on_threads(THREADS, storms.collect(), work, |(minutes, arrivals, end): (u64, u64, Storm)| {
         let (end_stretch, end_outages) = (end.stretch(), end.outages());
-        say(&format!(
+        print(&format!(
             "outage {minutes:>3} min, {arrivals:>3}/s: {:.3} sends per record, peak {:>7}, drained after {end_outages:.2} \
              outages, {end_stretch:.2} of the ideal",
             end.sends_per_record, end.peak
@@ -287,7 +287,7 @@ pub const DAYS: u64 = 3_000;
 const DAYS_OF_ALL_TRANSITIONS: u64 = 10_000;
 
 /// Simulates the days of these seeds; `bless` keeps the labels of the dispatcher's transitions that are seen.
-pub fn days(seeds: Range<u64>, mutation: Mutation, bless: bool, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
+pub fn days(seeds: Range<u64>, mutation: Mutation, bless: bool, print: &mut (dyn FnMut(&str) + Send)) -> Ended {
     let count = seeds.end.saturating_sub(seeds.start);
     let (mut done, mut violations, mut deliveries, mut calls, mut effect_calls) = (0_u64, 0_u64, 0, 0, 0);
     let (mut total, mut seen, mut cold_starts, mut cold_refusals) = (Verdict::default(), BTreeSet::new(), 0, 0);
@@ -304,12 +304,12 @@ pub fn days(seeds: Range<u64>, mutation: Mutation, bless: bool, say: &mut (dyn F
         if !day.violations.is_empty() {
             violations += 1;
             for violation in &day.violations {
-                say(&format!("seed {seed}: {}: {}", violation.rule, violation.what));
+                print(&format!("seed {seed}: {}: {}", violation.rule, violation.what));
             }
-            say(&format!("replay it with: scripts/prove simulate --seed {seed}"));
+            print(&format!("replay it with: scripts/prove simulate --seed {seed}"));
         }
         if done.is_multiple_of(500) {
-            say(&format!("{done} of {count} days, {deliveries} deliveries, {violations} days with a violation"));
+            print(&format!("{done} of {count} days, {deliveries} deliveries, {violations} days with a violation"));
         }
     });
     if bless {
@@ -318,7 +318,7 @@ pub fn days(seeds: Range<u64>, mutation: Mutation, bless: bool, say: &mut (dyn F
     let wanted = transitions_of_days();
     let missed: Vec<_> = wanted.difference(&seen).collect();
     for label in &missed {
-        say(&format!("not seen: {label}"));
+        print(&format!("not seen: {label}"));
     }
     let may_miss = done < DAYS_OF_ALL_TRANSITIONS;
     let figures = json!({
@@ -342,7 +342,7 @@ pub const MUTANT_DAYS: u64 = 150;
 
 /// How soon the simulator notices each mutant whose name contains `only`. It need not notice all: what it misses is
 /// rare, and left to the model.
-pub fn simulated_mutants(only: &str, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
+pub fn simulated_mutants(only: &str, print: &mut (dyn FnMut(&str) + Send)) -> Ended {
     let mut mutants = mutant::all();
     mutants.retain(|mutant| mutant.survives.is_none() && mutant.name.contains(only));
     let (count, mut found) = (mutants.len(), 0);
@@ -350,14 +350,14 @@ pub fn simulated_mutants(only: &str, say: &mut (dyn FnMut(&str) + Send)) -> Ende
     on_threads(THREADS, mutants, hunt, |(mutant, seed): (Mutant, Option<u64>)| {
         found += usize::from(seed.is_some());
         let day = seed.map_or_else(|| format!("not within {MUTANT_DAYS} days"), |seed| format!("day {seed}"));
-        say(&format!("{:32} {day}", mutant.name));
+        print(&format!("{:32} {day}", mutant.name));
     });
     let figures = json!({ "part": "simulated-mutants", "mutants": count, "found": found, "days": MUTANT_DAYS });
     Ended { holds: true, figures }
 }
 
 /// Runs the fault grid: every point, and every pair of points. A scenario without a call is a violation.
-pub fn fault_grid(only: &str, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
+pub fn fault_grid(only: &str, print: &mut (dyn FnMut(&str) + Send)) -> Ended {
     let mut scenarios = grid::scenarios();
     scenarios.retain(|scenario| scenario.name.contains(only));
     let (count, mut edges) = (scenarios.len(), BTreeSet::new());
@@ -367,13 +367,13 @@ pub fn fault_grid(only: &str, say: &mut (dyn FnMut(&str) + Send)) -> Ended {
         let wrong = explored.broken.len() + usize::from(explored.points == 0);
         violations += wrong;
         let outcome = if wrong == 0 { "holds" } else { "VIOLATED" };
-        say(&format!("{outcome:9} {:>4} points {:>6} pairs: {name}", explored.points, explored.pairs));
+        print(&format!("{outcome:9} {:>4} points {:>6} pairs: {name}", explored.points, explored.pairs));
         for broken in explored.broken.iter().take(5) {
             for (edge, fault) in &broken.faults {
-                say(&format!("  {}: {} meets {fault:?}", edge.role, edge.purpose));
+                print(&format!("  {}: {} meets {fault:?}", edge.role, edge.purpose));
             }
             for violation in &broken.violations {
-                say(&format!("  broken: {}: {}", violation.rule, violation.what));
+                print(&format!("  broken: {}: {}", violation.rule, violation.what));
             }
         }
         points += explored.points;

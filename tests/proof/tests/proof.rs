@@ -110,7 +110,7 @@ fn without_a_budget_records_are_sent_too_often() {
 }
 
 #[test]
-fn a_seed_always_tells_the_same_story() {
+fn a_seed_always_gives_the_same_run() {
     let (once, again) = (simulate(7, Mutation::default()), simulate(7, Mutation::default()));
     assert_eq!(once.edges, again.edges);
     assert_eq!(once.verdict, again.verdict);

@@ -11,8 +11,8 @@ use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use aws_types::os_shim_internal::{Env, Fs};
 use error_reporter::Report;
+use hookonce_aws::{CredentialsFailure, SdkConfig, check_credentials, retries, shared_config, timeouts};
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::aws::{CredentialsFailure, SdkConfig, check_credentials, retries, shared_config, timeouts};
 use hookonce_runtime::remote::Cause;
 
 use crate::credentials::{SIGN_IN, are_rejected};

@@ -3,8 +3,8 @@
 use aws_config::SdkConfig;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use error_reporter::Report;
+use hookonce_aws::SignedService;
 use hookonce_protocol::time::EpochMs;
-use hookonce_runtime::aws::SignedService;
 use hookonce_runtime::remote::Cause;
 use serde_json::Value;
 
@@ -46,8 +46,8 @@ pub(crate) async fn call(config: &SdkConfig, operation: &str, input: &Value) -> 
 /// The failure that a refusal stands for.
 fn refusal(action: &str, fields: &Value) -> Failure {
     let code = fields["__type"].as_str().map(|code| code.rsplit('#').next().unwrap_or(code));
-    let said = ["message", "Message"].iter().find_map(|name| fields[name].as_str()).unwrap_or("it gave no reason");
-    refused(action, code, &said)
+    let reason = ["message", "Message"].iter().find_map(|name| fields[name].as_str()).unwrap_or("it gave no reason");
+    refused(action, code, &reason)
 }
 
 async fn signed(config: &SdkConfig, operation: &str, body: String) -> Result<HttpRequest, Cause> {

@@ -221,14 +221,14 @@ mod tests {
             for (connection, option, value, count) in
                 [(&deployed, "stack", "inbox", &mut of_a_stack), (&local, "data", "elsewhere", &mut of_a_folder)]
             {
-                let told = connection.complete(&format!("`{hint}`"));
-                let told = told.trim_matches('`');
-                let leads = parsed(told, option).unwrap_or_else(|error| panic!("{file}: {told}: {error}"));
+                let completed = connection.complete(&format!("`{hint}`"));
+                let completed = completed.trim_matches('`');
+                let leads = parsed(completed, option).unwrap_or_else(|error| panic!("{file}: {completed}: {error}"));
                 let takes_it = leads.is_some();
                 *count += usize::from(takes_it);
-                let is_excluded = || parsed(&format!("{told} --{option} {value}"), option).is_err();
+                let is_excluded = || parsed(&format!("{completed} --{option} {value}"), option).is_err();
                 let leads_there = leads.as_deref() == Some(value) || hint.contains("--stack") || is_excluded();
-                assert!(!takes_it || leads_there, "{file}: {told}");
+                assert!(!takes_it || leads_there, "{file}: {completed}");
             }
         }
         assert!(of_a_stack > 20 && of_a_folder >= of_a_stack, "{of_a_stack} {of_a_folder}");

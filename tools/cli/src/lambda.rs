@@ -4,8 +4,8 @@
 use aws_config::SdkConfig;
 use error_reporter::Report;
 use futures::future::{try_join_all, try_join3};
+use hookonce_aws::SignedService;
 use hookonce_protocol::time::EpochMs;
-use hookonce_runtime::aws::SignedService;
 use serde_json::{Value, json};
 
 use crate::account::{exchange, refused};
@@ -170,8 +170,8 @@ async fn call(
         status => {
             // `AccessDeniedException`, or the same with a link behind a colon.
             let code = response.headers().get("x-amzn-errortype").and_then(|code| code.split(':').next());
-            let said = ["Message", "message"].iter().find_map(|name| fields.get(name)?.as_str());
-            Err(refused(action, code, &said.map_or_else(|| format!("status {status}"), str::to_owned)))
+            let reason = ["Message", "message"].iter().find_map(|name| fields.get(name)?.as_str());
+            Err(refused(action, code, &reason.map_or_else(|| format!("status {status}"), str::to_owned)))
         }
     }
 }

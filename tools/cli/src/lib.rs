@@ -12,15 +12,9 @@
 //! usage error, 3 unavailable.
 
 #![allow(clippy::doc_markdown, reason = "the doc comments of arguments are help texts, read in a terminal")]
-#![cfg_attr(
-    not(feature = "aws"),
-    allow(clippy::unnecessary_wraps, clippy::unused_async, reason = "with `aws`, there is more than the local stack")
-)]
 
-#[cfg(feature = "aws")]
 mod account;
 mod capture;
-#[cfg(feature = "aws")]
 mod cloudwatch;
 mod codes;
 mod command;
@@ -28,18 +22,17 @@ mod connection;
 mod credentials;
 mod destinations;
 mod documents;
+mod dry_run;
 mod endpoints;
 mod failure;
 mod fixtures;
 mod handlers;
 mod hints;
 mod interrupt;
-#[cfg(feature = "aws")]
 mod lambda;
 mod life;
 mod operate;
 mod output;
-#[cfg(feature = "aws")]
 mod own_handlers;
 #[cfg(test)]
 mod pages;
@@ -47,7 +40,6 @@ mod pauses;
 mod progress;
 mod receiver;
 mod records;
-mod rehearsal;
 mod route_needs;
 mod route_set;
 mod samples;
@@ -58,12 +50,12 @@ mod sender;
 mod stack;
 mod table_counts;
 mod target;
-#[cfg(feature = "aws")]
 mod watch;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use failure::{Exit, Failure};
 use hookonce_protocol::trail::Operation;
+use hookonce_runtime::config::environment;
 use hookonce_runtime::handler::Handlers;
 use operate::Kind;
 use tracing_subscriber::Layer;
@@ -74,19 +66,19 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// What a person types.
 const NAME: &str = "hookonce";
 
-/// What is logged unless a person asks for something else. Where AWS is not set up, `aws_config` logs whole answers of
+/// What is logged unless `RUST_LOG` names another filter. Where AWS is not set up, `aws_config` logs whole answers of
 /// the services that it asks for a region; the failure says what to do.
 const LOG: &str = "warn,aws_config=off,dynoxide=off,rustack=off";
 
+/// How to see more, in the help.
+const LOGS: &str = "RUST_LOG=info prints what each part does, to standard error.";
+
 /// A webhook inbox that applies every event exactly once.
 #[derive(Debug, Parser)]
-#[command(name = NAME, version, propagate_version = true, arg_required_else_help = true)]
+#[command(name = NAME, version, propagate_version = true, arg_required_else_help = true, after_help = LOGS)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Log filter for standard error, such as `info` or `hookonce_runtime=debug`.
-    #[arg(long, global = true, default_value = LOG, value_name = "FILTER")]
-    log: Targets,
 }
 
 #[derive(Debug, Subcommand)]
@@ -180,7 +172,7 @@ pub async fn run(handlers: fn() -> Handlers) -> std::process::ExitCode {
 }
 
 async fn carry_out(arguments: Arguments) -> Result<Exit, Failure> {
-    log_to_stderr(filter(arguments.log, &arguments.command));
+    log_to_stderr(filter(environment().get("RUST_LOG"), &arguments.command)?);
     match arguments.command {
         Command::Demo(arguments) => Box::pin(command::demo::run(arguments)).await,
         Command::Dev(arguments) => Box::pin(command::dev::run(arguments)).await,
@@ -211,14 +203,17 @@ async fn carry_out(arguments: Arguments) -> Result<Exit, Failure> {
     }
 }
 
-/// The demo's receiver loses answers on purpose, so only a person who asks for a log is warned of each.
-fn filter(log: Targets, command: &Command) -> Targets {
-    let asked = LOG.parse().is_ok_and(|default: Targets| log != default);
-    if asked || !matches!(command, Command::Demo(_)) {
-        return log;
+/// The filter that a person wants, or the usual one. The demo's receiver loses answers on purpose, so only a person who
+/// wants a log is warned of each.
+fn filter(wanted: Option<&String>, command: &Command) -> Result<Targets, Failure> {
+    let filter: Targets = wanted.map_or(LOG, String::as_str).parse().map_err(|error| {
+        Failure::usage(format!("RUST_LOG is not a log filter: {error}"), "set it to a level such as info, or unset it")
+    })?;
+    if wanted.is_some() || !matches!(command, Command::Demo(_)) {
+        return Ok(filter);
     }
     let calls = ["hookonce_runtime::destination", "hookonce_runtime::dispatch"];
-    log.with_targets(calls.map(|target| (target, LevelFilter::ERROR)))
+    Ok(filter.with_targets(calls.map(|target| (target, LevelFilter::ERROR))))
 }
 
 fn log_to_stderr(targets: Targets) {

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use console::Style;
+use hookonce_aws::DynamoStore;
 use hookonce_local::invoke::{Invoke, InvokeError};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;
 use hookonce_protocol::record::{Found, Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::port::Store as _;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -65,7 +65,7 @@ impl<I: Invoke> Invoke for WatchedWebhook<I> {
         });
         let ended = System.moment().now;
         if let Some((capturer, event)) = kept {
-            let (status, word) = said(&answer);
+            let (status, word) = status_and_word(&answer);
             // The answer waits for it, so that no more than the running requests are held in memory.
             let keeping = tokio::task::spawn_blocking(move || capturer.keep(&event, (status, &word), started));
             let _ = keeping.await;
@@ -110,7 +110,7 @@ impl Printer {
     async fn delivery(&self, store: &DynamoStore, path: &str, answer: &Value, (started, ended): (EpochMs, EpochMs)) {
         let endpoint = path.rsplit('/').next().unwrap_or_default();
         let key = text(answer, "/body/id");
-        let (status, word) = said(answer);
+        let (status, word) = status_and_word(answer);
         let found = if key.is_empty() { None } else { find(store, endpoint, key).await.ok().flatten() };
         let event_type = found.map_or_else(|| "-".to_owned(), |record| record.event_type);
         let took = ended.0 - started.0;
@@ -182,7 +182,7 @@ fn again(error: &str, now: EpochMs, due: EpochMs) -> String {
 }
 
 /// An answer's status, and its word: `accepted`, `duplicate` or the code of the refusal.
-fn said(answer: &Value) -> (u64, String) {
+fn status_and_word(answer: &Value) -> (u64, String) {
     let status = answer.get("status").and_then(Value::as_u64).unwrap_or(500);
     let words = ["/body/status", "/body/error"].map(|at| text(answer, at));
     let otherwise = if status < 300 { "answered" } else { "failed" };

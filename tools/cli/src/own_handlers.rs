@@ -98,8 +98,8 @@ impl HandlerCommand {
             concurrency_max: PROCESSES_MAX,
             place_wait_max: Some(PLACE_WAIT_MAX),
         };
-        let told = Arc::default();
-        (self.name.clone(), OwnHandler { name: self.name, process: ProcessInvoke::new(config, ambient), told })
+        let reported = Arc::default();
+        (self.name.clone(), OwnHandler { name: self.name, process: ProcessInvoke::new(config, ambient), reported })
     }
 }
 
@@ -144,13 +144,13 @@ impl HandlerCommands {
     }
 }
 
-/// A handler that says once that its command cannot start.
+/// A handler that reports once that its command cannot start.
 #[derive(Debug, Clone)]
 struct OwnHandler {
     name: String,
     process: ProcessInvoke,
-    /// Whether it has said so since it last started.
-    told: Arc<AtomicBool>,
+    /// Whether it has reported that since it last started.
+    reported: Arc<AtomicBool>,
 }
 
 impl InvokeBytes for OwnHandler {
@@ -163,12 +163,12 @@ impl InvokeBytes for OwnHandler {
     async fn invoke_bytes(&self, place: Self::Place, event: Bytes) -> Result<Bytes, InvokeError> {
         let result = self.process.invoke_bytes(place, event).await;
         if let Err(error @ InvokeError::NotStarted { .. }) = &result {
-            if !self.told.swap(true, Ordering::Relaxed) {
+            if !self.reported.swap(true, Ordering::Relaxed) {
                 let (name, error) = (&self.name, Report::new(error));
                 output::note(&format!("the handler {name} cannot start, and its events wait: {error}"));
             }
         } else {
-            self.told.store(false, Ordering::Relaxed);
+            self.reported.store(false, Ordering::Relaxed);
         }
         result
     }
@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(command.program, "python");
         assert_eq!(command.arguments, ["-m", "app", "two words", "a=b"]);
         let long = format!("{}=x", "a".repeat(65));
-        for (wrong, said) in [
+        for (wrong, expected) in [
             ("python app.py", "NAME=COMMAND"),
             ("=python", "1 to 64"),
             ("a b=python", "1 to 64"),
@@ -342,7 +342,7 @@ mod tests {
             ("a='", "not closed"),
         ] {
             let error = HandlerCommand::parse(wrong).unwrap_err();
-            assert!(error.contains(said), "{wrong}: {error}");
+            assert!(error.contains(expected), "{wrong}: {error}");
         }
     }
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
+use hookonce_aws::DynamoStore;
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::{Outcome, Record, Status};
-use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::port::Store as _;
 
 use crate::failure::Failure;

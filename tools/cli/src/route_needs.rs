@@ -41,7 +41,6 @@ impl Needs {
         match stack.local().map(Local::running) {
             None => {
                 needs.look_at_destinations(set, stack).await;
-                #[cfg(feature = "aws")]
                 needs.look_at_functions(set, stack).await;
             }
             Some(Ok(running)) => {
@@ -79,7 +78,6 @@ impl Needs {
         }
     }
 
-    #[cfg(feature = "aws")]
     async fn look_at_functions(&mut self, set: &RouteSet, stack: &Connection) {
         let Some(deployed) = stack.deployed() else { return };
         for named in functions(set) {
@@ -113,8 +111,8 @@ impl Needs {
         }
     }
 
-    /// Tells a person.
-    pub(crate) fn tell(&self) {
+    /// Prints what is missing, and what is not checked.
+    pub(crate) fn print(&self) {
         if let Some(failure) = &self.nobody {
             let named =
                 self.unchecked.iter().map(|(Named { place, kind, name }, _)| format!("{kind} {name} ({place})"));

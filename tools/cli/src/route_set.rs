@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use hookonce_protocol::place::TableAlias;
-#[cfg(feature = "aws")]
 use hookonce_runtime::documents::{DocumentKind, ROUTE_SET_ID};
 use hookonce_runtime::file;
 use hookonce_runtime::route::{BUILTIN_SET, Missing, Offered, RouteSet};
@@ -12,9 +11,7 @@ use hookonce_runtime::tables::aliases;
 use serde_json::json;
 
 use crate::connection::Connection;
-#[cfg(feature = "aws")]
 use crate::connection::Deployed;
-#[cfg(feature = "aws")]
 use crate::documents::{StackDocuments, failed};
 use crate::failure::Failure;
 use crate::target::{DataFolder, text};
@@ -34,14 +31,12 @@ pub(crate) async fn text_of(stack: &Connection) -> Result<Option<String>, Failur
 /// # Errors
 /// [`Failure`] when it cannot be read.
 pub(crate) async fn stored(stack: &Connection) -> Result<Option<String>, Failure> {
-    #[cfg(feature = "aws")]
     if let Some(deployed) = stack.deployed() {
         return deployed_text(deployed).await;
     }
     local(&stack.folder)
 }
 
-#[cfg(feature = "aws")]
 async fn deployed_text(stack: &Deployed) -> Result<Option<String>, Failure> {
     let documents = StackDocuments::open(stack).await?;
     let found = documents.table.get(DocumentKind::Routes, ROUTE_SET_ID).await;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{PutRequest, WriteRequest};
 use clap::Parser;
 use futures::StreamExt as _;
+use hookonce_aws::{DynamoStore, to_attributes};
 use hookonce_local::backends::{Backends, DataLocation};
 use hookonce_local::calls::CallCounts;
 use hookonce_local::clients;
@@ -15,7 +16,6 @@ use hookonce_protocol::key::{ClaimId, RecordKey};
 use hookonce_protocol::record::{DeadReason, Due, Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::{SHARDS, Timing};
-use hookonce_runtime::aws::{DynamoStore, to_attributes};
 
 use crate::records::{Filter, Read, latest, select};
 

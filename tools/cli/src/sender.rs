@@ -155,13 +155,13 @@ impl Sender {
             Err(_) => (None, None, Vec::new().into()),
         };
         let answer: Answer = serde_json::from_slice(&answer).unwrap_or_default();
-        let word = answer.status.or(answer.error).unwrap_or_else(|| said(status));
+        let word = answer.status.or(answer.error).unwrap_or_else(|| word_of(status));
         Ok(Delivered { status, word, id: answer.id, location, attempts, duration: started.elapsed() })
     }
 }
 
 /// The word for an answer that is not hookonce's own, such as a gateway's.
-fn said(status: Option<u16>) -> String {
+fn word_of(status: Option<u16>) -> String {
     let reason = status.and_then(|status| reqwest::StatusCode::from_u16(status).ok()?.canonical_reason());
     match (status, reason) {
         (Some(200..300), _) => "answered".to_owned(),

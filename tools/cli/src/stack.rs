@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use hookonce_aws::{DynamoStore, HttpsMaterials, LoopbackHandlers, SqsQueue, retries, timeouts};
 use hookonce_dispatcher::DispatcherFunction;
 use hookonce_local::ambient::Ambient;
 use hookonce_local::backends::{BackendError, Backends, DataLocation};
@@ -27,10 +28,9 @@ use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
 use hookonce_relay::RelayFunction;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::{DynamoStore, HttpsMaterials, LoopbackHandlers, SqsQueue, retries, timeouts};
 use hookonce_runtime::batch::Batch;
 use hookonce_runtime::config::EdgeConfig;
-use hookonce_runtime::destination::{Destinations, Guarded, HttpCaller};
+use hookonce_runtime::destination::{Destinations, HttpCaller, RateLimited};
 use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::documents::DocumentSource;
 use hookonce_runtime::drive::duration;
@@ -546,7 +546,7 @@ impl Parts<'_> {
             queue: SqsQueue::new(self.sqs(calls, CALL_MAX), &self.place.resources.effects_queue.url),
             ambient: System,
             destinations: Destinations::new(self.documents()),
-            caller: Guarded::new(Arc::new(HttpCaller::on_loopback())),
+            caller: RateLimited::new(Arc::new(HttpCaller::on_loopback())),
             timing: self.config.timing,
         };
         let dispatcher = Arc::new(DispatcherFunction::new(parts, self.telemetry("dispatcher")));

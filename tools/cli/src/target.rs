@@ -119,6 +119,6 @@ pub(crate) struct Target {
 pub(crate) fn store_unavailable() -> Failure {
     Failure::unavailable(
         "DynamoDB did not answer",
-        "check that the local stack runs, or check the AWS region, credentials and table name; --log info shows details",
+        "check that the local stack runs, or check the AWS region, credentials and table name; RUST_LOG=info shows details",
     )
 }

@@ -57,7 +57,7 @@ pub(crate) struct Alarms {
 }
 
 impl Alarms {
-    /// Reads CloudWatch's answer to [`ask_alarms`].
+    /// Reads CloudWatch's answer to [`fetch_alarms`].
     pub(crate) fn read(answer: &Value, stack: &str) -> Self {
         let prefix = prefix(stack);
         let all: Vec<_> = list(answer, "MetricAlarms").collect();
@@ -89,7 +89,7 @@ impl Watch {
     /// # Errors
     /// [`Failure::Unavailable`] when it refuses or does not answer.
     pub(crate) async fn of(config: &SdkConfig, stack: &str, now: EpochMs) -> Result<Self, Failure> {
-        let alarms = Alarms::read(&ask_alarms(config, stack).await?.outcome?, stack);
+        let alarms = Alarms::read(&fetch_alarms(config, stack).await?.outcome?, stack);
         Ok(Self { alarms, relay_ran_at: relay_ran_at(config, stack, now).await? })
     }
 }
@@ -150,11 +150,11 @@ pub(crate) fn no_alarms(stack: &str) -> Failure {
     )
 }
 
-/// Asks for all alarms of a stack: an answer with those in ALARM alone would look the same for a stack that has none.
+/// Fetches all alarms of a stack: an answer with those in ALARM alone would look the same for a stack that has none.
 ///
 /// # Errors
 /// [`Failure::Unavailable`] when CloudWatch does not answer.
-pub(crate) async fn ask_alarms(config: &SdkConfig, stack: &str) -> Result<Answer, Failure> {
+pub(crate) async fn fetch_alarms(config: &SdkConfig, stack: &str) -> Result<Answer, Failure> {
     let input = json!({ "AlarmNamePrefix": prefix(stack), "MaxRecords": ALARMS_MAX });
     call(config, "DescribeAlarms", &input).await
 }

@@ -303,10 +303,10 @@ fn make_network() -> Outcome<(u32, String)> {
     unshare.args(["bash", "-c", &up]);
     let holder = Background::start(&unshare, &log)?;
     wait_for("a network namespace", &log, || !fs::read_to_string(&log).unwrap_or_default().is_empty())?;
-    let said = read(&log)?;
-    let process = holder.process().filter(|_| said.starts_with("up"));
+    let log_text = read(&log)?;
+    let process = holder.process().filter(|_| log_text.starts_with("up"));
     let Some((process, network)) = process.and_then(|process| Some((process, network_of(process)?))) else {
-        return Err(format!("the kernel gives no network namespace: {}", said.trim()));
+        return Err(format!("the kernel gives no network namespace: {}", log_text.trim()));
     };
     if network_of("self").as_ref() == Some(&network) {
         return Err("`unshare` made no separate network; is it the one from util-linux?".to_owned());
@@ -330,11 +330,11 @@ fn fresh_tables(on_disk: bool) -> Outcome {
 /// network namespace.
 fn need() -> Outcome {
     need_programs()?;
-    output(unshare().args(["ip", "link", "set", "lo", "up"])).map(drop).map_err(|said| {
+    output(unshare().args(["ip", "link", "set", "lo", "up"])).map(drop).map_err(|error| {
         format!(
             "{}\nUbuntu 24.04 gives ordinary users no network namespace. Allow it with\n  \
              sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0\nor run this as root.",
-            said.trim()
+            error.trim()
         )
     })
 }

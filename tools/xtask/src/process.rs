@@ -47,8 +47,8 @@ pub(crate) fn output(command: &mut Command) -> Outcome<String> {
     if output.status.success() {
         return Ok(text);
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{} ended with {}:\n{text}{said}", shown(command), output.status))
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{} ended with {}:\n{text}{stderr}", shown(command), output.status))
 }
 
 /// Whether a command succeeds. Its output is discarded.

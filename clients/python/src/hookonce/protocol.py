@@ -70,8 +70,8 @@ def _answer(rule: Handler, event: Event, items: Items) -> dict[str, object]:
         return {"ignore": True}
     if not isinstance(fact, Fact):
         raise TypeError("fact() must return what fact_of() makes, or IGNORE")
-    asked = rule.reads(event)
-    reads = list(asked) if isinstance(asked, Iterable) else [asked]
+    answered = rule.reads(event)
+    reads = list(answered) if isinstance(answered, Iterable) else [answered]
     if not all(isinstance(key, (ItemKey, TableKey)) for key in reads):
         raise TypeError("reads() must return a list of keys, none of them of event.once()")
     if not all(items.holds(key) for key in reads):

@@ -77,7 +77,7 @@ def play(
     stored = {identity(key.to_json()): encode_item(item) for key, item in (items or {}).items()}
     entry = handler(rule)
 
-    def ask(shown: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def call(shown: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         request = {"version": VERSION, "request": "test", "event": event.to_json(), "items": shown}
         answers = [json.dumps(entry(json.loads(json.dumps(request)), None), sort_keys=True) for _ in range(2)]
         if answers[0] != answers[1]:
@@ -85,12 +85,12 @@ def play(
         answer: dict[str, Any] = json.loads(answers[0])
         return answer
 
-    first = ask([])
+    first = call([])
     reads: list[Mapping[str, Any]] = first.get("reads", [])
     check_answer(first, event.tenant, [], route_names_fact)
     answer = first
     if "reads" in first:
-        answer = ask([{**key, "item": stored.get(identity(key))} for key in reads])
+        answer = call([{**key, "item": stored.get(identity(key))} for key in reads])
         changed = not route_names_fact and answer.get("fact", first["fact"]) != first["fact"]
         if "reads" in answer or changed:
             raise AssertionError("reads() and fact() must not depend on the items")

@@ -25,7 +25,7 @@ const TIMESTAMP_DIGITS_MAX: usize = 18;
 pub struct Messages;
 
 #[derive(Deserialize)]
-struct Delivery {
+struct MessageStatus {
     entry: Vec<Entry>,
 }
 
@@ -200,7 +200,7 @@ impl Handler for Messages {
         if event.provider != "meta_whatsapp" || !wanted {
             return Ok(None);
         }
-        let delivery: Delivery = read(event, UNREADABLE)?;
+        let delivery: MessageStatus = read(event, UNREADABLE)?;
         let changes = delivery.entry.into_iter().flat_map(|entry| entry.changes);
         let update = changes.map(|change| change.value).find_map(Update::first);
         update.map(Some).ok_or(HandlerError::permanent(UNREADABLE))

@@ -71,10 +71,10 @@ impl Dispatcher {
     ) -> DispatcherStep {
         let NextCall { effect, first, terms } = call;
         let backoff = Millis(self.timing.backoff_bound(tries).0.min(DESTINATION_PAUSE_MAX.0));
-        let asked = retry_after.unwrap_or(Millis(0));
-        let wait = stretched(asked.max(backoff), &self.timing, moment);
+        let requested = retry_after.unwrap_or(Millis(0));
+        let wait = stretched(requested.max(backoff), &self.timing, moment);
         let fitting =
-            if first { Some(Pause::new(wait)) } else { self.fitting(&effect, terms.class, wait, asked, moment) };
+            if first { Some(Pause::new(wait)) } else { self.fitting(&effect, terms.class, wait, requested, moment) };
         let Some(pause) = fitting else { return self.die(effect, DeadReason::UnknownOutcome, moment) };
         let mut changes = self.due_again(pause, moment);
         changes.push(set(attribute::LAST_ERROR, Code::DestinationUnavailable.as_str()));
@@ -91,8 +91,8 @@ impl Dispatcher {
     pub(super) fn count(self, call: NextCall, retry_after: Option<Millis>, moment: Moment) -> DispatcherStep {
         let NextCall { effect, terms, .. } = call;
         let backoff = moment.uniform(self.timing.backoff_bound(effect.record.attempts));
-        let asked = retry_after.map_or(Millis(0), |asked| stretched(asked, &self.timing, moment));
-        let Some(pause) = self.fitting(&effect, terms.class, backoff.max(asked), asked, moment) else {
+        let requested = retry_after.map_or(Millis(0), |requested| stretched(requested, &self.timing, moment));
+        let Some(pause) = self.fitting(&effect, terms.class, backoff.max(requested), requested, moment) else {
             return self.die(effect, DeadReason::UnknownOutcome, moment);
         };
         let mut changes = self.due_again(pause, moment);
@@ -104,14 +104,14 @@ impl Dispatcher {
     /// The pause after which an effect may be called again. If the wanted pause would end too late, it is half of the
     /// time that is left. `None` if the callee asks for more than that, or if so little is left that the relay might
     /// come too late.
-    fn fitting(&self, effect: &Effect, class: Class, wait: Millis, asked: Millis, moment: Moment) -> Option<Pause> {
+    fn fitting(&self, effect: &Effect, class: Class, wait: Millis, requested: Millis, moment: Moment) -> Option<Pause> {
         let is_in_time = |pause: &Pause| self.is_repeatable(effect, class, pause.ends_at(moment.now));
         let pause = Pause::new(wait);
         if is_in_time(&pause) {
             return Some(pause);
         }
         let half = Millis(self.repeatable_until(effect, class)?.0.saturating_sub(moment.now.0) / 2);
-        let shorter = (half >= asked.max(self.timing.effects_visibility_timeout)).then_some(Pause::new(half));
+        let shorter = (half >= requested.max(self.timing.effects_visibility_timeout)).then_some(Pause::new(half));
         shorter.filter(is_in_time)
     }
 

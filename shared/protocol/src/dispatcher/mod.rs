@@ -52,7 +52,7 @@ pub struct Dispatcher {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum State {
     Reading,
-    Asking {
+    ReadingTerms {
         effect: Effect,
     },
     Guarding {
@@ -200,7 +200,7 @@ impl Dispatcher {
             return self.die(effect, reason, moment);
         }
         let call = Call::Terms(effect.part.destination.clone());
-        self.call(State::Asking { effect }, call)
+        self.call(State::ReadingTerms { effect }, call)
     }
 
     /// How long the process that has this pass may still live.
@@ -209,7 +209,7 @@ impl Dispatcher {
         (left >= 0).then(|| Millis((left + 1).min(VISIBILITY_MAX.0)))
     }
 
-    fn asked(self, offer: Result<Option<Offer>, Unavailable>, effect: Effect, moment: Moment) -> DispatcherStep {
+    fn with_terms(self, offer: Result<Option<Offer>, Unavailable>, effect: Effect, moment: Moment) -> DispatcherStep {
         let Ok(Some(Offer { terms, turn })) = offer else {
             // The destination may stay unknown for days, and hidden messages would fill the queue of all destinations.
             let wait = self.backoff(effect.record.attempts, moment);
@@ -396,7 +396,7 @@ impl Dispatcher {
         let write = match &then {
             State::Guarding { write, .. } => write.clone(),
             State::Writing { ending, .. } => ending.write.clone(),
-            State::Reading | State::Asking { .. } | State::Calling { .. } | State::Pausing { .. } => {
+            State::Reading | State::ReadingTerms { .. } | State::Calling { .. } | State::Pausing { .. } => {
                 return Step::done(Settled::Retry(Millis(0)));
             }
         };
@@ -413,7 +413,7 @@ impl Machine for Dispatcher {
                 Ok(found) => self.found(found, moment),
                 Err(_) => self.transient(0, moment),
             },
-            State::Asking { effect } => self.asked(reply.terms(), effect, moment),
+            State::ReadingTerms { effect } => self.with_terms(reply.terms(), effect, moment),
             State::Guarding { call, write, rewrites } => self.guarded(&reply.written(), call, write, rewrites, moment),
             State::Calling { call, started_at } => self.called(reply.called(), *call, started_at, moment),
             State::Writing { ending, rewrites } => self.written(&reply.written(), ending, rewrites, moment),

@@ -99,7 +99,7 @@ impl Worker {
                 pause.note(moment.now),
             ]);
         }
-        let purpose = if reason.is_some() { Purpose::DieOfFailure } else { Purpose::CountFailure };
+        let purpose = if reason.is_some() { Purpose::DeadAfterFailures } else { Purpose::CountFailure };
         self.write_failure(record, purpose, changes, pause, reason)
     }
 
@@ -110,13 +110,13 @@ impl Worker {
 
     /// Makes a record DEAD whose effect may already have been applied and forgotten.
     pub(super) fn stale(self, record: Box<Record>, moment: Moment) -> WorkerStep {
-        self.die(record, Purpose::DieOfAge, DeadReason::Stale, moment)
+        self.die(record, Purpose::DeadTooOld, DeadReason::Stale, moment)
     }
 
     /// Makes a record DEAD that was applied, as its domain key says, and does not know it. What its commit wrote beside
     /// the domain key may be missing, its effects among it.
     pub(super) fn rewound(self, record: Box<Record>, moment: Moment) -> WorkerStep {
-        self.die(record, Purpose::DieOfRewind, DeadReason::Rewound, moment)
+        self.die(record, Purpose::DeadRewound, DeadReason::Rewound, moment)
     }
 
     fn die(self, record: Box<Record>, purpose: Purpose, reason: DeadReason, moment: Moment) -> WorkerStep {

@@ -36,7 +36,7 @@ pub(super) struct FanOut {
     left: Vec<ChildEvent>,
     left_out: Option<LeftOut>,
     /// Whether another body was told.
-    mismatch_told: bool,
+    mismatch_signalled: bool,
     /// Whether it is unknown of an event so far if it has a record.
     is_unsure: bool,
 }
@@ -55,7 +55,7 @@ impl Worker {
         let (mut left, large): (Vec<_>, Vec<_>) = events.into_iter().partition(|event| event.fits);
         left.reverse();
         let left_out = (!large.is_empty()).then_some(LeftOut::TooLarge);
-        self.look(FanOut { envelope, left, left_out, mismatch_told: false, is_unsure: false }, moment)
+        self.look(FanOut { envelope, left, left_out, mismatch_signalled: false, is_unsure: false }, moment)
     }
 
     /// Looks which of the next events have records.
@@ -102,7 +102,7 @@ impl Worker {
         moment: Moment,
     ) -> WorkerStep {
         let mut fresh = Vec::new();
-        let asked = missing.len();
+        let total = missing.len();
         let mut unknown = 0;
         for (event, written) in missing.into_iter().zip(written) {
             match written {
@@ -118,7 +118,7 @@ impl Worker {
             }
         }
         fan_out.is_unsure |= unknown > 0;
-        if unknown * 2 > asked {
+        if unknown * 2 > total {
             // The store is short of capacity. More writes would keep it so, also for others.
             fan_out.left.clear();
         }
@@ -135,7 +135,7 @@ impl Worker {
     ) -> WorkerStep {
         let Some(first) = others.first() else { return self.hint(fan_out, fresh, moment) };
         let mismatch = Signal::BodyMismatch(first.key.clone());
-        let is_first = !std::mem::replace(&mut fan_out.mismatch_told, true);
+        let is_first = !std::mem::replace(&mut fan_out.mismatch_signalled, true);
         let step = if fan_out.envelope.quarantine_mismatch {
             let keep = |event: &ChildEvent| {
                 let child = child(&fan_out.envelope, event, &self.timing, moment);

@@ -220,7 +220,9 @@ impl Worker {
             }
             Planned::CallsUsedUp | Planned::Unavailable => self.transient(record.attempts, moment),
             Planned::HandlerAway => self.postpone(record, Code::HandlerUnavailable, moment).signal(Signal::HandlerAway),
-            Planned::TableAway => self.postpone(record, Code::TableUnavailable, moment).signal(Signal::TableAway),
+            Planned::UserTableUnavailable => {
+                self.postpone(record, Code::TableUnavailable, moment).signal(Signal::UserTableUnavailable)
+            }
             Planned::HandlerSlow { handler } => {
                 let call = Call::Send(Message::Slow { pk: record.key.clone(), handler });
                 self.call(State::Moving { record }, call)
@@ -256,7 +258,7 @@ impl Worker {
             Committed::Invalid => self.fail(attempt.record, &Failure::permanent(Code::PlanRefused), moment),
             // If it was carried out all the same, the record is no longer PENDING, and the wait is not written.
             Committed::Denied => {
-                self.postpone(attempt.record, Code::TableUnavailable, moment).signal(Signal::TableAway)
+                self.postpone(attempt.record, Code::TableUnavailable, moment).signal(Signal::UserTableUnavailable)
             }
             Committed::Unavailable => self.confirm(attempt.record),
         }
@@ -304,7 +306,7 @@ impl Worker {
             // Hidden messages would fill the queue that all handlers share.
             Cancellation::Transient if exhausted && commit::only_user_tables_busy(&attempt.writes, reasons) => {
                 let step = self.postpone(attempt.record, Code::TableUnavailable, moment);
-                step.signal(Signal::CommitConflict).signal(Signal::TableAway)
+                step.signal(Signal::CommitConflict).signal(Signal::UserTableUnavailable)
             }
             Cancellation::Transient if exhausted => {
                 self.transient(attempt.record.attempts, moment).signal(Signal::CommitConflict)

@@ -49,8 +49,9 @@ fn about(text: &str) -> Result<About, Problem> {
     about.written.remove("answers");
     for setting in about.written.get("setting").and_then(toml::Value::as_array).into_iter().flatten() {
         let text = |field| setting.get(field).and_then(toml::Value::as_str).map(str::to_owned);
-        let (name, told) = text("name").zip(text("about")).ok_or_else(|| owned(("setting", NO_ABOUT.to_owned())))?;
-        about.settings.insert(name, told);
+        let (name, description) =
+            text("name").zip(text("about")).ok_or_else(|| owned(("setting", NO_ABOUT.to_owned())))?;
+        about.settings.insert(name, description);
     }
     Ok(about)
 }

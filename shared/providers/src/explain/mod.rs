@@ -27,7 +27,7 @@ use crate::request::Request;
 use crate::scheme::Scheme;
 use crate::scheme::encoding::SecretForm;
 use crate::scheme::proof::{Context, Verification};
-use crate::scheme::tools::Place;
+use crate::scheme::tools::SignatureLocation;
 use crate::settings::{PUBLIC_URL, Settings, VERIFY_TOKEN};
 
 /// A tolerance that every timestamp is within.
@@ -193,17 +193,17 @@ impl Case<'_> {
             1 => FindingState::Present,
             _ => FindingState::Duplicated,
         };
-        let find = |place: Place| match place {
-            Place::Header(name) => {
+        let find = |place: SignatureLocation| match place {
+            SignatureLocation::Header(name) => {
                 let count = self.request.header_values(&name).count();
                 (name, state(count))
             }
-            Place::Headers(prefix) => {
+            SignatureLocation::Headers(prefix) => {
                 let is_one = |name: &String| name.to_ascii_lowercase().starts_with(&prefix);
                 let any = self.request.headers.iter().any(|(name, _)| is_one(name));
                 (format!("{prefix}*"), state(usize::from(any)))
             }
-            Place::Body(path) => (path, FindingState::InBody),
+            SignatureLocation::Body(path) => (path, FindingState::InBody),
         };
         let finding = |(what, (place, state))| Finding { what, place, state };
         lookups.into_iter().map(|lookup| finding((lookup.what, find(lookup.place)))).collect()
@@ -366,8 +366,8 @@ impl Provider {
     fn is_recognised_in(&self, request: &Request<'_>) -> bool {
         let lookups = self.schemes.iter().flat_map(|entry| entry.scheme.kind().lookups());
         let mut names = lookups.filter_map(|lookup| match lookup.place {
-            Place::Header(name) if lookup.what == "signature" || lookup.what == "token" => Some(name),
-            Place::Header(_) | Place::Headers(_) | Place::Body(_) => None,
+            SignatureLocation::Header(name) if lookup.what == "signature" || lookup.what == "token" => Some(name),
+            SignatureLocation::Header(_) | SignatureLocation::Headers(_) | SignatureLocation::Body(_) => None,
         });
         names.any(|name| name != "authorization" && request.has_header(&name))
     }

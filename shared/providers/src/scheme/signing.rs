@@ -10,7 +10,7 @@ use crate::scheme::proof::Context;
 use crate::scheme::public_key::Algorithm;
 use crate::scheme::signed::{Primitive, SignedScheme};
 use crate::scheme::timestamp::{Timestamp, TimestampSource};
-use crate::scheme::tools::{Lookup, Place, SchemeTools};
+use crate::scheme::tools::{Lookup, SchemeTools, SignatureLocation};
 use crate::template::SignedPart;
 
 impl SignedScheme {
@@ -79,9 +79,9 @@ impl SchemeTools for SignedScheme {
 
     fn lookups(&self) -> Vec<Lookup> {
         let signature = match &self.envelope.signature {
-            SignatureSource::Header(name) => Place::Header(name.clone()),
-            SignatureSource::Headers(prefix) => Place::Headers(prefix.clone()),
-            SignatureSource::Json(path) => Place::Body(path.to_string()),
+            SignatureSource::Header(name) => SignatureLocation::Header(name.clone()),
+            SignatureSource::Headers(prefix) => SignatureLocation::Headers(prefix.clone()),
+            SignatureSource::Json(path) => SignatureLocation::Body(path.to_string()),
         };
         let mut lookups = vec![Lookup { what: "signature", place: signature }];
         match self.envelope.timestamp.as_ref().map(|timestamp| &timestamp.source) {

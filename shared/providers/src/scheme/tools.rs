@@ -12,12 +12,12 @@ pub(crate) const CREDENTIAL: &str = "credential";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lookup {
     pub(crate) what: &'static str,
-    pub(crate) place: Place,
+    pub(crate) place: SignatureLocation,
 }
 
 /// Where a scheme reads something.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum SignatureLocation {
     Header(String),
     /// Headers with the same prefix.
     Headers(String),
@@ -27,11 +27,11 @@ pub(crate) enum Place {
 
 impl Lookup {
     pub(crate) fn header(what: &'static str, name: &str) -> Self {
-        Self { what, place: Place::Header(name.to_owned()) }
+        Self { what, place: SignatureLocation::Header(name.to_owned()) }
     }
 
     pub(crate) fn body(what: &'static str, path: &impl ToString) -> Self {
-        Self { what, place: Place::Body(path.to_string()) }
+        Self { what, place: SignatureLocation::Body(path.to_string()) }
     }
 }
 

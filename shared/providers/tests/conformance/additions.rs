@@ -16,7 +16,7 @@ fn repository() -> PathBuf {
 }
 
 #[test]
-fn the_page_of_providers_is_what_the_catalog_says() {
+fn the_page_of_providers_matches_the_catalog() {
     let page = fs::read_to_string(repository().join("docs/providers.md")).unwrap_or_default();
     let wanted = docs::markdown(Catalog::built_in());
     let differs = page.lines().zip(wanted.lines()).find(|(is, should)| is != should);

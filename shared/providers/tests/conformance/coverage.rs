@@ -42,7 +42,7 @@ fn rules(provider: &Provider, name: &str) -> Value {
 }
 
 #[test]
-fn an_id_or_a_type_in_a_header_is_signed_as_the_page_says() {
+fn an_id_or_a_type_in_a_header_is_signed_as_documented() {
     let mut seen = Vec::new();
     for provider in exact() {
         let coverage = provider.coverage();
@@ -60,7 +60,7 @@ fn an_id_or_a_type_in_a_header_is_signed_as_the_page_says() {
 }
 
 #[test]
-fn the_url_is_signed_as_the_page_says() {
+fn the_url_is_signed_as_documented() {
     let mut signed = Vec::new();
     for provider in Catalog::built_in().iter() {
         let captured = valid(provider.id());
@@ -74,7 +74,7 @@ fn the_url_is_signed_as_the_page_says() {
 }
 
 #[test]
-fn the_time_in_a_header_is_signed_as_the_page_says() {
+fn the_time_in_a_header_is_signed_as_documented() {
     let mut seen = 0;
     for provider in exact() {
         let captured = valid(provider.id());
@@ -95,7 +95,7 @@ fn the_time_in_a_header_is_signed_as_the_page_says() {
 }
 
 #[test]
-fn a_body_that_is_not_signed_can_be_changed_as_the_page_says() {
+fn a_body_that_is_not_signed_can_be_changed_as_documented() {
     for provider in exact().filter(|provider| provider.coverage().body < Extent::Yes) {
         let (id, captured) = (provider.id(), valid(provider.id()));
         let changed = |at: usize| {

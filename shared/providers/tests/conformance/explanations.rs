@@ -145,7 +145,7 @@ fn a_clock_that_is_wrong_is_recognised() {
 }
 
 #[test]
-fn what_is_missing_or_twice_is_said() {
+fn a_missing_or_duplicate_header_is_named() {
     let missing = changed(&stripe(BODY), |captured| captured.headers.clear());
     assert_eq!(missing.causes[0].code(), "signature_missing");
     assert!(missing.to_string().contains("signature stripe-signature: missing"), "{missing}");
@@ -156,7 +156,7 @@ fn what_is_missing_or_twice_is_said() {
 }
 
 #[test]
-fn an_authentic_request_without_an_id_says_where_it_was_looked_for() {
+fn the_explanation_of_a_missing_id_names_its_place() {
     let explanation = changed(&stripe("{}"), |_| ());
     assert_eq!((explanation.authentic, explanation.code), (true, None));
     assert_eq!(explanation.causes[0].code(), "id_missing");

@@ -117,7 +117,7 @@ fn plaid_claims(issued_at: i64) -> Value {
 }
 
 #[test]
-fn plaid_is_asked_for_the_key_that_its_token_names() {
+fn the_key_that_a_token_names_is_fetched_from_plaid() {
     let (token, jwk) = plaid_token("key-1", &plaid_claims(NOW.0));
     let captured = plaid(&token, "");
     assert_eq!(receive(&captured, &[], None), Err(Refusal::NotConfigured));

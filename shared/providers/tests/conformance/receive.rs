@@ -64,10 +64,10 @@ fn nothing_that_holds_a_secret_prints_it() {
 #[test]
 fn the_secret_that_fitted_answers_the_question() {
     let question = r#"{"event":"endpoint.url_validation","payload":{"plainToken":"token-1"}}"#;
-    let asked = sent("zoom", "old", &[], question);
-    let rotated = CapturedRequest { secrets: owned(&["new", "old"]), ..asked.clone() };
-    assert!(matches!(received(&asked), Ok(Received::Handshake(_))));
-    assert_eq!(received(&rotated), received(&asked));
+    let current = sent("zoom", "old", &[], question);
+    let rotated = CapturedRequest { secrets: owned(&["new", "old"]), ..current.clone() };
+    assert!(matches!(received(&current), Ok(Received::Handshake(_))));
+    assert_eq!(received(&rotated), received(&current));
 }
 
 /// Only where anyone can have words signed does a signed word prove nothing, and no header that comes twice makes an
@@ -136,8 +136,8 @@ fn a_signature_decides_between_a_question_and_a_delivery() {
         ("notion", r#"{"verification_token":"secret_abc"}"#, false),
     ] {
         let (signed, unsigned) = (sent(id, "s", &[], body), request(id, "s", body));
-        let (asked, other) = if question_is_signed { (signed, unsigned) } else { (unsigned, signed) };
-        assert!(matches!(received(&asked), Ok(Received::Handshake(_))), "{id}");
+        let (accepted, other) = if question_is_signed { (signed, unsigned) } else { (unsigned, signed) };
+        assert!(matches!(received(&accepted), Ok(Received::Handshake(_))), "{id}");
         match received(&other) {
             Err(Refusal::SignatureMissing) => assert!(question_is_signed, "{id}"),
             Ok(Received::Delivery(_)) => assert!(!question_is_signed, "{id}"),
@@ -200,10 +200,10 @@ fn a_body_that_is_no_document_is_unreadable_under_the_id_of_its_header() {
 }
 
 #[test]
-fn kept_headers_hold_no_signature_and_nothing_unasked() {
-    let asked = [("X-GitHub-Delivery", "1"), ("Content-Type", "application/json")];
-    let unasked = [("authorization", "hunter2"), ("cookie", "hunter2"), ("x-hookonce-signed-at", "1")];
-    let delivery = delivery(&sent("github", "s", &[&asked[..], &unasked].concat(), "{}"));
+fn kept_headers_hold_no_signature_and_nothing_unlisted() {
+    let kept = [("X-GitHub-Delivery", "1"), ("Content-Type", "application/json")];
+    let unwanted = [("authorization", "hunter2"), ("cookie", "hunter2"), ("x-hookonce-signed-at", "1")];
+    let delivery = delivery(&sent("github", "s", &[&kept[..], &unwanted].concat(), "{}"));
     let names: Vec<&str> = delivery.headers().keys().map(String::as_str).collect();
     assert_eq!(names, ["content-type", "x-github-delivery"]);
     assert_eq!(delivery.contents().events()[0].event_type, "unknown");

@@ -21,7 +21,7 @@ fn what_a_capture_withholds_changes_no_event() {
 }
 
 #[test]
-fn every_vector_is_judged_as_it_says() {
+fn every_vector_gets_its_expected_verdict() {
     let vectors = all().values().flatten();
     let wrong: Vec<_> = vectors.filter_map(|vector| vector.difference(provider(&vector.captured.provider))).collect();
     assert!(wrong.is_empty(), "{} vectors differ:\n{}", wrong.len(), wrong.join("\n"));

@@ -21,7 +21,7 @@ pub(super) fn judge(
 ) -> Called {
     let retry_after = retry_after(headers, now);
     match status {
-        200..=299 if says_success(target, body) => Called::Done { status: Some(status) },
+        200..=299 if body_reports_success(target, body) => Called::Done { status: Some(status) },
         // 2xx without the expected body: the outcome is unknown.
         200..=299 => Called::Unclear { retry_after },
         _ if target.done_statuses.contains(&status) => Called::AlreadyDone { status },
@@ -40,10 +40,10 @@ pub(super) fn judge(
     }
 }
 
-fn says_success(target: &HttpTarget, body: Option<&[u8]>) -> bool {
+fn body_reports_success(target: &HttpTarget, body: Option<&[u8]>) -> bool {
     let Some(check) = &target.success else { return true };
-    let said = body.and_then(|body| serde_json::from_slice::<Value>(body).ok());
-    said.is_some_and(|said| said.pointer(&check.pointer) == Some(&check.equals))
+    let answer = body.and_then(|body| serde_json::from_slice::<Value>(body).ok());
+    answer.is_some_and(|answer| answer.pointer(&check.pointer) == Some(&check.equals))
 }
 
 /// How long `Retry-After` asks to wait: seconds, or until a date.

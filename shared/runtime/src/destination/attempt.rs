@@ -19,7 +19,7 @@ pub struct Attempt {
 
 impl Attempt {
     /// The effect does not fit the destination, so there is no request.
-    pub(crate) fn unsendable(reason: &'static str) -> Self {
+    pub fn unsendable(reason: &'static str) -> Self {
         Self { called: Called::Refused { status: None }, answer: Err(AttemptError::Unsendable(reason)), sent: false }
     }
 }

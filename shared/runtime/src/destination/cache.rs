@@ -65,7 +65,7 @@ struct Slot {
     found: Option<(Arc<Destination>, EpochMs)>,
     /// The answer until then, if it is not `found`.
     error: Option<DestinationLookupError>,
-    ask_at: Option<EpochMs>,
+    next_read_at: Option<EpochMs>,
 }
 
 impl Destinations {
@@ -84,7 +84,7 @@ impl Destinations {
             Arc::clone(slots.entry(id.clone()).or_default())
         };
         let mut slot = slot.lock().await;
-        if slot.ask_at.is_none_or(|ask_at| now >= ask_at) {
+        if slot.next_read_at.is_none_or(|next_read_at| now >= next_read_at) {
             let read = timeout(FETCH_MAX, self.read(id)).await;
             let late = |elapsed| Err(ReadError::Unavailable(DocumentsUnavailable(Box::new(elapsed))));
             slot.learn(id, read.unwrap_or_else(late), now);
@@ -107,7 +107,7 @@ impl Slot {
                 *self = Self {
                     found: Some((Arc::new(destination), now)),
                     error: None,
-                    ask_at: Some(now.plus(CACHE_AGE_MAX)),
+                    next_read_at: Some(now.plus(CACHE_AGE_MAX)),
                 };
                 return;
             }
@@ -115,12 +115,12 @@ impl Slot {
             Err(ReadError::Invalid(error)) => DestinationLookupError::Invalid(error),
             Err(error @ ReadError::Unavailable(_)) => {
                 tracing::warn!(destination.id = %id, error = %Report::new(&error), "reading a destination failed");
-                self.ask_at = Some(now.plus(REFUSED_AGE_MAX));
+                self.next_read_at = Some(now.plus(REFUSED_AGE_MAX));
                 return;
             }
         };
         tracing::error!(destination.id = %id, error = %Report::new(&error), "a destination cannot be used; its effects wait");
-        *self = Self { found: None, error: Some(error), ask_at: Some(now.plus(REFUSED_AGE_MAX)) };
+        *self = Self { found: None, error: Some(error), next_read_at: Some(now.plus(REFUSED_AGE_MAX)) };
     }
 
     fn answer(&self, now: EpochMs) -> Result<Arc<Destination>, DestinationLookupError> {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lookups_at_one_time_ask_once() {
+    async fn concurrent_lookups_read_once() {
         let (reads, destinations) = scripted(&[Some(GOOD)]);
         let (id, now) = (id(), EpochMs(0));
         let found = futures::future::join_all((0..10).map(|_| destinations.get(&id, now))).await;
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_source_that_never_answered_is_asked_ever_again_after_a_pause() {
+    async fn a_source_that_never_answered_is_read_again_after_each_pause() {
         let (reads, destinations) = scripted(&[]);
         for at in [0, 1, REFUSED_AGE_MAX.0 - 1, REFUSED_AGE_MAX.0] {
             assert!(matches!(destinations.get(&id(), EpochMs(at)).await, Err(DestinationLookupError::Unavailable)));

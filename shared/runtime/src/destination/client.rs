@@ -311,7 +311,7 @@ mod tests {
 
     /// The driver of a connection may run on another thread when the time is over.
     #[tokio::test]
-    async fn nothing_leaves_once_it_was_said_that_nothing_left() {
+    async fn nothing_is_sent_once_the_gate_is_closed() {
         let (stream, mut peer) = duplex(16);
         let gate = Gate::default();
         let mut gated = Gated { stream, gate: gate.clone() };

@@ -22,7 +22,7 @@ pub const PERMIT_WAIT_MAX: Duration = Duration::from_millis(DESTINATION_TURN_MAX
 /// [`Permit`], and there is none while the circuit is open. A destination that hangs would otherwise hold batch after
 /// batch, and so the effects of all others.
 #[derive(Debug)]
-pub struct Guarded {
+pub struct RateLimited {
     caller: Arc<dyn Caller>,
     known: Mutex<HashMap<(DestinationId, u16), Arc<Known>>>,
 }
@@ -44,7 +44,7 @@ pub struct Permit {
     _probe: Option<OwnedSemaphorePermit>,
 }
 
-impl Guarded {
+impl RateLimited {
     /// Guards the destinations of this caller.
     pub fn new(caller: Arc<dyn Caller>) -> Self {
         Self { caller, known: Mutex::default() }

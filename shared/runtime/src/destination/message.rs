@@ -18,7 +18,7 @@ pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 
 /// A message of a queue. SQS would replace or refuse characters that XML does not allow, so such a payload is not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct HandedMessage {
+pub struct HandedMessage {
     /// The payload, as it is.
     pub body: String,
     /// Names and texts.
@@ -28,7 +28,10 @@ pub(crate) struct HandedMessage {
 }
 
 /// The message of a delivery.
-pub(crate) fn queue_message(queue: &QueueTarget, delivery: &Delivery) -> Result<HandedMessage, Unsendable> {
+///
+/// # Errors
+/// A word for what makes it impossible to send.
+pub fn queue_message(queue: &QueueTarget, delivery: &Delivery) -> Result<HandedMessage, Unsendable> {
     let payload = payload(delivery)?;
     let body = String::from_utf8(payload).ok().filter(|text| !text.is_empty() && text.chars().all(is_legal));
     let body = body.ok_or("payload_is_no_text_of_a_queue")?;
@@ -65,7 +68,10 @@ struct FunctionEvent<'a> {
 }
 
 /// The event of a delivery, as JSON: with its payload if that is JSON, else with the payload's bytes.
-pub(crate) fn function_event(delivery: &Delivery) -> Result<Vec<u8>, Unsendable> {
+///
+/// # Errors
+/// A word for what makes it impossible to send.
+pub fn function_event(delivery: &Delivery) -> Result<Vec<u8>, Unsendable> {
     let payload = payload(delivery)?;
     let json = serde_json::from_slice::<&RawValue>(&payload).ok();
     let event = FunctionEvent {

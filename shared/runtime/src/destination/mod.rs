@@ -5,37 +5,28 @@
 //! repeats a call.
 
 mod address;
-#[cfg(feature = "aws")]
 mod answer;
-#[cfg(feature = "aws")]
 mod attempt;
 mod cache;
 mod caller;
 mod checked;
-#[cfg(feature = "aws")]
 mod client;
 mod document;
 mod guard;
 mod hand_over;
-#[cfg(feature = "account")]
 mod message;
-#[cfg(feature = "aws")]
 mod request;
 
 pub use address::{Zone, zone};
-#[cfg(feature = "aws")]
 pub use attempt::{Attempt, AttemptError, CalleeAnswer};
 pub use cache::{CACHE_AGE_MAX, DestinationLookupError, Destinations, FETCH_MAX, REFUSED_AGE_MAX, STALE_AGE_MAX};
 pub use caller::{Caller, HOPS_MAX};
 pub use checked::{
     Destination, HEADERS_MAX, HttpTarget, IN_FLIGHT_MAX, KeyPlace, SuccessCheck, TIMEOUT_MS_MAX, Target,
 };
-#[cfg(feature = "aws")]
 pub use client::{ANSWER_BYTES_MAX, HttpCaller};
 pub use document::{ClassName, DestinationDocument, DestinationError, DestinationKind, SuccessDocument};
-pub use guard::{Guarded, PERMIT_WAIT_MAX, Permit};
+pub use guard::{PERMIT_WAIT_MAX, Permit, RateLimited};
 pub use hand_over::QueueTarget;
-#[cfg(feature = "account")]
-pub use message::MESSAGE_BYTES_MAX;
-#[cfg(feature = "account")]
-pub(crate) use message::{function_event, queue_message};
+pub use message::{HandedMessage, MESSAGE_BYTES_MAX, function_event, queue_message};
+pub use request::Unsendable;

@@ -16,7 +16,7 @@ use super::checked::{HttpTarget, KeyPlace};
 use crate::body;
 
 /// Why there is nothing to send, as a fixed word for logs. No later try changes it.
-pub(crate) type Unsendable = &'static str;
+pub type Unsendable = &'static str;
 
 /// The request of a delivery.
 pub(super) fn request(

@@ -14,11 +14,11 @@ use tokio::time::{Instant, timeout};
 use super::calls::{Calls, call_max};
 use super::handlers::{CallError, RemoteHandlers};
 use super::target::RemoteHandling;
-use super::wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, REQUEST_BYTES_MAX, ShownItem};
+use super::wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, REQUEST_BYTES_MAX, SnapshotItem};
 use crate::handler::Assignment;
 use crate::memory::SHORT_BYTES_MAX;
 use crate::port::Store;
-use crate::snapshot::{self, asked_too_much};
+use crate::snapshot::{self, reads_refused};
 
 /// A call that fails sooner has not held the worker up, so it says nothing about the handler.
 const HELD_MIN: Duration = Duration::from_secs(1);
@@ -47,7 +47,7 @@ impl Conversation<'_> {
         if self.calls.slow_move && self.handlers.is_slow(&self.handling.target, (self.calls.moment)().now) {
             return Ok(Planned::HandlerSlow { handler: self.handling.target.name().to_owned() });
         }
-        let (fact, reads) = match self.ask(Snapshot::default()).await? {
+        let (fact, reads) = match self.call(Snapshot::default()).await? {
             HandlerAnswer::Reads { fact, reads } => (fact, reads),
             HandlerAnswer::Plan { fact, plan } => {
                 return self.planned(store, Scope::default(), fact, plan).await;
@@ -58,7 +58,7 @@ impl Conversation<'_> {
         };
         let tables = self.handling.grants.tables.as_deref();
         let (scope, snapshot) = snapshot::read(store, self.event, &reads, tables, self.calls.memory).await?;
-        match self.ask(snapshot).await? {
+        match self.call(snapshot).await? {
             HandlerAnswer::Reads { .. } => {
                 Err(self.malformed(&MalformedAnswer::new("reads", "was sent before; the second answer must be a plan")))
             }
@@ -100,8 +100,8 @@ impl Conversation<'_> {
         Ok(snapshot::complete(store, self.event, scope, assignment, plan).await)
     }
 
-    /// Asks the handler. The items and the answer are not in memory while it works.
-    async fn ask(&self, snapshot: Snapshot) -> Result<HandlerAnswer, Planned> {
+    /// Calls the handler. The items and the answer are not in memory while it works.
+    async fn call(&self, snapshot: Snapshot) -> Result<HandlerAnswer, Planned> {
         let Some(caller) = self.handlers.caller(&self.handling.target) else {
             // A rehearsal without `--call-handlers`: the command says itself that it did not ask.
             tracing::debug!(handler = %self.handling.target, "this process does not call handlers of this kind");
@@ -109,11 +109,11 @@ impl Conversation<'_> {
         };
         let request = (self.calls.request_id)();
         let (target, record) = (&self.handling.target, &self.event.record);
-        let items: Vec<_> = snapshot.items().map(|(name, item)| ShownItem { name, item }).collect();
+        let items: Vec<_> = snapshot.items().map(|(name, item)| SnapshotItem { name, item }).collect();
         let Some(bytes) = HandlerRequest::new(&request, self.event, &items).encode() else {
             tracing::warn!(record.key = %record, handler = %target,
                 "the event and the items that the handler asked for make a request of more than {REQUEST_BYTES_MAX} bytes");
-            return Err(asked_too_much());
+            return Err(reads_refused());
         };
         drop(items);
         drop(snapshot);

@@ -20,4 +20,4 @@ pub(crate) use conversation::plan;
 pub use handlers::{ANSWER_BYTES_MAX, CallError, CallHandler, Cause, RemoteHandlers};
 pub use pace::REMEMBERED;
 pub use target::{RemoteHandling, RemoteTarget};
-pub use wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, REQUEST_BYTES_MAX, ShownItem};
+pub use wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, REQUEST_BYTES_MAX, SnapshotItem};

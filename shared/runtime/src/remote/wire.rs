@@ -34,7 +34,7 @@ const RESERVED_PREFIX: &str = "HANDLER_";
 
 /// An item that a handler asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct ShownItem<'a> {
+pub struct SnapshotItem<'a> {
     /// Its name.
     #[serde(flatten)]
     pub name: &'a ItemRef,
@@ -52,12 +52,12 @@ pub struct HandlerRequest<'a> {
     /// The event.
     pub event: &'a Event,
     /// The items that the handler asked for. None in the first call.
-    pub items: &'a [ShownItem<'a>],
+    pub items: &'a [SnapshotItem<'a>],
 }
 
 impl<'a> HandlerRequest<'a> {
     /// A request in this version.
-    pub fn new(request: &'a str, event: &'a Event, items: &'a [ShownItem<'a>]) -> Self {
+    pub fn new(request: &'a str, event: &'a Event, items: &'a [SnapshotItem<'a>]) -> Self {
         Self { version: VERSION, request, event, items }
     }
 

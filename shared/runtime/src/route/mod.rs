@@ -23,7 +23,7 @@ use crate::remote::{RemoteHandling, RemoteTarget};
 pub use document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
 pub use fault::RouteSetError;
 pub use set::{Decision, Fit, Handling, Lack, Missing, Offered, ROUTES_MAX, RouteSet, RouteTarget, SET_BYTES_MAX};
-pub use source::{Asked, BUILTIN_SET, Current, Routes, Routing};
+pub use source::{BUILTIN_SET, Current, FetchOutcome, Routes, Routing};
 
 /// Who handles an event.
 #[derive(Debug)]

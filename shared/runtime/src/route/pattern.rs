@@ -22,8 +22,8 @@ const ENTRIES_MAX: usize = 100;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Pattern {
     pub(super) fields: Vec<(String, Field)>,
-    /// Whether any field asks for absence. Only then is the whole body looked through.
-    asks_absence: bool,
+    /// Whether any field tests absence. Only then is the whole body looked through.
+    tests_absence: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -112,11 +112,11 @@ impl Pattern {
                 }
             }
         }
-        let asks_absence = fields.iter().any(|(_, field)| match field {
-            Field::Object(pattern) => pattern.asks_absence,
+        let tests_absence = fields.iter().any(|(_, field)| match field {
+            Field::Object(pattern) => pattern.tests_absence,
             Field::Leaf(matchers) => matchers.contains(&Matcher::Absent),
         });
-        Self { fields, asks_absence }
+        Self { fields, tests_absence }
     }
 
     /// How many values and operators its fields list, those in the list of an `anything-but` included.
@@ -131,7 +131,7 @@ impl Pattern {
     /// Whether a body fits.
     pub(super) fn fits(&self, body: &Value) -> bool {
         let mut roots = Vec::new();
-        if self.asks_absence {
+        if self.tests_absence {
             objects(body, &mut roots);
         }
         self.fits_value(Some(body), &self.absence(&roots))
@@ -139,7 +139,7 @@ impl Pattern {
 
     /// Whether a value fits, or one of its elements.
     fn fits_value(&self, value: Option<&Value>, absence: &Absence) -> bool {
-        if self.asks_absence {
+        if self.tests_absence {
             let mut here = Vec::new();
             if let Some(value) = value {
                 objects(value, &mut here);
@@ -162,7 +162,7 @@ impl Pattern {
 
     fn misfit_below(&self, all: &[&Map<String, Value>]) -> String {
         let alone = |(name, field): &&(String, Field)| {
-            let alone = Self { fields: vec![(name.clone(), field.clone())], asks_absence: self.asks_absence };
+            let alone = Self { fields: vec![(name.clone(), field.clone())], tests_absence: self.tests_absence };
             !alone.fits_one_of(all, &alone.absence(all))
         };
         match self.fields.iter().find(alone) {
@@ -175,7 +175,7 @@ impl Pattern {
 
     /// What exists nowhere. `all` are the objects at this pattern's path anywhere in the body.
     fn absence(&self, all: &[&Map<String, Value>]) -> Absence {
-        if !self.asks_absence {
+        if !self.tests_absence {
             return Absence::default();
         }
         let nowhere = |name: &str| {
@@ -186,7 +186,9 @@ impl Pattern {
                 .iter()
                 .map(|(name, field)| match field {
                     Field::Leaf(matchers) => Absent::Leaf(matchers.contains(&Matcher::Absent) && nowhere(name)),
-                    Field::Object(pattern) if pattern.asks_absence => Absent::Below(pattern.absence(&below(all, name))),
+                    Field::Object(pattern) if pattern.tests_absence => {
+                        Absent::Below(pattern.absence(&below(all, name)))
+                    }
                     Field::Object(_) => Absent::Below(Absence::default()),
                 })
                 .collect(),
@@ -196,7 +198,7 @@ impl Pattern {
     /// Whether one of these objects fits.
     fn fits_one_of(&self, here: &[&Map<String, Value>], absence: &Absence) -> bool {
         if here.is_empty() {
-            return self.asks_absence && self.fits_object(None, absence);
+            return self.tests_absence && self.fits_object(None, absence);
         }
         here.iter().any(|object| self.fits_object(Some(object), absence))
     }
@@ -399,9 +401,9 @@ mod tests {
 
     #[test]
     fn what_is_not_supported_is_refused_by_name_and_place() {
-        for (pattern, said) in cases().refused {
+        for (pattern, expected) in cases().refused {
             let error = compiled(&pattern).unwrap_err();
-            assert!(error.contains(&said), "{pattern}: {error}");
+            assert!(error.contains(&expected), "{pattern}: {error}");
         }
     }
 

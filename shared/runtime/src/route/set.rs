@@ -418,7 +418,7 @@ fn action(route: &RouteDocument, place: &str, faults: &mut Faults) -> Action {
             return Action::Ignore;
         }
     }
-    let handler = route.handler.as_ref().and_then(|document| taker(document, place, faults));
+    let handler = route.handler.as_ref().and_then(|document| parse_handler_target(document, place, faults));
     let consumer = route.consumer.clone().unwrap_or_default();
     if !is_plain(&consumer, NAME_BYTES_MAX) {
         let rule = format!("must be there and have 1 to {NAME_BYTES_MAX} of the characters a-z, 0-9, - and _");
@@ -474,7 +474,7 @@ fn tables(route: &RouteDocument, place: &str, faults: &mut Faults) -> Vec<TableA
     tables
 }
 
-fn taker(document: &HandlerDocument, place: &str, faults: &mut Faults) -> Option<RouteTarget> {
+fn parse_handler_target(document: &HandlerDocument, place: &str, faults: &mut Faults) -> Option<RouteTarget> {
     let (target, field, rule) = match document {
         HandlerDocument::Builtin(name) => return Some(RouteTarget::Builtin(name.clone())),
         HandlerDocument::Lambda(name) => {

@@ -57,7 +57,7 @@ struct State {
     version: Option<String>,
     /// How often the source was asked without there being anything to use.
     unanswered: u32,
-    ask_at: EpochMs,
+    next_read_at: EpochMs,
 }
 
 impl State {
@@ -73,7 +73,7 @@ impl State {
     }
 }
 
-/// What decides now, and what the source said if it was asked.
+/// What decides now, and whether the source was read.
 #[derive(Debug)]
 pub struct Current {
     /// What decides.
@@ -82,13 +82,13 @@ pub struct Current {
     /// use.
     pub refused: bool,
     /// Whether the source answered.
-    pub asked: Asked,
+    pub fetch: FetchOutcome,
 }
 
-/// What became of a question to the source.
+/// What became of a read of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
-    /// It was not asked: it is not time to, or there is none.
+pub enum FetchOutcome {
+    /// It was not read: it is not time to, or there is none.
     Not,
     /// It answered.
     Answered,
@@ -109,7 +109,7 @@ impl Routes {
     }
 
     fn with(source: Option<Arc<dyn DocumentSource>>, handlers: Vec<&'static str>, routing: Routing) -> Self {
-        let state = State { routing, version: None, unanswered: 0, ask_at: EpochMs(0) };
+        let state = State { routing, version: None, unanswered: 0, next_read_at: EpochMs(0) };
         Self { source, handlers, tables: BTreeSet::new(), state: Mutex::new(state) }
     }
 
@@ -119,29 +119,29 @@ impl Routes {
         Self { tables, ..self }
     }
 
-    /// What decides now. Asks the source if it is time to. Other callers use meanwhile what is in memory.
+    /// What decides now. Reads the source if it is time to. Other callers use meanwhile what is in memory.
     pub async fn current(&self, moment: Moment) -> Current {
         let Some(source) = &self.source else { return Current::of(self.state().routing.clone()) };
         let pause = if source.is_local() { PAUSE_LOCAL } else { PAUSE };
         {
             let mut state = self.state();
-            if moment.now < state.ask_at {
+            if moment.now < state.next_read_at {
                 return Current::of(state.routing.clone());
             }
-            state.ask_at = state.next(moment, pause);
+            state.next_read_at = state.next(moment, pause);
         }
-        let (refused, asked) = match read(&**source).await {
-            Some(text) => (self.take(text, moment.now.plus(pause), source.is_local()), Asked::Answered),
-            None => (false, Asked::Unanswered),
+        let (refused, fetch) = match read(&**source).await {
+            Some(text) => (self.take(text, moment.now.plus(pause), source.is_local()), FetchOutcome::Answered),
+            None => (false, FetchOutcome::Unanswered),
         };
-        Current { routing: self.state().routing.clone(), refused, asked }
+        Current { routing: self.state().routing.clone(), refused, fetch }
     }
 
     /// Takes over what was read. Returns whether the set is absent, refused or lost.
     ///
     /// A set that is refused ends the one before it: this process never routes by a set that is no longer in use, which
     /// may send events where nobody wants them any more.
-    fn take(&self, text: Option<String>, ask_at: EpochMs, is_local: bool) -> bool {
+    fn take(&self, text: Option<String>, next_read_at: EpochMs, is_local: bool) -> bool {
         let mut state = self.state();
         let (text, version) = match text {
             Some(text) => {
@@ -155,7 +155,7 @@ impl Routes {
             }
             // The built-in set, as before.
             None if is_local && matches!(state.routing, Routing::Set(_)) => {
-                state.ask_at = ask_at;
+                state.next_read_at = next_read_at;
                 return false;
             }
             None if is_local => (BUILTIN_SET.to_owned(), None),
@@ -167,7 +167,7 @@ impl Routes {
         if version.is_some() && version == state.version {
             let is_refused = matches!(state.routing, Routing::Unknown);
             if !is_refused {
-                state.ask_at = ask_at;
+                state.next_read_at = next_read_at;
             }
             return is_refused;
         }
@@ -179,7 +179,7 @@ impl Routes {
                 for Missing { route, what } in set.missing() {
                     tracing::warn!(route, missing = %what, "the events of a route wait: this worker lacks what it names");
                 }
-                (state.routing, state.unanswered, state.ask_at) = (Routing::Set(Arc::new(set)), 0, ask_at);
+                (state.routing, state.unanswered, state.next_read_at) = (Routing::Set(Arc::new(set)), 0, next_read_at);
                 false
             }
             Err(error) => {
@@ -206,7 +206,7 @@ async fn read(source: &dyn DocumentSource) -> Option<Option<String>> {
 
 impl Current {
     fn of(routing: Routing) -> Self {
-        Self { routing, refused: false, asked: Asked::Not }
+        Self { routing, refused: false, fetch: FetchOutcome::Not }
     }
 }
 
@@ -247,9 +247,9 @@ mod tests {
         assert!(Arc::ptr_eq(&sets[0], &sets[1]));
     }
 
-    /// A worker that starts while the set is not valid has nothing to use. Its batches must not ask each time.
+    /// A worker that starts while the set is not valid has nothing to use. Its batches must not read each time.
     #[tokio::test]
-    async fn a_refused_set_is_asked_about_ever_more_rarely() {
+    async fn a_refused_set_is_read_with_growing_pauses() {
         const BATCHES: i64 = 6_000;
         let mut first = BTreeSet::new();
         for entropy in [0, 12_345, u64::MAX / 3] {
@@ -276,8 +276,10 @@ mod tests {
     async fn a_worker_with_a_set_looks_for_another_once_a_minute_and_on_a_laptop_once_a_second() {
         for (is_local, pause) in [(false, 60_000), (true, 1_000)] {
             let (_, routes) = scripted(vec![Some(Some(GOOD)); 2], is_local);
-            for (at, asked) in [(0, Asked::Answered), (pause - 1, Asked::Not), (pause, Asked::Answered)] {
-                assert_eq!(routes.current(Moment { now: EpochMs(at), entropy: 0 }).await.asked, asked, "{at}");
+            for (at, fetch) in
+                [(0, FetchOutcome::Answered), (pause - 1, FetchOutcome::Not), (pause, FetchOutcome::Answered)]
+            {
+                assert_eq!(routes.current(Moment { now: EpochMs(at), entropy: 0 }).await.fetch, fetch, "{at}");
             }
         }
     }

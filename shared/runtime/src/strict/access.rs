@@ -7,7 +7,7 @@ use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor};
 
 use super::at::{Notes, at};
-use super::place::{Asked, Mismatch, Place};
+use super::place::{DocumentPath, Expected, Mismatch};
 
 /// About what a struct takes, in bytes: the largest are a write and an effect.
 const STRUCT_BYTES: usize = 256;
@@ -15,7 +15,7 @@ const STRUCT_BYTES: usize = 256;
 /// The elements of a list.
 pub(super) struct Elements<'a, A> {
     pub(super) list: A,
-    pub(super) place: &'a Place<'a>,
+    pub(super) place: &'a DocumentPath<'a>,
     pub(super) notes: &'a Notes,
     pub(super) index: usize,
 }
@@ -24,7 +24,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Elements<'_, A> {
     type Error = Mismatch;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Mismatch> {
-        let place = Place::Element { around: self.place, index: self.index };
+        let place = DocumentPath::Element { around: self.place, index: self.index };
         self.index += 1;
         let read = self.list.next_element_seed(at(&place, self.notes, seed));
         let read = read.map_err(|error| self.notes.ended(&place, &error))?;
@@ -42,23 +42,23 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Elements<'_, A> {
 /// The fields of an object. None may stand there twice.
 pub(super) struct Fields<'a, A> {
     map: A,
-    place: &'a Place<'a>,
+    place: &'a DocumentPath<'a>,
     notes: &'a Notes,
-    asked: Asked,
+    expected: Expected,
     seen: BTreeSet<String>,
     name: String,
 }
 
 impl<'a, A> Fields<'a, A> {
-    pub(super) fn of(map: A, place: &'a Place<'a>, notes: &'a Notes, asked: Asked) -> Self {
-        Self { map, place, notes, asked, seen: BTreeSet::new(), name: String::new() }
+    pub(super) fn of(map: A, place: &'a DocumentPath<'a>, notes: &'a Notes, expected: Expected) -> Self {
+        Self { map, place, notes, expected, seen: BTreeSet::new(), name: String::new() }
     }
 
     /// The room for one field more: of a struct all with the first, of a map those of its blocks.
     fn next_field_bytes(&self) -> usize {
-        match (self.asked, self.seen.len()) {
-            (Asked::Object([]), seen) => map_bytes(seen) - map_bytes(seen - 1),
-            (Asked::Object(_), 1) => STRUCT_BYTES,
+        match (self.expected, self.seen.len()) {
+            (Expected::Object([]), seen) => map_bytes(seen) - map_bytes(seen - 1),
+            (Expected::Object(_), 1) => STRUCT_BYTES,
             (..) => 0,
         }
     }
@@ -71,7 +71,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<'_, A> {
         let name = self.map.next_key::<String>().map_err(|error| self.notes.ended(self.place, &error))?;
         let Some(name) = name else { return Ok(None) };
         if !self.seen.insert(name.clone()) {
-            self.notes.keep(&self.place.field(&name, self.asked.known()), Some("stands there twice".to_owned()));
+            self.notes.keep(&self.place.field(&name, self.expected.known()), Some("stands there twice".to_owned()));
             return Err(Mismatch::Kept);
         }
         self.name = name;
@@ -81,7 +81,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<'_, A> {
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Mismatch> {
-        let place = self.place.field(&self.name, self.asked.known());
+        let place = self.place.field(&self.name, self.expected.known());
         let read = self.map.next_value_seed(at(&place, self.notes, seed));
         read.map_err(|error| self.notes.ended(&place, &error))
     }
@@ -108,7 +108,7 @@ impl<'de, F: MapAccess<'de, Error = Mismatch>> VariantAccess<'de> for OneField<'
     type Error = Mismatch;
 
     fn unit_variant(self) -> Result<(), Mismatch> {
-        Err(Mismatch::Told("must be the word alone, as text".to_owned()))
+        Err(Mismatch::Message("must be the word alone, as text".to_owned()))
     }
 
     fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Mismatch> {

@@ -6,11 +6,7 @@ use std::fmt;
 use hookonce_protocol::plan::PLAN_MEMORY_MAX;
 use serde::de::{DeserializeSeed, Deserializer, Error, Visitor};
 
-use super::place::{Asked, Mismatch, Place, ShowNames};
-
-/// The most bytes that the lists and objects of a text may take as values, beside the text itself: small ones take a
-/// hundred times their text.
-pub const VALUES_BYTES_MAX: usize = PLAN_MEMORY_MAX;
+use super::place::{DocumentPath, Expected, Mismatch, ShowNames};
 
 /// What stands before the position in an error of the parser.
 pub(super) const POSITION: &str = " at line ";
@@ -32,30 +28,30 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    pub(super) fn keep(&self, place: &Place<'_>, why: Option<String>) {
+    pub(super) fn keep(&self, place: &DocumentPath<'_>, why: Option<String>) {
         let first = || Note { place: place.shown(self.show), why, parser: String::new() };
         self.first.set(Some(self.first.take().unwrap_or_else(first)));
     }
 
     /// Takes room for a value at a place.
-    pub(super) fn take(&self, bytes: usize, place: &Place<'_>) -> Result<(), Mismatch> {
+    pub(super) fn take(&self, bytes: usize, place: &DocumentPath<'_>) -> Result<(), Mismatch> {
         if let Some(left) = self.room.get().checked_sub(bytes) {
             self.room.set(left);
             return Ok(());
         }
         self.keep(
             place,
-            Some(format!("is too much: the whole takes more than {} MiB of memory", VALUES_BYTES_MAX >> 20)),
+            Some(format!("is too much: the whole takes more than {} MiB of memory", PLAN_MEMORY_MAX >> 20)),
         );
         Err(Mismatch::Kept)
     }
 
     /// Keeps what a type has found at a place.
-    fn misfit(&self, place: &Place<'_>, asked: Asked, misfit: Mismatch) {
+    fn misfit(&self, place: &DocumentPath<'_>, expected: Expected, misfit: Mismatch) {
         match misfit {
             Mismatch::Kept => {}
-            Mismatch::Kind(expected) => self.keep(place, Some(asked.rule(&expected))),
-            Mismatch::Told(why) => self.keep(place, Some(why)),
+            Mismatch::Kind(kind) => self.keep(place, Some(expected.rule(&kind))),
+            Mismatch::Message(why) => self.keep(place, Some(why)),
             Mismatch::Missing(name) => self.keep(&place.known(name), Some("is missing".to_owned())),
             Mismatch::Unknown(name) => self.keep(&place.field(&name, &[]), Some("is no known field".to_owned())),
         }
@@ -63,33 +59,33 @@ impl Notes {
 
     /// Keeps where the parser stopped, and its first error with a position. That error is the reason only if no type
     /// has refused a value.
-    pub(super) fn ended(&self, place: &Place<'_>, error: &impl fmt::Display) -> Mismatch {
+    pub(super) fn ended(&self, place: &DocumentPath<'_>, error: &impl fmt::Display) -> Mismatch {
         self.keep(place, None);
         self.first.set(self.first.take().map(|first| {
-            let said = if first.parser.is_empty() { error.to_string() } else { String::new() };
-            if said.contains(POSITION) { Note { parser: said, ..first } } else { first }
+            let message = if first.parser.is_empty() { error.to_string() } else { String::new() };
+            if message.contains(POSITION) { Note { parser: message, ..first } } else { first }
         }));
         Mismatch::Kept
     }
 }
 
 /// Keeps what a type has found, and returns the error that ends the parser.
-pub(super) fn kept<E: Error>(notes: &Notes, place: &Place<'_>, asked: Asked, misfit: Mismatch) -> E {
-    notes.misfit(place, asked, misfit);
+pub(super) fn kept<E: Error>(notes: &Notes, place: &DocumentPath<'_>, expected: Expected, misfit: Mismatch) -> E {
+    notes.misfit(place, expected, misfit);
     E::custom("a value does not fit")
 }
 
 /// A part of serde at a place.
 pub(super) struct At<'a, T> {
     pub(super) inner: T,
-    pub(super) place: &'a Place<'a>,
+    pub(super) place: &'a DocumentPath<'a>,
     pub(super) notes: &'a Notes,
-    pub(super) asked: Asked,
+    pub(super) expected: Expected,
 }
 
-/// A part that asks for nothing yet.
-pub(super) fn at<'a, T>(place: &'a Place<'a>, notes: &'a Notes, inner: T) -> At<'a, T> {
-    At { inner, place, notes, asked: Asked::Anything }
+/// A part that expects nothing yet.
+pub(super) fn at<'a, T>(place: &'a DocumentPath<'a>, notes: &'a Notes, inner: T) -> At<'a, T> {
+    At { inner, place, notes, expected: Expected::Anything }
 }
 
 impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for At<'_, S> {
@@ -97,22 +93,24 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for At<'_, S> {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
         let Self { inner, place, notes, .. } = self;
-        inner.deserialize(at(place, notes, deserializer)).map_err(|misfit| kept(notes, place, Asked::Anything, misfit))
+        inner
+            .deserialize(at(place, notes, deserializer))
+            .map_err(|misfit| kept(notes, place, Expected::Anything, misfit))
     }
 }
 
 impl<'de, D: Deserializer<'de>> At<'_, D> {
-    /// JSON says itself what it holds. The visitor says whether that was asked for.
-    fn ask<V: Visitor<'de>>(self, asked: Asked, visitor: V) -> Result<V::Value, Mismatch> {
+    /// JSON names the kind of each value. The visitor decides whether that is the expected one.
+    fn deserialize_as<V: Visitor<'de>>(self, expected: Expected, visitor: V) -> Result<V::Value, Mismatch> {
         let Self { inner, place, notes, .. } = self;
-        inner.deserialize_any(At { inner: visitor, place, notes, asked }).map_err(|error| notes.ended(place, &error))
+        inner.deserialize_any(At { inner: visitor, place, notes, expected }).map_err(|error| notes.ended(place, &error))
     }
 }
 
-macro_rules! ask {
-    ($($method:ident => $asked:expr,)*) => {
+macro_rules! each {
+    ($($method:ident => $expected:expr,)*) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
-            self.ask($asked, visitor)
+            self.deserialize_as($expected, visitor)
         })*
     };
 }
@@ -120,7 +118,7 @@ macro_rules! ask {
 macro_rules! whole {
     ($($method:ident $number:ident,)*) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
-            self.ask(Asked::Whole($number::MIN.into(), $number::MAX.into()), visitor)
+            self.deserialize_as(Expected::Whole($number::MIN.into(), $number::MAX.into()), visitor)
         })*
     };
 }
@@ -133,20 +131,20 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for At<'_, D> {
         deserialize_u8 u8, deserialize_u16 u16, deserialize_u32 u32, deserialize_u64 u64,
     }
 
-    ask! {
-        deserialize_any => Asked::Anything,
-        deserialize_bool => Asked::Flag,
-        deserialize_f32 => Asked::Number,
-        deserialize_f64 => Asked::Number,
-        deserialize_char => Asked::Text,
-        deserialize_str => Asked::Text,
-        deserialize_string => Asked::Text,
-        deserialize_bytes => Asked::Anything,
-        deserialize_byte_buf => Asked::Anything,
-        deserialize_unit => Asked::Anything,
-        deserialize_seq => Asked::List(None),
-        deserialize_map => Asked::Object(&[]),
-        deserialize_identifier => Asked::Anything,
+    each! {
+        deserialize_any => Expected::Anything,
+        deserialize_bool => Expected::Flag,
+        deserialize_f32 => Expected::Number,
+        deserialize_f64 => Expected::Number,
+        deserialize_char => Expected::Text,
+        deserialize_str => Expected::Text,
+        deserialize_string => Expected::Text,
+        deserialize_bytes => Expected::Anything,
+        deserialize_byte_buf => Expected::Anything,
+        deserialize_unit => Expected::Anything,
+        deserialize_seq => Expected::List(None),
+        deserialize_map => Expected::Object(&[]),
+        deserialize_identifier => Expected::Anything,
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
@@ -155,7 +153,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for At<'_, D> {
     }
 
     fn deserialize_unit_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Mismatch> {
-        self.ask(Asked::Anything, visitor)
+        self.deserialize_as(Expected::Anything, visitor)
     }
 
     /// A raw value has its own protocol with the parser, by this name.
@@ -165,7 +163,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for At<'_, D> {
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, Mismatch> {
-        self.ask(Asked::List(Some(length)), visitor)
+        self.deserialize_as(Expected::List(Some(length)), visitor)
     }
 
     fn deserialize_tuple_struct<V: Visitor<'de>>(
@@ -174,7 +172,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for At<'_, D> {
         length: usize,
         visitor: V,
     ) -> Result<V::Value, Mismatch> {
-        self.ask(Asked::List(Some(length)), visitor)
+        self.deserialize_as(Expected::List(Some(length)), visitor)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -183,7 +181,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for At<'_, D> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Mismatch> {
-        self.ask(Asked::Object(fields), visitor)
+        self.deserialize_as(Expected::Object(fields), visitor)
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -192,7 +190,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for At<'_, D> {
         words: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Mismatch> {
-        self.ask(Asked::OneOf(words), visitor)
+        self.deserialize_as(Expected::OneOf(words), visitor)
     }
 
     /// Nobody reads it, so nothing in it is looked at.

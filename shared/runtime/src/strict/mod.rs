@@ -2,8 +2,8 @@
 //!
 //! A derived struct also takes a list of its values in place of an object, and a map takes the last of two fields with
 //! one name. Here an object is an object at every level, no field stands twice, and what does not fit is told with its
-//! place. Only what a type takes as it was written, a raw value, may hold anything. A text that becomes more than
-//! [`VALUES_BYTES_MAX`] of values is refused before it does.
+//! place. Only what a type takes as it was written, a raw value, may hold anything. A text whose lists and
+//! objects would take more than [`PLAN_MEMORY_MAX`] as values is refused before they do.
 //!
 //! `At` wraps each part of serde: the deserializer, its visitors and their accesses. So every type with serde's own
 //! traits is read in this way.
@@ -16,11 +16,11 @@ mod visit;
 use std::cell::Cell;
 use std::marker::PhantomData;
 
+use hookonce_protocol::plan::PLAN_MEMORY_MAX;
 use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed as _, Deserializer};
 
-pub use self::at::VALUES_BYTES_MAX;
 use self::at::{Note, Notes, POSITION, at};
-use self::place::Place;
+use self::place::DocumentPath;
 pub use self::place::ShowNames;
 
 /// Why a text is not what was asked for. It never holds a value.
@@ -44,24 +44,24 @@ pub struct StrictError {
 /// # Errors
 /// [`StrictError`] says where the text does not fit, and why.
 pub fn read<T: DeserializeOwned>(json: &[u8], show: ShowNames) -> Result<T, StrictError> {
-    let notes = Notes { show, first: Cell::new(None), room: Cell::new(VALUES_BYTES_MAX) };
+    let notes = Notes { show, first: Cell::new(None), room: Cell::new(PLAN_MEMORY_MAX) };
     let mut parser = serde_json::Deserializer::from_slice(json);
-    let whole = at(&Place::Whole, &notes, PhantomData::<T>);
+    let whole = at(&DocumentPath::Whole, &notes, PhantomData::<T>);
     let read = whole.deserialize(&mut parser).and_then(|value| parser.end().map(|()| value));
     read.map_err(|error| {
-        notes.ended(&Place::Whole, &error);
+        notes.ended(&DocumentPath::Whole, &error);
         let Note { place, why, parser } = notes.first.take().unwrap_or_default();
-        let (said, line, column) = position(&parser).unwrap_or((&parser, 0, 0));
+        let (message, line, column) = position(&parser).unwrap_or((&parser, 0, 0));
         let is_json = why.is_some();
-        StrictError { place, why: why.unwrap_or_else(|| said.to_owned()), line, column, is_json }
+        StrictError { place, why: why.unwrap_or_else(|| message.to_owned()), line, column, is_json }
     })
 }
 
 /// What the parser says in front of the line and the column.
 fn position(error: &str) -> Option<(&str, usize, usize)> {
-    let (said, position) = error.rsplit_once(POSITION)?;
+    let (message, position) = error.rsplit_once(POSITION)?;
     let (line, column) = position.split_once(" column ")?;
-    Some((said, line.parse().ok()?, column.parse().ok()?))
+    Some((message, line.parse().ok()?, column.parse().ok()?))
 }
 
 /// Reads a field that may be left out, but not be null. A null might say more than the absence: a route with
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told_with_its_place_and_without_its_value() {
+    fn a_mismatch_names_its_place_and_not_its_value() {
         let one_of = "must be exactly one of plain, pair, named, one";
         for (text, place, why) in [
             (r"[[]]", "", "must be an object"),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_told_with_its_position() {
+    fn invalid_json_is_reported_with_its_position() {
         for (text, place, why, at) in [
             ("", "", "EOF while parsing a value", (1, 0)),
             ("{", "", "EOF while parsing an object", (1, 1)),
@@ -193,7 +193,7 @@ mod tests {
             let list = format!("[{}]", vec![element; count].join(","));
             read::<Vec<T>>(list.as_bytes(), ShowNames::Whole).map(|read| read.len())
         }
-        let room = |each: usize| VALUES_BYTES_MAX / (size_of::<Value>() + each);
+        let room = |each: usize| PLAN_MEMORY_MAX / (size_of::<Value>() + each);
         let (maps, structs, numbers) = (room(map_bytes(1)), room(256), room(0));
         let fits = [count::<BTreeMap<String, u8>>(r#"{"a":1}"#, maps), count::<Inner>(r#"{"flag":true}"#, structs)];
         assert_eq!(fits, [Ok(maps), Ok(structs)]);

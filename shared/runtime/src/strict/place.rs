@@ -3,7 +3,7 @@
 use std::fmt;
 
 use hookonce_protocol::check::Shown;
-use serde::de::{Error, Expected, Unexpected};
+use serde::de::{self, Error, Unexpected};
 
 /// How a place shows the names that its type does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,13 +15,13 @@ pub enum ShowNames {
 }
 
 /// Where a value stands: in a field or in a list of the value around it.
-pub(super) enum Place<'a> {
+pub(super) enum DocumentPath<'a> {
     Whole,
-    Field { around: &'a Place<'a>, name: &'a str, is_known: bool },
-    Element { around: &'a Place<'a>, index: usize },
+    Field { around: &'a DocumentPath<'a>, name: &'a str, is_known: bool },
+    Element { around: &'a DocumentPath<'a>, index: usize },
 }
 
-impl<'a> Place<'a> {
+impl<'a> DocumentPath<'a> {
     /// The place of a field, which the type around it may know.
     pub(super) fn field(&'a self, name: &'a str, known: &[&str]) -> Self {
         Self::Field { around: self, name, is_known: known.contains(&name) }
@@ -48,15 +48,15 @@ impl<'a> Place<'a> {
     }
 }
 
-/// What a type says of a value that does not fit. It leaves out the value, which the usual errors show.
+/// Why a value does not fit a type. It leaves out the value, which the usual errors show.
 #[derive(Debug)]
 pub(super) enum Mismatch {
     /// It is kept, with its place.
     Kept,
     /// It expects this.
     Kind(String),
-    /// Its own words.
-    Told(String),
+    /// A message of its own.
+    Message(String),
     /// A field is not there.
     Missing(&'static str),
     /// A field that it does not have.
@@ -73,23 +73,23 @@ impl std::error::Error for Mismatch {}
 
 impl Error for Mismatch {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Self::Told(message.to_string())
+        Self::Message(message.to_string())
     }
 
-    fn invalid_type(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
+    fn invalid_type(_: Unexpected<'_>, expected: &dyn de::Expected) -> Self {
         Self::Kind(expected.to_string())
     }
 
-    fn invalid_value(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
+    fn invalid_value(_: Unexpected<'_>, expected: &dyn de::Expected) -> Self {
         Self::Kind(expected.to_string())
     }
 
-    fn invalid_length(_: usize, expected: &dyn Expected) -> Self {
+    fn invalid_length(_: usize, expected: &dyn de::Expected) -> Self {
         Self::Kind(expected.to_string())
     }
 
     fn unknown_variant(_: &str, expected: &'static [&'static str]) -> Self {
-        Self::Told(Asked::OneOf(expected).rule(""))
+        Self::Message(Expected::OneOf(expected).rule(""))
     }
 
     fn unknown_field(name: &str, _: &'static [&'static str]) -> Self {
@@ -101,9 +101,9 @@ impl Error for Mismatch {
     }
 }
 
-/// What a type asks for at a place.
+/// What a type expects at a place.
 #[derive(Clone, Copy)]
-pub(super) enum Asked {
+pub(super) enum Expected {
     Anything,
     Flag,
     /// A whole number, from one to another.
@@ -118,7 +118,7 @@ pub(super) enum Asked {
     OneOf(&'static [&'static str]),
 }
 
-impl Asked {
+impl Expected {
     pub(super) fn rule(self, expected: &str) -> String {
         match self {
             Self::Anything => format!("must be {expected}"),

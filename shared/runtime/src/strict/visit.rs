@@ -7,13 +7,13 @@ use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::access::{Elements, Fields, OneField};
 use super::at::{At, at, kept};
-use super::place::{Asked, Mismatch};
+use super::place::{Expected, Mismatch};
 
 impl<V> At<'_, V> {
     /// Shows the type something, and keeps what it finds.
     fn show<T, E: Error>(self, show: impl FnOnce(V) -> Result<T, Mismatch>) -> Result<T, E> {
-        let Self { inner, place, notes, asked } = self;
-        show(inner).map_err(|misfit| kept(notes, place, asked, misfit))
+        let Self { inner, place, notes, expected } = self;
+        show(inner).map_err(|misfit| kept(notes, place, expected, misfit))
     }
 
     /// Another kind of value than the type asked for, whether it would take that or not.
@@ -25,11 +25,11 @@ impl<V> At<'_, V> {
 impl<'de, V: Visitor<'de>> At<'_, V> {
     /// A word that stands for a variant without a value.
     fn word<E: Error>(self, word: &str) -> Result<V::Value, E> {
-        let known = self.asked.known().iter().find(|known| **known == word);
+        let known = self.expected.known().iter().find(|known| **known == word);
         self.show(|visitor| {
             let read = visitor.visit_enum(StrDeserializer::<Mismatch>::new(word));
             read.map_err(|misfit| match (misfit, known) {
-                (Mismatch::Kind(_), Some(known)) => Mismatch::Told(format!("must be an object with `{known}`")),
+                (Mismatch::Kind(_), Some(known)) => Mismatch::Message(format!("must be an object with `{known}`")),
                 (misfit, _) => misfit,
             })
         })
@@ -37,7 +37,7 @@ impl<'de, V: Visitor<'de>> At<'_, V> {
 
     /// An object whose one field is a variant with its value.
     fn variant<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
-        let mut fields = Fields::of(map, self.place, self.notes, self.asked);
+        let mut fields = Fields::of(map, self.place, self.notes, self.expected);
         self.show(|visitor| {
             let value = visitor.visit_enum(OneField(&mut fields))?;
             let another = fields.next_key::<IgnoredAny>()?;
@@ -64,22 +64,22 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for At<'_, V> {
     show! { visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<V::Value, E> {
-        match self.asked {
-            Asked::OneOf(_) => self.word(text),
+        match self.expected {
+            Expected::OneOf(_) => self.word(text),
             _ => self.show(|visitor| visitor.visit_str(text)),
         }
     }
 
     fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<V::Value, E> {
-        match self.asked {
-            Asked::OneOf(_) => self.word(text),
+        match self.expected {
+            Expected::OneOf(_) => self.word(text),
             _ => self.show(|visitor| visitor.visit_borrowed_str(text)),
         }
     }
 
     fn visit_string<E: Error>(self, text: String) -> Result<V::Value, E> {
-        match self.asked {
-            Asked::OneOf(_) => self.word(&text),
+        match self.expected {
+            Expected::OneOf(_) => self.word(&text),
             _ => self.show(|visitor| visitor.visit_string(text)),
         }
     }
@@ -95,8 +95,8 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for At<'_, V> {
 
     /// An object of any fields would take null for an empty one.
     fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
-        match self.asked {
-            Asked::Object(_) => self.refuse(),
+        match self.expected {
+            Expected::Object(_) => self.refuse(),
             _ => self.show(V::visit_unit),
         }
     }
@@ -108,7 +108,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for At<'_, V> {
 
     /// A derived struct would take a list for its fields.
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<V::Value, A::Error> {
-        if matches!(self.asked, Asked::Object(_)) {
+        if matches!(self.expected, Expected::Object(_)) {
             return self.refuse();
         }
         let mut elements = Elements { list, place: self.place, notes: self.notes, index: 0 };
@@ -121,10 +121,10 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for At<'_, V> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
-        if matches!(self.asked, Asked::OneOf(_)) {
+        if matches!(self.expected, Expected::OneOf(_)) {
             return self.variant(map);
         }
-        let fields = Fields::of(map, self.place, self.notes, self.asked);
+        let fields = Fields::of(map, self.place, self.notes, self.expected);
         self.show(|visitor| visitor.visit_map(fields))
     }
 }

@@ -34,10 +34,10 @@ fn main() -> ExitCode {
     }
     let flag = |name: &str| words.iter().any(|word| word == name);
     let only = parts::behind(&words, "--only").unwrap_or_default();
-    let mut say = |line: &str| println!("{line}");
+    let mut print = |line: &str| println!("{line}");
     let result = match words.first().map(String::as_str).filter(|part| is_known(part)) {
-        Some("model") => parts::model(flag("--long"), flag("--bless"), only, &mut say),
-        Some("mutants") => parts::mutants(flag("--bless"), only, &mut say),
+        Some("model") => parts::model(flag("--long"), flag("--bless"), only, &mut print),
+        Some("mutants") => parts::mutants(flag("--bless"), only, &mut print),
         Some("simulate") => {
             let days = 0..if flag("--long") { DAYS_LONG } else { parts::DAYS };
             let Some(mutation) = parts::mutation_named(&words) else {
@@ -49,11 +49,11 @@ fn main() -> ExitCode {
                 println!("--seed takes a number, --seeds a range such as 0..100");
                 return ExitCode::from(2);
             }
-            parts::days(seeds.unwrap_or(days), mutation, flag("--bless"), &mut say)
+            parts::days(seeds.unwrap_or(days), mutation, flag("--bless"), &mut print)
         }
-        Some("simulated-mutants") => parts::simulated_mutants(only, &mut say),
-        Some("grid") => parts::fault_grid(only, &mut say),
-        Some("storm") => parts::storms(&mut say),
+        Some("simulated-mutants") => parts::simulated_mutants(only, &mut print),
+        Some("grid") => parts::fault_grid(only, &mut print),
+        Some("storm") => parts::storms(&mut print),
         _ => return usage(),
     };
     println!("{}", result.figures);

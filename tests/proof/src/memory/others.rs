@@ -16,7 +16,7 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::write::Write;
 use hookonce_runtime::ambient::System;
-use hookonce_runtime::destination::{Caller, Destination, Destinations, Guarded};
+use hookonce_runtime::destination::{Caller, Destination, Destinations, RateLimited};
 use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::documents::{DocumentKind, DocumentSource, DocumentsUnavailable};
 use hookonce_runtime::maintain::RelayParts;
@@ -66,7 +66,7 @@ pub(super) async fn dispatcher(now: EpochMs) -> Option<Work> {
     effect.extend(own.map(|(name, value)| (name.to_owned(), value.into())));
     let stored = serde_json::to_string(&effect).ok()?.into();
     let store = Arc::new(Overtaken { record: effect, stored, refused: AtomicUsize::new(0) });
-    let (destinations, caller) = (Destinations::new(Arc::new(Bench)), Guarded::new(Arc::new(Bench)));
+    let (destinations, caller) = (Destinations::new(Arc::new(Bench)), RateLimited::new(Arc::new(Bench)));
     let timing = Timing::standard();
     let dispatcher =
         DispatcherParts { store: Arc::clone(&store), queue: Nobody, ambient: System, destinations, caller, timing };

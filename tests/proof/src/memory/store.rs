@@ -6,7 +6,7 @@ use std::time::Duration;
 use hookonce_protocol::call::{Committed, DuePage, DueQuery, Unavailable, Written};
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::message::{Lane, Message};
+use hookonce_protocol::message::{HintQueue, Message};
 use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::record::Found;
@@ -163,7 +163,7 @@ impl Queue for Nobody {
         vec![Ok(()); messages.len()]
     }
 
-    async fn hide(&self, _: Lane, _: &str, _: Millis) -> Result<(), Unavailable> {
+    async fn hide(&self, _: HintQueue, _: &str, _: Millis) -> Result<(), Unavailable> {
         Ok(())
     }
 }

@@ -17,7 +17,7 @@ pub struct Document {
     /// The server that is really called.
     pub server: u8,
     /// For a key that it knows, the callee says only that it did this before.
-    pub says_done_before: bool,
+    pub answers_done_before: bool,
 }
 
 impl Document {
@@ -123,10 +123,10 @@ impl Calls {
 
     /// Whether the callee answers that it did this before: it knows the key, or at the first call it means something
     /// else.
-    pub(super) fn says_done_before(&self, call: OneCall<'_>, means_else: bool) -> bool {
+    pub(super) fn answers_done_before(&self, call: OneCall<'_>, means_else: bool) -> bool {
         let document = call.at(call.document);
         let knows = |known: &Known| (known.server, known.key) == (document.server, call.key);
-        document.says_done_before && if means_else { self.made == 0 } else { self.known.iter().any(knows) }
+        document.answers_done_before && if means_else { self.made == 0 } else { self.known.iter().any(knows) }
     }
 
     /// The callee does what it is asked for, unless it knows the key. Returns the rule that this breaks.

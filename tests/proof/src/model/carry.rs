@@ -195,7 +195,7 @@ impl Model {
             state.broken = Rule::ForcedOpen as u8;
         }
         if edge.ignored && state.declined & (1 << slot) == 0 {
-            state.broken = Rule::Unasked as u8;
+            state.broken = Rule::NotDeclined as u8;
         }
         if edge.revived || !world.item(new).is_some_and(ItemView::pending) {
             state.declined &= !(1 << slot);
@@ -255,9 +255,9 @@ fn overreach(world: &World, state: &State, shown: ItemId, slot: usize, domain: D
     if !shown.is_some() {
         return None;
     }
-    let told = |domain: DomainId| world.domains.view(domain).trails[slot];
-    if told(domain) != told(state.domain) + 1 {
-        return Some(Rule::Untold);
+    let trail = |domain: DomainId| world.domains.view(domain).trails[slot];
+    if trail(domain) != trail(state.domain) + 1 {
+        return Some(Rule::Untrailed);
     }
     let seen = |item: ItemId| {
         let record = world.item(item)?.record.as_ref()?;

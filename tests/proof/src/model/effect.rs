@@ -90,7 +90,7 @@ impl Model {
         let documents = world.documents.clone();
         let call = OneCall { now: state.now, key, document: view.document, documents: &documents };
         let done_before = matches!(fault, None | Some(Fault::AmbiguousNotDone))
-            && world.calls(state, slot).says_done_before(call, fault.is_some());
+            && world.calls(state, slot).answers_done_before(call, fault.is_some());
         let broken = world.calls(state, slot).refuses(call).or_else(|| self.uncommitted(world, state, slot));
         if let Some(rule) = broken {
             state.broken = rule as u8;

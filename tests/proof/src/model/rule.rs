@@ -67,9 +67,9 @@ rules! {
     /// An operator changes a record only as it was shown.
     Unseen, "an operator changes what was not shown";
     /// Each act of an operator is an entry of the trail.
-    Untold, "an operator's act is not in the trail";
-    /// A record ends as IGNORED only if no handler wanted it when asked since it was claimed or brought back.
-    Unasked, "a record that was brought back is ignored unasked";
+    Untrailed, "an operator's act is not in the trail";
+    /// A record ends as IGNORED only if no handler wanted it since it was claimed or brought back.
+    NotDeclined, "a record that was brought back is ignored unasked";
     /// P6: an effect is called for a plan that did not commit.
     Uncommitted, "P6 a call for a plan that did not commit";
     /// P6: an effect of a committed plan is delivered, dead or waiting.

@@ -13,8 +13,9 @@ use super::change::{
 use super::{Mutant, Mutation};
 use crate::label::Role;
 
-const FAILURE: &[Purpose] = &[Purpose::CountFailure, Purpose::DieOfFailure, Purpose::DieOfAge, Purpose::DieOfRewind];
-const DEATH: &[Purpose] = &[Purpose::DieOfFailure, Purpose::DieOfAge, Purpose::DieOfRewind];
+const FAILURE: &[Purpose] =
+    &[Purpose::CountFailure, Purpose::DeadAfterFailures, Purpose::DeadTooOld, Purpose::DeadRewound];
+const DEATH: &[Purpose] = &[Purpose::DeadAfterFailures, Purpose::DeadTooOld, Purpose::DeadRewound];
 const DOUBT: &[Purpose] = &[Purpose::Doubt];
 const POSTPONE: &[Purpose] = &[Purpose::Postpone];
 const SETTLE: &[Purpose] = &[Purpose::Settle];

@@ -10,7 +10,7 @@ use hookonce_protocol::dead_letter;
 use hookonce_protocol::ingress::{IngressAnswer, OnStoreOutage};
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::RecordKey;
-use hookonce_protocol::message::{Lane, Message};
+use hookonce_protocol::message::{HintQueue, Message};
 use hookonce_protocol::operator::Order;
 use hookonce_protocol::record::{Found, Status, attribute};
 use hookonce_protocol::relay::Budget;
@@ -20,7 +20,7 @@ use hookonce_protocol::write::Table;
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::Ambient as _;
 use hookonce_runtime::deadline::Deadline;
-use hookonce_runtime::destination::{Destinations, Guarded};
+use hookonce_runtime::destination::{Destinations, RateLimited};
 use hookonce_runtime::dispatch::DispatcherParts;
 use hookonce_runtime::endpoint::Endpoint;
 use hookonce_runtime::handler::Handlers;
@@ -144,7 +144,7 @@ async fn attempt(world: &World, receivers: &[Receiver], delivery: &Delivery, req
 }
 
 /// The event source of a lane: passes batches to its function, several at once, and deletes settled messages.
-pub async fn event_source(world: World, lane: Lane) {
+pub async fn event_source(world: World, lane: HintQueue) {
     let room = Arc::new(Semaphore::new(world.lock().config.workers));
     let idle: Arc<Mutex<Vec<Dispatching>>> = Arc::default();
     loop {
@@ -162,8 +162,8 @@ pub async fn event_source(world: World, lane: Lane) {
         let (world, idle) = (world.clone(), Arc::clone(&idle));
         tokio::spawn(async move {
             match lane {
-                Lane::Events | Lane::SlowEvents => work(&world, lane, &batch).await,
-                Lane::Effects => dispatch(&world, &idle, &batch).await,
+                HintQueue::Main | HintQueue::Slow => work(&world, lane, &batch).await,
+                HintQueue::Effects => dispatch(&world, &idle, &batch).await,
             }
             drop(permit);
         });
@@ -172,11 +172,11 @@ pub async fn event_source(world: World, lane: Lane) {
 }
 
 /// For how long the function of this lane is still paused, in milliseconds.
-fn paused(world: &World, lane: Lane) -> Option<i64> {
+fn paused(world: &World, lane: HintQueue) -> Option<i64> {
     let (elapsed, inner) = (world.elapsed(), world.lock());
     let pause = match lane {
-        Lane::Events | Lane::SlowEvents => inner.config.worker_paused,
-        Lane::Effects => inner.config.dispatcher_paused,
+        HintQueue::Main | HintQueue::Slow => inner.config.worker_paused,
+        HintQueue::Effects => inner.config.dispatcher_paused,
     };
     let (_, until) = pause.filter(|(from, until)| (*from..*until).contains(&elapsed))?;
     Some(until - elapsed)
@@ -209,7 +209,7 @@ async fn knows_endpoint(ports: &Ports, endpoint: &Endpoint) -> bool {
     read.is_ok()
 }
 
-fn take(world: &World, lane: Lane, dead: bool) -> (Vec<Receipt>, Option<i64>) {
+fn take(world: &World, lane: HintQueue, dead: bool) -> (Vec<Receipt>, Option<i64>) {
     let now = world.now();
     let mut guard = world.lock();
     let inner = &mut *guard;
@@ -273,7 +273,7 @@ fn received(ports: &Ports, batch: &[Receipt]) -> Vec<Received> {
 }
 
 /// Deletes the messages that a process has settled. `None` if it is dead.
-fn conclude(world: &World, lane: Lane, batch: &[Receipt], processed: Option<Vec<Processed>>) {
+fn conclude(world: &World, lane: HintQueue, batch: &[Receipt], processed: Option<Vec<Processed>>) {
     let mut inner = world.lock();
     for (receipt, processed) in batch.iter().zip(processed.into_iter().flatten()) {
         if processed.is_acknowledged() && !inner.strikes(|config| config.queue_trouble) {
@@ -283,7 +283,7 @@ fn conclude(world: &World, lane: Lane, batch: &[Receipt], processed: Option<Vec<
 }
 
 /// A new worker with one batch.
-async fn work(world: &World, lane: Lane, batch: &[Receipt]) {
+async fn work(world: &World, lane: HintQueue, batch: &[Receipt]) {
     let ports = Ports::new(world, Role::Worker);
     let parts = worker_parts(&ports);
     let messages = received(&ports, batch);
@@ -300,7 +300,7 @@ type Dispatching = DispatcherParts<Ports, Ports, Ports>;
 pub(super) fn dispatcher_parts(ports: &Ports) -> Dispatching {
     let (store, queue, ambient) = (ports.clone(), ports.clone(), ports.clone());
     let destinations = Destinations::new(Arc::new(Documents(ports.clone())));
-    let caller = Guarded::new(Arc::new(Outside(ports.clone())));
+    let caller = RateLimited::new(Arc::new(Outside(ports.clone())));
     DispatcherParts { store, queue, ambient, destinations, caller, timing: ports.timing() }
 }
 
@@ -314,7 +314,7 @@ async fn dispatch(world: &World, idle: &Mutex<Vec<Dispatching>>, batch: &[Receip
     let deadline = ports.moment().now.plus(longest);
     let processed = ports.live(longest, parts.dispatch(&messages, deadline, &|_| ())).await;
     let survived = processed.is_some();
-    conclude(world, Lane::Effects, batch, processed);
+    conclude(world, HintQueue::Effects, batch, processed);
     // While two releases run, each process serves one batch.
     let stays = {
         let mut inner = world.lock();
@@ -356,7 +356,7 @@ async fn relay(world: World) {
 }
 
 /// The event source of a dead-letter queue: one batch at a time.
-pub async fn dead_letter_source(world: World, lane: Lane) {
+pub async fn dead_letter_source(world: World, lane: HintQueue) {
     loop {
         let elapsed = world.elapsed();
         let kept = world.lock().config.dead_letters_kept;
@@ -377,7 +377,9 @@ pub async fn dead_letter_source(world: World, lane: Lane) {
         let bury = async {
             let mut settled = Vec::new();
             for receipt in &receipts {
-                let driven = parts.bury(&ports.read_text(&receipt.body), Some(EpochMs(receipt.sent_at)), &|_| ()).await;
+                let driven = parts
+                    .settle_dead_letter(&ports.read_text(&receipt.body), Some(EpochMs(receipt.sent_at)), &|_| ())
+                    .await;
                 settled.extend((driven.output != dead_letter::DeadLetterOutcome::Keep).then_some(receipt.handle));
             }
             settled
@@ -391,7 +393,7 @@ pub async fn dead_letter_source(world: World, lane: Lane) {
 }
 
 /// An operator moves dead letters back to the queue, where they start over.
-fn redrive(world: &World, lane: Lane) {
+fn redrive(world: &World, lane: HintQueue) {
     let now = world.now();
     let mut inner = world.lock();
     let QueuePair { queue, dead_letters } = inner.lane(lane);

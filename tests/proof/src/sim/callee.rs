@@ -59,8 +59,8 @@ struct Account {
     /// The keys that it was called with, and how many it may have.
     keys: BTreeSet<String>,
     epochs: usize,
-    /// Whether a callee that knows its key has said that it is done.
-    said_done: bool,
+    /// Whether a callee that knows its key has reported that it is done.
+    reported_done: bool,
     /// What was sent.
     sent: Option<(Vec<u8>, &'static str, String)>,
 }
@@ -142,7 +142,7 @@ impl Callees {
             let known = self.memory.get(&place).filter(|(since, _)| now <= since.saturating_add(window.0));
             if let Some((_, kept)) = known {
                 let account = self.accounts.entry(delivery.effect.as_str().to_owned()).or_default();
-                account.said_done |= *kept == Kept::Done;
+                account.reported_done |= *kept == Kept::Done;
                 return *kept;
             }
             self.memory.insert(place, (now, wanted));
@@ -222,7 +222,7 @@ impl Callees {
         // Destinations that are called at least once end by their attempts, done or not.
         let not_done = !record.effect_unknown() && record.dead_reason != Some(DeadReason::AttemptsExhausted);
         let dead = record.status == Status::Dead && not_done;
-        if delivered && account.done == 0 && !account.said_done {
+        if delivered && account.done == 0 && !account.reported_done {
             Some(Rule::Unapplied)
         } else if dead && account.done > 0 {
             Some(Rule::DeadYetApplied)

@@ -92,7 +92,7 @@ async fn die(world: &World, key: &RecordKey) {
         if record(world, key).await.is_none_or(|record| record.status != Status::Pending) {
             return;
         }
-        relay_parts(&ports).bury(&hint, None, &|_| ()).await;
+        relay_parts(&ports).settle_dead_letter(&hint, None, &|_| ()).await;
     }
 }
 

@@ -108,9 +108,9 @@ impl InvariantChecker {
             | Purpose::MarkDuplicate
             | Purpose::MarkIgnored
             | Purpose::CloseEnvelope
-            | Purpose::DieOfFailure
-            | Purpose::DieOfAge
-            | Purpose::DieOfRewind
+            | Purpose::DeadAfterFailures
+            | Purpose::DeadTooOld
+            | Purpose::DeadRewound
             | Purpose::DieOfDeadLetter
             | Purpose::CreateEffect
             | Purpose::GuardCall

@@ -32,7 +32,7 @@ pub mod sqs;
 pub mod tables;
 pub mod world;
 
-use hookonce_protocol::message::Lane;
+use hookonce_protocol::message::HintQueue;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -105,11 +105,11 @@ async fn live(config: Config, deliveries: Vec<Delivery>, seed: u64, faults: Faul
     for delivery in deliveries {
         tokio::spawn(actors::provide(world.clone(), Arc::clone(&receivers), delivery));
     }
-    tokio::spawn(actors::event_source(world.clone(), Lane::Events));
-    tokio::spawn(actors::event_source(world.clone(), Lane::SlowEvents));
+    tokio::spawn(actors::event_source(world.clone(), HintQueue::Main));
+    tokio::spawn(actors::event_source(world.clone(), HintQueue::Slow));
     tokio::spawn(actors::schedule(world.clone()));
-    tokio::spawn(actors::event_source(world.clone(), Lane::Effects));
-    for lane in [Lane::Events, Lane::Events, Lane::SlowEvents, Lane::Effects] {
+    tokio::spawn(actors::event_source(world.clone(), HintQueue::Effects));
+    for lane in [HintQueue::Main, HintQueue::Main, HintQueue::Slow, HintQueue::Effects] {
         tokio::spawn(actors::dead_letter_source(world.clone(), lane));
     }
     tokio::spawn(actors::operate(world.clone()));

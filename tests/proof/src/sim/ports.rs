@@ -10,7 +10,7 @@ use std::time::Duration;
 use hookonce_protocol::call::{Call, CancellationReason, Committed, DuePage, DueQuery, Reply, Unavailable, Written};
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::{ClaimId, RecordKey};
-use hookonce_protocol::message::{Lane, MESSAGE_VERSION, Message, MessageKey};
+use hookonce_protocol::message::{HintQueue, MESSAGE_VERSION, Message, MessageKey};
 use hookonce_protocol::place::{ItemRef, Key, KeyAttribute, KeyKind, KeySchema, TableAlias};
 use hookonce_protocol::plan::Snapshot;
 use hookonce_protocol::purpose::Purpose;
@@ -209,9 +209,9 @@ impl Ports {
             | Purpose::CloseEnvelope
             | Purpose::CountFailure
             | Purpose::Postpone
-            | Purpose::DieOfFailure
-            | Purpose::DieOfAge
-            | Purpose::DieOfRewind
+            | Purpose::DeadAfterFailures
+            | Purpose::DeadTooOld
+            | Purpose::DeadRewound
             | Purpose::RearmDeadLetter
             | Purpose::DieOfDeadLetter
             | Purpose::Retry
@@ -531,8 +531,8 @@ impl Store for Ports {
     }
 
     async fn query_due(&self, query: &DueQuery) -> Result<DuePage, Unavailable> {
-        let asked = query.clone();
-        let effect = move |inner: &mut Inner, now: i64| Ok(inner.tables.query_due(&asked, now));
+        let wanted = query.clone();
+        let effect = move |inner: &mut Inner, now: i64| Ok(inner.tables.query_due(&wanted, now));
         let due = self.call(self.edge("query due", false, Side::Store), Answers::only(Err(Unavailable)), effect).await;
         self.note_reply(&Call::QueryDue(query.clone()), Reply::Due(due)).due()
     }
@@ -580,7 +580,7 @@ impl Queue for Ports {
         self.note_reply(&call, Reply::SentEach(sent)).sent_each(messages.len())
     }
 
-    async fn hide(&self, lane: Lane, receipt_handle: &str, length: Millis) -> Result<(), Unavailable> {
+    async fn hide(&self, lane: HintQueue, receipt_handle: &str, length: Millis) -> Result<(), Unavailable> {
         let handle = receipt_handle.parse().unwrap_or(0);
         let effect = move |inner: &mut Inner, now: i64| {
             inner.lane(lane).queue.hide(handle, length, now);

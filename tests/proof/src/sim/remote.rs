@@ -59,16 +59,16 @@ impl CallHandler for RemoteLedger {
 
 /// What the handler answers to a request.
 fn answer(ledger: &Ledger, request: &[u8]) -> serde_json::Result<Vec<u8>> {
-    let asked: Value = serde_json::from_slice(request)?;
-    let event: Event = from_value(asked["event"].clone())?;
-    let shown: Snapshot = from_value(json!({ "items": asked["items"] }))?;
-    let mut answer = said(ledger, &event, &shown)?;
-    answer["request"] = asked["request"].clone();
+    let parsed: Value = serde_json::from_slice(request)?;
+    let event: Event = from_value(parsed["event"].clone())?;
+    let shown: Snapshot = from_value(json!({ "items": parsed["items"] }))?;
+    let mut answer = answer_of(ledger, &event, &shown)?;
+    answer["request"] = parsed["request"].clone();
     serde_json::to_vec(&answer)
 }
 
 /// What it says of an event, once it was shown these items.
-fn said(ledger: &Ledger, event: &Event, shown: &Snapshot) -> serde_json::Result<Value> {
+fn answer_of(ledger: &Ledger, event: &Event, shown: &Snapshot) -> serde_json::Result<Value> {
     let failed = |HandlerError { code, retryable }| Ok(json!({"error": {"code": code, "retryable": retryable}}));
     let fact = match ledger.recognise(event) {
         Ok(Some(fact)) => fact,

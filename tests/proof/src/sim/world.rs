@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hookonce_protocol::item::{Item, Value};
-use hookonce_protocol::message::Lane;
+use hookonce_protocol::message::HintQueue;
 use hookonce_protocol::record::{Found, Record, SCHEMA_VERSION, Status, attribute};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::write::Table;
@@ -146,7 +146,7 @@ impl World {
     }
 
     /// The wakeups of a lane.
-    pub fn wakeups(&self, lane: Lane) -> &Wakeups {
+    pub fn wakeups(&self, lane: HintQueue) -> &Wakeups {
         &self.wakeups[lane as usize]
     }
 
@@ -176,7 +176,7 @@ impl World {
 
 impl Inner {
     /// The queues of a lane.
-    pub fn lane(&mut self, lane: Lane) -> &mut QueuePair {
+    pub fn lane(&mut self, lane: HintQueue) -> &mut QueuePair {
         &mut self.lanes[lane as usize]
     }
 

@@ -9,6 +9,7 @@ use std::hash::BuildHasher as _;
 use std::time::Duration;
 
 use clap::Args;
+use hookonce_aws::{DynamoStore, ScanPage};
 use hookonce_protocol::invariant::{RecordViolation, violations};
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::key::{AppliedFact, DOMAIN_KEY_PREFIX, RECORD, RecordKey, RecordKind};
@@ -18,7 +19,6 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::{DynamoStore, ScanPage};
 use hookonce_runtime::port::Store as _;
 use serde_json::json;
 
@@ -97,7 +97,7 @@ impl Violation {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let store = arguments.target.connect()?.whole_store().await?;
+    let store = arguments.target.connect().whole_store().await?;
     let hint = "pass --scan to agree; --rate N reads N items a second";
     let items = agree_to_scan(&store, &[Table::Inbox, Table::Domain], arguments.scan, hint).await?;
     let takes = output::length(Duration::from_secs(items / u64::from(arguments.rate)));

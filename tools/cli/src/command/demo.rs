@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::StreamExt as _;
+use hookonce_aws::DynamoStore;
 use hookonce_local::backends::DataLocation;
 use hookonce_local::clients;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::{Catalog, Provider, Settings};
-use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::documents::DocumentKind;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -165,7 +165,7 @@ fn run_name(arguments: &Arguments) -> String {
 impl DemoStack {
     async fn prepare(arguments: &Arguments) -> Result<Self, Failure> {
         if let Some(url) = &arguments.url {
-            let store = arguments.target.connect()?.store().await?;
+            let store = arguments.target.connect().store().await?;
             let secrets = secrets(&arguments.target.place.folder)?;
             let url = url.trim_end_matches('/').to_owned();
             return Ok(Self { own: None, url, store, secrets });
@@ -398,7 +398,7 @@ fn print(report: &Report, good: bool) {
         }
         (true, None) => "\nEvery genuine event was applied exactly once.",
         (false, _) => {
-            "\nFailed: an effect is missing or repeated, or an answer is wrong. Run again with --json and --log info."
+            "\nFailed: an effect is missing or repeated, or an answer is wrong. Run again with RUST_LOG=info and --json."
         }
     });
     output::note(

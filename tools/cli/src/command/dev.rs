@@ -7,6 +7,7 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::types::ScalarAttributeType;
 use clap::Args;
 use error_reporter::Report;
+use hookonce_aws::DynamoStore;
 use hookonce_local::backends::DataLocation;
 use hookonce_local::clients;
 use hookonce_local::tables::OwnTableShape;
@@ -14,7 +15,6 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
-use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::tables::aliases;
 #[cfg(unix)]
 use rustix::process::{Pid, Signal};
@@ -276,11 +276,11 @@ fn add_first_endpoints(folder: &DataFolder) -> Result<(), Failure> {
 
 fn greet(folder: &DataFolder, running: &RunningStack, handlers: &OwnHandlers, as_json: bool) {
     // A program reads lines of JSON only.
-    let say = if as_json { output::note } else { output::line };
-    say(&format!("hookonce is running at {}", running.url));
+    let print = if as_json { output::note } else { output::line };
+    print(&format!("hookonce is running at {}", running.url));
     let origin = running.public_url.as_ref().unwrap_or(&running.url);
     for (id, document) in endpoint::read_all(folder) {
-        say(&format!("  {origin}/webhooks/{id}  ({})", document.provider));
+        print(&format!("  {origin}/webhooks/{id}  ({})", document.provider));
     }
     output::note("\nIn another terminal, with `cargo hookonce` for `hookonce` unless it is installed:");
     output::note("  hookonce trigger stripe.invoice.paid --copies 3");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use futures::StreamExt as _;
+use hookonce_aws::DynamoStore;
 use hookonce_protocol::call::{HandlerPlan, Planned, Split};
 use hookonce_protocol::code::Code;
 use hookonce_protocol::effect::EffectDraft;
@@ -14,15 +15,14 @@ use hookonce_protocol::plan::{DomainWrite, Snapshot};
 use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::timing::HANDLER_CALL_MAX;
 use hookonce_protocol::write::{Action, Clause};
-use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::circuit_breaker::{FAILURES_MAX, OPEN_MIN};
 use hookonce_runtime::port::Store as _;
 use serde_json::json;
 
+use crate::dry_run::DryRun;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::records::{Filter, Selection, states, tell_default};
-use crate::rehearsal::Rehearsal;
+use crate::records::{Filter, Selection, note_default_since, states};
 use crate::target::{Target, store_unavailable};
 
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ enum Finding {
     /// It was applied, and nothing of today's plan can be compared.
     NotCompared(String),
     /// Its handler is in another language, and such handlers are not called.
-    NotAsked,
+    HandlerNotCalled,
     /// The items are the same. Records of its effects have expired, so nobody can compare these.
     EffectsExpired,
     /// The handlers would do something else.
@@ -78,7 +78,7 @@ impl Finding {
             Self::Skipped => "skipped",
             Self::InPart(_) => "in part",
             Self::NotCompared(_) => "not compared",
-            Self::NotAsked => "not asked",
+            Self::HandlerNotCalled => "not asked",
             Self::EffectsExpired => "unknown",
             Self::Differs(_) => "differs",
             Self::Fails(_) => "fails",
@@ -89,7 +89,7 @@ impl Finding {
     fn why(&self) -> &str {
         match self {
             Self::Same | Self::WouldApply | Self::Skipped => "-",
-            Self::NotAsked => "its handler is in another language; --call-handlers calls it",
+            Self::HandlerNotCalled => "its handler is in another language; --call-handlers calls it",
             Self::EffectsExpired => "records of its effects have expired, so they cannot be compared",
             Self::InPart(why)
             | Self::NotCompared(why)
@@ -102,9 +102,9 @@ impl Finding {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
-    let stack = arguments.target.connect()?;
+    let stack = arguments.target.connect();
     let store = stack.whole_store().await?;
-    let handlers = Rehearsal::of(store.clone(), &stack).await?;
+    let handlers = DryRun::of(store.clone(), &stack).await?;
     let handlers = if arguments.call_handlers { handlers.calling_handlers(&stack).await? } else { handlers };
     let drill = Drill { handlers, calls: arguments.call_handlers, store: store.clone() };
     let mut tally: BTreeMap<&'static str, usize> = BTreeMap::new();
@@ -140,7 +140,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let counts: Vec<_> = tally.iter().map(|(word, count)| format!("{count} {word}")).collect();
         let of = if counts.is_empty() { "no record matches".to_owned() } else { counts.join(", ") };
         output::note(&format!("{} record(s) tried: {of}", tally.values().sum::<usize>()));
-        if tally.contains_key(Finding::NotAsked.word()) {
+        if tally.contains_key(Finding::HandlerNotCalled.word()) {
             output::note("handlers in other languages were not asked; --call-handlers calls them");
         }
         if tally.contains_key(Finding::NotCalled(String::new()).word()) {
@@ -156,7 +156,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         if sound + failed == 0 {
             output::note("no record was compared as a whole, so this does not say that the handlers do the same");
         }
-        tell_default(default_since);
+        note_default_since(default_since);
         output::note("nothing was written. The handlers are those of this build of hookonce");
     }
     Ok(if sound == 0 || failed > 0 { Exit::No } else { Exit::Done })
@@ -171,7 +171,7 @@ async fn sample(store: &DynamoStore, arguments: &Arguments) -> Result<Vec<Record
     let (mut records, mut pages) = (Vec::new(), selection.pages(store, 1));
     while records.len() < limit {
         let Some(page) = pages.next().await.transpose()? else { break };
-        page.tell_missing();
+        page.note_missing();
         records.extend(page.records);
     }
     records.truncate(limit);
@@ -180,7 +180,7 @@ async fn sample(store: &DynamoStore, arguments: &Arguments) -> Result<Vec<Record
 
 struct Drill {
     store: DynamoStore,
-    handlers: Rehearsal,
+    handlers: DryRun,
     /// Whether handlers in other languages are called.
     calls: bool,
 }
@@ -208,8 +208,10 @@ impl Drill {
             Planned::Failed(failure) => Ok(Finding::Fails(self.of_handler(record, &failure.code))),
             Planned::CallsUsedUp => Ok(Finding::Fails(self.of_handler(record, "it has used up its calls"))),
             Planned::Unavailable | Planned::HandlerSlow { .. } => Err(store_unavailable()),
-            Planned::TableAway => Ok(Finding::Fails(self.of_handler(record, Code::TableUnavailable.as_str()))),
-            Planned::HandlerAway if !self.calls => Ok(Finding::NotAsked),
+            Planned::UserTableUnavailable => {
+                Ok(Finding::Fails(self.of_handler(record, Code::TableUnavailable.as_str())))
+            }
+            Planned::HandlerAway if !self.calls => Ok(Finding::HandlerNotCalled),
             Planned::HandlerAway if is_open => Ok(Finding::NotCalled(self.of_handler(record, "its circuit is open"))),
             Planned::HandlerAway => Ok(Finding::Fails(self.of_handler(record, "the handler is unavailable"))),
         }

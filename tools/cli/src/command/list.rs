@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::records::{Filter, error_of, latest, tell_default};
+use crate::records::{Filter, error_of, latest, note_default_since};
 use crate::target::Target;
 
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
     let limit = arguments.limit.get();
-    let stack = arguments.target.connect()?;
+    let stack = arguments.target.connect();
     let latest = latest(&stack.store().await?, &arguments.filter, limit).await?;
     let mut records: Vec<_> = latest.records.into_values().collect();
     records.sort_by(|a, b| (b.received_at, &a.key).cmp(&(a.received_at, &b.key)));
@@ -41,9 +41,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     } else {
         print(&records);
     }
-    tell_default(arguments.filter.default_since());
+    note_default_since(arguments.filter.default_since());
     if records.is_empty() {
-        tell_missing_endpoint(&stack, &arguments.filter).await;
+        note_missing_endpoint(&stack, &arguments.filter).await;
     }
     if cut {
         output::note("there may be more records: raise --limit, or narrow --since and --until");
@@ -57,9 +57,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Says that there is no such endpoint. A removed one may still have records, so this asks only if there are none.
+/// Notes that there is no such endpoint. A removed one may still have records, so this looks only if there are none.
 /// Prints nothing without permission to read the documents.
-async fn tell_missing_endpoint(stack: &Connection, filter: &Filter) {
+async fn note_missing_endpoint(stack: &Connection, filter: &Filter) {
     let Some(Ok(id)) = filter.endpoint.as_deref().map(EndpointId::parse) else { return };
     if stack.is_copy() {
         return;

@@ -2,8 +2,8 @@
 //! nothing: deliveries are accepted, records wait, and no attempt is counted.
 
 use clap::Args;
+use hookonce_aws::DynamoStore;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::DynamoStore;
 
 use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
@@ -54,7 +54,7 @@ pub(crate) async fn pause(arguments: Pause) -> Result<Exit, Failure> {
     if ["", REASON].contains(&reason) {
         return Err(Failure::usage("this needs a reason for the audit trail", "pass --reason with a short text"));
     }
-    let stack = place.connect()?;
+    let stack = place.connect();
     let (store, act) = begin(&stack, &person, Turn::Pause, reason).await?;
     let acts = pauses::read_one(&store, function).await?;
     if let Some(held) = acts.pause() {
@@ -80,7 +80,7 @@ pub(crate) async fn pause(arguments: Pause) -> Result<Exit, Failure> {
 
 pub(crate) async fn resume(arguments: Resume) -> Result<Exit, Failure> {
     let Resume { function, reason, person, place } = arguments;
-    let stack = place.connect()?;
+    let stack = place.connect();
     let (store, act) = begin(&stack, &person, Turn::Resume, reason.trim()).await?;
     let acts = pauses::read_one(&store, function).await?;
     match acts.pause() {

@@ -5,16 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use hookonce_aws::DocumentWritten;
+use hookonce_aws::{DocumentTooLong, fits};
 use hookonce_protocol::key::{DomainKey, EndpointId, Tenant};
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::plan::{EVENT_VERSION, Event};
 use hookonce_protocol::time::EpochMs;
 use hookonce_providers::{Catalog, EventPart, Provider};
-#[cfg(feature = "aws")]
-use hookonce_runtime::aws::DocumentWritten;
-use hookonce_runtime::aws::{DocumentTooLong, fits};
 use hookonce_runtime::documents::DocumentKind;
-#[cfg(feature = "aws")]
 use hookonce_runtime::documents::ROUTE_SET_ID;
 use hookonce_runtime::fault::DocumentFault;
 use hookonce_runtime::handler::{Assignment, Grants, HandlerError};
@@ -26,10 +24,8 @@ use super::providers::find;
 use super::send::open_headers;
 use crate::codes;
 use crate::connection::Connection;
-#[cfg(feature = "aws")]
 use crate::connection::Deployed;
 use crate::documents::parse_id;
-#[cfg(feature = "aws")]
 use crate::documents::{StackDocuments, failed};
 use crate::failure::{Exit, Failure};
 use crate::handlers;
@@ -138,7 +134,7 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
         }
     };
     let text = text(&path)?;
-    let stack = arguments.target.connect()?;
+    let stack = arguments.target.connect();
     let tables = tables_of(&stack).await?;
     let checked = checked(&text, &stack, tables.as_ref());
     let needs = match &checked {
@@ -164,7 +160,7 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
             }
         }
     }
-    needs.tell();
+    needs.print();
     Ok(if checked.is_ok() && needs.missing.is_empty() { Exit::Done } else { Exit::No })
 }
 
@@ -220,7 +216,7 @@ async fn explained_set(arguments: &Explain, connection: &Connection) -> Result<R
 
 async fn explain(arguments: &Explain) -> Result<Exit, Failure> {
     let endpoint: EndpointId = parse_id(&arguments.endpoint)?;
-    let stack = arguments.target.connect()?;
+    let stack = arguments.target.connect();
     let set = explained_set(arguments, &stack).await?;
     let (provider, tenant) = if let Some(provider) = &arguments.provider {
         (find(Catalog::built_in(), provider)?, None)
@@ -356,7 +352,7 @@ fn print(explained: &Explained) {
 }
 
 async fn show(target: &Place) -> Result<Exit, Failure> {
-    if let Some(text) = stored(&target.connect()?).await? {
+    if let Some(text) = stored(&target.connect()).await? {
         output::line(text.trim_end());
         return Ok(Exit::Done);
     }
@@ -370,14 +366,13 @@ async fn show(target: &Place) -> Result<Exit, Failure> {
 
 async fn deploy(arguments: &Deploy) -> Result<Exit, Failure> {
     let text = text(&arguments.file)?;
-    let stack = arguments.target.connect()?;
+    let stack = arguments.target.connect();
     let tables = tables_of(&stack).await?;
     let set = checked(&text, &stack, tables.as_ref()).map_err(|error| refused(&arguments.file, &error))?;
     if set.otherwise() == Otherwise::Ignore {
         output::note("events that no route takes will end as IGNORED");
     }
-    Needs::of(&set, &stack).await.tell();
-    #[cfg(feature = "aws")]
+    Needs::of(&set, &stack).await.print();
     if let Some(deployed) = stack.deployed() {
         return deploy_to(deployed, &text).await;
     }
@@ -391,7 +386,6 @@ async fn deploy(arguments: &Deploy) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-#[cfg(feature = "aws")]
 async fn deploy_to(stack: &Deployed, text: &str) -> Result<Exit, Failure> {
     let documents = StackDocuments::open(stack).await?;
     let (table, kind) = (&documents.table, DocumentKind::Routes);

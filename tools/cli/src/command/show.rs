@@ -1,6 +1,7 @@
-//! `hookonce show`: tells the story of one record.
+//! `hookonce show`: tells the timeline of one record.
 
 use clap::Args;
+use hookonce_aws::DynamoStore;
 use hookonce_protocol::call::{Planned, Split};
 use hookonce_protocol::item::{Item, Value as Stored};
 use hookonce_protocol::key::{RecordKey, RecordKind};
@@ -9,7 +10,6 @@ use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::trail::{Entry, Trail};
 use hookonce_protocol::write::Action;
-use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::body::decompress;
 use hookonce_runtime::operate::trails;
 use hookonce_runtime::port::Store as _;
@@ -19,11 +19,11 @@ use serde_json::{Value, json};
 use super::list::{format_tries, summary, tries};
 use crate::codes;
 use crate::connection::Connection;
+use crate::dry_run::DryRun;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::{Progress, Wait};
 use crate::records::{candidates, created_by, find, states};
-use crate::rehearsal::Rehearsal;
 use crate::target::{Target, store_unavailable};
 
 /// The most children that are printed one by one.
@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let stack = arguments.target.connect()?;
+    let stack = arguments.target.connect();
     let store = &stack.store().await?;
     let exit = settled(store, &arguments).await?;
     let Some(record) = find(store, &arguments.endpoint, &arguments.key).await? else {
@@ -78,14 +78,14 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.body {
         return body(&record);
     }
-    let mut story = Story::of(&stack, store, record, arguments.call_handlers).await?;
+    let mut timeline = Timeline::of(&stack, store, record, arguments.call_handlers).await?;
     if arguments.items {
-        story.items = Some(story.read_items(store).await?);
+        timeline.items = Some(timeline.read_items(store).await?);
     }
     if arguments.json {
-        output::json(&story.json());
+        output::json(&timeline.json());
     } else {
-        story.print();
+        timeline.print();
     }
     Ok(exit)
 }
@@ -117,7 +117,7 @@ fn body(record: &Record) -> Result<Exit, Failure> {
 }
 
 /// A record and everything that belongs to it.
-struct Story {
+struct Timeline {
     record: Record,
     /// What operators did to it. `None` if the domain table is not known.
     trail: Option<Trail>,
@@ -141,7 +141,7 @@ struct Story {
     items: Option<Vec<(ItemRef, Option<Item>)>>,
 }
 
-impl Story {
+impl Timeline {
     async fn of(
         stack: &Connection,
         store: &DynamoStore,
@@ -149,17 +149,17 @@ impl Story {
         calls_handlers: bool,
     ) -> Result<Self, Failure> {
         // The record is shown even if today's routes cannot be read.
-        let rehearsal = match Rehearsal::of(store.clone(), stack).await {
-            Ok(rehearsal) if calls_handlers => rehearsal.calling_handlers(stack).await?,
-            Ok(rehearsal) => rehearsal,
+        let dry_run = match DryRun::of(store.clone(), stack).await {
+            Ok(dry_run) if calls_handlers => dry_run.calling_handlers(stack).await?,
+            Ok(dry_run) => dry_run,
             Err(failure) => {
                 output::note(&format!("the plan of today is unknown: {failure}"));
                 output::note(failure.hint());
-                Rehearsal::without_routes(store.clone())
+                DryRun::without_routes(store.clone())
             }
         };
         let children = if record.key.kind() == RecordKind::Envelope {
-            children(store, &rehearsal, &record).await?
+            children(store, &dry_run, &record).await?
         } else {
             Vec::new()
         };
@@ -167,7 +167,7 @@ impl Story {
         let mut earlier_effects = states(store, record.earlier_effect_keys()).await?;
         earlier_effects.retain(|(_, effect)| effect.is_some());
         let (trail, plan, missing, items, applied_before) = (None, None, None, None, Vec::new());
-        let mut story = Self {
+        let mut timeline = Self {
             record,
             trail,
             children,
@@ -180,13 +180,13 @@ impl Story {
             items,
         };
         if stack.knows_domain() {
-            story.add_domain(store, &rehearsal).await?;
+            timeline.add_domain(store, &dry_run).await?;
         }
-        Ok(story)
+        Ok(timeline)
     }
 
     /// Adds what the domain table knows.
-    async fn add_domain(&mut self, store: &DynamoStore, rehearsal: &Rehearsal) -> Result<(), Failure> {
+    async fn add_domain(&mut self, store: &DynamoStore, dry_run: &DryRun) -> Result<(), Failure> {
         let record = &self.record;
         let mut trail = trails(store, &[record]).await.ok_or_else(store_unavailable)?.pop();
         // Leave out what was done to an expired record with the same key.
@@ -194,8 +194,8 @@ impl Story {
             trail.entries.retain(|entry| entry.claim_id == record.claim_id);
         }
         let planned = matches!(record.key.kind(), RecordKind::Delivery | RecordKind::Event) && record.body.is_some();
-        self.missing = if planned { rehearsal.missing(record).map(|missing| missing.what) } else { None };
-        let plan = if planned && self.missing.is_none() { Some(rehearsal.plan(record).await) } else { None };
+        self.missing = if planned { dry_run.missing(record).map(|missing| missing.what) } else { None };
+        let plan = if planned && self.missing.is_none() { Some(dry_run.plan(record).await) } else { None };
         (self.trail, self.plan) = (trail, plan);
         self.applied_before = self.read_applied_before(store).await?;
         Ok(())
@@ -365,7 +365,7 @@ impl Story {
 
     /// What a worker would do with it today.
     fn plan_today(&self, planned: &Planned) -> Vec<(&'static str, String)> {
-        let told = match planned {
+        let outcome = match planned {
             Planned::Plan(plan) => {
                 let refused = self.record.owner().and_then(|tenant| plan.check(&tenant).err());
                 let mut facts: Vec<_> =
@@ -379,7 +379,7 @@ impl Story {
             Planned::NoHandler => "no handler wants it".to_owned(),
             Planned::Failed(failure) => format!("fails with {}", failure.code),
             Planned::Unavailable | Planned::CallsUsedUp | Planned::HandlerSlow { .. } => "unknown".to_owned(),
-            Planned::TableAway => "unknown: a table of its handler is missing or cannot be read".to_owned(),
+            Planned::UserTableUnavailable => "unknown: a table of its handler is missing or cannot be read".to_owned(),
             Planned::HandlerAway if self.calls_handlers => {
                 "unknown: its handler, in another language, does not answer".to_owned()
             }
@@ -387,7 +387,7 @@ impl Story {
                 "not asked: its handler is in another language; --call-handlers calls it".to_owned()
             }
         };
-        vec![("plan today", told)]
+        vec![("plan today", outcome)]
     }
 
     /// What has no time of its own.
@@ -444,14 +444,14 @@ impl Story {
 /// The records of an envelope's events.
 async fn children(
     store: &DynamoStore,
-    rehearsal: &Rehearsal,
+    dry_run: &DryRun,
     envelope: &Record,
 ) -> Result<Vec<(RecordKey, Option<Record>)>, Failure> {
     if envelope.body.is_none() {
         let created = created_by(store, envelope).await?;
         return Ok(created.into_iter().map(|record| (record.key.clone(), Some(record))).collect());
     }
-    let Split::Events(events) = rehearsal.split(envelope) else { return Ok(Vec::new()) };
+    let Split::Events(events) = dry_run.split(envelope) else { return Ok(Vec::new()) };
     let keys: Vec<_> = events.into_iter().map(|event| event.key).collect();
     states(store, keys).await
 }
@@ -471,11 +471,11 @@ fn describe(entry: &Entry) -> String {
 
 /// A write or a check of the plan, for programs.
 fn write_or_check(action: &str, item: &ItemRef) -> Value {
-    let mut told = json!({ "action": action, "key": item.key });
-    if let (Some(table), Some(told)) = (item.table, told.as_object_mut()) {
-        told.insert("table".to_owned(), json!(table));
+    let mut line = json!({ "action": action, "key": item.key });
+    if let (Some(table), Some(line)) = (item.table, line.as_object_mut()) {
+        line.insert("table".to_owned(), json!(table));
     }
-    told
+    line
 }
 
 /// What is stored under a key, for programs: the item in DynamoDB's own JSON.

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::list::tries;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::records::{Filter, READS_AT_ONCE, Read, error_of, select, tell_default};
+use crate::records::{Filter, READS_AT_ONCE, Read, error_of, note_default_since, select};
 use crate::target::Target;
 
 /// The most different types, errors or endpoints that are counted apart.
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
-    let store = arguments.target.connect()?.store().await?;
+    let store = arguments.target.connect().store().await?;
     let mut pages = pin!(select(&store, &arguments.filter, READS_AT_ONCE, Read::Heads));
     let mut counts = Counts::default();
     while let Some(page) = pages.next().await.transpose()? {
@@ -55,7 +55,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         output::json(&counts.json(now, default_since.or(arguments.filter.since)));
     } else {
         counts.print(now);
-        tell_default(default_since);
+        note_default_since(default_since);
     }
     Ok(if counts.records == 0 { Exit::No } else { Exit::Done })
 }

@@ -2,43 +2,38 @@
 
 use std::collections::BTreeMap;
 
-#[cfg(feature = "aws")]
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
 use clap::Args;
 use error_reporter::Report;
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use hookonce_aws::{DynamoStore, IndexQuery};
 use hookonce_protocol::call::{DueQuery, DueState};
 use hookonce_protocol::key::RecordKind;
 use hookonce_protocol::record::dead_shard;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::SHARDS;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 use hookonce_runtime::port::Store as _;
 use serde_json::json;
 
 use super::pause::described;
-#[cfg(feature = "aws")]
 use crate::connection::Deployed;
 use crate::connection::{Connection, Local, RunningStack, StackParts};
 use crate::failure::{Exit, Failure};
-#[cfg(feature = "aws")]
 use crate::lambda::{Code, DeployedFunctions};
 use crate::output;
 use crate::pauses::{self, Act, Acts, PausedFunction};
 use crate::records::READS_AT_ONCE;
 use crate::route_set;
 use crate::target::{Target, store_unavailable};
-#[cfg(feature = "aws")]
 use crate::watch::{Alarm, Watch, no_alarms, oldest_message};
 
 /// The release of this command.
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// How long the relay may not run before somebody should know. The alarm of the template says the same.
-#[cfg(feature = "aws")]
 const RELAY_AWAY: Millis = Millis::minutes(10);
 
 /// How long a record may be due before somebody should know. The alarm of the template says the same.
@@ -90,7 +85,6 @@ struct StackStatus {
     local: Option<RunningStack>,
     /// Why the stack on this machine refuses its route set. On AWS, an alarm tells.
     routes: Option<String>,
-    #[cfg(feature = "aws")]
     aws: Option<AwsStatus>,
 }
 
@@ -98,17 +92,14 @@ struct StackStatus {
 type Need = (String, String);
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let stack = &arguments.target.connect()?;
+    let stack = &arguments.target.connect();
     let now = System.moment().now;
-    #[cfg(feature = "aws")]
     let deployed = stack.deployed().filter(|_| !stack.is_copy());
-    #[cfg(feature = "aws")]
     let aws = match deployed {
         Some(deployed) => Some(Box::pin(AwsStatus::of(deployed, now)).await?),
         None => None,
     };
     let (records, depths, pauses) = futures::join!(records(stack, now), depths(stack), pauses(stack));
-    #[cfg(feature = "aws")]
     let depths = match deployed {
         Some(deployed) => depths.with_ages(deployed.account().await?, now).await,
         None => depths,
@@ -125,7 +116,6 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         pauses,
         routes: local.as_ref().and_then(|_| route_set::refusal(&stack.folder)),
         local,
-        #[cfg(feature = "aws")]
         aws,
     };
     let unknown = report.unknown();
@@ -135,8 +125,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let unknown_words = unknown.iter().map(|(part, _)| format!("{part}_unknown"));
         output::json(&report.json(now, &words.chain(unknown_words).collect::<Vec<_>>()));
     } else {
-        let told = needs.iter().map(|(_, need)| need.clone());
-        report.print(now, &told.chain(describe_unknown(&unknown)).collect::<Vec<_>>());
+        let sentences = needs.iter().map(|(_, need)| need.clone());
+        report.print(now, &sentences.chain(describe_unknown(&unknown)).collect::<Vec<_>>());
     }
     Ok(match (unknown.is_empty(), needs.is_empty()) {
         (false, _) => Exit::Unavailable,
@@ -235,8 +225,8 @@ async fn due(store: &DynamoStore, state: DueState, now: EpochMs) -> Result<Due, 
 }
 
 /// Asks about every shard, a few side by side. All questions together make at most [`READS_AT_ONCE`] calls at once.
-fn each_shard<T, F: Future<Output = Result<T, Failure>>>(ask: impl FnMut(u16) -> F) -> impl Stream<Item = F::Output> {
-    futures::stream::iter(0..SHARDS).map(ask).buffer_unordered(READS_AT_ONCE / QUESTIONS)
+fn each_shard<T, F: Future<Output = Result<T, Failure>>>(read: impl FnMut(u16) -> F) -> impl Stream<Item = F::Output> {
+    futures::stream::iter(0..SHARDS).map(read).buffer_unordered(READS_AT_ONCE / QUESTIONS)
 }
 
 /// What is known of a queue. `None` for a restored copy, which has none, and of dead letters if the queue names no queue
@@ -259,16 +249,15 @@ impl Depths {
     }
 }
 
-#[cfg(feature = "aws")]
 impl Depths {
     /// Adds what CloudWatch says of the ages of messages. Where it does not answer, the alarms are not known either,
     /// and that is told.
     async fn with_ages(mut self, account: &SdkConfig, now: EpochMs) -> Self {
         let depths = [&mut self.queue, &mut self.slow_queue, &mut self.effects_queue, &mut self.dead_letters];
-        let ask = async |depth: &mut Depth| {
+        let fill = async |depth: &mut Depth| {
             depth.oldest = oldest_message(account, &depth.name, now).await.unwrap_or_default();
         };
-        futures::future::join_all(depths.into_iter().filter_map(|known| known.as_mut().ok()?.as_mut()).map(ask)).await;
+        futures::future::join_all(depths.into_iter().filter_map(|known| known.as_mut().ok()?.as_mut()).map(fill)).await;
         self
     }
 }
@@ -301,8 +290,8 @@ async fn depths(stack: &Connection) -> Depths {
 
 /// The depth of a queue, and the name of its dead-letter queue.
 async fn queue(sqs: &Client, url: &str) -> Result<(Depth, Option<String>), Failure> {
-    let asked = sqs.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
-    let answer = asked.send().await.map_err(|error| unavailable(&error))?;
+    let request = sqs.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
+    let answer = request.send().await.map_err(|error| unavailable(&error))?;
     let text = |name: &QueueAttributeName| answer.attributes().and_then(|attributes| attributes.get(name));
     let number = |name| text(&name).and_then(|text| text.parse().ok()).unwrap_or(0);
     let depth = Depth {
@@ -347,7 +336,6 @@ impl StackStatus {
             ("dead_letters", self.depths.dead_letters.as_ref().err()),
             ("pauses", self.pauses.as_ref().err()),
         ];
-        #[cfg(feature = "aws")]
         let parts = parts.into_iter().chain(self.aws.iter().flat_map(|aws| {
             let (watch, functions) = (aws.watch.as_ref().err(), aws.functions.as_ref().err());
             let (release, caller) = (aws.version.as_ref().err(), aws.caller.as_ref().err());
@@ -360,12 +348,8 @@ impl StackStatus {
 
     /// What needs a person, and what to do.
     fn needs(&self, now: EpochMs) -> Vec<Need> {
-        #[cfg(feature = "aws")]
         let mut needs = self.aws.as_ref().map(|aws| needs_on_aws(aws, now)).unwrap_or_default();
-        #[cfg(feature = "aws")]
         needs.extend(self.aws.iter().flat_map(|aws| self.needs_of_functions(aws)));
-        #[cfg(not(feature = "aws"))]
-        let mut needs = Vec::new();
         needs.extend(self.paused().map(|(function, act)| {
             let name = function.as_str();
             let need = format!(
@@ -425,7 +409,6 @@ impl StackStatus {
     }
 
     /// Event sources that do not do what people last asked for.
-    #[cfg(feature = "aws")]
     fn needs_of_functions(&self, aws: &AwsStatus) -> Vec<Need> {
         let Ok(functions) = &aws.functions else { return Vec::new() };
         let need = |(function, is_on): (PausedFunction, bool)| {
@@ -476,10 +459,7 @@ impl StackStatus {
         let age = |due: &Due| due.oldest.map(|at| now.0 - at.0);
         let (pending, dead) = (self.records.pending.as_ref().ok(), self.records.dead.as_ref().ok());
         let waiting = self.records.waiting.as_ref().ok();
-        #[cfg(feature = "aws")]
         let aws = self.aws.as_ref().map(|aws| json_of(aws, now));
-        #[cfg(not(feature = "aws"))]
-        let aws = None::<serde_json::Value>;
         json!({
             "pending": pending.map(|due| due.count),
             "waiting": waiting.map(|due| json!({ "pending": due.count, "oldest_due_age_ms": age(due) })),
@@ -543,7 +523,6 @@ impl StackStatus {
             table.add_row(["runs at", url, &format!("process {pid}; its relay runs every few seconds")]);
             table.add_row(["release", version, &of_another_release(version)]);
         }
-        #[cfg(feature = "aws")]
         for row in self.aws.iter().flat_map(|aws| rows_of(aws, now)) {
             table.add_row(row);
         }
@@ -580,7 +559,6 @@ fn of_another_release(version: &str) -> String {
 }
 
 /// What AWS knows of a stack beside its tables and queues. A service that does not answer does not hide the others.
-#[cfg(feature = "aws")]
 #[derive(Debug)]
 struct AwsStatus {
     /// The stack's name.
@@ -595,7 +573,6 @@ struct AwsStatus {
     functions: Result<DeployedFunctions, Failure>,
 }
 
-#[cfg(feature = "aws")]
 impl AwsStatus {
     /// # Errors
     /// [`Failure`] when there are no credentials or no region.
@@ -609,7 +586,6 @@ impl AwsStatus {
     }
 }
 
-#[cfg(feature = "aws")]
 fn needs_on_aws(aws: &AwsStatus, now: EpochMs) -> Vec<Need> {
     let Ok(watch) = &aws.watch else { return Vec::new() };
     let raised = |alarm: &Alarm| {
@@ -629,7 +605,6 @@ fn needs_on_aws(aws: &AwsStatus, now: EpochMs) -> Vec<Need> {
     needs
 }
 
-#[cfg(feature = "aws")]
 fn json_of(aws: &AwsStatus, now: EpochMs) -> serde_json::Value {
     let watch = aws.watch.as_ref().ok();
     let alarms = |watch: &Watch| {
@@ -638,8 +613,8 @@ fn json_of(aws: &AwsStatus, now: EpochMs) -> serde_json::Value {
     };
     let functions = aws.functions.as_ref().ok();
     let code = |code: &Code| {
-        let told = json!({ "changed_at_ms": code.changed_at.map(|at| at.0), "code_sha256": code.sha256 });
-        (code.role.to_owned(), told)
+        let fields = json!({ "changed_at_ms": code.changed_at.map(|at| at.0), "code_sha256": code.sha256 });
+        (code.role.to_owned(), fields)
     };
     let codes = functions.map(|functions| functions.codes.iter().map(code).collect::<serde_json::Map<_, _>>());
     json!({
@@ -654,7 +629,6 @@ fn json_of(aws: &AwsStatus, now: EpochMs) -> serde_json::Value {
     })
 }
 
-#[cfg(feature = "aws")]
 fn rows_of(aws: &AwsStatus, now: EpochMs) -> Vec<[String; 3]> {
     let row = |name: &str, value: String, more: &str| [name.to_owned(), value, more.to_owned()];
     let unknown = || "not known".to_owned();

@@ -74,7 +74,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.endpoint)?;
     let body = body(&arguments)?;
     let sha256: [u8; 32] = Sha256::digest(&body).into();
-    let stack = arguments.place.connect()?;
+    let stack = arguments.place.connect();
     let delivery = delivery(&arguments, &stack, &id, body).await?;
     let delivered = Sender::new(&delivery.url, ATTEMPTS_MAX).deliver(&delivery).await.map_err(|error| {
         let hint = format!("`hookonce endpoint check` checks the secret of {id}");

@@ -1,6 +1,6 @@
 //! A stack on AWS. Each question is asked at most once, whatever the answer is.
 
-use hookonce_runtime::aws::SdkConfig;
+use hookonce_aws::SdkConfig;
 use tokio::sync::OnceCell;
 
 use super::outputs::Outputs;

@@ -1,28 +1,22 @@
 //! The stack that a command acts on: the one that runs on this machine, or a named one on AWS. A connection looks for
 //! it when a command first needs a part of it, and only once: an account answers a few such questions a second.
 
-#[cfg(feature = "aws")]
 mod deployed;
 mod local;
-#[cfg(feature = "aws")]
 mod outputs;
 mod parts;
 
+use hookonce_aws::DynamoStore;
+use hookonce_aws::{dynamodb_client, sqs_client};
 use hookonce_local::clients;
-use hookonce_runtime::aws::DynamoStore;
-#[cfg(feature = "aws")]
-use hookonce_runtime::aws::{dynamodb_client, sqs_client};
 use hookonce_runtime::tables::OwnTables;
 
-#[cfg(feature = "aws")]
 use crate::account::CALL_MAX;
 use crate::failure::Failure;
 use crate::target::{DataFolder, Place, Target};
 
-#[cfg(feature = "aws")]
 pub(crate) use self::deployed::Deployed;
 pub(crate) use self::local::{Local, RunningStack};
-#[cfg(feature = "aws")]
 pub(crate) use self::outputs::Outputs;
 pub(crate) use self::parts::StackParts;
 
@@ -61,41 +55,25 @@ pub(crate) struct Connection {
 #[derive(Debug)]
 enum Side {
     Local(Box<Local>),
-    #[cfg(feature = "aws")]
     Deployed(Box<Deployed>),
 }
 
 impl Place {
     /// The named stack, or the one of the folder. Nothing is read yet.
-    ///
-    /// # Errors
-    /// [`Failure::Usage`] when a stack is named and this build cannot access AWS.
-    #[cfg_attr(feature = "aws", expect(clippy::unnecessary_wraps, reason = "it fails only without `aws`"))]
-    pub(crate) fn connect(&self) -> Result<Connection, Failure> {
+    pub(crate) fn connect(&self) -> Connection {
         let side = match &self.stack {
             None => Side::Local(Box::new(Local::of(&self.folder))),
-            #[cfg(feature = "aws")]
             Some(name) => Side::Deployed(Box::new(Deployed::named(name))),
-            #[cfg(not(feature = "aws"))]
-            Some(_) => {
-                return Err(Failure::usage(
-                    "this build of hookonce cannot access AWS",
-                    "use the default build, which has the feature `aws`: `cargo run --bin hookonce -- ...`",
-                ));
-            }
         };
-        Ok(Connection { folder: self.folder.clone(), restored: None, side })
+        Connection { folder: self.folder.clone(), restored: None, side }
     }
 }
 
 impl Target {
     /// The same, with the restored tables in place of the stack's own if they are named.
-    ///
-    /// # Errors
-    /// [`Failure::Usage`] when a stack is named and this build cannot access AWS.
-    pub(crate) fn connect(&self) -> Result<Connection, Failure> {
+    pub(crate) fn connect(&self) -> Connection {
         let restored = self.table.clone().map(|inbox| RestoredTables { inbox, domain: self.domain_table.clone() });
-        Ok(Connection { restored, ..self.place.connect()? })
+        Connection { restored, ..self.place.connect() }
     }
 }
 
@@ -104,13 +82,11 @@ impl Connection {
     pub(crate) fn local(&self) -> Option<&Local> {
         match &self.side {
             Side::Local(local) => Some(local),
-            #[cfg(feature = "aws")]
             Side::Deployed(_) => None,
         }
     }
 
     /// The stack on AWS. `None` if none is named.
-    #[cfg(feature = "aws")]
     pub(crate) fn deployed(&self) -> Option<&Deployed> {
         match &self.side {
             Side::Local(_) => None,
@@ -135,7 +111,6 @@ impl Connection {
     pub(crate) async fn parts(&self) -> Result<&StackParts, Failure> {
         match &self.side {
             Side::Local(local) => Ok(&local.running()?.parts),
-            #[cfg(feature = "aws")]
             Side::Deployed(deployed) => Ok(&deployed.outputs().await?.parts),
         }
     }
@@ -147,7 +122,6 @@ impl Connection {
     pub(crate) async fn tables(&self) -> Result<OwnTables, Failure> {
         match &self.side {
             Side::Local(local) => Ok(local.running()?.tables.clone()),
-            #[cfg(feature = "aws")]
             Side::Deployed(deployed) => deployed.outputs().await?.own_tables(),
         }
     }
@@ -165,7 +139,6 @@ impl Connection {
         };
         let client = match &self.side {
             Side::Local(local) => clients::dynamodb(&local.running()?.dynamodb_url),
-            #[cfg(feature = "aws")]
             Side::Deployed(deployed) => dynamodb_client(deployed.account().await?, CALL_MAX),
         };
         Ok(DynamoStore::new(client, inbox, domain).with_tables(tables))
@@ -192,7 +165,6 @@ impl Connection {
     pub(crate) async fn sqs(&self) -> Result<aws_sdk_sqs::Client, Failure> {
         match &self.side {
             Side::Local(local) => Ok(clients::sqs(&local.running()?.sqs_url)),
-            #[cfg(feature = "aws")]
             Side::Deployed(deployed) => Ok(sqs_client(deployed.account().await?, CALL_MAX)),
         }
     }
@@ -204,7 +176,6 @@ impl Connection {
     pub(crate) async fn webhook_url(&self) -> Result<String, Failure> {
         match &self.side {
             Side::Local(local) => Ok(format!("{}/webhooks/", local.running()?.url)),
-            #[cfg(feature = "aws")]
             Side::Deployed(deployed) => Ok(deployed.outputs().await?.webhook_url.clone()),
         }
     }
@@ -216,7 +187,6 @@ impl Connection {
     pub(crate) async fn caller(&self) -> Result<Option<String>, Failure> {
         match &self.side {
             Side::Local(_) => Ok(None),
-            #[cfg(feature = "aws")]
             Side::Deployed(deployed) => deployed.caller().await.map(Some),
         }
     }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
+use hookonce_aws::SignedService;
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::SignedService;
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::remote::Cause;
 use hookonce_runtime::tables::{OwnTables, own_tables};

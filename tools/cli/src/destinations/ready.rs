@@ -131,7 +131,7 @@ mod tests {
 
     /// With a secret, each is a document that the dispatcher takes.
     #[test]
-    fn every_ready_made_document_is_valid_and_says_why_it_has_its_class() {
+    fn every_ready_made_document_is_valid_and_explains_its_class() {
         let parsed: Vec<Ready> = serde_json::from_str(include_str!("ready.json")).unwrap();
         assert_eq!(parsed.len(), all().len());
         let ids: BTreeSet<_> = parsed.iter().map(|ready| ready.id.as_str()).collect();

@@ -3,9 +3,9 @@
 use std::pin::pin;
 
 use futures::StreamExt as _;
+use hookonce_aws::DynamoStore;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::record::{Record, Status};
-use hookonce_runtime::aws::DynamoStore;
 
 use crate::failure::Failure;
 use crate::records::{Filter, READS_AT_ONCE, Read, select};

@@ -56,16 +56,16 @@ impl Check {
         let failure = checked.as_ref().err();
         let detail = I::detail(checked.as_ref().ok());
         if self.json {
-            let mut told = json!({
+            let mut line = json!({
                 "document": name,
                 "valid": failure.is_none(),
                 "problem": failure.map(ToString::to_string),
                 "try": failure.map(Failure::hint).filter(|hint| !hint.is_empty()),
             });
-            if let (Some(told), Some((name, value))) = (told.as_object_mut(), detail) {
-                told.insert(name.to_owned(), json!(value));
+            if let (Some(line), Some((name, value))) = (line.as_object_mut(), detail) {
+                line.insert(name.to_owned(), json!(value));
             }
-            output::json_line(&told);
+            output::json_line(&line);
         } else if let Some(failure) = failure {
             output::line(&format!("{name}: not valid"));
             output::failure(failure);
@@ -101,7 +101,7 @@ impl Show {
         rows: fn(&I::Document) -> Vec<(String, String)>,
     ) -> Result<Exit, Failure> {
         let id = parse_id(&self.id)?;
-        let stack = self.place.connect()?;
+        let stack = self.place.connect();
         let stored = stack.documents::<I>().await?.find(&id).await?;
         let mut document = stored.document(&id)?;
         if !self.reveal {

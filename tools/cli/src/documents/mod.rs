@@ -3,7 +3,6 @@
 
 mod arguments;
 mod folder;
-#[cfg(feature = "aws")]
 mod table;
 
 use std::collections::BTreeMap;
@@ -17,9 +16,7 @@ use serde::Serialize;
 
 pub(crate) use self::arguments::{Check, Remove, Show};
 pub(crate) use self::folder::Folder;
-#[cfg(feature = "aws")]
 use self::table::Table;
-#[cfg(feature = "aws")]
 pub(crate) use self::table::{StackDocuments, failed};
 use crate::connection::Connection;
 use crate::failure::Failure;
@@ -140,7 +137,6 @@ impl Connection {
     /// # Errors
     /// [`Failure`] when there is no such stack, or AWS does not answer.
     pub(crate) async fn documents<I: DocumentId>(&self) -> Result<Box<dyn DocumentStore<I> + '_>, Failure> {
-        #[cfg(feature = "aws")]
         if let Some(stack) = self.deployed() {
             return Ok(Box::new(Table::open(stack).await?));
         }
@@ -183,7 +179,7 @@ pub(crate) async fn add<I: DocumentId>(
 }
 
 /// Prints a secret that was generated for a new document.
-pub(crate) fn tell_generated<I: DocumentId>(id: &I, secret: &str) {
+pub(crate) fn print_generated_secret<I: DocumentId>(id: &I, secret: &str) {
     let noun = I::NOUN;
     output::note(&format!("generated secret (`hookonce {noun} show {id} --reveal` prints it again):"));
     output::line(secret);

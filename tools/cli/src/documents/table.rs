@@ -5,10 +5,10 @@ use std::marker::PhantomData;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::{
+use hookonce_aws::{
     DocumentCallError, DocumentChange, DocumentTable, DocumentWritten, StoredDocument, dynamodb_client, fits,
 };
+use hookonce_runtime::ambient::{Ambient as _, System};
 
 use super::{DocumentId, DocumentStore, Stored, missing, overtaken};
 use crate::account::{CALL_MAX, refused};

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn times_stand_still_and_yes_is_said_once() {
+    fn times_are_absolute_and_yes_appears_once() {
         let (since, until) = (Some(1_767_225_600_000), Some(1_767_229_200_123));
         let times = "--since 2026-01-01T00:00:00.000Z --until 2026-01-01T01:00:00.123Z --yes";
         assert_eq!(of(&["replay", "--since", "6h", "--yes"], [since, until, None]), format!("hookonce replay {times}"));

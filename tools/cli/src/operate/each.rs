@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
+use hookonce_aws::DynamoStore;
 use hookonce_protocol::effect::EffectName;
 use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::operator::{Operated, Order, Refusal, redacted_with};
@@ -12,7 +13,6 @@ use hookonce_protocol::record::{Found, Outcome, Record, Status};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::trail::{Operation, Trail};
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::operate::{operate, trails};
 use hookonce_runtime::port::Store as _;
 use tokio::time::{Interval, MissedTickBehavior};

@@ -14,11 +14,11 @@ use self::arguments::Agreement;
 pub(crate) use self::arguments::OrderArguments;
 use self::each::{Run, each};
 pub(crate) use self::person::{Person, REASON, check_lengths};
-use self::report::{Report, Style, tell_disagreement};
+use self::report::{Report, Style, note_disagreement};
 use self::result::End;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::records::{Selection, agree_to_scan, tell_default};
+use crate::records::{Selection, agree_to_scan, note_default_since};
 
 /// Number of index partitions that a dry run reads in parallel.
 const READS_AT_ONCE: usize = 8;
@@ -50,7 +50,7 @@ impl Kind {
 /// [`Failure`] when the arguments are wrong or the store does not answer. Running the command again goes on.
 pub(crate) async fn run(arguments: OrderArguments, kind: Kind) -> Result<Exit, Failure> {
     let (operation, acts) = (kind.operation, arguments.acts());
-    let stack = arguments.target.connect()?;
+    let stack = arguments.target.connect();
     let order = &arguments.order(kind, &stack).await?;
     let selection = arguments.selection(kind)?;
     arguments.check_agreement(operation)?;
@@ -68,7 +68,7 @@ pub(crate) async fn run(arguments: OrderArguments, kind: Kind) -> Result<Exit, F
         counting.finish_and_clear();
         let found = counted.changed();
         if end? == End::Stopped || found != agreed {
-            tell_disagreement(operation, agreed, found);
+            note_disagreement(operation, agreed, found);
             return Ok(Exit::No);
         }
     }
@@ -92,7 +92,7 @@ pub(crate) async fn run(arguments: OrderArguments, kind: Kind) -> Result<Exit, F
         output::json_line(&report.summary(end, since));
     } else {
         report.print(end, arguments.rate, &again);
-        tell_default(since.filter(|_| arguments.filter.since.is_none()));
+        note_default_since(since.filter(|_| arguments.filter.since.is_none()));
     }
     Ok(report.exit(end))
 }

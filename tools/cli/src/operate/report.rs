@@ -79,7 +79,7 @@ impl Report {
         self.examined += page.examined;
         self.unreadable += page.unreadable;
         if self.style != Style::Silent {
-            page.tell_missing();
+            page.note_missing();
         }
     }
 
@@ -178,9 +178,10 @@ impl Report {
 
     /// What was done, or would be.
     fn counts(&self) -> Vec<String> {
-        let mut told: Vec<_> = self.results.iter().map(|(result, count)| self.of_result(*result, *count)).collect();
+        let mut sentences: Vec<_> =
+            self.results.iter().map(|(result, count)| self.of_result(*result, *count)).collect();
         if self.along > 0 {
-            told.push(format!(
+            sentences.push(format!(
                 "{} of them {} redacted because they hold bytes of the events: effects, other bodies under their ids, and \
                  deliveries that the events came in",
                 self.along,
@@ -188,7 +189,7 @@ impl Report {
             ));
         }
         if self.holding > 0 {
-            told.push(format!(
+            sentences.push(format!(
                 "{} record(s) above still hold bytes of the events: let them end or discard them, then run the same command \
                  again",
                 self.holding
@@ -196,26 +197,26 @@ impl Report {
         }
         if !self.sent_again.is_empty() {
             let to: Vec<_> = self.sent_again.iter().map(|(to, count)| format!("{to} ({count})")).collect();
-            told.push(format!(
+            sentences.push(format!(
                 "their last commits sent {} effect(s); a force sends such effects again, with new keys: {}",
                 self.sent_again.values().sum::<usize>(),
                 to.join(", ")
             ));
         }
         if self.ignored > 0 {
-            told.push(format!(
+            sentences.push(format!(
                 "{} of them are IGNORED: today's routes and handlers decide again, and what they still do not want ends as \
                  IGNORED again; `hookonce route explain --endpoint ID --file FILE` shows which route takes an event",
                 self.ignored
             ));
         }
         if self.results.is_empty() {
-            told.push("no record matches; `hookonce list` with the same filters shows what there is".to_owned());
+            sentences.push("no record matches; `hookonce list` with the same filters shows what there is".to_owned());
         }
         if self.unreadable > 0 {
-            told.push(format!("left out {} record(s) of another hookonce version", self.unreadable));
+            sentences.push(format!("left out {} record(s) of another hookonce version", self.unreadable));
         }
-        told
+        sentences
     }
 
     fn of_result(&self, result: OrderResult, count: usize) -> String {
@@ -240,7 +241,7 @@ impl Report {
 
     /// What a person does next.
     fn next(&self, end: End, rate: f64, again: &str) -> Vec<String> {
-        let mut told = match (end, self.acts) {
+        let mut sentences = match (end, self.acts) {
             (End::Complete, _) => Vec::new(),
             (End::Limit, true) => {
                 vec![format!("there may be more records: --limit was reached. To go on:\n  {again}")]
@@ -252,16 +253,16 @@ impl Report {
             (End::Stopped, false) => vec!["stopped".to_owned()],
         };
         if !self.acts && self.count("would") > 0 {
-            told.extend(no_way_back(self.operation).map(str::to_owned));
-            told.push(format!(
+            sentences.extend(no_way_back(self.operation).map(str::to_owned));
+            sentences.push(format!(
                 "nothing was changed: this was a dry run. Pass --yes to do it, {rate} record(s) a second:\n  {again}"
             ));
         }
         let runs_again = matches!(self.operation, Operation::Retry | Operation::Force);
         if self.acts && self.count("done") > 0 && runs_again {
-            told.push("the relay sends their hints within its budget; watch `hookonce list`".to_owned());
+            sentences.push("the relay sends their hints within its budget; watch `hookonce list`".to_owned());
         }
-        told
+        sentences
     }
 
     /// The failure of a run that did a part of its work.
@@ -281,8 +282,8 @@ impl Report {
     }
 }
 
-/// Says that the records are no longer those that a person agreed to.
-pub(super) fn tell_disagreement(operation: Operation, agreed: usize, found: usize) {
+/// Notes that the records are no longer those that a person agreed to.
+pub(super) fn note_disagreement(operation: Operation, agreed: usize, found: usize) {
     output::note(&format!(
         "nothing was changed: you agreed to {operation} {agreed} record(s), and the filter finds {found} now. Run it without \
          --yes to see them"

@@ -3,11 +3,11 @@
 //! One item of the domain table for each function holds what was done, oldest first. It is written before an event
 //! source changes, so whoever finds one off also finds the reason. A command that dies in between is run again.
 
-#[cfg(feature = "aws")]
 mod deployed;
 mod local;
 
 use clap::ValueEnum;
+use hookonce_aws::DynamoStore;
 use hookonce_protocol::call::Written;
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::place::{ItemRef, Key};
@@ -16,7 +16,6 @@ use hookonce_protocol::record::equals;
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::trail::TRAIL_PREFIX;
 use hookonce_protocol::write::{Action, Condition, Table, Write};
-use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::port::Store as _;
 use serde_json::json;
 
@@ -223,7 +222,6 @@ pub(crate) async fn note(store: &DynamoStore, function: PausedFunction, acts: &A
 /// # Errors
 /// [`Failure`] when that cannot be done, or takes too long. Running the command again goes on.
 pub(crate) async fn switch(stack: &Connection, function: PausedFunction, turn: Turn) -> Result<(), Failure> {
-    #[cfg(feature = "aws")]
     if let Some(deployed) = stack.deployed() {
         return Box::pin(deployed::switch(deployed, function, turn)).await;
     }

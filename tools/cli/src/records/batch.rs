@@ -3,9 +3,9 @@
 use std::pin::pin;
 
 use futures::StreamExt as _;
+use hookonce_aws::DynamoStore;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::record::Record;
-use hookonce_runtime::aws::DynamoStore;
 
 use super::filter::Filter;
 use super::stream::{READS_AT_ONCE, Read, select};

@@ -221,8 +221,8 @@ impl Filter {
     }
 }
 
-/// Says that older records were left out, although nobody asked for that.
-pub(crate) fn tell_default(since: Option<EpochMs>) {
+/// Notes that older records were left out by default.
+pub(crate) fn note_default_since(since: Option<EpochMs>) {
     if let Some(since) = since {
         let since = output::local_time(since);
         output::note(&format!("only what was received since {since} was read; --since 35d reaches further"));
@@ -247,8 +247,8 @@ fn ended_at(record: &Record) -> Option<EpochMs> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use hookonce_aws::IndexQuery;
     use hookonce_protocol::record::journal_shard;
-    use hookonce_runtime::aws::IndexQuery;
 
     use super::*;
 
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_times_of_a_filter_stand_still() {
+    fn relative_times_are_resolved_once() {
         let applied = filter("--state APPLIED").fixed();
         assert_eq!(applied.until.unwrap().0 - applied.since.unwrap().0, SINCE.0);
         let named = filter("--state APPLIED --since 2026-01-01T00:00:00Z --until 2026-01-02T00:00:00Z");

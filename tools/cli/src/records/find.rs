@@ -1,9 +1,9 @@
 //! Records by their keys.
 
+use hookonce_aws::DynamoStore;
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::record::{Found, Record};
-use hookonce_runtime::aws::DynamoStore;
 use hookonce_runtime::port::Store as _;
 
 use crate::failure::Failure;

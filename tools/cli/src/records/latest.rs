@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use futures::{StreamExt as _, TryStreamExt as _};
+use hookonce_aws::{DynamoStore, IndexQuery};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::Record;
-use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 
 use super::filter::Filter;
 use super::stream::{READS_AT_ONCE, Read, page};

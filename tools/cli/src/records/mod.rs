@@ -10,7 +10,7 @@ mod stream;
 use hookonce_protocol::record::{DeadReason, Record};
 
 pub(crate) use self::batch::created_by;
-pub(crate) use self::filter::{Filter, State, tell_default};
+pub(crate) use self::filter::{Filter, State, note_default_since};
 pub(crate) use self::find::{candidates, find, readable, states};
 pub(crate) use self::latest::latest;
 pub(crate) use self::stream::{Page, READS_AT_ONCE, Read, Selection, agree_to_scan, select};

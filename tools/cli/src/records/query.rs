@@ -1,9 +1,9 @@
 //! The parts of the indexes that a filter reads.
 
+use hookonce_aws::IndexQuery;
 use hookonce_protocol::record::{Status, dead_shard, effect_shard, journal_shard, pending_shard, waiting_shard};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::SHARDS;
-use hookonce_runtime::aws::IndexQuery;
 
 use super::filter::{DAYS_MAX, Filter, Kind, State};
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use hookonce_aws::{DynamoStore, IndexCursor, IndexQuery};
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::record::{Found, Record, Status};
 use hookonce_protocol::write::Table;
-use hookonce_runtime::aws::{DynamoStore, IndexCursor, IndexQuery};
 use hookonce_runtime::port::Store as _;
 
 use super::filter::Filter;
@@ -100,8 +100,8 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Says which records there are not.
-    pub(crate) fn tell_missing(&self) {
+    /// Notes which records there are not.
+    pub(crate) fn note_missing(&self) {
         for [endpoint, key] in &self.missing {
             output::note(&format!("endpoint {endpoint} has no record {key}"));
         }

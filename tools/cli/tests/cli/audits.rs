@@ -25,13 +25,13 @@ fn stats_count_by_state_endpoint_type_and_error() {
     assert_eq!(columns.iter().map(|count| count.as_i64().unwrap()).sum::<i64>(), 5);
     let dead = json(&stack.run(&["stats", "--state", "DEAD", "--json"]));
     assert_eq!(dead["by"]["state"], object!({ "DEAD": 2 }));
-    stack.run(&["stats"]).says_all(&["state APPLIED", "60%", "oldest DEAD", "█"]);
+    stack.run(&["stats"]).prints_all(&["state APPLIED", "60%", "oldest DEAD", "█"]);
     stack.run(&["stats", "--endpoint", "other"]).exits(1);
 }
 
 /// The journal is read for a day unless a time is named. Whoever repairs records must not take that for all of them.
 #[test]
-fn a_command_that_reads_only_a_day_says_so_and_how_to_reach_further() {
+fn a_command_that_reads_only_a_day_notes_how_to_reach_further() {
     const HOUR_MS: i64 = 3_600_000;
     let stack = Stack::with(2, 0);
     let tables = Tables::of(&stack);
@@ -43,20 +43,20 @@ fn a_command_that_reads_only_a_day_says_so_and_how_to_reach_further() {
     for (command, counted) in [("replay --force", "would"), ("drill", "in part"), ("stats", "records")] {
         let words: Vec<_> = command.split(' ').collect();
         let run = |more: &[&str]| stack.run(&[&words[..], &["--state", "APPLIED"], more].concat());
-        let told = |output: &Output| match lines(output).pop().unwrap_or_else(|| panic!("{}", text(output))) {
+        let report = |output: &Output| match lines(output).pop().unwrap_or_else(|| panic!("{}", text(output))) {
             line if line["summary"].is_object() => line["summary"].clone(),
             line => line,
         };
-        let (day, all) = (told(&run(&["--json"])), told(&run(&["--json", "--since", "26h"])));
+        let (day, all) = (report(&run(&["--json"])), report(&run(&["--json", "--since", "26h"])));
         // A plan may name the time of receipt, so a drill may find another one.
-        let count = |told: &Value| [counted, "differs"].iter().filter_map(|word| told[word].as_u64()).sum::<u64>();
+        let count = |report: &Value| [counted, "differs"].iter().filter_map(|word| report[word].as_u64()).sum::<u64>();
         assert_eq!((count(&day), count(&all)), (1, 2), "{command}: {day}, {all}");
-        let since = |told: &Value| told["since_ms"].as_i64().unwrap();
+        let since = |report: &Value| report["since_ms"].as_i64().unwrap();
         assert!(received < since(&day) && since(&all) < received, "{command}: {day}, {all}");
-        run(&[]).says(word);
+        run(&[]).prints(word);
     }
     assert_eq!(stack.list("APPLIED").len(), 1);
-    stack.run(&["list"]).says(word);
+    stack.run(&["list"]).prints(word);
     stack.run(&["list", "--since", "26h"]).omits(word);
     // These are of every age.
     stack.run(&["list", "--state", "DEAD"]).omits(word);
@@ -88,16 +88,16 @@ fn a_drill_compares_todays_plans_with_what_was_applied() {
     assert_eq!(summary_of(&sound), object!({ "in part": 2 }), "{}", text(&sound));
     assert!(lines(&sound)[0]["why"].as_str().unwrap().contains("stripe#balance#"), "{}", text(&sound));
     let drill = || stack.run(&["drill", "--state", "APPLIED"]);
-    drill().says_all(&["2 in part", "no record was compared as a whole"]);
-    stack.run(&["drill", "--state", "DEAD"]).exits(1).says_all(&["INVOICE_UNREADABLE", "1 fails"]);
+    drill().prints_all(&["2 in part", "no record was compared as a whole"]);
+    stack.run(&["drill", "--state", "DEAD"]).exits(1).prints_all(&["INVOICE_UNREADABLE", "1 fails"]);
     let tables = Tables::of(&stack);
     // As if another handler had written the ledger.
     let before = tables.dump(&tables.domain);
     let entry = before.split('"').find(|key| key.starts_with("stripe#ledger#")).unwrap();
     tables.set_number(&tables.domain, entry, "minor", 1);
-    drill().exits(1).says(&format!("{entry} would have another minor"));
+    drill().exits(1).prints(&format!("{entry} would have another minor"));
     tables.delete(&tables.domain, entry);
-    drill().says("which was not created");
+    drill().prints("which was not created");
     assert_ne!(before, tables.dump(&tables.domain), "only this test writes");
     assert_eq!(stack.list("APPLIED").len(), 2);
 }
@@ -108,8 +108,8 @@ fn an_audit_of_a_sound_stack_finds_nothing_and_of_a_damaged_one_everything() {
     // Nobody can be asked.
     stack.run(&["audit"]).exits(2);
     let sound = summary(&stack.run(&["audit", "--scan", "--json"]).exits(0));
-    let told = ["records", "violations", "complete"].map(|name| sound[name].clone());
-    assert_eq!(object!(told), object!([9, 0, true]));
+    let figures = ["records", "violations", "complete"].map(|name| sound[name].clone());
+    assert_eq!(object!(figures), object!([9, 0, true]));
 
     let tables = Tables::of(&stack);
     let (inbox, number) = (&tables.inbox, |number: &str| Some(AttributeValue::N(number.to_owned())));
@@ -150,7 +150,7 @@ fn an_audit_of_a_sound_stack_finds_nothing_and_of_a_damaged_one_everything() {
             ("evt_8", "resent-too-often"),
         ]
     );
-    stack.run(&["audit", "--scan"]).says_all(&["docs/audit.md#body-missing", "12 violation(s)"]);
+    stack.run(&["audit", "--scan"]).prints_all(&["docs/audit.md#body-missing", "12 violation(s)"]);
 }
 
 /// The keys and the violations that the lines of an audit tell, sorted.
@@ -208,10 +208,10 @@ fn a_redaction_leaves_no_byte_of_the_body_and_keeps_the_dedup() {
     let stack = Stack::with(3, 1);
     let by = ["--reason", "erasure asked for", "--by", "ada", "--yes"];
     let tables = Tables::of(&stack);
-    stack.run(&[&["redact", "--key", "stripe", "evt_0"][..], &by].concat()).exits(0).says("point-in-time recovery");
+    stack.run(&[&["redact", "--key", "stripe", "evt_0"][..], &by].concat()).exits(0).prints("point-in-time recovery");
     stack.run(&["show", "stripe", "evt_0", "--body"]).exits(1);
     let force = ["replay", "--force", "--key", "stripe", "evt_0"];
-    stack.run(&[&force[..], &by].concat()).exits(1).says("its payload is gone");
+    stack.run(&[&force[..], &by].concat()).exits(1).prints("its payload is gone");
 
     // Nobody can be asked.
     stack.run(&["redact", "--endpoint", "stripe"]).exits(2);
@@ -221,7 +221,7 @@ fn a_redaction_leaves_no_byte_of_the_body_and_keeps_the_dedup() {
     let bodies = tables.dump(&tables.inbox).matches("\"body\"").count();
     assert_eq!(bodies, 1, "only the dead record has its body");
     assert_eq!(stack.list("APPLIED").len(), 3);
-    stack.deliver(0, true).says("duplicate");
+    stack.deliver(0, true).prints("duplicate");
     stack.run(&["audit", "--scan"]).exits(0);
 }
 

@@ -34,7 +34,7 @@ pub(crate) const SIGNED_IN: [(&str, &str); 3] =
 
 /// A request, and who signed it.
 #[derive(Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ApiCall {
     pub(crate) operation: String,
     pub(crate) body: Value,
     pub(crate) authorization: String,
@@ -83,7 +83,7 @@ pub(crate) struct Account {
     /// The server of the local stack's tables.
     tables: Option<String>,
     /// All requests.
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) requests: Vec<ApiCall>,
     /// What the next requests of an operation meet.
     pub(crate) snags: VecDeque<(&'static str, Interception)>,
     /// The alarms, of every stack.
@@ -147,7 +147,7 @@ impl Account {
 
     /// How many requests of an operation came.
     pub(crate) fn count(&self, operation: &str) -> usize {
-        self.asked.iter().filter(|asked| asked.operation == operation).count()
+        self.requests.iter().filter(|request| request.operation == operation).count()
     }
 
     /// Answers a request about the table of documents.
@@ -307,7 +307,7 @@ const MAPPINGS: &str = "/2015-03-31/event-source-mappings/?FunctionName=";
 const MAPPING: &str = "/2015-03-31/event-source-mappings/";
 
 /// The operation that a request to Lambda is for, and its function, or its event source.
-fn function_asked(path: &str) -> Option<(&'static str, String)> {
+fn function_called(path: &str) -> Option<(&'static str, String)> {
     let of_path = |end| path.strip_prefix("/2015-03-31/functions/")?.strip_suffix(end);
     let (operation, name) = (path.strip_prefix(MAPPINGS).map(|name| ("ListEventSourceMappings", name)))
         .or_else(|| Some(("GetFunctionConfiguration", of_path("/configuration")?)))
@@ -527,7 +527,7 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     }
     let form: BTreeMap<_, _> = form_urlencoded::parse(&request.body).into_owned().collect();
     let mut account = account.lock().unwrap();
-    let of_function = function_asked(&request.path);
+    let of_function = function_called(&request.path);
     let operation = match (request.operation(), &of_function) {
         ("", Some((operation, _))) => operation,
         ("", None) => form.get("Action").map_or("", String::as_str),
@@ -548,7 +548,7 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     };
     let is_cloudwatch = request.target.starts_with("Granite");
     let authorization = request.authorization;
-    account.asked.push(Asked { operation: operation.clone(), body: body.clone(), authorization });
+    account.requests.push(ApiCall { operation: operation.clone(), body: body.clone(), authorization });
     let next = account.snags.iter().position(|(of, _)| *of == operation);
     let met = next.and_then(|at| account.snags.remove(at)).map(|(_, snag)| snag);
     if let Some(Interception::Overtaken(value)) = &met {

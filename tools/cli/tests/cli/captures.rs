@@ -72,7 +72,7 @@ fn only(workspace: &Workspace, endpoint: &str) -> (String, String) {
 
 /// The 401 after a rotation at one side only: what was sent is none of the endpoint's secrets.
 #[test]
-fn a_credential_that_the_endpoint_does_not_hold_is_not_kept_and_verify_says_so() {
+fn a_credential_that_the_endpoint_does_not_hold_is_not_kept_and_verify_names_its_place() {
     let workspace = Workspace::new();
     let _running = workspace.dev(&["dev", "--port", "0", "--capture", "captures"]);
     for (provider, more) in [("telegram", &[][..]), ("gitlab", &["--scheme", "secret-token"])] {
@@ -95,10 +95,10 @@ fn a_credential_that_the_endpoint_does_not_hold_is_not_kept_and_verify_says_so()
         let (path, kept) = only(&workspace, endpoint);
         assert!(!kept.contains(hidden), "{kept}");
         let report = json(&workspace.run(&["verify", "--request", &path, "--json"]));
-        let told = [&report["authentic"], &report["code"], &report["unknown_credentials"][0]["place"]];
-        assert_eq!(object!(told), object!([false, "signature_mismatch", place]), "{report}");
-        let said = format!("the credential at {place} is not one of the endpoint's");
-        workspace.run(&["verify", "--request", &path]).says(&said);
+        let verdict = [&report["authentic"], &report["code"], &report["unknown_credentials"][0]["place"]];
+        assert_eq!(object!(verdict), object!([false, "signature_mismatch", place]), "{report}");
+        let expected = format!("the credential at {place} is not one of the endpoint's");
+        workspace.run(&["verify", "--request", &path]).prints(&expected);
     }
 }
 
@@ -124,7 +124,7 @@ fn an_endpoint_without_a_setting_that_it_needs_is_judged_as_the_inbox_judges_it(
 
     stored["tenant"] = object!("No Tenant");
     workspace.write(document, stored.to_string().as_bytes());
-    verify().says("tenant: a tenant has 1 to 64 of");
+    verify().prints("tenant: a tenant has 1 to 64 of");
 }
 
 #[test]
@@ -186,15 +186,15 @@ fn verify_takes_a_request_in_parts_or_from_curl() {
 fn everything_that_a_request_lacks_is_named_at_once() {
     let workspace = Workspace::new();
     let refused = |arguments: &[&str]| workspace.run(&[&["verify"], arguments].concat()).exits(2);
-    refused(&[]).says_all(&["--endpoint", "--header", "--body", "--request FILE"]);
-    refused(&["--endpoint", "shop", "--header", "a: b"]).says("lacks the body").omits("the endpoint (");
+    refused(&[]).prints_all(&["--endpoint", "--header", "--body", "--request FILE"]);
+    refused(&["--endpoint", "shop", "--header", "a: b"]).prints("lacks the body").omits("the endpoint (");
     let file = workspace.write("some.json", br#"{"provider":"stripe","url":"","headers":{}}"#);
     let missing = "`method`, `body_base64`, `secrets`, `now_unix` are missing";
-    refused(&["--request", &file]).says_all(&[missing, "--endpoint ID"]);
-    refused(&["--request", &file, "--body", &file]).says("cannot be used with");
+    refused(&["--request", &file]).prints_all(&[missing, "--endpoint ID"]);
+    refused(&["--request", &file, "--body", &file]).prints("cannot be used with");
     let other = workspace.write("other.json", br#"{"provider":"github","endpoint":"stripe"}"#);
     workspace.run(&["endpoint", "add", "stripe", "--provider", "stripe"]).exits(0);
-    refused(&["--request", &other]).says("for another provider");
+    refused(&["--request", &other]).prints("for another provider");
 }
 
 #[test]

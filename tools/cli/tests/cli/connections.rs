@@ -11,7 +11,7 @@ const SET: &str =
     r#"{"version": 1, "otherwise": "dead", "routes": [{"name": "a", "consumer": "b", "forward": ["crm"]}]}"#;
 
 #[test]
-fn a_command_asks_about_its_stack_at_most_once() {
+fn a_command_describes_its_stack_at_most_once() {
     let stack = Stack::with(1, 1);
     let deployed = Deployed::of(&stack, &[]);
     let secrets = object!({ "provider": "stripe", "secrets": ["whsec_0123456789abcdef", "whsec_fedcba9876543210"] });
@@ -56,16 +56,16 @@ fn a_command_asks_about_its_stack_at_most_once() {
         (&["pause", "worker", by[0], by[1], by[2]], 0),
         (&["resume", "worker"], 0),
     ] {
-        deployed.aws.account().asked.clear();
+        deployed.aws.account().requests.clear();
         let output = deployed.run(arguments);
-        let asked = ["DescribeStacks", "GetCallerIdentity"].map(|operation| deployed.aws.account().count(operation));
-        if output.status.code() != Some(exit) || asked[0] != 1 || asked[1] > 1 {
-            findings.push(format!("{arguments:?}: {asked:?} {}", text(&output)));
+        let counts = ["DescribeStacks", "GetCallerIdentity"].map(|operation| deployed.aws.account().count(operation));
+        if output.status.code() != Some(exit) || counts[0] != 1 || counts[1] > 1 {
+            findings.push(format!("{arguments:?}: {counts:?} {}", text(&output)));
         }
     }
     assert!(findings.is_empty(), "{}", findings.join("\n"));
     // A refusal is one answer, too.
-    deployed.aws.account().asked.clear();
+    deployed.aws.account().requests.clear();
     deployed.aws.account().stack = None;
     deployed.run(&["status"]);
     assert_eq!(deployed.aws.account().count("DescribeStacks"), 1);

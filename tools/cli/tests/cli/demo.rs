@@ -31,24 +31,24 @@ fn every_genuine_event_of_the_demo_takes_effect_once() {
 }
 
 #[test]
-fn the_demo_tells_a_person_what_happened() {
+fn the_demo_prints_what_happened() {
     let output = Workspace::new().run(&["demo", "--deliveries", "9", "--copies", "2"]).exits(0);
-    let said = text(&output);
-    assert!(said.contains("Every genuine event was applied exactly once"), "{said}");
+    let printed = text(&output);
+    assert!(printed.contains("Every genuine event was applied exactly once"), "{printed}");
     for row in ["forwarded 3", "answers lost 1", "booked 3", "booked twice 0", "not booked 0"] {
         let same = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ").starts_with(row);
-        assert!(said.lines().any(same), "{row}: {said}");
+        assert!(printed.lines().any(same), "{row}: {printed}");
     }
-    assert!(String::from_utf8_lossy(&output.stderr).contains("hookonce dev"), "the next step is named: {said}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("hookonce dev"), "the next step is named: {printed}");
 }
 
 /// The demo forwards nothing to a stack that it did not start.
 #[test]
-fn nothing_is_said_of_the_outside_of_another_stack() {
+fn the_demo_prints_nothing_of_the_outside_of_another_stack() {
     let stack = Stack::new();
     let url = stack.announced()["url"].clone();
     let demo = ["demo", "--deliveries", "3", "--copies", "2", "--url", url.as_str().unwrap()];
-    let demo = stack.run(&demo).exits(0).says("Every genuine event was applied exactly once.\n");
+    let demo = stack.run(&demo).exits(0).prints("Every genuine event was applied exactly once.\n");
     demo.omits("outside").omits("forwarded");
 }
 

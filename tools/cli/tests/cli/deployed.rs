@@ -27,34 +27,34 @@ fn a_named_stack_is_read_as_the_running_one() {
     let shown = json(&elsewhere.run_with_environment(&show, &variables));
     let same = here[0].as_object().unwrap().iter().all(|(name, value)| shown[name] == *value);
     assert!(same, "{shown}");
-    assert_eq!(aws.account().asked[0].body["StackName"], "inbox");
+    assert_eq!(aws.account().requests[0].body["StackName"], "inbox");
 }
 
 #[test]
-fn a_stack_that_is_not_found_says_why_and_what_to_do() {
+fn a_stack_that_is_not_found_is_refused_with_the_next_step() {
     let workspace = Workspace::new();
-    for (aws, exit, said) in [
+    for (aws, exit, expected) in [
         (Aws::with_stack(BTreeMap::new()), 2, "deploy it again from this release's template.yaml"),
         (Aws::start(), 2, "check the stack's name and the AWS region"),
         (Aws::refusing("AccessDenied"), 3, "ask for the permission cloudformation:DescribeStacks"),
         (Aws::refusing("ExpiredToken"), 3, "sign in again"),
         (Aws::refusing("InternalFailure"), 3, "check the region, the credentials"),
     ] {
-        workspace.run_with_environment(&["list", "--stack", "inbox"], &aws.signed_in()).exits(exit).says(said);
+        workspace.run_with_environment(&["list", "--stack", "inbox"], &aws.signed_in()).exits(exit).prints(expected);
     }
     let named = |name: &str| workspace.run_with_environment(&["list", "--stack", name], &Aws::start().signed_in());
-    named("a/b").exits(2).says("pass the stack's name alone");
+    named("a/b").exits(2).prints("pass the stack's name alone");
     // CloudFormation answers a few of these calls in a second, for a whole account.
     let busy = Aws::with_stack(of_the_template(&[]));
     busy.account().snags.extend([(); 2].map(|()| ("DescribeStacks", Interception::Answered("Throttling"))));
     let route = ["route", "show", "--stack", "inbox"];
-    workspace.run_with_environment(&route, &busy.signed_in()).exits(1).says("there is no route set");
+    workspace.run_with_environment(&route, &busy.signed_in()).exits(1).prints("there is no route set");
     assert_eq!(busy.account().count("DescribeStacks"), 3);
     let mut away = Aws::start();
     "http://127.0.0.1:9".clone_into(&mut away.url);
     workspace.run_with_environment(&["list", "--stack", "inbox"], &away.signed_in()).exits(3);
     let nowhere = workspace.run_with_environment(&["list", "--stack", "inbox"], &away.environment(&SIGNED_IN[..2]));
-    nowhere.exits(2).says("set AWS_DEFAULT_REGION");
+    nowhere.exits(2).prints("set AWS_DEFAULT_REGION");
 }
 
 /// A discarded record expires as the stack's records do, and the trail names whom AWS takes the caller for.
@@ -73,7 +73,7 @@ fn an_order_keeps_to_the_retention_of_records() {
 
     let expired = ("GetCallerIdentity", Interception::Answered("ExpiredToken"));
     deployed.aws.account().snags.push_back(expired);
-    discard("evt_1").exits(3).says("sign in again");
+    discard("evt_1").exits(3).prints("sign in again");
     assert_eq!(stack.show("evt_1")["state"], "DEAD");
 }
 
@@ -95,29 +95,29 @@ fn signed_out(workspace: &Workspace, more: &[(&str, &str)]) -> Vec<(String, Stri
 }
 
 #[test]
-fn without_a_region_or_a_profile_one_line_says_so() {
+fn a_missing_region_or_profile_is_one_error_line() {
     let workspace = Workspace::new();
     let nowhere = [("AWS_ACCESS_KEY_ID", "AKID"), ("AWS_SECRET_ACCESS_KEY", "secret")];
     let region = ("AWS_REGION", "us-east-1");
-    let said = |arguments: &[&str], more: &[(&str, &str)]| {
+    let stderr_of = |arguments: &[&str], more: &[(&str, &str)]| {
         let output = workspace.run_with_environment(arguments, &signed_out(&workspace, more));
         String::from_utf8(output.stderr).unwrap()
     };
     for command in ["list", "status"] {
-        let told = said(&[command, "--stack", "nope"], &nowhere);
-        assert!(told.starts_with("error: no AWS region is set\n") && told.lines().count() == 2, "{told}");
+        let stderr = stderr_of(&[command, "--stack", "nope"], &nowhere);
+        assert!(stderr.starts_with("error: no AWS region is set\n") && stderr.lines().count() == 2, "{stderr}");
         for more in [&[("AWS_PROFILE", "zz")][..], &[("AWS_PROFILE", "zz"), region]] {
-            let told = said(&[command, "--stack", "nope"], more);
-            assert!(told.starts_with("error: the AWS profile zz does not exist\n"), "{told}");
-            assert_eq!(told.lines().count(), 2, "{told}");
+            let stderr = stderr_of(&[command, "--stack", "nope"], more);
+            assert!(stderr.starts_with("error: the AWS profile zz does not exist\n"), "{stderr}");
+            assert_eq!(stderr.lines().count(), 2, "{stderr}");
         }
     }
-    let told = said(&["doctor", "--stack", "nope"], &nowhere);
-    assert!(!told.contains("WARN"), "{told}");
+    let stderr = stderr_of(&["doctor", "--stack", "nope"], &nowhere);
+    assert!(!stderr.contains("WARN"), "{stderr}");
 }
 
 #[test]
-fn without_credentials_one_line_says_so() {
+fn missing_credentials_are_one_error_line() {
     let workspace = Workspace::new();
     let refused = signed_out(&workspace, &[("AWS_REGION", "us-east-1")]);
     let off = ("AWS_EC2_METADATA_DISABLED".to_owned(), "true".to_owned());
@@ -126,10 +126,10 @@ fn without_credentials_one_line_says_so() {
         [(&absent, "error: no AWS credentials were found"), (&refused, "error: the AWS credentials cannot be used: ")]
     {
         let listed = workspace.run_with_environment(&["list", "--stack", "inbox"], variables).exits(3);
-        let said = String::from_utf8(listed.stderr).unwrap();
-        let lines: Vec<_> = said.lines().collect();
-        assert!(lines[0].starts_with(expected), "{said}");
-        assert!(lines[1].starts_with("  try: sign in") && lines.len() == 2, "{said}");
+        let stderr = String::from_utf8(listed.stderr).unwrap();
+        let lines: Vec<_> = stderr.lines().collect();
+        assert!(lines[0].starts_with(expected), "{stderr}");
+        assert!(lines[1].starts_with("  try: sign in") && lines.len() == 2, "{stderr}");
     }
 }
 
@@ -141,7 +141,7 @@ fn listed_under(profile: &str) -> (Vec<String>, String) {
     // The person who runs the tests may be signed in. The command must not find those credentials.
     let variables = aws.environment(&[("AWS_CONFIG_FILE", &config), ("AWS_PROFILE", "test"), ("HOME", "none")]);
     let listed = workspace.run_with_environment(&["list", "--stack", "inbox"], &variables);
-    let signed = aws.account().asked.iter().map(|asked| asked.authorization.clone()).collect();
+    let signed = aws.account().requests.iter().map(|request| request.authorization.clone()).collect();
     (signed, text(&listed))
 }
 
@@ -151,15 +151,15 @@ fn a_profile_may_get_its_credentials_from_a_process() {
     let script = tempfile::NamedTempFile::new().unwrap();
     let credentials = object!({ "Version": 1, "AccessKeyId": "AKIDOFTHEPROCESS", "SecretAccessKey": "secret" });
     std::fs::write(script.path(), format!("echo '{credentials}'")).unwrap();
-    let (signed, said) = listed_under(&format!("credential_process = sh {}\n", script.path().display()));
-    assert!(signed.len() == 1 && signed[0].contains("Credential=AKIDOFTHEPROCESS/"), "{signed:?}\n{said}");
+    let (signed, stderr) = listed_under(&format!("credential_process = sh {}\n", script.path().display()));
+    assert!(signed.len() == 1 && signed[0].contains("Credential=AKIDOFTHEPROCESS/"), "{signed:?}\n{stderr}");
     assert!(signed[0].contains("/eu-central-1/cloudformation/aws4_request"), "{signed:?}");
 }
 
 /// Nobody is signed in, so the command must fail, but not because the SDK lacks a feature for this profile.
 #[test]
 fn a_profile_may_sign_in_on_a_web_page() {
-    for (profile, said) in [
+    for (profile, expected) in [
         (
             "sso_session = corp\nsso_account_id = 123456789012\nsso_role_name = Reader\n\n[sso-session corp]\n\
              sso_region = us-east-1\nsso_start_url = https://example.invalid/start\n",
@@ -169,19 +169,19 @@ fn a_profile_may_sign_in_on_a_web_page() {
     ] {
         let (signed, answer) = listed_under(profile);
         assert!(signed.is_empty(), "{signed:?}");
-        assert!(answer.contains(said) && !answer.contains("feature"), "{answer}");
+        assert!(answer.contains(expected) && !answer.contains("feature"), "{answer}");
     }
 }
 
 #[test]
-fn status_tells_of_alarms_the_relay_and_the_caller() {
+fn status_prints_alarms_the_relay_and_the_caller() {
     let stack = Stack::with(1, 0);
     let deployed = Deployed::of(&stack, &[]);
     let aws = &deployed.aws;
     let status = |more: &[&str]| deployed.run(&[&["status"], more].concat());
     aws.account().relay_ran_at = Some(now() - 20);
-    let calm = status(&[]).exits(0).says_all(&["nothing needs a person", CALLER, env!("CARGO_PKG_VERSION")]);
-    calm.says_all(&["alarms", "relay ran", "0 of 1 raised"]);
+    let calm = status(&[]).exits(0).prints_all(&["nothing needs a person", CALLER, env!("CARGO_PKG_VERSION")]);
+    calm.prints_all(&["alarms", "relay ran", "0 of 1 raised"]);
 
     let alarm = |name: &str, what: &str| Alarm::new(&format!("hookonce/{name}"), what, true);
     let raised = [
@@ -192,12 +192,12 @@ fn status_tells_of_alarms_the_relay_and_the_caller() {
     aws.account().alarms.extend(raised);
     aws.account().relay_ran_at = Some(now() - 660);
     aws.account().oldest_messages.insert("hookonce-hints".to_owned(), 754);
-    let told = json(&status(&["--json"]).exits(1));
-    assert_eq!(told["needs"], object!(["alarm:RelayDoesNotRun", "alarm:NeedsALook", "relay_away"]));
-    assert_eq!(told["aws"]["alarms"][0], object!({ "name": "RelayDoesNotRun", "severity": "page" }));
-    let ages = ["queue", "effects_queue"].map(|queue| told[queue]["oldest_age_ms"].clone());
+    let shown = json(&status(&["--json"]).exits(1));
+    assert_eq!(shown["needs"], object!(["alarm:RelayDoesNotRun", "alarm:NeedsALook", "relay_away"]));
+    assert_eq!(shown["aws"]["alarms"][0], object!({ "name": "RelayDoesNotRun", "severity": "page" }));
+    let ages = ["queue", "effects_queue"].map(|queue| shown[queue]["oldest_age_ms"].clone());
     assert_eq!(ages, [object!(754_000), object!(null)]);
-    status(&[]).says_all(&[
+    status(&[]).prints_all(&[
         "0 delayed, the oldest is 12m 34s old",
         "page RelayDoesNotRun, raised for 10m",
         "See docs/runbook.md#the-relay-does-not-run",
@@ -205,10 +205,10 @@ fn status_tells_of_alarms_the_relay_and_the_caller() {
 
     // The rest is shown.
     aws.account().snags.push_back(("DescribeAlarms", Interception::Answered("AccessDenied")));
-    status(&[]).exits(3).says_all(&["ask for the permission cloudwatch:DescribeAlarms", "PENDING"]);
+    status(&[]).exits(3).prints_all(&["ask for the permission cloudwatch:DescribeAlarms", "PENDING"]);
 
     aws.account().alarms.iter_mut().for_each(|alarm| alarm.actions.clear());
-    status(&[]).says("3 notify nobody");
+    status(&[]).prints("3 notify nobody");
     aws.account().alarms.clear();
     aws.account().relay_ran_at = Some(now() - 20);
     assert_eq!(json(&status(&["--json"]).exits(1))["needs"], object!(["no_alarms"]));
@@ -216,7 +216,7 @@ fn status_tells_of_alarms_the_relay_and_the_caller() {
 
 /// Whoever looks does so in an outage: what answers is told, and what does not is named.
 #[test]
-fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
+fn status_prints_what_it_can_when_a_table_or_the_caller_is_not_known() {
     let stack = Stack::with(1, 0);
     let deployed = Deployed::of(&stack, &[("InboxTable", "gone")]);
     let aws = &deployed.aws;
@@ -225,11 +225,11 @@ fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
     aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WebhookFails", "See docs/runbook.md", true));
     aws.account().snags.push_back(("GetCallerIdentity", Interception::Answered("ExpiredToken")));
     wait_until("the queue is empty", || json(&stack.run(&["status", "--json"]))["queue"]["in_flight"] == 0);
-    let told = status().exits(3);
+    let shown = status().exits(3);
     let unknown = ["pending", "waiting", "effects", "dead", "caller"].map(|part| format!("{part}_unknown"));
     let needs: Vec<_> = std::iter::once("alarm:WebhookFails".to_owned()).chain(unknown).collect();
-    assert_eq!(json(&told)["needs"], object!(needs), "{}", text(&told));
-    assert_eq!((&json(&told)["dead"], &json(&told)["queue"]["in_flight"]), (&object!(null), &object!(0)));
+    assert_eq!(json(&shown)["needs"], object!(needs), "{}", text(&shown));
+    assert_eq!((&json(&shown)["dead"], &json(&shown)["queue"]["in_flight"]), (&object!(null), &object!(0)));
     let printed = String::from_utf8(deployed.run(&["status"]).stdout).unwrap();
     let unknown: Vec<_> = printed.lines().filter(|line| line.starts_with("not known: ")).collect();
     assert!(
@@ -237,22 +237,22 @@ fn status_tells_what_it_can_when_a_table_or_the_caller_is_not_known() {
         "each cause once: {printed}"
     );
     aws.account().stack = None;
-    status().exits(2).says("check the stack's name");
+    status().exits(2).prints("check the stack's name");
 }
 
 /// After a containment, or a deployment that spoils events: what runs since when, and whether anything runs.
 #[test]
-fn status_tells_what_code_runs_since_when_and_what_is_off() {
+fn status_prints_what_code_runs_since_when_and_what_is_off() {
     let stack = Stack::with(1, 0);
     let deployed = Deployed::of(&stack, &[]);
     let aws = &deployed.aws;
     aws.account().relay_ran_at = Some(now() - 20);
     let status = |more: &[&str]| deployed.run(&[&["status"], more].concat());
-    let told = json(&status(&["--json"]).exits(0))["aws"].clone();
-    assert_eq!((&told["worker_is_on"], &told["dispatcher_is_on"]), (&object!(true), &object!(true)));
+    let shown = json(&status(&["--json"]).exits(0))["aws"].clone();
+    assert_eq!((&shown["worker_is_on"], &shown["dispatcher_is_on"]), (&object!(true), &object!(true)));
     for role in ["webhook", "worker", "relay", "dispatcher"] {
         let code = object!({ "changed_at_ms": 1_795_356_000_000_i64, "code_sha256": format!("hash-of-inbox-{role}") });
-        assert_eq!(told["functions"][role], code);
+        assert_eq!(shown["functions"][role], code);
     }
     for (function, need, advice) in [
         ("inbox-worker", "worker_off", "`hookonce resume worker --stack inbox`"),
@@ -260,9 +260,9 @@ fn status_tells_what_code_runs_since_when_and_what_is_off() {
     ] {
         aws.account().off = Some(function);
         assert_eq!(json(&status(&["--json"]).exits(1))["needs"], object!([need]));
-        status(&[]).says_all(&[&format!("code hash-of-{function}, off"), "code hash-of-inbox-relay\n", advice]);
+        status(&[]).prints_all(&[&format!("code hash-of-{function}, off"), "code hash-of-inbox-relay\n", advice]);
     }
     aws.account().off = None;
     aws.account().snags.push_back(("ListEventSourceMappings", Interception::Answered("AccessDeniedException")));
-    status(&[]).exits(3).says("ask for the permission lambda:ListEventSourceMappings");
+    status(&[]).exits(3).prints("ask for the permission lambda:ListEventSourceMappings");
 }

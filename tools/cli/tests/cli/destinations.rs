@@ -22,8 +22,8 @@ fn give(workspace: &Workspace, arguments: &[&str], input: &str) -> Output {
 
 /// It ended with this code, and printed this and no secret.
 #[track_caller]
-fn told(output: Output, code: i32, said: &str) {
-    output.exits(code).says(said).omits("hush");
+fn check(output: Output, code: i32, expected: &str) {
+    output.exits(code).prints(expected).omits("hush");
 }
 
 fn stored(workspace: &Workspace, id: &str) -> Value {
@@ -48,18 +48,18 @@ const fn nobody() -> u16 {
 #[test]
 fn a_ready_made_destination_needs_its_secret_and_nothing_else() {
     let workspace = Workspace::new();
-    for (arguments, said) in [
+    for (arguments, expected) in [
         (&["add", "stripe"][..], "pass `--secret -`"),
         (&["add", "stripe", "--secret", "sk_live_hush"], "every process of this machine can read it"),
         (&["add", "pay", "--ready", "nobody", "--secret", "-"], "no ready-made document"),
         (&["add", "adyen", "--secret", "-"], "no API key came"),
     ] {
-        told(run(&workspace, arguments), 2, said);
+        check(run(&workspace, arguments), 2, expected);
     }
-    told(give(&workspace, &["add", "adyen", "--secret", "-"], "hush\n"), 2, "pass --url URL");
+    check(give(&workspace, &["add", "adyen", "--secret", "-"], "hush\n"), 2, "pass --url URL");
 
-    let said = ["destination stripe is keyed", "https://docs.stripe.com/api/idempotent_requests"];
-    give(&workspace, &["add", "stripe", "--secret", "-"], "sk_live_hush\n").exits(0).says_all(&said);
+    let expected = ["destination stripe is keyed", "https://docs.stripe.com/api/idempotent_requests"];
+    give(&workspace, &["add", "stripe", "--secret", "-"], "sk_live_hush\n").exits(0).prints_all(&expected);
     let document = stored(&workspace, "stripe");
     assert_eq!(document["headers"]["authorization"], "Bearer sk_live_hush");
     assert_eq!((&document["class"], &document["key_window_hours"]), (&object!("keyed"), &object!(24)));
@@ -67,7 +67,7 @@ fn a_ready_made_destination_needs_its_secret_and_nothing_else() {
     let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(), 0o600);
 
-    told(give(&workspace, &["add", "stripe", "--secret", "-"], "other"), 2, "already exists");
+    check(give(&workspace, &["add", "stripe", "--secret", "-"], "other"), 2, "already exists");
     assert_eq!(stored(&workspace, "stripe"), document);
     give(&workspace, &["rotate", "stripe", "--secret", "-"], "sk_live_hush2").exits(0);
     assert_eq!(mode(), 0o600, "another secret opens it to nobody");
@@ -78,16 +78,16 @@ fn a_ready_made_destination_needs_its_secret_and_nothing_else() {
     give(&workspace, &choice, "xoxb-hush").exits(0);
     assert_eq!(stored(&workspace, "slack")["class"], "at_least_once");
     for shown in [&["list"][..], &["list", "--json"], &["show", "stripe"], &["show", "stripe", "--json"], &["check"]] {
-        told(run(&workspace, shown), 0, "stripe");
+        check(run(&workspace, shown), 0, "stripe");
     }
-    run(&workspace, &["show", "stripe", "--reveal"]).says("sk_live_hush");
+    run(&workspace, &["show", "stripe", "--reveal"]).prints("sk_live_hush");
 }
 
 #[test]
 fn a_destination_of_your_own_is_checked_field_by_field() {
     let workspace = Workspace::new();
     let url = ["--url", "https://api.example.com/v1"];
-    for (arguments, said) in [
+    for (arguments, expected) in [
         (&["--class", "keyed"][..], "key_window_hours: `keyed` requires it"),
         (&["--class", "exactly_once"], "invalid value 'exactly_once'"),
         (&[], "class: say `keyed`"),
@@ -96,7 +96,7 @@ fn a_destination_of_your_own_is_checked_field_by_field() {
         (&["--class", "at_least_once", "--url", "http://api.example.com"], "plain http needs `allow_private`"),
     ] {
         let all = if arguments.contains(&"--url") { arguments.to_vec() } else { [&url[..], arguments].concat() };
-        told(run(&workspace, &[&["add", "own"], &all[..]].concat()), 2, said);
+        check(run(&workspace, &[&["add", "own"], &all[..]].concat()), 2, expected);
     }
     let own = ["add", "own", "--class", "at_least_once", "--header", "x-api-key=-", "--header", "accept=text/plain"];
     give(&workspace, &[&own[..], &url].concat(), "hush").exits(0);
@@ -110,18 +110,18 @@ fn a_destination_of_your_own_is_checked_field_by_field() {
 
     let file = workspace.write("own.json", br#"{"kind": "http", "url": "https://a.example", "class": "at_most_once"}"#);
     run(&workspace, &["add", "file", "--file", &file]).exits(0);
-    for (document, code, said) in [
+    for (document, code, expected) in [
         (r#"{"kind": "http", "url": "https://a.example", "class": "at_most_once"}"#, 0, "valid"),
         (r#"{"kind": "http", "url": "https://u:hush@a.example", "class": "at_most_once"}"#, 1, "url: its host"),
         (r#"{"kind": "http", "colour": "hush"}"#, 1, "`col...` (6 bytes): is no known field"),
         ("{\n\"kind\": \"http\",\n hush}", 1, "line 3"),
     ] {
         let file = workspace.write("check.json", document.as_bytes());
-        told(run(&workspace, &["check", &file]), code, said);
+        check(run(&workspace, &["check", &file]), code, expected);
     }
     // What stands in a file that a person edited stands in nobody's way, and does not reach the terminal.
     workspace.write(".hookonce/destinations/bad.json", b"{\"kind\": \"http\", \"\x1b[31m\": 1}");
-    run(&workspace, &["check"]).exits(1).says_all(&["bad: not valid", "own: valid"]).omits("\u{1b}");
+    run(&workspace, &["check"]).exits(1).prints_all(&["bad: not valid", "own: valid"]).omits("\u{1b}");
     let checked = lines(&run(&workspace, &["check", "--json"]).exits(1));
     for (id, is_valid) in [("bad", false), ("own", true)] {
         assert!(checked.iter().any(|line| line["document"] == id && line["valid"] == is_valid), "{id}: {checked:?}");
@@ -135,17 +135,17 @@ fn what_add_cannot_place_or_keep_secret_is_refused() {
     let own = ["add", "own", "--url", "https://api.example.com/v1", "--class", "at_least_once"];
     for name in ["authorization", "Cookie", "x-api-key"].into_iter().chain(hookonce_providers::CREDENTIAL_WORDS) {
         let header = format!("{name}=hush");
-        told(run(&workspace, &[&own[..], &["--header", &header]].concat()), 2, "=-`");
+        check(run(&workspace, &[&own[..], &["--header", &header]].concat()), 2, "=-`");
     }
     let unplaced = give(&workspace, &[&own[..], &["--secret", "-"]].concat(), "hush");
-    told(unplaced, 2, "does not say where the secret goes");
+    check(unplaced, 2, "does not say where the secret goes");
     for more in [&["--secret", "-"][..], &["--signed"], &["--ready", "stripe"]] {
         run(&workspace, &[&["add", "own", "--file", "-"], more].concat()).exits(2);
     }
     assert!(!workspace.path(".hookonce/destinations/own.json").exists());
 
     let file = ["add", "own", "--file", "-", "--header", "x-token=-"];
-    told(give(&workspace, &file, "{}"), 2, "`--file -` reads all of standard input");
+    check(give(&workspace, &file, "{}"), 2, "`--file -` reads all of standard input");
 
     // Who gives an address and a class writes a document of their own, whatever its name.
     let named = ["add", "stripe", "--url", "https://api.example.com/v1", "--class", "at_least_once"];
@@ -165,10 +165,10 @@ fn what_add_cannot_place_or_keep_secret_is_refused() {
     workspace.write(".hookonce/destinations/bad.json", b"{");
     give(&workspace, &["add", "discord", "--secret", "-"], "1/hush").exits(0);
     for shown in [&["list"][..], &["list", "--json"], &["show", "discord"], &["show", "discord", "--json"]] {
-        told(run(&workspace, shown), 0, "discord");
+        check(run(&workspace, shown), 0, "discord");
     }
     for absent in [&["show", "none"][..], &["rotate", "none"], &["remove", "none"], &["test", "none", "--yes"]] {
-        told(run(&workspace, absent), 2, "none");
+        check(run(&workspace, absent), 2, "none");
     }
 }
 
@@ -183,7 +183,7 @@ fn an_address_that_is_a_secret_is_never_on_the_command_line() {
         "https://chat.example.com/in?token=hush",
         "https://n8n.example.com/webhook/2f0c1ab6-9d35-4cf9-8f5e-0d7ahush7a11",
     ] {
-        told(run(&workspace, &[&["add", "chat", "--url", address], &class[..]].concat()), 2, "pass `--url -`");
+        check(run(&workspace, &[&["add", "chat", "--url", address], &class[..]].concat()), 2, "pass `--url -`");
         give(&workspace, &[&["add", "chat", "--url", "-"], &class[..]].concat(), address).exits(0).omits("hush");
         assert_eq!(stored(&workspace, "chat")["url"], address);
         run(&workspace, &["remove", "chat"]).exits(0);
@@ -203,7 +203,7 @@ fn a_new_secret_that_does_not_fit_changes_nothing() {
     let headers = ["--header", "x-api-key=-", "--header", "accept=text/plain"];
     give(&workspace, &[&["add", "own"], &url[..], &headers].concat(), "old").exits(0);
     let before = (stored(&workspace, "shop"), stored(&workspace, "own"));
-    for (arguments, given, said) in [
+    for (arguments, given, expected) in [
         (&["rotate", "shop", "--secret", "-"][..], "hush", "standard_webhooks_secret: it must be"),
         (&["rotate", "shop", "--url", "--secret", "-"], "http://hush.example", "plain http needs"),
         (&["rotate", "own", "--secret", "-"], "hush", "which secret is meant"),
@@ -211,7 +211,7 @@ fn a_new_secret_that_does_not_fit_changes_nothing() {
         (&["rotate", "own", "--header", "x-api-key", "--secret", "-"], "hush\u{7f}", "headers.x-api-key"),
         (&["rotate", "own", "--header", "x-api-key", "--secret", "-"], " \n", "no new secret came"),
     ] {
-        told(give(&workspace, arguments, given), 2, said);
+        check(give(&workspace, arguments, given), 2, expected);
     }
     assert_eq!((stored(&workspace, "shop"), stored(&workspace, "own")), before);
     let own = ["rotate", "own", "--header", "X-API-KEY", "--secret", "-"];
@@ -219,12 +219,12 @@ fn a_new_secret_that_does_not_fit_changes_nothing() {
     assert_eq!(stored(&workspace, "own")["headers"], object!({"accept": "text/plain", "x-api-key": "new"}));
     // It is called at least once.
     let address = give(&workspace, &["rotate", "shop", "--url", "--secret", "-"], "https://b.example/hush");
-    told(address, 0, "repeated with their keys");
+    check(address, 0, "repeated with their keys");
 }
 
 /// One call, its answer, and what would become of an effect.
 #[test]
-fn a_test_makes_one_call_and_says_what_its_answer_means() {
+fn a_test_makes_one_call_and_prints_what_its_answer_means() {
     let workspace = Workspace::new();
     let local = |status: u16| format!("http://127.0.0.1:{}/in", receiver(status));
     let (closed, guarded) = (format!("http://127.0.0.1:{}", nobody()), format!("https://localhost:{}", nobody()));
@@ -242,20 +242,20 @@ fn a_test_makes_one_call_and_says_what_its_answer_means() {
         ("tls", "at_most_once", not_tls, private, Err("tls"), "not_done", "called again later"),
     ] {
         run(&workspace, &[&["add", id, "--class", class, "--url", &url], more].concat()).exits(0);
-        let said = json(&run(&workspace, &["test", id, "--yes", "--json"]).exits(i32::from(outcome != "done")));
-        let told = ["status", "trouble", "outcome"].map(|name| said[name].clone());
-        assert_eq!(object!(told), object!([answer.ok(), answer.err(), outcome]), "{id}");
-        assert!(said["then"].as_str().unwrap().contains(then), "{id}: {said}");
+        let report = json(&run(&workspace, &["test", id, "--yes", "--json"]).exits(i32::from(outcome != "done")));
+        let fields = ["status", "trouble", "outcome"].map(|name| report[name].clone());
+        assert_eq!(object!(fields), object!([answer.ok(), answer.err(), outcome]), "{id}");
+        assert!(report["then"].as_str().unwrap().contains(then), "{id}: {report}");
     }
     let url = local(401);
     run(&workspace, &["add", "denied", "--class", "at_least_once", "--allow-private", "--url", &url]).exits(0);
-    run(&workspace, &["test", "done"]).exits(2).says_all(&["one real POST to 127.0.0.1", "pass --yes"]);
-    run(&workspace, &["test", "done", "--yes", "--file", "none"]).exits(2).says("reading none failed");
-    run(&workspace, &["test", "done", "--yes", "--path", "/../x"]).exits(1).says("nothing has left this machine");
-    for (id, said) in
+    run(&workspace, &["test", "done"]).exits(2).prints_all(&["one real POST to 127.0.0.1", "pass --yes"]);
+    run(&workspace, &["test", "done", "--yes", "--file", "none"]).exits(2).prints("reading none failed");
+    run(&workspace, &["test", "done", "--yes", "--path", "/../x"]).exits(1).prints("nothing has left this machine");
+    for (id, expected) in
         [("refused", "does not know this payload"), ("denied", "destination rotate"), ("tls", "certificate")]
     {
-        run(&workspace, &["test", id, "--yes"]).says(said);
+        run(&workspace, &["test", id, "--yes"]).prints(expected);
     }
 }
 
@@ -263,19 +263,19 @@ fn a_test_makes_one_call_and_says_what_its_answer_means() {
 fn a_new_secret_leaves_the_callee_as_it_is_unless_the_account_changes() {
     let workspace = Workspace::new();
     give(&workspace, &["add", "stripe", "--secret", "-"], "sk_1").exits(0);
-    told(run(&workspace, &["rotate", "stripe"]), 2, "only the callee can make this secret");
+    check(run(&workspace, &["rotate", "stripe"]), 2, "only the callee can make this secret");
     let rotate = ["rotate", "stripe", "--secret", "-"];
-    give(&workspace, &rotate, "sk_2\n").exits(0).says("repeated with their keys").omits("sk_2");
+    give(&workspace, &rotate, "sk_2\n").exits(0).prints("repeated with their keys").omits("sk_2");
     assert_eq!(stored(&workspace, "stripe")["headers"]["authorization"], "Bearer sk_2");
-    give(&workspace, &rotate, "sk_2").says("nothing was written");
-    give(&workspace, &[&rotate[..], &["--account", "new"]].concat(), "sk_3").says("UNKNOWN_OUTCOME");
+    give(&workspace, &rotate, "sk_2").prints("nothing was written");
+    give(&workspace, &[&rotate[..], &["--account", "new"]].concat(), "sk_3").prints("UNKNOWN_OUTCOME");
     assert_eq!(stored(&workspace, "stripe")["account"], "new");
 
     give(&workspace, &["add", "discord", "--secret", "-"], "1/token").exits(0);
     let whole = "https://discord.com/api/webhooks/2/other";
     give(&workspace, &["rotate", "discord", "--url", "--secret", "-"], whole).exits(0);
     assert_eq!(stored(&workspace, "discord")["url"], whole);
-    told(give(&workspace, &["rotate", "discord", "--secret", "-"], "x"), 2, "which secret is meant");
+    check(give(&workspace, &["rotate", "discord", "--secret", "-"], "x"), 2, "which secret is meant");
 }
 
 /// The page of ready-made documents says what the command knows.
@@ -313,17 +313,17 @@ fn a_destination_of_a_stack_is_managed_with_the_same_words() {
     assert!(secret.starts_with("whsec_"), "{secret}");
     let document = || stack.aws.account().document("destination", "own").unwrap();
     assert!(document().contains(&secret));
-    stack.run(&[&["add", "own"], &url[..]].concat()).exits(2).says("already exists");
+    stack.run(&[&["add", "own"], &url[..]].concat()).exits(2).prints("already exists");
     assert_eq!(json(&stack.run(&["list", "--json"]))[0]["id"], "own");
     stack.run(&["show", "own"]).omits(&secret);
-    stack.run(&["show", "own", "--reveal"]).says(&secret);
+    stack.run(&["show", "own", "--reveal"]).prints(&secret);
     stack.run(&["check"]).exits(0);
     stack.run(&["rotate", "own"]).exits(0);
     assert!(!document().contains(&secret), "another secret is in force");
     // The functions of a stack never call loopback, so the test of its destination does not either.
     let tested = json(&stack.run(&["test", "own", "--yes", "--json"]));
     assert_eq!(tested["trouble"], "address_refused");
-    stack.run(&["remove", "own"]).exits(2).says("pass --yes");
+    stack.run(&["remove", "own"]).exits(2).prints("pass --yes");
     stack.run(&["remove", "own", "--yes"]).exits(0);
     assert!(stack.aws.account().ids("destination").is_empty());
     stack.run(&["show", "own"]).exits(2);
@@ -356,7 +356,7 @@ fn effects_that_wait_are_listed_and_keep_their_destination() {
     let stats = json(&workspace.run(&["stats", "--kind", "effect", "--json"]));
     assert_eq!(stats["by"]["destination"], object!({"crm": 1}), "{stats}");
 
-    told(run(&workspace, &["remove", "crm"]), 2, "1 effect(s) wait for it, 0 of which");
+    check(run(&workspace, &["remove", "crm"]), 2, "1 effect(s) wait for it, 0 of which");
     run(&workspace, &["remove", "crm", "--yes"]).exits(0);
 }
 
@@ -369,23 +369,23 @@ fn a_queue_and_a_function_are_at_least_once_and_wait_on_a_laptop() {
     for arguments in [&queue[..], &function] {
         for class in ["keyed", "at_most_once"] {
             let refused = run(&workspace, &[arguments, &["--class", class]].concat()).exits(2);
-            refused.says("must be `at_least_once`: an answer may be lost");
+            refused.prints("must be `at_least_once`: an answer may be lost");
         }
-        run(&workspace, arguments).exits(0).says_all(&["at least once", "calls URLs only"]);
+        run(&workspace, arguments).exits(0).prints_all(&["at least once", "calls URLs only"]);
         // As the stack on this machine: nothing leaves, so nobody is asked.
         let tested = run(&workspace, &["test", arguments[1]]).exits(1).omits("your own credentials");
-        tested.says_all(&["nothing has left this machine", "pass --stack NAME"]);
-        let said = json(&run(&workspace, &["test", arguments[1], "--json"]));
-        assert_eq!((&said["trouble"], &said["outcome"]), (&object!("no_url"), &object!("not_done")));
+        tested.prints_all(&["nothing has left this machine", "pass --stack NAME"]);
+        let report = json(&run(&workspace, &["test", arguments[1], "--json"]));
+        assert_eq!((&report["trouble"], &report["outcome"]), (&object!("no_url"), &object!("not_done")));
     }
     let document = object!({ "kind": "sqs", "url": url, "message_group": "all", "class": "at_least_once", "allow_private": false });
     assert_eq!(stored(&workspace, "jobs"), document);
     assert_eq!(stored(&workspace, "billing")["function"], "billing:live");
     for shown in [&["list"][..], &["list", "--json"]] {
-        run(&workspace, shown).says_all(&[url, "billing:live", "sqs", "lambda"]);
+        run(&workspace, shown).prints_all(&[url, "billing:live", "sqs", "lambda"]);
     }
-    run(&workspace, &["show", "jobs"]).says(url);
+    run(&workspace, &["show", "jobs"]).prints(url);
     run(&workspace, &["check"]).exits(0);
     let other = ["add", "plain", "--queue", "https://sqs.eu-west-1.amazonaws.com/jobs"];
-    told(run(&workspace, &other), 2, "url: it must be the URL of a queue");
+    check(run(&workspace, &other), 2, "url: it must be the URL of a queue");
 }

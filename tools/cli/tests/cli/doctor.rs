@@ -21,17 +21,17 @@ fn a_machine_where_nothing_is_wrong_and_one_where_something_is() {
     let ours = TcpListener::bind("127.0.0.1:8787");
     let doctor = workspace.run(&["doctor", "--json"]).exits(1);
     assert_eq!(problems(&json(&doctor)), ["local stack"]);
-    doctor.says("hookonce dev --port 0");
+    doctor.prints("hookonce dev --port 0");
     drop(ours);
     let running = workspace.dev(&["dev", "--port", "0"]);
     let calm =
         ["running at http://127.0.0.1:", "3 valid", "data folder", "clock", "cargo-lambda", "rustc", "C compiler"];
-    workspace.run(&["doctor"]).exits(0).says_all(&calm);
+    workspace.run(&["doctor"]).exits(0).prints_all(&calm);
     workspace.write(".hookonce/endpoints/bad.json", b"{");
     drop(running);
     let broken = workspace.run(&["doctor", "--json"]).exits(3);
     assert_eq!(problems(&json(&broken)), ["local stack", "endpoints"], "it was killed, so its file is still there");
-    broken.says_all(&["not valid: bad", "hookonce endpoint check"]);
+    broken.prints_all(&["not valid: bad", "hookonce endpoint check"]);
 }
 
 #[test]
@@ -53,70 +53,71 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
         assert_eq!(seen_of(&calm, check), seen);
     }
     assert!(seen_of(&calm, "writes").starts_with("not tried"));
-    let wrote = |asked: &crate::aws::Asked| asked.operation.starts_with("Put") || asked.operation.starts_with("Delete");
-    assert!(!aws.account().asked.iter().any(wrote));
+    let wrote =
+        |request: &crate::aws::ApiCall| request.operation.starts_with("Put") || request.operation.starts_with("Delete");
+    assert!(!aws.account().requests.iter().any(wrote));
 
-    let told = |exit: i32, wrong: &[&str], said: &str| {
+    let reports = |exit: i32, wrong: &[&str], expected: &str| {
         let output = doctor().exits(exit);
         assert_eq!(problems(&json(&output)), wrong, "{}", text(&output));
-        output.says(said);
+        output.prints(expected);
     };
     aws.account().ahead_seconds = 45;
-    told(1, &["clock"], "off AWS's");
+    reports(1, &["clock"], "off AWS's");
     aws.account().ahead_seconds = 0;
     aws.account().put("endpoint", "bad", "{");
-    told(1, &["endpoints"], "hookonce endpoint check --stack inbox");
+    reports(1, &["endpoints"], "hookonce endpoint check --stack inbox");
     aws.account().remove("endpoint", "bad");
-    documents_of_effects_and_routes(aws, &told, &|| json(&doctor()));
+    documents_of_effects_and_routes(aws, &reports, &|| json(&doctor()));
     aws.account().snags.push_back(("GetCallerIdentity", Interception::Answered("ExpiredToken")));
-    told(3, &["credentials"], "sign in again");
+    reports(3, &["credentials"], "sign in again");
     aws.account().snags.push_back(("DescribeAlarms", Interception::Answered("AccessDenied")));
-    told(3, &["alarms"], "ask for the permission cloudwatch:DescribeAlarms");
-    what_status_needs(aws, &told);
+    reports(3, &["alarms"], "ask for the permission cloudwatch:DescribeAlarms");
+    what_status_needs(aws, &reports);
     aws.account().relay_ran_at = Some(now() - 20);
     assert!(seen_of(&json(&doctor()), "metrics").starts_with("the relay ran 2"), "{}", text(&doctor()));
     aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WebhookFails", "", true));
-    doctor().says("2 alarms, raised: page/WebhookFails");
+    doctor().prints("2 alarms, raised: page/WebhookFails");
     aws.account().alarms[0].actions.clear();
-    told(1, &["alarms"], "1 of 2 alarms notify nobody: page/RecordsDied");
+    reports(1, &["alarms"], "1 of 2 alarms notify nobody: page/RecordsDied");
     let alarms = std::mem::take(&mut aws.account().alarms);
-    told(1, &["alarms"], "nothing watches this stack");
+    reports(1, &["alarms"], "nothing watches this stack");
     aws.account().alarms = alarms;
     aws.account().alarms.remove(0);
     let deploy = |parts: &[(&str, &str)]| aws.account().stack = Some(outputs_of(&deployed.variables, parts));
     deploy(&[("Version", "0.0.1")]);
-    told(1, &["outputs"], "the stack is of release 0.0.1");
+    reports(1, &["outputs"], "the stack is of release 0.0.1");
     deploy(&[("EffectsQueueUrl", "http://127.0.0.1:9/no")]);
-    told(3, &["effects queue"], "sqs:GetQueueAttributes failed");
+    reports(3, &["effects queue"], "sqs:GetQueueAttributes failed");
     deploy(&[("SlowQueueUrl", "http://127.0.0.1:9/no")]);
-    told(3, &["slow queue"], "sqs:GetQueueAttributes failed");
-    dead_letters(&local, &told, deploy);
+    reports(3, &["slow queue"], "sqs:GetQueueAttributes failed");
+    dead_letters(&local, &reports, deploy);
     aws.account().stack = None;
-    told(1, &["outputs"], "check the stack's name");
+    reports(1, &["outputs"], "check the stack's name");
 }
 
 /// The queue names the one that takes its dead letters, and that one is asked for.
-fn dead_letters(local: &Stack, told: &dyn Fn(i32, &[&str], &str), deploy: impl Fn(&[(&str, &str)])) {
+fn dead_letters(local: &Stack, reports: &dyn Fn(i32, &[&str], &str), deploy: impl Fn(&[(&str, &str)])) {
     let letters = Tables::of(local).dead_letter_queue();
     deploy(&[("QueueUrl", &letters)]);
-    told(1, &["dead-letter queue"], "the queue names none");
+    reports(1, &["dead-letter queue"], "the queue names none");
     Tables::of(local).remove_queue(&letters);
     deploy(&[]);
-    told(3, &["dead-letter queue"], "sqs:GetQueueUrl failed");
+    reports(3, &["dead-letter queue"], "sqs:GetQueueUrl failed");
 }
 
 /// `status` shows what each of these answers. A permission that is missing is to be known before the night.
-fn what_status_needs(aws: &Aws, told: &dyn Fn(i32, &[&str], &str)) {
+fn what_status_needs(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
     for (operation, check, permission) in [
         ("GetFunctionConfiguration", "functions", "lambda:GetFunctionConfiguration"),
         ("ListEventSourceMappings", "functions", "lambda:ListEventSourceMappings"),
         ("GetMetricStatistics", "metrics", "cloudwatch:GetMetricStatistics"),
     ] {
         aws.account().snags.push_back((operation, Interception::Answered("AccessDenied")));
-        told(3, &[check], &format!("ask for the permission {permission}"));
+        reports(3, &[check], &format!("ask for the permission {permission}"));
     }
     aws.account().off = Some("inbox-worker");
-    told(0, &[], "the worker's event sources are not all on: docs/runbook.md#containment");
+    reports(0, &[], "the worker's event sources are not all on: docs/runbook.md#containment");
     aws.account().off = None;
 }
 
@@ -127,9 +128,9 @@ fn seen_of<'a>(printed: &'a Value, check: &str) -> &'a str {
 }
 
 /// A destination or a route set with a fault lets effects and records wait.
-fn documents_of_effects_and_routes(aws: &Aws, told: &dyn Fn(i32, &[&str], &str), printed: &dyn Fn() -> Value) {
+fn documents_of_effects_and_routes(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str), printed: &dyn Fn() -> Value) {
     aws.account().put("destination", "crm", r#"{"kind": "http"}"#);
-    told(1, &["destinations"], "`hookonce destination check --stack inbox` says what is wrong with each");
+    reports(1, &["destinations"], "`hookonce destination check --stack inbox` says what is wrong with each");
     let good = r#"{"kind": "http", "url": "https://crm.example/in", "class": "at_least_once"}"#;
     aws.account().put("destination", "crm", good);
     assert_eq!(seen_of(&printed(), "destinations"), "1 valid");
@@ -140,10 +141,10 @@ fn documents_of_effects_and_routes(aws: &Aws, told: &dyn Fn(i32, &[&str], &str),
         aws.account().put("routes", "set", &set);
         match wrong {
             None => assert_eq!(seen_of(&printed(), "routes"), "1 valid"),
-            Some(wrong) => told(1, &["routes"], wrong),
+            Some(wrong) => reports(1, &["routes"], wrong),
         }
     }
     aws.account().remove("routes", "set");
-    told(1, &["routes"], "`hookonce route deploy FILE --stack inbox` writes one");
+    reports(1, &["routes"], "`hookonce route deploy FILE --stack inbox` writes one");
     aws.account().put("routes", "set", r#"{"version":1,"otherwise":"builtin","routes":[]}"#);
 }

@@ -54,15 +54,15 @@ fn an_endpoint_of_a_stack_is_managed_with_the_same_words() {
         );
     }
 
-    stack.run(&["add", "shop", "--provider", "standard_webhooks"]).exits(2).says("already exists");
+    stack.run(&["add", "shop", "--provider", "standard_webhooks"]).exits(2).prints("already exists");
     assert_eq!(stack.document("shop")["secrets"], object!([secret]), "the first one stands");
 
     assert_eq!(json(&stack.run(&["list", "--json"]))[0]["id"], "shop");
-    stack.run(&["show", "shop"]).says_all(&["<hidden>", "enqueue"]).omits(&secret);
-    stack.run(&["show", "shop", "--reveal"]).says(&secret);
+    stack.run(&["show", "shop"]).prints_all(&["<hidden>", "enqueue"]).omits(&secret);
+    stack.run(&["show", "shop", "--reveal"]).prints(&secret);
     stack.run(&["check"]).exits(0);
 
-    stack.run(&["remove", "shop"]).exits(2).says("pass --yes");
+    stack.run(&["remove", "shop"]).exits(2).prints("pass --yes");
     stack.run(&["remove", "shop", "--yes"]).exits(0);
     assert!(stack.aws.account().ids("endpoint").is_empty());
     stack.run(&["show", "shop"]).exits(2);
@@ -89,13 +89,13 @@ fn a_rotation_that_meets_another_writer_writes_nothing() {
     others["on_store_outage"] = object!("enqueue");
     let others = others.to_string();
     stack.meets("PutItem", [Interception::Overtaken(others.clone())]);
-    stack.run(&["rotate", "shop"]).exits(2).says_all(&[
+    stack.run(&["rotate", "shop"]).exits(2).prints_all(&[
         "endpoint shop was changed by someone else after it was read; nothing was written",
         "`hookonce endpoint show shop --stack inbox`",
     ]);
     assert_eq!(stack.aws.account().document("endpoint", "shop"), Some(others));
     stack.meets("PutItem", [Interception::Removed]);
-    stack.run(&["rotate", "shop"]).exits(2).says("there is no endpoint shop");
+    stack.run(&["rotate", "shop"]).exits(2).prints("there is no endpoint shop");
     assert!(stack.aws.account().ids("endpoint").is_empty(), "it does not come back");
 }
 
@@ -107,7 +107,7 @@ fn a_rotation_drops_no_secret_that_may_be_in_use_and_writes_nothing_twice() {
         assert_eq!(stack.secrets("shop"), secrets);
     }
     let before = stack.document("shop");
-    stack.run(&["rotate", "shop"]).exits(2).says("rotate shop --finish --stack inbox");
+    stack.run(&["rotate", "shop"]).exits(2).prints("rotate shop --finish --stack inbox");
     assert_eq!(stack.document("shop"), before);
 }
 
@@ -119,7 +119,7 @@ fn the_same_secret_again_writes_nothing() {
         workspace.run_with_input(&[&["endpoint", command, "shop", "--secret", "-"], more].concat(), secret)
     };
     stdin("add", &["--provider", "stripe"]).exits(0);
-    stdin("rotate", &[]).exits(0).says("nothing was written");
+    stdin("rotate", &[]).exits(0).prints("nothing was written");
     let shown = json(&workspace.run(&["endpoint", "show", "shop", "--reveal", "--json"]));
     assert_eq!(shown["secrets"], object!([secret]));
 }
@@ -133,18 +133,18 @@ fn secret_settings_are_hidden_and_public_ones_are_not() {
     stack.aws.account().put("endpoint", "chat", &document);
     for more in [&[][..], &["--json"]] {
         let shown = stack.run(&[&["show", "chat"], more].concat());
-        let shown = shown.says_all(&["verify_token", "https://example.com/hook"]);
+        let shown = shown.prints_all(&["verify_token", "https://example.com/hook"]);
         shown.omits("a-token-of-meta").omits("0123456789abcdef");
-        stack.run(&[&["show", "chat", "--reveal"], more].concat()).says("a-token-of-meta");
+        stack.run(&[&["show", "chat", "--reveal"], more].concat()).prints("a-token-of-meta");
     }
 }
 
 #[test]
-fn a_refusal_says_what_to_do_about_its_cause_and_repeats_no_secret() {
+fn a_refusal_prints_the_next_step_and_no_secret() {
     let stack = Deployed::added("shop");
     let rotate = &["rotate", "shop"][..];
     let without_key = "AccessDeniedException: User is not authorized to perform: kms:Decrypt on this resource";
-    for (operation, arguments, code, said) in [
+    for (operation, arguments, code, expected) in [
         ("PutItem", rotate, "ValidationException", "AWS rejects the name or the value"),
         ("PutItem", rotate, without_key, "ask for the permissions kms:Decrypt and kms:DescribeKey"),
         ("PutItem", rotate, "AccessDeniedException", "ask for the permission dynamodb:PutItem"),
@@ -158,7 +158,7 @@ fn a_refusal_says_what_to_do_about_its_cause_and_repeats_no_secret() {
         ),
     ] {
         stack.meets(operation, [Interception::Answered(code)]);
-        stack.run(arguments).exits(3).says(said).omits("whsec_");
+        stack.run(arguments).exits(3).prints(expected).omits("whsec_");
     }
     assert_eq!(stack.secrets("shop"), 1);
 }
@@ -168,16 +168,16 @@ fn an_endpoint_that_changed_after_it_was_read_is_left_alone() {
     let stack = Deployed::added("shop");
     let changed = stack.document("shop").to_string() + " ";
     stack.meets("DeleteItem", [Interception::Overtaken(changed.clone())]);
-    stack.run(&["remove", "shop", "--yes"]).exits(2).says("was changed by someone else");
+    stack.run(&["remove", "shop", "--yes"]).exits(2).prints("was changed by someone else");
     assert_eq!(stack.aws.account().document("endpoint", "shop"), Some(changed));
 }
 
 #[test]
-fn outputs_that_lack_a_part_say_what_to_do() {
+fn outputs_that_lack_a_part_are_refused_with_the_next_step() {
     let stack = Deployed::empty();
     let lacking = ["InboxTable", "DomainTable"].map(|name| (name.to_owned(), "a".to_owned()));
     stack.aws.account().stack = Some(BTreeMap::from(lacking));
-    stack.run(&["add", "shop", "--provider", "standard_webhooks"]).exits(2).says("deploy it again from this release");
+    stack.run(&["add", "shop", "--provider", "standard_webhooks"]).exits(2).prints("deploy it again from this release");
     assert_eq!(stack.puts(), 0);
 }
 
@@ -197,7 +197,7 @@ fn an_import_that_was_stopped_goes_on_when_it_is_run_again() {
     stack.meets("PutItem", [(); 20].map(|()| Interception::Passed));
     stack.meets("PutItem", [Interception::Answered("AccessDeniedException")]);
     let import = ["import", file.as_str(), "--json"];
-    let first = stack.run(&import).exits(3).says("run the same command again: it does the rest");
+    let first = stack.run(&import).exits(3).prints("run the same command again: it does the rest");
     let written = stack.aws.account().ids("endpoint").len();
     assert!((1..ENDPOINTS).contains(&written), "{written}");
     assert_eq!((&json(&first)["imported"], &json(&first)["complete"]), (&object!(written), &object!(false)));
@@ -216,7 +216,7 @@ fn an_import_writes_over_nothing_that_somebody_else_adds_meanwhile() {
     let other = r#"{"provider": "github", "secrets": ["another-secret-of-somebody"]}"#;
     stack.meets("PutItem", [Interception::Overtaken(other.to_owned())]);
     let file = stack.workspace.write("in.jsonl", entry("shop").as_bytes());
-    stack.run(&["import", &file]).exits(1).says("endpoint shop exists with another document");
+    stack.run(&["import", &file]).exits(1).prints("endpoint shop exists with another document");
     assert_eq!(stack.document("shop")["provider"], "github");
 }
 
@@ -226,7 +226,7 @@ fn an_import_leaves_what_is_different_and_writes_nothing_unless_all_is_valid() {
     let before = stack.document("shop-1");
     let good = format!("[{},{}]", entry("shop-1").trim(), entry("shop-2").trim());
     let file = stack.workspace.write("endpoints.json", good.as_bytes());
-    stack.run(&["import", &file]).exits(1).says("endpoint shop-1 exists with another document");
+    stack.run(&["import", &file]).exits(1).prints("endpoint shop-1 exists with another document");
     assert_eq!((stack.document("shop-1"), stack.secrets("shop-2")), (before, 1));
 
     let puts = stack.puts();
@@ -244,7 +244,7 @@ fn an_import_leaves_what_is_different_and_writes_nothing_unless_all_is_valid() {
         "entry 6: shop-4: a field is missing",
         "entry 7: shop-5:",
     ];
-    stack.run(&["import", &file]).exits(2).says_all(&problems).omits("whsec_secret");
+    stack.run(&["import", &file]).exits(2).prints_all(&problems).omits("whsec_secret");
     assert_eq!(stack.puts(), puts);
     for (name, broken) in [("half.json", "[{"), ("none.json", "")] {
         let file = stack.workspace.write(name, broken.as_bytes());
@@ -264,13 +264,13 @@ fn an_import_with_a_document_that_is_too_large_writes_nothing() {
     let stack = Deployed::empty();
     let all = [entry("shop-1"), long_entry("shop-2", 9_000), long_entry("shop-3", 7_000)].concat();
     let refused = stack.run(&["import", &stack.workspace.write("in.jsonl", all.as_bytes())]).exits(2);
-    refused.says("shop-2: the endpoint is too long: it takes").says("and 8192 are allowed").omits("shop-3");
+    refused.prints("shop-2: the endpoint is too long: it takes").prints("and 8192 are allowed").omits("shop-3");
     assert_eq!(stack.puts(), 0);
 }
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_ends_an_import_between_two_writes_and_says_how_to_go_on() {
+fn ctrl_c_ends_an_import_between_two_writes_and_prints_how_to_go_on() {
     let stack = Deployed::empty();
     let all: String = (0..ENDPOINTS).map(|number| entry(&format!("shop-{number}"))).collect();
     let file = stack.workspace.write("endpoints.jsonl", all.as_bytes());
@@ -284,7 +284,7 @@ fn ctrl_c_ends_an_import_between_two_writes_and_says_how_to_go_on() {
     });
     send_interrupt(&child);
     drop(held);
-    child.wait_with_output().unwrap().exits(1).says("Run the same command again");
+    child.wait_with_output().unwrap().exits(1).prints("Run the same command again");
     let written = stack.aws.account().ids("endpoint").len();
     assert!((1..ENDPOINTS).contains(&written), "{written}");
     stack.run(&["import", &file]).exits(0);
@@ -298,11 +298,11 @@ fn a_rotation_is_finished_when_the_older_secret_is_silent() {
     let stack = Deployed { word: Some("endpoint"), ..Deployed::of(&local, &[]) };
     stack.run(&["add", "stripe", "--provider", "standard_webhooks"]).exits(0);
     let finish = |more: &[&str]| stack.run(&[&["rotate", "stripe", "--finish"], more].concat());
-    finish(&[]).says("nothing is left to remove");
-    stack.run(&["rotate", "stripe"]).says_all(&["rotate stripe --finish --stack inbox", "old_secret_used"]);
+    finish(&[]).prints("nothing is left to remove");
+    stack.run(&["rotate", "stripe"]).prints_all(&["rotate stripe --finish --stack inbox", "old_secret_used"]);
 
-    let refused = |exit: i32, said: &str| {
-        finish(&[]).exits(exit).says_all(&[said, "Pass --yes"]);
+    let refused = |exit: i32, expected: &str| {
+        finish(&[]).exits(exit).prints_all(&[expected, "Pass --yes"]);
         assert_eq!(stack.secrets("stripe"), 2);
     };
     refused(1, "less than a day ago");
@@ -315,7 +315,7 @@ fn a_rotation_is_finished_when_the_older_secret_is_silent() {
     stack.aws.account().stack = Some(of_the_template(&[("InboxTable", "gone")]));
     refused(3, "the records cannot be read");
     stack.aws.account().stack = Some(outputs_of(&stack.variables, &[]));
-    finish(&[]).exits(0).says("1 deliveries used the newest secret");
+    finish(&[]).exits(0).prints("1 deliveries used the newest secret");
     assert_eq!(stack.secrets("stripe"), 1);
 
     stack.run(&["rotate", "stripe"]).exits(0);
@@ -325,13 +325,13 @@ fn a_rotation_is_finished_when_the_older_secret_is_silent() {
     // What cannot be taken back says what it costs, and asks.
     let before = stack.document("stripe");
     let retire = |more: &[&str]| stack.run(&[&["rotate", "stripe", "--retire"], more].concat());
-    retire(&[]).exits(2).says_all(&[
+    retire(&[]).exits(2).prints_all(&[
         "within 5 minutes, inbox will refuse every delivery to stripe that an older secret signed",
         "1 deliveries of the last day were verified by a secret that goes",
         "pass --yes to remove them",
     ]);
     assert_eq!(stack.document("stripe"), before);
-    retire(&["--yes"]).exits(0).says_all(&["has 1 secret(s)", "give the new secret to the provider"]);
+    retire(&["--yes"]).exits(0).prints_all(&["has 1 secret(s)", "give the new secret to the provider"]);
     assert_ne!(stack.document("stripe"), before);
     stack.run(&["rotate", "stripe", "--yes"]).exits(2);
 }
@@ -347,7 +347,7 @@ fn a_rotation_without_a_delivery_is_not_finished() {
     let file = std::fs::File::options().append(true).open(path).unwrap();
     let before = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now() - 2 * 86_400);
     file.set_modified(before).unwrap();
-    run(&["rotate", "stripe", "--finish"]).exits(1).says("no delivery came for a day");
+    run(&["rotate", "stripe", "--finish"]).exits(1).prints("no delivery came for a day");
 }
 
 #[test]
@@ -366,5 +366,5 @@ fn a_request_is_verified_with_the_secrets_of_a_stack() {
     };
     let judged = verify("shop").omits(&secret);
     assert_eq!(json(&judged)["verdict"], "accepted", "{}", text(&judged));
-    verify("nobody").exits(2).says("there is no endpoint nobody");
+    verify("nobody").exits(2).prints("there is no endpoint nobody");
 }

@@ -10,12 +10,12 @@ const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
     {"name": "out", "consumer": "crm", "forward": ["crm"]}]}"#;
 
 #[test]
-fn show_tells_of_an_event_which_effects_it_has_and_of_an_effect_where_it_went() {
+fn show_prints_the_effects_of_an_event_and_where_an_effect_went() {
     let workspace = Workspace::routed(ROUTES);
     workspace.destination("crm", receiver(200));
-    let (_running, mut told) = workspace.dev_that_tells(&[]);
+    let (_running, mut lines) = workspace.dev_with_json(&[]);
     workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
-    let outcomes = [(); 2].map(|()| told.outcome(&["applied", "delivered"]));
+    let outcomes = [(); 2].map(|()| lines.outcome(&["applied", "delivered"]));
     let outcome = |word: &str| outcomes.iter().find(|line| line["outcome"] == word).unwrap()["key"].clone();
     let (event, effect) = (outcome("applied"), outcome("delivered"));
     let event = workspace.show(event.as_str().unwrap());
@@ -34,7 +34,7 @@ fn show_tells_of_an_event_which_effects_it_has_and_of_an_effect_where_it_went() 
     let plain = json_of(&workspace.run(&["list", "--json", "--state", "DELIVERED"]));
     assert_eq!(plain[0]["key"], effect, "only effects are DELIVERED: {plain}");
     for none in [["--state", "DELIVERED"], ["--destination", "crm"]] {
-        workspace.run(&[&["list", "--kind", "event"][..], &none].concat()).exits(2).says("leave --kind event out");
+        workspace.run(&[&["list", "--kind", "event"][..], &none].concat()).exits(2).prints("leave --kind event out");
     }
     for empty in [["--state", "DEAD"], ["--state", "PENDING"], ["--destination", "other"], ["--until", "1h"]] {
         assert_eq!(listed(&empty), [Value::Null; 0], "{empty:?}");
@@ -49,8 +49,8 @@ fn show_tells_of_an_event_which_effects_it_has_and_of_an_effect_where_it_went() 
     let kinds = ["children", "effects", "writes"].map(|kind| &shown[kind]);
     assert_eq!((kinds, &shown["domain_key_today"]), ([&none; 3], &Value::Null));
     let story = workspace.run(&["show", "stripe", key]).exits(0);
-    let told = ["forward:crm to the destination crm", "committed with the event"];
-    story.says_all(&told).omits("plan today").omits("verified with");
+    let parts = ["forward:crm to the destination crm", "committed with the event"];
+    story.prints_all(&parts).omits("plan today").omits("verified with");
 }
 
 #[test]
@@ -72,28 +72,28 @@ fn a_call_that_ends_an_effect_is_a_try() {
 fn effects_in_doubt_are_called_again_only_for_one_who_accepts_a_duplicate() {
     let workspace = Workspace::routed(ROUTES);
     // Without its destination, the effect waits.
-    let (_running, mut told) = workspace.dev_that_tells(&[]);
+    let (_running, mut lines) = workspace.dev_with_json(&[]);
     workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
-    let waiting = told.next(|line| line["effect"] == "forward:crm");
+    let waiting = lines.next(|line| line["effect"] == "forward:crm");
     let effect = waiting["key"].as_str().unwrap();
     let why = ["--reason", "restored", "--by", "ada", "--yes", "--json"];
     let counts = |arguments: &[&str], counted: [&str; 3]| {
-        let told = summary(&workspace.run(arguments));
-        counted.map(|count| told[count].as_u64().unwrap())
+        let summed = summary(&workspace.run(arguments));
+        counted.map(|count| summed[count].as_u64().unwrap())
     };
 
-    for (refused, said) in [
+    for (refused, expected) in [
         (&["doubt"][..], "no record is named"),
         (&["doubt", "--until", "0s", "--by", "ada", "--yes"], "this needs a reason"),
         (&["doubt", "--until", "0s", "--since", "1h", "--kind", "neither"], "invalid value"),
     ] {
-        workspace.run(refused).exits(2).says(said);
+        workspace.run(refused).exits(2).prints(expected);
     }
     let doubt = ["doubt", "--until", "0s"];
     assert_eq!(counts(&[&doubt[..], &["--json"]].concat(), ["would", "done", "refused"]), [1, 0, 0], "a dry run");
     let counted = ["--reason", "restored", "--by", "ada", "--yes", "1", "--json"];
     assert_eq!(counts(&[&doubt[..], &counted].concat(), ["would", "done", "refused"]), [0, 1, 0]);
-    workspace.run(&[&doubt[..], &counted].concat()).exits(1).says("doubt 1 record(s), and the filter finds 0 now");
+    workspace.run(&[&doubt[..], &counted].concat()).exits(1).prints("doubt 1 record(s), and the filter finds 0 now");
     let shown = workspace.show(effect);
     assert_eq!((&shown["state"], &shown["operations"][0]["operation"]), (&json!("DEAD"), &json!("doubt")), "{shown}");
 

@@ -12,7 +12,7 @@ fn give_a_secret(workspace: &Workspace, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn a_secret_is_made_only_where_the_provider_takes_one_and_a_setting_is_asked_for_where_it_needs_one() {
+fn a_secret_is_made_only_where_the_provider_takes_one_and_a_needed_setting_is_required() {
     let workspace = Workspace::new();
     let shop = workspace.run(&["endpoint", "add", "shop", "--provider", "stripe"]).exits(0);
     assert!(shop.stdout.starts_with(b"whsec_"), "{shop:?}");
@@ -20,9 +20,9 @@ fn a_secret_is_made_only_where_the_provider_takes_one_and_a_setting_is_asked_for
     let sns = ["endpoint", "add", "topic", "--provider", "aws_sns", "--setting", "topic_arns=arn:aws:sns:a:1:b"];
     workspace.run(&sns).exits(0);
     for arguments in [&["endpoint", "add", "mail", "--provider", "sendgrid"][..], &["endpoint", "rotate", "topic"]] {
-        workspace.run(arguments).exits(2).says_all(&["generate", "--secret -"]);
+        workspace.run(arguments).exits(2).prints_all(&["generate", "--secret -"]);
     }
-    workspace.run(&["endpoint", "add", "pay", "--provider", "paypal"]).exits(2).says("webhook_id");
+    workspace.run(&["endpoint", "add", "pay", "--provider", "paypal"]).exits(2).prints("webhook_id");
 }
 
 /// Stripe signs with no secret that anybody else made, and an API key is no such secret.
@@ -32,24 +32,27 @@ fn a_secret_that_the_provider_does_not_sign_with_is_refused_before_anything_chan
     let run = |arguments: &[&str], input: &str| workspace.run_with_input(&[&["endpoint"], arguments].concat(), input);
     let give = |arguments: &[&str], input: &str| run(&[arguments, &["--secret", "-"]].concat(), input);
     let stripe = ["add", "shop", "--provider", "stripe"];
-    give(&stripe, "sk_live_abcdefghijklmnop").exits(2).says_all(&["begins with `whsec_`", "API key"]).omits("sk_live");
+    give(&stripe, "sk_live_abcdefghijklmnop")
+        .exits(2)
+        .prints_all(&["begins with `whsec_`", "API key"])
+        .omits("sk_live");
     let made = run(&stripe, "").exits(0);
-    made.says_all(&["Stripe issues its secrets", "`hookonce endpoint rotate shop --secret -`"]);
+    made.prints_all(&["Stripe issues its secrets", "`hookonce endpoint rotate shop --secret -`"]);
     let before = workspace.read(".hookonce/endpoints/shop.json");
-    give(&["rotate", "shop"], "sk_live_abcdefghijklmnop").exits(2).says("begins with `whsec_`");
+    give(&["rotate", "shop"], "sk_live_abcdefghijklmnop").exits(2).prints("begins with `whsec_`");
     for command in [&["rotate", "shop"][..], &["rotate", "shop", "--retire"]] {
-        run(command, "").exits(2).says_all(&["Stripe issues its secrets", "pass `--secret -`"]);
+        run(command, "").exits(2).prints_all(&["Stripe issues its secrets", "pass `--secret -`"]);
     }
     assert_eq!(workspace.read(".hookonce/endpoints/shop.json"), before);
     give(&["rotate", "shop"], "whsec_from_the_dashboard").exits(0).omits("give the new secret");
 
     // A deployed endpoint is called by Stripe alone.
     let deployed = Deployed::new("endpoint", &[]);
-    deployed.run(&["add", "shop", "--provider", "stripe"]).exits(2).says("Stripe issues its secrets");
+    deployed.run(&["add", "shop", "--provider", "stripe"]).exits(2).prints("Stripe issues its secrets");
     assert_eq!(deployed.aws.account().count("PutItem"), 0);
 
     let lemons = ["add", "lemons", "--provider", "lemonsqueezy"];
-    give(&lemons, &"x".repeat(41)).exits(2).says("has at most 40 characters, and this one has 41");
+    give(&lemons, &"x".repeat(41)).exits(2).prints("has at most 40 characters, and this one has 41");
     run(&lemons, "").exits(0);
     let made: serde_json::Value = serde_json::from_str(&workspace.read(".hookonce/endpoints/lemons.json")).unwrap();
     assert_eq!(made["secrets"][0].as_str().unwrap().len(), 40, "one that its page takes");
@@ -58,14 +61,14 @@ fn a_secret_that_the_provider_does_not_sign_with_is_refused_before_anything_chan
         {"id": "b", "provider": "stripe", "secrets": ["sk_live_abcdefghijklmnop"]}]"#;
     let file = workspace.write("endpoints.json", entries.as_bytes());
     let imported = workspace.run(&["endpoint", "import", &file]).exits(2);
-    imported.says_all(&["nothing was imported", "b: a secret of this provider begins with"]).omits("sk_live");
+    imported.prints_all(&["nothing was imported", "b: a secret of this provider begins with"]).omits("sk_live");
     assert!(!workspace.path(".hookonce/endpoints/a.json").exists());
 }
 
 #[test]
 fn a_document_is_checked_before_it_is_sent_anywhere() {
     let workspace = Workspace::new();
-    for (document, code, said) in [
+    for (document, code, expected) in [
         (r#"{"provider": "stripe", "secrets": ["whsec_a_signing_secret"]}"#, 0, "valid (provider: stripe)"),
         (r#"{"provider": "paypal", "secrets": []}"#, 1, "settings.webhook_id is missing"),
         (r#"{"provider": "stripe", "secrets": [""]}"#, 1, "secret"),
@@ -81,7 +84,7 @@ fn a_document_is_checked_before_it_is_sent_anywhere() {
         ("{", 1, "line 1"),
     ] {
         let file = workspace.write("endpoint.json", document.as_bytes());
-        workspace.run(&["endpoint", "check", &file]).exits(code).says(said);
+        workspace.run(&["endpoint", "check", &file]).exits(code).prints(expected);
     }
     workspace.run(&["endpoint", "check", "nothing.json"]).exits(2);
 }
@@ -94,7 +97,7 @@ fn a_broken_document_hides_no_other() {
     let listed = workspace.run(&["endpoint", "list"]).exits(0);
     let [out, error] = [listed.stdout, listed.stderr].map(|printed| String::from_utf8(printed).unwrap());
     assert!(out.contains("shop") && error.contains("endpoint bad:"), "{out}{error}");
-    workspace.run(&["endpoint", "list", "--json"]).says("changed_at_ms");
+    workspace.run(&["endpoint", "list", "--json"]).prints("changed_at_ms");
     workspace.run(&["endpoint", "remove", "bad"]).exits(0);
     // It is gone.
     workspace.run(&["endpoint", "remove", "bad"]).exits(2);
@@ -102,20 +105,20 @@ fn a_broken_document_hides_no_other() {
 
 /// Whoever named an endpoint as a tenant would read and change its items.
 #[test]
-fn an_endpoint_shares_its_facts_only_if_its_own_document_says_so() {
+fn an_endpoint_shares_its_facts_only_by_its_own_document() {
     let workspace = Workspace::new();
     let run = |more: &[&str]| workspace.run(&[&["endpoint"], more].concat());
     let add = |id: &str, more: &[&str]| run(&[&["add", id, "--provider", "stripe"], more].concat());
     add("shop", &[]).exits(0);
-    add("eu", &["--tenant", "shop"]).exits(2).says("so shop would share");
+    add("eu", &["--tenant", "shop"]).exits(2).prints("so shop would share");
     add("eu", &["--tenant", "acme"]).exits(0);
     // Nobody reads every document to add one. The check of all finds it.
     add("acme", &[]).exits(0);
-    run(&["check"]).exits(1).says_all(&["acme: not valid", "eu: valid"]);
+    run(&["check"]).exits(1).prints_all(&["acme: not valid", "eu: valid"]);
     let lines = lines(&run(&["check", "--json"]).exits(1));
-    let told = |id: &str| lines.iter().find(|line| line["document"] == id).unwrap();
-    assert_eq!((&told("eu")["valid"], &told("eu")["provider"]), (&true.into(), &"stripe".into()), "{lines:?}");
-    assert!(told("acme")["problem"].is_string() && told("acme")["try"].is_string(), "{lines:?}");
+    let of = |id: &str| lines.iter().find(|line| line["document"] == id).unwrap();
+    assert_eq!((&of("eu")["valid"], &of("eu")["provider"]), (&true.into(), &"stripe".into()), "{lines:?}");
+    assert!(of("acme")["problem"].is_string() && of("acme")["try"].is_string(), "{lines:?}");
     run(&["remove", "acme"]).exits(0);
     add("acme", &["--tenant", "acme"]).exits(0);
     // Both documents say so.
@@ -135,10 +138,10 @@ fn what_cannot_be_sent_is_wrong_usage() {
             ["send", "--provider", "github", "--secret", "-", "--file", &file, "--url", url, "--header", header];
         give_a_secret(&workspace, &arguments)
     };
-    send("localhost:8787", "x-github-event:push").exits(2).says("http://");
-    send("http://127.0.0.1:1/webhooks/x", "x github event:push").exits(2).says("NAME:VALUE");
+    send("localhost:8787", "x-github-event:push").exits(2).prints("http://");
+    send("http://127.0.0.1:1/webhooks/x", "x github event:push").exits(2).prints("NAME:VALUE");
     let discord = ["send", "--provider", "discord", "--secret", "-", "--file", &file, "--url", "http://127.0.0.1:1/x"];
-    give_a_secret(&workspace, &discord).exits(2).says("itself send an event, to `hookonce dev");
+    give_a_secret(&workspace, &discord).exits(2).prints("itself send an event, to `hookonce dev");
 }
 
 /// A proxy is only for other machines.

@@ -8,7 +8,7 @@ use serde_json::{Value, json as object};
 
 use crate::destinations::receiver;
 use crate::stacks::{Stack, Tables, lines, summary};
-use crate::support::{Ended, Running, Told, Workspace, sample, text, wait_until};
+use crate::support::{DevLines, Ended, Running, Workspace, sample, text, wait_until};
 
 /// What no one may find after a redaction.
 const MARKER: &str = "a person's own words";
@@ -16,25 +16,25 @@ const MARKER: &str = "a person's own words";
 pub(crate) const WHY: [&str; 5] = ["--reason", "asked for", "--by", "ada", "--yes"];
 
 /// Forwards an event, with its destination or without. Returns the running stack, and the key of the effect.
-fn forwarding(workspace: &Workspace, with_destination: bool) -> (Running, Told, String) {
+fn forwarding(workspace: &Workspace, with_destination: bool) -> (Running, DevLines, String) {
     std::fs::create_dir_all(workspace.path(".hookonce/destinations")).unwrap();
     if with_destination {
         workspace.destination("crm", receiver(200));
     }
     write_marked_event(workspace);
     forward(workspace, &["crm"]);
-    let (running, mut told) = workspace.dev_that_tells(&[]);
+    let (running, mut printed) = workspace.dev_with_json(&[]);
     workspace.run(&["send", "--provider", "stripe", "--file", "event.json"]).exits(0);
-    let effect = next_effect(&mut told);
+    let effect = next_effect(&mut printed);
     if with_destination {
         wait_until_delivered(workspace, &effect);
     }
-    (running, told, effect)
+    (running, printed, effect)
 }
 
 /// The key of the effect that is told of next.
-fn next_effect(told: &mut Told) -> String {
-    told.next(|line| line["effect"] == "forward:crm")["key"].as_str().unwrap().to_owned()
+fn next_effect(printed: &mut DevLines) -> String {
+    printed.next(|line| line["effect"] == "forward:crm")["key"].as_str().unwrap().to_owned()
 }
 
 fn wait_until_delivered(workspace: &Workspace, effect: &str) {
@@ -107,16 +107,16 @@ fn holds(value: &AttributeValue) -> bool {
 #[test]
 fn a_redaction_of_an_event_leaves_no_byte_of_it_in_the_effects_of_any_generation() {
     let workspace = Workspace::new();
-    let (_running, mut told, first) = forwarding(&workspace, true);
+    let (_running, mut printed, first) = forwarding(&workspace, true);
 
     let force = ["replay", "--force", "--key", "stripe", "evt_0"];
-    workspace.run(&force).says("a force sends such effects again, with new keys: crm (1)");
+    workspace.run(&force).prints("a force sends such effects again, with new keys: crm (1)");
     let foreseen = workspace.run(&[&force[..], &["--json"]].concat());
     assert_eq!(lines(&foreseen)[0]["sends_again"], object!(["crm"]));
     assert_eq!(summary(&foreseen)["sends_again"], object!({ "crm": 1 }));
     workspace.run(&[&force[..], &WHY].concat()).exits(0);
     let second = loop {
-        let next = next_effect(&mut told);
+        let next = next_effect(&mut printed);
         if next != first {
             break next;
         }
@@ -128,18 +128,18 @@ fn a_redaction_of_an_event_leaves_no_byte_of_it_in_the_effects_of_any_generation
     assert_eq!(places_of_the_marker(&workspace), 3, "the event and two effects hold it");
 
     let redact = ["redact", "--key", "stripe", "evt_0"];
-    workspace.run(&redact).says_all(&[&first, &second, "would redact 3 record(s)"]);
-    workspace.run(&[&redact[..], &WHY].concat()).exits(0).says("redact: 3 record(s) done");
+    workspace.run(&redact).prints_all(&[&first, &second, "would redact 3 record(s)"]);
+    workspace.run(&[&redact[..], &WHY].concat()).exits(0).prints("redact: 3 record(s) done");
     assert_eq!(places_of_the_marker(&workspace), 0);
     let again = workspace.run(&[&redact[..], &WHY, &["--json"]].concat()).exits(0);
     assert_eq!(summary(&again)["done_before"], 3, "{}", text(&again));
-    workspace.run(&redact).says("no body").omits("done_before");
+    workspace.run(&redact).prints("no body").omits("done_before");
     let all = workspace.run(&[&["redact", "--endpoint", "stripe", "--json"][..], &WHY, &["0"]].concat());
     assert_eq!(summary(&all)["done_before"], 3, "each once: {}", text(&all));
-    workspace.run(&["show", "stripe", "evt_0"]).says("redact by ada: APPLIED, \"asked for\"");
+    workspace.run(&["show", "stripe", "evt_0"]).prints("redact by ada: APPLIED, \"asked for\"");
     workspace.run(&["audit", "--scan"]).exits(0);
 
-    workspace.run(&["drill", "--key", "stripe", "evt_0"]).exits(1).says("no record was compared as a whole");
+    workspace.run(&["drill", "--key", "stripe", "evt_0"]).exits(1).prints("no record was compared as a whole");
 }
 
 /// A stack whose endpoint keeps other bodies, after three batches with the same event. In the last one its body is
@@ -176,16 +176,16 @@ fn an_erased_event_is_in_no_batch_and_not_under_another_key() {
     assert_eq!(places_of_the_marker(&stack), 2, "the event, and the other body under its id");
     let (event, other) = (event.as_str(), format!("{event}#alt#1"));
     let (other, redact) = (other.as_str(), ["redact", "--key", "whatsapp", event]);
-    stack.run(&[&redact[..], &WHY].concat()).exits(1).says_all(&[other, "still hold bytes", "discard a DEAD one"]);
+    stack.run(&[&redact[..], &WHY].concat()).exits(1).prints_all(&[other, "still hold bytes", "discard a DEAD one"]);
     assert_eq!(places_of_the_marker(&stack), 1, "a person may let the other one run");
     stack.run(&[&["discard", "--key", "whatsapp", other][..], &WHY].concat()).exits(0);
-    stack.run(&[&redact[..], &WHY].concat()).exits(0).says_all(&[other, "1 of them were redacted because"]);
+    stack.run(&[&redact[..], &WHY].concat()).exits(0).prints_all(&[other, "1 of them were redacted because"]);
     assert_eq!(places_of_the_marker(&stack), 0);
 
     let batches = stack.list("FANNED_OUT");
     let keys: Vec<_> = batches.iter().map(|batch| batch["key"].as_str().unwrap()).collect();
     for batch in &keys {
-        stack.run(&["show", "whatsapp", batch, "--body"]).exits(1).says("a batch keeps no body");
+        stack.run(&["show", "whatsapp", batch, "--body"]).exits(1).prints("a batch keeps no body");
     }
     let all = stack.run(&[&["redact", "--endpoint", "whatsapp", "--json"][..], &WHY, &["3"]].concat());
     let counts = ["done", "done_before", "refused"].map(|word| summary(&all)[word].as_u64().unwrap());
@@ -199,9 +199,9 @@ fn an_erased_event_is_in_no_batch_and_not_under_another_key() {
     let status = |word: &str| tables.damage(&tables.inbox, &stored, "status", Some(AttributeValue::S(word.to_owned())));
     tables.damage(&tables.inbox, &stored, "body", Some(AttributeValue::B(MARKER.as_bytes().into())));
     status("DEAD");
-    stack.run(&redact).exits(1).says_all(&[parent.as_str().unwrap(), "still hold bytes"]);
+    stack.run(&redact).exits(1).prints_all(&[parent.as_str().unwrap(), "still hold bytes"]);
     status("PROCESSED");
-    stack.run(&[&redact[..], &WHY].concat()).exits(0).says("1 of them were redacted because");
+    stack.run(&[&redact[..], &WHY].concat()).exits(0).prints("1 of them were redacted because");
     assert_eq!(places_of_the_marker(&stack), 0);
 }
 
@@ -210,7 +210,7 @@ fn an_erased_event_is_in_no_batch_and_not_under_another_key() {
 fn an_audit_misses_the_record_of_an_effect_until_its_time_is_over() {
     const DAY_MS: i64 = 86_400_000;
     let workspace = Workspace::new();
-    let (_running, _told, effect) = forwarding(&workspace, true);
+    let (_running, _printed, effect) = forwarding(&workspace, true);
     let audit = || workspace.run(&["audit", "--scan", "--json"]);
     audit().exits(0);
     let tables = Tables::of(&workspace);
@@ -230,16 +230,16 @@ fn an_audit_misses_the_record_of_an_effect_until_its_time_is_over() {
 #[test]
 fn an_effect_that_waits_is_named_and_neither_redacted_nor_forced_over() {
     let workspace = Workspace::new();
-    let (_running, _told, effect) = forwarding(&workspace, false);
+    let (_running, _printed, effect) = forwarding(&workspace, false);
     let force = ["replay", "--force", "--key", "stripe", "evt_0"];
-    workspace.run(&force).exits(1).says("an effect of this event is still PENDING or DEAD");
+    workspace.run(&force).exits(1).prints("an effect of this event is still PENDING or DEAD");
 
     let redact = ["redact", "--key", "stripe", "evt_0"];
-    workspace.run(&redact).exits(1).says_all(&[&effect, "refused 1 record(s)"]);
+    workspace.run(&redact).exits(1).prints_all(&[&effect, "refused 1 record(s)"]);
     let counts_of = |arguments: &[&str], agreed: &[&str]| {
         let output = workspace.run(&[arguments, &WHY, agreed, &["--json"]].concat());
-        let told = summary(&output);
-        let counts = ["done", "done_before", "refused"].map(|word| told[word].as_u64().unwrap());
+        let counted = summary(&output);
+        let counts = ["done", "done_before", "refused"].map(|word| counted[word].as_u64().unwrap());
         (counts, output.status.code().unwrap())
     };
     let counts = |arguments: &[&str]| counts_of(arguments, &[]);
@@ -254,7 +254,7 @@ fn an_effect_that_waits_is_named_and_neither_redacted_nor_forced_over() {
 #[test]
 fn a_drill_compares_effects_with_those_that_were_sent() {
     let workspace = Workspace::new();
-    let (_running, _told, effect) = forwarding(&workspace, true);
+    let (_running, _printed, effect) = forwarding(&workspace, true);
     let drill = || {
         let output = workspace.run(&["drill", "--state", "APPLIED", "--json"]);
         let line = lines(&output).remove(0);
@@ -277,7 +277,7 @@ fn a_drill_compares_effects_with_those_that_were_sent() {
 }
 
 #[test]
-fn a_drill_says_that_a_mended_route_would_apply_what_died() {
+fn a_drill_reports_that_a_mended_route_would_apply_what_died() {
     let stack = Stack::of(Workspace::routed(r#"{"version": 1, "otherwise": "dead", "routes": []}"#));
     stack.run(&["trigger", "stripe.invoice.paid"]).exits(0);
     stack.wait_for("DEAD", 1);

@@ -9,34 +9,34 @@ use crate::stacks::Stack;
 use crate::support::{Ended, Workspace, json, text};
 
 #[test]
-fn what_a_command_tells_to_run_leads_to_the_stack_that_was_named() {
+fn a_suggested_command_leads_to_the_stack_that_was_named() {
     let stack = Stack::with(0, 1);
     let deployed = Deployed::of(&stack, &[]);
-    deployed.run(&["status"]).says_all(&[
+    deployed.run(&["status"]).prints_all(&[
         "`hookonce stats --state DEAD --stack inbox` counts them by error",
         "`hookonce list --state DEAD --stack inbox` lists them",
     ]);
-    deployed.run(&["show", "stripe", "evt_404"]).says("`hookonce list --stack inbox` shows what there is");
-    deployed.run(&["replay", "--state", "DEAD"]).says("hookonce replay --state DEAD --stack inbox --ended-until");
+    deployed.run(&["show", "stripe", "evt_404"]).prints("`hookonce list --stack inbox` shows what there is");
+    deployed.run(&["replay", "--state", "DEAD"]).prints("hookonce replay --state DEAD --stack inbox --ended-until");
     let place = ["--data", stack.path(".hookonce").to_str().unwrap()].map(str::to_owned);
     let elsewhere = Workspace::new();
-    let asked = elsewhere.run(&["show", "stripe", "evt_404", &place[0], &place[1]]);
-    asked.says(&format!("`hookonce list {}` shows", place.join(" ")));
-    elsewhere.run(&["list", "--data", "my folder"]).exits(3).says("`hookonce dev --data 'my folder'`");
+    let output = elsewhere.run(&["show", "stripe", "evt_404", &place[0], &place[1]]);
+    output.prints(&format!("`hookonce list {}` shows", place.join(" ")));
+    elsewhere.run(&["list", "--data", "my folder"]).exits(3).prints("`hookonce dev --data 'my folder'`");
 }
 
 /// It names options that it has, and says how long it takes.
 #[test]
-fn an_audit_that_asks_names_its_own_options() {
+fn an_audit_that_needs_agreement_names_its_own_options() {
     let stack = Stack::with(0, 1);
-    let asked = stack.run(&["audit"]).exits(2).says_all(&["pass --scan to agree; --rate N"]);
+    let output = stack.run(&["audit"]).exits(2).prints_all(&["pass --scan to agree; --rate N"]);
     let help = text(&stack.run(&["audit", "--help"]));
-    let said = text(&asked);
-    let named = said.split_whitespace().filter(|word| word.starts_with("--"));
+    let printed = text(&output);
+    let named = printed.split_whitespace().filter(|word| word.starts_with("--"));
     for option in named.map(|word| word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric())) {
-        assert!(help.contains(option), "{option}: {said}");
+        assert!(help.contains(option), "{option}: {printed}");
     }
-    stack.run(&["audit", "--scan", "--rate", "1"]).exits(0).says("at 1 item(s) a second, it takes about");
+    stack.run(&["audit", "--scan", "--rate", "1"]).exits(0).prints("at 1 item(s) a second, it takes about");
 }
 
 /// A script on a full disk must not take half an answer for a whole one.
@@ -61,11 +61,21 @@ fn output_that_cannot_be_written_is_an_error_and_a_closed_pipe_is_none() {
         &["--version"],
         &["verify", "--help"],
     ] {
-        let lost = run(arguments, full()).exits(3).says("standard output cannot be written");
+        let lost = run(arguments, full()).exits(3).prints("standard output cannot be written");
         assert_eq!(text(&lost).matches("cannot be written").count(), 1, "{}", text(&lost));
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         run(arguments, Stdio::from(writer)).exits(0).omits("cannot be written");
     }
     assert_eq!(json(&stack.run(&["list", "--json"]))[0]["key"], "evt_0");
+}
+
+#[test]
+fn a_log_filter_comes_from_the_environment() {
+    let workspace = Workspace::new();
+    let listed = |filter: &str| {
+        workspace.run_with_environment(&["providers", "stripe"], &[("RUST_LOG".to_owned(), filter.to_owned())])
+    };
+    listed("hookonce_aws=debug").exits(0);
+    listed("hookonce_aws=loud").exits(2).prints("RUST_LOG is not a log filter");
 }

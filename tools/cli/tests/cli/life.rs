@@ -14,7 +14,7 @@ const SET: &str = r#"{"version": 1, "otherwise": "dead", "routes": [
 #[test]
 fn dev_prints_a_line_for_each_delivery_and_each_outcome() {
     let workspace = Workspace::new();
-    let (_running, mut told) = workspace.dev_that_tells(&[]);
+    let (_running, mut lines) = workspace.dev_with_json(&[]);
     let file = "events/deliveries/stripe-invoice-paid.json";
     workspace.run(&["send", "--provider", "stripe", "--file", file, "--copies", "2"]).exits(0);
     let forged = ["send", "--provider", "stripe", "--file", file, "--secret", "-"];
@@ -23,7 +23,7 @@ fn dev_prints_a_line_for_each_delivery_and_each_outcome() {
     let is = |line: &Value, word: &str| line["answer"] == word || line["outcome"] == word;
     let words = ["accepted", "duplicate", "signature_mismatch", "applied"];
     while !words.iter().all(|word| seen.iter().any(|line| is(line, word))) {
-        seen.push(told.next(|_| true));
+        seen.push(lines.next(|_| true));
     }
     let line = |name: &str, word: &str| seen.iter().find(|line| line[name] == word).unwrap().clone();
     let accepted = line("answer", "accepted");
@@ -52,42 +52,45 @@ fn dev_prints_lines_for_people_without_colours_where_nobody_watches() {
 }
 
 #[test]
-fn status_says_whether_anything_needs_a_person_and_what_to_do() {
+fn status_prints_what_needs_a_person_and_the_next_step() {
     let stack = Stack::with(1, 0);
     wait_until("the queue is empty", || json(&stack.run(&["status", "--json"]))["queue"]["in_flight"] == 0);
-    stack.run(&["status"]).exits(0).says("nothing needs a person");
+    stack.run(&["status"]).exits(0).prints("nothing needs a person");
     stack.deliver(1, false);
     stack.wait_for("DEAD", 1);
     let status = stack
         .run(&["status"])
         .exits(1)
-        .says("1 record(s) are DEAD: `hookonce stats --state DEAD` counts them by error");
+        .prints("1 record(s) are DEAD: `hookonce stats --state DEAD` counts them by error");
     let shown = json(&stack.run(&["status", "--json"]));
     assert_eq!((&shown["dead"], &shown["needs"]), (&object!(1), &object!(["records_died"])), "{shown}");
     assert_eq!(shown["dead_letter_queue"]["visible"], 0, "{shown}");
     assert_eq!(shown["local"]["version"], env!("CARGO_PKG_VERSION"), "{shown}");
-    status.says("runs at").omits("this command is");
+    status.prints("runs at").omits("this command is");
     let state = stack.read(".hookonce/stack.json").replace(env!("CARGO_PKG_VERSION"), "0.0.9");
     stack.write(".hookonce/stack.json", state.as_bytes());
-    stack.run(&["status"]).says(concat!("this command is ", env!("CARGO_PKG_VERSION")));
+    stack.run(&["status"]).prints(concat!("this command is ", env!("CARGO_PKG_VERSION")));
 }
 
 /// Whoever edits the file sees at the save what becomes of the events. `status` and `doctor` say the same.
 #[test]
-fn dev_says_at_once_what_becomes_of_the_routes() {
+fn dev_reports_a_changed_route_set_at_once() {
     let workspace = Workspace::routed(r#"{"version": 1,"#);
     workspace.write(".hookonce/destinations/bad.json", b"{");
-    let (_running, mut told) = workspace.dev_that_tells(&[]);
+    let (_running, mut lines) = workspace.dev_with_json(&[]);
     let mut next = |state: &str| {
-        let line = told.next(|line| line["what"] == "routes");
+        let line = lines.next(|line| line["what"] == "routes");
         assert_eq!((&line["state"], &line["file"]), (&object!(state), &object!(".hookonce/routes.json")), "{line}");
         line["why"].to_string()
     };
     let why = next("refused");
     assert!(why.contains("line 1 column 14") && why.contains("all events wait"), "{why}");
-    workspace.run(&["status"]).exits(1).says(".hookonce/routes.json is refused, so all events wait: line 1 column 14");
+    workspace
+        .run(&["status"])
+        .exits(1)
+        .prints(".hookonce/routes.json is refused, so all events wait: line 1 column 14");
     let doctor = workspace.run(&["doctor"]).exits(1);
-    doctor.says_all(&["not valid: bad; their effects wait", "which has 1 fault(s). The first is line 1 column 14"]);
+    doctor.prints_all(&["not valid: bad; their effects wait", "which has 1 fault(s). The first is line 1 column 14"]);
     workspace.write(".hookonce/routes.json", SET.as_bytes());
     let why = next("in use");
     assert!(why.contains("events of the route gone wait: this build has no handler `none`"), "{why}");
@@ -95,15 +98,15 @@ fn dev_says_at_once_what_becomes_of_the_routes() {
     workspace
         .run(&["doctor"])
         .exits(1)
-        .says("The first is routes[0].handler.builtin: this build has no handler `none`");
+        .prints("The first is routes[0].handler.builtin: this build has no handler `none`");
     workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
     wait_until("the event waits", || {
         workspace.list("PENDING").iter().any(|record| record["last_error"] == "HANDLER_UNAVAILABLE")
     });
     let key = workspace.list("PENDING")[0]["key"].as_str().unwrap().to_owned();
-    workspace.run(&["show", "stripe", &key]).says("waits: this build has no handler `none`");
+    workspace.run(&["show", "stripe", &key]).prints("waits: this build has no handler `none`");
     let drill = workspace.run(&["drill", "--state", "PENDING"]).exits(1);
-    drill.says("waits: this build has no handler `none`");
+    drill.prints("waits: this build has no handler `none`");
     std::fs::remove_file(workspace.path(".hookonce/routes.json")).unwrap();
     next("gone");
 }
@@ -133,7 +136,7 @@ fn two_stacks_on_one_server_have_tables_and_queues_of_their_own() {
     let url = |name: &str| place[name].as_str().unwrap();
     let dev = ["dev", "--port", "0", "--dynamodb-url", url("dynamodb_url"), "--sqs-url", url("sqs_url"), "--prefix"];
     for faulty in ["", "a b", "a/b", "ü", &"a".repeat(61)] {
-        guest.run(&[&dev[..], &[faulty]].concat()).exits(2).says("1 to 60 letters");
+        guest.run(&[&dev[..], &[faulty]].concat()).exits(2).prints("1 to 60 letters");
     }
     // Only other servers have other stacks.
     guest.run(&["dev", "--prefix", "guest"]).exits(2);

@@ -26,7 +26,7 @@ fn a_shell_completes_the_commands() {
         let file = workspace.write(shell, &script.stdout);
         let file = workspace.path(&file);
         let checked = program(shell, &[check, file.to_str().unwrap()]);
-        assert!(checked.is_none_or(|said| said.trim() == "exit Some(0)"), "{shell}");
+        assert!(checked.is_none_or(|output| output.trim() == "exit Some(0)"), "{shell}");
     }
     let script =
         "source ./bash; COMP_WORDS=(hookonce tri); COMP_CWORD=1; _hookonce hookonce tri hookonce; echo $COMPREPLY";
@@ -57,7 +57,7 @@ fn every_command_has_a_manual_page_without_a_mistake() {
             [("groff", &["-Kutf8", "-man", "-ww", "-z"][..]), ("mandoc", &["-T", "lint", "-W", "warning"])]
         {
             let checked = program(name, &[arguments, &[page]].concat());
-            assert!(checked.as_ref().is_none_or(|said| said.trim() == "exit Some(0)"), "{page}: {checked:?}");
+            assert!(checked.as_ref().is_none_or(|output| output.trim() == "exit Some(0)"), "{page}: {checked:?}");
         }
     }
 }

@@ -145,8 +145,9 @@ impl Many {
     }
 
     fn batch(&self, body: &Value) -> Value {
-        let (table, asked) = body["RequestItems"].as_object().unwrap().iter().next().unwrap();
-        let numbers = asked["Keys"].as_array().unwrap().iter().map(|key| number(key["pk"]["S"].as_str().unwrap()));
+        let (table, table_request) = body["RequestItems"].as_object().unwrap().iter().next().unwrap();
+        let numbers =
+            table_request["Keys"].as_array().unwrap().iter().map(|key| number(key["pk"]["S"].as_str().unwrap()));
         let items: Vec<_> = numbers.map(|number| self.received(number)).collect();
         object!({ "Responses": { table.as_str(): items }, "UnprocessedKeys": {} })
     }
@@ -270,9 +271,9 @@ fn an_audit_holds_a_few_bytes_of_each_record() {
     let mut memory_kb = Vec::new();
     for records in [RECORDS / 10, RECORDS] {
         let (audited, many) = run(&template, records, &["audit", "--scan", "--json", "--rate", "100000"]);
-        let told = summary(&audited);
-        assert_eq!((audited.status.code(), &told["records"]), (Some(0), &object!(records)), "{}", text(&audited));
-        assert_eq!((&told["domain_keys"], &told["violations"]), (&object!(records), &object!(0)));
+        let report = summary(&audited);
+        assert_eq!((audited.status.code(), &report["records"]), (Some(0), &object!(records)), "{}", text(&audited));
+        assert_eq!((&report["domain_keys"], &report["violations"]), (&object!(records), &object!(0)));
         memory_kb.push(many.memory_kb.load(Ordering::SeqCst));
     }
     println!("the most memory of an audit of 10,000 and of 100,000 records, in KB: {memory_kb:?}");
@@ -297,8 +298,8 @@ fn a_rotation_is_finished_beside_endpoints_that_have_many_deliveries() {
         std::fs::File::options().append(true).open(path).unwrap().set_modified(before).unwrap();
         workspace.run(&["endpoint", "rotate", id, "--finish"])
     };
-    rotated("quiet").says("no delivery came for a day");
-    rotated("few").exits(0).says_all(&["25 deliveries used the newest secret", "1 older secret(s) removed"]);
+    rotated("quiet").prints("no delivery came for a day");
+    rotated("few").exits(0).prints_all(&["25 deliveries used the newest secret", "1 older secret(s) removed"]);
     let busy = "deliveries used the newest secret, and the rest of the day was not read: look";
-    rotated("stripe").exits(1).says(busy);
+    rotated("stripe").exits(1).prints(busy);
 }

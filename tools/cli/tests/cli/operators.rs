@@ -10,10 +10,10 @@ use crate::stacks::{Stack, Tables, lines, summary};
 use crate::support::{Ended, interrupt, json, sample, text, wait_until};
 
 #[test]
-fn a_dry_run_says_what_would_happen_and_changes_nothing() {
+fn a_dry_run_prints_what_would_happen_and_changes_nothing() {
     let stack = Stack::with(1, 2);
     let dry = stack.run(&["replay", "--state", "DEAD"]).exits(0);
-    dry.says_all(&["retry", "INVOICE_UNREADABLE", "evt_1", "evt_2", "would retry 2 record(s)", "Pass --yes"]);
+    dry.prints_all(&["retry", "INVOICE_UNREADABLE", "evt_1", "evt_2", "would retry 2 record(s)", "Pass --yes"]);
     // One is refused.
     let dry = stack.run(&["replay", "--key", "stripe", "evt_0", "--key", "stripe", "evt_1", "--json"]).exits(1);
     let lines = lines(&dry);
@@ -28,7 +28,7 @@ fn a_dry_run_says_what_would_happen_and_changes_nothing() {
 #[test]
 fn what_is_missing_is_named_and_nothing_is_done() {
     let stack = Stack::with(1, 1);
-    for (arguments, said) in [
+    for (arguments, expected) in [
         (&["replay"][..], "pass --key ENDPOINT KEY, or a filter"),
         (&["replay", "--state", "DEAD", "--accept-duplicate", "--yes", "--by", "ada"], "pass --reason"),
         (&["replay", "--accept-other-body"], "pass --key ENDPOINT KEY, or a filter"),
@@ -49,10 +49,10 @@ fn what_is_missing_is_named_and_nothing_is_done() {
     ] {
         let output = stack.run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?} {}", text(&output));
-        output.says(said);
+        output.prints(expected);
     }
     let none = stack.run(&["replay", "--key", "stripe", "evt_404", "--yes", "--by", "ada"]);
-    none.exits(1).says("endpoint stripe has no record evt_404");
+    none.exits(1).prints("endpoint stripe has no record evt_404");
     assert_eq!((stack.list("DEAD").len(), stack.list("APPLIED").len()), (1, 1));
 }
 
@@ -62,7 +62,8 @@ fn what_cannot_be_taken_back_is_done_to_the_counted_records_or_to_none() {
     let stack = Stack::with(1, 2);
     let discard = ["discard", "--state", "DEAD", "--reason", "test data"];
     let with = |more: &[&str]| stack.run(&[&discard[..], &["--by", "ada"], more].concat());
-    let dry = stack.run(&discard).exits(0).says_all(&["would discard 2 record(s)", "there is no way back", "--yes 2"]);
+    let dry =
+        stack.run(&discard).exits(0).prints_all(&["would discard 2 record(s)", "there is no way back", "--yes 2"]);
     for order in [
         &["discard", "--state", "DEAD", "--reason", "a test", "--by", "ada"][..],
         &["replay", "--force", "--since", "1h", "--reason", "a test", "--by", "ada"],
@@ -70,20 +71,20 @@ fn what_cannot_be_taken_back_is_done_to_the_counted_records_or_to_none() {
         &["doubt", "--state", "PENDING", "--reason", "a test", "--by", "ada"],
     ] {
         let uncounted = stack.run(&[order, &["--yes"], &["--rate", "10"]].concat());
-        uncounted.exits(2).says_all(&["needs their number", "run it without --yes first"]);
+        uncounted.exits(2).prints_all(&["needs their number", "run it without --yes first"]);
     }
     for wrong in ["1", "3", "0"] {
-        let told = format!("you agreed to discard {wrong} record(s), and the filter finds 2 now");
-        with(&["--yes", wrong]).exits(1).says(&told);
+        let refusal = format!("you agreed to discard {wrong} record(s), and the filter finds 2 now");
+        with(&["--yes", wrong]).exits(1).prints(&refusal);
     }
-    with(&["--yes", "two"]).exits(2).says("the number that a dry run prints");
+    with(&["--yes", "two"]).exits(2).prints("the number that a dry run prints");
     assert_eq!(stack.list("DEAD").len(), 2, "nothing was done");
 
     // One more dies after the dry run, so what it printed leaves that one out.
     let command = printed(&text(&dry));
     stack.deliver(7, false).exits(0);
     stack.wait_for("DEAD", 3);
-    with(&["--yes", "2"]).exits(1).says("finds 3 now");
+    with(&["--yes", "2"]).exits(1).prints("finds 3 now");
     assert_eq!(run_printed(&stack, &command).0, 2);
     assert_eq!(stack.list("DEAD").len(), 1);
     // A single record is named, not counted.
@@ -101,12 +102,12 @@ fn a_discarded_record_and_a_retried_one_show_who_did_it_and_why() {
     assert_eq!(shown["state"], "DISCARDED");
     let operation = ["by", "reason", "from", "to"].map(|name| shown["operations"][0][name].clone());
     assert_eq!(object!(operation), object!(["ada", "test data", "DEAD", "DISCARDED"]));
-    stack.run(&["show", "stripe", "evt_0"]).says("discard by ada: DEAD to DISCARDED, \"test data\"");
+    stack.run(&["show", "stripe", "evt_0"]).prints("discard by ada: DEAD to DISCARDED, \"test data\"");
     // No handler can read it, so it dies again.
     stack.wait_for("DEAD", 1);
     let shown = stack.show("evt_1");
     assert_eq!((&shown["operations"][0]["operation"], &shown["tries"]), (&object!("retry"), &object!(2)), "{shown}");
-    stack.run(&["show", "stripe", "evt_1"]).says("dead: PERMANENT, after 2 attempt(s), 1 since the last replay");
+    stack.run(&["show", "stripe", "evt_1"]).prints("dead: PERMANENT, after 2 attempt(s), 1 since the last replay");
     let listed = text(&stack.run(&["list", "--state", "DEAD"]));
     let row: Vec<_> = listed.lines().find(|line| line.contains("evt_1")).unwrap().split_whitespace().collect();
     assert_eq!(row[4], "2", "tries, as many as show has lines: {listed}");
@@ -122,7 +123,7 @@ fn list_filters_by_the_word_that_it_prints_and_counts_what_a_person_calls_tries(
     for state in ["DUPLICATE", "IGNORED", "FANNED_OUT", "PENDING", "DISCARDED"] {
         assert!(stack.list(state).is_empty(), "{state}");
     }
-    stack.run(&["list", "--state", "applied"]).says_all(&["APPLIED", "evt_0"]).omits("evt_1");
+    stack.run(&["list", "--state", "applied"]).prints_all(&["APPLIED", "evt_0"]).omits("evt_1");
     let keys = |more: &[&str]| -> Vec<serde_json::Value> {
         let listed = json(&stack.run(&[&["list", "--json"], more].concat()));
         listed.as_array().unwrap().iter().map(|record| record["key"].clone()).collect()
@@ -132,9 +133,9 @@ fn list_filters_by_the_word_that_it_prints_and_counts_what_a_person_calls_tries(
 }
 
 #[test]
-fn show_tells_the_story_of_a_record() {
+fn show_prints_the_timeline_of_a_record() {
     let stack = Stack::with(1, 1);
-    stack.run(&["show", "stripe", "evt_0"]).says_all(&[
+    stack.run(&["show", "stripe", "evt_0"]).prints_all(&[
         "APPLIED: invoice.paid from stripe at stripe",
         "received, verified with the newest secret",
         "processed: APPLIED, 1 attempt(s)",
@@ -144,7 +145,7 @@ fn show_tells_the_story_of_a_record() {
         "bytes stored",
         "expires",
     ]);
-    stack.run(&["show", "stripe", "evt_1"]).says_all(&[
+    stack.run(&["show", "stripe", "evt_1"]).prints_all(&[
         "attempt failed: INVOICE_UNREADABLE",
         "dead: PERMANENT, after 1 attempt(s); see docs/errors/INVOICE_UNREADABLE.md",
         "fails with INVOICE_UNREADABLE",
@@ -153,7 +154,7 @@ fn show_tells_the_story_of_a_record() {
 
 /// A person reads the clock of the wall. What a program reads has no zone.
 #[test]
-fn times_for_people_are_in_their_zone_and_say_which() {
+fn times_for_people_are_in_their_zone_and_name_it() {
     let stack = Stack::with(0, 1);
     let zone = [("TZ".to_owned(), "Asia/Kathmandu".to_owned())];
     let here = |arguments: &[&str]| text(&stack.run_with_environment(arguments, &zone));
@@ -175,15 +176,15 @@ fn times_for_people_are_in_their_zone_and_say_which() {
 }
 
 #[test]
-fn what_cannot_be_found_is_told_with_where_it_was_looked_for() {
+fn what_cannot_be_found_is_named_with_the_next_step() {
     let stack = Stack::with(1, 0);
     let none = "there is no endpoint nope; list them with `hookonce endpoint list`";
-    stack.run(&["list", "--endpoint", "nope"]).exits(0).says(none);
+    stack.run(&["list", "--endpoint", "nope"]).exits(0).prints(none);
     stack.run(&["list", "--endpoint", "github"]).omits("there is no endpoint");
     stack.run(&["list", "--limit", "0"]).exits(2);
-    stack.run(&["drill", "--state", "DEAD"]).says("0 record(s) tried: no record matches");
+    stack.run(&["drill", "--state", "DEAD"]).prints("0 record(s) tried: no record matches");
     stack.run(&["endpoint", "add", "stripe-2", "--provider", "stripe"]).exits(0);
-    stack.deliver(1, true).says("several endpoints of the local stack belong to stripe: stripe, stripe-2");
+    stack.deliver(1, true).prints("several endpoints of the local stack belong to stripe: stripe, stripe-2");
 }
 
 /// A handler may fail with a code that no page describes.
@@ -194,7 +195,7 @@ fn show_names_a_page_that_exists() {
     tables.damage(&tables.inbox, "in#stripe#evt_0", "last_error", Some(AttributeValue::S("OUT_OF_STOCK".to_owned())));
     let expected =
         "dead: PERMANENT, after 1 attempt(s); see docs/errors/PERMANENT.md; OUT_OF_STOCK is its handler's own code";
-    stack.run(&["show", "stripe", "evt_0"]).says(expected);
+    stack.run(&["show", "stripe", "evt_0"]).prints(expected);
 }
 
 /// What it prints is a whole command: a person puts a reason in place of the dots.
@@ -210,9 +211,9 @@ fn a_dry_run_that_needs_a_reason_has_a_place_for_it() {
     assert!(!again(&["replay", "--state", "DEAD"]).contains(&place[0]), "a retry needs none");
 }
 
-/// A batch and the records of its events, as `show` and `drill` tell of them.
+/// A batch and the records of its events, as `show` and `drill` print them.
 #[test]
-fn a_batch_is_told_with_its_events() {
+fn a_batch_is_shown_with_its_events() {
     let stack = Stack::new();
     let file = "events/deliveries/meta_whatsapp-messages.json";
     stack.run(&["send", "--provider", "meta_whatsapp", "--file", file]).exits(0);
@@ -225,7 +226,7 @@ fn a_batch_is_told_with_its_events() {
     assert!(events > 1, "{processed:?}");
     let story = text(&stack.run(&["show", endpoint, key]));
     assert_eq!(story.lines().filter(|line| line.trim_start().starts_with("event ")).count(), events, "{story}");
-    stack.run(&["show", endpoint, key, "--body"]).exits(1).says("a batch keeps no body");
+    stack.run(&["show", endpoint, key, "--body"]).exits(1).prints("a batch keeps no body");
     let drilled = stack.run(&["drill", "--state", "PROCESSED", "--json"]);
     // The plans of its events update items that others share. The batch itself has no body left to drill.
     let of = |word: &str| summary(&drilled)[word].as_u64().unwrap_or(0);
@@ -291,7 +292,7 @@ fn summary_of(output: &Output, word: &str) -> u64 {
 
 /// Two deliveries report one fact. To force the record that found it applied would apply it twice more.
 #[test]
-fn a_force_leaves_duplicates_alone_unless_they_are_asked_for() {
+fn a_force_leaves_duplicates_alone_unless_they_are_selected() {
     let stack = Stack::with(1, 0);
     let mut event = sample("stripe-invoice-paid");
     event["id"] = object!("evt_again");
@@ -302,13 +303,13 @@ fn a_force_leaves_duplicates_alone_unless_they_are_asked_for() {
     let dry = stack.run(&["replay", "--force", "--endpoint", "stripe", "--json"]);
     assert_eq!(summary_of(&dry, "would"), 1, "{}", text(&dry));
     assert_eq!(lines(&dry)[0]["key"], "evt_0");
-    let asked = stack.run(&["replay", "--force", "--endpoint", "stripe", "--state", "DUPLICATE", "--json"]);
-    assert_eq!(lines(&asked)[0]["key"], "evt_again", "{}", text(&asked));
+    let forced = stack.run(&["replay", "--force", "--endpoint", "stripe", "--state", "DUPLICATE", "--json"]);
+    assert_eq!(lines(&forced)[0]["key"], "evt_again", "{}", text(&forced));
 }
 
 /// The command that an order printed to go on with.
-fn printed(said: &str) -> Vec<String> {
-    let again = said.lines().find_map(|line| line.strip_prefix("  hookonce ")).unwrap_or_else(|| panic!("{said}"));
+fn printed(output: &str) -> Vec<String> {
+    let again = output.lines().find_map(|line| line.strip_prefix("  hookonce ")).unwrap_or_else(|| panic!("{output}"));
     shlex::split(again).unwrap()
 }
 
@@ -365,9 +366,9 @@ fn a_replay_that_is_stopped_goes_on_without_what_died_again() {
     let retried = || keys.iter().filter(|key| operations(key) == 1).count();
     wait_until("one is retried", || retried() == 1);
     stack.wait_for("DEAD", RECORDS);
-    let stopped = interrupt(replay).exits(1).says("retry: 1 record(s) done");
+    let stopped = interrupt(replay).exits(1).prints("retry: 1 record(s) done");
     let resume = "stopped. To resume; records that are done are skipped:\n  hookonce replay --state DEAD";
-    let mut again = printed(&text(&stopped.says(resume)));
+    let mut again = printed(&text(&stopped.prints(resume)));
     again.iter_mut().filter(|word| *word == "0.01/s").for_each(|word| "1000/s".clone_into(word));
     again.retain(|word| word != "--by" && word != "ada");
     assert_eq!(run_printed(&stack, &again).0, 2, "the first one died again");

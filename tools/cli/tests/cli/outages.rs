@@ -110,5 +110,5 @@ fn a_redaction_leaves_no_byte_of_a_delivery_that_came_during_an_outage() {
     assert_eq!(places_of_the_marker(&workspace), 1, "the record holds it, and its message is gone");
     workspace.run(&[&["redact", "--key", "stripe", "evt_0"][..], &WHY].concat()).exits(0);
     assert_eq!(places_of_the_marker(&workspace), 0);
-    workspace.run(&["show", "stripe", "evt_0"]).says("erased");
+    workspace.run(&["show", "stripe", "evt_0"]).prints("erased");
 }

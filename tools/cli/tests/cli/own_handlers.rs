@@ -38,23 +38,23 @@ fn dev_runs_a_handler_again_when_it_dies_and_anew_when_its_file_changes() {
     let workspace = Workspace::routed(ROUTES);
     let write = r#"{\"key\":\"stripe#count#all\",\"action\":{\"update\":[{\"add\":[\"events\",1]}]}}"#;
     workspace.write("handler.bash", script(&format!(r#"\"fact\":\"$key\",\"writes\":[{write}]"#)).as_bytes());
-    let (_running, mut told) = workspace.dev_that_tells(&["--handler", "counter=bash handler.bash"]);
+    let (_running, mut lines) = workspace.dev_with_json(&["--handler", "counter=bash handler.bash"]);
     let trigger = || {
         workspace.run(&["trigger", "stripe.invoice.paid", "--copies", "3"]).exits(0);
     };
 
     // The first invocation kills its process. A further attempt starts another one.
     trigger();
-    let first = told.outcome(&["retry", "applied", "dead"]);
+    let first = lines.outcome(&["retry", "applied", "dead"]);
     assert_eq!((&first["outcome"], &first["error"]), (&json!("retry"), &json!("HANDLER_CRASHED")), "{first}");
     assert!(first["retry_in_ms_max"].is_i64() && first["retry_in_ms"].is_null(), "{first}");
-    assert_eq!(told.outcome(&["applied", "dead"])["outcome"], "applied");
+    assert_eq!(lines.outcome(&["applied", "dead"])["outcome"], "applied");
 
     // New code runs soon after it is written.
     workspace.write("handler.bash", script(r#"\"error\":{\"code\":\"NEW_CODE\",\"retryable\":false}"#).as_bytes());
     let refused = loop {
         trigger();
-        let outcome = told.outcome(&["applied", "dead"]);
+        let outcome = lines.outcome(&["applied", "dead"]);
         if outcome["outcome"] != "applied" {
             break outcome;
         }
@@ -63,11 +63,11 @@ fn dev_runs_a_handler_again_when_it_dies_and_anew_when_its_file_changes() {
 
     // Other commands call the same handler.
     let drill = ["drill", "--state", "DEAD", "--call-handlers", "--json"];
-    workspace.run(&drill).exits(1).says("NEW_CODE: lambda counter");
+    workspace.run(&drill).exits(1).prints("NEW_CODE: lambda counter");
 }
 
 #[test]
-fn a_drill_says_which_handler_hangs_and_goes_on() {
+fn a_drill_names_a_handler_that_hangs_and_goes_on() {
     let hangs = serve(|_| {
         loop {
             std::thread::park();
@@ -85,7 +85,7 @@ fn a_drill_says_which_handler_hangs_and_goes_on() {
     let drilled = stack.run(&["drill", "--call-handlers", "--json"]).exits(1);
     let counts = ["fails", "not called", "same"].map(|word| summary(&drilled)[word].clone());
     assert_eq!(json!(counts), json!([5, 2, 1]));
-    drilled.says(&format!("HANDLER_TIMED_OUT: {hangs}")).says(&format!("its circuit is open: {hangs}"));
+    drilled.prints(&format!("HANDLER_TIMED_OUT: {hangs}")).prints(&format!("its circuit is open: {hangs}"));
 }
 
 /// The worker refuses a plan together with its effects. So do `drill` and `show`, which say what it would do.
@@ -99,8 +99,8 @@ fn drill_and_show_refuse_what_the_worker_refuses() {
     stack.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
     stack.wait_for("DEAD", 1);
     let why = "PLAN_REFUSED: effects[0]";
-    stack.run(&["show", "stripe", "evt_first", "--call-handlers"]).exits(0).says(why);
-    stack.run(&["drill", "--state", "DEAD", "--call-handlers"]).exits(1).says(why);
+    stack.run(&["show", "stripe", "evt_first", "--call-handlers"]).exits(0).prints(why);
+    stack.run(&["drill", "--state", "DEAD", "--call-handlers"]).exits(1).prints(why);
 }
 
 /// An effect's payload is sent as the handler wrote it, and a field that stands there twice is refused, as on AWS.
@@ -109,24 +109,24 @@ fn dev_reads_the_very_bytes_that_a_handler_answers() {
     let workspace = Workspace::routed(ROUTES);
     workspace.write("died", b"");
     workspace.write("handler.bash", script(r#"\"fact\":\"$key\",\"writes\":[],\"writes\":[]"#).as_bytes());
-    let (_running, mut told) = workspace.dev_that_tells(&["--handler", "counter=bash handler.bash"]);
+    let (_running, mut lines) = workspace.dev_with_json(&["--handler", "counter=bash handler.bash"]);
     workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
-    let first = told.outcome(&["retry", "applied", "dead"]);
+    let first = lines.outcome(&["retry", "applied", "dead"]);
     assert_eq!((&first["outcome"], &first["error"]), (&json!("retry"), &json!("HANDLER_ANSWER_MALFORMED")), "{first}");
 }
 
 /// Whoever looks at a record calls nobody, so no handler is reported as unavailable.
 #[test]
-fn show_says_that_it_asks_no_handler_in_another_language() {
+fn show_calls_no_handler_in_another_language_by_default() {
     let stack = Stack::of(Workspace::routed(ROUTES));
     stack.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
     let why = "not asked: its handler is in another language; --call-handlers calls it";
-    stack.run(&["show", "stripe", "evt_first"]).says(why).omits("WARN");
+    stack.run(&["show", "stripe", "evt_first"]).prints(why).omits("WARN");
 }
 
 /// What `show` asks a handler stands in no table, and what the table has is shown under the very keys of the plan.
 #[test]
-fn show_asks_a_handler_in_another_language_if_it_may() {
+fn show_calls_a_handler_in_another_language_if_it_may() {
     let handler = serve(|event| {
         let key = event["event"]["key"].as_str().unwrap();
         let write = json!({ "key": "stripe#count#all", "action": { "update": [{ "add": ["events", 1] }] } });
@@ -144,14 +144,14 @@ fn show_asks_a_handler_in_another_language_if_it_may() {
     assert_eq!(items[0]["item"]["record"], json!({ "S": "in#stripe#evt_first" }), "{shown}");
     assert_eq!(items[1]["item"]["events"], json!({ "N": "1" }), "{shown}");
     let stored = "stripe#count#all {\"events\":{\"N\":\"1\"}";
-    show(&["--call-handlers", "--items"]).says_all(&["stored", stored]);
+    show(&["--call-handlers", "--items"]).prints_all(&["stored", stored]);
 }
 
 /// The relay ends a record whose messages came to the dead-letter queue. Whoever watches sees that, too.
 #[test]
 fn dev_prints_a_death_by_dead_letters() {
     let workspace = Workspace::routed(ROUTES);
-    let (_running, mut told) = workspace.dev_that_tells(&[]);
+    let (_running, mut lines) = workspace.dev_with_json(&[]);
     workspace.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
     let tables = Tables::of(&workspace);
     let hint = Message::Ref { pk: RecordKey::parse("in#stripe#evt_first").unwrap() };
@@ -162,6 +162,6 @@ fn dev_prints_a_death_by_dead_letters() {
         tables.bury(&hint.encode(None).unwrap());
         wait_until("it is counted", || rounds() == round);
     }
-    let line = told.outcome(&["dead"]);
+    let line = lines.outcome(&["dead"]);
     assert_eq!((&line["key"], &line["error"]), (&json!("evt_first"), &json!("HANDLER_UNAVAILABLE")), "{line}");
 }

@@ -22,28 +22,28 @@ fn needs(output: &std::process::Output) -> Vec<String> {
 fn what_comes_while_the_worker_is_paused_waits_and_is_applied_at_the_first_attempt() {
     let stack = Stack::new();
     let pause = ["pause", "worker", "--reason", "a wrong deploy", "--by", "ada"];
-    stack.run(&pause).exits(0).says_all(&["the worker is paused", "  hookonce resume worker"]);
+    stack.run(&pause).exits(0).prints_all(&["the worker is paused", "  hookonce resume worker"]);
     deliver(&stack, 0);
-    let told = stack.run(&["status", "--json"]).exits(1);
-    assert_eq!(needs(&told), ["worker_paused"]);
-    let paused = json(&told)["paused"]["worker"].clone();
+    let output = stack.run(&["status", "--json"]).exits(1);
+    assert_eq!(needs(&output), ["worker_paused"]);
+    let paused = json(&output)["paused"]["worker"].clone();
     assert_eq!((&paused["by"], &paused["reason"]), (&object!("ada"), &object!("a wrong deploy")));
     assert!(paused["since_ms"].as_u64().unwrap() / 1_000 <= now(), "{paused}");
-    stack.run(&["status"]).says_all(&["by ada: \"a wrong deploy\"", "its events wait: `hookonce resume worker`"]);
+    stack.run(&["status"]).prints_all(&["by ada: \"a wrong deploy\"", "its events wait: `hookonce resume worker`"]);
     assert_eq!((stack.list("PENDING").len(), stack.list("APPLIED").len()), (DELIVERIES, 0));
 
     // A second person pauses it, too: the first reason stands.
     let again = ["pause", "worker", "--reason", "me too", "--by", "grace"];
-    stack.run(&again).exits(0).says_all(&["is paused already", "by ada: \"a wrong deploy\"", "the worker is paused"]);
+    stack.run(&again).exits(0).prints_all(&["is paused already", "by ada: \"a wrong deploy\"", "the worker is paused"]);
     assert_eq!(json(&stack.run(&["status", "--json"]))["paused"]["worker"]["by"], "ada");
 
-    stack.run(&["resume", "worker", "--by", "grace"]).exits(0).says_all(&["was paused since", "the worker runs"]);
+    stack.run(&["resume", "worker", "--by", "grace"]).exits(0).prints_all(&["was paused since", "the worker runs"]);
     stack.wait_for("APPLIED", DELIVERIES);
     for record in stack.list("APPLIED") {
         assert_eq!((&record["tries"], &record["attempts"]), (&object!(1), &object!(0)), "{record}");
     }
     assert_eq!(json(&stack.run(&["status", "--json"]).exits(0))["paused"], object!({}));
-    stack.run(&["resume", "worker", "--by", "grace"]).exits(0).says("is not paused");
+    stack.run(&["resume", "worker", "--by", "grace"]).exits(0).prints("is not paused");
 }
 
 /// The dispatcher alone: events are applied, and their effects wait.
@@ -62,18 +62,18 @@ fn a_paused_dispatcher_stays_so_when_dev_starts_again() {
 #[test]
 fn a_pause_needs_a_reason_and_a_running_stack() {
     let stack = Stack::new();
-    for (arguments, said) in [
+    for (arguments, expected) in [
         (&["pause", "worker"][..], "--reason"),
         (&["pause", "worker", "--reason", " ", "--by", "ada"], "pass --reason with a short text"),
         (&["pause", "worker", "--reason", "x", "--by", ""], "pass --by NAME"),
         (&["pause", "relay", "--reason", "x"], "worker, dispatcher"),
     ] {
-        stack.run(arguments).exits(2).says(said);
+        stack.run(arguments).exits(2).prints(expected);
     }
     assert_eq!(needs(&stack.run(&["status", "--json"]).exits(0)), [] as [&str; 0]);
     let nowhere = ["pause", "worker", "--reason", "x", "--by", "ada", "--data", "elsewhere"];
-    stack.run(&nowhere).exits(3).says("no stack is running in elsewhere");
-    stack.run(&["pause", "--help"]).exits(0).says("hookonce pause dispatcher --reason");
+    stack.run(&nowhere).exits(3).prints("no stack is running in elsewhere");
+    stack.run(&["pause", "--help"]).exits(0).prints("hookonce pause dispatcher --reason");
 }
 
 fn switched(deployed: &Deployed) -> Vec<(String, &'static str)> {
@@ -90,27 +90,31 @@ fn a_deployed_worker_is_paused_with_its_reason_written_first_and_a_command_that_
         |operation| deployed.aws.account().snags.push_back((operation, Interception::Answered("AccessDenied")));
     let status = || needs(&deployed.run(&["status", "--json"]));
     let pause = ["pause", "worker", "--reason", "a wrong deploy"];
-    let asked = deployed.run(&pause).exits(2);
-    asked.says_all(&["inbox goes on accepting deliveries", "`hookonce resume worker --stack inbox`", "pass --yes"]);
+    let output = deployed.run(&pause).exits(2);
+    output.prints_all(&["inbox goes on accepting deliveries", "`hookonce resume worker --stack inbox`", "pass --yes"]);
     assert_eq!((switched(&deployed), status()), (vec![], vec![]));
 
     // It dies before the first event source changes: the reason is there, and says that it did not get further.
     let pause = [&pause[..], &["--yes"]].concat();
     refuse("UpdateEventSourceMapping");
-    deployed.run(&pause).exits(3).says("ask for the permission lambda:UpdateEventSourceMapping");
+    deployed.run(&pause).exits(3).prints("ask for the permission lambda:UpdateEventSourceMapping");
     assert_eq!((switched(&deployed), status()), (vec![], vec!["worker_on".to_owned(), "worker_paused".to_owned()]));
-    deployed.run(&pause).exits(0).says_all(&["is paused already", "hookonce resume worker --stack inbox"]);
+    deployed.run(&pause).exits(0).prints_all(&["is paused already", "hookonce resume worker --stack inbox"]);
     let off = ["inbox-worker-0", "inbox-worker-1"].map(|uuid| (uuid.to_owned(), "Disabled"));
     assert_eq!(switched(&deployed), off);
     assert_eq!(status(), ["worker_paused"]);
-    let told = deployed.run(&["status"]).exits(1);
-    told.says_all(&["\"a wrong deploy\"", "`hookonce resume worker --stack inbox`", "code hash-of-inbox-worker, off"]);
+    let output = deployed.run(&["status"]).exits(1);
+    output.prints_all(&[
+        "\"a wrong deploy\"",
+        "`hookonce resume worker --stack inbox`",
+        "code hash-of-inbox-worker, off",
+    ]);
 
     // The same for the way back: it dies after the trail says that it goes on.
     refuse("UpdateEventSourceMapping");
     deployed.run(&["resume", "worker"]).exits(3);
     assert_eq!(status(), ["worker_off"]);
-    deployed.run(&["resume", "worker"]).exits(0).says_all(&["is not paused", "the worker runs"]);
+    deployed.run(&["resume", "worker"]).exits(0).prints_all(&["is not paused", "the worker runs"]);
     assert_eq!(switched(&deployed), off.map(|(uuid, _)| (uuid, "Enabled")));
     assert_eq!(status(), [] as [&str; 0]);
 }

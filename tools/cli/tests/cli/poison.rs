@@ -20,21 +20,21 @@ const BATCH: usize = 100;
 
 /// A handler in another language: answers each question of hookonce. It ends with the test's process.
 pub(crate) fn serve(answer: impl Fn(&Value) -> Value + Send + Sync + 'static) -> String {
-    let answer = move |asked: &Value| answer(asked).to_string();
+    let answer = move |request: &Value| answer(request).to_string();
     format!("http://{}/", answering(move |request| answer(&serde_json::from_slice(&request.body).unwrap())))
 }
 
 /// The plan of an event: one item, in which the plan is counted. Until the handler is mended, it knows nothing to do
 /// with each tenth.
-fn plan(asked: &Value, is_mended: bool) -> Value {
-    let body = STANDARD.decode(asked["event"]["body_base64"].as_str().unwrap()).unwrap();
+fn plan(request: &Value, is_mended: bool) -> Value {
+    let body = STANDARD.decode(request["event"]["body_base64"].as_str().unwrap()).unwrap();
     let is_broken = String::from_utf8(body).unwrap().contains("broken");
     if is_broken && !is_mended {
-        return object!({ "request": asked["request"], "error": { "code": "POISONED", "retryable": false } });
+        return object!({ "request": request["request"], "error": { "code": "POISONED", "retryable": false } });
     }
-    let key = asked["event"]["key"].as_str().unwrap();
+    let key = request["event"]["key"].as_str().unwrap();
     let write = object!({ "key": format!("whatsapp#plans#{key}"), "action": { "update": [{ "add": ["times", 1] }] } });
-    object!({ "request": asked["request"], "fact": key.replace('#', "%23"), "writes": [write] })
+    object!({ "request": request["request"], "fact": key.replace('#', "%23"), "writes": [write] })
 }
 
 /// A batch of messages. Every tenth breaks the handler.
@@ -55,7 +55,7 @@ fn batch(first: usize) -> Value {
 /// A stack whose handler has worked on all events.
 fn poisoned(is_mended: &Arc<AtomicBool>) -> Stack {
     let is_mended = Arc::clone(is_mended);
-    let handler = serve(move |asked| plan(asked, is_mended.load(Ordering::SeqCst)));
+    let handler = serve(move |request| plan(request, is_mended.load(Ordering::SeqCst)));
     let route = object!({ "name": "all", "consumer": "counter", "handler": { "url": handler } });
     let set = object!({ "version": 1, "otherwise": "dead", "routes": [route] });
     let stack = Stack::of(Workspace::routed(&set.to_string()));
@@ -73,7 +73,7 @@ fn a_poison_deploy_is_found_mended_and_run_again() {
     let is_mended = Arc::new(AtomicBool::new(false));
     let stack = poisoned(&is_mended);
 
-    stack.run(&["status"]).exits(1).says("50 record(s) are DEAD");
+    stack.run(&["status"]).exits(1).prints("50 record(s) are DEAD");
     let stats = json(&stack.run(&["stats", "--state", "DEAD", "--json"]));
     assert_eq!(stats["by"]["error"], object!({ "POISONED": BROKEN }));
 
@@ -88,13 +88,13 @@ fn a_poison_deploy_is_found_mended_and_run_again() {
 
     // The second record of such a slow run is due after 100 seconds.
     let replay = ["replay", "--error", "POISONED", "--by", "ada"];
-    stack.run(&[&replay[..], &["--rate", "25/s"]].concat()).says("Pass --yes to do it, 25 record(s) a second");
+    stack.run(&[&replay[..], &["--rate", "25/s"]].concat()).prints("Pass --yes to do it, 25 record(s) a second");
     let slow = stack.start(&[&replay[..], &["--yes", "--json", "--rate", "0.01/s"]].concat());
     wait_until("one is replayed", || stack.list("DEAD").len() < BROKEN);
     let stopped = interrupt(slow);
     stack.wait_for("APPLIED", EVENTS - BROKEN + 1);
-    let told = ["done", "complete"].map(|word| summary(&stopped)[word].clone());
-    assert_eq!(told, [object!(1), object!(false)], "{}", text(&stopped));
+    let counts = ["done", "complete"].map(|word| summary(&stopped)[word].clone());
+    assert_eq!(counts, [object!(1), object!(false)], "{}", text(&stopped));
 
     let rest = stack.run(&[&replay[..], &["--yes", "--json", "--rate", "1000/s"]].concat()).exits(0);
     assert_eq!(summary(&rest)["done"], BROKEN - 1, "{}", text(&rest));

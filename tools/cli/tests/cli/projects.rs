@@ -45,7 +45,7 @@ fn nothing_is_replaced() {
     let workspace = Workspace::new();
     std::fs::create_dir(workspace.path("shop")).unwrap();
     workspace.write("shop/routes.json", b"mine");
-    workspace.run(&["new", "shop"]).exits(2).says("routes.json exists");
+    workspace.run(&["new", "shop"]).exits(2).prints("routes.json exists");
     assert_eq!(files(&workspace.path("shop")).len(), 1, "nothing else is written");
     assert_eq!(workspace.read("shop/routes.json"), "mine");
 }
@@ -55,7 +55,7 @@ fn a_name_that_no_stack_can_have_is_refused() {
     let workspace = Workspace::new();
     let long = "a".repeat(33);
     for name in ["Shop", "1shop", "my_shop", "my shop", &long] {
-        workspace.run(&["new", name]).exits(2).says("no stack can be called");
+        workspace.run(&["new", name]).exits(2).prints("no stack can be called");
         assert!(!workspace.path(name).join("README.md").exists());
     }
 }
@@ -69,8 +69,11 @@ fn a_folder_that_is_no_checkout_or_has_an_odd_path_is_refused() {
     std::fs::create_dir_all(odd.join("tools/cli")).unwrap();
     std::fs::write(odd.join("tools/cli/Cargo.toml"), "").unwrap();
     for folder in [".", "nowhere"] {
-        workspace.run(&["new", "shop", "--hookonce", folder]).exits(2).says("is no checkout of hookonce");
+        workspace.run(&["new", "shop", "--hookonce", folder]).exits(2).prints("is no checkout of hookonce");
     }
     assert!(!workspace.path("shop").exists());
-    workspace.run(&["new", "shop", "--hookonce", "a folder"]).exits(2).says("characters that not every tool can read");
+    workspace
+        .run(&["new", "shop", "--hookonce", "a folder"])
+        .exits(2)
+        .prints("characters that not every tool can read");
 }

@@ -31,7 +31,7 @@ fn the_catalog_lists_every_provider_with_what_an_operator_needs() {
     let one = json(&one);
     assert_eq!((&one["id"], &one["answers"]["retry_please"]["status"]), (&object!("zendesk"), &object!(409)));
     let zendesk = Workspace::new().run(&["providers", "zendesk"]);
-    zendesk.says_all(&["into 393216 bytes", "more than 3112960 bytes"]);
+    zendesk.prints_all(&["into 393216 bytes", "more than 3112960 bytes"]);
     Workspace::new().run(&["providers", "nobody"]).exits(2);
 }
 

@@ -10,7 +10,7 @@ const RUN: &str = "cargo hookonce ";
 const TEST: &str = "cargo test --workspace";
 
 #[test]
-fn every_command_of_the_readme_does_what_it_says() {
+fn every_command_of_the_readme_works() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let workspace = Workspace::new();
     let mut running: Option<Running> = None;
@@ -60,7 +60,7 @@ fn a_rotated_secret_is_used_and_the_old_one_still_verifies() {
     let revealed = json(&stack.run(&["endpoint", "show", "github", "--reveal", "--json"]));
     let old = revealed["secrets"][0].as_str().unwrap();
     // A secret is not shown unasked.
-    stack.run(&["endpoint", "show", "github"]).says("duplicate (default)").omits(old);
+    stack.run(&["endpoint", "show", "github"]).prints("duplicate (default)").omits(old);
     stack.run(&["endpoint", "rotate", "github"]).exits(0);
     let send = "send --provider github --file events/deliveries/github-push.json --header x-github-event:push --json";
     let send: Vec<_> = send.split(' ').collect();

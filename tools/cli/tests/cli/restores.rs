@@ -44,7 +44,7 @@ fn restored_tables_are_looked_at_and_mended_beside_the_stack() {
     restored.stack.wait_for("APPLIED", 3);
     assert_eq!(json(&restored.run(&["list", "--json"])).as_array().unwrap().len(), 4);
     assert_eq!(summary(&restored.run(&["audit", "--scan", "--json"]).exits(0))["violations"], 0);
-    restored.run(&["drill", "--state", "APPLIED"]).says("2 record(s) tried: 2 in part");
+    restored.run(&["drill", "--state", "APPLIED"]).prints("2 record(s) tried: 2 in part");
     let shown = restored.run(&["show", "stripe", "evt_0", "--json"]);
     assert_eq!(json(&shown)["state"], "PROCESSED", "{}", text(&shown));
 
@@ -68,10 +68,10 @@ fn restored_tables_are_looked_at_and_mended_beside_the_stack() {
     }
     let agreed = ["doubt", "--state", "PENDING", "--reason", "restored", "--by", "ada", "--yes", "1"];
     restored.run(&agreed).exits(0);
-    restored.run(&[&["doubt", "--key", "stripe", "evt_0"], &by[..]].concat()).exits(1).says("can be doubted");
+    restored.run(&[&["doubt", "--key", "stripe", "evt_0"], &by[..]].concat()).exits(1).prints("can be doubted");
     let doubted = json(&restored.run(&["list", "--state", "DEAD", "--error", "STALE", "--json"]));
     assert_eq!(doubted[0]["key"], "evt_3", "{doubted}");
-    restored.run(&["replay", "--error", "STALE"]).says("pass --accept-duplicate");
+    restored.run(&["replay", "--error", "STALE"]).prints("pass --accept-duplicate");
     assert_eq!(restored.stack.list("DEAD").len(), 2);
     restored.stack.run(&["show", "stripe", "evt_0", "--body"]).exits(0);
     assert!(restored.stack.show("evt_2")["operations"].as_array().unwrap().is_empty());
@@ -84,14 +84,18 @@ fn a_restored_inbox_table_is_not_mixed_with_what_the_stack_has_in_force() {
     let with = |arguments: &[&str]| restored.run_on_inbox(arguments);
     with(&["list"]).exits(0);
     for command in [&["audit", "--scan"][..], &["discard", "--state", "DEAD"]] {
-        with(command).exits(2).says("pass --domain-table NAME");
+        with(command).exits(2).prints("pass --domain-table NAME");
     }
     let value = |name: &str| restored.deployed.variables.iter().find(|(it, _)| it == name).unwrap().1.clone();
     let live = value("HOOKONCE_DOMAIN_TABLE");
-    with(&["audit", "--scan", "--domain-table", &live]).exits(2).says("is its live domain table");
+    with(&["audit", "--scan", "--domain-table", &live]).exits(2).prints("is its live domain table");
 
-    let told = json(&with(&["status", "--json"]));
-    assert_eq!((&told["dead"], &told["queue"], &told["aws"]), (&2.into(), &Value::Null, &Value::Null), "{told}");
-    assert_eq!(told["needs"].as_array().unwrap().len(), 1, "{told}");
-    with(&["status"]).says("queues, alarms and relay are left out").omits("visible");
+    let report = json(&with(&["status", "--json"]));
+    assert_eq!(
+        (&report["dead"], &report["queue"], &report["aws"]),
+        (&2.into(), &Value::Null, &Value::Null),
+        "{report}"
+    );
+    assert_eq!(report["needs"].as_array().unwrap().len(), 1, "{report}");
+    with(&["status"]).prints("queues, alarms and relay are left out").omits("visible");
 }

@@ -21,13 +21,13 @@ const SET: &str = r#"{"version": 1, "otherwise": "dead", "routes": [
 fn a_set_is_checked_explained_and_deployed() {
     let workspace = Workspace::new();
     let good = workspace.write("good.json", SET.as_bytes());
-    workspace.run(&["route", "check", &good]).exits(0).says("valid, 4 route(s)");
+    workspace.run(&["route", "check", &good]).exits(0).prints("valid, 4 route(s)");
     let bad = workspace.write("bad.json", SET.replace("payments", "payment").replace("$.data", "data").as_bytes());
     let checked = workspace.run(&["route", "check", &bad, "--json"]).exits(1);
     let places: Vec<_> =
         json(&checked)["faults"].as_array().unwrap().iter().map(|fault| fault["place"].clone()).collect();
     assert_eq!(places, ["routes[2].fact[0]", "routes[2].handler.builtin", "routes[3].handler.builtin"]);
-    workspace.run(&["route", "deploy", &bad]).exits(2).says("routes[2].fact[0]");
+    workspace.run(&["route", "deploy", &bad]).exits(2).prints("routes[2].fact[0]");
     // Nothing was deployed.
     workspace.run(&["route", "show"]).exits(1);
 
@@ -40,7 +40,7 @@ fn a_set_is_checked_explained_and_deployed() {
     let why: Vec<&Value> = event["routes"].as_array().unwrap().iter().map(|route| &route["why"]).collect();
     let field = object!("when.data.object.amount_paid does not fit");
     assert_eq!(why, [&field, &object!("is not for the endpoint stripe"), &Value::Null, &Value::Null]);
-    workspace.run(&explain).exits(0).says("route \"paid\" takes it");
+    workspace.run(&explain).exits(0).prints("route \"paid\" takes it");
 
     let of = |routes: &str, more: &str| {
         let explain = format!("route explain --routes {routes} {more}");
@@ -48,9 +48,9 @@ fn a_set_is_checked_explained_and_deployed() {
     };
     let push =
         "--endpoint github --provider github --header X-GitHub-Event:push --file events/deliveries/github-push.json";
-    of(&good, push).exits(0).says("does not sign the type");
+    of(&good, push).exits(0).prints("does not sign the type");
     let dead = workspace.write("dead.json", br#"{"version": 1, "otherwise": "dead", "routes": []}"#);
-    of(&dead, &format!("--endpoint e --provider stripe --file {FILE}")).exits(1).says("UNROUTED");
+    of(&dead, &format!("--endpoint e --provider stripe --file {FILE}")).exits(1).prints("UNROUTED");
 
     workspace.run(&["route", "deploy", &good]).exits(0);
     assert_eq!(json(&workspace.run(&["route", "show"])), serde_json::from_str::<Value>(SET).unwrap());
@@ -68,19 +68,19 @@ fn a_forwarded_event_is_explained_with_its_destinations_and_its_fact() {
     assert_eq!(explained[0]["forward"], object!(["crm", "n8n"]));
     let key = explained[0]["domain_key"].as_str().unwrap();
     assert!(key.starts_with("#dk#stripe#crm#%fact#key#stripe#evt_"), "{key}");
-    workspace.run(&explain).says("goes to crm, n8n");
+    workspace.run(&explain).prints("goes to crm, n8n");
 }
 
 #[test]
 fn a_set_of_a_deployed_stack_is_deployed_shown_and_explained() {
     let stack = Deployed::new("route", &[]);
     let explain = ["explain", "--endpoint", "shop", "--file", FILE];
-    stack.run(&explain).exits(2).says("has no route set");
+    stack.run(&explain).exits(2).prints("has no route set");
     let set = stack.workspace.write("routes.json", SET.as_bytes());
-    stack.run(&["deploy", &set]).exits(0).says("in use within a minute");
+    stack.run(&["deploy", &set]).exits(0).prints("in use within a minute");
     assert_eq!(json(&stack.run(&["show"])), serde_json::from_str::<Value>(SET).unwrap());
 
-    stack.run(&explain).exits(2).says("no endpoint shop");
+    stack.run(&explain).exits(2).prints("no endpoint shop");
     let document = r#"{"provider": "stripe", "tenant": "acme", "secrets": ["whsec_a_signing_secret"]}"#;
     stack.aws.account().put("endpoint", "shop", document);
     let explained = json(&stack.run(&[&explain[..], &["--json"]].concat()));
@@ -90,7 +90,7 @@ fn a_set_of_a_deployed_stack_is_deployed_shown_and_explained() {
     // Somebody else deploys between the read and the write: nothing of theirs is lost.
     let other = SET.replace("billing", "billing-2");
     stack.aws.account().snags.push_back(("PutItem", Interception::Overtaken(other.clone())));
-    stack.run(&["deploy", &set]).exits(3).says("somebody else deployed a route set at the same moment");
+    stack.run(&["deploy", &set]).exits(3).prints("somebody else deployed a route set at the same moment");
     assert_eq!(stack.aws.account().document("routes", "set"), Some(other));
     stack.aws.account().snags.push_back(("PutItem", Interception::ReplyLost));
     stack.run(&["deploy", &set]).exits(0);
@@ -109,7 +109,7 @@ fn a_set_that_the_table_does_not_keep_is_neither_valid_nor_deployed() {
     let stack = Deployed::new("route", &[]);
     let file = stack.workspace.write("routes.json", set.as_bytes());
     for (command, exit) in [("check", 1), ("deploy", 2)] {
-        stack.run(&[command, &file]).exits(exit).says_all(&["the set: it takes", "and 65536 are allowed"]);
+        stack.run(&[command, &file]).exits(exit).prints_all(&["the set: it takes", "and 65536 are allowed"]);
     }
     assert_eq!(stack.aws.account().count("PutItem"), 0);
 }
@@ -128,7 +128,7 @@ fn a_set_that_names_a_table_which_the_stack_lacks_is_neither_valid_nor_deployed(
             let stack = Deployed::new("route", &[("Tables", tables)]);
             let done = stack.run(&[command, &stack.workspace.write("routes.json", set.as_bytes())]);
             assert_eq!(done.status.code(), Some(code), "{command} {tables}: {}", text(&done));
-            done.says(why);
+            done.prints(why);
         }
     }
 }
@@ -158,7 +158,7 @@ fn a_destination_or_function_that_is_not_there_is_named_before_the_set_is_in_use
 
     let denied = || ("GetFunctionConfiguration", Interception::Answered("AccessDeniedException: not authorized"));
     stack.aws.account().snags.extend([denied(), denied()]);
-    stack.run(&["deploy", &set]).exits(0).says_all(&[
+    stack.run(&["deploy", &set]).exits(0).prints_all(&[
         "in use within a minute",
         "routes[1].forward: there is no destination crm: events that need it wait until it exists",
         &format!("the function {BILLING} is not checked: lambda:GetFunctionConfiguration failed: not authorized"),
@@ -189,8 +189,8 @@ fn what_a_set_names_is_unchecked_until_a_local_stack_runs() {
     let checked = workspace.run(&["route", "check", &set, "--json"]).exits(0);
     assert_eq!(json(&checked), object!({ "valid": true, "faults": [], "missing": [], "unchecked": all }));
     let parts = ["no stack is running", "table orders (routes[0].tables)", "function rest (routes[1].handler.lambda)"];
-    let told = text(&workspace.run(&["route", "check", &set]).says_all(&parts));
-    assert_eq!(told.matches("not checked").count(), 1, "{told}");
+    let printed = text(&workspace.run(&["route", "check", &set]).prints_all(&parts));
+    assert_eq!(printed.matches("not checked").count(), 1, "{printed}");
 
     let tables = ["--table", "orders=pk:S"];
     let handlers = ["--handler", "billing=bash handler.bash"];
@@ -242,7 +242,7 @@ fn a_running_stack_takes_a_changed_set_over() {
     // Once a route wants it, an ignored event is brought back, in its own generation.
     stack.run(&["route", "deploy", &set]).exits(0);
     let replay = ["replay", "--state", "ignored"];
-    stack.run(&replay).says_all(&["would retry", "IGNORED", "decide again"]);
+    stack.run(&replay).prints_all(&["would retry", "IGNORED", "decide again"]);
     wait_until("the event is applied", || {
         // Until the stack has looked again, it may end as IGNORED once more.
         let replayed = stack.run(&[&replay[..], &["--yes", "--by", "ada"]].concat());
@@ -269,11 +269,11 @@ fn a_user_table_is_created_and_routes_may_list_it() {
     let environment = workspace.read(".hookonce/functions.env");
     assert!(environment.contains("HOOKONCE_TABLES=orders=hookonce-domain-own-orders\n"), "{environment}");
     let other = workspace.write("other.json", named("order").as_bytes());
-    workspace.run(&["route", "deploy", &other]).says("has no table `order`");
+    workspace.run(&["route", "deploy", &other]).prints("has no table `order`");
     workspace.run(&["send", "--provider", "stripe", "--file", FILE]).exits(0);
     workspace.wait_for("APPLIED", 1);
     let shown = workspace.show("evt_1SampleInvoicePaid");
     assert!(shown["writes"].as_array().is_some_and(|writes| writes.len() == 2), "{shown}");
     drop(running);
-    workspace.run(&[&dev[..], &["orders=shop:S"]].concat()).exits(3).says("exists with a different key");
+    workspace.run(&[&dev[..], &["orders=shop:S"]].concat()).exits(3).prints("exists with a different key");
 }

@@ -198,24 +198,24 @@ impl Workspace {
         (running, out)
     }
 
-    /// Starts a stack that tells what happens as JSON.
-    pub(crate) fn dev_that_tells(&self, more: &[&str]) -> (Running, Told) {
+    /// Starts a stack that prints what happens as JSON.
+    pub(crate) fn dev_with_json(&self, more: &[&str]) -> (Running, DevLines) {
         let (running, out) = self.dev_with_output(&[&["dev", "--port", "0", "--json"], more].concat(), &[]);
-        (running, Told(BufReader::new(out).lines()))
+        (running, DevLines(BufReader::new(out).lines()))
     }
 }
 
 /// The lines that `dev --json` prints.
-pub(crate) struct Told(Lines<BufReader<ChildStdout>>);
+pub(crate) struct DevLines(Lines<BufReader<ChildStdout>>);
 
-impl Told {
+impl DevLines {
     /// The next line that is wanted.
     pub(crate) fn next(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
         let mut lines = self.0.by_ref().map(|line| serde_json::from_str::<Value>(&line.unwrap()).expect("it is JSON"));
         lines.find(is_wanted).expect("dev runs on")
     }
 
-    /// The next line that tells one of these outcomes.
+    /// The next line with one of these outcomes.
     pub(crate) fn outcome(&mut self, words: &[&str]) -> Value {
         self.next(|line| words.iter().any(|word| line["outcome"] == *word))
     }
@@ -293,15 +293,15 @@ pub(crate) trait Ended: Sized {
     fn exits(self, code: i32) -> Self;
 
     /// It printed each of these.
-    fn says_all(self, parts: &[&str]) -> Self;
+    fn prints_all(self, parts: &[&str]) -> Self;
 
     /// It printed nothing of this.
     fn omits(self, part: &str) -> Self;
 
     /// It printed this.
     #[track_caller]
-    fn says(self, part: &str) -> Self {
-        self.says_all(&[part])
+    fn prints(self, part: &str) -> Self {
+        self.prints_all(&[part])
     }
 }
 
@@ -313,10 +313,10 @@ impl Ended for Output {
     }
 
     #[track_caller]
-    fn says_all(self, parts: &[&str]) -> Self {
-        let said = text(&self);
+    fn prints_all(self, parts: &[&str]) -> Self {
+        let printed = text(&self);
         for part in parts {
-            assert!(said.contains(part), "{part}: {said}");
+            assert!(printed.contains(part), "{part}: {printed}");
         }
         self
     }

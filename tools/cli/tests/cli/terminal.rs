@@ -131,7 +131,7 @@ fn no_command_passes_on_what_a_terminal_would_obey() {
     }
     let named: BTreeSet<_> = commands.iter().map(|words| page_of(&workspace, words)).collect();
     assert_eq!(named, commands_of(&workspace), "each command is called here, or named in `ELSEWHERE`");
-    let printed = dev.stop().says("a record died");
+    let printed = dev.stop().prints("a record died");
     assert!(is_clean(&printed), "{:?}", text(&printed));
 }
 
@@ -191,7 +191,7 @@ fn what_a_remote_server_answers_is_only_shown() {
     let workspace = Workspace::new();
     let file = workspace.write("body.json", br#"{"id":"1","type":"t"}"#);
     let arguments = ["send", "--provider", "stripe", "--secret", "-", "--file", &file, "--url", &url];
-    let output = workspace.run_with_input(&arguments, "whsec_a_signing_secret").exits(0).says("\\u{1b}[31m");
+    let output = workspace.run_with_input(&arguments, "whsec_a_signing_secret").exits(0).prints("\\u{1b}[31m");
     assert!(is_clean(&output), "{:?}", text(&output));
 }
 
@@ -207,7 +207,7 @@ fn a_secret_on_the_command_line_is_refused() {
         &["trigger", "stripe.invoice.paid", "--setting", "verify_token=whsec_a_signing_secret"],
     ] {
         let refused = workspace.run(arguments).exits(2).omits("whsec_a_signing_secret");
-        refused.says_all(&["every process of this machine", "pass `-"]);
+        refused.prints_all(&["every process of this machine", "pass `-"]);
     }
     let add = ["endpoint", "add", "shop", "--provider", "stripe", "--secret", "-"];
     workspace.run_with_input(&add, "whsec_a_signing_secret\n").exits(0);
@@ -229,18 +229,18 @@ fn several_secrets_come_one_in_each_line() {
     let workspace = Workspace::new();
     let add = |id: &str, input: &str| {
         let whatsapp = ["endpoint", "add", id, "--provider", "meta_whatsapp"];
-        let asked = ["--setting", "verify_token=-", "--secret", "-"];
-        workspace.run_with_input(&[&whatsapp[..], &asked].concat(), input)
+        let arguments = ["--setting", "verify_token=-", "--secret", "-"];
+        workspace.run_with_input(&[&whatsapp[..], &arguments].concat(), input)
     };
     add("chat", "an-app-secret-of-meta\r\na-verify-token\n").exits(0);
     let shown = parsed(&workspace.run(&["endpoint", "show", "chat", "--reveal", "--json"]));
     assert_eq!(shown["secrets"], json!(["an-app-secret-of-meta"]));
     assert_eq!(shown["settings"]["verify_token"], "a-verify-token");
     for (input, lacks) in [("", "no secret came"), ("an-app-secret-of-meta\n", "no verify_token came")] {
-        add("other", input).exits(2).says_all(&[lacks, "each takes a line"]);
+        add("other", input).exits(2).prints_all(&[lacks, "each takes a line"]);
     }
     let body = ["send", "--provider", "stripe", "--file", "-", "--secret", "-", "--url", "http://127.0.0.1:9/x"];
-    workspace.run_with_input(&body, "{}").exits(2).says("`--file -` reads all of standard input");
+    workspace.run_with_input(&body, "{}").exits(2).prints("`--file -` reads all of standard input");
 }
 
 #[test]

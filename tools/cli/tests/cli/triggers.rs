@@ -124,7 +124,7 @@ fn a_lost_answer_hides_neither_the_other_answers_nor_the_id() {
         let trigger = [&["trigger", "stripe.invoice.paid", "--url", &url], &secret[..], more].concat();
         let lost = workspace.run_with_input(&trigger, "whsec_a_secret_of_enough_bytes").exits(3);
         let answers = ["evt_1", "accepted", "no_answer", "did not answer 1 of 2 deliveries"];
-        lost.says_all(&answers).says("stripe.invoice.paid --id mine");
+        lost.prints_all(&answers).prints("stripe.invoice.paid --id mine");
     }
 }
 
@@ -152,31 +152,31 @@ fn no_delivery_follows_a_redirect() {
             [&["trigger", "stripe.invoice.paid"][..], &["send", "--provider", "telegram", "--file", "job.json"]]
         {
             let sent = workspace.run_with_input(&[command, &secret].concat(), "0d7a2c5b7a112f0c1ab69d35").exits(1);
-            sent.says(&status.to_string()).says(&to);
+            sent.prints(&status.to_string()).prints(&to);
         }
         let job = ["submit", "--endpoint", "hooks", "--key", "k", "--type", "t", "--file", "job.json", "--url", &url];
-        workspace.run(&job).exits(2).says("nothing was stored").says(&to);
+        workspace.run(&job).exits(2).prints("nothing was stored").prints(&to);
     }
     assert!(!ARRIVED.load(Ordering::SeqCst));
 }
 
 #[test]
-fn what_cannot_be_triggered_says_what_to_do() {
+fn a_refused_trigger_prints_the_next_step() {
     let workspace = Workspace::new();
-    let refused = |arguments: &[&str], said: &str| {
-        workspace.run(&[&["trigger"], arguments].concat()).exits(2).says(said);
+    let refused = |arguments: &[&str], expected: &str| {
+        workspace.run(&[&["trigger"], arguments].concat()).exits(2).prints(expected);
     };
     refused(&["stripe.invoice.pai"], "try: stripe.invoice.paid");
     refused(&["paypal.PAYMENT.SALE.COMPLETED"], "hookonce dev --public https://NAME");
     refused(&["typeform.form_response"], "hookonce send --provider typeform --file FILE");
     refused(&["nobody.nothing"], "trigger --list");
-    workspace.run(&["trigger", "stripe.invoice.paid"]).exits(3).says("start one with `hookonce dev`");
+    workspace.run(&["trigger", "stripe.invoice.paid"]).exits(3).prints("start one with `hookonce dev`");
     let _running = workspace.dev(&["dev", "--port", "0"]);
     refused(&["shopify.orders/create"], "hookonce endpoint add shopify --provider shopify");
     refused(&["stripe.invoice.paid", "--set", "data.none.amount=1"], "has no place data.none.amount");
     refused(&["stripe.invoice.paid", "--id", "a b"], "letters, digits");
     refused(&[], "PROVIDER.TYPE");
-    workspace.run(&["trigger", "--list"]).exits(0).says("stripe.invoice.paid");
+    workspace.run(&["trigger", "--list"]).exits(0).prints("stripe.invoice.paid");
     assert_ne!(json(&workspace.run(&["trigger", "--list", "--json"])), object!([]));
 }
 
@@ -188,21 +188,21 @@ fn dev_ends_with_the_result_of_the_command_that_it_runs() {
     let deliver = format!(
         "{hookonce} trigger stripe.invoice.paid --id first --copies 3; {hookonce} show stripe evt_first --wait"
     );
-    run(&["sh", "-ec", &deliver]).exits(0).says("2 duplicate(s)").says("processed: APPLIED");
-    run(&["sh", "-c", "exit 3"]).exits(1).says("sh ended with exit status: 3");
-    run(&["./nowhere"]).exits(2).says("./nowhere cannot start");
+    run(&["sh", "-ec", &deliver]).exits(0).prints("2 duplicate(s)").prints("processed: APPLIED");
+    run(&["sh", "-c", "exit 3"]).exits(1).prints("sh ended with exit status: 3");
+    run(&["./nowhere"]).exits(2).prints("./nowhere cannot start");
 
     // Only hookonce is interrupted here. The command may clean up.
     let cleans = "trap 'touch cleaned; exit' TERM; touch begun; while :; do sleep 0.1; done";
     let child = workspace.start(&["dev", "--port", "0", "--", "sh", "-c", cleans]);
     wait_until("the command begins", || workspace.path("begun").exists());
-    interrupt(child).exits(0).says("the command ends first");
+    interrupt(child).exits(0).prints("the command ends first");
     assert!(workspace.path("cleaned").exists());
     assert!(!workspace.path(".hookonce/stack.json").exists(), "no stack is left");
 }
 
 #[test]
-fn show_waits_until_an_event_settles_and_its_exit_code_says_how() {
+fn show_waits_until_an_event_settles_and_exits_by_its_result() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let handler = object!({ "url": format!("http://{closed}") });
     let away = object!({ "name": "away", "types": ["invoice.paid"], "consumer": "away", "handler": handler });
@@ -212,7 +212,7 @@ fn show_waits_until_an_event_settles_and_its_exit_code_says_how() {
         stack.run(&["trigger", event, "--id", id]).exits(0);
     }
     let show = |key: &str, wait: &str| stack.run(&["show", "stripe", key, wait]);
-    show("evt_refunded", "--wait").exits(1).says("it was given up").says("DEAD");
-    show("evt_paid", "--wait=1s").exits(3).says("it is not settled after 1s").says("PENDING");
-    show("evt_nobody", "--wait=1s").exits(3).says("has no record");
+    show("evt_refunded", "--wait").exits(1).prints("it was given up").prints("DEAD");
+    show("evt_paid", "--wait=1s").exits(3).prints("it is not settled after 1s").prints("PENDING");
+    show("evt_nobody", "--wait=1s").exits(3).prints("has no record");
 }

@@ -13,17 +13,17 @@ fn verify(request: &Value) -> (Option<i32>, Value) {
 
 /// A capture may be of another stack than the one of this folder.
 #[test]
-fn an_endpoint_that_is_not_there_is_told_with_the_folder_that_was_searched() {
+fn a_missing_endpoint_is_named_with_the_folder_that_was_searched() {
     let mut request = genuine();
     request.as_object_mut().unwrap().remove("secrets");
     request["endpoint"] = json!("shop");
     let output = Workspace::new().run_with_input(&["verify", "--request", "-"], &request.to_string()).exits(2);
-    output.says_all(&["there is no endpoint shop in the folder .hookonce", "--data", "--stack"]);
+    output.prints_all(&["there is no endpoint shop in the folder .hookonce", "--data", "--stack"]);
 }
 
 /// The 3 a.m. case: is the secret wrong, or did something change the body?
 #[test]
-fn the_body_is_compared_with_what_the_provider_says_it_sent() {
+fn the_body_is_compared_with_the_hash_of_the_provider() {
     let workspace = Workspace::new();
     let file = workspace.write("captured.json", genuine().to_string().as_bytes());
     let verify = |more: &[&str]| workspace.run(&[&["verify", "--request", &file], more].concat());
@@ -32,8 +32,8 @@ fn the_body_is_compared_with_what_the_provider_says_it_sent() {
     assert_eq!((sha256.len(), &judged["captured"]["is_the_named_body"]), (64, &Value::Null));
     let same = verify(&["--json", "--sha256", &sha256]);
     assert_eq!(parsed(&same)["captured"]["is_the_named_body"], true);
-    verify(&["--sha256", &sha256]).says("the body matches --sha256");
-    verify(&["--sha256", &"0".repeat(64)]).exits(0).says("does not match --sha256");
+    verify(&["--sha256", &sha256]).prints("the body matches --sha256");
+    verify(&["--sha256", &"0".repeat(64)]).exits(0).prints("does not match --sha256");
     verify(&["--sha256", "abc"]).exits(2);
 }
 
@@ -46,9 +46,9 @@ fn a_tampered_request_is_rejected_with_its_code() {
     assert_eq!(report["events"], json!([]));
 }
 
-/// An authentic event that is kept by its content says so before it is told by a metric.
+/// An authentic event that is kept by its content is named before a metric counts it.
 #[test]
-fn what_was_missing_in_an_event_is_told() {
+fn verify_names_what_an_event_lacks() {
     let fallbacks = |case: (&str, &str)| {
         let (exit, report) = verify(&vector(case.0, case.1));
         assert_eq!(exit, Some(0), "{report}");
@@ -59,13 +59,13 @@ fn what_was_missing_in_an_event_is_told() {
     assert_eq!(fallbacks(("github", "non-utf8-body")), ["body_unreadable"]);
     assert_eq!(fallbacks(("line", "without-id")), [json!("id_missing"), Value::Null]);
     let workspace = Workspace::new();
-    let told = |case: (&str, &str)| {
+    let check = |case: (&str, &str)| {
         let file = workspace.write("captured.json", vector(case.0, case.1).to_string().as_bytes());
         workspace.run(&["verify", "--request", &file])
     };
-    told(("circleci", "missing-key")).says("    id_missing: it has no id where the provider puts one");
-    told(("github", "non-utf8-body")).says("of type unreadable\n    body_unreadable: it is not what");
-    told(("circleci", "valid")).omits("id_missing");
+    check(("circleci", "missing-key")).prints("    id_missing: it has no id where the provider puts one");
+    check(("github", "non-utf8-body")).prints("of type unreadable\n    body_unreadable: it is not what");
+    check(("circleci", "valid")).omits("id_missing");
 }
 
 #[test]
@@ -79,8 +79,8 @@ fn a_program_learns_whether_the_signature_holds_and_why_not() {
     assert_eq!((exit, &keyless["authentic"], &keyless["verdict"]), (Some(0), &json!(true), &json!("accepted")));
     assert_eq!((&keyless["matched_secret"], &keyless["causes"][0]["code"]), (&json!(0), &json!("id_missing")));
     let unreadable = vector("circleci", "non-utf8-body-without-key").to_string();
-    let told = Workspace::new().run_with_input(&["verify", "--request", "-"], &unreadable);
-    told.says_all(&["is authentic", "cannot be read"]);
+    let output = Workspace::new().run_with_input(&["verify", "--request", "-"], &unreadable);
+    output.prints_all(&["is authentic", "cannot be read"]);
 }
 
 /// What the function refuses, because it takes no weaker scheme and no short secret, is refused here too.
@@ -123,13 +123,13 @@ fn a_signature_is_judged_also_where_its_secret_can_be_guessed() {
     assert_eq!((exit, &report["authentic"], &report["code"]), (Some(1), &json!(true), &json!("not_configured")));
     let causes = report["causes"].as_array().unwrap();
     assert!(causes.len() == 1 && causes[0]["sentence"].as_str().unwrap().contains("it has 5"), "{report}");
-    let told = |secret: &str| {
+    let check = |secret: &str| {
         Workspace::new().run_with_input(&["verify", "--request", "-"], &signed(secret).to_string()).exits(1)
     };
-    told("short").says_all(&["The request is authentic, but refused", "shorter than 16 bytes (it has 5)"]);
+    check("short").prints_all(&["The request is authentic, but refused", "shorter than 16 bytes (it has 5)"]);
     let other = ["secrets[0] is shorter than 16 bytes (it has 5)", "No secret matches"];
-    told("other").omits("is authentic").says_all(&other);
-    told("your_webhook_secret").omits("is authentic").says_all(&["secrets[0] can be guessed", "No secret matches"]);
+    check("other").omits("is authentic").prints_all(&other);
+    check("your_webhook_secret").omits("is authentic").prints_all(&["secrets[0] can be guessed", "No secret matches"]);
 }
 
 /// Every process of the machine can read a command line, also for as long as `verify` runs.
@@ -152,20 +152,20 @@ fn a_credential_of_a_request_is_never_on_the_command_line() {
     };
     let verify = [&["verify"], &endpoint[..]].concat();
     for open in [format!("{name}:{token}"), format!("X-Telegram-Bot-Api-Secret-Token : {token}")] {
-        let told = ["every process of this machine", &format!("header:{name}"), "`--header NAME=-`"];
-        run(&verify, &request(&open), "").exits(2).omits(token).says_all(&told);
+        let parts = ["every process of this machine", &format!("header:{name}"), "`--header NAME=-`"];
+        run(&verify, &request(&open), "").exits(2).omits(token).prints_all(&parts);
         let elsewhere = ["--file".to_owned(), "body.json".to_owned(), "--header".to_owned(), open];
         let send = ["send", "--provider", "telegram", "--url", "http://127.0.0.1:9/"];
-        run(&send, &elsewhere, "").exits(2).omits(token).says("every process of this machine");
+        run(&send, &elsewhere, "").exits(2).omits(token).prints("every process of this machine");
     }
     let hidden = request(&format!("{name}=-"));
-    run(&verify, &hidden, token).exits(0).omits(token).says("The request is authentic");
-    run(&verify, &hidden, "another-token-of-the-bot").exits(1).says("signature_mismatch");
+    run(&verify, &hidden, token).exits(0).omits(token).prints("The request is authentic");
+    run(&verify, &hidden, "another-token-of-the-bot").exits(1).prints("signature_mismatch");
     let both = ["--body", "-", "--header"].map(str::to_owned).into_iter().chain([format!("{name}=-")]);
-    run(&verify, &both.collect::<Vec<_>>(), token).exits(2).says("`--body -` reads all of standard input");
+    run(&verify, &both.collect::<Vec<_>>(), token).exits(2).prints("`--body -` reads all of standard input");
     let url = format!("https://shop.example/webhooks/x?hub.verify_token={token}");
-    let asked = ["verify", "--endpoint", "meta_whatsapp", "--method", "GET", "--url", &url];
-    workspace.run(&asked).exits(2).omits(token).says("query:hub.verify_token");
+    let arguments = ["verify", "--endpoint", "meta_whatsapp", "--method", "GET", "--url", &url];
+    workspace.run(&arguments).exits(2).omits(token).prints("query:hub.verify_token");
 }
 
 #[test]
@@ -197,16 +197,16 @@ fn vector(provider: &str, case: &str) -> Value {
 /// What `verify` prints, which never holds the secret or the correct signature.
 fn explained(request: &Value) -> String {
     let output = Workspace::new().run_with_input(&["verify", "--request", "-"], &request.to_string());
-    let said = text(&output);
+    let printed = text(&output);
     let right = genuine();
     let signature = right["headers"]["stripe-signature"].as_str().unwrap().split("v1=").nth(1).unwrap();
     let secret = right["secrets"][0].as_str().unwrap();
-    assert!(!said.contains(signature) && !said.contains(secret.trim_start_matches("whsec_")), "{said}");
-    said
+    assert!(!printed.contains(signature) && !printed.contains(secret.trim_start_matches("whsec_")), "{printed}");
+    printed
 }
 
 #[test]
-fn a_person_is_told_the_likely_cause() {
+fn verify_explains_the_likely_cause() {
     assert!(explained(&genuine()).contains("secret 0 matched"));
     let changed = |field: &str, value: Value| {
         let mut request = genuine();
@@ -223,10 +223,13 @@ fn a_person_is_told_the_likely_cause() {
         ("headers", json!({}), "stripe-signature: missing"),
         ("body_base64", json!(spaced), "a reformatted copy of this body"),
     ] {
-        let said = changed(field, value);
-        assert!(said.contains(cause), "{cause}: {said}");
+        let printed = changed(field, value);
+        assert!(printed.contains(cause), "{cause}: {printed}");
     }
-    let said = changed("secrets", json!([]));
-    assert!(said.contains("The endpoint has no secret.") && said.contains("Refused: not_configured."), "{said}");
-    assert!(!said.contains("signature_mismatch") && !said.contains("No secret matches"), "{said}");
+    let printed = changed("secrets", json!([]));
+    assert!(
+        printed.contains("The endpoint has no secret.") && printed.contains("Refused: not_configured."),
+        "{printed}"
+    );
+    assert!(!printed.contains("signature_mismatch") && !printed.contains("No secret matches"), "{printed}");
 }

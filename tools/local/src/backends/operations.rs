@@ -14,29 +14,29 @@ const MARKER: &str = "VALIDATION";
 pub(super) fn carry_out(database: &Database, operation: &str, request: &[u8]) -> Result<String> {
     let db = database;
     match operation {
-        "BatchGetItem" => run(request, |asked| db.batch_get_item(asked)),
-        "BatchWriteItem" => run(request, |asked| db.batch_write_item(asked)),
-        "CreateTable" => run(request, |asked| db.create_table(asked)),
-        "DeleteItem" => run(request, |asked| db.delete_item(asked)),
-        "DeleteTable" => run(request, |asked| db.delete_table(asked)),
-        "DescribeTable" => run(request, |asked| db.describe_table(asked)),
-        "DescribeTimeToLive" => run(request, |asked| db.describe_time_to_live(asked)),
-        "GetItem" => run(request, |asked| db.get_item(asked)),
-        "ListTables" => run(request, |asked| db.list_tables(asked)),
-        "PutItem" => run(request, |asked| db.put_item(asked)),
-        "Query" => run(request, |asked| db.query(asked)),
-        "Scan" => run(request, |asked| db.scan(asked)),
-        "TransactGetItems" => run(request, |asked| db.transact_get_items(asked)),
-        "TransactWriteItems" => run(request, |asked| db.transact_write_items(asked)),
-        "UpdateItem" => run(request, |asked| db.update_item(asked)),
-        "UpdateTimeToLive" => run(request, |asked| db.update_time_to_live(asked)),
+        "BatchGetItem" => run(request, |input| db.batch_get_item(input)),
+        "BatchWriteItem" => run(request, |input| db.batch_write_item(input)),
+        "CreateTable" => run(request, |input| db.create_table(input)),
+        "DeleteItem" => run(request, |input| db.delete_item(input)),
+        "DeleteTable" => run(request, |input| db.delete_table(input)),
+        "DescribeTable" => run(request, |input| db.describe_table(input)),
+        "DescribeTimeToLive" => run(request, |input| db.describe_time_to_live(input)),
+        "GetItem" => run(request, |input| db.get_item(input)),
+        "ListTables" => run(request, |input| db.list_tables(input)),
+        "PutItem" => run(request, |input| db.put_item(input)),
+        "Query" => run(request, |input| db.query(input)),
+        "Scan" => run(request, |input| db.scan(input)),
+        "TransactGetItems" => run(request, |input| db.transact_get_items(input)),
+        "TransactWriteItems" => run(request, |input| db.transact_write_items(input)),
+        "UpdateItem" => run(request, |input| db.update_item(input)),
+        "UpdateTimeToLive" => run(request, |input| db.update_time_to_live(input)),
         _ => Err(DynoxideError::UnsupportedCapability("the embedded DynamoDB does not have this operation".to_owned())),
     }
 }
 
 fn run<Q: DeserializeOwned, A: Serialize>(request: &[u8], call: impl FnOnce(Q) -> Result<A>) -> Result<String> {
-    let asked = serde_json::from_slice(request).map_err(|error| unreadable(&error.to_string()))?;
-    serde_json::to_string(&call(asked)?).map_err(|error| DynoxideError::InternalServerError(error.to_string()))
+    let input = serde_json::from_slice(request).map_err(|error| unreadable(&error.to_string()))?;
+    serde_json::to_string(&call(input)?).map_err(|error| DynoxideError::InternalServerError(error.to_string()))
 }
 
 fn unreadable(error: &str) -> DynoxideError {

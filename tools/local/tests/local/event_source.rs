@@ -76,7 +76,7 @@ fn counted(stack: &Stack) -> (aws_sdk_sqs::Client, CallCounts) {
     (aws_sdk_sqs::Client::from_conf(config), counts)
 }
 
-async fn until_asked(counts: &CallCounts, times: u64) {
+async fn until_polled(counts: &CallCounts, times: u64) {
     eventually("it asks for messages", async || (counts.of("ReceiveMessage") >= times).then_some(())).await;
 }
 
@@ -247,7 +247,7 @@ async fn a_long_poll_does_not_delay_the_stop_nor_swallow_a_message() {
     let function = invoke_fn(|_| async { Ok(Value::Null) });
     let (sqs, counts) = counted(&stack);
     let source = EventSource::start(sqs, function, patient).unwrap();
-    until_asked(&counts, 1).await;
+    until_polled(&counts, 1).await;
     tokio::time::timeout(Duration::from_secs(10), source.stop()).await.unwrap();
     // The abandoned poll must not take this message.
     stack.send("hint").await;
@@ -287,19 +287,19 @@ async fn a_queue_that_appears_later_is_found() {
     let (function, mut bodies) = finding(|event| records(event).remove(0).1);
     let (sqs, counts) = counted(&stack);
     let _source = EventSource::start(sqs, function, early).unwrap();
-    until_asked(&counts, 2).await;
+    until_polled(&counts, 2).await;
     stack.sqs.create_queue().queue_name("test-later").send().await.unwrap();
     stack.sqs.send_message().queue_url(&later).message_body("hint").send().await.unwrap();
     assert_eq!(bodies.recv().await.as_deref(), Some("hint"));
 }
 
 #[tokio::test]
-async fn a_server_that_is_gone_is_asked_again_and_does_not_hinder_the_stop() {
+async fn a_server_that_is_gone_is_polled_again_and_does_not_hinder_the_stop() {
     let stack = stack(30, 100).await;
     let ((sqs, counts), config) = (counted(&stack), config(&stack));
     stack.backends.shutdown().await;
     let source = EventSource::start(sqs, invoke_fn(|_| async { Ok(Value::Null) }), config).unwrap();
     // More often than the SDK tries one request.
-    until_asked(&counts, 4).await;
+    until_polled(&counts, 4).await;
     source.stop().await;
 }

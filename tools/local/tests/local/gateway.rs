@@ -155,7 +155,7 @@ async fn shutdown_waits_for_the_request_under_way() {
 }
 
 #[tokio::test]
-async fn it_listens_on_loopback_and_says_so_if_the_port_is_taken() {
+async fn it_listens_on_loopback_and_names_a_port_that_is_taken() {
     let gateway = echo().await;
     assert!(gateway.address().ip().is_loopback());
     let taken = GatewayConfig { port: gateway.address().port(), ..config() };

@@ -81,13 +81,13 @@ pub(crate) fn held(answer: Value) -> (Arc<Notify>, Arc<Notify>, impl Invoke) {
 }
 
 /// Repeats a check until it returns `Some`, for a limited time.
-pub(crate) async fn eventually<T, F>(what: &str, mut ask: impl FnMut() -> F) -> T
+pub(crate) async fn eventually<T, F>(what: &str, mut probe: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
 {
     let end = Instant::now() + DEADLINE;
     loop {
-        if let Some(answer) = ask().await {
+        if let Some(answer) = probe().await {
             return answer;
         }
         assert!(Instant::now() < end, "it never happened: {what}");

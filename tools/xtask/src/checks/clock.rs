@@ -28,9 +28,9 @@ impl Clock {
     pub(crate) fn forward(&mut self, by: Duration) -> Outcome {
         self.ahead += by;
         self.write()?;
-        let (expected, told) = (date(&[])? + self.ahead.as_secs(), date(&self.variables())?);
-        let is_told = told.abs_diff(expected) <= 5;
-        if is_told { Ok(()) } else { Err(format!("by the clock it is {expected}, and a program was told {told}")) }
+        let (expected, shown) = (date(&[])? + self.ahead.as_secs(), date(&self.variables())?);
+        let is_shown = shown.abs_diff(expected) <= 5;
+        if is_shown { Ok(()) } else { Err(format!("by the clock it is {expected}, and a program was told {shown}")) }
     }
 
     fn write(&self) -> Outcome {
@@ -63,6 +63,6 @@ impl Clock {
 
 /// The time that a program with these variables is told, in seconds since the epoch.
 fn date(variables: &[String]) -> Outcome<u64> {
-    let told = output(Command::new("env").args(variables).args(["date", "+%s"]))?;
-    told.trim().parse().map_err(|_| format!("date says {told:?}"))
+    let shown = output(Command::new("env").args(variables).args(["date", "+%s"]))?;
+    shown.trim().parse().map_err(|_| format!("date says {shown:?}"))
 }

@@ -189,9 +189,9 @@ impl Emulator {
             "AWS_LAMBDA_RUNTIME_API=127.0.0.1:1",
         ]);
         worker.args(["timeout", "20"]).arg(binaries("release")?.join("hookonce-worker")).stdin(Stdio::null());
-        let said = worker.output().map_err(|error| format!("cannot start the worker: {error}"))?;
-        let said = [said.stdout, said.stderr].concat();
-        contains(&String::from_utf8_lossy(&said), &["HOOKONCE_INBOX_TABEL", "HOOKONCE_QUEUE_URL", "first re-send"])
+        let output = worker.output().map_err(|error| format!("cannot start the worker: {error}"))?;
+        let output = [output.stdout, output.stderr].concat();
+        contains(&String::from_utf8_lossy(&output), &["HOOKONCE_INBOX_TABEL", "HOOKONCE_QUEUE_URL", "first re-send"])
     }
 
     /// Waits for a run that nobody here asked for. Each run counts what is due.

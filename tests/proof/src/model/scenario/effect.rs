@@ -11,8 +11,8 @@ use super::{Clock, Scenario, far, near, one};
 const WINDOW: Millis = Millis::minutes(20);
 
 const KEYED: Document =
-    Document { class: Class::Keyed { window: WINDOW }, callee: "keyed", server: 0, says_done_before: false };
-const SAYS_DONE_BEFORE: Document = Document { says_done_before: true, ..KEYED };
+    Document { class: Class::Keyed { window: WINDOW }, callee: "keyed", server: 0, answers_done_before: false };
+const SAYS_DONE_BEFORE: Document = Document { answers_done_before: true, ..KEYED };
 const OTHER_KEYED: Document = Document { callee: "keyed elsewhere", server: 1, ..KEYED };
 const AT_MOST_ONCE: Document = Document { class: Class::AtMostOnce, callee: "at most once", ..KEYED };
 const AT_LEAST_ONCE: Document = Document { class: Class::AtLeastOnce, callee: "at least once", ..KEYED };

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::super::endpoint::{Pair, word};
 use crate::destinations::ready::{Ready, find};
 use crate::destinations::{is_secret_address, make_signing_secret};
-use crate::documents::{self, DocumentId as _, parse, parse_id, tell_generated};
+use crate::documents::{self, DocumentId as _, parse, parse_id, print_generated_secret};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::secret::{Input, SecretOption, on_the_command_line};
@@ -104,7 +104,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Err(Failure::usage("the destination has no address", format!("pass --url URL: {url_from}")));
     }
     let destination = id.check(&document)?;
-    let stack = arguments.place.connect()?;
+    let stack = arguments.place.connect();
     documents::add(&*stack.documents::<DestinationId>().await?, &id, &document).await?;
     let promise = match destination.terms().class {
         Class::Keyed { .. } => "keyed: once, as long as the callee honours the key",
@@ -113,7 +113,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     output::note(&format!("destination {id} is {promise}"));
     if let Some(made) = made {
-        tell_generated(&id, &made);
+        print_generated_secret(&id, &made);
     }
     if let Some(ready) = ready {
         output::note(&format!("{}: {}, {}", ready.name, ready.because, ready.source));

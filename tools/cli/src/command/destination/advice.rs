@@ -148,7 +148,7 @@ fn of_trouble(kind: DestinationKind, trouble: &AttemptError) -> &'static str {
 mod tests {
     use super::*;
 
-    fn said(kind: DestinationKind, status: u16, code: &str) -> String {
+    fn advice_of(kind: DestinationKind, status: u16, code: &str) -> String {
         let code = Some(code.to_owned()).filter(|code| !code.is_empty());
         let id = DestinationId::parse("crm").unwrap();
         advice(&id, kind, &Ok(CalleeAnswer { code, ..CalleeAnswer::of(status) }), true).unwrap_or_default()
@@ -171,13 +171,13 @@ mod tests {
             (&["ExpiredToken", "InvalidClientTokenId"], "sign in again"),
         ] {
             for name in names {
-                let said = said(DestinationKind::Sqs, 400, name);
-                assert!(said.contains(word), "{name}: {said}");
+                let given = advice_of(DestinationKind::Sqs, 400, name);
+                assert!(given.contains(word), "{name}: {given}");
             }
         }
-        assert_eq!(said(DestinationKind::Sqs, 200, ""), "");
-        assert!(said(DestinationKind::Sqs, 503, "ServiceUnavailable").contains("try again"));
-        assert!(said(DestinationKind::Sqs, 403, "").contains("sqs:SendMessage"));
+        assert_eq!(advice_of(DestinationKind::Sqs, 200, ""), "");
+        assert!(advice_of(DestinationKind::Sqs, 503, "ServiceUnavailable").contains("try again"));
+        assert!(advice_of(DestinationKind::Sqs, 403, "").contains("sqs:SendMessage"));
     }
 
     #[test]
@@ -202,9 +202,9 @@ mod tests {
             (502, "", "on the way"),
             (200, "", "asynchronous invocation"),
         ] {
-            let said = said(DestinationKind::Lambda, status, name);
-            assert!(said.contains(word), "{name}: {said}");
+            let given = advice_of(DestinationKind::Lambda, status, name);
+            assert!(given.contains(word), "{name}: {given}");
         }
-        assert_eq!(said(DestinationKind::Lambda, 202, ""), "");
+        assert_eq!(advice_of(DestinationKind::Lambda, 202, ""), "");
     }
 }

@@ -28,7 +28,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         ready(arguments.json);
         return Ok(Exit::Done);
     }
-    let stack = arguments.place.connect()?;
+    let stack = arguments.place.connect();
     let destinations = documents::valid::<DestinationId>(&*stack.documents().await?).await?;
     if arguments.json {
         let rows = destinations.iter().map(|(id, document, changed_at)| {

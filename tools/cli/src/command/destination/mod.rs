@@ -52,7 +52,7 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
     if let Some(exit) = arguments.file::<DestinationId>()? {
         return Ok(exit);
     }
-    let stack = arguments.place.connect()?;
+    let stack = arguments.place.connect();
     Ok(arguments.all(&stack.documents::<DestinationId>().await?.all().await?, |_, _| Ok(())))
 }
 
@@ -76,7 +76,7 @@ fn word(value: &serde_json::Value) -> String {
 
 async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
-    let stack = arguments.place.connect()?;
+    let stack = arguments.place.connect();
     let store = stack.documents::<DestinationId>().await?;
     let stored = store.find(&id).await?;
     let counted = count(&stack, &id).await;

@@ -54,7 +54,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let id: DestinationId = parse_id(&arguments.id)?;
     let mut input = Input::of(&arguments.secret);
     let given = arguments.secret.as_ref().map(|secret| secret.secret("new secret", &mut input)).transpose()?;
-    let stack = arguments.place.connect()?;
+    let stack = arguments.place.connect();
     let store = stack.documents::<DestinationId>().await?;
     let stored = store.find(&id).await?;
     let mut document = stored.document(&id)?;

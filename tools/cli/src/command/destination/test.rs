@@ -9,13 +9,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use error_reporter::Report;
+use hookonce_aws::AccountCaller;
 use hookonce_protocol::destination::{Called, Class, Delivery};
 use hookonce_protocol::effect::{DestinationId, Method};
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::timing::Moment;
 use hookonce_runtime::ambient::{Ambient as _, System};
-#[cfg(feature = "aws")]
-use hookonce_runtime::aws::AccountCaller;
 use hookonce_runtime::body;
 use hookonce_runtime::destination::{
     Attempt, AttemptError, CalleeAnswer, Destination, DestinationKind, HttpCaller, Target,
@@ -65,7 +64,7 @@ pub(crate) struct Arguments {
 
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let id: DestinationId = parse_id(&arguments.id)?;
-    let stack = arguments.place.connect()?;
+    let stack = arguments.place.connect();
     let stored = stack.documents::<DestinationId>().await?.find(&id).await?;
     let document = stored.document(&id)?;
     let destination = id.check(&document)?;
@@ -105,14 +104,11 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 enum Caller {
     /// That of the stack on this machine.
     Laptop(HttpCaller),
-    #[cfg(feature = "aws")]
     Account(Box<AccountCaller>),
 }
 
 impl Caller {
-    #[cfg_attr(not(feature = "aws"), expect(unused_variables, reason = "there is the local stack only"))]
     async fn of(stack: &Connection) -> Result<Self, Failure> {
-        #[cfg(feature = "aws")]
         if let Some(deployed) = stack.deployed() {
             return Ok(Self::Account(Box::new(AccountCaller::new(deployed.account().await?))));
         }
@@ -122,7 +118,6 @@ impl Caller {
     async fn attempt(&self, destination: &Destination, delivery: &Delivery, started: Moment) -> Attempt {
         match self {
             Self::Laptop(caller) => caller.attempt(destination, delivery, started).await,
-            #[cfg(feature = "aws")]
             Self::Account(caller) => Box::pin(caller.attempt(destination, delivery, started)).await,
         }
     }
@@ -317,10 +312,10 @@ mod tests {
                     (Purpose::FailEffect, None) => "called again with the same key".to_owned(),
                     (purpose, reason) => panic!("{purpose}, {reason:?}"),
                 };
-                let said = then(class, called);
-                assert!(said.contains(&does), "{class:?}, {called:?}: it says {said:?}, and does {does:?}");
+                let printed = then(class, called);
+                assert!(printed.contains(&does), "{class:?}, {called:?}: it says {printed:?}, and does {does:?}");
                 let within = matches!((class, called), (Class::Keyed { .. }, Called::Unclear { .. }));
-                assert_eq!(said.contains("within its window"), within, "{class:?}, {called:?}");
+                assert_eq!(printed.contains("within its window"), within, "{class:?}, {called:?}");
             }
         }
     }

@@ -1,6 +1,5 @@
 //! `hookonce doctor`: the first hour. Checks what hookonce needs, and says what to do about each problem.
 
-#[cfg(feature = "aws")]
 mod stack;
 
 use std::net::{TcpListener, TcpStream};
@@ -63,14 +62,11 @@ impl Check {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let stack = arguments.place.connect()?;
-    #[cfg(feature = "aws")]
+    let stack = arguments.place.connect();
     let checks = match stack.deployed() {
         Some(deployed) => stack::checks(deployed, &stack).await,
         None => local(&stack).await,
     };
-    #[cfg(not(feature = "aws"))]
-    let checks = local(&stack).await;
     if arguments.json {
         output::json(&checks.iter().map(row).collect::<Vec<_>>());
     } else {
@@ -121,8 +117,8 @@ async fn local(stack: &Connection) -> Vec<Check> {
         Check::new("destinations", documents::<DestinationId>(stack, "; their effects wait").await),
         Check::new("routes", routes(stack).await),
     ];
-    checks.push(Check::new("rustc", rustc(said("rustc", &["--version"]))));
-    checks.push(Check::new("C compiler", Ok(c_compiler(said("cc", &["--version"])))));
+    checks.push(Check::new("rustc", rustc(output_of("rustc", &["--version"]))));
+    checks.push(Check::new("C compiler", Ok(c_compiler(output_of("cc", &["--version"])))));
     checks.extend(DEPLOYMENT_TOOLS.map(|(tool, arguments)| Check::new(tool, Ok(found(tool, arguments)))));
     checks
 }
@@ -242,11 +238,11 @@ async fn routes(stack: &Connection) -> Result<String, Failure> {
 /// A tool's version. Its absence is no problem, because only a deployment needs it.
 fn found(tool: &str, arguments: &[&str]) -> String {
     let program = if tool == "cargo-lambda" { "cargo" } else { tool };
-    said(program, arguments).unwrap_or_else(|| "not found; only a deployment needs it (docs/deploy.md)".to_owned())
+    output_of(program, arguments).unwrap_or_else(|| "not found; only a deployment needs it (docs/deploy.md)".to_owned())
 }
 
 /// What a program prints, if it is there and content.
-fn said(program: &str, arguments: &[&str]) -> Option<String> {
+fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let ran = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output();
     let output = ran.ok().filter(|output| output.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
@@ -258,13 +254,13 @@ mod tests {
 
     #[test]
     fn a_compiler_that_is_too_old_is_a_problem_and_none_is_not() {
-        let said = |version: &str| rustc(Some(version.to_owned()));
+        let checked = |version: &str| rustc(Some(version.to_owned()));
         for good in [RUST_VERSION, "1.95.0-nightly", "2.0.0"] {
-            assert!(said(&format!("rustc {good} (f8297e351 2026-10-28)")).is_ok(), "{good}");
+            assert!(checked(&format!("rustc {good} (f8297e351 2026-10-28)")).is_ok(), "{good}");
         }
         for old in ["1.94.0", "1.9.9", "0.99.0"] {
-            let told = said(&format!("rustc {old} (f8297e351 2025-10-28)")).unwrap_err().to_string();
-            assert!(told.contains(&format!("hookonce needs {RUST_VERSION}")), "{told}");
+            let error = checked(&format!("rustc {old} (f8297e351 2025-10-28)")).unwrap_err().to_string();
+            assert!(error.contains(&format!("hookonce needs {RUST_VERSION}")), "{error}");
         }
         assert!(rustc(None).unwrap().contains("only a build needs it"));
         assert!(c_compiler(None).contains("no cc found"));

@@ -4,6 +4,7 @@ use aws_config::SdkConfig;
 use aws_sdk_sqs::error::ProvideErrorMetadata as _;
 use aws_sdk_sqs::types::QueueAttributeName;
 use error_reporter::Report;
+use hookonce_aws::{DynamoStore, IndexQuery, dynamodb_client, sqs_client};
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::{EndpointId, RecordKey};
@@ -12,7 +13,6 @@ use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::{DynamoStore, IndexQuery, dynamodb_client, sqs_client};
 use hookonce_runtime::port::Store as _;
 
 use super::{Check, documents, routes};
@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::lambda::DeployedFunctions;
 use crate::output;
 
-use crate::watch::{Alarms, ask_alarms, no_alarms, relay_ran_at};
+use crate::watch::{Alarms, fetch_alarms, no_alarms, relay_ran_at};
 
 /// The release of this command.
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -85,7 +85,7 @@ fn complete(parts: &StackParts, region: &str) -> Result<String, Failure> {
 
 /// The alarms can be read, and the clocks agree.
 async fn cloudwatch(config: &SdkConfig, stack: &str) -> (Result<String, Failure>, Result<String, Failure>) {
-    let answer = match ask_alarms(config, stack).await {
+    let answer = match fetch_alarms(config, stack).await {
         Ok(answer) => answer,
         Err(failure) => {
             let unknown =
@@ -158,7 +158,7 @@ fn unread(table: Table) -> Failure {
     };
     Failure::unavailable(
         format!("the {name} table cannot be read"),
-        format!("ask for the permission {actions} on it; --log info shows what DynamoDB answered"),
+        format!("ask for the permission {actions} on it; RUST_LOG=info shows what DynamoDB answered"),
     )
 }
 
@@ -182,9 +182,9 @@ async fn queues(config: &SdkConfig, parts: &StackParts) -> [Check; 4] {
 }
 
 async fn queue(config: &SdkConfig, url: &str) -> Result<Waiting, Failure> {
-    let asked = sqs_client(config, CALL_MAX).get_queue_attributes().queue_url(url);
-    let asked = asked.attribute_names(QueueAttributeName::All).send().await;
-    let answer = asked.map_err(|error| refused("sqs:GetQueueAttributes", error.code(), &Report::new(&error)))?;
+    let request = sqs_client(config, CALL_MAX).get_queue_attributes().queue_url(url);
+    let request = request.attribute_names(QueueAttributeName::All).send().await;
+    let answer = request.map_err(|error| refused("sqs:GetQueueAttributes", error.code(), &Report::new(&error)))?;
     let text = |name| answer.attributes().and_then(|all| all.get(&name));
     Ok(Waiting {
         messages: text(QueueAttributeName::ApproximateNumberOfMessages).map_or("0", String::as_str).to_owned(),
@@ -195,8 +195,8 @@ async fn queue(config: &SdkConfig, url: &str) -> Result<Waiting, Failure> {
 /// The queue of dead letters. Only its name is known.
 async fn dead_letters(config: &SdkConfig, name: Option<&str>) -> Result<Waiting, Failure> {
     let none = || Failure::usage("the queue names none", "deploy the stack again from this release's template.yaml");
-    let asked = sqs_client(config, CALL_MAX).get_queue_url().queue_name(name.ok_or_else(none)?).send().await;
-    let found = asked.map_err(|error| refused("sqs:GetQueueUrl", error.code(), &Report::new(&error)))?;
+    let request = sqs_client(config, CALL_MAX).get_queue_url().queue_name(name.ok_or_else(none)?).send().await;
+    let found = request.map_err(|error| refused("sqs:GetQueueUrl", error.code(), &Report::new(&error)))?;
     queue(config, &found.queue_url.unwrap_or_default()).await
 }
 

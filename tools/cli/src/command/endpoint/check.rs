@@ -12,7 +12,7 @@ pub(super) async fn run(arguments: Check) -> Result<Exit, Failure> {
     if let Some(exit) = arguments.file::<EndpointId>()? {
         return Ok(exit);
     }
-    let stack = arguments.place.connect()?;
+    let stack = arguments.place.connect();
     let all = stack.documents::<EndpointId>().await?.all().await?;
     let tenant_elsewhere = |(id, stored): (&EndpointId, &Stored)| {
         stored.document(id).ok()?.tenant.filter(|tenant| tenant.as_str() != id.as_str())

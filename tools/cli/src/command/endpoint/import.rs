@@ -57,13 +57,13 @@ struct Tally {
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let documents = parse(&text(&arguments.file)?)?;
     let mut interrupt = Interrupt::watch();
-    let stack = arguments.place.connect()?;
+    let stack = arguments.place.connect();
     let store = stack.documents::<EndpointId>().await?;
     let mut tally = Tally::default();
     let existing = tokio::select! {
         biased;
         () = interrupt.wait() => {
-            tell(&tally, false, arguments.json);
+            print_summary(&tally, false, arguments.json);
             return Ok(stopped());
         }
         found = store.all() => found?,
@@ -79,7 +79,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     check_sizes(&*store, &fresh)?;
     let written = write(&*store, &fresh, &arguments, &mut tally, interrupt).await;
     let is_complete = matches!(written, Ok(true));
-    tell(&tally, is_complete, arguments.json);
+    print_summary(&tally, is_complete, arguments.json);
     written?;
     Ok(match (is_complete, tally.differ.is_empty()) {
         (false, _) => stopped(),
@@ -133,8 +133,8 @@ fn is_same(id: &EndpointId, stored: &Stored, document: &EndpointDocument) -> boo
     stored.document(id).is_ok_and(|stored| stored == *document)
 }
 
-/// Tells what was done, whether or not it is all.
-fn tell(tally: &Tally, is_complete: bool, as_json: bool) {
+/// Prints what was done, whether or not it is all.
+fn print_summary(tally: &Tally, is_complete: bool, as_json: bool) {
     if as_json {
         output::json(&json!({
             "imported": tally.imported,

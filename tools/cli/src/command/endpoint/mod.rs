@@ -14,7 +14,7 @@ use hookonce_runtime::endpoint::on_body_mismatch_default;
 use serde_json::json;
 
 use super::providers::find;
-use crate::documents::{self, Check, DocumentId as _, DocumentStore, Remove, Show, parse_id, tell_generated};
+use crate::documents::{self, Check, DocumentId as _, DocumentStore, Remove, Show, parse_id, print_generated_secret};
 use crate::endpoints::{OPEN_SETTINGS, check_secret, check_tenant};
 pub(crate) use crate::endpoints::{fresh, read, read_all, store};
 use crate::failure::{Exit, Failure};
@@ -128,14 +128,14 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     document.on_store_outage = arguments.on_store_outage;
     document.on_body_mismatch = arguments.on_body_mismatch;
     id.check(&document)?;
-    let stack = arguments.place.connect()?;
+    let stack = arguments.place.connect();
     let store = stack.documents::<EndpointId>().await?;
     check_its_tenant(&*store, &id, &document).await?;
     documents::add(&*store, &id, &document).await?;
     // Print the result first: nobody else knows the secret.
     output::note(&format!("endpoint {id} receives webhooks from {} at /webhooks/{id}", provider.name()));
     if let (true, Some(secret)) = (made, document.secrets.first()) {
-        tell_generated(&id, secret);
+        print_generated_secret(&id, secret);
         if is_issued {
             output::note(&format!(
                 "{} issues its secrets, so this one is for `hookonce trigger --list` and `hookonce send --help` only. For \
@@ -221,7 +221,7 @@ impl Pair {
 }
 
 async fn list(arguments: &List) -> Result<Exit, Failure> {
-    let stack = arguments.place.connect()?;
+    let stack = arguments.place.connect();
     let endpoints = documents::valid(&*stack.documents::<EndpointId>().await?).await?;
     if arguments.json {
         let rows = endpoints.iter().map(|(id, document, changed_at)| {
@@ -266,7 +266,7 @@ fn rows(document: &EndpointDocument) -> Vec<(String, String)> {
 
 async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
     let id = parse_id(&arguments.id)?;
-    let stack = arguments.place.connect()?;
+    let stack = arguments.place.connect();
     let store = stack.documents::<EndpointId>().await?;
     let stored = store.find(&id).await?;
     if let (Some(name), false) = (&arguments.place.stack, arguments.yes) {

@@ -5,13 +5,13 @@
 //! more. Each record holds the place of the secret that verified it, so the records say when that is.
 
 use clap::Args;
+use hookonce_aws::{DynamoStore, IndexQuery};
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_providers::limits::SECRETS_MAX;
 use hookonce_providers::{Catalog, SecretFrom};
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::aws::{DynamoStore, IndexQuery};
 use hookonce_runtime::endpoint::CACHE_AGE_MAX;
 use hookonce_runtime::port::Store as _;
 
@@ -64,7 +64,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let id: EndpointId = parse_id(&arguments.id)?;
     let mut input = Input::of(&arguments.secret);
     let given = arguments.secret.as_ref().map(|secret| secret.secret("new secret", &mut input)).transpose()?;
-    let stack = arguments.place.connect()?;
+    let stack = arguments.place.connect();
     let store = stack.documents::<EndpointId>().await?;
     let stored = store.find(&id).await?;
     if arguments.finish {
@@ -341,12 +341,12 @@ mod tests {
 
     #[test]
     fn a_search_that_ends_early_names_its_own_cause() {
-        let said = |entries, deliveries| {
+        let printed = |entries, deliveries| {
             let seen = Search { entries, deliveries, ..Search::of_older() }.too_many();
             seen.map_or_else(String::new, |seen| warning(&Ok(seen)))
         };
-        assert_eq!(said(ENTRIES_MAX, DELIVERIES_MAX), "");
-        assert!(said(DELIVERIES_MAX + 1, DELIVERIES_MAX + 1).starts_with("its latest 20001 deliveries"));
-        assert!(said(ENTRIES_MAX + 1, 3).contains("because the other endpoints have too many"));
+        assert_eq!(printed(ENTRIES_MAX, DELIVERIES_MAX), "");
+        assert!(printed(DELIVERIES_MAX + 1, DELIVERIES_MAX + 1).starts_with("its latest 20001 deliveries"));
+        assert!(printed(ENTRIES_MAX + 1, 3).contains("because the other endpoints have too many"));
     }
 }

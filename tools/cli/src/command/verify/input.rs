@@ -84,7 +84,7 @@ impl RequestArguments {
         let id = self.endpoint.clone().or(own.filter(|_| !fields.contains_key("secrets")));
         let read = if let Some(id) = id {
             let known = parse_id(&id)?;
-            let stack = self.place.connect()?;
+            let stack = self.place.connect();
             let stored = stack.documents::<EndpointId>().await?.get(&known).await?;
             let stored = stored.ok_or_else(|| self.missing(&known))?;
             let document = stored.document(&known)?;

@@ -10,7 +10,7 @@ use aws_smithy_types::byte_stream::error::Error as ByteStreamError;
 use error_reporter::Report;
 use hookonce_protocol::call::Unavailable;
 
-use crate::port::MaterialSource;
+use hookonce_runtime::port::MaterialSource;
 
 /// The longest certificate, certificate chain or key set, in bytes.
 pub const MATERIAL_BYTES_MAX: usize = 64 * 1024;

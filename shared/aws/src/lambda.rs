@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use super::https::TLS;
 use super::loopback::{answer, refusal};
 use super::signed::SignedService;
-use crate::remote::{CallError, CallHandler, Cause};
+use hookonce_runtime::remote::{CallError, CallHandler, Cause};
 
 const LAMBDA: SignedService = SignedService { name: "lambda", id: "Lambda" };
 

@@ -19,11 +19,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::https::read;
 use super::lambda::{ERROR_TYPE, Invocation, LambdaClient, NotInvoked};
-use crate::destination::{
+use hookonce_runtime::destination::{
     ANSWER_BYTES_MAX, Attempt, AttemptError, CalleeAnswer, Caller, Destination, HttpCaller, QueueTarget, Target,
     function_event, queue_message,
 };
-use crate::drive::duration;
+use hookonce_runtime::drive::duration;
 
 /// What SQS says about the message itself: its characters, or that it is longer than the queue takes.
 const MESSAGE_FAULTS: [&str; 3] = ["InvalidMessageContents", "InvalidParameterValue", "InvalidParameterValueException"];
@@ -194,8 +194,8 @@ fn answer_of_queue(error: SdkError<SendMessageError>) -> Result<CalleeAnswer, At
 
 /// What Lambda says in the body of an error.
 fn message(body: &[u8]) -> Option<String> {
-    let said: Value = serde_json::from_slice(body).ok()?;
-    ["Message", "message"].iter().find_map(|field| said.get(field)?.as_str()).map(str::to_owned)
+    let answer: Value = serde_json::from_slice(body).ok()?;
+    ["Message", "message"].iter().find_map(|field| answer.get(field)?.as_str()).map(str::to_owned)
 }
 
 /// How an asynchronous invocation ended, by the status and the error that Lambda names.

@@ -24,21 +24,21 @@ impl OwnTable {
         &self.name
     }
 
-    /// Its key. Asks DynamoDB if it is not known, or if one of these keys is not of its form.
+    /// Its key. Reads it from DynamoDB if it is not known, or if one of these keys is not of its form.
     pub(super) async fn schema(&self, client: &Client, named: &[&Key]) -> Result<KeySchema, Unavailable> {
         let mut known = self.known.lock().await;
         match known.as_ref().filter(|schema| named.iter().all(|key| schema.is_of(key))) {
             Some(schema) => Ok(schema.clone()),
-            None => self.ask(client, &mut known).await,
+            None => self.describe(client, &mut known).await,
         }
     }
 
-    /// Asks DynamoDB for the key again.
+    /// Reads the key from DynamoDB again.
     pub(super) async fn schema_anew(&self, client: &Client) -> Result<KeySchema, Unavailable> {
-        self.ask(client, &mut *self.known.lock().await).await
+        self.describe(client, &mut *self.known.lock().await).await
     }
 
-    async fn ask(&self, client: &Client, known: &mut Option<KeySchema>) -> Result<KeySchema, Unavailable> {
+    async fn describe(&self, client: &Client, known: &mut Option<KeySchema>) -> Result<KeySchema, Unavailable> {
         let described = client.describe_table().table_name(&self.name).send().await.map_err(|error| {
             tracing::error!(
                 operation = "DescribeTable",

@@ -8,7 +8,7 @@ use aws_smithy_types::body::SdkBody;
 use futures::future::BoxFuture;
 
 use super::https::{ReadError, read};
-use crate::remote::{ANSWER_BYTES_MAX, CallError, CallHandler, Cause};
+use hookonce_runtime::remote::{ANSWER_BYTES_MAX, CallError, CallHandler, Cause};
 
 /// Statuses of a function, or of what stands in front of it, that takes no calls for now.
 const AWAY: [u16; 4] = [429, 502, 503, 504];

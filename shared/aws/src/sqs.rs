@@ -8,11 +8,11 @@ use error_reporter::Report;
 use futures::stream::{self, StreamExt as _};
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::{ENDPOINT_BYTES_MAX, RecordKind};
-use hookonce_protocol::message::{Lane, Message};
+use hookonce_protocol::message::{HintQueue, Message};
 use hookonce_protocol::time::Millis;
 
-use crate::message_key::MessageKeys;
-use crate::port::Queue;
+use hookonce_runtime::message_key::MessageKeys;
+use hookonce_runtime::port::Queue;
 
 /// The most messages in one `SendMessageBatch`.
 const BATCH_MAX: usize = 10;
@@ -58,11 +58,11 @@ impl SqsQueue {
         Self { keys, ..self }
     }
 
-    fn url_of(&self, lane: Lane) -> &str {
+    fn url_of(&self, lane: HintQueue) -> &str {
         let url = match lane {
-            Lane::Events => None,
-            Lane::SlowEvents => self.slow_url.as_deref(),
-            Lane::Effects => self.effects_url.as_deref(),
+            HintQueue::Main => None,
+            HintQueue::Slow => self.slow_url.as_deref(),
+            HintQueue::Effects => self.effects_url.as_deref(),
         };
         url.unwrap_or(&self.url)
     }
@@ -163,7 +163,7 @@ impl Queue for SqsQueue {
         (0..messages.len()).map(|place| if confirmed.contains(&place) { Ok(()) } else { Err(Unavailable) }).collect()
     }
 
-    async fn hide(&self, lane: Lane, receipt_handle: &str, length: Millis) -> Result<(), Unavailable> {
+    async fn hide(&self, lane: HintQueue, receipt_handle: &str, length: Millis) -> Result<(), Unavailable> {
         let hide = self
             .client
             .change_message_visibility()

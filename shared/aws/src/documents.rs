@@ -19,11 +19,11 @@ use hookonce_protocol::key::hex;
 use hookonce_protocol::time::EpochMs;
 use sha2::{Digest as _, Sha256};
 
-use crate::ambient::{Ambient as _, System};
-use crate::body::{BodyError, compress, decompress};
-use crate::config::DocumentsLocation;
-use crate::documents::{DocumentKind, DocumentSource, DocumentsUnavailable};
-use crate::file::DocumentFolder;
+use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::body::{BodyError, compress, decompress};
+use hookonce_runtime::config::DocumentsLocation;
+use hookonce_runtime::documents::{DocumentKind, DocumentSource, DocumentsUnavailable};
+use hookonce_runtime::file::DocumentFolder;
 
 /// The partition key: what a policy allows by `dynamodb:LeadingKeys`.
 pub const KIND: &str = "kind";

@@ -1,42 +1,34 @@
 //! The ports on AWS. A laptop differs from AWS only in the endpoint URL, which the SDK takes from the environment or
 //! the caller.
 
-#[cfg(feature = "account")]
 mod account;
 mod answer_limit;
 mod batch_get;
 mod documents;
 mod dynamodb;
-#[cfg(feature = "account")]
 mod hand_over;
 mod https;
 mod inspect;
-#[cfg(feature = "account")]
 mod lambda;
 mod loopback;
 mod own_table;
 mod render;
 mod retry;
-#[cfg(feature = "account")]
 mod signed;
 mod sqs;
 
-#[cfg(feature = "account")]
 pub use account::{CredentialsFailure, SdkConfig, check_credentials, dynamodb_client, shared_config, sqs_client};
 pub use documents::{
     DOCUMENT_BYTES_MAX, DocumentCallError, DocumentChange, DocumentPage, DocumentTable, DocumentTooLong,
     DocumentWritten, ID, KIND, ROUTE_SET_STORED_BYTES_MAX, StoredDocument, documents_at, fits,
 };
 pub use dynamodb::{DUE_INDEX, DynamoStore, FIRST_PAUSE, JOURNAL_INDEX};
-#[cfg(feature = "account")]
 pub use hand_over::AccountCaller;
 pub use https::{HttpsMaterials, MATERIAL_BYTES_MAX};
 pub use inspect::{IndexCursor, IndexPage, IndexQuery, ScanPage};
-#[cfg(feature = "account")]
 pub use lambda::LambdaHandlers;
 pub use loopback::LoopbackHandlers;
 pub use render::{from_attributes, to_attributes};
 pub use retry::{ATTEMPTS_MAX, FIRST_BACKOFF, retries, timeouts};
-#[cfg(feature = "account")]
 pub use signed::SignedService;
 pub use sqs::SqsQueue;

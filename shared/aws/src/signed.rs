@@ -11,8 +11,8 @@ use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
 use aws_types::service_config::ServiceConfigKey;
 
-use crate::ambient::{Ambient as _, System};
-use crate::remote::Cause;
+use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::remote::Cause;
 
 /// A service of AWS that is called without its SDK.
 #[derive(Debug, Clone, Copy)]

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use error_reporter::Report;
+use hookonce_aws::LambdaHandlers;
+use hookonce_aws::{DynamoStore, LoopbackHandlers};
 use hookonce_protocol::call::{Planned, Split};
 use hookonce_protocol::record::Record;
 use hookonce_protocol::timing::{HANDLER_CALL_MAX, HANDLER_CALLS_MAX, Timing};
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::{Ambient as _, System};
-#[cfg(feature = "aws")]
-use hookonce_runtime::aws::LambdaHandlers;
-use hookonce_runtime::aws::{DynamoStore, LoopbackHandlers};
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::memory::{MemoryPermit, MemoryPermits};
 use hookonce_runtime::message_key::MessageKeys;
@@ -35,12 +34,12 @@ fn own(running: &RunningStack) -> Result<Box<dyn CallHandler>, Failure> {
 
 /// A worker that can only plan: it has no queue and no clock.
 #[derive(Debug)]
-pub(crate) struct Rehearsal {
+pub(crate) struct DryRun {
     parts: WorkerParts<DynamoStore, (), ()>,
     routing: Routing,
 }
 
-impl Rehearsal {
+impl DryRun {
     /// The handlers and the catalog of this build, on these tables, with the stack's route set.
     ///
     /// # Errors
@@ -85,7 +84,6 @@ impl Rehearsal {
             let (own, loopback) = (own(local.running()?)?, Box::new(LoopbackHandlers::new()));
             self.parts.remote = RemoteHandlers::new(Some(own), Some(loopback));
         }
-        #[cfg(feature = "aws")]
         if let Some(deployed) = stack.deployed() {
             let lambda = LambdaHandlers::new(deployed.account().await?);
             self.parts.remote = RemoteHandlers::new(Some(Box::new(lambda)), None);

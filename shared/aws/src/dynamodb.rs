@@ -28,9 +28,9 @@ use super::answer_limit::{AnswerLimit, AnswerTooLong};
 use super::batch_get::{self, Read, Wanted};
 use super::own_table::OwnTable;
 use super::render::{Expression, from_attributes, key_of, to_attributes};
-use crate::ambient::{Ambient, System};
-use crate::drive::duration;
-use crate::port::{NotRead, READ_ROUNDS_MAX, Store};
+use hookonce_runtime::ambient::{Ambient, System};
+use hookonce_runtime::drive::duration;
+use hookonce_runtime::port::{NotRead, READ_ROUNDS_MAX, Store};
 
 /// The index of PENDING records by due time, and of DEAD records.
 pub const DUE_INDEX: &str = "due";
@@ -309,14 +309,14 @@ impl<A: Ambient> DynamoStore<A> {
         };
         let each: Vec<_> = reasons.iter().enumerate().map(meaning).collect();
         for ((write, reason), meaning) in writes.iter().zip(reasons).zip(&each) {
-            let is_told = match meaning {
+            let is_logged = match meaning {
                 CancellationReason::Invalid => true,
                 CancellationReason::Transient => matches!(write.table, Table::Own(_)),
                 CancellationReason::None | CancellationReason::ConditionFailed | CancellationReason::OwnFact { .. } => {
                     false
                 }
             };
-            if is_told {
+            if is_logged {
                 tracing::warn!(
                     operation = "TransactWriteItems",
                     table = self.table(write.table),
