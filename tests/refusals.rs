@@ -241,6 +241,7 @@ async fn requests_that_lead_nowhere_are_refused() {
         case("an id that is none", to("/webhooks/STRIPE"), 404, "unknown_endpoint"),
         case("another path", to("/LEAKMENOT/stripe"), 404, "unknown_endpoint"),
         case("a path below", to("/webhooks/stripe/LEAKMENOT"), 404, "unknown_endpoint"),
+        case("an id after another path", to("/webhooks/LEAKMENOT/webhooks/stripe"), 404, "unknown_endpoint"),
         case("no path", to("/"), 404, "unknown_endpoint"),
         case("from another network", to("/webhooks/slack"), 403, "source_not_allowed"),
         case("a document that is cut off", to("/webhooks/broken"), 503, "endpoint_unavailable"),

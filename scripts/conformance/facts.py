@@ -347,6 +347,12 @@ FACTS = {
             body={"live": "false", "notificationItems": [adyen_item("CHARGEBACK"), adyen_item("CHARGEBACK_REVERSED")]},
         ),
         Delivery("regrouped", REGROUPED, "285 refused", edit=last_of("notificationItems")),
+        Delivery(
+            "report",
+            "the name of a report may hold times",
+            "report of midnight",
+            body={"live": "false", "notificationItems": [adyen_item("REPORT_AVAILABLE", "payments_2026-01-01T00:00:00.csv")]},
+        ),
     ],
     "airtable": by_member("23:59:50.000", "23:59:50.001"),
     "auth0": [
@@ -535,8 +541,8 @@ FACTS = {
     "twilio": [
         "SM1 delivered",
         Delivery("another-status", "a message has one status after the other", "SM1 read", text=[("delivered", "read")]),
-        Delivery("call", "a call sends one status more than once", "CA1 waits", body="CallSid=CA1&CallStatus=in-progress", headers={"i-twilio-idempotency-token": "t1"}),
-        Delivery("call-again", "a call sends one status more than once", "CA1 waits again", body="CallSid=CA1&CallStatus=in-progress", headers={"i-twilio-idempotency-token": "t2"}),
+        Delivery("call", "a call has no status of a message", "CA1 waits", body="CallSid=CA1&CallStatus=in-progress", headers={"i-twilio-idempotency-token": "t1"}),
+        Delivery("call-again", "the token is not signed: whoever holds a request could choose another", "CA1 waits", body="CallSid=CA1&CallStatus=in-progress", headers={"i-twilio-idempotency-token": "t2"}),
         Delivery("retried", RETRIED, "SM1 delivered", later=60),
     ],
     "twitch_eventsub": by_header("twitch-eventsub-message-id", "befa7b53-d79d-478f-86b9-120f112b044f", {"twitch-eventsub-message-retry": "1"}),

@@ -124,7 +124,7 @@ fn code(text: &str) -> Vec<&str> {
 fn not_shown(template: &Template, page: &str, printed: &BTreeSet<String>) -> Vec<String> {
     let alarms = template.resources("AWS::CloudWatch::Alarm");
     let pages = |alarm: &str| template.raw_text(alarm, "AlarmName").contains("/page/");
-    let table = page.split("## What has no alarm of its own\n").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let table = page.split("## Faults without their own alarm\n").nth(1).and_then(|rest| rest.split("\n## ").next());
     let rows: Vec<_> = table.unwrap_or_default().lines().filter(|line| line.starts_with("| `")).collect();
     let mut findings = Vec::new();
     for (gone, severity) in GONE {

@@ -62,7 +62,7 @@ fn overview(provider: &Provider) -> String {
         provider.id(),
         provider.id(),
         cell(&provider.schemes().first().cloned().unwrap_or_default()),
-        cell(&keys(provider).first().cloned().unwrap_or_default()),
+        cell(&usual_key(&keys(provider))),
         yes(provider.key_is_signed()),
         yes(provider.batches()),
         known(provider.facts().retry_hours_max),
@@ -86,6 +86,12 @@ fn keys(provider: &Provider) -> Vec<String> {
         }
     }
     keys
+}
+
+/// The first alternative that is no hash, if there is one.
+fn usual_key(keys: &[String]) -> String {
+    let usual = keys.iter().find(|key| !key.contains("sha256"));
+    usual.or(keys.first()).cloned().unwrap_or_default()
 }
 
 /// What stands before the keys and types of some events of a batch, and when.

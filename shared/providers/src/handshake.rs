@@ -154,6 +154,7 @@ impl<'a> Question<'a> {
             Source::Form(_)
             | Source::FormXml { .. }
             | Source::Word(_)
+            | Source::AdyenText
             | Source::HashOf(_)
             | Source::SignedAt
             | Source::RequestSha256

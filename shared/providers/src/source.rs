@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::json::{JsonError, Node, compact_sha256};
 use crate::path::{Path, Root, Segment, find};
+use crate::scheme::adyen::divisible_text;
 
 /// One place to read a value from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub(crate) enum Source {
     FormXml { field: String, element: String },
     /// `word:WORD`: the word itself. It keeps apart the keys of two kinds of events whose ids are of one kind.
     Word(String),
+    /// `adyen_text`: what is signed of an item of Adyen, if other fields fit the same text.
+    AdyenText,
     /// `sha256:SOURCE`: the hash of another value; hex.
     HashOf(Box<Source>),
     /// `signed_at`: when the token of the request was issued, in seconds since the Unix epoch.
@@ -51,6 +54,7 @@ impl Source {
             "delivery_sha256" => return Ok(Self::DeliverySha256),
             "request_sha256" => return Ok(Self::RequestSha256),
             "signed_at" => return Ok(Self::SignedAt),
+            "adyen_text" => return Ok(Self::AdyenText),
             _ => {}
         }
         let (kind, rest) = text.split_once(':').ok_or_else(|| expected(text))?;
@@ -83,6 +87,7 @@ impl Source {
             | Self::Form(_)
             | Self::FormXml { .. }
             | Self::Word(_)
+            | Self::AdyenText
             | Self::Sha256
             | Self::DeliverySha256 => true,
             Self::HashOf(inner) => inner.is_of_body(),
@@ -93,7 +98,7 @@ impl Source {
     /// True when the value exists only in a structured body, not in a body of a single word.
     pub(crate) fn needs_structure(&self) -> bool {
         match self {
-            Self::Json(_) | Self::FormXml { .. } | Self::Form(_) => true,
+            Self::Json(_) | Self::FormXml { .. } | Self::Form(_) | Self::AdyenText => true,
             Self::HashOf(inner) => inner.needs_structure(),
             Self::Header(_)
             | Self::Query(_)
@@ -112,6 +117,7 @@ impl Source {
             Self::Form(_) | Self::FormXml { .. } => true,
             Self::HashOf(inner) => inner.is_of_form(),
             Self::Json(_)
+            | Self::AdyenText
             | Self::Header(_)
             | Self::Query(_)
             | Self::Setting(_)
@@ -136,6 +142,7 @@ impl Source {
             | Self::Form(_)
             | Self::FormXml { .. }
             | Self::Word(_)
+            | Self::AdyenText
             | Self::Sha256
             | Self::DeliverySha256 => None,
         }
@@ -158,6 +165,7 @@ impl std::fmt::Display for Source {
             Self::FormXml { field, element } => write!(formatter, "form_xml:{field}:{element}"),
             Self::Word(word) => write!(formatter, "word:{word}"),
             Self::HashOf(inner) => write!(formatter, "sha256:{inner}"),
+            Self::AdyenText => formatter.write_str("adyen_text"),
             Self::SignedAt => formatter.write_str("signed_at"),
             Self::RequestSha256 => formatter.write_str("request_sha256"),
             Self::Sha256 => formatter.write_str("sha256"),
@@ -253,6 +261,7 @@ impl<'a> Facets<'a> {
             Source::Json(path) => self.node(path).and_then(|node| node.scalar()),
             Source::Form(name) => self.form_field(name).map(|text| text.trim_end_matches(['\r', '\n']).to_owned()),
             Source::Word(word) => Some(word.clone()),
+            Source::AdyenText => self.item.and_then(divisible_text),
             Source::Sha256 => Some(hex::encode(self.sha256())),
             Source::DeliverySha256 => self.pruned_sha256.map(hex::encode),
             Source::Query(_) | Source::Setting(_) => None,

@@ -44,6 +44,7 @@ fn readable_later(source: &Source, root: Root) -> Result<(), String> {
         Source::Json(path) if path.root == Root::Item && root == Root::Body => {
             Err(format!("the path `{path}` starts at an item, but there is none here; start it with `$`"))
         }
+        Source::AdyenText if root == Root::Body => Err("`adyen_text` is for items".to_owned()),
         Source::DeliverySha256 if root == Root::Body => Err("`delivery_sha256` is for items; use `sha256`".to_owned()),
         Source::HashOf(inner) => readable_later(inner, root),
         Source::Json(_)
@@ -51,6 +52,7 @@ fn readable_later(source: &Source, root: Root) -> Result<(), String> {
         | Source::Form(_)
         | Source::FormXml { .. }
         | Source::Word(_)
+        | Source::AdyenText
         | Source::SignedAt
         | Source::RequestSha256
         | Source::Sha256

@@ -65,7 +65,12 @@ impl Message {
             if *name == "Subject" && self.get(name).is_none() {
                 continue;
             }
-            for line in [name, self.field(name)?] {
+            let value = self.field(name)?;
+            // SNS signs a line break only in a message. With one elsewhere, the text could be divided in another way.
+            if *name != "Message" && value.contains('\n') {
+                return Err(Refusal::SignatureMalformed);
+            }
+            for line in [name, value] {
                 text.push_str(line);
                 text.push('\n');
             }
@@ -235,6 +240,47 @@ mod tests {
         ] {
             let url = format!("https://sns.us-east-1.amazonaws.com/{path}");
             assert!(sns_path(&url).is_some() && !is_certificate_url(&url), "{url}");
+        }
+    }
+
+    /// The signed text of a message with these text members.
+    fn signed(members: &[(&str, &str)]) -> Result<String, Refusal> {
+        let owned = members.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Message(owned.collect()).signed()
+    }
+
+    /// A text that a stranger writes into a message must not become other fields of it.
+    #[test]
+    fn what_is_signed_can_be_divided_in_one_way_only() {
+        let rest = [("Timestamp", "t"), ("TopicArn", "a"), ("Type", "Notification")];
+        let of = |fields: &[(&str, &str)]| signed(&[fields, &rest[..]].concat());
+        let written = "text\nMessageId\nforged\nSubject\nmore";
+        let sent = of(&[("Message", written), ("MessageId", "real")]);
+        assert!(sent.is_ok());
+        let other = [("Message", "text"), ("MessageId", "forged"), ("Subject", "more\nMessageId\nreal")];
+        assert_eq!(of(&other), Err(Refusal::SignatureMalformed));
+
+        // Every text of these lines, divided at every two of them.
+        let lines = ["Message", "MessageId", "Subject", "Timestamp", "x"];
+        let texts: Vec<_> = (0..5_usize.pow(5))
+            .map(|number| (0..5).map(|place| lines[number / 5_usize.pow(place) % 5]).collect::<Vec<_>>())
+            .collect();
+        for text in texts {
+            let whole = format!("Message\n{}\nTimestamp\nt\nTopicArn\na\nType\nNotification\n", text.join("\n"));
+            let mut divisions = Vec::new();
+            for id in 1..text.len() {
+                for subject in id + 1..=text.len() {
+                    let value = |from: usize, until: usize| text.get(from..until).unwrap_or_default().join("\n");
+                    let (message, identity, about) =
+                        (value(0, id), value(id + 1, subject), value(subject + 1, text.len()));
+                    let mut fields = vec![("Message", message.as_str()), ("MessageId", identity.as_str())];
+                    if subject < text.len() {
+                        fields.push(("Subject", about.as_str()));
+                    }
+                    divisions.extend(of(&fields).ok().filter(|signed| *signed == whole).map(|_| (id, subject)));
+                }
+            }
+            assert!(divisions.len() <= 1, "{text:?}: {divisions:?}");
         }
     }
 }

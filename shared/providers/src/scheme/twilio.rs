@@ -1,6 +1,11 @@
-//! Twilio's classic webhooks: an HMAC over the URL and the sorted form parameters, or over a URL that holds the hash of
+//! Twilio's classic webhooks: an HMAC over the URL and the sorted form parameters, or over a URL that ends in the hash of
 //! a JSON body.
+//!
+//! Nothing stands between the URL, the names and the values of a form. So other parameters, and even another URL, fit the
+//! same text. A form is therefore claimed under the hash of that text, whatever it holds.
 
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[cfg(feature = "tools")]
@@ -22,7 +27,7 @@ use crate::source::Source;
 const SIGNATURE: &str = "x-twilio-signature";
 /// Names the algorithm of a shared key, such as `key=..,algorithm=HMAC_SHA256`.
 const SETTINGS: &str = "x-twilio-webhooks-signature-settings";
-/// The parameter of the URL that holds the hash of a JSON body.
+/// The last parameter of the URL: the hash of a JSON body.
 const BODY_HASH: &str = "bodySHA256";
 
 /// The scheme has no parameters.
@@ -70,16 +75,36 @@ fn hash(request: &Request<'_>) -> Result<Hash, Refusal> {
     }
 }
 
-/// What is signed besides the URL: nothing if the URL holds the body's hash, else the parameters of a form. A body that
-/// is not a form reads as one with a strange name, so it is signed or refused, too.
-fn signed_body(request: &Request<'_>, url: &str) -> Result<Vec<u8>, Refusal> {
-    let in_url = Request { url, ..*request }.query(BODY_HASH)?;
-    if let Some(hash) = in_url {
-        let hash = Encoding::Hex.decode(&hash).ok_or(Refusal::SignatureMalformed)?;
-        let equal = Hash::Sha256.of(&[request.body]).ct_eq(&hash);
-        return if bool::from(equal) { Ok(Vec::new()) } else { Err(Refusal::SignatureMismatch) };
+/// The hash of a JSON body that a URL ends in. Elsewhere in a URL, it may be a text that a stranger has written into a
+/// form.
+fn body_hash(url: &str) -> Option<&str> {
+    let (_, query) = url.split_once('?')?;
+    let hash = query.rsplit('&').next()?.strip_prefix(BODY_HASH)?.strip_prefix('=')?;
+    (hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(hash)
+}
+
+/// The URL that was signed. Where the configured URL has a query, the hash of a body still comes with the request.
+fn signed_url<'a>(context: &'a Context<'_>) -> Cow<'a, str> {
+    match body_hash(context.request.url) {
+        Some(hash) if context.url.contains('?') && body_hash(&context.url).is_none() => {
+            Cow::Owned(format!("{}&{BODY_HASH}={hash}", context.url))
+        }
+        _ => Cow::Borrowed(&context.url),
     }
-    form_fields(request.body).map(parameters)
+}
+
+/// What is signed after the URL: the parameters of a form. `None` if the URL ends in the hash of this body. A body that
+/// is not a form reads as one with a strange name, so it is signed or refused, too.
+fn signed_form(body: &[u8], url: &str) -> Result<Option<Vec<u8>>, Refusal> {
+    if let Some(hash) = body_hash(url) {
+        let hash = Encoding::Hex.decode(hash).ok_or(Refusal::SignatureMalformed)?;
+        let equal = Hash::Sha256.of(&[body]).ct_eq(&hash);
+        return if bool::from(equal) { Ok(None) } else { Err(Refusal::SignatureMismatch) };
+    }
+    let form = form_fields(body).map(parameters)?;
+    // The signed URL of a JSON body, divided: as a form, it would be another event.
+    let is_url = body_hash(&format!("{url}{}", String::from_utf8_lossy(&form))).is_some();
+    if is_url { Err(Refusal::SignatureMalformed) } else { Ok(Some(form)) }
 }
 
 impl SchemeKind for TwilioScheme {
@@ -94,22 +119,40 @@ impl SchemeKind for TwilioScheme {
         if signature.len() != hash.bytes() {
             return Err(Refusal::SignatureMismatch);
         }
-        let body = signed_body(context.request, &context.url)?;
+        let url = signed_url(context);
+        let form = signed_form(context.request.body, &url)?;
+        let rest = form.as_deref().unwrap_or_default();
         // This takes up to two passes for each secret, the only scheme that does: either URL may be signed.
-        let urls = port_variants(&context.url);
-        let fits = |secret: &str| {
-            let mut codes = urls.iter().map(|url| hash.hmac(secret.as_bytes(), &[url.as_bytes(), &body]));
-            codes.any(|code| code.is_some_and(|code| code.ct_eq(&signature).into()))
+        let urls = port_variants(&url);
+        let fitting = |secret: &str| {
+            let code = |url: &String| hash.hmac(secret.as_bytes(), &[url.as_bytes(), rest]);
+            urls.iter().find(|url| code(url).is_some_and(|code| code.ct_eq(&signature).into()))
         };
-        context.first_fitting(fits).map(Verification::Authentic)
+        let signed = Cell::new(None);
+        let proof = context.first_fitting(|secret| {
+            signed.set(fitting(secret));
+            signed.get().is_some()
+        })?;
+        Ok(Verification::Authentic(match (form, signed.get()) {
+            (Some(form), Some(url)) => {
+                let text = Hash::Sha256.of(&[url.as_bytes(), &form]);
+                proof.bound_to(format!("sha256:{}", hex::encode(text)))
+            }
+            _ => proof,
+        }))
     }
 
     fn read_secret(&self, secret: &str) -> Option<SecretReading> {
         SecretReading::shared(secret.as_bytes())
     }
 
+    /// Of a form, every part: but none is where it was for certain.
     fn covers(&self, source: &Source) -> bool {
-        source.is_of_body()
+        matches!(source, Source::Json(_))
+    }
+
+    fn binds_bodies(&self) -> bool {
+        true
     }
 }
 
@@ -117,8 +160,7 @@ impl SchemeKind for TwilioScheme {
 impl SchemeTools for TwilioScheme {
     fn sign(&self, draft: &mut Draft<'_>, secret: &str, _now: EpochSec) -> Result<(), SignError> {
         let url = draft.request.url;
-        let in_url = Request { method: "POST", url, headers: &[], body: b"" }.query(BODY_HASH);
-        let body = if in_url.is_ok_and(|hash| hash.is_some()) {
+        let body = if body_hash(url).is_some() {
             Vec::new()
         } else {
             parameters(form_fields(&draft.body).map_err(|_| SignError::BodyLacks { path: "form".to_owned() })?)
@@ -161,5 +203,16 @@ mod tests {
         assert_eq!(port_variants("http://u:p@e.com:8080"), ["http://u:p@e.com", "http://u:p@e.com:8080"]);
         assert_eq!(port_variants("http://[::1]/x"), ["http://[::1]/x", "http://[::1]:80/x"]);
         assert_eq!(port_variants("nonsense"), ["nonsense"]);
+    }
+
+    #[test]
+    fn only_the_end_of_a_url_is_the_hash_of_a_body() {
+        let hash = "0123456789abcdef".repeat(4);
+        let found = |query: &str| body_hash(&format!("https://e.com/a{query}")).map(str::to_owned);
+        assert_eq!(found(&format!("?bodySHA256={hash}")), Some(hash.clone()));
+        assert_eq!(found(&format!("?a=1&bodySHA256={hash}")), Some(hash.clone()));
+        for query in ["?bodySHA256={}&a=1", "?bodySHA256={}0", "?abodySHA256={}", "bodySHA256={}", "?bodySHA256={}#a"] {
+            assert_eq!(found(&query.replace("{}", &hash)), None, "{query}");
+        }
     }
 }

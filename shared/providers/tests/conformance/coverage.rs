@@ -103,8 +103,10 @@ fn a_body_that_is_not_signed_can_be_changed_as_documented() {
             other.body[at] = if other.body[at] == b'1' { b'2' } else { b'1' };
             is_accepted(&other)
         };
-        // A CRC-32 notices one changed byte, but not the other body that a vector of PayPal has.
-        assert_eq!((0..captured.body.len()).any(changed), id != "paypal" && id != "braintree", "{id}");
+        // A CRC-32 notices one changed byte, and so does the text of a form; neither notices the other bodies of the
+        // vectors of PayPal and Twilio.
+        let notices = ["braintree", "paypal", "twilio"].contains(&id);
+        assert_eq!((0..captured.body.len()).any(changed), !notices, "{id}");
     }
 }
 
@@ -115,11 +117,13 @@ fn two_bodies_that_one_signature_fits_have_one_claim() {
     let mut seen = Vec::new();
     for provider in bound {
         let id = provider.id();
-        assert!(provider.coverage().body == Extent::No && provider.leaves_body_free() && !provider.batches(), "{id}");
+        assert!(provider.coverage().body < Extent::Yes && provider.leaves_body_free() && !provider.batches(), "{id}");
         let mut bodies = BTreeMap::<_, BTreeSet<&[u8]>>::new();
         for vector in vectors(id) {
             let outcome = Expected::of(received(&vector.captured));
-            assert_eq!(outcome.bound_to.is_some(), outcome.verdict == Verdict::Accepted, "{}", vector.id);
+            // Of a JSON body, Twilio signs the hash.
+            let is_bound = outcome.verdict == Verdict::Accepted && !vector.captured.url.contains("bodySHA256");
+            assert_eq!(outcome.bound_to.is_some(), is_bound, "{}", vector.id);
             if vector.expected.bound_to.is_some() {
                 bodies.entry(outcome.bound_to).or_default().insert(&vector.captured.body);
             }
@@ -127,7 +131,7 @@ fn two_bodies_that_one_signature_fits_have_one_claim() {
         assert!(bodies.values().any(|bodies| bodies.len() > 1), "{id}");
         seen.push(id);
     }
-    assert_eq!(seen, ["mailgun", "paypal"]);
+    assert_eq!(seen, ["mailgun", "paypal", "twilio"]);
 }
 
 /// A second body under a known key is somebody else's only where the signature leaves some of it free.
@@ -136,7 +140,10 @@ fn the_providers_whose_second_bodies_are_quarantined_are_known() {
     let free = Catalog::built_in().iter().filter(|provider| provider.leaves_body_free());
     let free: Vec<_> = free.map(|provider| (provider.id(), provider.coverage().body)).collect();
     let (part, no) = (Extent::Part, Extent::No);
-    assert_eq!(free, [("adyen", part), ("aws_sns", part), ("braintree", part), ("mailgun", no), ("paypal", no)]);
+    assert_eq!(
+        free,
+        [("adyen", part), ("aws_sns", part), ("braintree", part), ("mailgun", no), ("paypal", no), ("twilio", part)]
+    );
 }
 
 /// Where somebody else can write a body, a captured delivery ages.

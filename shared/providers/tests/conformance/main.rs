@@ -4,6 +4,7 @@
 mod additions;
 mod authentic;
 mod batches;
+mod borders;
 mod catalog;
 mod configuration;
 mod coverage;

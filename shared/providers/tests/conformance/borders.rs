@@ -1,0 +1,183 @@
+//! What one signature fits is one delivery: bytes that move from one signed part to the next leave its key as it is, or
+//! make a body without an id, which has a hash.
+
+use std::collections::BTreeSet;
+
+use hookonce_protocol::key::EndpointId;
+use hookonce_providers::{CapturedRequest, Catalog, Received};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, percent_encode};
+use serde_json::Value;
+
+use crate::support::{all, received};
+
+/// What stands between signed parts, if anything does.
+const SEPARATORS: [&str; 5] = ["", ".", ":", "|", "\n"];
+
+/// The keys of what a request would have applied: of its events, or of the one record that it is bound to. `None` if it
+/// is refused or no delivery.
+fn applied(captured: &CapturedRequest) -> Option<BTreeSet<String>> {
+    let endpoint = EndpointId::parse("shop").unwrap();
+    let Ok(Received::Delivery(delivery)) = received(captured) else { return None };
+    let events = delivery.contents().events().iter();
+    Some(match delivery.bound_to() {
+        Some(_) => BTreeSet::from([delivery.record_key(&endpoint).to_string()]),
+        None => events.map(|event| event.key.record_key(&endpoint).to_string()).collect(),
+    })
+}
+
+/// Two texts with another border between them, if both were joined with this separator.
+fn moved(one: &str, other: &str, separator: &str) -> Vec<(String, String)> {
+    let joined = format!("{one}{separator}{other}");
+    let places = (0..=joined.len()).filter(|at| joined.is_char_boundary(*at) && joined[*at..].starts_with(separator));
+    // Near the border, and at every separator.
+    let near = |at: &usize| !separator.is_empty() || at.abs_diff(one.len()) <= 8;
+    let places = places.filter(|at| *at != one.len()).filter(near);
+    places.map(|at| (joined[..at].to_owned(), joined[at + separator.len()..].to_owned())).collect()
+}
+
+/// The parts of a request that may be signed: the URL, the headers and the body.
+fn parts(captured: &CapturedRequest) -> Vec<String> {
+    let headers = captured.headers.iter().map(|(_, value)| value.as_slice());
+    let all = [captured.url.as_bytes()].into_iter().chain(headers).chain([captured.body.as_slice()]);
+    all.map(|part| String::from_utf8_lossy(part).into_owned()).collect()
+}
+
+fn with_parts(captured: &CapturedRequest, parts: &[String]) -> CapturedRequest {
+    let mut other = captured.clone();
+    other.url.clone_from(&parts[0]);
+    for ((_, value), part) in other.headers.iter_mut().zip(&parts[1..]) {
+        *value = part.clone().into_bytes();
+    }
+    other.body = parts[parts.len() - 1].clone().into_bytes();
+    other
+}
+
+/// The request with bytes moved between two of its parts.
+fn between_parts(captured: &CapturedRequest) -> Vec<CapturedRequest> {
+    let parts = parts(captured);
+    let pairs = (0..parts.len()).flat_map(|one| (0..parts.len()).map(move |other| (one, other)));
+    let pairs = pairs.filter(|(one, other)| one != other);
+    let divisions = pairs.flat_map(|(one, other)| {
+        let texts = SEPARATORS.iter().flat_map(|separator| moved(&parts[one], &parts[other], separator));
+        texts
+            .take(400)
+            .map(|(first, second)| {
+                let mut parts = parts.clone();
+                (parts[one], parts[other]) = (first, second);
+                with_parts(captured, &parts)
+            })
+            .collect::<Vec<_>>()
+    });
+    divisions.collect()
+}
+
+/// The request with bytes moved between two fields of its form, or between its URL and its first field.
+fn between_fields(captured: &CapturedRequest) -> Vec<CapturedRequest> {
+    let body = String::from_utf8_lossy(&captured.body).into_owned();
+    let decoded = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
+    let mut fields: Vec<_> = body.split('&').filter_map(|pair| pair.split_once('=')).collect();
+    fields.sort_unstable();
+    let texts: Vec<_> = fields.iter().flat_map(|(name, value)| [decoded(name), decoded(value)]).collect();
+    let form = |texts: &[String]| {
+        let encoded = |text: &String| percent_encode(text.as_bytes(), NON_ALPHANUMERIC).to_string();
+        let pairs = texts.chunks(2).filter(|pair| pair.iter().any(|text| !text.is_empty()));
+        let pairs = pairs.map(|pair| pair.iter().map(encoded).collect::<Vec<_>>().join("="));
+        pairs.collect::<Vec<_>>().join("&").into_bytes()
+    };
+    let mut all = Vec::new();
+    for at in 0..texts.len() {
+        for taken in 0..=texts[at].len() {
+            let Some((stays, goes)) = texts[at].split_at_checked(taken) else { continue };
+            // To the end of what is signed before it: the URL, or the text that comes first in the form.
+            let mut others = texts.clone();
+            others[at] = goes.to_owned();
+            let url = match at.checked_sub(1) {
+                Some(before) => {
+                    others[before].push_str(stays);
+                    captured.url.clone()
+                }
+                None => format!("{}{stays}", captured.url),
+            };
+            all.push(CapturedRequest { url: url.clone(), body: form(&others), ..captured.clone() });
+            // A field that is gone as a whole: its name and its value are the end of the value before it.
+            if taken == texts[at].len() && at % 2 == 0 && at > 0 {
+                let mut others = texts.clone();
+                let whole: String = others.drain(at..at + 2).collect();
+                others[at - 1].push_str(&whole);
+                all.push(CapturedRequest { body: form(&others), ..captured.clone() });
+            }
+        }
+    }
+    all
+}
+
+/// Every object of a document, by its path.
+fn objects(value: &Value, path: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            found.push(path.to_owned());
+            members.iter().for_each(|(name, value)| objects(value, &format!("{path}/{name}"), found));
+        }
+        Value::Array(elements) => {
+            let numbered = elements.iter().enumerate();
+            numbered.for_each(|(index, value)| objects(value, &format!("{path}/{index}"), found));
+        }
+        _ => {}
+    }
+}
+
+/// The request with bytes moved between two texts of an object in its JSON.
+fn between_members(captured: &CapturedRequest) -> Vec<CapturedRequest> {
+    let Ok(document) = serde_json::from_slice::<Value>(&captured.body) else { return Vec::new() };
+    let (mut paths, mut all) = (Vec::new(), Vec::new());
+    objects(&document, "", &mut paths);
+    for path in paths {
+        let Some(members) = document.pointer(&path).and_then(Value::as_object) else { continue };
+        let texts: Vec<_> = members.iter().filter_map(|(name, value)| Some((name, value.as_str()?))).collect();
+        for (one, first) in &texts {
+            for (other, second) in texts.iter().filter(|(other, _)| other != one) {
+                for separator in [":", "\n"] {
+                    for (first, second) in moved(first, second, separator) {
+                        let mut changed = document.clone();
+                        let object = changed.pointer_mut(&path).and_then(Value::as_object_mut).unwrap();
+                        object.insert((*one).clone(), first.into());
+                        object.insert((*other).clone(), second.into());
+                        all.push(CapturedRequest { body: changed.to_string().into_bytes(), ..captured.clone() });
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn what_one_signature_fits_has_one_key() {
+    let (mut divided, mut faults) = (BTreeSet::new(), Vec::new());
+    for (id, vectors) in all() {
+        let Some(provider) = Catalog::built_in().provider(id) else { continue };
+        let is_bound = provider.binds_bodies();
+        if !provider.key_is_signed() && !is_bound {
+            continue;
+        }
+        for vector in vectors {
+            let Some(keys) = applied(&vector.captured) else { continue };
+            let ways: [fn(&CapturedRequest) -> Vec<CapturedRequest>; 3] =
+                [between_parts, between_fields, between_members];
+            for other in ways.iter().flat_map(|way| way(&vector.captured)) {
+                let Some(others) = applied(&other) else { continue };
+                divided.insert(id.clone());
+                let is_hash = |key: &&String| !is_bound && key.contains("sha256:");
+                let new: Vec<_> = others.difference(&keys).filter(|key| !is_hash(key)).collect();
+                if !new.is_empty() {
+                    faults.push(format!("{}: {keys:?} and {new:?}", vector.id));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} faults, such as {:?}", faults.len(), &faults[..faults.len().min(5)]);
+    assert!(
+        divided.contains("twilio") && divided.contains("adyen"),
+        "the test divides what can be divided: {divided:?}"
+    );
+}
