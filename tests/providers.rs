@@ -57,8 +57,9 @@ async fn answered(harness: &Harness, script: &Script, provider: &str, vector: &V
 fn wanted(provider: &str) -> (u16, Option<&'static str>, u16) {
     match provider {
         "adyen" => (202, Some("[accepted]"), 503),
-        "airtable" | "telegram" => (200, Some(""), 503),
-        "discord" => (204, Some(""), 503),
+        "airtable" | "slack" | "telegram" => (200, Some(""), 503),
+        "discord" => (202, Some(""), 503),
+        "twilio" => (200, Some("<Response/>"), 503),
         "zendesk" => (200, None, 409),
         _ => (200, None, 503),
     }
@@ -70,6 +71,24 @@ fn check_success(outbound: &Answer, provider: &str, word: &str) {
     match body {
         Some(body) => assert_eq!(outbound.body, body, "{provider}"),
         None => assert_eq!(crate::support::word(outbound), (status, word.to_owned()), "{provider}"),
+    }
+    let content_type = match body {
+        None => "application/json",
+        Some(_) if provider == "twilio" => "text/xml",
+        Some(_) => "text/plain",
+    };
+    assert!(outbound.headers["content-type"].starts_with(content_type), "{provider}: {:?}", outbound.headers);
+}
+
+/// One endpoint of Discord gets events and interactions, and each kind has an answer.
+#[tokio::test]
+async fn an_answer_may_depend_on_what_a_delivery_holds() {
+    let harness = Harness::new().await;
+    for (case, status) in [("valid", 202), ("webhook-event", 204)] {
+        for copy in ["accepted", "duplicate"] {
+            let answer = answered(&harness, &Script::none(), "discord", &vector("discord", case)).await;
+            assert_eq!(answer.status_code, status, "{case}: {copy}");
+        }
     }
 }
 
@@ -135,7 +154,7 @@ async fn no_retry_of_any_provider_is_taken_for_another_body() {
             changed.push(provider);
         }
     }
-    for provider in ["docusign", "hubspot", "intercom", "line", "notion"] {
+    for provider in ["docusign", "hubspot", "intercom", "line", "mux", "notion"] {
         assert!(changed.contains(&provider), "its retry has another body: {changed:?}");
     }
 }

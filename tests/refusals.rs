@@ -41,6 +41,8 @@ async fn refuse(harness: &Harness, cases: Vec<Case>) -> String {
         assert_eq!(body(&outbound), json!({ "error": code }), "{name}: the answer says nothing else");
         let retry_after = outbound.headers.get("retry-after").map(String::as_str);
         assert_eq!(retry_after, (status == 503).then_some("5"), "{name}");
+        let allowed = outbound.headers.get("allow").map(String::as_str);
+        assert_eq!(allowed, (status == 405).then_some("POST"), "{name}");
         check_metric(&harness.metric_lines()[lines_before..], code, status, name);
         check_log(&log, code, name);
         logged += &log;

@@ -116,7 +116,11 @@ def line(cases):
 
 
 def intercom(cases):
-    return [("save", question(cases, "HEAD"), answered(""), "the provider asks once, when somebody saves the address")]
+    ping = {"type": "notification_event", "topic": "ping", "id": None, "data": {"item": {"type": "ping"}}}
+    return [
+        ("save", question(cases, "HEAD"), answered(""), "the provider asks once, when somebody saves the address"),
+        *signed_question(cases, ping, answered(""), "ping"),
+    ]
 
 
 def braintree(cases):

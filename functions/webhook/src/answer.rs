@@ -2,7 +2,7 @@
 
 use hookonce_protocol::ingress::IngressAnswer;
 use hookonce_protocol::key::RecordKey;
-use hookonce_providers::{AnswerBody, Answers, HandshakeAnswer, Refusal, RetryPlease};
+use hookonce_providers::{AnswerBody, HandshakeAnswer, Provider, Refusal, RetryPlease, VerifiedDelivery};
 use serde_json::json;
 
 use crate::gateway::Outbound;
@@ -22,6 +22,8 @@ pub enum Denial {
     BodyTooLarge,
     /// The provider's scheme refused the request.
     Refused(Refusal),
+    /// The provider calls by these other methods only.
+    MethodNotAllowed(&'static str),
     /// The endpoint lacks a setting that the provider's scheme needs.
     NotConfigured(RetryPlease),
     /// The store could not confirm the delivery.
@@ -44,6 +46,7 @@ impl Denial {
             Self::SourceNotAllowed => (403, "source_not_allowed"),
             Self::BodyTooLarge => (413, "body_too_large"),
             Self::Refused(refusal) => (refusal.status(), refusal.code()),
+            Self::MethodNotAllowed(_) => (Refusal::MethodNotAllowed.status(), Refusal::MethodNotAllowed.code()),
             Self::NotConfigured(retry) => (retry.status, Refusal::NotConfigured.code()),
             Self::StoreUnavailable(retry) => (retry.status, "store_unavailable"),
             Self::EndpointUnavailable => (503, "endpoint_unavailable"),
@@ -52,11 +55,11 @@ impl Denial {
     }
 
     /// Turns a refusal into a denial. A missing setting asks for a retry in the form that this provider understands.
-    pub fn refused(refusal: Refusal, answers: &Answers) -> Self {
-        if refusal == Refusal::NotConfigured {
-            Self::NotConfigured(answers.retry_please)
-        } else {
-            Self::Refused(refusal)
+    pub fn refused(refusal: Refusal, provider: &Provider) -> Self {
+        match refusal {
+            Refusal::NotConfigured => Self::NotConfigured(provider.answers().retry_please),
+            Refusal::MethodNotAllowed => Self::MethodNotAllowed(provider.methods()),
+            refusal => Self::Refused(refusal),
         }
     }
 
@@ -74,6 +77,7 @@ impl Denial {
             | Self::NotThroughEdge
             | Self::SourceNotAllowed
             | Self::BodyTooLarge
+            | Self::MethodNotAllowed(_)
             | Self::Refused(_) => None,
         }
     }
@@ -90,6 +94,7 @@ impl Denial {
             | Self::NotThroughEdge
             | Self::SourceNotAllowed
             | Self::BodyTooLarge
+            | Self::MethodNotAllowed(_)
             | Self::Refused(_) => "delivery_refused",
         }
     }
@@ -98,29 +103,46 @@ impl Denial {
     pub fn outbound(self) -> Outbound {
         let (status, code) = self.parts();
         let outbound = Outbound::json(status, &json!({ "error": code }));
-        match self.retry() {
-            Some(retry) => outbound.header("retry-after", retry.after_seconds.to_string()),
-            None => outbound,
+        match (self, self.retry()) {
+            (_, Some(retry)) => outbound.header("retry-after", retry.after_seconds.to_string()),
+            (Self::MethodNotAllowed(methods), None) => outbound.header("allow", methods.to_owned()),
+            (_, None) => outbound,
         }
     }
 }
 
 /// The response to a delivery, in the format that its provider expects.
-pub fn delivered(answer: IngressAnswer, key: &RecordKey, answers: &Answers) -> Outbound {
+pub fn delivered(answer: IngressAnswer, key: &RecordKey, provider: &Provider, delivery: &VerifiedDelivery) -> Outbound {
+    let [accepted, duplicate] = provider.answers_to(delivery);
     let (wanted, status) = match answer {
-        IngressAnswer::Accepted(_) => (&answers.accepted, "accepted"),
-        IngressAnswer::Duplicate(_) => (&answers.duplicate, "duplicate"),
-        IngressAnswer::RetryPlease => return Denial::StoreUnavailable(answers.retry_please).outbound(),
+        IngressAnswer::Accepted(_) => (accepted, "accepted"),
+        IngressAnswer::Duplicate(_) => (duplicate, "duplicate"),
+        IngressAnswer::RetryPlease => return Denial::StoreUnavailable(provider.answers().retry_please).outbound(),
     };
     report(wanted, status, key.parts().1)
 }
 
-/// A success in the format that its provider expects.
+/// A success in the format that its provider expects. Where the body is the provider's, headers say what the small
+/// report says, as long as the id is one that a header may hold.
 pub fn report(wanted: &hookonce_providers::ProviderAnswer, status: &str, id: &str) -> Outbound {
+    if wanted.body == AnswerBody::Report {
+        return Outbound::json(wanted.status, &json!({ "status": status, "id": id }));
+    }
+    let outbound = prescribed(wanted).header(ANSWER_STATUS, status);
+    if id.bytes().all(|byte| byte.is_ascii_graphic()) { outbound.header(ANSWER_ID, id) } else { outbound }
+}
+
+/// The header that says whether a delivery was stored, or had been stored before.
+pub const ANSWER_STATUS: &str = "hookonce-status";
+
+/// The header that names the record.
+pub const ANSWER_ID: &str = "hookonce-id";
+
+fn prescribed(wanted: &hookonce_providers::ProviderAnswer) -> Outbound {
     match &wanted.body {
-        AnswerBody::Report => Outbound::json(wanted.status, &json!({ "status": status, "id": id })),
-        AnswerBody::Empty => Outbound::empty(wanted.status),
+        AnswerBody::Report | AnswerBody::Empty => Outbound::empty(wanted.status),
         AnswerBody::Text(text) => Outbound::new(wanted.status, "text/plain", text.clone().into_bytes()),
+        AnswerBody::Xml(text) => Outbound::new(wanted.status, "text/xml", text.clone().into_bytes()),
     }
 }
 

@@ -158,16 +158,15 @@ impl<S: Store, Q: Queue, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, M,
         match self.verify(&endpoint, inbound, deadline).await {
             Err(refusal @ (Refusal::SignatureMismatch | Refusal::SchemeNotTaken)) => {
                 let now = self.ingress.ambient.moment().now;
-                let refused = Denial::refused(refusal, endpoint.provider.answers());
+                let refused = Denial::refused(refusal, endpoint.provider);
                 let fresh = self.endpoints.refresh(&endpoint.id, now, deadline).await;
                 // An unchanged document would refuse again, after another pass over the body.
                 let Some(fresh) = fresh.filter(|fresh| !fresh.verifies_same(&endpoint)) else { return Err(refused) };
                 let received = self.verify(&fresh, inbound, deadline).await;
-                received.map_err(|refusal| Denial::refused(refusal, fresh.provider.answers())).map(|it| (fresh, it))
+                received.map_err(|refusal| Denial::refused(refusal, fresh.provider)).map(|it| (fresh, it))
             }
             received => {
-                let answers = endpoint.provider.answers();
-                let received = received.map_err(|refusal| Denial::refused(refusal, answers))?;
+                let received = received.map_err(|refusal| Denial::refused(refusal, endpoint.provider))?;
                 Ok((endpoint, received))
             }
         }
@@ -246,14 +245,15 @@ impl<S: Store, Q: Queue, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, M,
         counts.signals(&ingested.driven.signals);
         ingested.driven.signals.iter().for_each(telemetry::log);
         let other_body = ingested.driven.signals.iter().any(|signal| matches!(signal, Signal::BodyMismatch(_)));
-        let answers = endpoint.provider.answers();
         match ingested.driven.output {
             IngressAnswer::Accepted(_) => {
                 counts.add("delivery_accepted", 1);
                 self.count_fallbacks(endpoint, delivery, &ingested.key);
             }
             IngressAnswer::Duplicate(_) => counts.add("delivery_duplicate", 1),
-            IngressAnswer::RetryPlease => return Err(Denial::StoreUnavailable(answers.retry_please)),
+            IngressAnswer::RetryPlease => {
+                return Err(Denial::StoreUnavailable(endpoint.provider.answers().retry_please));
+            }
         }
         tracing::info!(
             endpoint.id = %endpoint.id,
@@ -263,7 +263,7 @@ impl<S: Store, Q: Queue, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, M,
             other_body,
             "delivery acknowledged"
         );
-        Ok(answer::delivered(ingested.driven.output, &ingested.key, answers))
+        Ok(answer::delivered(ingested.driven.output, &ingested.key, endpoint.provider, delivery))
     }
 }
 

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::limits::RETRY_AFTER_SECONDS_MAX;
+use crate::provider::Provider;
+use crate::receive::VerifiedDelivery;
+use crate::source::{Facets, Source};
 
 /// The answers of an endpoint to its provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +17,19 @@ pub struct Answers {
     pub duplicate: ProviderAnswer,
     /// Asks the provider to retry.
     pub retry_please: RetryPlease,
+    /// Other answers for deliveries that hold a value. The first that fits counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub instead: Vec<Instead>,
+}
+
+/// The answer to deliveries of one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Instead {
+    /// What they hold, such as `json:$.token`.
+    pub present: String,
+    /// The answer, whether or not the delivery had been stored before.
+    pub answer: ProviderAnswer,
 }
 
 /// The answer that asks a provider to retry.
@@ -46,6 +62,8 @@ pub enum AnswerBody {
     Empty,
     /// A fixed text, as `text/plain`.
     Text(String),
+    /// A fixed document, as `text/xml`.
+    Xml(String),
 }
 
 /// Short, because failures on this side are usually over soon.
@@ -64,13 +82,18 @@ impl Default for ProviderAnswer {
 impl Answers {
     /// Checks that every answer's status means what the answer's name says.
     pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
-        for (field, answer) in [("answers.accepted", &self.accepted), ("answers.duplicate", &self.duplicate)] {
+        let instead = self.instead.iter().map(|instead| ("answers.instead", &instead.answer));
+        let usual = [("answers.accepted", &self.accepted), ("answers.duplicate", &self.duplicate)];
+        for (field, answer) in usual.into_iter().chain(instead) {
             if !(200..300).contains(&answer.status) {
                 return Err((field, format!("the status {} is not a success", answer.status)));
             }
             if answer.status == 204 && answer.body != AnswerBody::Empty {
                 return Err((field, "the status 204 has no body; write `body = \"empty\"`".to_owned()));
             }
+        }
+        for instead in &self.instead {
+            Source::parse(&instead.present).map_err(|problem| ("answers.instead", problem))?;
         }
         let RetryPlease { status, after_seconds } = self.retry_please;
         // 410 makes some providers unsubscribe the endpoint permanently.
@@ -82,5 +105,17 @@ impl Answers {
             return Err(("answers.retry_please", problem));
         }
         Ok(())
+    }
+}
+
+impl Provider {
+    /// The answers to a delivery: that it was stored, and that it had been stored before.
+    pub fn answers_to(&self, delivery: &VerifiedDelivery) -> [&ProviderAnswer; 2] {
+        let facets = Facets::new(delivery.body(), delivery.headers());
+        let holds = |place: &str| Source::parse(place).is_ok_and(|source| facets.is_present(&source));
+        match self.answers().instead.iter().find(|instead| holds(&instead.present)) {
+            Some(instead) => [&instead.answer; 2],
+            None => [&self.answers().accepted, &self.answers().duplicate],
+        }
     }
 }

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use serde::{Serialize, Serializer};
 
-use crate::answers::{AnswerBody, Answers, ProviderAnswer};
+use crate::answers::{AnswerBody, Answers, Instead, ProviderAnswer};
 use crate::catalog::Catalog;
 use crate::coverage::Coverage;
-use crate::facts::{SecretFrom, SourceKind};
+use crate::facts::{ReadsAnswer, SecretFrom, SourceKind};
 use crate::handshake::Handshake;
 use crate::provider::Provider;
 
@@ -158,6 +158,7 @@ fn section(page: &mut String, provider: &Provider) {
     line("A retry changes", &changed.join(", "));
     line("An id can come twice", if provider.ids_repeat() { REPEATED } else { "" });
     line("Deadline", &facts.deadline);
+    line("Reads of an answer", reads_answer(facts.reads_answer));
     line("Several events in a delivery", &facts.batching);
     line("A retry may group them differently", &facts.regrouping);
     line("Size", &facts.size);
@@ -166,6 +167,13 @@ fn section(page: &mut String, provider: &Provider) {
     line("Official code", &facts.sdk);
     line("Notes", &facts.notes);
     line("Sources", &format!("{}; checked {}", sources.join("; "), facts.checked));
+}
+
+const fn reads_answer(reads: ReadsAnswer) -> &'static str {
+    match reads {
+        ReadsAnswer::Status => "its status",
+        ReadsAnswer::Body => "its body, too",
+    }
 }
 
 const fn secret_from(from: SecretFrom) -> &'static str {
@@ -198,8 +206,10 @@ fn handshake(handshake: &Handshake) -> String {
 }
 
 fn answers(answers: &Answers) -> String {
+    let of_kind = |instead: &Instead| format!("with `{}` {}, ", instead.present, answer(&instead.answer));
     format!(
-        "accepted {}, duplicate {}, please retry {} after {} s",
+        "{}accepted {}, duplicate {}, please retry {} after {} s",
+        answers.instead.iter().map(of_kind).collect::<String>(),
         answer(&answers.accepted),
         answer(&answers.duplicate),
         answers.retry_please.status,
@@ -211,7 +221,7 @@ fn answer(answer: &ProviderAnswer) -> String {
     match &answer.body {
         AnswerBody::Report => answer.status.to_string(),
         AnswerBody::Empty => format!("{} without a body", answer.status),
-        AnswerBody::Text(text) => format!("{} `{text}`", answer.status),
+        AnswerBody::Text(text) | AnswerBody::Xml(text) => format!("{} `{text}`", answer.status),
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Facts {
     /// The same in seconds, if known.
     #[serde(default)]
     pub deadline_seconds: Option<u32>,
+    /// What the provider reads of an answer.
+    pub reads_answer: ReadsAnswer,
     /// Whether one delivery can hold several events.
     pub batching: String,
     /// Whether a retry may group events differently.
@@ -80,6 +82,16 @@ pub enum SecretFrom {
     Either,
     /// Nobody: the provider's keys are fetched.
     Nobody,
+}
+
+/// What a provider reads of an answer to a delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadsAnswer {
+    /// The status alone, as far as its sources say.
+    Status,
+    /// The body, too: as a command, as a text for its user, or in a format that it demands.
+    Body,
 }
 
 /// Why a text cannot be a secret of a provider. It never holds the text.

@@ -194,6 +194,16 @@ impl Provider {
         }
     }
 
+    /// The methods that its requests have, as the header `Allow` lists them.
+    pub fn methods(&self) -> &'static str {
+        match ["GET", "HEAD"].map(|method| self.handshakes_by(method).next().is_some()) {
+            [false, false] => "POST",
+            [true, false] => "GET, POST",
+            [false, true] => "HEAD, POST",
+            [true, true] => "GET, HEAD, POST",
+        }
+    }
+
     fn handshakes_by(&self, method: &str) -> impl Iterator<Item = &Handshake> {
         self.handshakes.iter().filter(move |handshake| handshake.method.as_str() == method)
     }

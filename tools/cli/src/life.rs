@@ -14,6 +14,7 @@ use hookonce_protocol::record::{Found, Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::port::Store as _;
+use hookonce_webhook::answer::{ANSWER_ID, ANSWER_STATUS};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -60,7 +61,9 @@ impl<I: Invoke> Invoke for WatchedWebhook<I> {
         let kept = self.2.as_ref().map(|capturer| (Arc::clone(capturer), event.clone()));
         let result = self.0.invoke(event).await;
         let answer = result.as_ref().map_or(Value::Null, |answer| {
-            let body: Option<Value> = serde_json::from_str(text(answer, "/body")).ok();
+            let header = |name: &str| answer.pointer(&format!("/headers/{name}"));
+            let prescribed = || json!({ "status": header(ANSWER_STATUS), "id": header(ANSWER_ID) });
+            let body = serde_json::from_str(text(answer, "/body")).unwrap_or_else(|_| prescribed());
             json!({ "status": answer.get("statusCode"), "body": body })
         });
         let ended = System.moment().now;

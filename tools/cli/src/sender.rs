@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use hookonce_protocol::time::EpochSec;
 use hookonce_providers::settings::PUBLIC_URL;
 use hookonce_providers::{Provider, Settings, SignError, UnsignedRequest};
+use hookonce_webhook::answer::{ANSWER_ID, ANSWER_STATUS};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::redirect::Policy;
 use serde::Deserialize;
@@ -146,17 +147,20 @@ impl Sender {
         #[expect(clippy::disallowed_methods, reason = "the latency that a provider sees is measured here")]
         let started = std::time::Instant::now();
         let response = self.client.post(&delivery.url).headers(map).body(signed.body).send().await;
-        let (status, location, answer) = match response {
+        let (status, location, headers, answer) = match response {
             Ok(response) => {
                 let location = response.status().is_redirection().then(|| response.headers().get(LOCATION)).flatten();
                 let location = location.map(|place| String::from_utf8_lossy(place.as_bytes()).into_owned());
-                (Some(response.status().as_u16()), location, response.bytes().await.unwrap_or_default())
+                let text = |name| response.headers().get(name)?.to_str().ok().map(str::to_owned);
+                let headers = [ANSWER_STATUS, ANSWER_ID].map(text);
+                (Some(response.status().as_u16()), location, headers, response.bytes().await.unwrap_or_default())
             }
-            Err(_) => (None, None, Vec::new().into()),
+            Err(_) => (None, None, [None, None], Vec::new().into()),
         };
         let answer: Answer = serde_json::from_slice(&answer).unwrap_or_default();
-        let word = answer.status.or(answer.error).unwrap_or_else(|| word_of(status));
-        Ok(Delivered { status, word, id: answer.id, location, attempts, duration: started.elapsed() })
+        let [stored, id] = headers;
+        let word = answer.status.or(answer.error).or(stored).unwrap_or_else(|| word_of(status));
+        Ok(Delivered { status, word, id: answer.id.or(id), location, attempts, duration: started.elapsed() })
     }
 }
 

@@ -41,8 +41,10 @@ impl Handler for Answers {
     fn plan(&self, event: &Event, update: &Update, snapshot: &Snapshot) -> Result<Plan, HandlerError> {
         let plan = Messages.plan(event, update, snapshot)?;
         let Update::Message(sent) = update else { return Ok(plan) };
+        // Whoever has a number is answered there, anyone else by the user id.
+        let to = if sent.message.has_number() { "to" } else { "recipient" };
         let answer = json!({
-            "messaging_product": "whatsapp", "to": sent.message.from, "context": {"message_id": sent.message.id}, "type": "text",
+            "messaging_product": "whatsapp", to: sent.message.sender(), "context": {"message_id": sent.message.id}, "type": "text",
             "text": {"body": TEXT},
         });
         let path = format!("/{}/messages", sent.phone);

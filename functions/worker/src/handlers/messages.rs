@@ -52,9 +52,11 @@ struct Metadata {
     phone_number_id: String,
 }
 
+/// A contact has a number, or only a user id: of whoever has a user name.
 #[derive(Debug, Deserialize)]
 struct Contact {
-    wa_id: String,
+    wa_id: Option<String>,
+    user_id: Option<String>,
     profile: Option<Profile>,
 }
 
@@ -66,7 +68,8 @@ struct Profile {
 #[derive(Debug, Deserialize)]
 pub(super) struct Message {
     pub(super) id: String,
-    pub(super) from: String,
+    from: Option<String>,
+    from_user_id: Option<String>,
     timestamp: String,
     #[serde(rename = "type")]
     kind: String,
@@ -76,6 +79,18 @@ pub(super) struct Message {
 #[derive(Debug, Deserialize)]
 struct Text {
     body: String,
+}
+
+impl Message {
+    /// Whether its sender has a number.
+    pub(super) fn has_number(&self) -> bool {
+        self.from.is_some()
+    }
+
+    /// Who sent it: the number, or the user id where there is none.
+    pub(super) fn sender(&self) -> &str {
+        self.from.as_deref().or(self.from_user_id.as_deref()).unwrap_or_default()
+    }
 }
 
 /// The status of a sent message.
@@ -143,11 +158,11 @@ fn seconds(timestamp: &str) -> Result<i64, HandlerError> {
 }
 
 fn conversation_key(event: &Event, sent: &Sent) -> ItemKey {
-    event.item_key("conversation", [&sent.phone, &sent.message.from])
+    event.item_key("conversation", [sent.phone.as_str(), sent.message.sender()])
 }
 
 fn lead_key(event: &Event, sent: &Sent) -> ItemKey {
-    event.item_key("lead", [&sent.message.from])
+    event.item_key("lead", [sent.message.sender()])
 }
 
 fn status_key(event: &Event, status: &Status) -> ItemKey {
@@ -159,7 +174,7 @@ fn plan_message(event: &Event, sent: &Sent, snapshot: &Snapshot) -> Result<Plan,
     let sent_at = seconds(&message.timestamp)?;
     let text = message.text.as_ref().map(|text| text.body.as_str());
     let kept = fields([
-        ("from", message.from.as_str().into()),
+        ("from", message.sender().into()),
         ("kind", message.kind.as_str().into()),
         ("text", text.unwrap_or_default().into()),
         ("sent_at", sent_at.into()),
@@ -168,7 +183,9 @@ fn plan_message(event: &Event, sent: &Sent, snapshot: &Snapshot) -> Result<Plan,
     // A message that comes late is counted, but never becomes the last one.
     let counted = DomainWrite::update(conversation, vec![Change::Add("messages".into(), 1)]);
     let last = counted.clone().newer_than(snapshot, LAST_MESSAGE_AT, sent_at, Tie::Skip);
-    let profile = sent.contacts.iter().find(|contact| contact.wa_id == message.from);
+    let is_sender =
+        |contact: &&Contact| [&contact.wa_id, &contact.user_id].into_iter().flatten().any(|id| id == message.sender());
+    let profile = sent.contacts.iter().find(is_sender);
     let name = profile.and_then(|contact| contact.profile.as_ref()?.name.as_deref()).unwrap_or_default();
     let lead = fields([("name", name.into()), ("first_message", message.id.as_str().into())]);
     Ok(Plan::default()
@@ -203,7 +220,10 @@ impl Handler for Messages {
         let delivery: MessageStatus = read(event, UNREADABLE)?;
         let changes = delivery.entry.into_iter().flat_map(|entry| entry.changes);
         let update = changes.map(|change| change.value).find_map(Update::first);
-        update.map(Some).ok_or(HandlerError::permanent(UNREADABLE))
+        match update {
+            Some(Update::Message(sent)) if sent.message.sender().is_empty() => Err(HandlerError::permanent(UNREADABLE)),
+            update => update.map(Some).ok_or(HandlerError::permanent(UNREADABLE)),
+        }
     }
 
     fn domain_key(&self, update: &Update) -> DomainKey {

@@ -10,7 +10,8 @@ use super::problem::{CatalogError, Problem, at, within};
 use super::rules::{events, keys};
 use super::schemes::scheme_entry;
 #[cfg(feature = "tools")]
-use crate::facts::About;
+use crate::answers::{AnswerBody, Answers};
+use crate::facts::{About, ReadsAnswer};
 use crate::handshake::{Condition, Handshake, HandshakeBody, JsonField, Method};
 use crate::items::ItemTree;
 use crate::kept::names_a_credential;
@@ -45,6 +46,15 @@ fn judged(text: &str) -> Cow<'_, str> {
 fn about(text: &str) -> Result<About, Problem> {
     let mut about: About = toml::from_str(&parts(text).1).map_err(|problem| unreadable(&problem))?;
     about.facts.check().map_err(owned)?;
+    let answers: Answers =
+        match toml::Table::get(&toml::from_str(text).map_err(|problem| unreadable(&problem))?, "answers") {
+            Some(answers) => answers.clone().try_into().map_err(|problem| unreadable(&problem))?,
+            None => Answers::default(),
+        };
+    let reports = [&answers.accepted, &answers.duplicate].iter().any(|answer| answer.body == AnswerBody::Report);
+    if reports && about.facts.reads_answer == ReadsAnswer::Body {
+        return Err(owned(("answers", "the provider reads the body of an answer: say what it is to read".to_owned())));
+    }
     about.written = toml::from_str(text).map_err(|problem| unreadable(&problem))?;
     about.written.remove("answers");
     for setting in about.written.get("setting").and_then(toml::Value::as_array).into_iter().flatten() {

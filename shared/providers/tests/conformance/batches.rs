@@ -323,7 +323,7 @@ fn what_is_in_standby_has_a_type_and_a_key_of_its_own() {
         own.iter().map(|(event_type, key)| (format!("standby.{event_type}"), format!("standby:{key}"))).collect();
     // In standby, the two forms of one change are one fact.
     assert_eq!(named, [own.clone(), standby.clone(), standby.clone(), [own, standby].concat()]);
-    let messages = r#"{"sender":{"id":"1"},"message":{"mid":"m1"}},{"sender":{"id":"1"},"pass_thread_control":{}}"#;
+    let messages = r#"{"sender":{"id":"1"},"message":{"mid":"m1"}},{"sender":{"id":"1"},"a_new_kind":{}}"#;
     let parts = split(
         "meta_messenger_instagram",
         &format!(r#"{{"object":"page","entry":[{{"id":"p","messaging":[{messages}],"standby":[{messages}]}}]}}"#),

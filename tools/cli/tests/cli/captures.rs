@@ -33,7 +33,7 @@ fn a_captured_request_holds_no_credential_and_verify_judges_it_as_the_inbox_did(
         (&["trigger", "stripe.invoice.paid", "--id", "a"][..], "-stripe-200-accepted.request.json"),
         (&["trigger", "stripe.invoice.paid", "--id", "a"], "-stripe-200-duplicate.request.json"),
         (&forged, "-stripe-401-signature_mismatch.request.json"),
-        (&telegram, "-telegram-200-answered.request.json"),
+        (&telegram, "-telegram-200-accepted.request.json"),
     ];
     for (arguments, _) in &runs {
         workspace.run_with_input(arguments, "whsec_another_secret_of_enough_bytes");

@@ -164,7 +164,7 @@ fn judge(provider: &'static Provider, captured: &CapturedRequest) -> (Report, Ex
         },
         Ok(Received::Delivery(delivery)) => accepted(provider, &delivery),
         Ok(Received::NeedsMaterial(_)) => rejected(Denial::MaterialUnavailable(provider.answers().retry_please)),
-        Err(refusal) => rejected(Denial::refused(refusal, provider.answers())),
+        Err(refusal) => rejected(Denial::refused(refusal, provider)),
     };
     (report, explanation)
 }
@@ -181,7 +181,7 @@ fn accepted(provider: &Provider, delivery: &VerifiedDelivery) -> Report {
         code: None,
         matched_secret: Some(delivery.secret_index()),
         events: events.collect(),
-        response: answer::report(&provider.answers().accepted, "accepted", &record_id(delivery)).into(),
+        response: answer::report(provider.answers_to(delivery)[0], "accepted", &record_id(delivery)).into(),
     }
 }
 
