@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use crate::answers::{AnswerBody, Answers, ProviderAnswer};
 use crate::catalog::Catalog;
 use crate::coverage::Coverage;
-use crate::facts::{SecretFrom, SourceKind};
+use crate::facts::{SecretFrom, SourceKind, TimeOnRetry};
 use crate::handshake::Handshake;
 use crate::provider::Provider;
 
@@ -149,6 +149,7 @@ fn section(page: &mut String, provider: &Provider) {
     line("Same key on a retry", &facts.key_on_retry);
     line("Same key on a redelivery", &facts.key_on_redelivery);
     line("Retries", &facts.retries);
+    line("Signed time", &signed_time(provider));
     line("A retry changes", &changed.join(", "));
     line("An id can come twice", if provider.ids_repeat() { REPEATED } else { "" });
     line("Deadline", &facts.deadline);
@@ -160,6 +161,23 @@ fn section(page: &mut String, provider: &Provider) {
     line("Official code", &facts.sdk);
     line("Notes", &facts.notes);
     line("Sources", &format!("{}; checked {}", sources.join("; "), facts.checked));
+}
+
+/// Whether a retry has a time of its own, and how old a signed time may be.
+fn signed_time(provider: &Provider) -> String {
+    let facts = provider.facts();
+    let retry = match facts.time_on_retry {
+        TimeOnRetry::None => return String::new(),
+        TimeOnRetry::New => "a retry has a time of its own",
+        TimeOnRetry::Same => "a retry has the time of the first try",
+        TimeOnRetry::Unknown => "unconfirmed whether a retry has a time of its own",
+    };
+    let limit = provider.age_limit().map_or_else(
+        || "the sender signs until when a delivery is valid".to_owned(),
+        |limit| format!("refused if it is more than {} s old", limit.as_seconds()),
+    );
+    let why = facts.time_limit_from.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+    format!("{retry}; {limit}{why}")
 }
 
 const fn secret_from(from: SecretFrom) -> &'static str {

@@ -30,6 +30,11 @@ pub struct Facts {
     /// The longest time after the event until the provider's last retry, in hours, if known.
     #[serde(default)]
     pub retry_hours_max: Option<u32>,
+    /// Whether a retry has another signed time than the first try.
+    pub time_on_retry: TimeOnRetry,
+    /// Where the limit of the signed time's age comes from, if it is not the one that follows from `time_on_retry`.
+    #[serde(default)]
+    pub time_limit_from: Option<String>,
     /// How long the provider waits for an answer.
     pub deadline: String,
     /// The same in seconds, if known.
@@ -66,6 +71,20 @@ pub struct Facts {
     pub checked: String,
     /// Where the facts come from.
     pub sources: Vec<FactSource>,
+}
+
+/// What the signed time of a retry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimeOnRetry {
+    /// That of this try, so only clocks that differ make it old.
+    New,
+    /// That of the first try, so it is as old as the last retry is late.
+    Same,
+    /// No source says.
+    Unknown,
+    /// No time is signed.
+    None,
 }
 
 /// Who makes the secret that signs a provider's deliveries.

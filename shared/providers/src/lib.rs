@@ -82,7 +82,7 @@ pub use event::{Contents, EventKey, EventPart, Fallback, UNKNOWN_EVENT_TYPE, UNR
 #[cfg(feature = "tools")]
 pub use explain::{Cause, Explanation, Finding, FindingState};
 #[cfg(feature = "tools")]
-pub use facts::{FactSource, Facts, SecretFormError, SecretFrom, SourceKind};
+pub use facts::{FactSource, Facts, SecretFormError, SecretFrom, SourceKind, TimeOnRetry};
 pub use handshake::{HandedOut, HandshakeAnswer};
 pub use json_path::{JsonPath, JsonPathError};
 pub use kept::{CREDENTIAL_WORDS, names_a_credential};

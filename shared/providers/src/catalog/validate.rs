@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+#[cfg(feature = "tools")]
+use super::age;
 use super::file::{HandshakeFile, ItemFile, JsonValueFile, ProviderFile};
 #[cfg(feature = "tools")]
 use super::parts::parts;
@@ -42,9 +44,10 @@ fn judged(text: &str) -> Cow<'_, str> {
 
 /// What people read.
 #[cfg(feature = "tools")]
-fn about(text: &str) -> Result<About, Problem> {
+fn about(text: &str, schemes: &[SchemeEntry]) -> Result<About, Problem> {
     let mut about: About = toml::from_str(&parts(text).1).map_err(|problem| unreadable(&problem))?;
     about.facts.check().map_err(owned)?;
+    age::check(schemes, &about.facts)?;
     about.written = toml::from_str(text).map_err(|problem| unreadable(&problem))?;
     about.written.remove("answers");
     for setting in about.written.get("setting").and_then(toml::Value::as_array).into_iter().flatten() {
@@ -113,6 +116,8 @@ fn build(id: &str, text: &str) -> Result<Provider, Problem> {
         handshakes.push(self::handshake(handshake).map_err(within(&format!("handshake[{index}]")))?);
     }
     settings_fit(&file)?;
+    #[cfg(feature = "tools")]
+    let about = about(text, &schemes)?;
     Ok(Provider {
         id: id.to_owned(),
         name: file.name,
@@ -132,7 +137,7 @@ fn build(id: &str, text: &str) -> Result<Provider, Problem> {
         settings: file.setting,
         secret_bytes_min: file.secret_bytes_min.unwrap_or(SECRET_BYTES_MIN),
         #[cfg(feature = "tools")]
-        about: about(text)?,
+        about,
     })
 }
 

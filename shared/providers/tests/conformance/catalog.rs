@@ -155,7 +155,7 @@ fn a_retry_changes_the_body_only_where_something_else_names_the_event() {
     let unnamed = |provider: &&Provider| !provider.key_is_signed() && !provider.binds_bodies();
     assert!(Catalog::built_in().iter().any(|provider| changes(&provider)));
     let both: Vec<&str> = Catalog::built_in().iter().filter(changes).filter(unnamed).map(Provider::id).collect();
-    // Its signed time is that of the attempt. A retry has the id of the first attempt in a header, so it is the same
+    // Its signed time may be that of the attempt. A retry has the id of the first attempt in a header, so it is the same
     // record.
     assert_eq!(both, ["linear"]);
 }

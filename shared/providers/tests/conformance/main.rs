@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod additions;
+mod age;
 mod authentic;
 mod batches;
 mod catalog;

@@ -52,6 +52,7 @@ secret = "text"
 secret_from = "provider"
 rotation = "no"
 sdk = "none"
+time_on_retry = "new"
 checked = "2026-11-20"
 sources = [{ kind = "official", at = "https://acme.example/webhooks" }]
 "#;
