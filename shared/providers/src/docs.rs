@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use crate::answers::{AnswerBody, Answers, ProviderAnswer};
 use crate::catalog::Catalog;
 use crate::coverage::Coverage;
-use crate::facts::{SecretFrom, SourceKind, TimeOnRetry};
+use crate::facts::{SecretFrom, SecretKind, SecretScope, SourceKind, TimeOnRetry};
 use crate::handshake::Handshake;
 use crate::provider::Provider;
 
@@ -140,6 +140,7 @@ fn section(page: &mut String, provider: &Provider) {
     line("Scheme", &provider.schemes().join("; or "));
     line("Secret", &facts.secret);
     line("Who makes it", secret_from(facts.secret_from));
+    line("Whose it is", &secret_owner(provider));
     line("Rotation", &facts.rotation);
     line("Settings", &settings.join("; "));
     line("Dedup key", &format!("{} ({signed})", keys(provider).join(", else ")));
@@ -161,6 +162,23 @@ fn section(page: &mut String, provider: &Provider) {
     line("Official code", &facts.sdk);
     line("Notes", &facts.notes);
     line("Sources", &format!("{}; checked {}", sources.join("; "), facts.checked));
+}
+
+/// For what the secret counts, what else it is, and who says so.
+fn secret_owner(provider: &Provider) -> String {
+    let facts = provider.facts();
+    let scope = match facts.secret_scope {
+        SecretScope::Endpoint => "one endpoint's",
+        SecretScope::Account => "an account's",
+        SecretScope::App => "an app's, for all its customers",
+        SecretScope::None => return String::new(),
+    };
+    let kind = match facts.secret_is {
+        SecretKind::WebhookOnly => "for webhooks alone",
+        SecretKind::ApiCredential => "a credential of the API, too",
+        SecretKind::None => return String::new(),
+    };
+    format!("{scope}; {kind} ({})", facts.secret_source)
 }
 
 /// Whether a retry has a time of its own, and how old a signed time may be.

@@ -117,6 +117,12 @@ impl Provider {
         self.schemes.iter().map(SchemeEntry::summary).collect()
     }
 
+    /// What a person should know who stores a secret of this provider, each as a sentence without its end.
+    #[cfg(feature = "tools")]
+    pub fn secret_warnings(&self) -> Vec<&'static str> {
+        self.facts().secret_warnings(!self.can_sign())
+    }
+
     /// How old a signed time may be. `None` where no time is signed, or where the sender itself
     /// signs until when a delivery is valid.
     #[cfg(feature = "tools")]

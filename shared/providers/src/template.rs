@@ -98,16 +98,10 @@ pub(crate) fn punctuation_decoded(url: &str) -> String {
         decoded.push_str(before);
         let code = after.get(..2).filter(|digits| digits.bytes().all(|it| it.is_ascii_hexdigit()));
         let symbol = code.and_then(|digits| u8::from_str_radix(digits, 16).ok()).map(char::from);
-        match (symbol.filter(|it| PUNCTUATION.contains(*it)), after.get(2..)) {
-            (Some(symbol), Some(after)) => {
-                decoded.push(symbol);
-                rest = after;
-            }
-            _ => {
-                decoded.push('%');
-                rest = after;
-            }
-        }
+        let found = symbol.filter(|it| PUNCTUATION.contains(*it)).zip(after.get(2..));
+        let (symbol, after) = found.unwrap_or(('%', after));
+        decoded.push(symbol);
+        rest = after;
     }
     decoded.push_str(rest);
     decoded

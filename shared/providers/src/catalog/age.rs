@@ -10,7 +10,7 @@ use crate::scheme::timestamp::CLOCK_SKEW;
 /// What is added to the time in which a provider retries.
 const MARGIN: Millis = Millis::hours(1);
 
-/// How long a provider is taken to retry that does not say it. Stripe, OpenAI, Paddle and PayPal retry that long.
+/// How long a provider is taken to retry that does not say it. Stripe, `OpenAI`, Paddle and `PayPal` retry that long.
 const RETRY_HOURS_UNKNOWN: u32 = 72;
 
 /// The limit that follows from the facts. `None` where no time is signed.

@@ -100,6 +100,10 @@ fn a_combination_that_makes_no_sense_is_refused_at_its_field() {
         ("kind = \"hmac\"", "kind = \"ed25519\"", "scheme[0].hash"),
         ("checked = \"2026-11-20\"", "checked = \"yesterday\"", "facts.checked"),
         ("[facts]", "[facts]\nsecret_prefix = \"\"", "facts.secret_prefix"),
+        ("secret_scope = \"endpoint\"", "secret_scope = \"none\"", "facts.secret_scope"),
+        ("secret_is = \"webhook_only\"", "secret_is = \"none\"", "facts.secret_is"),
+        ("secret_source = \"unconfirmed\"", "secret_source = \"I know it\"", "facts.secret_source"),
+        ("secret_scope = \"endpoint\"\n", "", "file"),
         ("[facts]", "[facts]\nsecret_chars_min = 2\nsecret_chars_max = 1", "facts.secret_chars_max"),
         (
             "sources = [{ kind = \"official\", at = \"https://acme.example/webhooks\" }]",

@@ -13,6 +13,7 @@ mod facts;
 mod flips;
 mod handshakes;
 mod materials;
+mod pasted;
 mod properties;
 mod receive;
 mod roundtrips;
