@@ -166,6 +166,11 @@ def key_bytes(scheme, secret):
     return {"text": lambda: secret.encode(), "base64": lambda: base64.b64decode(secret), "hex": lambda: bytes.fromhex(secret)}[scheme["secret"]]()
 
 
+def decoded_url(url):
+    """What HubSpot signs of a URL: these encodings decoded, each once."""
+    return re.sub(r"%(3A|2F|3F|40|21|24|27|28|29|2A|2C|3B)", lambda code: chr(int(code[1], 16)), url, flags=re.IGNORECASE)
+
+
 # Schemes
 
 
@@ -186,7 +191,7 @@ def sign_message(request, scheme, secret, at, others=()):
         def part(match):
             hole = match.group(1)
             kind, _, place = hole.partition(":")
-            fixed = {"body": request.body, "ts": (text or "").encode(), "url": request.url.encode(), "method": request.method.encode(), "key": key}
+            fixed = {"body": request.body, "ts": (text or "").encode(), "url": request.url.encode(), "decoded_url": decoded_url(request.url).encode(), "method": request.method.encode(), "key": key}
             if hole in fixed:
                 return fixed[hole].decode("latin-1")
             value = request.header(place) if kind == "header" else json_get(json.loads(request.body), place)

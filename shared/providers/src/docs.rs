@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use crate::answers::{AnswerBody, Answers, Instead, ProviderAnswer};
 use crate::catalog::Catalog;
 use crate::coverage::Coverage;
-use crate::facts::{ReadsAnswer, SecretFrom, SourceKind};
+use crate::facts::{ReadsAnswer, SecretFrom, SecretKind, SecretScope, SourceKind, TimeOnRetry};
 use crate::handshake::Handshake;
 use crate::provider::Provider;
 
@@ -146,6 +146,7 @@ fn section(page: &mut String, provider: &Provider) {
     line("Scheme", &provider.schemes().join("; or "));
     line("Secret", &facts.secret);
     line("Who makes it", secret_from(facts.secret_from));
+    line("Whose it is", &secret_owner(provider));
     line("Rotation", &facts.rotation);
     line("Settings", &settings.join("; "));
     line("Dedup key", &format!("{} ({signed})", keys(provider).join(", else ")));
@@ -155,6 +156,7 @@ fn section(page: &mut String, provider: &Provider) {
     line("Same key on a retry", &facts.key_on_retry);
     line("Same key on a redelivery", &facts.key_on_redelivery);
     line("Retries", &facts.retries);
+    line("Signed time", &signed_time(provider));
     line("A retry changes", &changed.join(", "));
     line("An id can come twice", if provider.ids_repeat() { REPEATED } else { "" });
     line("Deadline", &facts.deadline);
@@ -174,6 +176,40 @@ const fn reads_answer(reads: ReadsAnswer) -> &'static str {
         ReadsAnswer::Status => "its status",
         ReadsAnswer::Body => "its body, too",
     }
+}
+
+/// For what the secret counts, what else it is, and who says so.
+fn secret_owner(provider: &Provider) -> String {
+    let facts = provider.facts();
+    let scope = match facts.secret_scope {
+        SecretScope::Endpoint => "one endpoint's",
+        SecretScope::Account => "an account's",
+        SecretScope::App => "an app's, for all its customers",
+        SecretScope::None => return String::new(),
+    };
+    let kind = match facts.secret_is {
+        SecretKind::WebhookOnly => "for webhooks alone",
+        SecretKind::ApiCredential => "a credential of the API, too",
+        SecretKind::None => return String::new(),
+    };
+    format!("{scope}; {kind} ({})", facts.secret_source)
+}
+
+/// Whether a retry has a time of its own, and how old a signed time may be.
+fn signed_time(provider: &Provider) -> String {
+    let facts = provider.facts();
+    let retry = match facts.time_on_retry {
+        TimeOnRetry::None => return String::new(),
+        TimeOnRetry::New => "a retry has a time of its own",
+        TimeOnRetry::Same => "a retry has the time of the first try",
+        TimeOnRetry::Unknown => "unconfirmed whether a retry has a time of its own",
+    };
+    let limit = provider.age_limit().map_or_else(
+        || "the sender signs until when a delivery is valid".to_owned(),
+        |limit| format!("refused if it is more than {} s old", limit.as_seconds()),
+    );
+    let why = facts.time_limit_from.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+    format!("{retry}; {limit}{why}")
 }
 
 const fn secret_from(from: SecretFrom) -> &'static str {

@@ -30,6 +30,11 @@ pub struct Facts {
     /// The longest time after the event until the provider's last retry, in hours, if known.
     #[serde(default)]
     pub retry_hours_max: Option<u32>,
+    /// Whether a retry has another signed time than the first try.
+    pub time_on_retry: TimeOnRetry,
+    /// Where the limit of the signed time's age comes from, if it is not the one that follows from `time_on_retry`.
+    #[serde(default)]
+    pub time_limit_from: Option<String>,
     /// How long the provider waits for an answer.
     pub deadline: String,
     /// The same in seconds, if known.
@@ -57,6 +62,12 @@ pub struct Facts {
     /// The most characters, likewise.
     #[serde(default)]
     pub secret_chars_max: Option<usize>,
+    /// For what the secret counts.
+    pub secret_scope: SecretScope,
+    /// What else the secret is.
+    pub secret_is: SecretKind,
+    /// Where these two come from, or "unconfirmed".
+    pub secret_source: String,
     /// What changes in the requests while the secret is rotated.
     pub rotation: String,
     /// The official code that verifies or signs.
@@ -68,6 +79,20 @@ pub struct Facts {
     pub checked: String,
     /// Where the facts come from.
     pub sources: Vec<FactSource>,
+}
+
+/// What the signed time of a retry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimeOnRetry {
+    /// That of this try, so only clocks that differ make it old.
+    New,
+    /// That of the first try, so it is as old as the last retry is late.
+    Same,
+    /// No source says.
+    Unknown,
+    /// No time is signed.
+    None,
 }
 
 /// Who makes the secret that signs a provider's deliveries.
@@ -93,6 +118,44 @@ pub enum ReadsAnswer {
     /// The body, too: as a command, as a text for its user, or in a format that it demands.
     Body,
 }
+
+/// For what a provider's secret counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SecretScope {
+    /// One endpoint at the provider.
+    Endpoint,
+    /// An account, with all its endpoints.
+    Account,
+    /// An app, with all its customers: whoever holds it can sign for each of them.
+    App,
+    /// There is none.
+    None,
+}
+
+/// What a provider's secret is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SecretKind {
+    /// It only signs webhooks.
+    WebhookOnly,
+    /// It also opens the provider's API, or gets tokens for it.
+    ApiCredential,
+    /// There is none.
+    None,
+}
+
+/// What an operator should know who stores an app's secret.
+const OF_APP: &str = "this secret is the app's: whoever holds it can sign for every customer; a delivery for one customer \
+                      passes at every endpoint with it, so compare the account in the body";
+
+/// The same of a public key.
+const KEY_OF_APP: &str = "this key is the app's: a delivery for one customer passes at every endpoint with it, so compare \
+                          the account in the body";
+
+/// What an operator should know who stores a credential.
+const OF_API: &str = "this secret is a credential of the provider's API, too: whoever reads the endpoint's document can act \
+                      in your name there";
 
 /// Why a text cannot be a secret of a provider. It never holds the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -162,6 +225,13 @@ impl Facts {
         Err(SecretFormError::Length { chars, expected })
     }
 
+    /// What a person should know who stores the secret, each as a sentence without its end.
+    pub(crate) fn secret_warnings(&self, is_public_key: bool) -> Vec<&'static str> {
+        let app = (self.secret_scope == SecretScope::App).then_some(if is_public_key { KEY_OF_APP } else { OF_APP });
+        let api = (self.secret_is == SecretKind::ApiCredential).then_some(OF_API);
+        app.into_iter().chain(api).collect()
+    }
+
     /// Checks what the types cannot.
     pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
         if self.sources.is_empty() {
@@ -173,6 +243,16 @@ impl Facts {
         }
         if self.secret_prefix.as_ref().is_some_and(String::is_empty) {
             return Err(("facts.secret_prefix", "leave it out where secrets have none".to_owned()));
+        }
+        let is_missing = |none: bool| none != (self.secret_from == SecretFrom::Nobody);
+        if is_missing(self.secret_scope == SecretScope::None) {
+            return Err(("facts.secret_scope", "`none` and `secret_from = \"nobody\"` go together".to_owned()));
+        }
+        if is_missing(self.secret_is == SecretKind::None) {
+            return Err(("facts.secret_is", "`none` and `secret_from = \"nobody\"` go together".to_owned()));
+        }
+        if !["https://", "github:", "unconfirmed"].iter().any(|word| self.secret_source.contains(word)) {
+            return Err(("facts.secret_source", "name a source, or write \"unconfirmed\"".to_owned()));
         }
         let date = self.checked.as_bytes();
         let dated = date.len() == 10

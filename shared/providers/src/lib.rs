@@ -55,6 +55,8 @@ mod keyring;
 pub mod limits;
 mod material;
 mod outgoing;
+#[cfg(feature = "tools")]
+mod pasted;
 mod path;
 mod provider;
 mod receive;
@@ -82,13 +84,17 @@ pub use event::{Contents, EventKey, EventPart, Fallback, UNKNOWN_EVENT_TYPE, UNR
 #[cfg(feature = "tools")]
 pub use explain::{Cause, Explanation, Finding, FindingState};
 #[cfg(feature = "tools")]
-pub use facts::{FactSource, Facts, ReadsAnswer, SecretFormError, SecretFrom, SourceKind};
+pub use facts::{
+    FactSource, Facts, ReadsAnswer, SecretFormError, SecretFrom, SecretKind, SecretScope, SourceKind, TimeOnRetry,
+};
 pub use handshake::{HandedOut, HandshakeAnswer};
 pub use json_path::{JsonPath, JsonPathError};
 pub use kept::{CREDENTIAL_WORDS, names_a_credential};
 pub use keyring::{Keyring, KeyringError};
 pub use material::{Material, MaterialNeeded};
 pub use outgoing::StandardSecret;
+#[cfg(feature = "tools")]
+pub use pasted::{Pasted, PastedError};
 pub use provider::Provider;
 pub use receive::{Received, VerifiedDelivery};
 pub use refusal::Refusal;

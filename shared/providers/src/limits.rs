@@ -21,6 +21,10 @@ pub const SECRET_BYTES_MIN: usize = 16;
 /// Fewest different bytes of a shared secret. Of 16 random hexadecimal digits, one secret in 30,000 has fewer.
 pub const SECRET_DISTINCT_BYTES_MIN: usize = 6;
 
+/// Most that a limit of a signature's age may be, in seconds: a week, longer than any provider with a signed time retries.
+/// A delivery's id is known for much longer.
+pub const TOLERANCE_SECONDS_MAX: u32 = 7 * 24 * 3_600;
+
 /// Longest `Retry-After` in a catalog file, in seconds: it must lie within the provider's own retries.
 pub const RETRY_AFTER_SECONDS_MAX: u32 = 3_600;
 

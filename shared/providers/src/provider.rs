@@ -1,5 +1,8 @@
 //! A provider: how to verify, name, split and answer its requests.
 
+#[cfg(feature = "tools")]
+use hookonce_protocol::time::Millis;
+
 use crate::answers::Answers;
 #[cfg(feature = "tools")]
 use crate::facts::{About, Facts};
@@ -112,6 +115,19 @@ impl Provider {
     #[cfg(feature = "tools")]
     pub fn schemes(&self) -> Vec<String> {
         self.schemes.iter().map(SchemeEntry::summary).collect()
+    }
+
+    /// What a person should know who stores a secret of this provider, each as a sentence without its end.
+    #[cfg(feature = "tools")]
+    pub fn secret_warnings(&self) -> Vec<&'static str> {
+        self.facts().secret_warnings(!self.can_sign())
+    }
+
+    /// How old a signed time may be. `None` where no time is signed, or where the sender itself
+    /// signs until when a delivery is valid.
+    #[cfg(feature = "tools")]
+    pub fn age_limit(&self) -> Option<Millis> {
+        self.schemes.iter().filter_map(|entry| entry.scheme.age_limit()).max()
     }
 
     /// True when one delivery can hold several events, each of which is claimed on its own.

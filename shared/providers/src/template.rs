@@ -43,6 +43,8 @@ pub(crate) enum SignedPart {
     Timestamp,
     /// `{url}`: the endpoint's public URL.
     Url,
+    /// `{decoded_url}`: the same with the punctuation of [`punctuation_decoded`] decoded.
+    DecodedUrl,
     /// `{method}`.
     Method,
     /// `{header:NAME}`.
@@ -58,7 +60,13 @@ impl SignedPart {
     pub(crate) const fn names_delivery(&self) -> bool {
         match self {
             Self::Header(_) | Self::Json(_) => true,
-            Self::Literal(_) | Self::Body | Self::Timestamp | Self::Url | Self::Method | Self::Key => false,
+            Self::Literal(_)
+            | Self::Body
+            | Self::Timestamp
+            | Self::Url
+            | Self::DecodedUrl
+            | Self::Method
+            | Self::Key => false,
         }
     }
 }
@@ -70,12 +78,33 @@ impl std::fmt::Display for SignedPart {
             Self::Body => formatter.write_str("{body}"),
             Self::Timestamp => formatter.write_str("{ts}"),
             Self::Url => formatter.write_str("{url}"),
+            Self::DecodedUrl => formatter.write_str("{decoded_url}"),
             Self::Method => formatter.write_str("{method}"),
             Self::Header(name) => write!(formatter, "{{header:{name}}}"),
             Self::Json(path) => write!(formatter, "{{json:{path}}}"),
             Self::Key => formatter.write_str("{key}"),
         }
     }
+}
+
+/// The percent-encodings that `HubSpot` decodes in a URL before it signs it, and no others.
+const PUNCTUATION: &str = ":/?@!$'()*,;";
+
+/// A URL in which only the encodings of [`PUNCTUATION`] are decoded, each once: `%3A` is `:`, and `%253A` stays.
+pub(crate) fn punctuation_decoded(url: &str) -> String {
+    let mut decoded = String::with_capacity(url.len());
+    let mut rest = url;
+    while let Some((before, after)) = rest.split_once('%') {
+        decoded.push_str(before);
+        let code = after.get(..2).filter(|digits| digits.bytes().all(|it| it.is_ascii_hexdigit()));
+        let symbol = code.and_then(|digits| u8::from_str_radix(digits, 16).ok()).map(char::from);
+        let found = symbol.filter(|it| PUNCTUATION.contains(*it)).zip(after.get(2..));
+        let (symbol, after) = found.unwrap_or(('%', after));
+        decoded.push(symbol);
+        rest = after;
+    }
+    decoded.push_str(rest);
+    decoded
 }
 
 /// Reads the template of the signed text.
@@ -87,6 +116,7 @@ pub(crate) fn signed_parts(text: &str) -> Result<Vec<SignedPart>, String> {
             Piece::Hole("body") => Ok(SignedPart::Body),
             Piece::Hole("ts") => Ok(SignedPart::Timestamp),
             Piece::Hole("url") => Ok(SignedPart::Url),
+            Piece::Hole("decoded_url") => Ok(SignedPart::DecodedUrl),
             Piece::Hole("method") => Ok(SignedPart::Method),
             Piece::Hole("key") => Ok(SignedPart::Key),
             Piece::Hole(hole) => match Source::parse(hole)? {
@@ -205,6 +235,19 @@ mod tests {
         let parts = signed_parts("v0:{ts}:{header:x-id}{body}").unwrap();
         assert_eq!(parts.len(), 5);
         assert_eq!(parts[3], SignedPart::Header("x-id".to_owned()));
+    }
+
+    #[test]
+    fn a_url_is_decoded_once_and_only_in_its_punctuation() {
+        for (url, decoded) in [
+            ("https://h/a?b=c", "https://h/a?b=c"),
+            ("https://h/?u=https%3A%2F%2Fx%3Fy&at=%40", "https://h/?u=https://x?y&at=@"),
+            ("%21%24%27%28%29%2A%2C%3B%3a%2f", "!$'()*,;:/"),
+            ("%20%26%3D%2B%23%C3%A4%253A%%3A%3", "%20%26%3D%2B%23%C3%A4%253A%:%3"),
+            ("%+3\u{e4}%\u{e4}", "%+3\u{e4}%\u{e4}"),
+        ] {
+            assert_eq!(punctuation_decoded(url), decoded);
+        }
     }
 
     #[test]

@@ -63,7 +63,8 @@ pub struct EndpointDocument {
     /// for one that may give one id to several events; `duplicate` for any other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_body_mismatch: Option<OnBodyMismatch>,
-    /// How far the signed timestamp may be off, in seconds. The provider's own tolerance if absent.
+    /// How old the signed timestamp may be, in seconds, and up to 300 how far in the future. The provider's own tolerance if
+    /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance_seconds: Option<i64>,
     /// The longest raw body, in bytes.

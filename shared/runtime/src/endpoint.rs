@@ -10,6 +10,7 @@ use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::key::{EndpointId, Tenant};
 use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_providers::limits::TOLERANCE_SECONDS_MAX;
 use hookonce_providers::{Catalog, ConfigurationError, Keyring, Provider, Settings};
 use ipnet::IpNet;
 
@@ -66,7 +67,7 @@ pub enum EndpointError {
     #[error("the secrets or settings are invalid for this provider")]
     Configuration(#[source] ConfigurationError),
     /// A number is out of range.
-    #[error("tolerance_seconds must be 1 to 3600 and body_bytes_max 1 to {BODY_BYTES_MAX}")]
+    #[error("tolerance_seconds must be 1 to {TOLERANCE_SECONDS_MAX} and body_bytes_max 1 to {BODY_BYTES_MAX}")]
     OutOfRange,
 }
 
@@ -77,8 +78,10 @@ impl Endpoint {
     /// [`EndpointError`] says what is wrong with the document.
     pub fn new(id: EndpointId, document: EndpointDocument, catalog: &'static Catalog) -> Result<Self, EndpointError> {
         let provider = catalog.provider(&document.provider).ok_or(EndpointError::UnknownProvider)?;
-        let tolerance_fits = document.tolerance_seconds.is_none_or(|seconds| (1..=3_600).contains(&seconds));
-        if !tolerance_fits || !(1..=BODY_BYTES_MAX).contains(&document.body_bytes_max) {
+        let tolerance_fits = |seconds| (1..=i64::from(TOLERANCE_SECONDS_MAX)).contains(&seconds);
+        if !document.tolerance_seconds.is_none_or(tolerance_fits)
+            || !(1..=BODY_BYTES_MAX).contains(&document.body_bytes_max)
+        {
             return Err(EndpointError::OutOfRange);
         }
         let (keyring, settings) = provider
@@ -292,7 +295,8 @@ mod tests {
 
     #[test]
     fn a_number_out_of_range_is_refused() {
-        for (field, most) in [("tolerance_seconds", 3_600), ("body_bytes_max", BODY_BYTES_MAX)] {
+        for (field, most) in [("tolerance_seconds", TOLERANCE_SECONDS_MAX as usize), ("body_bytes_max", BODY_BYTES_MAX)]
+        {
             let is_refused = |number| match endpoint(&json!({ field: number })) {
                 Ok(_) => false,
                 Err(EndpointError::OutOfRange) => true,

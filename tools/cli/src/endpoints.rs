@@ -8,7 +8,7 @@ use error_reporter::Report;
 use hookonce_protocol::ingress::OnStoreOutage;
 use hookonce_protocol::key::{EndpointId, Tenant};
 use hookonce_providers::settings::{ENVIRONMENT, PUBLIC_KEY, PUBLIC_URL, TOPIC_ARNS, WEBHOOK_ID};
-use hookonce_providers::{Catalog, Provider};
+use hookonce_providers::{Catalog, Provider, SecretFrom};
 use hookonce_runtime::document::{BODY_BYTES_MAX, EndpointDocument};
 use hookonce_runtime::documents::DocumentKind;
 use hookonce_runtime::endpoint::Endpoint;
@@ -46,6 +46,11 @@ impl DocumentId for EndpointId {
 
     fn detail(checked: Option<&Endpoint>) -> Option<(&'static str, Option<&str>)> {
         Some(("provider", checked.map(|endpoint| endpoint.provider.id())))
+    }
+
+    fn warnings(document: &EndpointDocument) -> Vec<&'static str> {
+        let provider = Catalog::built_in().provider(&document.provider).filter(|_| !document.secrets.is_empty());
+        provider.map(Provider::secret_warnings).unwrap_or_default()
     }
 
     fn hide(document: &mut EndpointDocument) {
@@ -87,16 +92,39 @@ pub(crate) fn fresh(provider: &Provider, settings: BTreeMap<String, String>) -> 
     }
 }
 
-/// Checks that a secret which a person gave has the form of this provider's secrets, so that an API key or a secret of
-/// another provider is noticed before it is stored.
+/// The secret in what a person pasted, without quotation marks or a name in front of it. It says what was taken off.
 ///
 /// # Errors
-/// [`Failure::Usage`] when it has another form.
+/// [`Failure::Usage`] when it has another form than this provider's secrets, so that an API key or a secret of another
+/// provider is noticed before it is stored. It holds nothing of what was pasted.
+pub(crate) fn pasted_secret(provider: &Provider, text: &str) -> Result<String, Failure> {
+    let pasted = provider.pasted_secret(text).map_err(|error| no_such_secret(provider, &error))?;
+    provider.facts().check_secret(&pasted.secret).map_err(|error| no_such_secret(provider, &error))?;
+    if !pasted.taken_off.is_empty() {
+        output::note(&format!("the secret is taken without {}", pasted.taken_off.join(" and ")));
+    }
+    Ok(pasted.secret)
+}
+
+/// Checks that a secret of a document is one of this provider's, as it stands there.
+///
+/// # Errors
+/// [`Failure::Usage`] as [`pasted_secret`], and when something stands around it.
 pub(crate) fn check_secret(provider: &Provider, secret: &str) -> Result<(), Failure> {
-    provider.facts().check_secret(secret).map_err(|error| {
-        let hint = format!("nothing was written; `hookonce providers {}` says which secret it is", provider.id());
-        Failure::usage(error.to_string(), hint)
-    })
+    let pasted = provider.pasted_secret(secret).map_err(|error| no_such_secret(provider, &error))?;
+    if !pasted.taken_off.is_empty() {
+        let problem = format!("a secret has {}; store the secret alone", pasted.taken_off.join(" and "));
+        return Err(Failure::usage(problem, "nothing was written"));
+    }
+    provider.facts().check_secret(secret).map_err(|error| no_such_secret(provider, &error))
+}
+
+fn no_such_secret(provider: &Provider, error: &dyn std::error::Error) -> Failure {
+    let facts = provider.facts();
+    let prefix = facts.secret_prefix.as_ref().filter(|_| facts.secret_from == SecretFrom::Provider);
+    let form = prefix.map_or_else(String::new, |prefix| format!("the secret begins with `{prefix}`; "));
+    let hint = format!("{form}nothing was written; `hookonce providers {}` says which secret it is", provider.id());
+    Failure::usage(error.to_string(), hint)
 }
 
 /// Generates a secret in the provider's form; none where the provider has no secret, or uses its own key pair.

@@ -169,15 +169,15 @@ pub(crate) struct PairsFile {
     pub(crate) trim: bool,
 }
 
-/// Where the timestamp is and how old it may be.
+/// Where the timestamp is and how old it may be. A signed time without a limit would let a delivery be sent again for
+/// ever.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TimestampFile {
     /// `header:NAME`, `pair:NAME` or `json:PATH`.
     pub(crate) from: String,
     pub(crate) unit: TimestampUnit,
-    #[serde(default)]
-    pub(crate) tolerance_seconds: Option<u32>,
+    pub(crate) tolerance_seconds: u32,
 }
 
 /// A credential in a header.

@@ -1,5 +1,7 @@
 //! The catalog: one data file per provider.
 
+#[cfg(feature = "tools")]
+mod age;
 mod built_in;
 mod file;
 #[cfg(feature = "tools")]

@@ -5,6 +5,7 @@ use hookonce_protocol::time::Millis;
 use super::file::{FormatFile, JwtFile, NamedSchemeFile, SchemeFile, SignedFile};
 use super::problem::{Problem, at};
 use super::rules::{events, keys};
+use crate::limits::TOLERANCE_SECONDS_MAX;
 use crate::path::Root;
 use crate::provider::SchemeEntry;
 use crate::scheme::Scheme;
@@ -43,7 +44,7 @@ pub(super) fn scheme_entry(file: &NamedSchemeFile) -> Result<SchemeEntry, Proble
         SchemeFile::Braintree(_) => (Scheme::Braintree(BraintreeScheme), none, none),
         SchemeFile::AwsSns(_) => (Scheme::Sns(SnsScheme), none, none),
         SchemeFile::Contentful(file) => {
-            let tolerance = tolerance("tolerance_seconds", Some(file.tolerance_seconds))?.unwrap_or(Millis(0));
+            let tolerance = tolerance("tolerance_seconds", file.tolerance_seconds)?;
             (Scheme::Contentful(ContentfulScheme { tolerance }), none, none)
         }
     };
@@ -207,12 +208,12 @@ fn timestamp(file: &SignedFile, format: &Format, fixed_width: bool) -> Result<Op
     Ok(Some(Timestamp { source, unit: timestamp.unit, tolerance, fixed_width }))
 }
 
-fn tolerance(field: &str, seconds: Option<u32>) -> Result<Option<Millis>, Problem> {
-    if seconds == Some(0) {
-        let problem = "a tolerance of 0 refuses everything; leave it out where the provider publishes none";
-        return Err((field.to_owned(), problem.to_owned()));
+fn tolerance(field: &str, seconds: u32) -> Result<Millis, Problem> {
+    if !(1..=TOLERANCE_SECONDS_MAX).contains(&seconds) {
+        let problem = format!("{seconds} is not 1 to {TOLERANCE_SECONDS_MAX} seconds");
+        return Err((field.to_owned(), problem));
     }
-    Ok(seconds.map(|seconds| Millis::seconds(i64::from(seconds))))
+    Ok(Millis::seconds(i64::from(seconds)))
 }
 
 fn token_scheme(header: &str, basic: bool) -> Result<Scheme, Problem> {
@@ -237,7 +238,7 @@ fn jwt_scheme(file: &JwtFile) -> Result<Scheme, Problem> {
         claim_encoding: file.body_hash_encoding,
         issuer: file.issuer.clone(),
         issuer_setting: file.issuer_setting.clone(),
-        tolerance: tolerance("issued_tolerance_seconds", file.issued_tolerance_seconds)?,
+        tolerance: file.issued_tolerance_seconds.map(|it| tolerance("issued_tolerance_seconds", it)).transpose()?,
         expiry_leeway: file.expiry_leeway_seconds.map(|seconds| Millis::seconds(i64::from(seconds))),
     }))
 }

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+#[cfg(feature = "tools")]
+use super::age;
 use super::file::{HandshakeFile, ItemFile, JsonValueFile, ProviderFile};
 #[cfg(feature = "tools")]
 use super::parts::parts;
@@ -11,6 +13,7 @@ use super::rules::{events, keys};
 use super::schemes::scheme_entry;
 #[cfg(feature = "tools")]
 use crate::answers::{AnswerBody, Answers};
+#[cfg(feature = "tools")]
 use crate::facts::{About, ReadsAnswer};
 use crate::handshake::{Condition, Handshake, HandshakeBody, JsonField, Method};
 use crate::items::ItemTree;
@@ -43,18 +46,14 @@ fn judged(text: &str) -> Cow<'_, str> {
 
 /// What people read.
 #[cfg(feature = "tools")]
-fn about(text: &str) -> Result<About, Problem> {
+fn about(text: &str, schemes: &[SchemeEntry], answers: &Answers) -> Result<About, Problem> {
     let mut about: About = toml::from_str(&parts(text).1).map_err(|problem| unreadable(&problem))?;
     about.facts.check().map_err(owned)?;
-    let answers: Answers =
-        match toml::Table::get(&toml::from_str(text).map_err(|problem| unreadable(&problem))?, "answers") {
-            Some(answers) => answers.clone().try_into().map_err(|problem| unreadable(&problem))?,
-            None => Answers::default(),
-        };
     let reports = [&answers.accepted, &answers.duplicate].iter().any(|answer| answer.body == AnswerBody::Report);
     if reports && about.facts.reads_answer == ReadsAnswer::Body {
         return Err(owned(("answers", "the provider reads the body of an answer: say what it is to read".to_owned())));
     }
+    age::check(schemes, &about.facts)?;
     about.written = toml::from_str(text).map_err(|problem| unreadable(&problem))?;
     about.written.remove("answers");
     for setting in about.written.get("setting").and_then(toml::Value::as_array).into_iter().flatten() {
@@ -123,6 +122,8 @@ fn build(id: &str, text: &str) -> Result<Provider, Problem> {
         handshakes.push(self::handshake(handshake).map_err(within(&format!("handshake[{index}]")))?);
     }
     settings_fit(&file)?;
+    #[cfg(feature = "tools")]
+    let about = about(text, &schemes, &file.answers)?;
     Ok(Provider {
         id: id.to_owned(),
         name: file.name,
@@ -142,7 +143,7 @@ fn build(id: &str, text: &str) -> Result<Provider, Problem> {
         settings: file.setting,
         secret_bytes_min: file.secret_bytes_min.unwrap_or(SECRET_BYTES_MIN),
         #[cfg(feature = "tools")]
-        about: about(text)?,
+        about,
     })
 }
 

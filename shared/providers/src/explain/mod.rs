@@ -27,6 +27,7 @@ use crate::request::Request;
 use crate::scheme::Scheme;
 use crate::scheme::encoding::SecretForm;
 use crate::scheme::proof::{Context, Verification};
+use crate::scheme::timestamp::ahead_max;
 use crate::scheme::tools::SignatureLocation;
 use crate::settings::{PUBLIC_URL, Settings, VERIFY_TOKEN};
 
@@ -327,7 +328,8 @@ impl Case<'_> {
                 scheme_index,
             };
             let age = self.now.as_millis().0.saturating_sub(entry.scheme.kind().claimed_time(&context)?);
-            let tolerance = self.tolerance.or_else(|| entry.scheme.kind().tolerance());
+            let tolerance = self.tolerance.or_else(|| entry.scheme.age_limit());
+            let tolerance = if age < 0 { tolerance.map(ahead_max) } else { tolerance };
             Some((age.div_euclid(1_000), tolerance.unwrap_or(Millis(0)).as_seconds()))
         };
         let (age_seconds, tolerance_seconds) = claimed().unwrap_or((0, 0));

@@ -12,7 +12,7 @@ use crate::scheme::encoding::Encoding;
 use crate::scheme::format::{Candidates, Format};
 use crate::scheme::proof::Context;
 use crate::scheme::timestamp::{Timestamp, TimestampSource, check_skew};
-use crate::template::SignedPart;
+use crate::template::{SignedPart, punctuation_decoded};
 
 /// Where the signature is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +100,7 @@ impl Envelope {
                 SignedPart::Body => Chunk::Bytes(Cow::Borrowed(request.body)),
                 SignedPart::Timestamp => owned(stamp.clone().ok_or(Refusal::TimestampMissing)?),
                 SignedPart::Url => owned(context.url.clone().into_owned()),
+                SignedPart::DecodedUrl => owned(punctuation_decoded(&context.url)),
                 SignedPart::Method => Chunk::Bytes(Cow::Borrowed(request.method.as_bytes())),
                 SignedPart::Header(name) => {
                     let value = request.plain_header(name)?.filter(|value| !value.is_empty());
@@ -149,18 +150,11 @@ impl Envelope {
         Ok(text.filter(|text| !text.is_empty()))
     }
 
-    /// The time and tolerance to check the age by; `None` for a scheme without a timestamp or without a tolerance.
+    /// The time and tolerance to check the age by; `None` for a scheme without a timestamp.
     fn skew(&self, context: &Context<'_>, text: Option<&str>) -> Result<Option<(i64, Millis)>, Refusal> {
         let Some(timestamp) = &self.timestamp else { return Ok(None) };
-        let tolerance = context.tolerance.or(timestamp.tolerance);
-        match (text, tolerance) {
-            (None, Some(_)) => Err(Refusal::TimestampMissing),
-            (None, None) => Ok(None),
-            (Some(text), tolerance) => {
-                let at = timestamp.read(text)?;
-                Ok(tolerance.map(|tolerance| (at, tolerance)))
-            }
-        }
+        let at = timestamp.read(text.ok_or(Refusal::TimestampMissing)?)?;
+        Ok(Some((at, context.tolerance.unwrap_or(timestamp.tolerance))))
     }
 }
 

@@ -256,6 +256,10 @@ impl SchemeTools for JwtScheme {
         self.tolerance.is_some() || self.expiry_leeway.is_some()
     }
 
+    fn sender_limits_age(&self) -> bool {
+        self.expiry_leeway.is_some()
+    }
+
     fn lookups(&self) -> Vec<Lookup> {
         vec![Lookup::header("token", &self.header)]
     }

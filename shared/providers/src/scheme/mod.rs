@@ -24,6 +24,8 @@ pub(crate) mod token;
 pub(crate) mod tools;
 pub(crate) mod twilio;
 
+#[cfg(feature = "tools")]
+use hookonce_protocol::time::Millis;
 use kind::SchemeKind;
 
 /// One scheme of a provider. A provider with several lists the strongest first.
@@ -40,7 +42,27 @@ pub(crate) enum Scheme {
     Contentful(contentful::ContentfulScheme),
 }
 
+/// How old a message of SNS may be. `scheme/sns.rs` holds the same number; the test of every limit compares them.
+#[cfg(feature = "tools")]
+const SNS_AGE_MAX: Millis = Millis::hours(24);
+
 impl Scheme {
+    /// How old the signed time may be, if a time is signed and the sender does not limit it.
+    #[cfg(feature = "tools")]
+    pub(crate) fn age_limit(&self) -> Option<Millis> {
+        match self {
+            Self::Sns(_) => Some(SNS_AGE_MAX),
+            Self::Signed(_)
+            | Self::Token(_)
+            | Self::Jwt(_)
+            | Self::Twilio(_)
+            | Self::Paypal(_)
+            | Self::Adyen(_)
+            | Self::Braintree(_)
+            | Self::Contentful(_) => self.kind().tolerance(),
+        }
+    }
+
     pub(crate) fn kind(&self) -> &dyn SchemeKind {
         match self {
             Self::Signed(scheme) => scheme,

@@ -11,7 +11,7 @@ use crate::scheme::public_key::Algorithm;
 use crate::scheme::signed::{Primitive, SignedScheme};
 use crate::scheme::timestamp::{Timestamp, TimestampSource};
 use crate::scheme::tools::{Lookup, SchemeTools, SignatureLocation};
-use crate::template::SignedPart;
+use crate::template::{SignedPart, punctuation_decoded};
 
 impl SignedScheme {
     /// The text with the signature, in the provider's layout.
@@ -49,6 +49,7 @@ impl SchemeTools for SignedScheme {
                 SignedPart::Body => draft.body.clone(),
                 SignedPart::Timestamp => stamp.clone().ok_or(SignError::Time)?.into_bytes(),
                 SignedPart::Url => draft.request.url.as_bytes().to_vec(),
+                SignedPart::DecodedUrl => punctuation_decoded(draft.request.url).into_bytes(),
                 SignedPart::Method => draft.request.method.as_bytes().to_vec(),
                 SignedPart::Header(name) => draft.header_or_derived(name).into_bytes(),
                 SignedPart::Json(path) => draft.json(path)?.into_bytes(),
@@ -70,11 +71,13 @@ impl SchemeTools for SignedScheme {
     }
 
     fn covers_time(&self) -> bool {
-        self.envelope.signs.contains(&SignedPart::Timestamp)
+        let signs = |part| self.envelope.signs.contains(&part);
+        let in_body = |it: &Timestamp| matches!(it.source, TimestampSource::Json(_)) && signs(SignedPart::Body);
+        signs(SignedPart::Timestamp) || self.envelope.timestamp.as_ref().is_some_and(in_body)
     }
 
     fn covers_url(&self) -> bool {
-        self.envelope.signs.contains(&SignedPart::Url)
+        self.envelope.signs.iter().any(|part| matches!(part, SignedPart::Url | SignedPart::DecodedUrl))
     }
 
     fn lookups(&self) -> Vec<Lookup> {
@@ -128,7 +131,7 @@ impl SchemeTools for SignedScheme {
     }
 
     fn tolerance(&self) -> Option<Millis> {
-        self.envelope.timestamp.as_ref().and_then(|timestamp| timestamp.tolerance)
+        self.envelope.timestamp.as_ref().map(|timestamp| timestamp.tolerance)
     }
 }
 

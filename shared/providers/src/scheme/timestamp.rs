@@ -40,8 +40,8 @@ const FIXED_DIGITS: usize = 10;
 pub(crate) struct Timestamp {
     pub(crate) source: TimestampSource,
     pub(crate) unit: TimestampUnit,
-    /// How far it may be from now, in either direction; `None` if the provider publishes no limit.
-    pub(crate) tolerance: Option<Millis>,
+    /// How old it may be, and up to [`CLOCK_SKEW`] how far in the future.
+    pub(crate) tolerance: Millis,
     /// Whether it must have a fixed width, because nothing stands between it and what is signed next.
     pub(crate) fixed_width: bool,
 }
@@ -96,10 +96,20 @@ fn digits(text: &str) -> Result<i64, Refusal> {
     text.parse().map_err(|_| Refusal::TimestampMalformed)
 }
 
-/// Refuses a timestamp further from `now` than the tolerance, past or future. The limit itself is accepted.
+/// How far the clocks of two sides may differ.
+pub(crate) const CLOCK_SKEW: Millis = Millis::minutes(5);
+
+/// How far in the future a timestamp may be. A retry makes it old; only a clock puts it into the future.
+pub(crate) fn ahead_max(tolerance: Millis) -> Millis {
+    tolerance.min(CLOCK_SKEW)
+}
+
+/// Refuses a timestamp that is older than the tolerance, or further in the future than clocks explain. The limit itself
+/// is accepted.
 pub(crate) fn check_skew(at_milliseconds: i64, now: EpochSec, tolerance: Millis) -> Result<(), Refusal> {
-    let distance = now.as_millis().0.saturating_sub(at_milliseconds).unsigned_abs();
-    if u64::try_from(tolerance.0).is_ok_and(|tolerance| distance <= tolerance) {
+    let age = now.as_millis().0.saturating_sub(at_milliseconds);
+    let limit = if age < 0 { ahead_max(tolerance) } else { tolerance };
+    if u64::try_from(limit.0).is_ok_and(|limit| age.unsigned_abs() <= limit) {
         Ok(())
     } else {
         Err(Refusal::TimestampOutOfRange)
@@ -128,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tolerance_holds_in_both_directions_and_includes_its_limit() {
+    fn the_tolerance_holds_in_both_directions_the_future_to_clocks_and_includes_its_limit() {
         let (now, tolerance) = (EpochSec(1_000), Millis::seconds(300));
         for (at, accepted) in
             [(700_000, true), (699_999, false), (1_300_000, true), (1_300_001, false), (i64::MIN, false)]
@@ -136,5 +146,9 @@ mod tests {
             assert_eq!(check_skew(at, now, tolerance).is_ok(), accepted, "{at}");
         }
         assert!(check_skew(1_000_000, now, Millis(-1)).is_err());
+        let day = Millis::hours(24);
+        for (now, accepted) in [(87_400, true), (87_401, false), (700, true), (699, false)] {
+            assert_eq!(check_skew(1_000_000, EpochSec(now), day).is_ok(), accepted, "{now}");
+        }
     }
 }

@@ -51,6 +51,11 @@ pub(crate) trait SchemeTools {
         false
     }
 
+    /// True when the sender itself signs until when a request is valid, and that is checked.
+    fn sender_limits_age(&self) -> bool {
+        false
+    }
+
     /// True when the URL is signed.
     fn covers_url(&self) -> bool {
         false

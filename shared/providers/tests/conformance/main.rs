@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod additions;
+mod age;
 mod authentic;
 mod batches;
 mod borders;
@@ -13,6 +14,7 @@ mod facts;
 mod flips;
 mod handshakes;
 mod materials;
+mod pasted;
 mod properties;
 mod receive;
 mod roundtrips;

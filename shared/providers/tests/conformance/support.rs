@@ -53,6 +53,10 @@ secret = "text"
 secret_from = "provider"
 rotation = "no"
 sdk = "none"
+time_on_retry = "new"
+secret_scope = "endpoint"
+secret_is = "webhook_only"
+secret_source = "unconfirmed"
 checked = "2026-11-20"
 sources = [{ kind = "official", at = "https://acme.example/webhooks" }]
 "#;

@@ -43,7 +43,7 @@ const LOOK_PERIOD: Duration = Duration::from_millis(250);
 const KILLS_MAX: i64 = 10;
 
 /// The age of a stale request's signature, outside every provider's tolerance.
-const STALE_SECONDS: i64 = -3_600;
+const STALE_SECONDS: i64 = -30 * 86_400;
 
 /// The destination of the demo's effects.
 const DESTINATION: &str = "accounting";

@@ -32,7 +32,8 @@ impl Check {
         let Some(file) = &self.file else { return Ok(None) };
         let (name, text) = (file.display().to_string(), text(file)?);
         let id: I = parse_id("checked")?;
-        let checked = parse::<I>(&name, &text).and_then(|document| id.check(&document));
+        let checked = parse::<I>(&name, &text)
+            .and_then(|document| id.check(&document).map(|checked| (checked, I::warnings(&document))));
         Ok(Some(self.print::<I>(&name, &checked)))
     }
 
@@ -45,22 +46,24 @@ impl Check {
         let check = |id: &I, stored: &Stored| {
             let document = stored.document(id)?;
             let checked = id.check(&document)?;
-            further(id, &document).map(|()| checked)
+            further(id, &document).map(|()| (checked, I::warnings(&document)))
         };
         let print = |(id, stored)| self.print::<I>(&format!("{id}"), &check(id, stored));
         all.iter().map(print).fold(Exit::Done, |exit, printed| if printed == Exit::No { printed } else { exit })
     }
 
-    /// Prints whether a document is valid.
-    fn print<I: DocumentId>(&self, name: &str, checked: &Result<I::Checked, Failure>) -> Exit {
+    /// Prints whether a document is valid, and what to know about it.
+    fn print<I: DocumentId>(&self, name: &str, checked: &Result<(I::Checked, Vec<&str>), Failure>) -> Exit {
         let failure = checked.as_ref().err();
-        let detail = I::detail(checked.as_ref().ok());
+        let detail = I::detail(checked.as_ref().ok().map(|(checked, _)| checked));
+        let warnings = checked.as_ref().map(|(_, warnings)| warnings.as_slice()).unwrap_or_default();
         if self.json {
             let mut line = json!({
                 "document": name,
                 "valid": failure.is_none(),
                 "problem": failure.map(ToString::to_string),
                 "try": failure.map(Failure::hint).filter(|hint| !hint.is_empty()),
+                "warnings": warnings,
             });
             if let (Some(line), Some((name, value))) = (line.as_object_mut(), detail) {
                 line.insert(name.to_owned(), json!(value));
@@ -72,6 +75,9 @@ impl Check {
         } else {
             let detail = detail.and_then(|(name, value)| Some(format!(" ({name}: {})", value?)));
             output::line(&format!("{name}: valid{}", detail.unwrap_or_default()));
+            for warning in warnings {
+                output::note(&format!("{name}: {warning}"));
+            }
         }
         if failure.is_none() { Exit::Done } else { Exit::No }
     }

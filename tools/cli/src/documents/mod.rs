@@ -58,6 +58,11 @@ pub(crate) trait DocumentId: Display + Ord + Clone + Send + Sync + Sized + 'stat
     /// valid.
     fn detail(checked: Option<&Self::Checked>) -> Option<(&'static str, Option<&str>)>;
 
+    /// What a person should know who stores the document, each as a sentence without its end.
+    fn warnings(_document: &Self::Document) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// Hides what may be secret.
     fn hide(document: &mut Self::Document);
 }

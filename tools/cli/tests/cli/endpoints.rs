@@ -61,8 +61,70 @@ fn a_secret_that_the_provider_does_not_sign_with_is_refused_before_anything_chan
         {"id": "b", "provider": "stripe", "secrets": ["sk_live_abcdefghijklmnop"]}]"#;
     let file = workspace.write("endpoints.json", entries.as_bytes());
     let imported = workspace.run(&["endpoint", "import", &file]).exits(2);
-    imported.prints_all(&["nothing was imported", "b: a secret of this provider begins with"]).omits("sk_live");
+    imported.prints_all(&["nothing was imported", "b: what was pasted is a secret API key"]).omits("sk_live");
     assert!(!workspace.path(".hookonce/endpoints/a.json").exists());
+}
+
+/// As people copy it, and what they copy in its place.
+#[test]
+fn a_secret_is_taken_out_of_what_was_pasted_and_the_document_holds_it_alone() {
+    let workspace = Workspace::new();
+    let give = |arguments: &[&str], input: &str| {
+        workspace.run_with_input(&[&["endpoint"], arguments, &["--secret", "-"]].concat(), input)
+    };
+    let secret = || {
+        let document: serde_json::Value =
+            serde_json::from_str(&workspace.read(".hookonce/endpoints/shop.json")).unwrap();
+        document["secrets"][0].as_str().unwrap().to_owned()
+    };
+    give(&["add", "shop", "--provider", "stripe"], "\u{feff}STRIPE_SECRET=\"whsec_pasted_and_kept_1\"\r\n")
+        .exits(0)
+        .prints_all(&["taken without", "byte order mark", "the name in front", "quotation marks"])
+        .omits("whsec_pasted");
+    assert_eq!(secret(), "whsec_pasted_and_kept_1");
+    give(&["rotate", "shop"], "'whsec_pasted_and_kept_2'").exits(0).prints("quotation marks").omits("whsec_pasted");
+    assert_eq!(secret(), "whsec_pasted_and_kept_2");
+    give(&["rotate", "shop"], "STRIPE_SECRET_KEY=rk_live_pasted_by_mistake")
+        .exits(2)
+        .prints_all(&["a restricted API key of Stripe", "the secret begins with `whsec_`"])
+        .omits("pasted_by");
+    let supabase = ["add", "auth", "--provider", "standard_webhooks"];
+    give(&supabase, "v1,whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").exits(0).prints("the version `v1,`");
+
+    let file = workspace
+        .write("endpoints.json", br#"{"id": "a", "provider": "github", "secrets": ["'0f9c1d8e7b6a5f4e3d2c'"]}"#);
+    let imported = workspace.run(&["endpoint", "import", &file]).exits(2);
+    imported.prints_all(&["a: a secret has quotation marks around it", "store the secret alone"]).omits("0f9c1d");
+}
+
+#[test]
+fn who_stores_a_secret_of_an_app_is_told_by_each_command_that_sees_it() {
+    let workspace = Workspace::new();
+    let (app, api) = ("can sign for every customer", "a credential of the provider's API");
+    let add = |id: &str, provider: &str| {
+        let add = ["endpoint", "add", id, "--provider", provider, "--secret", "-"];
+        workspace.run_with_input(&add, "0123456789abcdef0123456789abcdef").exits(0)
+    };
+    add("shop-1", "shopify").prints_all(&[app, api]);
+    add("shop-2", "shopify").prints_all(&[app, api]);
+    add("slack", "slack").prints(app).omits(api);
+    add("repo", "github").omits(app).omits(api);
+    workspace
+        .run(&["endpoint", "check"])
+        .exits(0)
+        .prints_all(&["shop-1: this secret is the app's", app, api])
+        .omits("repo: this");
+    let checked = lines(&workspace.run(&["endpoint", "check", "--json"]).exits(0));
+    let warnings = |id: &str| {
+        let line = checked.iter().find(|line| line["document"] == id).unwrap();
+        line["warnings"].as_array().unwrap().len()
+    };
+    assert_eq!(["shop-1", "slack", "repo"].map(warnings), [2, 1, 0]);
+    let doctor = workspace.run(&["doctor"]);
+    doctor.prints_all(&[
+        "endpoints: shop-1, shop-2, slack: this secret is the app's",
+        "endpoints: shop-1, shop-2: this secret is a",
+    ]);
 }
 
 #[test]

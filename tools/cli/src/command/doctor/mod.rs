@@ -2,6 +2,7 @@
 
 mod stack;
 
+use std::collections::BTreeMap;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -32,6 +33,9 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// The tools that only a deployment needs, and where they come from.
 const DEPLOYMENT_TOOLS: [(&str, &[&str]); 2] = [("sam", &["--version"]), ("cargo-lambda", &["lambda", "--version"])];
 
+/// The most endpoints that a warning names.
+const IDS_MAX: usize = 5;
+
 /// The oldest Rust that builds hookonce.
 const RUST_VERSION: &str = env!("CARGO_PKG_RUST_VERSION");
 
@@ -51,13 +55,15 @@ struct Check {
     what: &'static str,
     /// What was seen, or why the check failed.
     seen: Result<String, Failure>,
+    /// What to know although all is well.
+    warnings: Vec<String>,
 }
 
 impl Check {
     /// A line that says what is well.
     fn new(what: &'static str, seen: Result<String, Failure>) -> Self {
         // The same as every failure does with its own text.
-        Self { what, seen: seen.map(hints::pasteable) }
+        Self { what, seen: seen.map(hints::pasteable), warnings: Vec::new() }
     }
 }
 
@@ -84,7 +90,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 fn row(check: &Check) -> serde_json::Value {
     match &check.seen {
-        Ok(seen) => json!({ "check": check.what, "ok": true, "seen": seen }),
+        Ok(seen) => json!({ "check": check.what, "ok": true, "seen": seen, "warnings": check.warnings }),
         Err(failure) => {
             json!({ "check": check.what, "ok": false, "problem": failure.to_string(), "try": failure.hint() })
         }
@@ -101,6 +107,9 @@ fn print(checks: &[Check]) {
     }
     output::print(&table);
     for check in checks {
+        for warning in &check.warnings {
+            output::note(&format!("{}: {warning}", check.what));
+        }
         if let Err(failure) = &check.seen {
             output::note(&format!("{}: try: {}", check.what, failure.hint()));
         }
@@ -113,7 +122,7 @@ async fn local(stack: &Connection) -> Vec<Check> {
         Check::new("clock", clock(System.moment().now)),
         Check::new("data folder", writable(folder)),
         Check::new("local stack", running(folder)),
-        Check::new("endpoints", documents::<EndpointId>(stack, "").await),
+        endpoints(stack).await,
         Check::new("destinations", documents::<DestinationId>(stack, "; their effects wait").await),
         Check::new("routes", routes(stack).await),
     ];
@@ -189,6 +198,30 @@ fn running(folder: &DataFolder) -> Result<String, Failure> {
         }
     }
     Ok(format!("running at {} (process {})", running.url, running.pid))
+}
+
+/// Every endpoint is valid. A secret that does more than sign for one endpoint is named with those that hold it.
+async fn endpoints(stack: &Connection) -> Check {
+    let mut holders: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    if let Ok(store) = stack.documents::<EndpointId>().await
+        && let Ok(all) = store.all().await
+    {
+        let documents = all.iter().filter_map(|(id, stored)| Some((id, stored.document(id).ok()?)));
+        for (id, document) in documents {
+            for warning in EndpointId::warnings(&document) {
+                holders.entry(warning).or_default().push(id.to_string());
+            }
+        }
+    }
+    let named = |(warning, ids): (&str, Vec<String>)| format!("{}: {warning}", some(&ids));
+    let warnings = holders.into_iter().map(named).collect();
+    Check { warnings, ..Check::new("endpoints", documents::<EndpointId>(stack, "").await) }
+}
+
+/// The first of these ids, and how many more there are.
+fn some(ids: &[String]) -> String {
+    let shown = ids.iter().take(IDS_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if ids.len() > IDS_MAX { format!("{shown} and {} more", ids.len() - IDS_MAX) } else { shown }
 }
 
 /// Every stored document is one that the functions take. `waits` says what the others do.

@@ -63,7 +63,7 @@ pub(super) async fn checks(deployed: &Deployed, stack: &Connection) -> Vec<Check
         Check::new("metrics", metrics(config, &deployed.name).await),
     ]);
     checks.extend([
-        Check::new("endpoints", documents::<EndpointId>(stack, "").await),
+        super::endpoints(stack).await,
         Check::new("destinations", documents::<DestinationId>(stack, "; their effects wait").await),
         Check::new("routes", routes(stack).await),
         Check::new("writes", Ok(WRITES.to_owned())),

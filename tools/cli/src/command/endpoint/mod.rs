@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::providers::find;
 use crate::documents::{self, Check, DocumentId as _, DocumentStore, Remove, Show, parse_id, print_generated_secret};
-use crate::endpoints::{OPEN_SETTINGS, check_secret, check_tenant};
+use crate::endpoints::{OPEN_SETTINGS, check_tenant, pasted_secret};
 pub(crate) use crate::endpoints::{fresh, read, read_all, store};
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -47,7 +47,7 @@ pub(crate) struct Add {
     /// Provider id; `hookonce providers` lists them.
     #[arg(long, value_name = "ID")]
     provider: String,
-    /// `-`: read the secret, exactly as the provider shows it, from standard input; a terminal asks for it.
+    /// `-`: read the secret, as the provider shows it, from standard input; a terminal asks for it.
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<SecretOption>,
     /// Tenant that owns the events [default: the endpoint's id]. Endpoints of one tenant share facts and items. Choose
@@ -118,8 +118,7 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     let made = given.is_none();
     let mut document = fresh(provider, settings);
     if let Some(secret) = given {
-        check_secret(provider, &secret)?;
-        document.secrets = vec![secret];
+        document.secrets = vec![pasted_secret(provider, &secret)?];
     } else if document.secrets.is_empty() && !provider.fetches_keys() {
         return Err(no_secret(provider));
     }
@@ -143,6 +142,9 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
                 provider.name()
             ));
         }
+    }
+    for warning in EndpointId::warnings(&document) {
+        output::note(&format!("note: {warning}"));
     }
     Ok(Exit::Done)
 }

@@ -19,7 +19,7 @@ use super::no_secret;
 use crate::command::providers::find;
 use crate::connection::Connection;
 use crate::documents::{DocumentId as _, DocumentStore, Stored, parse_id, text_of};
-use crate::endpoints::{check_secret, make_secret};
+use crate::endpoints::{make_secret, pasted_secret};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::records::Filter;
@@ -74,7 +74,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let provider = find(Catalog::built_in(), &document.provider)?;
     let made = given.is_none();
     let secret = match given {
-        Some(secret) => check_secret(provider, &secret).map(|()| secret)?,
+        Some(secret) => pasted_secret(provider, &secret)?,
         None if provider.facts().secret_from == SecretFrom::Provider => return Err(no_secret(provider)),
         None => make_secret(provider).ok_or_else(|| no_secret(provider))?,
     };
