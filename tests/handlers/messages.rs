@@ -3,7 +3,7 @@
 use hookonce_runtime::handler::Handler as _;
 use hookonce_worker::handlers::Messages;
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Applied, Domain, event, events};
 use crate::support::Delivery;
@@ -74,25 +74,4 @@ fn what_is_in_standby_and_what_the_business_sent_is_nobodys_message() {
         let recognised = events.iter().filter(|event| Messages.recognise(event).unwrap().is_some());
         assert_eq!(recognised.count(), taken, "{field}: {events:?}");
     }
-}
-
-/// Whoever has a user name may have no number.
-#[test]
-fn a_sender_without_a_number_has_a_conversation_under_the_user_id() {
-    let (message, status) = (
-        json!({ "id": "wamid.m", "from_user_id": "US.1", "timestamp": "1", "type": "text", "text": {"body": "hi"} }),
-        json!({ "id": "wamid.m", "status": "read", "timestamp": "2", "recipient_user_id": "US.1" }),
-    );
-    let contacts = json!([{ "user_id": "US.1", "profile": {"name": "A"} }]);
-    let value =
-        |list: &str, of: &Value| json!({ "metadata": {"phone_number_id": "9"}, "contacts": contacts, list: [of] });
-    let mut domain = Domain::default();
-    for (list, of) in [("messages", &message), ("statuses", &status)] {
-        let body = json!({ "entry": [{ "id": "1", "changes": [{ "field": "messages", "value": value(list, of) }] }] });
-        for event in events(&Delivery::new("meta_whatsapp", body.to_string())) {
-            domain.apply(&Messages, &event);
-        }
-    }
-    assert_eq!(domain.number("meta_whatsapp#conversation#9#US.1", "messages"), 1);
-    assert_eq!(domain.number("meta_whatsapp#status#wamid.m", "rank"), 3);
 }

@@ -21,7 +21,7 @@ class Answers(Messages):
         if isinstance(update, Message):
             answer: Json = {
                 "messaging_product": "whatsapp",
-                "to": update.sender,
+                "to" if update.has_number else "recipient": update.sender,
                 "context": {"message_id": update.id},
                 "type": "text",
                 "text": {"body": TEXT},

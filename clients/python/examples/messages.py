@@ -26,6 +26,7 @@ class Message:
     phone: str
     id: str
     sender: str
+    has_number: bool
     name: str
     timestamp: str
     kind: str
@@ -109,17 +110,21 @@ def participant(status: Document) -> tuple[str, ...]:
 
 
 def read_message(phone: str, value: Document, message: Document) -> Message:
-    sender, text, name = message.text("from"), message.optional("text"), ""
+    # Whoever has a user name may have no number, but a user id.
+    number, text, name = message.optional("from"), message.optional("text"), ""
+    sender = message.text("from_user_id") if number is None else number.text()
     for contact in each(value, "contacts"):
         profile = contact.optional("profile")
         given = None if profile is None else profile.optional("name")
-        if contact.text("wa_id") == sender:
+        ids = [contact.optional("wa_id"), contact.optional("user_id")]
+        if sender in [known.text() for known in ids if known is not None]:
             name = "" if given is None else given.text()
             break
     return Message(
         phone=phone,
         id=message.text("id"),
         sender=sender,
+        has_number=number is not None,
         name=name,
         timestamp=message.text("timestamp"),
         kind=message.text("type"),

@@ -17,7 +17,8 @@ class Answers extends Messages {
     const update = read(event);
     if ("from" in update) {
       const [context, text] = [{ message_id: update.id }, { body: TEXT }];
-      const answer = { messaging_product: "whatsapp", to: update.from, context, type: "text", text };
+      const to = update.hasNumber ? { to: update.from } : { recipient: update.from };
+      const answer = { messaging_product: "whatsapp", ...to, context, type: "text", text };
       plan.effect("answer", "answers", answer, { path: `/${update.phone}/messages` });
     }
     return plan;

@@ -29,6 +29,7 @@ type Message = {
   readonly phone: string;
   readonly id: string;
   readonly from: string;
+  readonly hasNumber: boolean;
   readonly name: string;
   readonly timestamp: string;
   readonly kind: string;
@@ -112,12 +113,17 @@ function participant(status: Document): string[] {
 }
 
 function readMessage(phone: string, value: Document, message: Document): Message {
-  const from = message.text("from");
-  const contact = each(value, "contacts").find((contact) => contact.text("wa_id") === from);
+  // Whoever has a user name may have no number, but a user id.
+  const number = message.optional("from");
+  const from = number?.text() ?? message.text("from_user_id");
+  const isSender = (contact: Document) =>
+    [contact.optional("wa_id"), contact.optional("user_id")].some((id) => id?.text() === from);
+  const contact = each(value, "contacts").find(isSender);
   return {
     phone,
     id: message.text("id"),
     from,
+    hasNumber: number !== undefined,
     name: contact?.optional("profile")?.optional("name")?.text() ?? "",
     timestamp: message.text("timestamp"),
     kind: message.text("type"),

@@ -148,6 +148,9 @@ fn prescribed(wanted: &hookonce_providers::ProviderAnswer) -> Outbound {
 
 /// The response to a handshake.
 pub fn handshake(answer: HandshakeAnswer) -> Outbound {
-    let outbound = Outbound::new(answer.status, &answer.content_type, answer.body);
+    let outbound = match answer.content_type.as_str() {
+        "" => Outbound::empty(answer.status),
+        content_type => Outbound::new(answer.status, content_type, answer.body),
+    };
     answer.headers.into_iter().fold(outbound, |outbound, (name, value)| outbound.header(&name, value))
 }

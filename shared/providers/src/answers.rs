@@ -93,7 +93,10 @@ impl Answers {
             }
         }
         for instead in &self.instead {
-            Source::parse(&instead.present).map_err(|problem| ("answers.instead", problem))?;
+            let place = Source::parse(&instead.present).map_err(|problem| ("answers.instead", problem))?;
+            if !place.is_of_body() {
+                return Err(("answers.instead", format!("`{place}` is not of the body")));
+            }
         }
         let RetryPlease { status, after_seconds } = self.retry_please;
         // 410 makes some providers unsubscribe the endpoint permanently.

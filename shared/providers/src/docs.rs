@@ -174,6 +174,7 @@ fn section(page: &mut String, provider: &Provider) {
 const fn reads_answer(reads: ReadsAnswer) -> &'static str {
     match reads {
         ReadsAnswer::Status => "its status",
+        ReadsAnswer::Headers => "its status and headers",
         ReadsAnswer::Body => "its body, too",
     }
 }

@@ -115,6 +115,8 @@ pub enum SecretFrom {
 pub enum ReadsAnswer {
     /// The status alone, as far as its sources say.
     Status,
+    /// Headers, too, such as `Retry-After`.
+    Headers,
     /// The body, too: as a command, as a text for its user, or in a format that it demands.
     Body,
 }

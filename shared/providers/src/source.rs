@@ -290,6 +290,12 @@ impl<'a> Facets<'a> {
         self.members().is_err()
     }
 
+    /// True when the body came as a form.
+    pub(crate) fn is_sent_as_form(&self) -> bool {
+        let kind = self.headers.get("content-type").and_then(|kind| kind.split(';').next());
+        kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))
+    }
+
     /// The values that change from try to try.
     pub(crate) fn changed(&self) -> impl Iterator<Item = Node<'a>> {
         self.changes.iter().filter_map(|path| self.node(path))

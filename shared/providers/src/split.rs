@@ -240,10 +240,14 @@ fn first_event(templates: &[TextTemplate], facets: &Facets<'_>) -> Option<String
     events.find(|event| event.len() <= KEY_BYTES_MAX)
 }
 
-/// True when these rules need a document, and the body is neither JSON nor a form with one of their fields.
+/// True when these rules need a document, and the body is neither JSON nor a form: one with a field of theirs, or, where
+/// they have fields, one that was sent as a form.
 fn wants_a_document(keys: &[KeyRule], events: &[TextTemplate], facets: &Facets<'_>) -> bool {
     let sources = || keys.iter().flat_map(|rule| &rule.0).chain(events.iter().flat_map(TextTemplate::sources));
     let wants = sources().any(Source::needs_structure);
-    let is_form = || sources().any(|source| source.is_of_form() && facets.is_present(source));
+    let is_form = || {
+        let mut fields = sources().filter(|source| source.is_of_form()).peekable();
+        fields.peek().is_some() && facets.is_sent_as_form() || fields.any(|source| facets.is_present(source))
+    };
     wants && facets.is_no_document() && !is_form()
 }

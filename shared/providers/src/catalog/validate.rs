@@ -49,7 +49,9 @@ fn judged(text: &str) -> Cow<'_, str> {
 fn about(text: &str, schemes: &[SchemeEntry], answers: &Answers) -> Result<About, Problem> {
     let mut about: About = toml::from_str(&parts(text).1).map_err(|problem| unreadable(&problem))?;
     about.facts.check().map_err(owned)?;
-    let reports = [&answers.accepted, &answers.duplicate].iter().any(|answer| answer.body == AnswerBody::Report);
+    let instead = answers.instead.iter().map(|instead| &instead.answer);
+    let mut all = [&answers.accepted, &answers.duplicate].into_iter().chain(instead);
+    let reports = all.any(|answer| answer.body == AnswerBody::Report);
     if reports && about.facts.reads_answer == ReadsAnswer::Body {
         return Err(owned(("answers", "the provider reads the body of an answer: say what it is to read".to_owned())));
     }

@@ -374,3 +374,20 @@ fn messenger_events_are_named_by_what_they_hold() {
     assert_eq!(parts[0].key.as_str(), "m1");
     assert_stable("meta_messenger_instagram", &parts);
 }
+
+/// A provider adds kinds of forms, and each can be read.
+#[test]
+fn a_form_of_a_new_kind_is_unknown_and_not_unreadable() {
+    let read = |id: &str, body: &str, content_type: &str| {
+        let headers = BTreeMap::from([("content-type".to_owned(), content_type.to_owned())]);
+        let part = provider(id).split(body.as_bytes(), &headers).remove(0);
+        (part.event_type, part.fallback)
+    };
+    let form = "application/x-www-form-urlencoded; charset=utf-8";
+    let unknown = ("unknown".to_owned(), None);
+    assert_eq!(read("twilio", "ConferenceSid=CF1&StatusCallbackEvent=join", form), unknown);
+    assert_eq!(read("slack", "trigger_id=1.2&team_id=T1", form), unknown);
+    let unreadable = ("unreadable".to_owned(), Some(Fallback::BodyUnreadable));
+    assert_eq!(read("slack", "trigger_id=1.2&team_id=T1", "application/json"), unreadable);
+    assert_eq!(read("stripe", "a=b", form), unreadable, "it sends no forms");
+}
