@@ -1,6 +1,7 @@
 //! One project of each kind that `hookonce new` writes: its tests pass, and what `sam build` would deploy of its
-//! handler applies an event once under Lambda's own client of the Runtime API. The projects share the target folder, so
-//! that their crates are all that is built. One more project is outside of the checkout, as most people have theirs.
+//! handler applies an event once under Lambda's own client of the Runtime API. The projects share the checkout's target
+//! folder, its profile and the features of what it depends on, so that their crates are all that is built. One more
+//! project is outside of the checkout, as most people have theirs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::process::Command;
 
 use clap::Args;
 
-use crate::process::{Outcome, build_hookonce, fresh_folder, output};
+use crate::process::{Outcome, build_hookonce, fresh_folder, output, read, write};
 
 const PLACE: &str = "target/projects";
 
@@ -53,6 +54,9 @@ impl Project {
     /// Writes the project, and runs its tests with the compiler of this checkout.
     fn passes(&self, hookonce: &Path, kind: &str) -> Outcome {
         output(Command::new(hookonce).arg("new").arg(&self.folder).args(["--handler", kind]))?;
+        if kind == "rust" {
+            self.share_builds()?;
+        }
         let compiler = output(self.command("rustc").arg("--version"))?;
         if compiler != output(Command::new("rustc").arg("--version"))? {
             return Err(format!("{} has another compiler: {compiler}", self.folder.display()));
@@ -60,6 +64,24 @@ impl Project {
         output(self.command("make").args(["--silent", "test"]))?;
         eprintln!("{}: its tests pass, those of its stack too", self.folder.display());
         Ok(())
+    }
+
+    /// Lets the project build the same crates as the checkout: with its profile, and with the features that its proofs want.
+    fn share_builds(&self) -> Outcome {
+        let manifest = read(Path::new("Cargo.toml"))?;
+        let profile = manifest.split_once("[profile.dev]").and_then(|(_, rest)| rest.split_once("[profile.release]"));
+        let (profile, _) = profile.ok_or("Cargo.toml has no profiles any more")?;
+        // Beside the project, which has such a file, too.
+        let config = Path::new(PLACE).join(".cargo");
+        fresh_folder(&config)?;
+        write(&config.join("config.toml"), format!("[profile.dev]{profile}"))?;
+        let local = self.folder.join("local/Cargo.toml");
+        let features = r#"
+[target.'cfg(all())'.dependencies]
+hashbrown = { version = "0.17", default-features = false, features = ["default-hasher"] }
+tokio = { version = "1", default-features = false, features = ["test-util"] }
+"#;
+        write(&local, read(&local)? + features)
     }
 
     /// A command that runs in the project, with the compiler that the project names.
