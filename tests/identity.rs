@@ -110,6 +110,8 @@ async fn where_the_body_is_free_a_second_body_is_quarantined_whatever_id_it_name
     assert!(died.len() == 1 && died[0]["record.key"].as_str().unwrap().ends_with("#alt#1"), "{died:?}");
     let differed = lines.iter().filter(|line| line["message"] == "delivery acknowledged" && line["other_body"] == true);
     assert_eq!(differed.count(), 100, "the line of the delivery says so, too");
+    let paths = |line: &&Value| line["differ"] == "$.event-data.event, $.event-data.id, $.event-data.timestamp";
+    assert_eq!(lines.iter().filter(paths).count(), 100, "{:?}", lines.first());
     harness.settle().await;
     let tables = harness.tables().await;
     let (dead, others): (Vec<_>, Vec<_>) = tables.records.values().partition(|record| record.status == Status::Dead);

@@ -77,7 +77,7 @@ fn a_payload_with_another_body_is_a_mismatch_also_where_the_first_one_counts() {
         assert!(matches!(call(&step), Call::Write(_)), "it claims");
         let lost = Written::ConditionFailed(Found::from_item(Some(&item)));
         let step = answered(step, Reply::Written(lost), START);
-        let mismatch = step.signals.iter().any(|signal| matches!(signal, Signal::BodyMismatch(_)));
+        let mismatch = step.signals.iter().any(|signal| matches!(signal, Signal::BodyMismatch { .. }));
         assert!(mismatch, "{quarantine_mismatch}");
     }
 }

@@ -244,7 +244,7 @@ impl<S: Store, Q: Queue, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, M,
         })?;
         counts.signals(&ingested.driven.signals);
         ingested.driven.signals.iter().for_each(telemetry::log);
-        let other_body = ingested.driven.signals.iter().any(|signal| matches!(signal, Signal::BodyMismatch(_)));
+        let other_body = ingested.driven.signals.iter().any(|signal| matches!(signal, Signal::BodyMismatch { .. }));
         match ingested.driven.output {
             IngressAnswer::Accepted(_) => {
                 counts.add("delivery_accepted", 1);

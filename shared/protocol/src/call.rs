@@ -402,8 +402,13 @@ impl<State, Output> Step<State, Output> {
 /// Something that is counted but changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Signal {
-    /// Another body came for this record. Of a batch, the first such record.
-    BodyMismatch(RecordKey),
+    /// Another body came for a record. Of a batch, the first such record.
+    BodyMismatch {
+        /// The record's key.
+        key: RecordKey,
+        /// Both compressed payloads, the one that came first and the other, if the first one was read.
+        bodies: Option<Box<[Vec<u8>; 2]>>,
+    },
     /// The same bytes already took effect under another id.
     SuspectedReplay,
     /// The claim found the record that an earlier try of the same request made, and that has changed since.
@@ -468,7 +473,7 @@ impl Signal {
     /// The metric's stable name.
     pub const fn metric(&self) -> &'static str {
         match self {
-            Self::BodyMismatch(_) => "body_mismatch",
+            Self::BodyMismatch { .. } => "body_mismatch",
             Self::SuspectedReplay => "suspected_replay",
             Self::ClaimReplyLost => "own_retry",
             Self::ClaimConflict => "claim_conflict",

@@ -10,7 +10,7 @@
 
 use crate::call::{Call, Signal, Step, Written};
 use crate::claim::Claim;
-use crate::ingress::{creation, has_other_body, quarantined};
+use crate::ingress::{body_mismatch, creation, has_other_body, quarantined};
 use crate::purpose::Purpose;
 use crate::record::{DeadReason, Found, Record};
 use crate::timing::{Moment, Timing};
@@ -75,7 +75,7 @@ fn met(record: &Record, old: Box<Record>, timing: &Timing, moment: Moment) -> St
     if !has_other_body(record, &old) {
         return Step::done(Claimed::Met(old));
     }
-    let mismatch = Signal::BodyMismatch(old.key.clone());
+    let mismatch = body_mismatch(&old, record.body.as_deref().unwrap_or_default());
     if !record.quarantine_mismatch {
         return Step::done(Claimed::Met(old)).signal(mismatch);
     }

@@ -112,6 +112,12 @@ pub fn quarantined(claim: &Record, timing: &Timing, moment: Moment) -> Record {
     record.stillborn(DeadReason::IdCollision, timing, moment)
 }
 
+/// Tells of another body under the id of this record.
+pub(crate) fn body_mismatch(old: &Record, other: &[u8]) -> Signal {
+    let bodies = old.body.as_ref().map(|first| Box::new([first.clone(), other.to_vec()]));
+    Signal::BodyMismatch { key: old.key.clone(), bodies }
+}
+
 /// Whether a claim lost to the record of another one with another body.
 pub(crate) fn has_other_body(claim: &Record, old: &Record) -> bool {
     old.claim_id != claim.claim_id && old.body_sha256 != claim.body_sha256
@@ -173,7 +179,7 @@ impl Ingress {
         if old.body_sha256 == self.claim.body_sha256 {
             return self.count(old, moment);
         }
-        let mismatch = Signal::BodyMismatch(old.key.clone());
+        let mismatch = body_mismatch(old, &self.claim.body);
         if !self.claim.quarantine_mismatch {
             return self.count(old, moment).signal(mismatch);
         }

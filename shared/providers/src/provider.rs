@@ -165,6 +165,12 @@ impl Provider {
         self.schemes.iter().any(|entry| entry.scheme.kind().binds_bodies())
     }
 
+    /// True when a retry is claimed under the same signed value. That value is then the key of the event: whoever divides
+    /// what is signed in another way cannot choose it.
+    pub fn signs_retries_alike(&self) -> bool {
+        self.schemes.iter().any(|entry| entry.scheme.kind().signs_retries_alike())
+    }
+
     /// True when a signed key vouches for a body that is not signed: somebody who holds one delivery could send another
     /// body under its key. Where this is false, either the signature covers the body, so that another one comes from
     /// the provider (some serialize a retry again), or neither is signed, and an attacker would choose a fresh key. Of

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::json::{JsonError, Node, compact_sha256};
 use crate::path::{Path, Root, Segment, find};
-use crate::scheme::adyen::divisible_text;
+use crate::scheme::adyen::text_as_key;
 
 /// One place to read a value from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,8 @@ pub(crate) enum Source {
     FormXml { field: String, element: String },
     /// `word:WORD`: the word itself. It keeps apart the keys of two kinds of events whose ids are of one kind.
     Word(String),
-    /// `adyen_text`: what is signed of an item of Adyen, if other fields fit the same text.
+    /// `adyen_text`: what is signed of an item of Adyen, if its signed fields are no key: other fields fit the same text, or
+    /// one that would name the event is missing.
     AdyenText,
     /// `sha256:SOURCE`: the hash of another value; hex.
     HashOf(Box<Source>),
@@ -261,7 +262,7 @@ impl<'a> Facets<'a> {
             Source::Json(path) => self.node(path).and_then(|node| node.scalar()),
             Source::Form(name) => self.form_field(name).map(|text| text.trim_end_matches(['\r', '\n']).to_owned()),
             Source::Word(word) => Some(word.clone()),
-            Source::AdyenText => self.item.and_then(divisible_text),
+            Source::AdyenText => self.item.and_then(text_as_key),
             Source::Sha256 => Some(hex::encode(self.sha256())),
             Source::DeliverySha256 => self.pruned_sha256.map(hex::encode),
             Source::Query(_) | Source::Setting(_) => None,
@@ -330,8 +331,13 @@ impl<'a> Facets<'a> {
         }
     }
 
+    /// A field of a form. A body that begins as JSON does is none: in a text of it, a stranger may have written fields. A
+    /// form has these characters encoded.
     fn form_field(&self, name: &str) -> Option<String> {
         let text = std::str::from_utf8(self.body).ok()?;
+        if text.trim_ascii_start().starts_with(['[', '{', '"']) {
+            return None;
+        }
         let (_, value) = crate::request::form_pairs(text).find(|(key, _)| key == name.as_bytes())?;
         String::from_utf8(value).ok()
     }

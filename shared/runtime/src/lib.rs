@@ -37,6 +37,7 @@ pub mod circuit_breaker;
 pub mod config;
 pub mod deadline;
 pub mod destination;
+mod differences;
 pub mod dispatch;
 pub mod document;
 pub mod documents;

@@ -18,7 +18,7 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{HANDLER_MARGIN, Timing};
 use hookonce_protocol::worker::{Done, Settled, TRANSIENT_VISIBILITY_MAX, Worker, first_seen};
 use hookonce_protocol::write::Write;
-use hookonce_providers::{Catalog, EventPart};
+use hookonce_providers::{Catalog, EventPart, Provider};
 use tokio::time::{Instant, timeout_at};
 
 use crate::ambient::Ambient;
@@ -342,14 +342,19 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
     /// The event that a record stands for. A record that was claimed as one event stays one, whatever a later catalog
     /// would read out of its body.
     ///
-    /// Its key is the provider's id of the event, also where the record is claimed under a signed value.
+    /// Its key is the provider's id of the event, also where the record is claimed under a signed value, unless a retry
+    /// has that value, too.
     fn read(&self, record: &Record) -> Result<Event, Failure> {
         let endpoint = EndpointId::parse(record.key.parts().0).ok();
         let (endpoint, tenant) =
             endpoint.zip(record.owner()).ok_or_else(|| Failure::permanent(Code::BodyUnreadable))?;
         let body = raw_body(record)?;
-        let parts = <[EventPart; 1]>::try_from(self.parts(record, &body)?);
-        let key = parts.map_or_else(|_| record.key.event_id(), |[part]| part.key.into());
+        let provider = self.provider(record)?;
+        let parts = <[EventPart; 1]>::try_from(provider.split(&body, &record.headers));
+        let key = match parts {
+            Ok([part]) if !provider.signs_retries_alike() => part.key.into(),
+            _ => record.key.event_id(),
+        };
         Ok(Event {
             version: EVENT_VERSION,
             tenant,
@@ -365,16 +370,18 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
         })
     }
 
-    fn parts(&self, record: &Record, body: &[u8]) -> Result<Vec<EventPart>, Failure> {
+    fn provider(&self, record: &Record) -> Result<&Provider, Failure> {
         // Retryable: a later deployment may put the provider back into the catalog.
-        let provider =
-            self.catalog.provider(&record.provider).ok_or_else(|| Failure::retryable(Code::ProviderUnknown))?;
-        Ok(provider.split(body, &record.headers))
+        self.catalog.provider(&record.provider).ok_or_else(|| Failure::retryable(Code::ProviderUnknown))
     }
 
     /// Splits an envelope's body into events.
     pub fn split(&self, envelope: &Record) -> Split {
-        match guarded(|| children(envelope, self.parts(envelope, &raw_body(envelope)?)?)) {
+        let split = || {
+            let body = raw_body(envelope)?;
+            children(envelope, self.provider(envelope)?.split(&body, &envelope.headers))
+        };
+        match guarded(split) {
             Ok(events) => Split::Events(events),
             Err(failure) => Split::Failed(failure),
         }

@@ -18,6 +18,8 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::differences;
+
 /// The default namespace of all metrics.
 pub const NAMESPACE: &str = "hookonce";
 
@@ -191,7 +193,10 @@ pub fn log(signal: &Signal) {
             let reason = reason.as_str();
             tracing::warn!(record.key = %key, record.dead_reason = reason, "a record died; `hookonce show` tells more");
         }
-        Signal::BodyMismatch(key) => tracing::warn!(record.key = %key, "another body came under a known id"),
+        Signal::BodyMismatch { key, bodies } => {
+            let differ = bodies.as_deref().map(|[first, other]| differences::paths(first, other)).unwrap_or_default();
+            tracing::warn!(record.key = %key, differ, "another body came under a known id");
+        }
         // Not a byte of it: nobody knows who wrote it.
         Signal::MessageForged => {
             tracing::error!(

@@ -134,7 +134,7 @@ impl Worker {
         moment: Moment,
     ) -> WorkerStep {
         let Some(first) = others.first() else { return self.hint(fan_out, fresh, moment) };
-        let mismatch = Signal::BodyMismatch(first.key.clone());
+        let mismatch = Signal::BodyMismatch { key: first.key.clone(), bodies: None };
         let is_first = !std::mem::replace(&mut fan_out.mismatch_signalled, true);
         let step = if fan_out.envelope.quarantine_mismatch {
             let keep = |event: &ChildEvent| {

@@ -39,6 +39,9 @@ const SIGNED: [&str; 8] = [
     "success",
 ];
 
+/// Those that name the event together.
+const NAMING: [&str; 3] = ["pspReference", "eventCode", "success"];
+
 /// The header that signs the bodies of Adyen's other webhooks.
 const OTHER_SIGNATURE: &str = "hmacsignature";
 
@@ -95,12 +98,15 @@ fn message(item: &Members<'_>) -> Result<String, JsonError> {
     Ok(fields.join(":"))
 }
 
-/// The signed text of an element of `notificationItems`, if a field of it has a `:`, too: names of reports have times.
-/// Other fields fit the same text, so it is the text itself that is deduplicated.
-pub(crate) fn divisible_text(element: Node<'_>) -> Option<String> {
+/// The signed text of an element of `notificationItems`, if a field of it has a `:`, too, or one that names the event is
+/// missing. Names of reports have times: other fields fit the same text, so it is the text itself that is deduplicated.
+pub(crate) fn text_as_key(element: Node<'_>) -> Option<String> {
     let item = Members::of(Some(element)).ok()?.get("NotificationRequestItem")?;
-    let text = Members::of(Some(item)).and_then(|item| message(&item)).ok()?;
-    (text.matches(':').count() >= SIGNED.len()).then_some(text)
+    let item = Members::of(Some(item)).ok()?;
+    let text = message(&item).ok()?;
+    let is_missing = |name: &&str| item.text(name).is_none_or(|text| text.is_empty());
+    let is_key = text.matches(':').count() < SIGNED.len() && !NAMING.iter().any(|name| is_missing(&name));
+    (!is_key).then_some(text)
 }
 
 fn items(body: &[u8]) -> Result<Vec<Item>, Refusal> {
@@ -218,7 +224,7 @@ mod tests {
             let (signed, root) =
                 (signed(psp, original, account, reference).unwrap(), Node::parse(body.as_bytes()).unwrap());
             let element = root.members().unwrap()[0].1.elements().unwrap()[0];
-            (divisible_text(element), signed)
+            (text_as_key(element), signed)
         };
         assert_eq!(divided("psp", "", "shop", "order"), (None, "psp::shop:order:100:EUR:CAPTURE:true".to_owned()));
         let text = "psp::shop:order:1:100:EUR:CAPTURE:true".to_owned();
@@ -230,5 +236,7 @@ mod tests {
         ] {
             assert_eq!(divided(psp, original, account, reference), (Some(text.clone()), text.clone()), "{psp}");
         }
+        let nameless = "::shop:order:100:EUR:CAPTURE:true".to_owned();
+        assert_eq!(divided("", "", "shop", "order"), (Some(nameless.clone()), nameless));
     }
 }

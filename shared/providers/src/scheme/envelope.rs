@@ -94,7 +94,7 @@ impl Envelope {
         let stamp = self.timestamp_text(request, &candidates, &json)?;
         let skew = self.skew(context, stamp.as_deref())?;
         let mut message = Vec::with_capacity(self.signs.len());
-        for part in &self.signs {
+        for (index, part) in self.signs.iter().enumerate() {
             message.push(match part {
                 SignedPart::Literal(text) => Chunk::Bytes(Cow::Owned(text.as_bytes().to_vec())),
                 SignedPart::Body => Chunk::Bytes(Cow::Borrowed(request.body)),
@@ -104,7 +104,12 @@ impl Envelope {
                 SignedPart::Method => Chunk::Bytes(Cow::Borrowed(request.method.as_bytes())),
                 SignedPart::Header(name) => {
                     let value = request.plain_header(name)?.filter(|value| !value.is_empty());
-                    Chunk::Bytes(Cow::Borrowed(value.ok_or(Refusal::SignatureMissing)?.as_bytes()))
+                    let value = value.ok_or(Refusal::SignatureMissing)?;
+                    // The value would end there, or later: what follows it could be another time and another body.
+                    if matches!(self.signs.get(index + 1), Some(SignedPart::Literal(end)) if value.contains(end)) {
+                        return Err(Refusal::SignatureMalformed);
+                    }
+                    Chunk::Bytes(Cow::Borrowed(value.as_bytes()))
                 }
                 SignedPart::Json(path) => owned(json.scalar(path)?.ok_or(Refusal::SignatureMissing)?),
                 SignedPart::Key => Chunk::Key,

@@ -73,6 +73,11 @@ pub(crate) trait SchemeKind: SchemeTools {
         false
     }
 
+    /// True when a retry has the same such value, so that it is the id of the event, too.
+    fn signs_retries_alike(&self) -> bool {
+        false
+    }
+
     /// A challenge signed with the secret, in the scheme's encoding.
     fn sign_challenge(&self, _challenge: &str, _secret: &str) -> Option<String> {
         None

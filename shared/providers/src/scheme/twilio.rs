@@ -2,7 +2,8 @@
 //! a JSON body.
 //!
 //! Nothing stands between the URL, the names and the values of a form. So other parameters, and even another URL, fit the
-//! same text. A form is therefore claimed under the hash of that text, whatever it holds.
+//! same text. A form is therefore claimed under the hash of that text, whatever it holds, and what may have been signed
+//! for another endpoint, or as a form for the URL of a JSON body, is refused.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -29,6 +30,9 @@ const SIGNATURE: &str = "x-twilio-signature";
 const SETTINGS: &str = "x-twilio-webhooks-signature-settings";
 /// The last parameter of the URL: the hash of a JSON body.
 const BODY_HASH: &str = "bodySHA256";
+
+/// A parameter of each form that Twilio itself fills.
+const PARAMETER_OF_FORMS: &str = "AccountSid";
 
 /// The scheme has no parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +101,10 @@ fn signed_url<'a>(context: &'a Context<'_>) -> Cow<'a, str> {
 /// is not a form reads as one with a strange name, so it is signed or refused, too.
 fn signed_form(body: &[u8], url: &str) -> Result<Option<Vec<u8>>, Refusal> {
     if let Some(hash) = body_hash(url) {
+        // A form, read as the end of the URL: then its last value would choose the body.
+        if url.contains(PARAMETER_OF_FORMS) {
+            return Err(Refusal::SignatureMalformed);
+        }
         let hash = Encoding::Hex.decode(hash).ok_or(Refusal::SignatureMalformed)?;
         let equal = Hash::Sha256.of(&[body]).ct_eq(&hash);
         return if bool::from(equal) { Ok(None) } else { Err(Refusal::SignatureMismatch) };
@@ -104,7 +112,16 @@ fn signed_form(body: &[u8], url: &str) -> Result<Option<Vec<u8>>, Refusal> {
     let form = form_fields(body).map(parameters)?;
     // The signed URL of a JSON body, divided: as a form, it would be another event.
     let is_url = body_hash(&format!("{url}{}", String::from_utf8_lossy(&form))).is_some();
-    if is_url { Err(Refusal::SignatureMalformed) } else { Ok(Some(form)) }
+    if is_url || is_of_longer_id(url, &form) { Err(Refusal::SignatureMalformed) } else { Ok(Some(form)) }
+}
+
+/// True if the form may begin with the end of another endpoint's id: what was signed for `/webhooks/sms-eu` would fit
+/// `/webhooks/sms`, too. A query ends the id.
+fn is_of_longer_id(url: &str, form: &[u8]) -> bool {
+    let is_of_id = |byte: Option<&u8>| {
+        byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_'))
+    };
+    !url.contains('?') && is_of_id(url.as_bytes().last()) && is_of_id(form.first())
 }
 
 impl SchemeKind for TwilioScheme {
@@ -152,6 +169,10 @@ impl SchemeKind for TwilioScheme {
     }
 
     fn binds_bodies(&self) -> bool {
+        true
+    }
+
+    fn signs_retries_alike(&self) -> bool {
         true
     }
 }

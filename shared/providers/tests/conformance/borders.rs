@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 
 use hookonce_protocol::key::EndpointId;
-use hookonce_providers::{CapturedRequest, Catalog, Received};
+use hookonce_providers::{CapturedRequest, Catalog, Received, Refusal};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, percent_encode};
-use serde_json::Value;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
-use crate::support::{all, received};
+use crate::support::{NOW, all, delivery, received, request, sent, sign, valid};
 
 /// What stands between signed parts, if anything does.
 const SEPARATORS: [&str; 5] = ["", ".", ":", "|", "\n"];
@@ -180,4 +181,101 @@ fn what_one_signature_fits_has_one_key() {
         divided.contains("twilio") && divided.contains("adyen"),
         "the test divides what can be divided: {divided:?}"
     );
+}
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// As Twilio signs it.
+fn from_twilio(url: &str, body: &str) -> CapturedRequest {
+    sign(&CapturedRequest { url: url.to_owned(), ..request("twilio", TOKEN, body) }).unwrap()
+}
+
+/// The signature of a request, with another URL and body.
+fn divided(captured: &CapturedRequest, url: &str, body: &str) -> CapturedRequest {
+    CapturedRequest { url: url.to_owned(), body: body.as_bytes().to_vec(), ..captured.clone() }
+}
+
+fn hash_of(body: &str) -> String {
+    hex::encode(Sha256::digest(body))
+}
+
+#[test]
+fn a_text_in_json_is_no_field_of_a_form() {
+    let event = json!([{ "id": "EZ1", "type": "com.twilio.message", "data": "a&MessageSid=SM1&MessageStatus=sent&" }]);
+    let body = event.to_string();
+    for body in [body.clone(), format!("\n {body}")] {
+        let url = format!("https://inbox.example.com/webhooks/twilio?bodySHA256={}", hash_of(&body));
+        let delivery = delivery(&from_twilio(&url, &body));
+        let events = delivery.contents().events();
+        assert_eq!((events[0].key.as_str(), events[0].event_type.as_str()), ("EZ1", "com.twilio.message"));
+    }
+}
+
+#[test]
+fn a_form_of_twilio_fits_one_endpoint() {
+    let body = "AccountSid=AC1&MessageSid=SM1";
+    for (of, at, first) in
+        [("sms-eu", "sms", "-eu="), ("sms2", "sms", "2="), ("smsx", "sms", "x="), ("sms_eu", "sms", "_eu=")]
+    {
+        let url = |id: &str| format!("https://inbox.example.com/webhooks/{id}");
+        let genuine = from_twilio(&url(of), body);
+        assert!(applied(&genuine).is_some(), "{of}");
+        let moved = match first {
+            // In the form, these come after the names of Twilio.
+            "x=" | "_eu=" => format!("{}AccountSidAC1MessageSidSM1=", first.trim_end_matches('=')),
+            first => format!("{first}&{body}"),
+        };
+        assert_eq!(applied(&divided(&genuine, &url(at), &moved)), None, "{of}");
+        // A form that a person has named so is taken at a URL with a query, which ends the id.
+        assert!(applied(&from_twilio(&format!("{}?form", url(at)), &moved)).is_some(), "{of}");
+    }
+}
+
+#[test]
+fn a_form_of_twilio_chooses_no_body() {
+    let forged = r#"[{"id":"EZ1","type":"com.twilio.forged"}]"#;
+    let end = format!("&bodySHA256={}", hash_of(forged));
+    let value = percent_encode(end.as_bytes(), NON_ALPHANUMERIC);
+    for (first, query) in [("%3Fa=&", "?a"), ("", "?k=1")] {
+        let url = format!("https://inbox.example.com/webhooks/voice{}", if first.is_empty() { query } else { "" });
+        let form = from_twilio(&url, &format!("{first}AccountSid=AC1&CallSid=CA1&zz={value}"));
+        let forged_url = format!("https://inbox.example.com/webhooks/voice{query}AccountSidAC1CallSidCA1zz{end}");
+        assert_eq!(applied(&divided(&form, &forged_url, forged)), None, "{query}");
+        let genuine_url = format!("https://inbox.example.com/webhooks/voice{query}{end}");
+        assert!(applied(&from_twilio(&genuine_url, forged)).is_some(), "{query}");
+    }
+}
+
+/// The headers that are signed in front of a `.`, by provider.
+fn signed_ids() -> Vec<(String, String)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/catalog");
+    let id = |provider: &str| {
+        let text = std::fs::read_to_string(format!("{folder}/{provider}.toml")).unwrap();
+        let (_, signs) = text.split_once("signs = \"{header:")?;
+        Some((provider.to_owned(), signs.split_once("}.")?.0.to_owned()))
+    };
+    Catalog::built_in().iter().filter_map(|provider| id(provider.id())).collect()
+}
+
+/// Where the id ended at a `.` of its own, the time and the body could begin there.
+#[test]
+fn a_signed_id_does_not_hold_what_ends_it() {
+    let signed_ids = signed_ids();
+    assert!(signed_ids.len() > 5, "{signed_ids:?}");
+    for (provider, header) in signed_ids {
+        let secret = &valid(&provider).secrets[0];
+        let (at, earlier) = (NOW.0.to_string(), (NOW.0 - 5).to_string());
+        let begin = r#"{"text":"x"#;
+        let genuine = sent(&provider, secret, &[(&header, "msg_1")], &format!("{begin}.{earlier}.y\"}}"));
+        assert!(received(&genuine).is_ok(), "{provider}");
+        let mut moved = CapturedRequest { body: b"y\"}".to_vec(), ..genuine };
+        for (name, value) in &mut moved.headers {
+            if *name == header {
+                *value = format!("msg_1.{at}.{begin}").into_bytes();
+            } else if *value == at.as_bytes() {
+                *value = earlier.clone().into_bytes();
+            }
+        }
+        assert_eq!(received(&moved).unwrap_err(), Refusal::SignatureMalformed, "{provider}");
+    }
 }

@@ -118,7 +118,7 @@ fn forward<'a>(
 /// in that body is the fact.
 fn own_fact(event: &Event, provider: Option<&Provider>) -> DomainKey {
     let (kind, name) = match provider {
-        Some(provider) if provider.key_is_signed() => ("key", event.key.clone()),
+        Some(provider) if provider.key_is_signed() || provider.signs_retries_alike() => ("key", event.key.clone()),
         Some(provider) if provider.binds_bodies() => ("id", own_id(event, provider).unwrap_or_default()),
         Some(_) | None => ("sha256", hex(&Sha256::digest(&event.body).into())),
     };
