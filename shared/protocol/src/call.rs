@@ -122,9 +122,16 @@ impl Written {
     /// lost. If the lost one was carried out, the repetition meets the item as the write itself left it, and the write
     /// counts as carried out ([`Write::stands_in`]).
     ///
-    /// Nobody who is refused needs the body, and hundreds of them would not fit into memory.
+    /// A claim that is refused may say where the other body differs. Nobody else who is refused needs the body, and
+    /// hundreds of them would not fit into memory.
     pub fn refused(write: &Write, item: Option<&Item>) -> Self {
-        if write.stands_in(item) { Self::Applied } else { Self::ConditionFailed(Found::head_of(item)) }
+        if write.stands_in(item) {
+            return Self::Applied;
+        }
+        Self::ConditionFailed(match write.purpose {
+            Purpose::Claim => Found::from_item(item),
+            _ => Found::head_of(item),
+        })
     }
 }
 

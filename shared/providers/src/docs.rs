@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use crate::answers::{AnswerBody, Answers, Instead, ProviderAnswer};
 use crate::catalog::Catalog;
 use crate::coverage::Coverage;
-use crate::facts::{ReadsAnswer, SecretFrom, SecretKind, SecretScope, SourceKind, TimeOnRetry};
+use crate::facts::{Facts, ReadsAnswer, SecretFrom, SecretKind, SecretScope, SourceKind, TimeOnRetry, UNCONFIRMED};
 use crate::handshake::Handshake;
 use crate::provider::Provider;
 
@@ -147,6 +147,7 @@ fn section(page: &mut String, provider: &Provider) {
     line("Secret", &facts.secret);
     line("Who makes it", secret_from(facts.secret_from));
     line("Whose it is", &secret_owner(provider));
+    line("Register at", &registration(facts));
     line("Rotation", &facts.rotation);
     line("Settings", &settings.join("; "));
     line("Dedup key", &format!("{} ({signed})", keys(provider).join(", else ")));
@@ -194,6 +195,13 @@ fn secret_owner(provider: &Provider) -> String {
         SecretKind::None => return String::new(),
     };
     format!("{scope}; {kind} ({})", facts.secret_source)
+}
+
+fn registration(facts: &Facts) -> String {
+    if facts.register_source == UNCONFIRMED {
+        return facts.register_at.clone();
+    }
+    format!("{} ({})", facts.register_at, facts.register_source)
 }
 
 /// Whether a retry has a time of its own, and how old a signed time may be.

@@ -68,6 +68,10 @@ pub struct Facts {
     pub secret_is: SecretKind,
     /// Where these two come from, or "unconfirmed".
     pub secret_source: String,
+    /// Where a person registers an endpoint's address, or "unconfirmed".
+    pub register_at: String,
+    /// The page that says so, or "unconfirmed".
+    pub register_source: String,
     /// What changes in the requests while the secret is rotated.
     pub rotation: String,
     /// The official code that verifies or signs.
@@ -147,13 +151,19 @@ pub enum SecretKind {
     None,
 }
 
+/// In place of a fact and of its source.
+pub(crate) const UNCONFIRMED: &str = "unconfirmed";
+
+/// `endpoint add` prints it in a line.
+const REGISTER_AT_BYTES_MAX: usize = 100;
+
 /// What an operator should know who stores an app's secret.
 const OF_APP: &str = "this secret is the app's: whoever holds it can sign for every customer; a delivery for one customer \
-                      passes at every endpoint with it, so compare the account in the body";
+                      passes at every endpoint with it, so let routes compare the account in the body (docs/routes.md)";
 
 /// The same of a public key.
-const KEY_OF_APP: &str = "this key is the app's: a delivery for one customer passes at every endpoint with it, so compare \
-                          the account in the body";
+const KEY_OF_APP: &str = "this key is the app's: a delivery for one customer passes at every endpoint with it, so let routes \
+                          compare the account in the body (docs/routes.md)";
 
 /// What an operator should know who stores a credential.
 const OF_API: &str = "this secret is a credential of the provider's API, too: whoever reads the endpoint's document can act \
@@ -227,6 +237,11 @@ impl Facts {
         Err(SecretFormError::Length { chars, expected })
     }
 
+    /// Where a person registers an endpoint's address, if it is known.
+    pub fn registered_at(&self) -> Option<&str> {
+        (self.register_at != UNCONFIRMED).then_some(&self.register_at)
+    }
+
     /// What a person should know who stores the secret, each as a sentence without its end.
     pub(crate) fn secret_warnings(&self, is_public_key: bool) -> Vec<&'static str> {
         let app = (self.secret_scope == SecretScope::App).then_some(if is_public_key { KEY_OF_APP } else { OF_APP });
@@ -253,8 +268,15 @@ impl Facts {
         if is_missing(self.secret_is == SecretKind::None) {
             return Err(("facts.secret_is", "`none` and `secret_from = \"nobody\"` go together".to_owned()));
         }
-        if !["https://", "github:", "unconfirmed"].iter().any(|word| self.secret_source.contains(word)) {
-            return Err(("facts.secret_source", "name a source, or write \"unconfirmed\"".to_owned()));
+        for (fact, source) in
+            [("facts.secret_source", &self.secret_source), ("facts.register_source", &self.register_source)]
+        {
+            if !["https://", "github:", "unconfirmed"].iter().any(|word| source.contains(word)) {
+                return Err((fact, "name a source, or write \"unconfirmed\"".to_owned()));
+            }
+        }
+        if self.register_at.is_empty() || self.register_at.len() > REGISTER_AT_BYTES_MAX {
+            return Err(("facts.register_at", format!("say it in 1 to {REGISTER_AT_BYTES_MAX} bytes")));
         }
         let date = self.checked.as_bytes();
         let dated = date.len() == 10

@@ -268,6 +268,10 @@ fn a_signed_id_does_not_hold_what_ends_it() {
         let begin = r#"{"text":"x"#;
         let genuine = sent(&provider, secret, &[(&header, "msg_1")], &format!("{begin}.{earlier}.y\"}}"));
         assert!(received(&genuine).is_ok(), "{provider}");
+        // Keys that people choose, such as those of `hookonce submit`.
+        for id in ["order.2026.1", "order.1767225600", "1767225600.order"] {
+            assert!(received(&sent(&provider, secret, &[(&header, id)], "{}")).is_ok(), "{provider}: {id}");
+        }
         let mut moved = CapturedRequest { body: b"y\"}".to_vec(), ..genuine };
         for (name, value) in &mut moved.headers {
             if *name == header {

@@ -103,6 +103,9 @@ fn a_combination_that_makes_no_sense_is_refused_at_its_field() {
         ("secret_scope = \"endpoint\"", "secret_scope = \"none\"", "facts.secret_scope"),
         ("secret_is = \"webhook_only\"", "secret_is = \"none\"", "facts.secret_is"),
         ("secret_source = \"unconfirmed\"", "secret_source = \"I know it\"", "facts.secret_source"),
+        ("register_source = \"unconfirmed\"", "register_source = \"I know it\"", "facts.register_source"),
+        ("register_at = \"Settings > Webhooks\"", "register_at = \"\"", "facts.register_at"),
+        ("register_at = \"Settings > Webhooks\"\n", "", "file"),
         ("secret_scope = \"endpoint\"\n", "", "file"),
         ("[facts]", "[facts]\nsecret_chars_min = 2\nsecret_chars_max = 1", "facts.secret_chars_max"),
         (

@@ -57,6 +57,8 @@ time_on_retry = "new"
 secret_scope = "endpoint"
 secret_is = "webhook_only"
 secret_source = "unconfirmed"
+register_at = "Settings > Webhooks"
+register_source = "unconfirmed"
 checked = "2026-11-20"
 sources = [{ kind = "official", at = "https://acme.example/webhooks" }]
 "#;

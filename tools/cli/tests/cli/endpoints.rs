@@ -5,7 +5,7 @@ use std::process::Output;
 
 use crate::aws::Deployed;
 use crate::stacks::lines;
-use crate::support::{Ended, Workspace};
+use crate::support::{Ended, Workspace, text};
 
 fn give_a_secret(workspace: &Workspace, arguments: &[&str]) -> Output {
     workspace.run_with_input(arguments, "whsec_a_secret_of_enough_bytes")
@@ -63,6 +63,40 @@ fn a_secret_that_the_provider_does_not_sign_with_is_refused_before_anything_chan
     let imported = workspace.run(&["endpoint", "import", &file]).exits(2);
     imported.prints_all(&["nothing was imported", "b: what was pasted is a secret API key"]).omits("sk_live");
     assert!(!workspace.path(".hookonce/endpoints/a.json").exists());
+}
+
+/// Stripe shows a secret once the address is registered. The same where the secret is not asked for.
+#[test]
+fn who_adds_an_endpoint_is_told_its_address_and_where_to_register_it_before_the_secret_is_asked_for() {
+    let deployed = Deployed::new("endpoint", &[("WebhookUrl", "https://hooks.example.com/webhooks/")]);
+    let add = ["endpoint", "add", "shop", "--provider", "stripe", "--stack", "inbox"];
+    let asked = deployed.workspace.run_at_terminal(&add, &deployed.variables, "whsec_from_the_dashboard\n").exits(0);
+    let shown = text(&asked);
+    let lines = [
+        "1. The endpoint's address: https://hooks.example.com/webhooks/shop",
+        "2. Register it at Stripe: Dashboard: Workbench > Webhooks",
+        "3. Give the secret here: whsec_",
+        "secret:",
+        "endpoint shop receives webhooks from Stripe",
+    ];
+    let places = lines.map(|line| shown.find(line).unwrap_or_else(|| panic!("{line}: {shown}")));
+    assert!(places.is_sorted(), "{places:?}");
+    asked.omits("whsec_from_the_dashboard");
+    deployed.run(&["show", "shop", "--reveal"]).exits(0).prints("whsec_from_the_dashboard");
+
+    let given = [&["endpoint", "add", "other", "--provider", "stripe", "--secret", "-"][..], &add[5..]].concat();
+    let run = |arguments: &[&str], input: &str| {
+        deployed.workspace.run_with_environment_and_input(arguments, &deployed.variables, input).exits(0)
+    };
+    run(&given, "whsec_from_the_dashboard").prints_all(&[
+        "receives webhooks from Stripe at https://hooks.example.com/webhooks/other",
+        "register this address at Stripe: Dashboard",
+    ]);
+    // No page says where senders of the specification have their addresses.
+    deployed
+        .run(&["add", "jobs", "--provider", "standard_webhooks"])
+        .exits(0)
+        .prints("register this address at Standard");
 }
 
 /// As people copy it, and what they copy in its place.

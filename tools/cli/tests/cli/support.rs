@@ -119,6 +119,21 @@ impl Workspace {
         self.run_with_environment_and_input(arguments, &[], input)
     }
 
+    /// Runs a command at a terminal, where a person types this. All that it prints comes on standard output.
+    pub(crate) fn run_at_terminal(&self, arguments: &[&str], variables: &[(String, String)], typed: &str) -> Output {
+        let words: Vec<_> = [env!("CARGO_BIN_EXE_hookonce")].iter().chain(arguments).copied().collect();
+        let mut child = Command::new("script")
+            .args(["--quiet", "--return", "--command", &words.join(" "), "/dev/null"])
+            .current_dir(self.0.path())
+            .envs(variables.iter().cloned())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
     /// The records of a state. They came within the hour, so the rest of the day is not read.
     pub(crate) fn list(&self, state: &str) -> Vec<Value> {
         let listed = json(&self.run(&["list", "--state", state, "--since", "1h", "--limit", "1000", "--json"]));

@@ -14,6 +14,7 @@ use hookonce_runtime::endpoint::on_body_mismatch_default;
 use serde_json::json;
 
 use super::providers::find;
+use crate::connection::Connection;
 use crate::documents::{self, Check, DocumentId as _, DocumentStore, Remove, Show, parse_id, print_generated_secret};
 use crate::endpoints::{OPEN_SETTINGS, check_tenant, pasted_secret};
 pub(crate) use crate::endpoints::{fresh, read, read_all, store};
@@ -108,12 +109,21 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     let id: EndpointId = parse_id(&arguments.id)?;
     let provider = find(Catalog::built_in(), &arguments.provider)?;
     let is_issued = provider.facts().secret_from == SecretFrom::Provider;
-    if is_issued && arguments.secret.is_none() && arguments.place.stack.is_some() {
-        return Err(no_secret(provider));
+    let mut option = arguments.secret.clone();
+    if is_issued && option.is_none() && arguments.place.stack.is_some() {
+        // The provider shows it once the address is registered, which a person is told before it is asked for.
+        option = Some(SecretOption::asked().ok_or_else(|| no_secret(provider))?);
     }
     let settings = Pair::settings(&arguments.setting)?;
-    let mut input = Input::of(arguments.secret.iter().chain(settings.iter().map(|setting| &setting.value)));
-    let given = arguments.secret.as_ref().map(|secret| secret.secret("secret", &mut input)).transpose()?;
+    let stack = arguments.place.connect();
+    let address = public_address(&stack, &id).await?;
+    let mut input = Input::of(option.iter().chain(settings.iter().map(|setting| &setting.value)));
+    if let Some(address) = address.as_ref().filter(|_| input.is_asked()) {
+        output::note(&format!("1. The endpoint's address: {address}"));
+        output::note(&format!("2. Register it at {}", where_to_register(provider)));
+        output::note(&format!("3. Give the secret here: {}", provider.facts().secret));
+    }
+    let given = option.as_ref().map(|secret| secret.secret("secret", &mut input)).transpose()?;
     let settings = settings.iter().map(|setting| setting.read(&mut input)).collect::<Result<_, _>>()?;
     let made = given.is_none();
     let mut document = fresh(provider, settings);
@@ -127,12 +137,15 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     document.on_store_outage = arguments.on_store_outage;
     document.on_body_mismatch = arguments.on_body_mismatch;
     id.check(&document)?;
-    let stack = arguments.place.connect();
     let store = stack.documents::<EndpointId>().await?;
     check_its_tenant(&*store, &id, &document).await?;
     documents::add(&*store, &id, &document).await?;
     // Print the result first: nobody else knows the secret.
-    output::note(&format!("endpoint {id} receives webhooks from {} at /webhooks/{id}", provider.name()));
+    let place = address.clone().unwrap_or_else(|| format!("/webhooks/{id}"));
+    output::note(&format!("endpoint {id} receives webhooks from {} at {place}", provider.name()));
+    if address.is_some() && !input.is_asked() {
+        output::note(&format!("register this address at {}", where_to_register(provider)));
+    }
     if let (true, Some(secret)) = (made, document.secrets.first()) {
         print_generated_secret(&id, secret);
         if is_issued {
@@ -147,6 +160,20 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
         output::note(&format!("note: {warning}"));
     }
     Ok(Exit::Done)
+}
+
+fn where_to_register(provider: &Provider) -> String {
+    let (name, place) = (provider.name(), provider.facts().registered_at());
+    place.map_or_else(|| name.to_owned(), |place| format!("{name}: {place}"))
+}
+
+/// Where the provider reaches the endpoint. `None` on a laptop that nobody reaches.
+async fn public_address(stack: &Connection, id: &EndpointId) -> Result<Option<String>, Failure> {
+    if let Some(local) = stack.local() {
+        let public = local.running().ok().and_then(|running| running.public_url.as_ref());
+        return Ok(public.map(|origin| format!("{origin}/webhooks/{id}")));
+    }
+    stack.webhook_url().await.map(|url| Some(format!("{url}{id}")))
 }
 
 /// Checks that the tenant it names is not the id of an endpoint that does not share it. This reads one document;
