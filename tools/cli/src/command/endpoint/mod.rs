@@ -121,7 +121,9 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     if let Some(address) = address.as_ref().filter(|_| input.is_asked()) {
         output::note(&format!("1. The endpoint's address: {address}"));
         output::note(&format!("2. Register it at {}", where_to_register(provider)));
-        output::note(&format!("3. Give the secret here: {}", provider.facts().secret));
+        let prefix = provider.facts().secret_prefix.as_ref();
+        let form = prefix.map_or_else(String::new, |prefix| format!("; it begins with {prefix}"));
+        output::note(&format!("3. Give its secret here{form}"));
     }
     let given = option.as_ref().map(|secret| secret.secret("secret", &mut input)).transpose()?;
     let settings = settings.iter().map(|setting| setting.read(&mut input)).collect::<Result<_, _>>()?;
