@@ -157,6 +157,7 @@ fn who_stores_a_secret_of_an_app_is_told_by_each_command_that_sees_it() {
     doctor.prints_all(&[
         "endpoints: shop-1, shop-2, slack: this secret is the app's",
         "endpoints: shop-1, shop-2: this secret is a",
+        "endpoints: shop-1, shop-2: they share a secret",
     ]);
 }
 

@@ -2,7 +2,7 @@
 
 mod stack;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -200,9 +200,13 @@ fn running(folder: &DataFolder) -> Result<String, Failure> {
     Ok(format!("running at {} (process {})", running.url, running.pid))
 }
 
+/// What a person should know of endpoints that hold the same secret.
+const SHARED: &str = "they share a secret, so whoever has a delivery for one can send it to another";
+
 /// Every endpoint is valid. A secret that does more than sign for one endpoint is named with those that hold it.
 async fn endpoints(stack: &Connection) -> Check {
     let mut holders: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut of_secret: HashMap<(String, String), Vec<String>> = HashMap::new();
     if let Ok(store) = stack.documents::<EndpointId>().await
         && let Ok(all) = store.all().await
     {
@@ -211,10 +215,15 @@ async fn endpoints(stack: &Connection) -> Check {
             for warning in EndpointId::warnings(&document) {
                 holders.entry(warning).or_default().push(id.to_string());
             }
+            for secret in document.secrets.into_iter().collect::<BTreeSet<_>>() {
+                of_secret.entry((document.provider.clone(), secret)).or_default().push(id.to_string());
+            }
         }
     }
     let named = |(warning, ids): (&str, Vec<String>)| format!("{}: {warning}", some(&ids));
-    let warnings = holders.into_iter().map(named).collect();
+    let shared: BTreeSet<_> = of_secret.into_values().filter(|ids| ids.len() > 1).collect();
+    let shared = shared.into_iter().map(|ids| (SHARED, ids));
+    let warnings = holders.into_iter().chain(shared).map(named).collect();
     Check { warnings, ..Check::new("endpoints", documents::<EndpointId>(stack, "").await) }
 }
 
