@@ -7,9 +7,9 @@ import urllib.parse
 
 LATE_RETRY = "the SDK allows less; here a time is taken for as long as the provider retries, because a retry may have the first one, and clocks may differ by 300 s"
 # How far a time may be off for SDKs that allow less than the limits here.
-SDK_SECONDS = {"contentful": 30, "hubspot": 300, "linear": 60, "mux": 300, "paddle_billing": 5, "slack": 300, "workos": 180}
+SDK_SECONDS = {"bigcommerce": 300, "brex": 300, "contentful": 30, "hubspot": 300, "linear": 60, "mux": 300, "paddle_billing": 5, "recall": 300, "slack": 300, "workos": 180}
 
-SIGNATURE_ALONE = {"discord", "sanity", "sendgrid", "twitch_eventsub"}
+SIGNATURE_ALONE = {"discord", "replicate", "sanity", "sendgrid", "twitch_eventsub"}
 AGE_ONLY = {"stripe", "slack", "paddle_billing", "hubspot", "contentful", "mux", "workos"}
 
 
@@ -77,13 +77,13 @@ PARSES = "the SDK also parses the body; here it is stored as it came"
 # SDKs that read hexadecimal in either case, or base64 with and without padding and stray characters.
 LENIENT = {"adyen", "aws_sns", "discord", "gocardless", "line", "livekit", "mux", "notion", "openai", "paddle_billing", "sendgrid", "slack", "stripe", "workos"}
 # SDKs that read a number from the digits that a text begins with.
-LEADING_DIGITS = {"clerk", "contentful", "gitlab", "mux", "openai", "paddle_billing", "resend", "standard_webhooks", "stripe", "svix"}
+LEADING_DIGITS = {"anthropic", "bigcommerce", "brex", "clerk", "contentful", "gitlab", "mux", "openai", "paddle_billing", "recall", "resend", "standard_webhooks", "stripe", "svix"}
 # SDKs whose caller turns the timestamp into a number.
 NUMERIC = {"hubspot", "slack"}
 # SDKs that refuse an empty body before they check its signature.
 WANTING = {"github"}
 # SDKs that parse the body after they have verified it.
-PARSING = {"airtable", "clerk", "resend", "standard_webhooks", "svix", "gitlab"}
+PARSING = {"airtable", "anthropic", "bigcommerce", "brex", "clerk", "gitlab", "recall", "resend", "standard_webhooks", "svix"}
 
 
 def between_verdicts(request, ours, sdk):

@@ -368,14 +368,17 @@ FACTS = {
         ),
     ],
     "airtable": by_member("23:59:50.000", "23:59:50.001"),
+    "anthropic": by_member("event_01HXSAMPLE", "event_01HXSAMPLF"),
     "auth0": [
         *["9002026", "9002027"],
         Delivery("another-id", "another id is another event", "9002026", "9002028", text=[("9002027", "9002028")]),
         Delivery("regrouped", REGROUPED, "9002027", body=[{"log_id": "9002027", "data": {"type": "fp", "date": "2025-12-31T23:59:51.000Z"}}]),
     ],
     "aws_sns": by_member("22b80b92", "22b80b93"),
+    "bigcommerce": by_header("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJel"),
     "bitbucket": by_header("x-request-uuid", "af0ddd9c-8eb0-4e40-a5b3-1b4d3bd7f3e2", {"x-attempt-number": "2"}),
     "braintree": by_member("<id>s1</id>", "<id>s2</id>"),
+    "brex": by_header("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJel"),
     "calendly": [
         "B invited",
         Delivery("updated", "an event type keeps its address", "E updated", body={**CALENDLY, "created_at": "2025-12-31T23:59:50.000000Z"}),
@@ -519,6 +522,8 @@ FACTS = {
         Delivery("retried", RETRIED, "delivered to a", later=60),
     ],
     "razorpay": by_header("x-razorpay-event-id", "IgOtnSpPnJYyPh"),
+    "recall": by_header("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJel"),
+    "replicate": by_header("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJel"),
     "resend": by_header("svix-id", "msg_p5jXN8AQM9LWM0D4loKWxJel"),
     "sanity": by_header("idempotency-key", "c2Fuc2l0eS1rZXl"),
     "sendgrid": [

@@ -151,9 +151,17 @@ const oracles = {
     require("discord-interactions").verifyKey(r.body, header(r, "x-signature-ed25519"), header(r, "x-signature-timestamp"), secret)],
   line: ["@line/bot-sdk", "validateSignature", (r, secret) => require("@line/bot-sdk").validateSignature(r.body, secret, header(r, "x-line-signature"))],
   standard_webhooks: ["standardwebhooks", "Webhook.verify", standardWebhooks],
+  brex: ["standardwebhooks", "Webhook.verify", standardWebhooks],
+  bigcommerce: ["standardwebhooks", "Webhook.verify", (r, secret) => standardWebhooks(r, Buffer.from(secret).toString("base64"))],
+  anthropic: ["@anthropic-ai/sdk", "client.beta.webhooks.unwrap", (r, secret) => {
+    const Anthropic = require("@anthropic-ai/sdk");
+    return new (Anthropic.default ?? Anthropic)({ apiKey: "k" }).beta.webhooks.unwrap(r.text, { headers: allHeaders(r), key: secret });
+  }],
+  replicate: ["replicate", "validateWebhook", (r, secret) => require("replicate").validateWebhook({ headers: allHeaders(r), body: r.text }, secret)],
   gitlab: ["standardwebhooks", "Webhook.verify", standardWebhooks, (r) => header(r, "webhook-signature") !== undefined],
   svix: ["svix", "Webhook.verify", svix],
   clerk: ["svix", "Webhook.verify", svix],
+  recall: ["svix", "Webhook.verify", svix],
   resend: ["resend", "webhooks.verify", (r, secret) => {
     const { Resend } = require("resend");
     const headers = { id: header(r, "svix-id"), timestamp: header(r, "svix-timestamp"), signature: header(r, "svix-signature") };

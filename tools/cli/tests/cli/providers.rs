@@ -17,7 +17,7 @@ fn a_short_fact_is_printed_whole() {
 #[test]
 fn the_catalog_lists_every_provider_with_what_an_operator_needs() {
     let catalog = json(&Workspace::new().run(&["providers", "--json"]).exits(0));
-    assert_eq!(catalog.as_array().unwrap().len(), 57);
+    assert_eq!(catalog.as_array().unwrap().len(), 62);
     for provider in catalog.as_array().unwrap() {
         let (id, facts) = (&provider["id"], &provider["facts"]);
         for fact in ["retries", "deadline", "key_on_retry", "key_on_redelivery", "checked", "sources"] {
