@@ -23,6 +23,7 @@ REASONS = {
     "truncated-signature": "a truncated signature proves nothing",
     "duplicated-signature-header": "two programs can read two headers with the same name differently",
     "joined-signature-header": "a gateway joined two headers into one",
+    "bare-token": "the scheme of the authorization is a part of the header's text",
     "upper-case-signature": "a signature has one spelling, and every other spelling is refused",
     "stale-timestamp": "a delivery that was signed too long ago may be a replay",
     "future-timestamp": "a timestamp from the future is refused like an old one",
@@ -154,6 +155,8 @@ class Cases:
         self.add("truncated-signature", changed(lambda r: r.set_header(self.header, value[:-1])), "rejected")
         twice = changed(lambda r: r.headers.append((self.header, value)))
         self.add("duplicated-signature-header", twice, "rejected", "duplicate_header")
+        if "prefix" in self.scheme:
+            self.add("bare-token", changed(lambda r: r.set_header(self.header, value.removeprefix(self.scheme["prefix"]))), "rejected", "signature_malformed")
         if self.joined_is_refused():
             self.add("joined-signature-header", changed(lambda r: r.set_header(self.header, f"{value}, {value}")), "rejected")
         if self.scheme.get("encoding") == "hex" and value.upper() != value:

@@ -196,6 +196,9 @@ pub(crate) struct TokenFile {
 #[serde(deny_unknown_fields)]
 pub(crate) struct JwtFile {
     pub(crate) header: String,
+    /// What stands before the token, such as `Bearer `.
+    #[serde(default)]
+    pub(crate) prefix: String,
     pub(crate) key_of: JwtKey,
     pub(crate) body_hash_claim: String,
     pub(crate) body_hash_encoding: Encoding,

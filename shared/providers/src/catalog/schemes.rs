@@ -233,6 +233,7 @@ fn jwt_scheme(file: &JwtFile) -> Result<Scheme, Problem> {
     }
     Ok(Scheme::Jwt(JwtScheme {
         header: header_name(&file.header).map_err(at("header"))?,
+        prefix: file.prefix.clone(),
         key: file.key_of,
         claim: file.body_hash_claim.clone(),
         claim_encoding: file.body_hash_encoding,

@@ -18,7 +18,7 @@ fn every_built_in_file_is_valid() {
     assert!(parsed.is_ok(), "{}", parsed.unwrap_err());
     assert_eq!(Catalog::built_in().len(), files.len());
     assert_eq!(Catalog::built_in().iter().count(), files.len());
-    assert_eq!(files.len(), 62);
+    assert_eq!(files.len(), 72);
 }
 
 /// A file without the field is not valid, so this says only what no type can.
@@ -146,8 +146,8 @@ fn the_key_is_known_to_be_signed_or_not() {
     let unsigned: Vec<&str> = Catalog::built_in().iter().filter(|p| !p.key_is_signed()).map(Provider::id).collect();
     assert_eq!(
         unsigned.join(" "),
-        "auth0 bitbucket contentful dropbox github jira linear mailgun netlify okta paypal postmark razorpay sanity sentry \
-         shopify telegram twilio zendesk"
+        "attio auth0 bitbucket commerce_layer contentful dropbox github jira linear mailgun netlify okta paypal postmark \
+         razorpay sanity sentry shopify telegram twilio woocommerce zendesk"
     );
 }
 

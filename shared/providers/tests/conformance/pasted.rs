@@ -176,7 +176,7 @@ fn who_stores_a_secret_of_an_app_or_a_credential_is_told() {
         .collect();
     assert_eq!(
         told.join(" "),
-        "bigcommerce braintree discord dropbox hubspot intercom line livekit meta_messenger_instagram meta_whatsapp sentry \
-         shopify slack square twilio x_twitter zoom"
+        "bigcommerce braintree discord dropbox hubspot intercom line livekit meta_messenger_instagram meta_whatsapp retell \
+         sentry shopify slack square twilio vonage x_twitter zoom"
     );
 }

@@ -17,7 +17,7 @@ fn a_short_fact_is_printed_whole() {
 #[test]
 fn the_catalog_lists_every_provider_with_what_an_operator_needs() {
     let catalog = json(&Workspace::new().run(&["providers", "--json"]).exits(0));
-    assert_eq!(catalog.as_array().unwrap().len(), 62);
+    assert_eq!(catalog.as_array().unwrap().len(), 72);
     for provider in catalog.as_array().unwrap() {
         let (id, facts) = (&provider["id"], &provider["facts"]);
         for fact in ["retries", "deadline", "key_on_retry", "key_on_redelivery", "checked", "sources"] {
@@ -36,7 +36,7 @@ fn the_catalog_lists_every_provider_with_what_an_operator_needs() {
 }
 
 /// Providers that sign with a private key, which only they have.
-const OWN_KEYS: [&str; 5] = ["aws_sns", "discord", "paypal", "plaid", "sendgrid"];
+const OWN_KEYS: [&str; 6] = ["aws_sns", "discord", "paypal", "plaid", "sendgrid", "telnyx"];
 
 /// Parts of the names of headers that `send` writes itself.
 const MADE: [&str; 8] =
