@@ -112,7 +112,7 @@ async fn every_provider_hears_what_it_understands() {
         assert_eq!((forged.status_code, crate::support::body(&forged)), (401, error), "{provider}");
         assert!(!forged.headers.contains_key("retry-after"), "{provider}");
     }
-    assert_eq!((harness.metric("delivery_accepted"), harness.metric("delivery_retry_please")), (72, 72));
+    assert_eq!((harness.metric("delivery_accepted"), harness.metric("delivery_retry_please")), (74, 74));
 }
 
 /// False for a vector that was recorded with a secret so short, or settings so incomplete, that no endpoint may have

@@ -6,7 +6,7 @@ import json
 import re
 
 import facts
-from reference import Request, held, main_scheme, samples, sign
+from reference import Request, held, main_scheme, samples, settled, sign
 
 NOW = 1767225600
 
@@ -58,10 +58,10 @@ UNSIGNED_TEXT = {"adyen": b'"visa', "aws_sns": b"?Action=", "braintree": b"bt_pa
 ENCODED_QUERY = {"hubspot": "?next=https%3A%2F%2Fexample.org%2Fa%20b&to=%40home%3b%253A"}
 
 
-def scheme_header(scheme):
+def scheme_header(scheme, settings):
     """The header that carries the signature or token; nothing when it is in the body."""
     if scheme["kind"] in ("token", "basic", "jwt"):
-        return scheme["header"]
+        return settled(scheme["header"], settings)
     special = {"twilio": "x-twilio-signature", "paypal": "paypal-transmission-sig", "contentful": "x-contentful-signature"}
     if scheme["kind"] in special:
         return special[scheme["kind"]]
@@ -79,7 +79,7 @@ class Cases:
         self.provider, self.file = provider, catalog_file
         self.sample = samples()[provider]
         self.scheme = main_scheme(provider, catalog_file)
-        self.header = scheme_header(self.scheme)
+        self.header = scheme_header(self.scheme, self.sample.get("settings", {}))
         self.vectors = []
         self.signed = self.scheme["kind"] not in ("token", "basic")
 

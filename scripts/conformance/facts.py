@@ -381,6 +381,12 @@ FACTS = {
         Delivery("regrouped", REGROUPED, "9002027", body=[{"log_id": "9002027", "data": {"type": "fp", "date": "2025-12-31T23:59:51.000Z"}}]),
     ],
     "aws_sns": by_member("22b80b92", "22b80b93"),
+    "basic": [
+        "deal 1 changed",
+        Delivery("another-change", "another change is another event", "deal 1 changed again", text=[("2025-12-31T23:59:50.000Z", "2025-12-31T23:59:51.000Z")]),
+        Delivery("retried", "Pipedrive counts the tries in the body", "deal 1 changed", text=[('"attempt":1', '"attempt":2')], later=60),
+        Delivery("deepgram", "a body of Deepgram", "transcript 1", body={"metadata": {"request_id": "1"}, "results": {"channels": []}}),
+    ],
     "bigcommerce": by_header("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJel"),
     "bitbucket": by_header("x-request-uuid", "af0ddd9c-8eb0-4e40-a5b3-1b4d3bd7f3e2", {"x-attempt-number": "2"}),
     "braintree": by_member("<id>s1</id>", "<id>s2</id>"),
@@ -598,6 +604,14 @@ FACTS = {
         "message 1365",
         Delivery("edited", "an edited message is another update", "message 1365 edited", text=[('"update_id":10000,"message"', '"update_id":10001,"edited_message"')]),
         Delivery("retried", RETRIED, "message 1365", later=60),
+    ],
+    "token": [
+        "order 7 placed",
+        Delivery("another-record", "another record is another event", "order 8 placed", text=[('"id":7', '"id":8')]),
+        Delivery("equal-body", "nothing but the body tells events apart", "order 7 placed", later=60),
+        Delivery("hugging-face", "a body of Hugging Face", "commit 1", body={"event": {"action": "update", "scope": "repo.content"}, "repo": {"name": "a/b"}, "webhook": {"id": "1"}}),
+        Delivery("assembly-ai", "a body of AssemblyAI", "transcript 1", body={"transcript_id": "5552493-16d8-42d8-8feb-c2a16b56f6e8", "status": "completed"}),
+        Delivery("monday-token", "a token that the sender adds is no part of an event and is not kept", "order 7 placed", headers={"authorization": "eyJhbGciOiJIUzI1NiJ9.eyJzaG9ydExpdmVkVG9rZW4iOiJhIn0.c2ln"}),
     ],
     "telnyx": by_member("4ee8c3a6", "4ee8c3a7", [('"attempt":1', '"attempt":2')]),
     "twilio": [

@@ -232,8 +232,13 @@ def sign_message(request, scheme, secret, at, others=()):
         request.set_header(place, carried)
 
 
+def settled(header, settings):
+    """The name of a header, or the one that a setting of the endpoint names."""
+    return settings[header.removeprefix("setting:")] if header.startswith("setting:") else header
+
+
 def sign_token(request, scheme, secret):
-    header = scheme["header"]
+    header = settled(scheme["header"], request.settings)
     request.set_header(header, "Basic " + base64.b64encode(secret.encode()).decode() if scheme["kind"] == "basic" else secret)
 
 

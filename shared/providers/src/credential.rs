@@ -131,7 +131,8 @@ impl Provider {
         let lookups = self.schemes.iter().flat_map(|entry| entry.scheme.kind().lookups());
         let headers = lookups.filter(|lookup| lookup.what == CREDENTIAL).filter_map(|lookup| match lookup.place {
             SignatureLocation::Header(name) => Some(Source::Header(name)),
-            SignatureLocation::Headers(_) | SignatureLocation::Body(_) => None,
+            // Its name says that it holds one, or no endpoint may have it.
+            SignatureLocation::Headers(_) | SignatureLocation::Setting(_) | SignatureLocation::Body(_) => None,
         });
         let handshakes = self.handshakes.iter().flat_map(|it| it.token.iter().chain(&it.hands_out)).cloned();
         headers.chain(handshakes).collect()
@@ -179,7 +180,7 @@ impl Provider {
             entry.scheme.kind().lookups().into_iter().any(|lookup| match lookup.place {
                 SignatureLocation::Header(read) => read == name,
                 SignatureLocation::Headers(prefix) => name.starts_with(&prefix),
-                SignatureLocation::Body(_) => false,
+                SignatureLocation::Setting(_) | SignatureLocation::Body(_) => false,
             })
         };
         let chooses =

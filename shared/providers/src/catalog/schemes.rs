@@ -24,6 +24,7 @@ use crate::scheme::sns::SnsScheme;
 use crate::scheme::timestamp::{Timestamp, TimestampSource};
 use crate::scheme::token::TokenScheme;
 use crate::scheme::twilio::TwilioScheme;
+use crate::settings::HEADER;
 use crate::source::{Source, header_name};
 use crate::template::{SignedPart, signed_parts};
 
@@ -217,7 +218,10 @@ fn tolerance(field: &str, seconds: u32) -> Result<Millis, Problem> {
 }
 
 fn token_scheme(header: &str, basic: bool) -> Result<Scheme, Problem> {
-    let header = header_name(header).map_err(at("header"))?;
+    let header = match header.strip_prefix("setting:") {
+        Some(HEADER) => None,
+        _ => Some(header_name(header).map_err(at("header"))?),
+    };
     Ok(Scheme::Token(TokenScheme { header, basic }))
 }
 

@@ -31,7 +31,7 @@ fn what_is_signed_here_is_accepted_and_equals_what_others_sign() {
         }
         assert!(is_accepted(&signed), "{id}");
     }
-    assert_eq!(signed_providers, 66, "all but aws_sns, discord, paypal, plaid, sendgrid and telnyx");
+    assert_eq!(signed_providers, 68, "all but aws_sns, discord, paypal, plaid, sendgrid and telnyx");
 }
 
 /// Every scheme that is not its provider's first one.
