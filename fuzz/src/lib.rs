@@ -41,6 +41,7 @@ fn settings() -> Settings {
         ("public_key", "k"),
         ("topic_arns", "arn:aws:sns:us-east-1:1:t"),
         ("verify_token", "7f0e"),
+        ("header", "x-webhook-token"),
     ];
     settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }

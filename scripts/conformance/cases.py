@@ -6,7 +6,7 @@ import json
 import re
 
 import facts
-from reference import Request, held, main_scheme, samples, sign
+from reference import Request, held, main_scheme, samples, settled, sign
 
 NOW = 1767225600
 
@@ -23,6 +23,7 @@ REASONS = {
     "truncated-signature": "a truncated signature proves nothing",
     "duplicated-signature-header": "two programs can read two headers with the same name differently",
     "joined-signature-header": "a gateway joined two headers into one",
+    "bare-token": "the scheme of the authorization is a part of the header's text",
     "upper-case-signature": "a signature has one spelling, and every other spelling is refused",
     "stale-timestamp": "a delivery that was signed too long ago may be a replay",
     "future-timestamp": "a timestamp from the future is refused like an old one",
@@ -57,10 +58,10 @@ UNSIGNED_TEXT = {"adyen": b'"visa', "aws_sns": b"?Action=", "braintree": b"bt_pa
 ENCODED_QUERY = {"hubspot": "?next=https%3A%2F%2Fexample.org%2Fa%20b&to=%40home%3b%253A"}
 
 
-def scheme_header(scheme):
+def scheme_header(scheme, settings):
     """The header that carries the signature or token; nothing when it is in the body."""
     if scheme["kind"] in ("token", "basic", "jwt"):
-        return scheme["header"]
+        return settled(scheme["header"], settings)
     special = {"twilio": "x-twilio-signature", "paypal": "paypal-transmission-sig", "contentful": "x-contentful-signature"}
     if scheme["kind"] in special:
         return special[scheme["kind"]]
@@ -78,7 +79,7 @@ class Cases:
         self.provider, self.file = provider, catalog_file
         self.sample = samples()[provider]
         self.scheme = main_scheme(provider, catalog_file)
-        self.header = scheme_header(self.scheme)
+        self.header = scheme_header(self.scheme, self.sample.get("settings", {}))
         self.vectors = []
         self.signed = self.scheme["kind"] not in ("token", "basic")
 
@@ -154,6 +155,8 @@ class Cases:
         self.add("truncated-signature", changed(lambda r: r.set_header(self.header, value[:-1])), "rejected")
         twice = changed(lambda r: r.headers.append((self.header, value)))
         self.add("duplicated-signature-header", twice, "rejected", "duplicate_header")
+        if "prefix" in self.scheme:
+            self.add("bare-token", changed(lambda r: r.set_header(self.header, value.removeprefix(self.scheme["prefix"]))), "rejected", "signature_malformed")
         if self.joined_is_refused():
             self.add("joined-signature-header", changed(lambda r: r.set_header(self.header, f"{value}, {value}")), "rejected")
         if self.scheme.get("encoding") == "hex" and value.upper() != value:

@@ -7,10 +7,11 @@ import urllib.parse
 
 LATE_RETRY = "the SDK allows less; here a time is taken for as long as the provider retries, because a retry may have the first one, and clocks may differ by 300 s"
 # How far a time may be off for SDKs that allow less than the limits here.
-SDK_SECONDS = {"contentful": 30, "hubspot": 300, "linear": 60, "mux": 300, "paddle_billing": 5, "slack": 300, "workos": 180}
+SDK_SECONDS = {"bigcommerce": 300, "brex": 300, "contentful": 30, "elevenlabs": 1800, "hubspot": 300, "linear": 60, "mux": 300, "paddle_billing": 5, "recall": 300, "retell": 300, "slack": 300, "telnyx": 300, "workos": 180}
 
-SIGNATURE_ALONE = {"discord", "sanity", "sendgrid", "twitch_eventsub"}
-AGE_ONLY = {"stripe", "slack", "paddle_billing", "hubspot", "contentful", "mux", "workos"}
+TOKEN_ALONE = "the function checks the token alone; here its hash must be that of the body, and its age counts"
+SIGNATURE_ALONE = {"discord", "replicate", "sanity", "sendgrid", "twitch_eventsub", "vonage"}
+AGE_ONLY = {"elevenlabs", "stripe", "slack", "paddle_billing", "hubspot", "contentful", "mux", "workos"}
 
 
 def between_vectors(vector):
@@ -22,6 +23,10 @@ def between_vectors(vector):
 
 
 def sdk_accepts(provider, case):
+    if provider == "vonage" and case in ("tampered-body", "missing-timestamp"):
+        return TOKEN_ALONE
+    if case == "bare-token":
+        return "the caller takes the token out of the header"
     if case == "future-timestamp" and provider in AGE_ONLY:
         return "the SDK looks at the age only; here a timestamp may be off in neither direction"
     if case in ("stale-timestamp", "future-timestamp") and provider in SIGNATURE_ALONE:
@@ -48,7 +53,7 @@ def sdk_refuses(provider, case):
         return LATE_RETRY
     if case == "encoded-query":
         return "the SDK leaves the decoding of the address to its caller"
-    if case == "two-signatures" and provider in ("sanity", "workos"):
+    if case == "two-signatures" and provider in ("elevenlabs", "retell", "sanity", "workos"):
         return "the SDK expects one signature; here a list is read the same at every provider that has one"
     if case == "two-signatures" and provider == "paddle_billing":
         return "the SDK keeps the last signature alone; Paddle documents that any may match"
@@ -66,6 +71,11 @@ TWICE = "the SDK picks a value out of two; here a header that decides something 
 ONE_TEXT = "the SDK decodes leniently; here one signature has one text"
 TEXT = "the SDK takes the body as text; the signature is over bytes"
 BARE = "the SDK also takes a signature without its version; here a version that is not v1 is not looked at"
+NAMES = {
+    "openai": BARE,
+    "replicate": "the SDK takes a signature of any version; here one that is not v1 is not looked at",
+    "retell": "the SDK reads the names in either case; here a name has one text",
+}
 DIGITS = "the SDK reads the digits that the timestamp begins with; here a timestamp is digits alone"
 DER = "the SDK reads numbers in DER that DER does not allow; here one signature has one encoding"
 NUMBER = "the SDK is handed a number, which has many texts; here a timestamp is digits alone"
@@ -75,15 +85,15 @@ CHALLENGE = "the SDK also signs challenges of strangers with this key; here a pa
 PARSES = "the SDK also parses the body; here it is stored as it came"
 
 # SDKs that read hexadecimal in either case, or base64 with and without padding and stray characters.
-LENIENT = {"adyen", "aws_sns", "discord", "gocardless", "line", "livekit", "mux", "notion", "openai", "paddle_billing", "sendgrid", "slack", "stripe", "workos"}
+LENIENT = {"adyen", "aws_sns", "discord", "gocardless", "line", "livekit", "mux", "notion", "openai", "paddle_billing", "retell", "sendgrid", "slack", "stripe", "workos"}
 # SDKs that read a number from the digits that a text begins with.
-LEADING_DIGITS = {"clerk", "contentful", "gitlab", "mux", "openai", "paddle_billing", "resend", "standard_webhooks", "stripe", "svix"}
+LEADING_DIGITS = {"anthropic", "bigcommerce", "brex", "clerk", "contentful", "gitlab", "mux", "openai", "paddle_billing", "recall", "resend", "standard_webhooks", "stripe", "svix"}
 # SDKs whose caller turns the timestamp into a number.
 NUMERIC = {"hubspot", "slack"}
 # SDKs that refuse an empty body before they check its signature.
-WANTING = {"github"}
+WANTING = {"github", "replicate"}
 # SDKs that parse the body after they have verified it.
-PARSING = {"airtable", "clerk", "resend", "standard_webhooks", "svix", "gitlab"}
+PARSING = {"airtable", "anthropic", "bigcommerce", "brex", "clerk", "elevenlabs", "gitlab", "recall", "resend", "standard_webhooks", "svix", "telnyx"}
 
 
 def between_verdicts(request, ours, sdk):
@@ -92,6 +102,8 @@ def between_verdicts(request, ours, sdk):
     if sdk == "valid":
         if provider == "workos" and code in ("signature_mismatch", "signature_missing", "timestamp_missing"):
             return "the SDK reads the header by position and writes the body anew before it checks it"
+        if provider == "vonage" and code in ("signature_mismatch", "timestamp_missing"):
+            return TOKEN_ALONE
         if provider == "braintree" and code == "signature_malformed" and not holds_xml(request):
             return CHALLENGE
         if provider == "contentful" and code == "signature_mismatch" and is_rewritten_list(request):
@@ -105,7 +117,7 @@ def between_verdicts(request, ours, sdk):
         return {
             "duplicate_header": TWICE,
             "timestamp_out_of_range": NO_AGE if provider in SIGNATURE_ALONE else FUTURE if provider in AGE_ONLY and of_the_future(request) else None,
-            "signature_missing": BARE if provider == "openai" else None,
+            "signature_missing": NAMES.get(provider),
             "timestamp_malformed": DIGITS if provider in LEADING_DIGITS else NUMBER if provider in NUMERIC else None,
             "signature_malformed": ONE_TEXT if provider in LENIENT else LISTED if provider == "contentful" else None,
         }.get(code)
@@ -119,7 +131,9 @@ def between_verdicts(request, ours, sdk):
         return PARSES
     return {
         "airtable": "the SDK takes ASCII alone and checks the body's fields",
+        "elevenlabs": "the SDK takes the first signature alone; here a list is read the same at every provider that has one",
         "paddle_billing": "the SDK keeps the last signature alone; Paddle documents that any may match",
+        "retell": "the SDK expects the time, then one signature; here a list is read by its names",
         "sanity": "the SDK expects the time, then one signature; here a list is read by its names",
         "shopify": "the SDK also wants headers that it does not check; here only what decides is needed",
         "workos": "the SDK expects the time, then one signature; here a list is read by its names",

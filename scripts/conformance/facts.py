@@ -368,14 +368,36 @@ FACTS = {
         ),
     ],
     "airtable": by_member("23:59:50.000", "23:59:50.001"),
+    "anthropic": by_member("event_01HXSAMPLE", "event_01HXSAMPLF"),
+    "attio": [
+        *["record created", "note created"],
+        Delivery("another-id", "an equal body under another id is another message", "record created again", "note created again", headers={"idempotency-key": "5f3e0c2b"}),
+        Delivery("alone", "an event has the same key alone and in company", "note created", edit=last_of("events")),
+        Delivery("retried", RETRIED, "record created", "note created", later=60),
+    ],
     "auth0": [
         *["9002026", "9002027"],
         Delivery("another-id", "another id is another event", "9002026", "9002028", text=[("9002027", "9002028")]),
         Delivery("regrouped", REGROUPED, "9002027", body=[{"log_id": "9002027", "data": {"type": "fp", "date": "2025-12-31T23:59:51.000Z"}}]),
     ],
     "aws_sns": by_member("22b80b92", "22b80b93"),
+    "basic": [
+        "deal 1 changed",
+        Delivery("another-change", "another change is another event", "deal 1 changed again", text=[("2025-12-31T23:59:50.000Z", "2025-12-31T23:59:51.000Z")]),
+        Delivery("retried", "Pipedrive counts the tries in the body", "deal 1 changed", text=[('"attempt":1', '"attempt":2')], later=60),
+        Delivery("deepgram", "a body of Deepgram", "transcript 1", body={"metadata": {"request_id": "1"}, "results": {"channels": []}}),
+    ],
+    "bigcommerce": by_header("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJel"),
     "bitbucket": by_header("x-request-uuid", "af0ddd9c-8eb0-4e40-a5b3-1b4d3bd7f3e2", {"x-attempt-number": "2"}),
     "braintree": by_member("<id>s1</id>", "<id>s2</id>"),
+    "brex": by_header("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJel"),
+    "cal_com": [
+        "booked",
+        Delivery("another-trigger", "one booking triggers several events", "paid", text=[("BOOKING_CREATED", "BOOKING_PAID")]),
+        Delivery("another-time", "an equal event of another time is another event", "booked again", text=[("23:59:50.000", "23:59:50.001")]),
+        Delivery("retried", RETRIED, "booked", later=60),
+    ],
+    "checkout_com": by_member("evt_caxmnvuvbe4elkbdx2imwbnjxu", "evt_caxmnvuvbe4elkbdx2imwbnjxv"),
     "calendly": [
         "B invited",
         Delivery("updated", "an event type keeps its address", "E updated", body={**CALENDLY, "created_at": "2025-12-31T23:59:50.000000Z"}),
@@ -385,7 +407,20 @@ FACTS = {
     ],
     "circleci": by_member("3888f21b", "3888f21c"),
     "clerk": by_header("svix-id", "msg_p5jXN8AQM9LWM0D4loKWxJel"),
+    "clickup": [
+        "status changed",
+        Delivery("another-event", "one change comes under several events", "task created", text=[("taskStatusUpdated", "taskCreated")]),
+        Delivery("another-change", "another change has another id", "status changed again", text=[("140857", "140858")]),
+        Delivery("deleted", "what is deleted has no history", "task deleted", body={"event": "taskDeleted", "task_id": "1vj37mc", "webhook_id": "7fa3ec74"}),
+        Delivery("retried", RETRIED, "status changed", later=60),
+    ],
     "coinbase_commerce": by_member("24934862", "24934863", [('"id":1,"attempt_number":1', '"id":2,"attempt_number":2')]),
+    "commerce_layer": [
+        "order placed",
+        Delivery("another-topic", "one action is sent under several topics, with one body", "order pending", headers={"x-commercelayer-topic": "orders.pending"}),
+        Delivery("placed-later", "a body is the resource as it is", "order placed later", text=[("23:59:50", "23:59:55")]),
+        Delivery("retried", RETRIED, "order placed", later=60),
+    ],
     "contentful": [
         "published",
         Delivery("another-body", "the header stands for a body of very recent requests only", "published later", text=[('"fields":{}', '"fields":{"a":1}')]),
@@ -412,6 +447,13 @@ FACTS = {
         "the ping",
         Delivery("ping-again", "a ping says nothing of its own, so a later one is equal and yet another", "another ping", later=1),
         Delivery("retried", "an equal ping of the same second is the same one", "the ping"),
+    ],
+    "elevenlabs": [
+        "transcribed",
+        Delivery("audio", "a conversation has several events", "recorded", text=[("post_call_transcription", "post_call_audio")]),
+        Delivery("analysed-again", "one conversation may be told of again", "transcribed again", text=[("1767225590", "1767225595")]),
+        Delivery("voice-removed", "some events belong to no conversation", "voice removed", body={"type": "voice_removed", "event_timestamp": 1767225590, "data": {"voice_id": "v1"}}),
+        Delivery("retried", RETRIED, "transcribed", later=60),
     ],
     "github": [
         *by_header("x-github-delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0959"),
@@ -519,7 +561,19 @@ FACTS = {
         Delivery("retried", RETRIED, "delivered to a", later=60),
     ],
     "razorpay": by_header("x-razorpay-event-id", "IgOtnSpPnJYyPh"),
+    "recall": by_header("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJel"),
+    "replicate": by_header("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJel"),
     "resend": by_header("svix-id", "msg_p5jXN8AQM9LWM0D4loKWxJel"),
+    "retell": [
+        "call ended",
+        Delivery("analysed", "a call has several events", "call analysed", text=[("call_ended", "call_analyzed")]),
+        *(
+            Delivery(f"transcript-{words}", "a transcript is updated many times", f"transcript {words}", body={"event": "transcript_updated", "call": {"call_id": "call_1", "transcript": words}})
+            for words in ("a", "ab")
+        ),
+        Delivery("chat", "a chat is no call", "chat ended", body={"event": "chat_ended", "chat": {"chat_id": "chat_1"}}),
+        Delivery("retried", RETRIED, "call ended", later=60),
+    ],
     "sanity": by_header("idempotency-key", "c2Fuc2l0eS1rZXl"),
     "sendgrid": [
         *["ev-1", "ev-2"],
@@ -551,6 +605,15 @@ FACTS = {
         Delivery("edited", "an edited message is another update", "message 1365 edited", text=[('"update_id":10000,"message"', '"update_id":10001,"edited_message"')]),
         Delivery("retried", RETRIED, "message 1365", later=60),
     ],
+    "token": [
+        "order 7 placed",
+        Delivery("another-record", "another record is another event", "order 8 placed", text=[('"id":7', '"id":8')]),
+        Delivery("equal-body", "nothing but the body tells events apart", "order 7 placed", later=60),
+        Delivery("hugging-face", "a body of Hugging Face", "commit 1", body={"event": {"action": "update", "scope": "repo.content"}, "repo": {"name": "a/b"}, "webhook": {"id": "1"}}),
+        Delivery("assembly-ai", "a body of AssemblyAI", "transcript 1", body={"transcript_id": "5552493-16d8-42d8-8feb-c2a16b56f6e8", "status": "completed"}),
+        Delivery("monday-token", "a token that the sender adds is no part of an event and is not kept", "order 7 placed", headers={"authorization": "eyJhbGciOiJIUzI1NiJ9.eyJzaG9ydExpdmVkVG9rZW4iOiJhIn0.c2ln"}),
+    ],
+    "telnyx": by_member("4ee8c3a6", "4ee8c3a7", [('"attempt":1', '"attempt":2')]),
     "twilio": [
         "SM1 delivered",
         Delivery("another-status", "a message has one status after the other", "SM1 read", text=[("delivered", "read")]),
@@ -566,6 +629,19 @@ FACTS = {
     ],
     "typeform": by_member("LtWXD3crgy", "LtWXD3crgz"),
     "vercel": by_member("uev_1", "uev_2"),
+    "vonage": [
+        "submitted",
+        Delivery("delivered", "a message has one status after the other", "delivered", text=[('"submitted"', '"delivered"')]),
+        Delivery("received", "a message has a type", "received", body={"message_uuid": "aaaaaaaa-bbbb-4ccc-8ddd-0123456789ac", "channel": "sms", "message_type": "text", "text": "hi"}),
+        Delivery("call", "a call is no message", "call answered", body={"uuid": "aaaaaaaa-bbbb-4ccc-8ddd-0123456789ad", "conversation_uuid": "CON-1", "status": "answered"}),
+        Delivery("retried", RETRIED, "submitted", later=60),
+    ],
+    "woocommerce": [
+        "order updated",
+        Delivery("same-second", "two changes of one second have one delivery id", "order updated again", text=[("29.99", "39.99")]),
+        Delivery("another-second", "an object that is restored has the same body again", "order updated later", headers={"x-wc-webhook-delivery-id": "0a1b2c3e"}),
+        Delivery("sent-twice", "a copy of a delivery is the same event", "order updated", later=60),
+    ],
     "workos": by_member("wh_123", "wh_124"),
     "x_twitter": X,
     "zendesk": [

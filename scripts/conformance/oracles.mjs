@@ -149,11 +149,24 @@ const oracles = {
   }],
   discord: ["discord-interactions", "verifyKey", (r, secret) =>
     require("discord-interactions").verifyKey(r.body, header(r, "x-signature-ed25519"), header(r, "x-signature-timestamp"), secret)],
+  telnyx: ["telnyx", "client.webhooks.unwrap", (r, secret) => {
+    const Telnyx = require("telnyx");
+    return new (Telnyx.default ?? Telnyx)({ apiKey: "k", publicKey: secret }).webhooks.unwrap(r.text, { headers: allHeaders(r) });
+  }],
+  vonage: ["@vonage/jwt", "verifySignature", (r, secret) => require("@vonage/jwt").verifySignature((header(r, "authorization") ?? "").replace(/^Bearer /, ""), secret)],
   line: ["@line/bot-sdk", "validateSignature", (r, secret) => require("@line/bot-sdk").validateSignature(r.body, secret, header(r, "x-line-signature"))],
   standard_webhooks: ["standardwebhooks", "Webhook.verify", standardWebhooks],
+  brex: ["standardwebhooks", "Webhook.verify", standardWebhooks],
+  bigcommerce: ["standardwebhooks", "Webhook.verify", (r, secret) => standardWebhooks(r, Buffer.from(secret).toString("base64"))],
+  anthropic: ["@anthropic-ai/sdk", "client.beta.webhooks.unwrap", (r, secret) => {
+    const Anthropic = require("@anthropic-ai/sdk");
+    return new (Anthropic.default ?? Anthropic)({ apiKey: "k" }).beta.webhooks.unwrap(r.text, { headers: allHeaders(r), key: secret });
+  }],
+  replicate: ["replicate", "validateWebhook", (r, secret) => require("replicate").validateWebhook({ headers: allHeaders(r), body: r.text }, secret)],
   gitlab: ["standardwebhooks", "Webhook.verify", standardWebhooks, (r) => header(r, "webhook-signature") !== undefined],
   svix: ["svix", "Webhook.verify", svix],
   clerk: ["svix", "Webhook.verify", svix],
+  recall: ["svix", "Webhook.verify", svix],
   resend: ["resend", "webhooks.verify", (r, secret) => {
     const { Resend } = require("resend");
     const headers = { id: header(r, "svix-id"), timestamp: header(r, "svix-timestamp"), signature: header(r, "svix-signature") };
@@ -162,6 +175,14 @@ const oracles = {
   openai: ["openai", "client.webhooks.verifySignature", (r, secret) => {
     const OpenAI = require("openai");
     return new (OpenAI.default ?? OpenAI)({ apiKey: "k" }).webhooks.verifySignature(r.text, allHeaders(r), secret);
+  }],
+  elevenlabs: ["@elevenlabs/elevenlabs-js", "client.webhooks.constructEvent", (r, secret) => {
+    const { ElevenLabsClient } = require("@elevenlabs/elevenlabs-js");
+    return new ElevenLabsClient({ apiKey: "k" }).webhooks.constructEvent(r.text, header(r, "elevenlabs-signature"), secret);
+  }],
+  retell: ["retell-sdk", "Retell.verify", (r, secret) => {
+    const Retell = require("retell-sdk");
+    return (Retell.default ?? Retell).verify(r.text, secret, header(r, "x-retell-signature"));
   }],
   notion: ["@notionhq/client", "verifyWebhookSignature", (r, secret) =>
     require("@notionhq/client").verifyWebhookSignature({ body: r.text, signature: header(r, "x-notion-signature"), verificationToken: secret })],

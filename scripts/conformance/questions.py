@@ -25,6 +25,7 @@ def of(cases):
         "braintree": braintree,
         "notion": notion,
         "aws_sns": sns,
+        "woocommerce": woocommerce,
     }.get(cases.provider, lambda _: [])(cases)
 
 
@@ -137,6 +138,18 @@ def notion(cases):
     request = question(cases, "POST")
     request.body = b'{"verification_token":"secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl"}'
     return [("verification-token", request, answered(""), "sent once, unsigned; a person copies the token")]
+
+
+def woocommerce(cases):
+    request = question(cases, "POST", headers=[("content-type", "application/x-www-form-urlencoded")])
+    other = question(cases, "POST", headers=[("content-type", "application/json")])
+    request.body = other.body = b"webhook_id=12"
+    signed = cases.request(body=b"webhook_id=12")
+    return [
+        ("ping", request, answered(""), "sent once, unsigned; only a 200 makes the webhook active"),
+        ("ping-that-is-no-form", other, {"verdict": "rejected", "code": "signature_missing"}, "only a form asks; everything else is signed"),
+        ("ping-with-a-signature", signed, {"verdict": "accepted"}, "what is signed is a delivery"),
+    ]
 
 
 def sns(cases):

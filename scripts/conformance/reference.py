@@ -1,7 +1,7 @@
 """A second, independent implementation of the catalog's schemes: signs a sample as its provider would.
 
 It reads the same data files as the Rust crate (shared/providers/catalog) and shares no code with it. Asymmetric keys are
-throw-away test keys, named in samples.json as `p256:N`, `ed25519:N`, `jwk:N` (derived from N) or `rsa:N`, `cert:N` (keys/N.pem).
+throw-away test keys, named in samples.json as `p256:N`, `ed25519:N`, `ed25519_base64:N`, `jwk:N` (derived from N) or `rsa:N`, `cert:N` (keys/N.pem).
 """
 
 import base64
@@ -91,8 +91,9 @@ def held(secret):
     kind, _, number = secret.partition(":")
     if kind == "p256":
         return base64.b64encode(p256(int(number)).public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).decode()
-    if kind == "ed25519":
-        return ed25519(int(number)).public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
+    if kind in ("ed25519", "ed25519_base64"):
+        raw = ed25519(int(number)).public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        return raw.hex() if kind == "ed25519" else base64.b64encode(raw).decode()
     if kind == "jwk":
         numbers = p256(int(number)).public_key().public_numbers()
         coordinate = lambda value: base64url(value.to_bytes(32, "big"))
@@ -231,8 +232,13 @@ def sign_message(request, scheme, secret, at, others=()):
         request.set_header(place, carried)
 
 
+def settled(header, settings):
+    """The name of a header, or the one that a setting of the endpoint names."""
+    return settings[header.removeprefix("setting:")] if header.startswith("setting:") else header
+
+
 def sign_token(request, scheme, secret):
-    header = scheme["header"]
+    header = settled(scheme["header"], request.settings)
     request.set_header(header, "Basic " + base64.b64encode(secret.encode()).decode() if scheme["kind"] == "basic" else secret)
 
 
@@ -252,7 +258,7 @@ def sign_jwt(request, scheme, secret, at):
     compact = lambda value: base64url(json.dumps(value, separators=(",", ":")).encode())
     signed = f"{compact(header)}.{compact(claims)}"
     raw = sign_p256(secret, signed.encode(), fixed=True) if es256 else hmac.new(secret.encode(), signed.encode(), "sha256").digest()
-    request.set_header(scheme["header"], f"{signed}.{base64url(raw)}")
+    request.set_header(scheme["header"], f"{scheme.get('prefix', '')}{signed}.{base64url(raw)}")
 
 
 def sign_twilio(request, secret):

@@ -1,10 +1,12 @@
 //! Checks what an endpoint holds before it is used: secrets and settings.
 
+use crate::kept::{CREDENTIAL_WORDS, names_a_credential};
 use crate::keyring::{Keyring, KeyringError};
 use crate::limits::SECRET_DISTINCT_BYTES_MIN;
 use crate::provider::{Provider, SchemeEntry};
 use crate::scheme::kind::SecretReading;
-use crate::settings::{ENVIRONMENT, PRODUCTION, PUBLIC_URL, SANDBOX, SettingRule, Settings};
+use crate::settings::{ENVIRONMENT, HEADER, PRODUCTION, PUBLIC_URL, SANDBOX, SettingRule, Settings};
+use crate::source::header_name;
 
 /// Why an endpoint cannot be configured so. It names the field, never the value of one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +63,13 @@ pub enum ConfigurationError {
         /// The scheme's name.
         name: String,
     },
+    /// The header of a token has a name that does not say that it holds one.
+    #[error(
+        "settings.{HEADER} must be the name of a header in lower case with one of these words in it: {}. So the token is \
+         never stored",
+        CREDENTIAL_WORDS.join(", ")
+    )]
+    HeaderUnfit,
     /// A setting is empty, has white space around it, or is none of the allowed words.
     #[error("settings.{name} is empty, has white space around it, or is not an allowed word")]
     SettingMalformed {
@@ -106,6 +115,10 @@ impl Provider {
             let is_word = name != ENVIRONMENT || [PRODUCTION, SANDBOX].contains(&value);
             if value.is_empty() || value.trim() != value || !is_word {
                 return Err(ConfigurationError::SettingMalformed { name });
+            }
+            // What is kept of a request, and what a capture withholds, is decided by the names of headers.
+            if name == HEADER && (header_name(value).is_err() || !names_a_credential(value)) {
+                return Err(ConfigurationError::HeaderUnfit);
             }
         }
         if let Some(rule) = self.missing_setting(secrets, &settings) {

@@ -18,7 +18,7 @@ use crate::provider::{Provider, SchemeEntry};
 use crate::request::percent_decoded;
 use crate::scheme::Scheme;
 use crate::scheme::tools::{CREDENTIAL, SignatureLocation};
-use crate::settings::VERIFY_TOKEN;
+use crate::settings::{HEADER, VERIFY_TOKEN};
 use crate::source::Source;
 
 /// The bytes of the hash in a label. Few, so that it helps little to guess a weak token.
@@ -59,7 +59,8 @@ impl CapturedRequest {
         let held = self.secrets.iter().cloned().chain(token);
         let held: Vec<_> = held.flat_map(|text| [format!("{BASIC}{}", STANDARD.encode(&text)), text]).collect();
         let provider = Catalog::built_in().provider(&self.provider);
-        let own = provider.map(Provider::credential_places).unwrap_or_default();
+        let mut own = provider.map(Provider::credential_places).unwrap_or_default();
+        own.extend(self.settings.get(HEADER).map(|name| Source::Header(name.to_owned())));
         let mut unknown = Vec::new();
         for place in withheld.iter().filter_map(|place| Source::parse(place).ok()) {
             self.rewrite(&place, |label| {
@@ -131,7 +132,8 @@ impl Provider {
         let lookups = self.schemes.iter().flat_map(|entry| entry.scheme.kind().lookups());
         let headers = lookups.filter(|lookup| lookup.what == CREDENTIAL).filter_map(|lookup| match lookup.place {
             SignatureLocation::Header(name) => Some(Source::Header(name)),
-            SignatureLocation::Headers(_) | SignatureLocation::Body(_) => None,
+            // Its name says that it holds one, or no endpoint may have it.
+            SignatureLocation::Headers(_) | SignatureLocation::Setting(_) | SignatureLocation::Body(_) => None,
         });
         let handshakes = self.handshakes.iter().flat_map(|it| it.token.iter().chain(&it.hands_out)).cloned();
         headers.chain(handshakes).collect()
@@ -143,7 +145,11 @@ impl Provider {
         let places = self.credential_places();
         let headers = headers.into_iter().map(|name| Source::Header(name.to_ascii_lowercase()));
         let mut given = headers.chain(query_names(url).into_iter().map(Source::Query));
-        given.find(|place| places.contains(place)).map(|place| place.to_string())
+        // The header that an endpoint may name.
+        let may_be = |place: &Source| {
+            self.reads_setting(HEADER) && matches!(place, Source::Header(name) if names_a_credential(name))
+        };
+        given.find(|place| places.contains(place) || may_be(place)).map(|place| place.to_string())
     }
 
     /// Whether it reads or signs what stands at a place, so that nothing could be judged without it.
@@ -179,7 +185,7 @@ impl Provider {
             entry.scheme.kind().lookups().into_iter().any(|lookup| match lookup.place {
                 SignatureLocation::Header(read) => read == name,
                 SignatureLocation::Headers(prefix) => name.starts_with(&prefix),
-                SignatureLocation::Body(_) => false,
+                SignatureLocation::Setting(_) | SignatureLocation::Body(_) => false,
             })
         };
         let chooses =
@@ -228,7 +234,8 @@ mod tests {
 
     fn captured(provider: &str, url: &str, headers: &Value, body: &str) -> CapturedRequest {
         let form = json!({ "provider": provider, "method": "POST", "url": url, "headers": headers,
-            "body_base64": STANDARD.encode(body), "secrets": [], "now_unix": 7 });
+            "body_base64": STANDARD.encode(body), "secrets": [], "now_unix": 7,
+            "settings": { "header": "x-webhook-secret" } });
         CapturedRequest::parse(form.to_string().as_bytes()).unwrap()
     }
 
@@ -242,7 +249,7 @@ mod tests {
     type Case = (&'static str, &'static str, (&'static str, &'static str), &'static str, &'static str);
 
     /// Each credential fits no secret of its endpoint.
-    const CASES: [Case; 8] = [
+    const CASES: [Case; 9] = [
         ("gitlab", "", ("X-Gitlab-Token", "LEAKMENOT"), "", "header:x-gitlab-token"),
         (
             "telegram",
@@ -252,6 +259,7 @@ mod tests {
             "header:x-telegram-bot-api-secret-token",
         ),
         ("okta", "", ("authorization", "LEAKMENOT"), "", "header:authorization"),
+        ("token", "", ("X-Webhook-Secret", "LEAKMENOT"), "", "header:x-webhook-secret"),
         ("postmark", "", ("authorization", "Basic TEVBS01FTk9UOkxFQUtNRU5PVA=="), "", "header:authorization"),
         ("meta_whatsapp", "?a=1&hub.verify%5Ftoken=LEAK%4DENOT", ("a", "b"), "", "query:hub.verify_token"),
         ("notion", "", ("a", "b"), r#"{"verification_token": "LEAKM\u0045NOT"}"#, "json:$.verification_token"),

@@ -165,6 +165,9 @@ const OF_APP: &str = "this secret is the app's: whoever holds it can sign for ev
 const KEY_OF_APP: &str = "this key is the app's: a delivery for one customer passes at every endpoint with it, so let routes \
                           compare the account in the body (docs/routes.md)";
 
+/// What an operator should know who stores a token that stands in every request.
+const UNSIGNED: &str = "nothing is signed: who has the token can send anything";
+
 /// What an operator should know who stores a credential.
 const OF_API: &str = "this secret is a credential of the provider's API, too: whoever reads the endpoint's document can act \
                       in your name there";
@@ -243,10 +246,11 @@ impl Facts {
     }
 
     /// What a person should know who stores the secret, each as a sentence without its end.
-    pub(crate) fn secret_warnings(&self, is_public_key: bool) -> Vec<&'static str> {
+    pub(crate) fn secret_warnings(&self, is_public_key: bool, is_token: bool) -> Vec<&'static str> {
+        let token = is_token.then_some(UNSIGNED);
         let app = (self.secret_scope == SecretScope::App).then_some(if is_public_key { KEY_OF_APP } else { OF_APP });
         let api = (self.secret_is == SecretKind::ApiCredential).then_some(OF_API);
-        app.into_iter().chain(api).collect()
+        token.into_iter().chain(app).chain(api).collect()
     }
 
     /// Checks what the types cannot.

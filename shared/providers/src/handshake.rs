@@ -6,7 +6,7 @@ use subtle::ConstantTimeEq;
 use crate::keyring::Keyring;
 use crate::limits::CHALLENGE_BYTES_MAX;
 use crate::refusal::Refusal;
-use crate::request::Request;
+use crate::request::{Request, form_fields, is_form};
 use crate::scheme::envelope::LazyJson;
 use crate::scheme::{Scheme, sns};
 use crate::settings::{Settings, VERIFY_TOKEN};
@@ -151,8 +151,9 @@ impl<'a> Question<'a> {
             Source::Setting(name) => self.settings.get(name).map(str::to_owned),
             // A body that is not JSON is no handshake.
             Source::Json(path) => self.json.scalar(path).unwrap_or_default(),
-            Source::Form(_)
-            | Source::FormXml { .. }
+            // A body that is no form is no handshake, either.
+            Source::Form(name) => self.form_field(name),
+            Source::FormXml { .. }
             | Source::Word(_)
             | Source::AdyenText
             | Source::HashOf(_)
@@ -162,6 +163,13 @@ impl<'a> Question<'a> {
             | Source::DeliverySha256 => None,
         };
         Ok(value.filter(|value| !value.is_empty()))
+    }
+
+    fn form_field(&self, name: &str) -> Option<String> {
+        self.request.agreed_header("content-type").filter(|kind| is_form(kind))?;
+        let fields = form_fields(self.request.body).ok()?;
+        let (_, value) = fields.into_iter().find(|(key, _)| key == name.as_bytes())?;
+        String::from_utf8(value).ok()
     }
 
     fn meets(&self, source: &Source, condition: &Condition) -> Result<bool, Refusal> {

@@ -120,7 +120,8 @@ impl Provider {
     /// What a person should know who stores a secret of this provider, each as a sentence without its end.
     #[cfg(feature = "tools")]
     pub fn secret_warnings(&self) -> Vec<&'static str> {
-        self.facts().secret_warnings(!self.can_sign())
+        let is_token = self.schemes.iter().all(|entry| matches!(entry.scheme, Scheme::Token(_)));
+        self.facts().secret_warnings(!self.can_sign(), is_token)
     }
 
     /// How old a signed time may be. `None` where no time is signed, or where the sender itself

@@ -110,6 +110,12 @@ fn header_text(value: &[u8]) -> Result<&str, Refusal> {
     Ok(text)
 }
 
+/// Whether a content type is that of a form.
+pub(crate) fn is_form(content_type: &str) -> bool {
+    let kind = content_type.split(';').next().unwrap_or_default();
+    kind.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded")
+}
+
 /// The pairs of an `application/x-www-form-urlencoded` text, decoded.
 pub(crate) fn form_pairs(text: &str) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {

@@ -27,6 +27,9 @@ pub const PUBLIC_KEY: &str = "public_key";
 /// The topics of an SNS endpoint, separated by commas or spaces.
 pub const TOPIC_ARNS: &str = "topic_arns";
 
+/// The header in which a sender of no provider repeats its token.
+pub const HEADER: &str = "header";
+
 /// A setting that a provider's endpoints may have besides secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]

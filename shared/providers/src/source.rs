@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::json::{JsonError, Node, compact_sha256};
 use crate::path::{Path, Root, Segment, find};
+use crate::request::is_form;
 use crate::scheme::adyen::text_as_key;
 
 /// One place to read a value from.
@@ -293,8 +294,7 @@ impl<'a> Facets<'a> {
 
     /// True when the body came as a form.
     pub(crate) fn is_sent_as_form(&self) -> bool {
-        let kind = self.headers.get("content-type").and_then(|kind| kind.split(';').next());
-        kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))
+        self.headers.get("content-type").is_some_and(|kind| is_form(kind))
     }
 
     /// The values that change from try to try.

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use error_reporter::Report;
 use hookonce_protocol::ingress::OnStoreOutage;
 use hookonce_protocol::key::{EndpointId, Tenant};
-use hookonce_providers::settings::{ENVIRONMENT, PUBLIC_KEY, PUBLIC_URL, TOPIC_ARNS, WEBHOOK_ID};
+use hookonce_providers::settings::{ENVIRONMENT, HEADER, PUBLIC_KEY, PUBLIC_URL, TOPIC_ARNS, WEBHOOK_ID};
 use hookonce_providers::{Catalog, Provider, SecretFrom};
 use hookonce_runtime::document::{BODY_BYTES_MAX, EndpointDocument};
 use hookonce_runtime::documents::DocumentKind;
@@ -20,7 +20,7 @@ use crate::target::{DataFolder, write};
 
 /// The settings that everybody may know. Any other is hidden like a secret, because it may be one: an API secret, the
 /// token that answers a subscription request.
-pub(crate) const OPEN_SETTINGS: [&str; 5] = [PUBLIC_URL, WEBHOOK_ID, ENVIRONMENT, PUBLIC_KEY, TOPIC_ARNS];
+pub(crate) const OPEN_SETTINGS: [&str; 6] = [PUBLIC_URL, WEBHOOK_ID, ENVIRONMENT, PUBLIC_KEY, TOPIC_ARNS, HEADER];
 
 impl DocumentId for EndpointId {
     const NOUN: &'static str = "endpoint";

@@ -102,12 +102,11 @@ impl SchemeFile {
             Self::Paypal(_) => vec![WEBHOOK_ID, ENVIRONMENT],
             Self::Braintree(_) => vec![PUBLIC_KEY],
             Self::AwsSns(_) => vec![TOPIC_ARNS],
+            Self::Token(token) | Self::Basic(token) => token.header.strip_prefix("setting:").into_iter().collect(),
             Self::Hmac(_)
             | Self::Digest(_)
             | Self::EcdsaP256(_)
             | Self::Ed25519(_)
-            | Self::Token(_)
-            | Self::Basic(_)
             | Self::Twilio(_)
             | Self::AdyenItems(_)
             | Self::Contentful(_) => Vec::new(),
@@ -184,6 +183,7 @@ pub(crate) struct TimestampFile {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TokenFile {
+    /// A name, or `setting:header` for the header that the endpoint names.
     pub(crate) header: String,
     #[serde(default)]
     pub(crate) key: Vec<String>,
@@ -196,6 +196,9 @@ pub(crate) struct TokenFile {
 #[serde(deny_unknown_fields)]
 pub(crate) struct JwtFile {
     pub(crate) header: String,
+    /// What stands before the token, such as `Bearer `.
+    #[serde(default)]
+    pub(crate) prefix: String,
     pub(crate) key_of: JwtKey,
     pub(crate) body_hash_claim: String,
     pub(crate) body_hash_encoding: Encoding,

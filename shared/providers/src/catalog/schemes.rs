@@ -24,6 +24,7 @@ use crate::scheme::sns::SnsScheme;
 use crate::scheme::timestamp::{Timestamp, TimestampSource};
 use crate::scheme::token::TokenScheme;
 use crate::scheme::twilio::TwilioScheme;
+use crate::settings::HEADER;
 use crate::source::{Source, header_name};
 use crate::template::{SignedPart, signed_parts};
 
@@ -217,7 +218,10 @@ fn tolerance(field: &str, seconds: u32) -> Result<Millis, Problem> {
 }
 
 fn token_scheme(header: &str, basic: bool) -> Result<Scheme, Problem> {
-    let header = header_name(header).map_err(at("header"))?;
+    let header = match header.strip_prefix("setting:") {
+        Some(HEADER) => None,
+        _ => Some(header_name(header).map_err(at("header"))?),
+    };
     Ok(Scheme::Token(TokenScheme { header, basic }))
 }
 
@@ -233,6 +237,7 @@ fn jwt_scheme(file: &JwtFile) -> Result<Scheme, Problem> {
     }
     Ok(Scheme::Jwt(JwtScheme {
         header: header_name(&file.header).map_err(at("header"))?,
+        prefix: file.prefix.clone(),
         key: file.key_of,
         claim: file.body_hash_claim.clone(),
         claim_encoding: file.body_hash_encoding,

@@ -154,6 +154,7 @@ impl From<ConfigurationError> for Cause {
             | ConfigurationError::KeyOfSmallOrder { .. }
             | ConfigurationError::SettingUnknown { .. }
             | ConfigurationError::SchemeUnknown { .. }
+            | ConfigurationError::HeaderUnfit
             | ConfigurationError::SettingMalformed { .. } => Self::Configuration { problem: error.to_string() },
         }
     }

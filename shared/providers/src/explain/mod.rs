@@ -199,6 +199,10 @@ impl Case<'_> {
                 let count = self.request.header_values(&name).count();
                 (name, state(count))
             }
+            SignatureLocation::Setting(setting) => match self.settings.get(setting) {
+                Some(name) => (name.to_owned(), state(self.request.header_values(name).count())),
+                None => (format!("setting:{setting}"), FindingState::Missing),
+            },
             SignatureLocation::Headers(prefix) => {
                 let is_one = |name: &String| name.to_ascii_lowercase().starts_with(&prefix);
                 let any = self.request.headers.iter().any(|(name, _)| is_one(name));
@@ -369,7 +373,10 @@ impl Provider {
         let lookups = self.schemes.iter().flat_map(|entry| entry.scheme.kind().lookups());
         let mut names = lookups.filter_map(|lookup| match lookup.place {
             SignatureLocation::Header(name) if lookup.what == "signature" || lookup.what == "token" => Some(name),
-            SignatureLocation::Header(_) | SignatureLocation::Headers(_) | SignatureLocation::Body(_) => None,
+            SignatureLocation::Header(_)
+            | SignatureLocation::Headers(_)
+            | SignatureLocation::Setting(_)
+            | SignatureLocation::Body(_) => None,
         });
         names.any(|name| name != "authorization" && request.has_header(&name))
     }

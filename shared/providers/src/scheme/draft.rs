@@ -51,6 +51,12 @@ pub enum SignError {
     /// [`Provider::sign_request`](crate::Provider::sign_request).
     #[error("this provider changes the body when it signs")]
     BodyChanges,
+    /// The endpoint lacks a setting that says where the secret belongs.
+    #[error("the setting `{name}` is missing, which says where the secret belongs")]
+    Setting {
+        /// The setting's name.
+        name: &'static str,
+    },
     /// The time cannot be written in the provider's form.
     #[error("the time cannot be written as a timestamp")]
     Time,

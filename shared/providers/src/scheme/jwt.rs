@@ -1,4 +1,4 @@
-//! A JSON Web Token with a hash of the body: Netlify and `LiveKit` use a shared secret, Plaid its own private key.
+//! A JSON Web Token with a hash of the body: Netlify, `LiveKit` and Vonage use a shared secret, Plaid its own private key.
 //!
 //! The catalog fixes the algorithm. It is compared with the token's header, never taken from it.
 
@@ -44,6 +44,8 @@ pub(crate) enum JwtKey {
 #[derive(Debug, Clone)]
 pub(crate) struct JwtScheme {
     pub(crate) header: String,
+    /// What stands before the token, such as `Bearer `.
+    pub(crate) prefix: String,
     pub(crate) key: JwtKey,
     /// The claim that holds the SHA-256 of the body, and its encoding.
     pub(crate) claim: String,
@@ -94,6 +96,11 @@ fn hs256(secret: &str, message: &str) -> Option<Vec<u8>> {
 }
 
 impl JwtScheme {
+    /// The token in the header's text.
+    fn token<'a>(&self, text: &'a str) -> Option<Token<'a>> {
+        Token::read(text.strip_prefix(&self.prefix)?)
+    }
+
     const fn algorithm(&self) -> &'static str {
         match self.key {
             JwtKey::Secret => "HS256",
@@ -192,7 +199,7 @@ impl SchemeKind for JwtScheme {
 
     fn verify(&self, context: &Context<'_>) -> Result<Verification, Refusal> {
         let text = context.request.plain_header(&self.header)?.ok_or(Refusal::SignatureMissing)?;
-        let token = Token::read(text).ok_or(Refusal::SignatureMalformed)?;
+        let token = self.token(text).ok_or(Refusal::SignatureMalformed)?;
         if token.algorithm != self.algorithm() {
             return Err(Refusal::SignatureMalformed);
         }
@@ -248,7 +255,7 @@ impl SchemeTools for JwtScheme {
         let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256","typ":"JWT"}"#);
         let signed = format!("{header}.{}", URL_SAFE_NO_PAD.encode(Value::Object(claims).to_string()));
         let mac = hs256(secret, &signed).ok_or(SignError::Secret)?;
-        draft.add(&self.header, format!("{signed}.{}", URL_SAFE_NO_PAD.encode(mac)));
+        draft.add(&self.header, format!("{}{signed}.{}", self.prefix, URL_SAFE_NO_PAD.encode(mac)));
         Ok(())
     }
 
@@ -278,7 +285,7 @@ impl SchemeTools for JwtScheme {
     }
 
     fn claimed_time(&self, context: &Context<'_>) -> Option<i64> {
-        let token = Token::read(context.request.single_header(&self.header).ok()??)?;
+        let token = self.token(context.request.single_header(&self.header).ok()??)?;
         seconds(&token.claims, "iat").ok()?.map(|at| at.saturating_mul(1_000))
     }
 

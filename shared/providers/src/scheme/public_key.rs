@@ -84,7 +84,8 @@ struct Jwk {
 }
 
 impl PublicKey {
-    /// Reads a PEM certificate or public key, a JSON Web Key, base64 of a DER public key, or hex of an Ed25519 key.
+    /// Reads a PEM certificate or public key, a JSON Web Key, base64 of a DER public key, or an Ed25519 key as hex or
+    /// base64 of its 32 bytes.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         // Only at the start: a document with a certificate somewhere inside may come from anyone.
@@ -101,7 +102,11 @@ impl PublicKey {
         if let Ok(bytes) = hex::decode(text) {
             return (bytes.len() == 32).then_some(Self::Ed25519(bytes));
         }
-        Self::from_spki(&SubjectPublicKeyInfoOwned::from_der(&STANDARD.decode(text).ok()?).ok()?)
+        let bytes = STANDARD.decode(text).ok()?;
+        if bytes.len() == 32 {
+            return Some(Self::Ed25519(bytes));
+        }
+        Self::from_spki(&SubjectPublicKeyInfoOwned::from_der(&bytes).ok()?)
     }
 
     fn from_spki(spki: &SubjectPublicKeyInfoOwned) -> Option<Self> {

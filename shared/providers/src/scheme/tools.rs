@@ -21,6 +21,8 @@ pub(crate) enum SignatureLocation {
     Header(String),
     /// Headers with the same prefix.
     Headers(String),
+    /// The header that this setting of the endpoint names.
+    Setting(&'static str),
     /// Inside the body, at a path or field.
     Body(String),
 }

@@ -57,7 +57,7 @@ fn a_required_setting_is_required_even_with_a_secret() {
         }
     }
     required.sort();
-    assert_eq!(required, ["public_key", "topic_arns", "webhook_id"]);
+    assert_eq!(required, ["header", "public_key", "topic_arns", "webhook_id"]);
 }
 
 #[test]
@@ -106,6 +106,20 @@ fn a_padded_or_guessable_secret_is_refused_by_its_index_unless_its_provider_issu
     assert_eq!(configured("dropbox", &["1czbe7rq0i0eagc"], &[]), Ok(()));
     let error = ConfigurationError::SecretTooShort { index: 0, bytes: 14, bytes_min: 15 };
     assert_eq!(configured("dropbox", &["1czbe7rq0i0eag"], &[]), Err(error));
+}
+
+/// What is stored of a request is decided by the names of headers, so the token's must say that it is one.
+#[test]
+fn a_token_may_only_be_in_a_header_whose_name_says_so() {
+    let named = |name: &str| configured("token", &[SECRET], &[("header", name)]);
+    for name in ["x-webhook-secret", "authorization", "x-api-key", "x-hook-token"] {
+        assert_eq!(named(name), Ok(()), "{name}");
+    }
+    for name in ["x-event", "content-type", "X-Webhook-Secret", "x secret", "secret:", "x-hookonce-hops"] {
+        assert_eq!(named(name), Err(ConfigurationError::HeaderUnfit), "{name}");
+    }
+    let sentence = ConfigurationError::HeaderUnfit.to_string();
+    assert!(sentence.contains("auth, cookie, ") && !sentence.contains(SECRET), "{sentence}");
 }
 
 /// What people paste from a page, or leave as it was. A long secret that only begins so is none of them.

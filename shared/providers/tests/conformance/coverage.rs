@@ -120,7 +120,7 @@ fn two_bodies_that_one_signature_fits_have_one_claim() {
         assert!(provider.coverage().body < Extent::Yes && provider.leaves_body_free() && !provider.batches(), "{id}");
         let mut bodies = BTreeMap::<_, BTreeSet<&[u8]>>::new();
         for vector in vectors(id) {
-            let outcome = Expected::of(received(&vector.captured));
+            let outcome = Expected::of(received(&vector.captured), provider);
             // Of a JSON body, Twilio signs the hash.
             let is_bound = outcome.verdict == Verdict::Accepted && !vector.captured.url.contains("bodySHA256");
             assert_eq!(outcome.bound_to.is_some(), is_bound, "{}", vector.id);

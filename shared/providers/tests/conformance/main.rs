@@ -16,6 +16,7 @@ mod handshakes;
 mod materials;
 mod pasted;
 mod properties;
+mod public;
 mod receive;
 mod roundtrips;
 mod support;

@@ -5,7 +5,7 @@ use hookonce_providers::{CapturedRequest, Catalog, Fallback, KeyringError, Recei
 
 use crate::support::{
     NOW, SMALL, delivery, event, hash_key, headers, is_accepted, owned, provider, receive, received, request, sent,
-    settings, sign,
+    settings, sign, valid,
 };
 
 /// The request with one more header.
@@ -207,6 +207,24 @@ fn kept_headers_hold_no_signature_and_nothing_unlisted() {
     let names: Vec<&str> = delivery.headers().keys().map(String::as_str).collect();
     assert_eq!(names, ["content-type", "x-github-delivery"]);
     assert_eq!(delivery.contents().events()[0].event_type, "unknown");
+}
+
+/// Monday sends a short-lived token of its API along with every event.
+#[test]
+fn a_token_that_a_sender_adds_is_never_stored() {
+    const JWT: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzaG9ydExpdmVkVG9rZW4iOiJhIn0.c2ln";
+    for provider in Catalog::built_in().iter() {
+        let mut captured = valid(provider.id()).clone();
+        let has = |name: &str| captured.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+        let added = ["authorization", "x-short-lived-token", "cookie"].into_iter().filter(|name| !has(name));
+        let added: Vec<_> = added.map(|name| (name, JWT)).collect();
+        captured.headers.extend(headers(added));
+        let delivery = delivery(&captured);
+        for (name, value) in delivery.headers() {
+            let own = captured.secrets.iter().any(|secret| value.contains(secret.as_str()));
+            assert!(!own && !value.contains(JWT), "{}: {name}", provider.id());
+        }
+    }
 }
 
 #[test]

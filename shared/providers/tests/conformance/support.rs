@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use hookonce_protocol::time::EpochSec;
 use hookonce_providers::{
-    CapturedRequest, Catalog, EventPart, Explanation, Provider, Received, Refusal, Settings, SignError,
+    AnswerBody, CapturedRequest, Catalog, EventPart, Explanation, Provider, Received, Refusal, Settings, SignError,
     UnsignedRequest, VerifiedDelivery,
 };
 use serde::Deserialize;
@@ -121,7 +121,26 @@ pub(crate) struct Event {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    pub(crate) body: String,
+    #[serde(default)]
+    pub(crate) content_type: Option<String>,
+    /// Not given for the report, which names the record.
+    #[serde(default)]
+    pub(crate) body: Option<String>,
+}
+
+impl Response {
+    /// The answer to a delivery that is stored for the first time.
+    fn to(delivery: &VerifiedDelivery, provider: &Provider) -> Self {
+        let [accepted, _] = provider.answers_to(delivery);
+        let (content_type, body) = match &accepted.body {
+            AnswerBody::Report => (Some("application/json"), None),
+            AnswerBody::Empty => (None, Some("")),
+            AnswerBody::Text(text) => (Some("text/plain"), Some(text.as_str())),
+            AnswerBody::Xml(text) => (Some("text/xml"), Some(text.as_str())),
+        };
+        let status = accepted.status;
+        Self { status, content_type: content_type.map(str::to_owned), body: body.map(str::to_owned) }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -181,10 +200,11 @@ fn read_file(path: &Path) -> Vec<Vector> {
 impl Vector {
     /// What differs from the expectation if this provider judges the request. Only what the vector states is compared.
     pub(crate) fn difference(&self, provider: &Provider) -> Option<String> {
-        let (expected, found) = (&self.expected, Expected::of(receive(provider, &self.captured)));
+        let (expected, found) = (&self.expected, Expected::of(receive(provider, &self.captured), provider));
         // JSON is compared as JSON.
-        let body = |text: &str| serde_json::from_str::<Value>(text).map_err(|_| text.to_owned());
-        let answer = |response: &Response| (response.status, body(&response.body));
+        let body = |text: &String| serde_json::from_str::<Value>(text).map_err(|_| text.clone());
+        let answer =
+            |response: &Response| (response.status, response.content_type.clone(), response.body.as_ref().map(body));
         let same = expected.verdict == found.verdict
             && (expected.code.is_none() || expected.code == found.code)
             && (expected.matched_secret.is_none() || expected.matched_secret == found.matched_secret)
@@ -198,7 +218,7 @@ impl Vector {
 
 impl Expected {
     /// What became of a request, as a vector would state it.
-    pub(crate) fn of(received: Result<Received, Refusal>) -> Self {
+    pub(crate) fn of(received: Result<Received, Refusal>, provider: &Provider) -> Self {
         let rejected = |code: &str| Self {
             verdict: Verdict::Rejected,
             code: Some(code.to_owned()),
@@ -212,7 +232,9 @@ impl Expected {
             Err(refusal) => rejected(refusal.code()),
             Ok(Received::NeedsMaterial(_)) => rejected("needs_material"),
             Ok(Received::Handshake(answer)) => {
-                let response = Response { status: answer.status, body: String::from_utf8(answer.body).unwrap() };
+                let content_type = Some(answer.content_type).filter(|kind| !kind.is_empty());
+                let body = Some(String::from_utf8(answer.body).unwrap());
+                let response = Response { status: answer.status, content_type, body };
                 Self { verdict: Verdict::Handshake, code: None, response: Some(response), ..rejected("") }
             }
             Ok(Received::Delivery(delivery)) => {
@@ -224,6 +246,7 @@ impl Expected {
                     matched_secret: Some(delivery.secret_index()),
                     bound_to: delivery.bound_to().map(str::to_owned),
                     events: Some(delivery.contents().events().iter().map(event).collect()),
+                    response: Some(Response::to(&delivery, provider)),
                     ..rejected("")
                 }
             }

@@ -26,14 +26,38 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// Names by which people look for a sender that has no file of its own: how they begin, without marks between words,
+/// what to say, and what to do.
+const WITHOUT_FILE: [(&str, &str, &str); 6] = [
+    (
+        "supabaseauth",
+        "Supabase's auth hooks are calls whose answer decides a login, and an inbox answers 200 before anybody decided",
+        "answer them with a function of your own; for Supabase's database webhooks there is `--provider token`",
+    ),
+    (
+        "supabase",
+        "Supabase signs no database webhook, and its auth hooks are calls whose answer decides a login, which no inbox can \
+         give",
+        "use `--provider token` for database webhooks, and a function of your own for auth hooks",
+    ),
+    ("assemblyai", "AssemblyAI signs nothing", "use `--provider token`"),
+    ("huggingface", "Hugging Face signs nothing", "use `--provider token` with `--setting header=x-webhook-secret`"),
+    ("deepgram", "Deepgram signs nothing", "use `--provider basic`"),
+    ("pipedrive", "Pipedrive signs nothing", "use `--provider basic`"),
+];
+
 /// The provider with this id.
 ///
 /// # Errors
-/// [`Failure::Usage`] when the catalog has none.
+/// [`Failure::Usage`] when the catalog has none. A sender that signs nothing, or wants more than an inbox, is named.
 pub(crate) fn find(catalog: &'static Catalog, id: &str) -> Result<&'static Provider, Failure> {
-    catalog
-        .provider(id)
-        .ok_or_else(|| Failure::usage(format!("there is no provider {id:?}"), "list them with `hookonce providers`"))
+    catalog.provider(id).ok_or_else(|| {
+        let name: String = id.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+        match WITHOUT_FILE.iter().find(|(start, ..)| name.starts_with(start)) {
+            Some((_, problem, hint)) => Failure::usage((*problem).to_owned(), *hint),
+            None => Failure::usage(format!("there is no provider {id:?}"), "list them with `hookonce providers`"),
+        }
+    })
 }
 
 fn list(catalog: &Catalog, json: bool) {

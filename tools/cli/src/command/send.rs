@@ -127,6 +127,7 @@ impl Destination {
                 | SignError::Secret
                 | SignError::BodyLacks { .. }
                 | SignError::BodyChanges
+                | SignError::Setting { .. }
                 | SignError::Time => {
                     format!("`hookonce providers {}` shows how it signs", provider.id())
                 }

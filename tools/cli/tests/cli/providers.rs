@@ -17,7 +17,7 @@ fn a_short_fact_is_printed_whole() {
 #[test]
 fn the_catalog_lists_every_provider_with_what_an_operator_needs() {
     let catalog = json(&Workspace::new().run(&["providers", "--json"]).exits(0));
-    assert_eq!(catalog.as_array().unwrap().len(), 57);
+    assert_eq!(catalog.as_array().unwrap().len(), 74);
     for provider in catalog.as_array().unwrap() {
         let (id, facts) = (&provider["id"], &provider["facts"]);
         for fact in ["retries", "deadline", "key_on_retry", "key_on_redelivery", "checked", "sources"] {
@@ -35,15 +35,45 @@ fn the_catalog_lists_every_provider_with_what_an_operator_needs() {
     Workspace::new().run(&["providers", "nobody"]).exits(2);
 }
 
+/// An inbox that answers 200 would let everybody in.
+#[test]
+fn a_sender_that_is_none_or_signs_nothing_is_refused_by_its_name() {
+    let workspace = Workspace::new();
+    for name in ["supabase_auth", "supabase-auth-hooks", "Supabase Auth", "supabase"] {
+        let add = ["endpoint", "add", "login", "--provider", name];
+        workspace.run(&add).exits(2).prints_all(&["whose answer decides a login", "`--provider token`"]);
+    }
+    for (name, kind) in
+        [("assembly_ai", "token"), ("huggingface", "token"), ("deepgram", "basic"), ("pipedrive", "basic")]
+    {
+        let hint = format!("`--provider {kind}`");
+        workspace.run(&["providers", name]).exits(2).prints_all(&["signs nothing", &hint]);
+    }
+}
+
+#[test]
+fn who_adds_an_endpoint_of_a_token_is_told_that_nothing_is_signed() {
+    let workspace = Workspace::new();
+    let warning = "nothing is signed: who has the token can send anything";
+    for (provider, settings) in [("basic", &[][..]), ("token", &["--setting", "header=x-webhook-secret"])] {
+        let secret = if provider == "basic" { "user:4f9a0c7712e8b35d" } else { "4f9a0c7712e8b35d" };
+        let add = [&["endpoint", "add", provider, "--provider", provider, "--secret", "-"], settings].concat();
+        workspace.run_with_input(&add, secret).exits(0).prints(warning);
+        workspace.run(&["providers", provider]).exits(0).prints("nothing is signed: who has the");
+    }
+    let unfit = ["endpoint", "add", "other", "--provider", "token", "--secret", "-", "--setting", "header=x-event"];
+    workspace.run_with_input(&unfit, "4f9a0c7712e8b35d").exits(2).prints("settings.header must be");
+}
+
 /// Providers that sign with a private key, which only they have.
-const OWN_KEYS: [&str; 5] = ["aws_sns", "discord", "paypal", "plaid", "sendgrid"];
+const OWN_KEYS: [&str; 6] = ["aws_sns", "discord", "paypal", "plaid", "sendgrid", "telnyx"];
 
 /// Parts of the names of headers that `send` writes itself.
 const MADE: [&str; 8] =
     ["signature", "signed-headers", "timestamp", "authorization", "token", "mac", "verification", "hmac"];
 
 /// Settings that may stand on the command line.
-const OPEN_SETTINGS: [&str; 5] = ["public_url", "webhook_id", "environment", "public_key", "topic_arns"];
+const OPEN_SETTINGS: [&str; 6] = ["public_url", "webhook_id", "environment", "public_key", "topic_arns", "header"];
 
 fn add(workspace: &Workspace, provider: &str, sample: &Value) {
     let mut input = vec![sample["secrets"][0].as_str().unwrap()];

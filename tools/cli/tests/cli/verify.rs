@@ -158,6 +158,11 @@ fn a_credential_of_a_request_is_never_on_the_command_line() {
         let send = ["send", "--provider", "telegram", "--url", "http://127.0.0.1:9/"];
         run(&send, &elsewhere, "").exits(2).omits(token).prints("every process of this machine");
     }
+    // Any of these may be the header that an endpoint names.
+    let send = ["send", "--provider", "token", "--url", "http://127.0.0.1:9/", "--file", "body.json", "--secret", "-"];
+    let header = ["--setting", "header=x-webhook-secret", "--header", "x-webhook-secret: 0d7a2c5b7a112f0c1ab69d35"];
+    let send = [&send[..], &header].concat();
+    workspace.run_with_input(&send, token).exits(2).omits(token).prints("every process of this machine");
     let hidden = request(&format!("{name}=-"));
     run(&verify, &hidden, token).exits(0).omits(token).prints("The request is authentic");
     run(&verify, &hidden, "another-token-of-the-bot").exits(1).prints("signature_mismatch");
