@@ -11,7 +11,7 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, Mac as _};
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
@@ -96,7 +96,7 @@ impl MessageKey {
 
     fn mac(&self, claim: &str) -> Option<Hmac<Sha256>> {
         // HMAC takes a key of any length.
-        let mut mac = <Hmac<Sha256> as hmac::Mac>::new_from_slice(&self.0).ok()?;
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
         mac.update(SEALED_FOR);
         mac.update(claim.as_bytes());
         Some(mac)

@@ -5,8 +5,7 @@
 //! never buys a second pass over the body. Tools count the bytes that pass through here; a test compares the worst
 //! refused request with an accepted one.
 
-use hmac::digest::KeyInit;
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
 use serde::Deserialize;
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
@@ -59,7 +58,7 @@ impl Hash {
 }
 
 fn mac<M: Mac + KeyInit + Clone>(key: &[u8], pieces: &[&[u8]], endings: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
-    let mut mac = <M as Mac>::new_from_slice(key).ok()?;
+    let mut mac = <M as KeyInit>::new_from_slice(key).ok()?;
     for piece in pieces {
         hashed(piece.len());
         mac.update(piece);
