@@ -47,8 +47,9 @@ fn every_recorded_file_is_read_by_a_test() {
     for path in &found {
         // The command line's table of samples, every one of which passes the real edge, names its files.
         let sample = path.strip_prefix("deliveries/").is_some_and(|name| table.contains(&format!("body!(\"{name}\")")));
-        // The conformance tests of the providers read their whole folder, one file for each provider.
-        let vector = path.strip_prefix("vectors/").and_then(|name| name.strip_suffix(".jsonl"));
+        // The conformance tests of the providers read their whole folders, one file for each provider.
+        let folder = ["vectors/", "public/"].iter().find_map(|folder| path.strip_prefix(folder));
+        let vector = folder.and_then(|name| name.strip_suffix(".jsonl"));
         let read = match vector {
             Some(provider) => Catalog::built_in().provider(provider).is_some(),
             None => sample || path.ends_with("README.md") || registered.contains(path),

@@ -464,6 +464,12 @@ FACTS = {
             body="payload=%7B%22zen%22%3A%22hi%22%7D",
             headers={"x-github-delivery": "72d3162e-cc78-11e3-81ab-4c9367dc0960", "content-type": "application/x-www-form-urlencoded"},
         ),
+        Delivery(
+            "secret-sent-along",
+            "GitHub sent the secret along until January 2026; it is no part of an event and is not kept",
+            "an event with the secret",
+            headers={"x-github-delivery": "72d3162e-cc78-11e3-81ab-4c9367dc0961", "x-github-encoded-secret": "aGlnaGx5LXNlY3JldA=="},
+        ),
     ],
     "gitlab": [
         "the event",

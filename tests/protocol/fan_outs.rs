@@ -149,15 +149,18 @@ fn a_child_that_cannot_be_read_is_created_all_the_same() {
     assert_eq!((fan.run(), fan.table.len()), (FANNED_OUT, EVENTS + 1));
 }
 
-/// A write whose reply was lost knows itself by all that it wrote, its body too. To all others the item is a head.
+/// A write whose reply was lost knows itself by all that it wrote, its body too. A claim sees the body that came first, to
+/// say where its own differs. To all others the item is a head: there may be hundreds.
 #[test]
-fn a_refused_write_returns_no_body() {
+fn of_refused_writes_only_a_claim_returns_the_body() {
     let record = a_record("in#a#x");
     let item = record.encode();
     assert_eq!(Written::refused(&claim_write(&record), Some(&item)), Written::Applied);
     let other = Record { body: Some(b"another".to_vec()), ..record.clone() };
-    let head = Written::ConditionFailed(Found::Record(Box::new(Record { body: None, ..record })));
-    assert_eq!(Written::refused(&claim_write(&other), Some(&item)), head);
+    let met = |body| Written::ConditionFailed(Found::Record(Box::new(Record { body, ..record.clone() })));
+    assert_eq!(Written::refused(&claim_write(&other), Some(&item)), met(record.body.clone()));
+    let child = Write { purpose: Purpose::ClaimChild, ..claim_write(&other) };
+    assert_eq!(Written::refused(&child, Some(&item)), met(None));
 }
 
 /// The head has no body to plan with. If the record is gone by then, the message may be the only copy.

@@ -329,9 +329,8 @@ mod tests {
 
     /// Looks up this many ids, one a second.
     async fn look_up(endpoints: &Endpoints, prefix: &str, count: usize) {
-        let deadline = Deadline::of(&Timing::standard());
         for second in 0..i64::try_from(count).unwrap() {
-            let now = EpochMs(second * 1_000);
+            let (now, deadline) = (EpochMs(second * 1_000), Deadline::of(&Timing::standard()));
             endpoints.get(&id(&format!("{prefix}-{second}")), now, deadline).await.unwrap();
         }
     }

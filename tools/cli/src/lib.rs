@@ -16,7 +16,6 @@
 mod account;
 mod capture;
 mod cloudwatch;
-mod codes;
 mod command;
 mod connection;
 mod credentials;
@@ -95,6 +94,8 @@ enum Command {
     Submit(command::submit::Arguments),
     /// Check the signature of a request, and explain failures.
     Verify(command::verify::Arguments),
+    /// Print what a code means and what to do, such as UNROUTED.
+    Explain(command::explain::Arguments),
     /// List the providers in the catalog, or show one.
     Providers(command::providers::Arguments),
     /// Manage endpoints and their secrets, here or on a deployed stack.
@@ -180,6 +181,7 @@ async fn carry_out(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Trigger(arguments) => Box::pin(command::trigger::run(arguments)).await,
         Command::Submit(arguments) => Box::pin(command::submit::run(arguments)).await,
         Command::Verify(arguments) => Box::pin(command::verify::run(&arguments)).await,
+        Command::Explain(arguments) => command::explain::run(&arguments),
         Command::Providers(arguments) => command::providers::run(&arguments),
         Command::Endpoint(command) => Box::pin(command::endpoint::run(command)).await,
         Command::Destination(command) => Box::pin(command::destination::run(command)).await,

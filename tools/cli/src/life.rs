@@ -3,7 +3,8 @@
 //! The functions run unchanged: their invocations are watched from outside, and the records are read afterwards, by a
 //! task of its own. So nobody waits for a line.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use console::Style;
 use hookonce_aws::DynamoStore;
@@ -33,7 +34,19 @@ enum FeedEvent {
 
 /// Where the watched functions tell what happened.
 #[derive(Debug, Clone)]
-pub(crate) struct Feed(UnboundedSender<FeedEvent>);
+pub(crate) struct Feed {
+    sender: UnboundedSender<FeedEvent>,
+    /// How much happened so far.
+    count: Arc<AtomicUsize>,
+}
+
+impl Feed {
+    fn tell(&self, event: FeedEvent) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        // The printer is gone only while the stack stops.
+        let _ = self.sender.send(event);
+    }
+}
 
 /// The other end, which prints.
 #[derive(Debug)]
@@ -45,7 +58,7 @@ pub(crate) struct Printer {
 /// A feed and its printer.
 pub(crate) fn feed(as_json: bool) -> (Feed, Printer) {
     let (sender, events) = unbounded_channel();
-    (Feed(sender), Printer { events, as_json })
+    (Feed { sender, count: Arc::default() }, Printer { events, as_json })
 }
 
 /// The webhook function, watched, and the capturer that keeps its requests.
@@ -73,8 +86,7 @@ impl<I: Invoke> Invoke for WatchedWebhook<I> {
             let keeping = tokio::task::spawn_blocking(move || capturer.keep(&event, (status, &word), started));
             let _ = keeping.await;
         }
-        // The printer is gone only while the stack stops.
-        let _ = self.1.0.send(FeedEvent::Delivery { path, answer, started, ended });
+        self.1.tell(FeedEvent::Delivery { path, answer, started, ended });
         result
     }
 }
@@ -86,8 +98,39 @@ impl<I: Invoke> Invoke for WatchedWorker<I> {
         let key = |message: &Value| Some(Message::decode(text(message, "/body"), None).ok()?.record_key().clone());
         let keys = messages.filter_map(key).collect();
         let result = self.0.invoke(event).await;
-        let _ = self.1.0.send(FeedEvent::Batch { keys, started });
+        self.1.tell(FeedEvent::Batch { keys, started });
         result
+    }
+}
+
+/// How many runs in a row may find that nothing happened, and then how many are left out for each that begins.
+const QUIET_RUNS: usize = 15;
+
+/// The relay on its schedule. It reads every shard, which costs a laptop a tenth of a processor in a debug build, so it
+/// rests while nothing happens: most runs are then left out.
+pub(crate) struct RestingRelay<I> {
+    relay: I,
+    feed: Feed,
+    /// How much had happened at the last tick, and how many ticks ago that changed.
+    seen: Mutex<(usize, usize)>,
+}
+
+impl<I> RestingRelay<I> {
+    pub(crate) fn new(relay: I, feed: Feed) -> Self {
+        Self { relay, feed, seen: Mutex::default() }
+    }
+
+    fn is_resting(&self) -> bool {
+        let count = self.feed.count.load(Ordering::Relaxed);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        *seen = if seen.0 == count { (count, seen.1 + 1) } else { (count, 0) };
+        seen.1 > QUIET_RUNS && !seen.1.is_multiple_of(QUIET_RUNS)
+    }
+}
+
+impl<I: Invoke> Invoke for RestingRelay<I> {
+    async fn invoke(&self, event: Value) -> Result<Value, InvokeError> {
+        if self.is_resting() { Ok(Value::Null) } else { self.relay.invoke(event).await }
     }
 }
 
@@ -205,6 +248,17 @@ fn clock(at: EpochMs) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_relay_rests_while_nothing_happens_and_runs_at_once_when_something_does() {
+        let (feed, _printer) = feed(false);
+        let relay = RestingRelay::new((), feed.clone());
+        let runs = |ticks: usize| (0..ticks).filter(|_| !relay.is_resting()).count();
+        assert_eq!(runs(QUIET_RUNS), QUIET_RUNS, "what happened last may have lost its hint");
+        assert_eq!(runs(QUIET_RUNS * 4), 4);
+        feed.tell(FeedEvent::Batch { keys: Vec::new(), started: EpochMs(0) });
+        assert_eq!(runs(QUIET_RUNS), QUIET_RUNS);
+    }
 
     /// The back-off of the queue is shorter, and no record says it.
     #[test]

@@ -52,7 +52,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::capture::Capturer;
-use crate::life::{Feed, WatchedWebhook, WatchedWorker};
+use crate::life::{Feed, RestingRelay, WatchedWebhook, WatchedWorker};
 use crate::own_handlers::{HandlerCommands, OwnHandlers};
 use crate::pauses::{PausedFunction, Switches};
 use crate::target::DataFolder;
@@ -406,7 +406,7 @@ impl Pollers {
         let dead_letters =
             EventSource::start(sqs, burying, source(dead_letter_queue, true)).map_err(StackError::EventSource)?;
         let clock = ScheduleConfig { rule: "relay".to_owned(), period: RELAY_PERIOD, function_timeout: timeout };
-        let schedule = Schedule::start(relay, clock, ambient());
+        let schedule = Schedule::start(RestingRelay::new(relay, config.feed.clone()), clock, ambient());
         let sources = [
             (PausedFunction::Worker, vec![hints.switch(), slow_hints.switch()]),
             (PausedFunction::Dispatcher, vec![effects.switch()]),

@@ -8,6 +8,7 @@ pub(crate) mod dev;
 pub(crate) mod doctor;
 pub(crate) mod drill;
 pub(crate) mod endpoint;
+pub(crate) mod explain;
 pub(crate) mod list;
 pub(crate) mod man;
 pub(crate) mod new;

@@ -20,9 +20,9 @@ use hookonce_runtime::route::{Assigned, Decision, Fit, Offered, Otherwise, Route
 use serde::Serialize;
 use serde_json::json;
 
+use super::explain;
 use super::providers::find;
 use super::send::open_headers;
-use crate::codes;
 use crate::connection::Connection;
 use crate::connection::Deployed;
 use crate::documents::parse_id;
@@ -332,7 +332,7 @@ fn print(explained: &Explained) {
         Outcome::Ignored => "it ends as IGNORED".to_owned(),
         Outcome::WaitsBecause(missing) => format!("it waits: {}", output::shown(missing)),
         Outcome::HandledFor(consumer) => format!("the consumer {consumer} remembers it"),
-        Outcome::FailsWith(code) => format!("it fails with {code}; {}", codes::describe(code)),
+        Outcome::FailsWith(code) => format!("it fails with {code}; {}", explain::describe(code)),
     };
     output::line(&format!("  {by}; {outcome}"));
     if let Some(handler) = &explained.handler {

@@ -16,8 +16,8 @@ use hookonce_runtime::port::Store as _;
 use hookonce_runtime::route::Lack;
 use serde_json::{Value, json};
 
+use super::explain;
 use super::list::{format_tries, summary, tries};
-use crate::codes;
 use crate::connection::Connection;
 use crate::dry_run::DryRun;
 use crate::failure::{Exit, Failure};
@@ -344,8 +344,8 @@ impl Timeline {
         if let (Some(at), Some(reason)) = (record.dead_at, record.dead_reason) {
             // The code of the last failure says more than "permanent".
             let code = record.last_error.as_deref().filter(|_| !record.effect_unknown());
-            let page = code.and_then(codes::page).unwrap_or_else(|| format!("docs/errors/{reason}.md"));
-            let own = code.filter(|code| codes::page(code).is_none());
+            let page = code.and_then(explain::command).unwrap_or_else(|| format!("`hookonce explain {reason}`"));
+            let own = code.filter(|code| explain::command(code).is_none());
             let own = own.map_or_else(String::new, |code| format!("; {code} is its handler's own code"));
             events.push((at, format!("dead: {reason}, after {}; see {page}{own}", format_attempts(record))));
         }

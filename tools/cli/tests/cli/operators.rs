@@ -147,7 +147,7 @@ fn show_prints_the_timeline_of_a_record() {
     ]);
     stack.run(&["show", "stripe", "evt_1"]).prints_all(&[
         "attempt failed: INVOICE_UNREADABLE",
-        "dead: PERMANENT, after 1 attempt(s); see docs/errors/INVOICE_UNREADABLE.md",
+        "dead: PERMANENT, after 1 attempt(s); see `hookonce explain INVOICE_UNREADABLE`",
         "fails with INVOICE_UNREADABLE",
     ]);
 }
@@ -194,7 +194,7 @@ fn show_names_a_page_that_exists() {
     let tables = Tables::of(&stack);
     tables.damage(&tables.inbox, "in#stripe#evt_0", "last_error", Some(AttributeValue::S("OUT_OF_STOCK".to_owned())));
     let expected =
-        "dead: PERMANENT, after 1 attempt(s); see docs/errors/PERMANENT.md; OUT_OF_STOCK is its handler's own code";
+        "dead: PERMANENT, after 1 attempt(s); see `hookonce explain PERMANENT`; OUT_OF_STOCK is its handler's own code";
     stack.run(&["show", "stripe", "evt_0"]).prints(expected);
 }
 

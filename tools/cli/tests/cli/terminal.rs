@@ -83,6 +83,7 @@ fn commands<'a>(key: &'a str, body: &'a str, document: &'a str) -> Vec<Vec<&'a s
         vec!["endpoint", "show", EVIL],
         vec!["endpoint", "add", "x", "--provider", EVIL],
         vec!["providers", EVIL],
+        vec!["explain", EVIL],
         vec!["send", "--provider", EVIL, "--file", body],
         vec!["send", "--provider", "stripe", "--file", body, "--header", EVIL],
         vec!["endpoint", "check", document],

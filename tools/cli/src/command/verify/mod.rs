@@ -214,7 +214,7 @@ fn print(report: &Report, explanation: &Explanation) {
         }
     }
     if let Some(code) = report.code {
-        output::line(&format!("  code {code}: see docs/errors/{code}.md"));
+        output::line(&format!("  code {code}: see `hookonce explain {code}`"));
     }
     output::line(&format!("  the inbox would answer {}", report.response.status));
 }

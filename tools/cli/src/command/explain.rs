@@ -1,0 +1,165 @@
+//! `hookonce explain`: prints the page of a code, also where there is no checkout.
+
+use clap::Args;
+use console::Term;
+use serde_json::json;
+use textwrap::{Options, fill};
+
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+/// The pages of docs/errors, by code.
+const PAGES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
+
+/// Longer lines are hard to read.
+const WIDTH_MAX: usize = 80;
+
+/// How many codes stand in a line of the list.
+const COLUMNS: usize = 2;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The code as it stands in an answer, a log line or a record, such as UNROUTED. Without it, all codes.
+    code: Option<String>,
+    /// Print JSON: the code and its page, in Markdown.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let described = |(code, page): &(&str, &str)| json!({ "code": code, "page": page });
+    let Some(code) = &arguments.code else {
+        if arguments.json {
+            output::json(&PAGES.iter().map(described).collect::<Vec<_>>());
+            return Ok(Exit::Done);
+        }
+        let mut table = output::table(&[]);
+        for codes in PAGES.chunks(COLUMNS) {
+            table.add_row(codes.iter().map(|(code, _)| *code));
+        }
+        output::print(&table);
+        return Ok(Exit::Done);
+    };
+    let found = PAGES.iter().find(|(name, _)| name.eq_ignore_ascii_case(code)).ok_or_else(|| unknown(code))?;
+    if arguments.json {
+        output::json(&described(found));
+    } else {
+        output::line(&shown(found.1));
+    }
+    Ok(Exit::Done)
+}
+
+/// The command that explains a code, if it has a page. A handler may fail with a code of its own, which has none.
+pub(crate) fn command(code: &str) -> Option<String> {
+    PAGES.iter().any(|(name, _)| *name == code).then(|| format!("`hookonce explain {code}`"))
+}
+
+/// Where to read more about a code, or that it is the handler's own.
+pub(crate) fn describe(code: &str) -> String {
+    command(code).map_or_else(|| "the code is its handler's own".to_owned(), |command| format!("{command} says more"))
+}
+
+fn unknown(code: &str) -> Failure {
+    let likeness = |name: &str| strsim::jaro_winkler(&code.to_ascii_lowercase(), &name.to_ascii_lowercase());
+    let nearest = PAGES.iter().map(|(name, _)| *name).max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+    let nearest = nearest.unwrap_or_default();
+    Failure::usage(
+        format!("hookonce has no code {code:?}; a handler may have one of its own"),
+        format!("did you mean {nearest}? `hookonce explain` lists all codes"),
+    )
+}
+
+/// A page for a terminal: its paragraphs in lines of this width, and each link as its text and the page it leads to.
+fn shown(page: &str) -> String {
+    let (mut text, mut paragraph) = (String::new(), String::new());
+    for line in page.lines().chain([""]) {
+        let starts = line.is_empty() || line.starts_with(['#', '-']) || is_numbered(line);
+        if starts && !paragraph.is_empty() {
+            text.push_str(&wrapped(&paragraph));
+            text.push('\n');
+            paragraph.clear();
+        }
+        if line.is_empty() {
+            text.push('\n');
+        } else {
+            let space = if paragraph.is_empty() { "" } else { " " };
+            paragraph = format!("{paragraph}{space}{}", line.trim_start());
+        }
+    }
+    text.trim_end().to_owned()
+}
+
+fn wrapped(paragraph: &str) -> String {
+    let text = without_links(paragraph.trim_start_matches(['#', ' ']));
+    let indent = match text.split_once(' ') {
+        Some((mark, _)) if mark == "-" || is_numbered(&text) => mark.len() + 1,
+        _ => 0,
+    };
+    let width = Term::stdout().size_checked().map_or(WIDTH_MAX, |(_, columns)| usize::from(columns).min(WIDTH_MAX));
+    fill(&text, Options::new(width).subsequent_indent(&" ".repeat(indent)).break_words(false))
+}
+
+fn is_numbered(line: &str) -> bool {
+    line.split_once(". ").is_some_and(|(number, _)| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// `[text](../page.md#place)` as `text (docs/page.md)`.
+fn without_links(text: &str) -> String {
+    let (mut plain, mut rest) = (String::new(), text);
+    while let Some((before, (label, address, after))) = next_link(rest) {
+        let address = address.split('#').next().unwrap_or_default();
+        let page =
+            address.strip_prefix("../").map_or_else(|| format!("docs/errors/{address}"), |page| format!("docs/{page}"));
+        let page = if address.starts_with("https://") { address.to_owned() } else { page };
+        plain.push_str(&format!("{before}{label} ({page})"));
+        rest = after;
+    }
+    plain + rest
+}
+
+/// What stands before a link; its text, its address, and what follows.
+fn next_link(text: &str) -> Option<(&str, (&str, &str, &str))> {
+    let (before, link) = text.split_once('[')?;
+    let (label, link) = link.split_once("](")?;
+    let (address, after) = link.split_once(')')?;
+    Some((before, (label, address, after)))
+}
+
+#[cfg(test)]
+mod tests {
+    use hookonce_protocol::code::Code;
+    use hookonce_protocol::record::DeadReason;
+
+    use super::*;
+
+    #[test]
+    fn a_page_fits_a_terminal_and_names_where_its_links_lead() {
+        let page = "# X\n\nOne line of\ntext, see [routes](../routes.md#a-b) and [Y](Y.md).\n\n- A [list](https://a.b).\n  More.\n\n1. First.\n2. Second.\n";
+        let expected = "X\n\nOne line of text, see routes (docs/routes.md) and Y (docs/errors/Y.md).\n\n- A list (https://a.b). More.\n\n1. First.\n2. Second.";
+        assert_eq!(shown(page), expected);
+    }
+
+    #[test]
+    fn every_code_has_a_page() {
+        let codes =
+            Code::ALL.iter().map(|code| code.as_str()).chain(DeadReason::ALL.iter().map(|reason| reason.as_str()));
+        for code in codes {
+            assert_eq!(describe(code), format!("`hookonce explain {code}` says more"));
+        }
+        assert_eq!(describe("OUT_OF_STOCK"), "the code is its handler's own");
+        assert!(unknown("unroutd").to_string().contains("no code \"unroutd\""));
+    }
+
+    #[test]
+    fn every_page_is_there_in_lines_of_eighty_columns() {
+        assert!(PAGES.len() > 50, "{}", PAGES.len());
+        for (code, page) in PAGES {
+            let shown = shown(page);
+            assert!(shown.starts_with(code), "{code}");
+            // A command or an address is never broken.
+            let long = shown.lines().find(|line| line.chars().count() > WIDTH_MAX && line.trim().contains(' '));
+            assert!(long.is_none(), "{code}: {long:?}");
+            assert!(!shown.contains("]("), "{code}");
+        }
+    }
+}
