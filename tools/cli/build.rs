@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     paths.sort();
     let mut list = String::from("&[\n");
     for path in paths {
-        let code = path.file_stem().unwrap_or_default().to_string_lossy();
+        let (code, path) = (path.file_stem().unwrap_or_default().to_string_lossy(), path.to_string_lossy());
         writeln!(list, "    ({code:?}, include_str!({path:?})),")?;
     }
     list.push_str("]\n");

@@ -128,10 +128,8 @@ impl Written {
         if write.stands_in(item) {
             return Self::Applied;
         }
-        Self::ConditionFailed(match write.purpose {
-            Purpose::Claim => Found::from_item(item),
-            _ => Found::head_of(item),
-        })
+        let is_claim = write.purpose == Purpose::Claim;
+        Self::ConditionFailed(if is_claim { Found::from_item(item) } else { Found::head_of(item) })
     }
 }
 

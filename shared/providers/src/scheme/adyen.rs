@@ -104,8 +104,8 @@ pub(crate) fn text_as_key(element: Node<'_>) -> Option<String> {
     let item = Members::of(Some(element)).ok()?.get("NotificationRequestItem")?;
     let item = Members::of(Some(item)).ok()?;
     let text = message(&item).ok()?;
-    let is_missing = |name: &&str| item.text(name).is_none_or(|text| text.is_empty());
-    let is_key = text.matches(':').count() < SIGNED.len() && !NAMING.iter().any(|name| is_missing(&name));
+    let is_missing = |name: &str| item.text(name).is_none_or(|text| text.is_empty());
+    let is_key = text.matches(':').count() < SIGNED.len() && !NAMING.iter().any(|name| is_missing(name));
     (!is_key).then_some(text)
 }
 

@@ -111,7 +111,7 @@ fn without_links(text: &str) -> String {
         let page =
             address.strip_prefix("../").map_or_else(|| format!("docs/errors/{address}"), |page| format!("docs/{page}"));
         let page = if address.starts_with("https://") { address.to_owned() } else { page };
-        plain.push_str(&format!("{before}{label} ({page})"));
+        plain = format!("{plain}{before}{label} ({page})");
         rest = after;
     }
     plain + rest
