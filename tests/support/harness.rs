@@ -47,6 +47,7 @@ use super::faults::{Faulty, Script, TestQueue, TestStore};
 use super::history::RecordHistory;
 use super::iam::{Iam, Used};
 use super::materials::MemoryMaterials;
+use super::metrics::golden;
 use super::remote::FakeHandlers;
 use super::stack::{MESSAGE_KEY, TestStack, queues};
 use super::tables::Tables;
@@ -204,7 +205,11 @@ impl Harness {
 
     fn telemetry(&self, function: &'static str) -> Telemetry {
         let lines = Arc::clone(&self.metrics);
-        let sink: Sink = Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_owned()));
+        let sink: Sink = Arc::new(move |line: &str| {
+            let strange = golden().strange(line);
+            assert!(strange.is_empty(), "tests/metrics.txt does not list {strange:?}");
+            lines.lock().unwrap().push(line.to_owned());
+        });
         Telemetry::new(function, NAMESPACE, sink)
     }
 

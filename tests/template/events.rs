@@ -134,6 +134,28 @@ fn each_function_is_built_from_its_crate() {
     Rule(builds).finds([("Handler: hookonce-relay", "Handler: bootstrap", "RelayFunction")]);
 }
 
+/// What is wrong with what a function logs. Lambda's own lines for each invocation that ends well cost more than the
+/// function's. A line without a level, as those with metrics, counts as INFO: a higher level would drop them.
+fn logged(template: &Template) -> Vec<String> {
+    let functions = template.resources("AWS::Serverless::Function").into_iter();
+    let wrong = functions.filter(|function| {
+        let config = template.property(function, &["LoggingConfig"]);
+        let group = function.replace("Function", "Logs");
+        config
+            != json!({ "LogGroup": group, "LogFormat": "JSON", "SystemLogLevel": "WARN", "ApplicationLogLevel": "TRACE" })
+    });
+    wrong.map(|function| format!("{function}: its log")).collect()
+}
+
+#[test]
+fn lambda_logs_what_fails_and_drops_no_line_of_a_function() {
+    Rule(logged).finds([
+        ("ApplicationLogLevel: TRACE", "ApplicationLogLevel: WARN", "WebhookFunction: its log"),
+        ("SystemLogLevel: WARN", "SystemLogLevel: INFO", "WebhookFunction: its log"),
+        ("LogGroup: !Ref RelayLogs", "LogGroup: !Ref WorkerLogs", "RelayFunction: its log"),
+    ]);
+}
+
 /// What a stack's outputs lack or say wrongly. The command line reads them and the parameters from `CloudFormation`
 /// (`tools/cli/src/outputs.rs`), and people and their own templates read the rest.
 fn misnamed(template: &Template) -> Vec<String> {

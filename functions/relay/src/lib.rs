@@ -48,18 +48,24 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         count(&mut counts, &events, ["relay_due", "relay_sent", "relay_oldest_due_age_ms"]);
         count(&mut counts, &waiting, ["waiting_due", "waiting_sent", "waiting_oldest_due_age_ms"]);
         count(&mut counts, &effects, ["effects_due", "effects_sent", "effects_oldest_due_age_ms"]);
-        counts.set("effects_untried_resends", effects.output.untried_resends);
-        counts.set("effects_failed_tries", effects.output.failed_tries);
-        let report = events.output;
-        counts.set("relay_untried_resends", report.untried_resends);
+        counts.set_unless_zero("effects_untried_resends", effects.output.untried_resends);
+        counts.set_unless_zero("effects_failed_tries", effects.output.failed_tries);
+        let report = &events.output;
+        counts.set_unless_zero("relay_untried_resends", report.untried_resends);
+        let dead = &report.dead;
         // If some shards did not answer, the count is a lower bound, and a 0 says nothing.
-        let dead = report.dead;
         if dead.shards_unavailable == 0 || dead.records > 0 {
+            // Its alarm waits for a 0 to end.
             counts.set("dead_records", i64::try_from(dead.records).unwrap_or(i64::MAX));
-            counts.set("dead_oldest_age_ms", dead.oldest_age.map_or(0, |age| age.0));
+            counts.set_unless_zero("dead_oldest_age_ms", dead.oldest_age.map_or(0, |age| age.0));
         }
         counts.add("dead_shards_capped", dead.shards_capped);
         counts.add("relay_shards_unavailable", dead.shards_unavailable);
+        // What a run could not read or send is due for the next one, so only a run that did all of it counts. A 0 tells it
+        // from no run at all.
+        let did_all = |run: &Driven<RunReport>| run.output.failed == 0 && run.output.shards_unavailable == 0;
+        let ran = dead.shards_unavailable == 0 && [&events, &waiting, &effects].into_iter().all(did_all);
+        counts.set("relay_ran", i64::from(ran));
         self.telemetry.emit(&counts, self.parts.ambient.moment().now);
         json!({"due": report.due, "sent": report.sent, "failed": report.failed})
     }
@@ -96,7 +102,7 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
     }
 }
 
-/// Counts what was due, what was sent of it, and how old the oldest was.
+/// Counts what was due, what was sent of it, and how old the oldest was, if there was any.
 fn count(counts: &mut Counts, run: &Driven<RunReport>, [due, sent, age]: [&'static str; 3]) {
     let report = &run.output;
     counts.signals(&run.signals);
@@ -104,8 +110,5 @@ fn count(counts: &mut Counts, run: &Driven<RunReport>, [due, sent, age]: [&'stat
     counts.add(sent, report.sent);
     counts.add("relay_failed", report.failed);
     counts.add("relay_shards_unavailable", report.shards_unavailable);
-    // The age is 0 when nothing is due. It is unknown when a shard did not answer and no other shard had a due record.
-    if report.shards_unavailable == 0 || report.oldest_age.is_some() {
-        counts.set(age, report.oldest_age.map_or(0, |age| age.0));
-    }
+    counts.set_unless_zero(age, report.oldest_age.map_or(0, |age| age.0));
 }
