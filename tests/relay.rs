@@ -14,6 +14,7 @@ use hookonce_protocol::relay::{Budget, CHUNK_MAX, FAILED_SEND_PAUSE, SHARD_PAGE}
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Action;
+use hookonce_relay::DEAD_LETTER_BATCHES_MAX;
 use hookonce_runtime::drive::duration;
 use hookonce_runtime::maintain::{CHUNKS_IN_FLIGHT_MAX, RelayParts};
 use hookonce_runtime::message_key::MessageKeys;
@@ -203,6 +204,46 @@ async fn three_rounds_of_dead_letters_make_a_record_dead_and_their_copies_count_
     }
     assert_eq!(harness.tables().await.record("#msg_1").dead_reason, Some(DeadReason::DeadLetter));
     assert_eq!(harness.metric("record_dead"), 1);
+}
+
+/// An event source would poll the dead-letter queue all the time, so the scheduled run takes from it, up to a limit.
+#[tokio::test]
+async fn a_scheduled_run_settles_dead_letters_and_keeps_the_others() {
+    let harness = Harness::with(counting).await;
+    harness.deliver(&count("msg_1", "a")).await;
+    harness.lose_hints().await;
+    harness.clock.advance(Millis::seconds(30));
+    let queue = &harness.stack.resources.dead_letter_queue;
+    let bury = async |body: String| {
+        harness.stack.sqs.send_message().queue_url(&queue.url).message_body(body).send().await.unwrap();
+    };
+    let hint = |id: &str| format!(r#"{{"v":1,"k":"ref","pk":"in#standard_webhooks#{id}"}}"#);
+    bury(hint("msg_1")).await;
+    bury("of another sender".to_owned()).await;
+    let report = harness.relay_with_letters(&queue.url).await;
+    assert_eq!(report["sent"], json!(1), "what a dead letter made due is sent at once");
+    assert_eq!((harness.metric("dead_letter_settled"), harness.metric("dead_letter_kept")), (1, 1));
+    assert_eq!((harness.stack.messages_of(queue).await, harness.metric("relay_ran")), (1, 1));
+    let most = DEAD_LETTER_BATCHES_MAX * 10;
+    for number in 0..most + 5 {
+        bury(hint(&format!("unknown_{number}"))).await;
+    }
+    harness.relay_with_letters(&queue.url).await;
+    assert_eq!(harness.stack.messages_of(queue).await, 1 + 5, "the next run takes the rest");
+    harness.relay_with_letters(&queue.url).await;
+    assert_eq!((harness.stack.messages_of(queue).await, harness.metric("relay_ran")), (1, 3));
+}
+
+/// The alarm `RelayDoesNotRun` shows it.
+#[tokio::test]
+async fn a_run_that_cannot_read_the_dead_letters_sends_and_is_no_good_one() {
+    let harness = Harness::with(counting).await;
+    forgotten(&harness, 1).await;
+    harness.clock.advance(harness.timing.first_resend);
+    let queue = &harness.stack.resources.dead_letter_queue.url;
+    harness.stack.sqs.delete_queue().queue_url(queue).send().await.unwrap();
+    let report = harness.relay_with_letters(queue).await;
+    assert_eq!((&report["sent"], harness.metric("relay_ran")), (&json!(1), 0));
 }
 
 /// Writes this many PENDING records that are due, and that may wait for a handler since then.

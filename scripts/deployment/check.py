@@ -154,7 +154,7 @@ def roles(stack):
 def event_sources(stack):
     found = {mapping["EventSourceArn"]: mapping for mapping in client("lambda").list_event_source_mappings()["EventSourceMappings"]}
     concurrency = int(ANSWERS["WorkerConcurrencyMax"])
-    expected = {"HintQueue": ("WorkerFunction", concurrency), "DeadLetterQueue": ("RelayFunction", 2),
+    expected = {"HintQueue": ("WorkerFunction", concurrency),
                 "SlowQueue": ("WorkerFunction", int(ANSWERS["SlowConcurrencyMax"])),
                 "EffectsQueue": ("DispatcherFunction", int(ANSWERS["DispatcherConcurrencyMax"]))}
     yield "the stack", "event sources", len(found), len(expected)
@@ -231,6 +231,7 @@ def schedule(stack):
     yield "the schedule", "rules", [(rule["ScheduleExpression"], rule["State"]) for rule in rules], [("rate(1 minute)", "ENABLED")]
     targets = client("events").list_targets_by_rule(Rule=rules[0]["Name"])["Targets"]
     yield "the schedule", "target", [target["Arn"] for target in targets], [stack.attribute(["RelayFunction", "Arn"])]
+    yield "the schedule", "input", [json.loads(target["Input"]) for target in targets], [{"dead_letters": stack.ids["DeadLetterQueue"]}]
     yield "the schedule", "retries", [target["RetryPolicy"]["MaximumRetryAttempts"] for target in targets], [0]
     invoked = client("lambda").get_function_event_invoke_config(FunctionName=stack.ids["RelayFunction"])
     yield "the schedule", "retries of Lambda", invoked["MaximumRetryAttempts"], 0

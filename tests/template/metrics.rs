@@ -9,13 +9,12 @@ use crate::support::metrics::golden;
 use crate::support::template::{Template, template, text as template_text};
 
 /// Metrics of AWS that alarms watch. A misspelt one never has a value.
-const OF_AWS: [(&str, &str); 6] = [
+const OF_AWS: [(&str, &str); 5] = [
     ("AWS/ApiGateway", "4xx"),
     ("AWS/ApiGateway", "5xx"),
     ("AWS/ApiGateway", "Latency"),
     ("AWS/Lambda", "Errors"),
     ("AWS/SQS", "ApproximateNumberOfMessagesNotVisible"),
-    ("AWS/SQS", "ApproximateNumberOfMessagesVisible"),
 ];
 
 /// A metric that somebody watches: its namespace, its name, and the function whose it is.

@@ -20,9 +20,6 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::differences;
 
-/// The default namespace of all metrics.
-pub const NAMESPACE: &str = "hookonce";
-
 /// Where metric lines go.
 pub type Sink = Arc<dyn Fn(&str) + Send + Sync>;
 
