@@ -67,8 +67,12 @@ fn check_metric(lines: &[String], code: &str, status: u16, name: &str) {
         _ => "delivery_refused",
     };
     assert_eq!((&line["code"], &line[metric]), (&json!(code), &json!(1)), "{name}: {line}");
-    let dimensions = &line["_aws"]["CloudWatchMetrics"][0]["Dimensions"];
-    assert_eq!(*dimensions, json!([["function"], ["function", "code"]]), "{name}");
+    let of = |directive: usize| {
+        let directive = &line["_aws"]["CloudWatchMetrics"][directive];
+        json!([directive["Dimensions"], directive["Metrics"][0]["Name"]])
+    };
+    assert_eq!(of(0), json!([[["function"]], "delivery_duration_ms"]), "{name}: the code is not a dimension of it");
+    assert_eq!(of(1), json!([[["function"], ["function", "code"]], metric]), "{name}");
     assert!(!MARKERS.iter().any(|marker| lines[0].contains(marker)), "{name}: {line}");
 }
 

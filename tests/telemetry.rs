@@ -1,24 +1,30 @@
 //! Metric lines: CloudWatch's embedded metric format, and nothing in them that is not meant to be there.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use hookonce_protocol::call::Signal;
 use hookonce_protocol::check::PlanError;
+use hookonce_protocol::destination::Called;
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::record::{DeadReason, Outcome};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::worker::{Done, Settled};
 use hookonce_runtime::drive::Driven;
 use hookonce_runtime::process::{Processed, respond};
-use hookonce_runtime::telemetry::{Counts, METRICS, Telemetry};
+use hookonce_runtime::telemetry::{Counts, Telemetry};
 use serde_json::{Value, json};
 
-use crate::support::Harness;
+use crate::effects::keyed;
+use crate::routes::set;
 use crate::support::counting::{count, counted, counting};
 use crate::support::logs::Logs;
+use crate::support::metrics::{AT_REST, golden};
 use crate::support::roles::texts;
-use crate::template::metrics::{counted as known_metrics, log_queries};
+use crate::support::{Fault, Harness, Operation, Script, document};
+use crate::template::metrics::log_queries;
 
 /// What CloudWatch accepts in one line, by the specification of its embedded metric format.
 const METRICS_MAX: usize = 100;
@@ -38,12 +44,14 @@ fn emitted(counts: &Counts) -> Vec<String> {
 /// What is wrong with a line as a metric line.
 fn faults(line: &str) -> Vec<String> {
     let parsed: Value = serde_json::from_str(line).unwrap();
-    let directive = &parsed["_aws"]["CloudWatchMetrics"][0];
-    let dimensions: Vec<_> = directive["Dimensions"].as_array().unwrap().iter().map(texts).collect();
-    let metrics = directive["Metrics"].as_array().unwrap();
+    let directives = parsed["_aws"]["CloudWatchMetrics"].as_array().unwrap();
+    let all = |name: &str| directives.iter().flat_map(|one| one[name].as_array().unwrap().clone()).collect::<Vec<_>>();
+    let (sets, metrics) = (all("Dimensions"), all("Metrics"));
+    let dimensions: Vec<_> = sets.iter().map(texts).collect();
     let names: Vec<_> = metrics.iter().map(|metric| metric["Name"].as_str().unwrap().to_owned()).collect();
     let named = dimensions.iter().flatten().chain(&names).cloned();
     let known: BTreeSet<String> = named.chain(PROPERTIES.map(str::to_owned)).chain(["_aws".to_owned()]).collect();
+    let is_own = |directive: &Value| directive["Namespace"].as_str().is_some_and(|name| name.starts_with("hookonce"));
     let units = |metric: &Value| {
         let wanted = if metric["Name"].as_str().unwrap().ends_with("_ms") { "Milliseconds" } else { "Count" };
         metric["Unit"] == wanted && metric.as_object().unwrap().len() == 2
@@ -53,12 +61,10 @@ fn faults(line: &str) -> Vec<String> {
         ("is no single line", !line.contains('\n')),
         ("has no time", parsed["_aws"]["Timestamp"].is_i64()),
         ("has another directive", parsed["_aws"].as_object().unwrap().len() == 2),
-        ("has no namespace", directive["Namespace"].as_str().is_some_and(|name| name.starts_with("hookonce"))),
+        ("has no namespace", directives.iter().all(is_own)),
         ("has no metric, or too many", (1..=METRICS_MAX).contains(&names.len())),
-        (
-            "has a dimension set that is no list",
-            directive["Dimensions"].as_array().unwrap().iter().all(Value::is_array),
-        ),
+        ("counts a metric twice", names.iter().collect::<BTreeSet<_>>().len() == names.len()),
+        ("has a dimension set that is no list", sets.iter().all(Value::is_array)),
         ("has too many dimensions", dimensions.iter().all(|set| set.len() <= DIMENSIONS_MAX)),
         ("has a dimension that is no text", dimensions.iter().flatten().all(|name| parsed[name].is_string())),
         ("has a metric that is no number", names.iter().all(|name| parsed[name].is_i64())),
@@ -80,7 +86,9 @@ fn a_metric_line_has_the_shape_that_cloudwatch_reads() {
         Signal::RecordDead { key: key(), reason: DeadReason::Stale },
         Signal::PlanRefused { key: key(), error: PlanError::TooLarge },
     ]);
-    counts.code("signature_mismatch");
+    counts.add("event_retried", 0);
+    counts.set_unless_zero("relay_untried_resends", 0);
+    counts.add_coded("delivery_refused", 1, "signature_mismatch");
     counts.property("endpoint", "stripe");
     counts.property("body_sha256", "a\nb\"c");
     let lines = emitted(&counts);
@@ -91,15 +99,23 @@ fn a_metric_line_has_the_shape_that_cloudwatch_reads() {
         { "Name": "handler_failed", "Unit": "Count" }, { "Name": "own_retry", "Unit": "Count" },
         { "Name": "record_dead", "Unit": "Count" },
     ]);
-    let directive = json!({ "Namespace": "hookonce/stack", "Dimensions": [["function"], ["function", "code"]], "Metrics": metrics });
+    let coded = json!([{ "Name": "delivery_refused", "Unit": "Count" }]);
+    let directives = json!([
+        { "Namespace": "hookonce/stack", "Dimensions": [["function"]], "Metrics": metrics },
+        { "Namespace": "hookonce/stack", "Dimensions": [["function"], ["function", "code"]], "Metrics": coded },
+    ]);
     let whole = json!({
-        "_aws": { "Timestamp": 1_767_225_600_123_i64, "CloudWatchMetrics": [directive] },
+        "_aws": { "Timestamp": 1_767_225_600_123_i64, "CloudWatchMetrics": directives },
         "function": "worker", "code": "signature_mismatch", "endpoint": "stripe", "body_sha256": "a\nb\"c",
-        "delivery_duration_ms": 12, "event_applied": 3, "handler_failed": 1, "own_retry": 1, "record_dead": 1,
+        "delivery_duration_ms": 12, "delivery_refused": 1, "event_applied": 3, "handler_failed": 1, "own_retry": 1,
+        "record_dead": 1,
     });
     assert_eq!((lines.len(), line), (1, whole));
-    assert!(emitted(&Counts::default()).is_empty(), "nothing was counted");
-    for name in METRICS {
+    let mut nothing = Counts::default();
+    nothing.add("event_applied", 0);
+    nothing.add_coded("key_fallback", 0, "no_id");
+    assert!(emitted(&nothing).is_empty(), "nothing was counted");
+    for name in golden().names() {
         assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
     }
 }
@@ -161,7 +177,7 @@ fn fields(query: &str) -> BTreeSet<String> {
 /// The fields of a query that no line has together with those that it filters and groups by. A metric that no line has
 /// at all did not come up, and is left out.
 fn apart(fields: &BTreeSet<String>, lines: &[BTreeSet<String>]) -> Vec<String> {
-    let metrics = known_metrics();
+    let metrics = golden().names();
     let is_metric = |field: &&String| metrics.contains(*field);
     let groups: BTreeSet<_> = fields.iter().filter(|field| !is_metric(field)).cloned().collect();
     let stands = |field: &&String| {
@@ -228,4 +244,99 @@ async fn every_line_of_every_function_is_a_metric_line() {
     assert!(lines.len() > 5 && harness.metric("record_dead") == 1, "{lines:?}");
     let faults: Vec<_> = lines.iter().flat_map(|line| faults(line)).collect();
     assert_eq!(faults, [""; 0]);
+}
+
+/// The lines that were emitted since then.
+async fn since(harness: &Harness, lines: usize, run: impl Future) -> Vec<String> {
+    run.await;
+    harness.metric_lines().split_off(lines)
+}
+
+/// The lines of typical runs of each function, in this order.
+async fn typical() -> Vec<(&'static str, Vec<String>)> {
+    let calls = json!([{ "name": "calls", "consumer": "crm", "types": ["call"], "forward": ["crm"] }]);
+    let harness = Harness::with(counting).await.routed(&set("builtin", &calls));
+    harness.destinations.put("crm", keyed(24));
+    let mut runs = Vec::new();
+    macro_rules! run {
+        ($name:expr, $run:expr) => {
+            let lines = harness.metric_lines().len();
+            runs.push(($name, since(&harness, lines, $run).await));
+        };
+    }
+    let forged = || count("msg_2", "b").signed_with("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+    let down = Script::every(Operation::Put, Fault::Refused);
+    run!(AT_REST, harness.relay());
+    run!("webhook, a delivery is accepted", harness.deliver(&count("msg_1", "a")));
+    run!("webhook, it comes again", harness.deliver(&count("msg_1", "a")));
+    run!("webhook, no secret fits", harness.deliver(&forged()));
+    run!("webhook, the table is down", harness.deliver_under(&down, &count("msg_2", "b")));
+    run!("worker, an event is applied", harness.work());
+    harness.deliver(&count("msg_3", "a")).await;
+    harness.deliver(&counted("msg_4", "call", "c")).await;
+    run!("worker, a known fact and an event to forward", harness.work());
+    run!("dispatcher, an effect is delivered", harness.dispatch());
+    harness.callee.answers_at("crm", Called::NotDone { retry_after: None });
+    harness.deliver(&counted("msg_5", "call", "d")).await;
+    harness.work().await;
+    run!("dispatcher, the callee is down", harness.dispatch());
+    harness.deliver(&counted("msg_6", "count.never", "e")).await;
+    run!("worker, a record dies", harness.work());
+    harness.deliver(&count("msg_7", "f")).await;
+    assert!(harness.lose_hints().await > 0);
+    harness.clock.advance(Millis::hours(1));
+    run!("relay, a hint was lost, an effect waits and a record is dead", harness.relay());
+    let unread = Script::every(Operation::QueryDue, Fault::Refused);
+    run!("relay, the index cannot be read", harness.relay_under(&unread));
+    let hint = json!({ "v": 1, "k": "ref", "pk": "in#standard_webhooks#msg_7" }).to_string();
+    run!("relay, a dead letter", harness.bury_under(&Script::none(), &hint));
+    runs
+}
+
+/// A metric is billed for each name and each combination of dimensions, and a line by its bytes. So none of them changes
+/// unseen.
+///
+/// After an intended change, `cp target/metrics.txt tests/metrics.txt`.
+#[tokio::test]
+async fn typical_runs_emit_the_lines_that_are_known_and_no_metric_that_is_not() {
+    let known = document("tests/metrics.txt");
+    // The list of the metrics is written by hand.
+    let mut text = known.split("\n# ").take(2).collect::<Vec<_>>().join("\n# ").trim_end().to_owned();
+    for (name, lines) in typical().await {
+        write!(text, "\n\n# {name}\n\n{}", lines.join("\n")).unwrap();
+    }
+    text.push('\n');
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/metrics.txt");
+    std::fs::write(path, &text).unwrap();
+    let other = text.lines().zip(known.lines()).find(|(is, was)| is != was);
+    assert!(text == known, "target/metrics.txt has what the functions emit now. The first other line: {other:?}");
+}
+
+/// What a harness asserts of each line that any test makes.
+#[test]
+fn a_metric_that_is_not_listed_is_found() {
+    let strange = |function: &'static str, metric: &'static str, code: Option<&'static str>| {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let into = Arc::clone(&lines);
+        let sink = Arc::new(move |line: &str| into.lock().unwrap().push(line.to_owned()));
+        let mut counts = Counts::default();
+        match code {
+            Some(code) => counts.add_coded(metric, 1, code),
+            None => counts.add(metric, 1),
+        }
+        Telemetry::new(function, "hookonce", sink).emit(&counts, EpochMs(0));
+        golden().strange(&lines.lock().unwrap()[0]).len()
+    };
+    assert_eq!(strange("webhook", "delivery_refused", Some("too_large")), 0);
+    assert_eq!(strange("webhook", "delivery_duration_ms", Some("too_large")), 1, "it has no code");
+    assert_eq!(strange("webhook", "relay_due", None), 1, "another function counts it");
+    assert_eq!(strange("relay", "relay_overdue", None), 1);
+}
+
+/// While nothing is delivered, the relay's two metrics are all that exist: its heartbeat, and the level whose alarm waits
+/// for a zero.
+#[test]
+fn at_rest_two_metrics_exist() {
+    let at_rest: Vec<_> = golden().at_rest().into_iter().collect();
+    assert_eq!(at_rest, [("dead_records".to_owned(), 0.0), ("relay_ran".to_owned(), 1.0)]);
 }

@@ -116,6 +116,7 @@ def functions(stack):
         properties = stack.properties(logical)
         yield logical, "processor", properties["Architectures"] in (["arm64"], ["x86_64"]), True
         yield logical, "log group exists", properties["LoggingConfig"]["LogGroup"] in groups, True
+        yield logical, "log format", properties["LoggingConfig"]["LogFormat"], "JSON"
     found = client("lambda").get_function(FunctionName=stack.ids["WebhookFunction"])["Configuration"]
     variables = [found["Environment"]["Variables"].get(name) for name in ("HOOKONCE_EDGE_PROOF_HASHES", "HOOKONCE_CLIENT_ADDRESS_HEADER")]
     yield "WebhookFunction", "proofs and address of the edge", variables, [ANSWERS["EdgeProofHashes"], ANSWERS["ClientAddressHeader"]]
@@ -153,7 +154,7 @@ def roles(stack):
 def event_sources(stack):
     found = {mapping["EventSourceArn"]: mapping for mapping in client("lambda").list_event_source_mappings()["EventSourceMappings"]}
     concurrency = int(ANSWERS["WorkerConcurrencyMax"])
-    expected = {"HintQueue": ("WorkerFunction", concurrency), "DeadLetterQueue": ("RelayFunction", 2),
+    expected = {"HintQueue": ("WorkerFunction", concurrency),
                 "SlowQueue": ("WorkerFunction", int(ANSWERS["SlowConcurrencyMax"])),
                 "EffectsQueue": ("DispatcherFunction", int(ANSWERS["DispatcherConcurrencyMax"]))}
     yield "the stack", "event sources", len(found), len(expected)
@@ -230,6 +231,7 @@ def schedule(stack):
     yield "the schedule", "rules", [(rule["ScheduleExpression"], rule["State"]) for rule in rules], [("rate(1 minute)", "ENABLED")]
     targets = client("events").list_targets_by_rule(Rule=rules[0]["Name"])["Targets"]
     yield "the schedule", "target", [target["Arn"] for target in targets], [stack.attribute(["RelayFunction", "Arn"])]
+    yield "the schedule", "input", [json.loads(target["Input"]) for target in targets], [{"dead_letters": stack.ids["DeadLetterQueue"]}]
     yield "the schedule", "retries", [target["RetryPolicy"]["MaximumRetryAttempts"] for target in targets], [0]
     invoked = client("lambda").get_function_event_invoke_config(FunctionName=stack.ids["RelayFunction"])
     yield "the schedule", "retries of Lambda", invoked["MaximumRetryAttempts"], 0
@@ -276,21 +278,12 @@ def outputs(stack):
     yield "WebhookUrl", "address", address, f"https://{ANSWERS['DomainName']}/webhooks/"
 
 
-def dashboard(stack):
-    names = [entry["DashboardName"] for entry in client("cloudwatch").list_dashboards()["DashboardEntries"]]
-    yield "the stack", "dashboards", len(names), 1
-    # The mock makes it before it knows the gateway's name, so this reads the translation.
-    body = stack.properties("Dashboard")["DashboardBody"]
-    yield "Dashboard", "names left open", sorted(set(re.findall(r"\$\{.*?\}", body))), []
-    yield "Dashboard", "graphs", len(json.loads(body)["widgets"]) > 0, True
-
-
 # What CloudWatch counts from the lines of each log group.
 COUNTED = {
     "GatewayLogs": ["needs_a_look"],
     "WebhookLogs": ["needs_a_look"],
     "WorkerLogs": ["handler_or_table_unavailable", "needs_a_look", "records_died"],
-    "RelayLogs": ["needs_a_look", "records_died", "relay_ran"],
+    "RelayLogs": ["needs_a_look", "records_died", "records_overdue"],
     "DispatcherLogs": ["needs_a_look", "records_died"],
 }
 
@@ -324,7 +317,7 @@ def order(stack):
     yield "the stack", "circle of resources that wait for each other", circle, []
 
 
-KINDS = (order, tables, queues, functions, roles, event_sources, gateway, schedule, alarms, outputs, dashboard, logs)
+KINDS = (order, tables, queues, functions, roles, event_sources, gateway, schedule, alarms, outputs, logs)
 
 NOISY = "POST /webhooks/noisy"
 
@@ -340,7 +333,6 @@ BREAKS = {
     "schedule": ("rate(1 minute)", "rate(5 minutes)", "the schedule: rules"),
     "alarms": ("Value: !Ref WebhookFunction }", "Value: Webhook }", "dimensions of another stack"),
     "outputs": ("    Value: !Ref HintQueue\n", "    Value: !Ref DeadLetterQueue\n", "the outputs: values"),
-    "dashboard": ("DashboardBody: !Sub |", "DashboardBody: |", "Dashboard: names left open"),
     "logs": ("      RetentionInDays: !Ref LogRetentionDays\n", "", "retention in days"),
 }
 

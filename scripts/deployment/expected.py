@@ -62,6 +62,14 @@ def reserved(stack):
     return client("lambda").get_function_concurrency(FunctionName=stack.ids["WebhookFunction"])["ReservedConcurrentExecutions"]
 
 
+def widgets(stack):
+    """Whether the dashboard's graphs are those of the stack."""
+    made, = client("cloudwatch").list_dashboards()["DashboardEntries"]
+    body = client("cloudwatch").get_dashboard(DashboardName=made["DashboardName"])["DashboardBody"]
+    queue = stack.ids["HintQueue"].rsplit("/", 1)[1]
+    return json.loads(body)["widgets"] and "${" not in body and f'"{queue}"' in body and f'"{stack.ids["Gateway"]}"' in body
+
+
 def table_names():
     return client("dynamodb").list_tables()["TableNames"]
 
@@ -81,16 +89,18 @@ ROWS = {
     "aws cloudformation describe-stacks --stack-name NAME": Row("DISPATCHER_LOGS"),
     "OutputKey=='WebhookUrl'": Row(f"https://{ANSWERS['DomainName']}/webhooks/"),
     "aws cloudformation deploy --region us-east-1": Row("Successfully created"),
+    'outputs=$(aws cloudformation describe-stacks --stack-name "$stack"': Row(),
+    'aws cloudformation deploy --stack-name "$stack-dashboard"': Row("Successfully created", so=lambda stack: widgets(stack)),
     "$.body_mismatch > 0": Row("needs_a_look in ", two=True),
     "$.destination_unknown > 0": Row("needs_a_look in DispatcherLogs", two=True),
     '$.status = "413" ||': Row('"429"', two=True),
     "aws logs tail LOG_GROUP": Row(SEEN, two=True),
     "aws logs tail RELAY_LOGS": Row(f"{SEEN} in RelayLogs", two=True),
-    "aws logs tail WORKER_LOGS --since 1h": Row("Task timed out", two=True),
+    "aws logs tail WORKER_LOGS --since 1h": Row("platform.report", two=True),
     "aws logs tail WORKER_LOGS": Row(f"{SEEN} in WorkerLogs", two=True),
     "aws logs tail WEBHOOK_LOGS --since 15m": Row(f"{SEEN} in WebhookLogs", two=True),
     "aws logs tail WEBHOOK_LOGS --since 1h": Row("of the body", two=True),
-    "aws logs tail DISPATCHER_LOGS": Row("Task timed out", two=True),
+    "aws logs tail DISPATCHER_LOGS": Row("platform.report", two=True),
     "aws logs tail GATEWAY_LOGS --since 15m": Row('"401"', two=True),
     "aws logs tail GATEWAY_LOGS --since 1h": Row('"401"', two=True),
     'aws logs tail "$(output WebhookLogs)"': Row(f"{SEEN} in WebhookLogs", two=True),
@@ -220,7 +230,8 @@ def prepare(stack):
     with_outputs(stack)
     for logical in stack.resources("AWS::Logs::LogGroup"):
         write_lines(stack.ids[logical], lines(stack, logical))
-    count(f"hookonce/{STACK}", "relay_due", {"function": "relay"}, 5 * [1])
+    for metric in ("relay_due", "relay_ran"):
+        count(f"hookonce/{STACK}", metric, {"function": "relay"}, 5 * [1])
     count(f"hookonce/{STACK}", "delivery_retry_please", {"function": "webhook", "code": "store_unavailable"}, [1])
     count("AWS/Lambda", "ConcurrentExecutions", {}, [3, 7])
     client("dynamodb").put_item(TableName=stack.ids["DomainTable"], Item={"pk": {"S": "a domain key"}})
@@ -241,8 +252,9 @@ def lines(stack, logical):
     written += [{counted[logical]: 1, "endpoint": f"needs_a_look in {logical}"}, {counted[logical]: 0, "endpoint": UNSEEN}]
     if logical == "WebhookLogs":
         written.append({"code": "signature_mismatch", "endpoint": "stripe", "body_sha256": "of the body"})
-    stopped = ["a request: Task timed out after 60.00 seconds"] if logical in ("DispatcherLogs", "WorkerLogs") else []
-    return [json.dumps(line) for line in written] + stopped
+    if logical in ("DispatcherLogs", "WorkerLogs"):
+        written.append({"type": "platform.report", "record": {"requestId": "a request", "status": "timeout"}})
+    return [json.dumps(line) for line in written]
 
 
 def write_lines(group, some):

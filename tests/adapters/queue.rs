@@ -5,6 +5,7 @@ use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::{HintQueue, Message, MessageKey};
 use hookonce_protocol::time::Millis;
+use hookonce_runtime::batch::QueueMessage;
 use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::port::Queue as _;
 use serde_json::{Value, json};
@@ -82,6 +83,43 @@ async fn a_message_is_hidden_only_after_a_success() {
         queue_at(server, total).hide(HintQueue::Main, "receipt", Millis::seconds(900)).await
     };
     means(SERVICE, hide, Err(Unavailable), cases).await;
+}
+
+/// What a received message says: its id, its receipt, its text, how often it was received, and when it was sent.
+type Seen = (String, String, String, i64, Option<i64>);
+
+/// A queue that did not answer is not an empty one.
+#[tokio::test]
+async fn a_message_is_received_as_an_event_source_hands_it_over() {
+    let attributes = json!({ "ApproximateReceiveCount": "7", "SentTimestamp": "1767225600000" });
+    let whole = json!({ "MessageId": "1", "ReceiptHandle": "r", "Body": "b", "Attributes": attributes });
+    let seen = |id: &str, receipt: &str, body: &str, receives, sent_at| -> Seen {
+        (id.to_owned(), receipt.to_owned(), body.to_owned(), receives, sent_at)
+    };
+    let mut cases = refused(&Err(Unavailable), &OF_KEYS);
+    cases.extend([
+        Case::new(
+            "a message",
+            json!({ "Messages": [whole] }).into(),
+            Ok(vec![seen("1", "r", "b", 7, Some(1_767_225_600_000))]),
+            1,
+        ),
+        Case::new(
+            "a bare one",
+            json!({ "Messages": [{ "Body": "b" }] }).into(),
+            Ok(vec![seen("", "", "b", 1, None)]),
+            1,
+        ),
+        Case::new("none", (200, "{}"), Ok(Vec::new()), 1),
+    ]);
+    let receive = async |server: &ScriptedServer, total| {
+        let batch = queue_at(server, total).receive("https://sqs.eu-central-1.amazonaws.com/123456789012/dead").await?;
+        let seen = |one: &QueueMessage| {
+            seen(&one.message_id, &one.receipt_handle, &one.body, one.receives(), one.sent_at().map(|at| at.0))
+        };
+        Ok(batch.records.iter().map(seen).collect::<Vec<_>>())
+    };
+    means(SERVICE, receive, Err(Unavailable), cases).await;
 }
 
 /// An answer to a batch. It names entries by their place.

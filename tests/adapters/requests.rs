@@ -256,6 +256,10 @@ async fn messages_on_the_wire() {
     recorded.call("send one of a handler without a name", &server, slow.send(&moved_from(""))).await.unwrap();
     recorded.call("hide in it", &server, slow.hide(HintQueue::Slow, "receipt", Millis::seconds(900))).await.unwrap();
     recorded.call("send to the slow queue without one", &server, queue.send(&moved)).await.unwrap();
+    let letters = "https://sqs.eu-central-1.amazonaws.com/123456789012/dead";
+    recorded.call("receive", &server, queue.receive(letters)).await.unwrap();
+    recorded.call("delete", &server, queue.delete(letters, &["receipt-1".to_owned(), "receipt-2".to_owned()])).await;
+    recorded.call("delete none", &server, queue.delete(letters, &[])).await;
     recorded.call("warm up", &server, queue.warm_up()).await;
     assert_eq!(queue.url(), "https://sqs.eu-central-1.amazonaws.com/123456789012/hints");
     recorded.compare("messages");

@@ -30,7 +30,7 @@ use hookonce_runtime::material::Materials;
 use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::route::Routes;
-use hookonce_runtime::telemetry::{NAMESPACE, Telemetry};
+use hookonce_runtime::telemetry::Telemetry;
 use hookonce_webhook::WebhookFunction;
 use hookonce_worker::{WorkerFunction, handlers};
 use serde_json::{Value, from_value, json};
@@ -150,7 +150,7 @@ fn in_this_process(role: Role, stack: &TestStack, place: &Place) -> Function {
     // A slow machine adds no fault of its own.
     let timing = Timing { webhook_timeout: Millis::seconds(60), ..Timing::standard() };
     let (ambient, keys) = (System, MessageKeys::fixed(MESSAGE_KEY));
-    let silent = Telemetry::new("grid", NAMESPACE, Arc::new(|_: &str| {}));
+    let silent = Telemetry::new("grid", "hookonce", Arc::new(|_: &str| {}));
     match role {
         Role::Webhook | Role::Copy => {
             let ingress = IngressParts { store, queue, keys, ambient, timing, message_bytes_max: MESSAGE_BYTES_MAX };

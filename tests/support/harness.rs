@@ -33,7 +33,7 @@ use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::RemoteHandlers;
 use hookonce_runtime::route::Routes;
-use hookonce_runtime::telemetry::{NAMESPACE, Sink, Telemetry};
+use hookonce_runtime::telemetry::{Sink, Telemetry};
 use hookonce_webhook::WebhookFunction;
 use hookonce_worker::{WorkerFunction, handlers};
 use serde_json::{Value, json};
@@ -47,6 +47,7 @@ use super::faults::{Faulty, Script, TestQueue, TestStore};
 use super::history::RecordHistory;
 use super::iam::{Iam, Used};
 use super::materials::MemoryMaterials;
+use super::metrics::golden;
 use super::remote::FakeHandlers;
 use super::stack::{MESSAGE_KEY, TestStack, queues};
 use super::tables::Tables;
@@ -204,8 +205,12 @@ impl Harness {
 
     fn telemetry(&self, function: &'static str) -> Telemetry {
         let lines = Arc::clone(&self.metrics);
-        let sink: Sink = Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_owned()));
-        Telemetry::new(function, NAMESPACE, sink)
+        let sink: Sink = Arc::new(move |line: &str| {
+            let strange = golden().strange(line);
+            assert!(strange.is_empty(), "tests/metrics.txt does not list {strange:?}");
+            lines.lock().unwrap().push(line.to_owned());
+        });
+        Telemetry::new(function, "hookonce", sink)
     }
 
     /// A webhook function that has just started.
@@ -398,6 +403,17 @@ impl Harness {
     pub(crate) async fn relay_under(&self, script: &Script) -> Option<Value> {
         let relay = self.relay_function(script);
         let report = script.run(Box::pin(relay.handle(json!({ "source": "aws.events" }), self.deadline()))).await;
+        self.observe().await;
+        report
+    }
+
+    /// One scheduled run of the relay that takes the dead letters at this address.
+    pub(crate) async fn relay_with_letters(&self, url: &str) -> Value {
+        let queue = SqsQueue::new(self.sqs("RelayFunction"), &self.stack.resources.queue.url);
+        let receive = async || queue.receive(url).await;
+        let delete = async |receipts: &[String]| queue.delete(url, receipts).await;
+        let relay = self.relay_function(&Script::none());
+        let report = relay.handle_with_letters(receive, delete, self.deadline()).await;
         self.observe().await;
         report
     }

@@ -16,6 +16,8 @@ use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsInput;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemInput;
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use aws_sdk_sqs::operation::change_message_visibility::ChangeMessageVisibilityInput;
+use aws_sdk_sqs::operation::delete_message_batch::DeleteMessageBatchInput;
+use aws_sdk_sqs::operation::receive_message::ReceiveMessageInput;
 use aws_sdk_sqs::operation::send_message::SendMessageInput;
 use aws_sdk_sqs::operation::send_message_batch::SendMessageBatchInput;
 use aws_smithy_runtime_api::client::interceptors::context::Input;
@@ -78,12 +80,13 @@ impl Iam {
         index.map_or(table.to_owned(), |index| format!("{table}/index/{index}"))
     }
 
-    /// A queue of hints, as the template names it.
+    /// A queue, as the template names it.
     fn queue(&self, url: Option<&str>) -> String {
         match url {
             Some(url) if url == self.resources.queue.url => "HintQueue.Arn".to_owned(),
             Some(url) if url == self.resources.slow_queue.url => "SlowQueue.Arn".to_owned(),
             Some(url) if url == self.resources.effects_queue.url => "EffectsQueue.Arn".to_owned(),
+            Some(url) if url == self.resources.dead_letter_queue.url => "DeadLetterQueue.Arn".to_owned(),
             _ => panic!("{} uses a queue that nothing sends it to", self.function),
         }
     }
@@ -113,6 +116,10 @@ impl Iam {
             vec![("sqs:SendMessage", self.queue(send.queue_url()))]
         } else if let Some(change) = input.downcast_ref::<ChangeMessageVisibilityInput>() {
             vec![("sqs:ChangeMessageVisibility", self.queue(change.queue_url()))]
+        } else if let Some(receive) = input.downcast_ref::<ReceiveMessageInput>() {
+            vec![("sqs:ReceiveMessage", self.queue(receive.queue_url()))]
+        } else if let Some(delete) = input.downcast_ref::<DeleteMessageBatchInput>() {
+            vec![("sqs:DeleteMessage", self.queue(delete.queue_url()))]
         } else {
             panic!("{} makes a call that this file does not know: {input:?}", self.function)
         }

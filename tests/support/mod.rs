@@ -20,6 +20,7 @@ pub(crate) mod in_flight;
 #[path = "../adapters/logs.rs"]
 pub(crate) mod logs;
 pub(crate) mod materials;
+pub(crate) mod metrics;
 pub(crate) mod orders;
 pub(crate) mod receiver;
 pub(crate) mod remote;

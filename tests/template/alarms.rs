@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::metrics::watched_by;
 use super::{Rule, file, only};
-use crate::support::template::{Template, template};
-use crate::tidy::tokens;
+use crate::support::metrics::golden;
+use crate::support::template::{Template, template, text};
+use crate::tidy::{none, tokens};
 
 /// The alarms that count events. Five minutes without another one do not undo the first: the record is still DEAD, the
 /// event still lost. So the description of each says what its OK means.
@@ -83,11 +85,89 @@ fn every_alarm_links_to_the_section_that_is_about_it() {
         (NO_MORE_CAME, " See ", "does not say what its OK means"),
     ]);
     let of_old = runbook + "\nAlarm `DiskIsFull` (page).\n";
-    only(&findings(&template(), &of_old), "the runbook names 16 alarms, the template has 15");
+    only(&findings(&template(), &of_old), "the runbook names 15 alarms, the template has 14");
+}
+
+/// Whether an alarm is raised after these periods, the last one at the end. CloudWatch takes a period without a value as
+/// `TreatMissingData` says, and with `ignore` stays as it was.
+fn is_raised(template: &Template, alarm: &str, was_raised: bool, periods: &[Option<f64>]) -> bool {
+    let value = |name| template.property(alarm, &[name]);
+    let threshold = value("Threshold").as_f64().unwrap();
+    let missing = value("TreatMissingData");
+    if missing == "ignore" && periods.last().copied().flatten().is_none() {
+        return was_raised;
+    }
+    let is_bad = |period: &Option<f64>| match (period, value("ComparisonOperator").as_str().unwrap()) {
+        (None, _) => missing == "breaching",
+        (Some(value), "GreaterThanThreshold") => *value > threshold,
+        (Some(value), "LessThanThreshold") => *value < threshold,
+        (_, other) => panic!("{alarm}: {other}"),
+    };
+    let looked_at = usize::try_from(value("EvaluationPeriods").as_u64().unwrap()).unwrap();
+    let enough = value("DatapointsToAlarm").as_u64().unwrap_or(looked_at as u64);
+    let bad = periods.iter().rev().take(looked_at).filter(|period| is_bad(period)).count();
+    bad as u64 >= enough
+}
+
+/// What is wrong with the alarms, given that a metric that would be 0 has no value, except for those that the relay emits
+/// each minute. Of each alarm: it is quiet at rest, a fault raises it, and the end of the fault ends it.
+fn deaf(template: &Template) -> Vec<String> {
+    let mut findings = Vec::new();
+    for alarm in template.resources("AWS::CloudWatch::Alarm") {
+        let value = |name| template.property(alarm, &[name]);
+        let threshold = value("Threshold").as_f64().unwrap();
+        let watched = watched_by(template, alarm);
+        let at_rest = golden().at_rest();
+        let quiet = watched.first().and_then(|(_, metric, _)| at_rest.get(metric).copied());
+        // AWS may have a 0 for its own metrics.
+        let of_aws = watched.iter().all(|(namespace, ..)| namespace.starts_with("AWS/"));
+        let quiets = if of_aws { vec![None, Some(0.0)] } else { vec![quiet] };
+        let faults = match value("ComparisonOperator").as_str().unwrap() {
+            "LessThanThreshold" => vec![None, Some(threshold - 1.0)],
+            _ => vec![Some(threshold + 1.0)],
+        };
+        let periods = usize::try_from(value("EvaluationPeriods").as_u64().unwrap()).unwrap();
+        for quiet in quiets {
+            for fault in &faults {
+                let at_rest = vec![quiet; periods];
+                let during = vec![*fault; periods];
+                let steps = [("raised at rest", false, &at_rest, false), ("deaf", false, &during, true)];
+                let steps = steps.into_iter().chain([("never over", true, &at_rest, false)]);
+                let wrong = steps.filter(|(_, was, periods, is)| is_raised(template, alarm, *was, periods) != *is);
+                findings.extend(wrong.map(|(what, ..)| format!("{alarm} is {what}, with {quiet:?} and {fault:?}")));
+            }
+        }
+    }
+    findings.dedup();
+    findings
+}
+
+/// Zeros cost as much as other values, so most metrics have none. An alarm that waits for one never ends, and one that
+/// waits for any value never rings.
+#[test]
+fn every_alarm_rings_and_ends_although_zeros_are_not_emitted() {
+    let of = |alarm: &str, from: &str, to: &str| {
+        let text = text();
+        let (before, own) = text.split_once(&format!("\n  {alarm}:\n")).unwrap();
+        assert!(own.contains(from));
+        deaf(&Template::parse(&format!("{before}\n  {alarm}:\n{}", own.replacen(from, to, 1))))
+    };
+    none(&deaf(&template()));
+    let quiet = "TreatMissingData: notBreaching";
+    only(&of("RecordsOverdue", quiet, "TreatMissingData: ignore"), "RecordsOverdue is never over");
+    assert!(
+        of("RecordsNotProcessed", quiet, "TreatMissingData: breaching").iter().any(|it| it.contains("raised at rest"))
+    );
+    let heartbeat = "TreatMissingData: breaching";
+    only(&of("RelayDoesNotRun", heartbeat, quiet), "RelayDoesNotRun is deaf");
+    only(
+        &of("DeadRecordsWait", "MetricName: dead_records", "MetricName: dead_oldest_age_ms"),
+        "DeadRecordsWait is never over",
+    );
 }
 
 /// Alarms of earlier templates, with their severity. The fault of each is still shown.
-const GONE: [(&str, &str); 24] = [
+const GONE: [(&str, &str); 25] = [
     ("BodiesDiffer", "notice"),
     ("BodiesDifferInBatches", "notice"),
     ("DeliveriesAreTooLarge", "notice"),
@@ -97,6 +177,7 @@ const GONE: [(&str, &str); 24] = [
     ("EffectCallsFail", "notice"),
     ("EffectMessagesAreHidden", "page"),
     ("EffectsDied", "page"),
+    ("EffectsOverdue", "page"),
     ("EventsLackAnId", "notice"),
     ("GatewayThrottled", "notice"),
     ("MessagesAreHidden", "page"),

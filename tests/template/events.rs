@@ -30,8 +30,8 @@ fn mappings(template: &Template) -> Vec<String> {
             require(visibility >= 6 * timeout + window, "visibility below six timeouts and the batching window");
         }
     }
-    if count != 4 {
-        findings.push(format!("{count} mappings, of the three queues of hints and of the dead letters"));
+    if count != 3 {
+        findings.push(format!("{count} mappings, of the three queues of hints"));
     }
     findings
 }
@@ -45,6 +45,10 @@ fn broken<const N: usize>(rules: [(&str, bool); N]) -> Vec<String> {
 fn surroundings(template: &Template) -> Vec<String> {
     let schedule = template.events("RelayFunction", "Schedule");
     let rates: Vec<_> = schedule.iter().map(|(_, schedule)| schedule["Schedule"].clone()).collect();
+    let [(_, run)] = &schedule[..] else { panic!("one schedule") };
+    let input = run["Input"].as_str().unwrap_or_default();
+    let property = |resource: &str, name: &str| template.property(resource, &[name]).as_i64().unwrap_or(0);
+    let hidden = property("DeadLetterQueue", "VisibilityTimeout");
     let redrives = ["HintQueue", "SlowQueue", "EffectsQueue"].map(|queue| template.property(queue, &["RedrivePolicy"]));
     let receives = |redrive: &Value| redrive["maxReceiveCount"].as_i64().unwrap_or(0);
     let receives_min = redrives.iter().map(receives).min().unwrap_or(0);
@@ -58,6 +62,8 @@ fn surroundings(template: &Template) -> Vec<String> {
             "given-up messages go to the dead-letter queue",
             redrives.iter().all(|redrive| redrive["deadLetterTargetArn"] == "DeadLetterQueue.Arn"),
         ),
+        ("the relay's run gets the address of the dead letters", input == r#"{"dead_letters":"DeadLetterQueue"}"#),
+        ("a dead letter is hidden until the run has ended", hidden >= property("RelayFunction", "Timeout")),
         ("one route, payload 2.0", route == [(&json!("/webhooks/{endpoint}"), &json!("2.0"))]),
     ])
 }
@@ -81,17 +87,12 @@ fn builds(template: &Template) -> Vec<String> {
 
 #[test]
 fn every_queue_reports_partial_failures_and_waits_six_time_outs() {
-    let visibility =
-        "VisibilityTimeout: !FindInMap [Queue, Visibility, Seconds]\n      MessageRetentionPeriod: 1209600";
+    let visibility = "VisibilityTimeout: !FindInMap [Queue, Visibility, Seconds]";
     Rule(mappings).finds([
         ("[ReportBatchItemFailures]", "[ReportBatchItemFailure]", "no partial failures"),
         ("            FunctionResponseTypes: [ReportBatchItemFailures]\n", "", "no partial failures"),
-        (
-            visibility,
-            "VisibilityTimeout: 359\n      MessageRetentionPeriod: 1209600",
-            "RelayFunction.DeadLetters: visibility",
-        ),
-        ("ScalingConfig: { MaximumConcurrency: 2 }", "Enabled: true", "no bound"),
+        (visibility, "VisibilityTimeout: 359", "WorkerFunction.Hints: visibility"),
+        ("ScalingConfig: { MaximumConcurrency: !Ref SlowConcurrencyMax }", "Enabled: true", "no bound"),
     ]);
 }
 
@@ -99,6 +100,12 @@ fn every_queue_reports_partial_failures_and_waits_six_time_outs() {
 fn the_surroundings_are_as_the_protocol_counts_on() {
     Rule(surroundings).finds([
         ("rate(1 minute)", "rate(5 minutes)", "minute"),
+        ("\"${DeadLetterQueue}\"", "\"${HintQueue}\"", "address of the dead letters"),
+        (
+            "VisibilityTimeout: !FindInMap [Queue, Visibility, Seconds]\n      MessageRetentionPeriod: 1209600",
+            "VisibilityTimeout: 59\n      MessageRetentionPeriod: 1209600",
+            "hidden until the run has ended",
+        ),
         ("maxReceiveCount: 100", "maxReceiveCount: 3", "give up"),
         ("deadLetterTargetArn: !GetAtt Dead", "deadLetterTargetArn: !GetAtt Hint", "given-up"),
     ]);
@@ -132,6 +139,28 @@ fn an_account_accepts_the_template_and_reads_it_as_meant() {
 #[test]
 fn each_function_is_built_from_its_crate() {
     Rule(builds).finds([("Handler: hookonce-relay", "Handler: bootstrap", "RelayFunction")]);
+}
+
+/// What is wrong with what a function logs. Lambda's own lines for each invocation that ends well cost more than the
+/// function's. A line without a level, as those with metrics, counts as INFO: a higher level would drop them.
+fn logged(template: &Template) -> Vec<String> {
+    let functions = template.resources("AWS::Serverless::Function").into_iter();
+    let wrong = functions.filter(|function| {
+        let config = template.property(function, &["LoggingConfig"]);
+        let group = function.replace("Function", "Logs");
+        config
+            != json!({ "LogGroup": group, "LogFormat": "JSON", "SystemLogLevel": "WARN", "ApplicationLogLevel": "TRACE" })
+    });
+    wrong.map(|function| format!("{function}: its log")).collect()
+}
+
+#[test]
+fn lambda_logs_what_fails_and_drops_no_line_of_a_function() {
+    Rule(logged).finds([
+        ("ApplicationLogLevel: TRACE", "ApplicationLogLevel: WARN", "WebhookFunction: its log"),
+        ("SystemLogLevel: WARN", "SystemLogLevel: INFO", "WebhookFunction: its log"),
+        ("LogGroup: !Ref RelayLogs", "LogGroup: !Ref WorkerLogs", "RelayFunction: its log"),
+    ]);
 }
 
 /// What a stack's outputs lack or say wrongly. The command line reads them and the parameters from `CloudFormation`

@@ -2,56 +2,63 @@
 
 use std::collections::BTreeSet;
 
-use hookonce_runtime::telemetry::METRICS;
 use serde_json::Value;
 
 use super::{Rule, changed, file, only};
+use crate::support::metrics::golden;
 use crate::support::template::{Template, template, text as template_text};
 
 /// Metrics of AWS that alarms watch. A misspelt one never has a value.
-const OF_AWS: [(&str, &str); 6] = [
+const OF_AWS: [(&str, &str); 5] = [
     ("AWS/ApiGateway", "4xx"),
     ("AWS/ApiGateway", "5xx"),
     ("AWS/ApiGateway", "Latency"),
     ("AWS/Lambda", "Errors"),
     ("AWS/SQS", "ApproximateNumberOfMessagesNotVisible"),
-    ("AWS/SQS", "ApproximateNumberOfMessagesVisible"),
 ];
 
-/// Namespace and name of each metric that an alarm watches.
-fn watched_by(template: &Template, alarm: &str) -> Vec<(String, String)> {
+/// A metric that somebody watches: its namespace, its name, and the function whose it is.
+type Watched = (String, String, Option<String>);
+
+/// Each metric that an alarm watches.
+pub(crate) fn watched_by(template: &Template, alarm: &str) -> Vec<Watched> {
     let parts = template.property(alarm, &["Metrics"]);
     let parts = parts.as_array().into_iter().flatten().map(|part| part["MetricStat"]["Metric"].clone());
     let metrics = parts.filter(|metric| !metric.is_null());
     let own = template.property(alarm, &[]);
     let metrics: Vec<_> = if own["MetricName"].is_null() { metrics.collect() } else { vec![own] };
-    metrics.iter().map(|metric| (text(&metric["Namespace"]), text(&metric["MetricName"]))).collect()
+    let function = |metric: &Value| {
+        let dimensions = metric["Dimensions"].as_array().into_iter().flatten();
+        dimensions.filter(|one| one["Name"] == "function").map(|one| text(&one["Value"])).next()
+    };
+    metrics.iter().map(|metric| (text(&metric["Namespace"]), text(&metric["MetricName"]), function(metric))).collect()
 }
 
-/// Namespace and name of each metric that the template watches.
-fn watched(template: &Template) -> BTreeSet<(String, String)> {
-    let alarms = template.resources("AWS::CloudWatch::Alarm").into_iter();
-    let mut watched: BTreeSet<_> = alarms.flat_map(|alarm| watched_by(template, alarm)).collect();
-    for graph in widgets(template, "metric") {
-        let metrics = graph["metrics"].as_array().unwrap().iter();
-        watched.extend(metrics.map(|metric| (text(&metric[0]), text(&metric[1]))));
-    }
-    watched
+/// Each metric that a graph shows.
+fn shown(dashboard: &Template) -> Vec<Watched> {
+    let graphs = widgets(dashboard, "metric");
+    let metrics = graphs.iter().flat_map(|graph| graph["metrics"].as_array().unwrap());
+    let function = |metric: &Value| (metric[2] == "function").then(|| text(&metric[3]));
+    metrics.map(|metric| (text(&metric[0]), text(&metric[1]), function(metric))).collect()
 }
 
-/// The properties of the dashboards' widgets of one type.
-fn widgets(template: &Template, kind: &str) -> Vec<Value> {
-    let widgets = template.resources("AWS::CloudWatch::Dashboard").into_iter().flat_map(|dashboard| {
-        let body = template.raw_text(dashboard, "DashboardBody").replace("${AWS::StackName}", "AWS::StackName");
-        let body: Value = serde_json::from_str(&body).expect("the dashboard is JSON");
-        body["widgets"].as_array().unwrap().clone()
-    });
+/// The text of the dashboard's template.
+fn dashboard_text() -> String {
+    file("deploy/dashboard.yaml")
+}
+
+/// The properties of the dashboard's widgets of one type.
+fn widgets(dashboard: &Template, kind: &str) -> Vec<Value> {
+    let body = dashboard.raw(&["Resources", "Dashboard", "Properties", "DashboardBody", "Fn::Sub", "0"]);
+    let body = body.as_str().unwrap().replace("${Stack}", "AWS::StackName");
+    let body: Value = serde_json::from_str(&body).expect("the dashboard is JSON");
+    let widgets = body["widgets"].as_array().unwrap().iter();
     widgets.filter(|widget| widget["type"] == kind).map(|widget| widget["properties"].clone()).collect()
 }
 
 /// The query of each table of the dashboard that is counted from log lines.
 pub(crate) fn log_queries() -> Vec<String> {
-    widgets(&template(), "log").iter().map(|table| text(&table["query"])).collect()
+    widgets(&Template::parse(&dashboard_text()), "log").iter().map(|table| text(&table["query"])).collect()
 }
 
 /// Namespace and name of each metric whose alarm calls a person. One that is counted from log lines stands for what
@@ -61,7 +68,7 @@ pub(crate) fn paging() -> BTreeSet<(String, String)> {
     let alarms = template.resources("AWS::CloudWatch::Alarm").into_iter();
     let pages = alarms.filter(|alarm| template.raw_text(alarm, "AlarmName").contains("/page/"));
     let filters: Vec<_> = filters(&template);
-    let meant = |(namespace, metric): (String, String)| {
+    let meant = |(namespace, metric, _): Watched| {
         let of = |filter: &&Filter| filter.metric == metric;
         let fields = filters.iter().filter(of).flat_map(Filter::fields).collect::<Vec<_>>();
         let names = if fields.is_empty() { vec![metric.clone()] } else { fields };
@@ -76,12 +83,15 @@ fn own(template: &Template) -> String {
     template.at(&variables).as_str().unwrap().to_owned()
 }
 
-/// Metrics that are counted: the listed ones, and those of signals as the sources name them.
-pub(crate) fn counted() -> BTreeSet<String> {
+/// Each signal counts a metric that is listed.
+#[test]
+fn every_signal_is_listed() {
     let source = file("shared/protocol/src/call.rs");
     let arms = source.split("fn metric(&self)").nth(1).and_then(|rest| rest.split("\n    }\n").next()).unwrap();
-    let signals = arms.split('"').skip(1).step_by(2).map(str::to_owned);
-    METRICS.iter().map(|metric| (*metric).to_owned()).chain(signals).collect()
+    let signals: Vec<_> = arms.split('"').skip(1).step_by(2).collect();
+    let listed = golden().names();
+    let missing: Vec<_> = signals.iter().filter(|signal| !listed.contains(**signal)).collect();
+    assert!(signals.len() > 20 && missing.is_empty(), "{missing:?}");
 }
 
 /// What CloudWatch counts from the lines of a log group.
@@ -112,10 +122,9 @@ fn filters(template: &Template) -> Vec<Filter> {
 fn unlogged(template: &Template) -> Vec<String> {
     let format = template.property("Gateway", &["AccessLogSettings", "Format"]);
     let format: Value = serde_json::from_str(format.as_str().unwrap()).expect("the log's lines are JSON");
-    let counted = counted();
     let is_missing = |filter: &Filter, field: &String| match filter.logs.as_str() {
         "GatewayLogs" => format[field].is_null(),
-        _ => !counted.contains(field),
+        logs => !golden().has(&logs.trim_end_matches("Logs").to_lowercase(), field, false),
     };
     let missing = |filter: Filter| {
         let missing: Vec<_> = filter.fields().into_iter().filter(|field| is_missing(&filter, field)).collect();
@@ -160,20 +169,31 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
 }
 
-fn findings(template: &Template) -> Vec<String> {
-    let (mut counted, own) = (counted(), own(template));
-    counted.extend(filters(template).into_iter().map(|filter| filter.metric));
-    let is_known = |namespace: &str, metric: &str| OF_AWS.contains(&(namespace, metric));
-    let alarms = template.resources("AWS::CloudWatch::Alarm").into_iter();
-    let of_aws = alarms.flat_map(|alarm| watched_by(template, alarm)).filter(|(namespace, _)| namespace != &own);
-    let unknown = of_aws.filter(|(namespace, metric)| namespace.starts_with("AWS/") && !is_known(namespace, metric));
-    let unknown: Vec<_> = unknown.map(|(namespace, metric)| format!("{namespace} has no {metric}")).collect();
-    let finding = |(namespace, metric): (String, String)| match namespace {
-        namespace if namespace == own => (!counted.contains(&metric)).then(|| format!("{metric} is not counted")),
+/// What is watched and not counted. A metric of the stack is one of a function, or of a filter without a dimension.
+fn uncounted(template: &Template, watched: Vec<Watched>) -> Vec<String> {
+    let own = own(template);
+    let filtered: BTreeSet<_> = filters(template).into_iter().map(|filter| filter.metric).collect();
+    let finding = |(namespace, metric, function): Watched| match namespace {
+        namespace if namespace == own => {
+            let by = function.as_deref().unwrap_or("log");
+            let is_counted = golden().has(by, &metric, false) && (by != "log" || filtered.contains(&metric));
+            (!is_counted).then(|| format!("{metric} is not counted by {by}"))
+        }
         namespace if namespace.starts_with("AWS/") => None,
         namespace => Some(format!("{metric} is counted in {own}, not in {namespace}")),
     };
-    unknown.into_iter().chain(watched(template).into_iter().filter_map(finding)).collect()
+    watched.into_iter().filter_map(finding).collect()
+}
+
+fn findings(template: &Template) -> Vec<String> {
+    let alarms = template.resources("AWS::CloudWatch::Alarm").into_iter();
+    let watched: Vec<_> = alarms.flat_map(|alarm| watched_by(template, alarm)).collect();
+    let is_unknown = |(namespace, metric, _): &&Watched| {
+        namespace.starts_with("AWS/") && !OF_AWS.contains(&(namespace.as_str(), metric.as_str()))
+    };
+    let unknown =
+        watched.iter().filter(is_unknown).map(|(namespace, metric, _)| format!("{namespace} has no {metric}"));
+    unknown.collect::<Vec<_>>().into_iter().chain(uncounted(template, watched)).collect()
 }
 
 #[test]
@@ -208,7 +228,7 @@ fn the_runbook_finds_the_lines_that_need_a_look() {
 fn no_metric_of_an_alarm_can_be_misspelt() {
     let mut misspelt = 0;
     for alarm in template().resources("AWS::CloudWatch::Alarm") {
-        for (_, metric) in watched_by(&template(), alarm) {
+        for (_, metric, _) in watched_by(&template(), alarm) {
             let text = template_text();
             let (before, rest) = text.split_once(&format!("\n  {alarm}:\n")).unwrap();
             let broken = rest.replacen(&format!("MetricName: {metric}\n"), &format!("MetricName: {metric}s\n"), 1);
@@ -224,17 +244,55 @@ fn no_metric_of_an_alarm_can_be_misspelt() {
 #[test]
 fn every_metric_that_is_watched_is_counted() {
     let filter = |metric: &str| format!("MetricName: {metric}, MetricValue");
-    let graph = |namespace: &str| format!("[[\"{namespace}\", \"relay_due\"");
     Rule(findings).finds([
-        (&filter("relay_ran"), &filter("relay_run"), "relay_ran is not counted"),
-        ("MetricName: relay_oldest_due_age_ms", "MetricName: relay_oldest_age_ms", "relay_oldest_age_ms"),
-        ("\"delivery_accepted\"", "\"deliveries\"", "deliveries"),
         (
-            &graph("hookonce/${AWS::StackName}"),
-            &graph("hookonce"),
-            "relay_due is counted in hookonce/AWS::StackName, not in hookonce",
+            &filter("handler_or_table_unavailable"),
+            &filter("handlers_away"),
+            "handler_or_table_unavailable is not counted",
+        ),
+        ("MetricName: relay_untried_resends", "MetricName: relay_resends", "relay_resends"),
+        (
+            "Name: function, Value: webhook }",
+            "Name: function, Value: worker }",
+            "delivery_retry_please is not counted by worker",
+        ),
+        (
+            "      MetricName: relay_ran\n      Dimensions: [{ Name: function, Value: relay }]\n",
+            "      MetricName: relay_ran\n",
+            "relay_ran is not counted by log",
         ),
     ]);
-    let watched = watched(&template());
-    assert!(watched.len() >= 20, "the template was not understood: {watched:?}");
+}
+
+#[test]
+fn every_metric_that_the_dashboard_shows_is_counted() {
+    let found = |from: &str, to: &str| {
+        let text = dashboard_text();
+        assert!(text.contains(from), "{from}");
+        uncounted(&template(), shown(&Template::parse(&text.replacen(from, to, 1))))
+    };
+    let metrics = shown(&Template::parse(&dashboard_text()));
+    assert!(metrics.len() >= 20, "the dashboard was not understood: {metrics:?}");
+    assert_eq!(uncounted(&template(), metrics), [""; 0]);
+    only(&found("\"delivery_accepted\"", "\"deliveries\""), "deliveries is not counted by webhook");
+    only(
+        &found("\"event_applied\", \"function\", \"worker\"", "\"event_applied\", \"function\", \"relay\""),
+        "by relay",
+    );
+    let namespace = "[[\"hookonce/${Stack}\", \"relay_due\"";
+    only(
+        &found(namespace, &namespace.replace("/${Stack}", "")),
+        "relay_due is counted in hookonce/AWS::StackName, not in hookonce",
+    );
+}
+
+/// A parameter that nobody fills in stops the command of the page.
+#[test]
+fn the_dashboard_takes_the_outputs_of_the_stack() {
+    let dashboard = Template::parse(&dashboard_text());
+    let outputs = template().at(&["Outputs"]);
+    let strange: Vec<_> =
+        dashboard.parameters().into_iter().filter(|name| *name != "Stack" && outputs[name].is_null()).collect();
+    assert_eq!(strange, [""; 0]);
+    assert!(dashboard.parameters().contains(&"Stack"));
 }

@@ -5,6 +5,7 @@
 //! something.
 
 mod alarms;
+mod bill;
 mod conditions;
 mod documentation;
 mod documents;

@@ -30,9 +30,10 @@ pub async fn run() -> Result<(), Error> {
     let sdk = shared_config().await;
     let dynamodb = dynamodb_client(&sdk, CALL_MAX);
     let keys = MessageKeys::new(documents_at(common.documents, &dynamodb));
+    let queue = SqsQueue::new(sqs_client(&sdk, CALL_MAX), common.queue_url).with_effects(effects_queue_url);
     let parts = RelayParts {
         store: DynamoStore::new(dynamodb, common.inbox_table, common.domain_table),
-        queue: SqsQueue::new(sqs_client(&sdk, CALL_MAX), common.queue_url).with_effects(effects_queue_url),
+        queue: queue.clone(),
         keys,
         ambient: System,
         timing: common.timing,
@@ -41,9 +42,17 @@ pub async fn run() -> Result<(), Error> {
     };
     let relay = Arc::new(RelayFunction::new(parts, Telemetry::stdout("relay", common.metrics_namespace)));
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| {
-        let relay = Arc::clone(&relay);
+        let (relay, queue) = (Arc::clone(&relay), queue.clone());
         let deadline = end_of_invocation(event.context.deadline, System.moment().now);
-        async move { Ok::<_, Error>(relay.handle(event.payload, deadline).await) }
+        async move {
+            // The schedule names the queue of dead letters.
+            let Some(letters) = event.payload["dead_letters"].as_str() else {
+                return Ok::<_, Error>(relay.handle(event.payload, deadline).await);
+            };
+            let receive = async || queue.receive(letters).await;
+            let delete = async |receipts: &[String]| queue.delete(letters, receipts).await;
+            Ok(relay.handle_with_letters(receive, delete, deadline).await)
+        }
     }))
     .await
 }

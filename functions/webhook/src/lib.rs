@@ -86,8 +86,7 @@ impl<S: Store, Q: Queue, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, M,
             Ok(outbound) => outbound,
             Err(denial) => {
                 let (status, code) = denial.parts();
-                counts.add(denial.metric(), 1);
-                counts.code(code);
+                counts.add_coded(denial.metric(), 1, code);
                 tracing::info!(status, code, "delivery not accepted");
                 denial.outbound()
             }
@@ -216,8 +215,7 @@ impl<S: Store, Q: Queue, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, M,
                 "an event was kept although it lacks an id or cannot be read"
             );
             let mut counts = Counts::default();
-            counts.add("key_fallback", events);
-            counts.code(reason);
+            counts.add_coded("key_fallback", events, reason);
             counts.property("endpoint", endpoint.id.as_str());
             self.telemetry.emit(&counts, self.ingress.ambient.moment().now);
         }
@@ -230,8 +228,8 @@ impl<S: Store, Q: Queue, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, M,
         deadline: Deadline,
         counts: &mut Counts,
     ) -> Result<Outbound, Denial> {
-        counts.set("secret_index", i64::try_from(delivery.secret_index()).unwrap_or(i64::MAX));
         if delivery.secret_index() > 0 {
+            counts.set("secret_index", i64::try_from(delivery.secret_index()).unwrap_or(i64::MAX));
             counts.add("old_secret_used", 1);
         }
         let ingested = self.ingress.ingest(endpoint, delivery, deadline).await;

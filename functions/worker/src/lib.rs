@@ -92,11 +92,8 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerFunction<S, Q, A> {
         if current.refused {
             counts.add("routes_refused", 1);
         }
-        match current.fetch {
-            FetchOutcome::Not => {}
-            // The alarm ends with a good read, and not while nobody reads.
-            FetchOutcome::Answered => counts.add("routes_unavailable", 0),
-            FetchOutcome::Unanswered => counts.add("routes_unavailable", 1),
+        if current.fetch == FetchOutcome::Unanswered {
+            counts.add("routes_unavailable", 1);
         }
         let (response, by_endpoint) =
             respond(batch, processed, self.parts.keys.known().as_ref(), |settled| Some(metric(settled)));

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
+use aws_sdk_sqs::types::{
+    DeleteMessageBatchRequestEntry, Message as Received, MessageSystemAttributeName, QueueAttributeName,
+    SendMessageBatchRequestEntry,
+};
 use error_reporter::Report;
 use futures::stream::{self, StreamExt as _};
 use hookonce_protocol::call::Unavailable;
@@ -11,10 +14,11 @@ use hookonce_protocol::key::{ENDPOINT_BYTES_MAX, RecordKind};
 use hookonce_protocol::message::{HintQueue, Message};
 use hookonce_protocol::time::Millis;
 
+use hookonce_runtime::batch::{Batch, QueueAttributes, QueueMessage};
 use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::port::Queue;
 
-/// The most messages in one `SendMessageBatch`.
+/// The most messages in one call.
 const BATCH_MAX: usize = 10;
 
 /// The most batches of one call that are under way at once: all of a relay's chunk. More follow, as an envelope may
@@ -85,6 +89,40 @@ impl SqsQueue {
         }
     }
 
+    /// Receives up to ten messages of a queue, without waiting for any, as an event source would hand them over.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the queue did not answer.
+    pub async fn receive(&self, url: &str) -> Result<Batch, Unavailable> {
+        let attributes =
+            [MessageSystemAttributeName::ApproximateReceiveCount, MessageSystemAttributeName::SentTimestamp];
+        let receive = self.client.receive_message().queue_url(url).wait_time_seconds(0);
+        let receive = receive.max_number_of_messages(i32::try_from(BATCH_MAX).unwrap_or(1));
+        match receive.set_message_system_attribute_names(Some(attributes.into())).send().await {
+            Ok(output) => {
+                Ok(Batch { records: output.messages.unwrap_or_default().into_iter().map(received).collect() })
+            }
+            Err(error) => {
+                tracing::warn!(operation = "ReceiveMessage", error = %Report::new(&error), "SQS call failed");
+                Err(Unavailable)
+            }
+        }
+    }
+
+    /// Deletes up to ten messages of a queue by their receipts. One that stays is received again.
+    pub async fn delete(&self, url: &str, receipts: &[String]) {
+        let entry = |(index, receipt): (usize, &String)| {
+            DeleteMessageBatchRequestEntry::builder().id(index.to_string()).receipt_handle(receipt).build()
+        };
+        let Ok(entries) = receipts.iter().enumerate().map(entry).collect::<Result<Vec<_>, _>>() else { return };
+        if entries.is_empty() {
+            return;
+        }
+        if let Err(error) = self.client.delete_message_batch().queue_url(url).set_entries(Some(entries)).send().await {
+            tracing::warn!(operation = "DeleteMessageBatch", error = %Report::new(&error), "SQS call failed");
+        }
+    }
+
     /// Sends messages of one queue, each with its place among all. Returns the places of those that are confirmed.
     async fn send_batch(&self, url: &str, messages: &[(usize, &Message)]) -> Vec<usize> {
         let entries = messages.iter().enumerate().filter_map(|(index, (_, message))| {
@@ -107,6 +145,20 @@ impl SqsQueue {
                 Vec::new()
             }
         }
+    }
+}
+
+/// A message as an event source hands it over.
+fn received(message: Received) -> QueueMessage {
+    let attribute = |name| message.attributes.as_ref().and_then(|all| all.get(&name)).cloned().unwrap_or_default();
+    QueueMessage {
+        attributes: QueueAttributes {
+            approximate_receive_count: attribute(MessageSystemAttributeName::ApproximateReceiveCount),
+            sent_timestamp: attribute(MessageSystemAttributeName::SentTimestamp),
+        },
+        message_id: message.message_id.unwrap_or_default(),
+        receipt_handle: message.receipt_handle.unwrap_or_default(),
+        body: message.body.unwrap_or_default(),
     }
 }
 

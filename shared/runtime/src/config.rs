@@ -10,7 +10,6 @@ use tracing::level_filters::LevelFilter;
 
 pub use crate::location::DocumentsLocation;
 use crate::tables::{OwnTables, is_table_name, own_tables};
-use crate::telemetry::NAMESPACE;
 
 /// The prefix of all hookonce variables. An unknown variable with this prefix is an error.
 pub const PREFIX: &str = "HOOKONCE_";
@@ -286,7 +285,7 @@ impl<'a> Reader<'a> {
             documents: self.documents("HOOKONCE_DOCUMENTS"),
             queue_url: self.required("HOOKONCE_QUEUE_URL"),
             log: self.log(),
-            metrics_namespace: self.optional("HOOKONCE_METRICS_NAMESPACE").unwrap_or_else(|| NAMESPACE.to_owned()),
+            metrics_namespace: self.optional("HOOKONCE_METRICS_NAMESPACE").unwrap_or_else(|| "hookonce".to_owned()),
             timing: self.timing(),
         };
         self.faults.extend(common.timing.violations().iter().map(ToString::to_string));

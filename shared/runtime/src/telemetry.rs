@@ -1,7 +1,7 @@
 //! Structured logs and metrics.
 //!
 //! Metrics are log lines in CloudWatch's embedded metric format, so they cost no API call. Their names are stable;
-//! [`METRICS`] lists them. No id is a dimension. The only bytes of a request in a line are the id of a verified
+//! `tests/metrics.txt` lists them. No id is a dimension. The only bytes of a request in a line are the id of a verified
 //! delivery.
 
 use std::collections::BTreeMap;
@@ -19,55 +19,6 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::differences;
-
-/// The default namespace of all metrics.
-pub const NAMESPACE: &str = "hookonce";
-
-/// All metrics except those of [`Signal`].
-pub const METRICS: &[&str] = &[
-    "delivery_accepted",
-    "delivery_duplicate",
-    "delivery_refused",
-    "delivery_retry_please",
-    "unproven_retry_please",
-    "key_fallback",
-    "handshake_answered",
-    "old_secret_used",
-    "secret_index",
-    "delivery_duration_ms",
-    "event_applied",
-    "event_duplicate",
-    "event_ignored",
-    "event_moved",
-    "event_retried",
-    "event_deferred",
-    "effect_retried",
-    "envelope_fanned_out",
-    "message_acknowledged",
-    "message_panicked",
-    "message_out_of_time",
-    "routes_refused",
-    "routes_unavailable",
-    "relay_due",
-    "relay_sent",
-    "relay_failed",
-    "relay_oldest_due_age_ms",
-    "relay_untried_resends",
-    "relay_shards_unavailable",
-    "waiting_due",
-    "waiting_sent",
-    "waiting_oldest_due_age_ms",
-    "effects_due",
-    "effects_sent",
-    "effects_oldest_due_age_ms",
-    "effects_untried_resends",
-    "effects_failed_tries",
-    "dead_records",
-    "dead_oldest_age_ms",
-    "dead_shards_capped",
-    "dead_letter_settled",
-    "dead_letter_kept",
-];
 
 /// Where metric lines go.
 pub type Sink = Arc<dyn Fn(&str) + Send + Sync>;
@@ -90,7 +41,8 @@ impl fmt::Debug for Telemetry {
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     metrics: BTreeMap<&'static str, i64>,
-    code: Option<&'static str>,
+    /// A counter that has its code as a dimension, beside the function.
+    coded: Option<(&'static str, &'static str)>,
     properties: BTreeMap<&'static str, String>,
 }
 
@@ -101,14 +53,29 @@ impl Counts {
         Self { properties, ..Self::default() }
     }
 
-    /// Adds to a counter.
+    /// Adds to a counter. A zero is not counted: CloudWatch bills a metric that only has zeros like any other.
     pub fn add(&mut self, metric: &'static str, amount: usize) {
-        *self.metrics.entry(metric).or_default() += i64::try_from(amount).unwrap_or(i64::MAX);
+        if amount > 0 {
+            *self.metrics.entry(metric).or_default() += i64::try_from(amount).unwrap_or(i64::MAX);
+        }
     }
 
-    /// Sets a value. The metric's name ends with the unit.
+    /// Adds to a counter with a fixed code. The code becomes a dimension of this counter, and of no other metric.
+    pub fn add_coded(&mut self, metric: &'static str, amount: usize, code: &'static str) {
+        self.add(metric, amount);
+        self.coded = Some((metric, code));
+    }
+
+    /// Sets a value that means something when it is zero, too: a duration, or a level that an alarm waits for.
     pub fn set(&mut self, metric: &'static str, value: i64) {
         self.metrics.insert(metric, value);
+    }
+
+    /// Sets a value, unless it is zero.
+    pub fn set_unless_zero(&mut self, metric: &'static str, value: i64) {
+        if value != 0 {
+            self.set(metric, value);
+        }
     }
 
     /// Counts signals.
@@ -123,11 +90,6 @@ impl Counts {
         for signal in signals.iter().filter(|signal| !is_death(signal)) {
             self.add(signal.metric(), 1);
         }
-    }
-
-    /// Sets the fixed code of a refusal, which becomes a dimension.
-    pub fn code(&mut self, code: &'static str) {
-        self.code = Some(code);
     }
 
     /// Adds a searchable property that is not a dimension.
@@ -154,19 +116,27 @@ impl Telemetry {
         if counts.metrics.is_empty() {
             return;
         }
-        let mut dimensions = vec![json!(["function"])];
         let mut line = Map::new();
         line.insert("function".to_owned(), json!(self.function));
-        if let Some(code) = counts.code {
-            dimensions.push(json!(["function", "code"]));
+        let is_coded = |name: &str| counts.coded.is_some_and(|(metric, _)| metric == name);
+        let unit = |name: &str| if name.ends_with("_ms") { "Milliseconds" } else { "Count" };
+        let definition = |name: &&'static str| json!({"Name": name, "Unit": unit(name)});
+        let (coded, plain): (Vec<_>, Vec<_>) = counts.metrics.keys().partition(|name| is_coded(name));
+        let directive = |names: &[&&'static str], dimensions: Value| {
+            let metrics: Vec<_> = names.iter().map(|name| definition(name)).collect();
+            json!({"Namespace": self.namespace, "Dimensions": dimensions, "Metrics": metrics})
+        };
+        let mut directives = Vec::new();
+        if !plain.is_empty() {
+            directives.push(directive(&plain, json!([["function"]])));
+        }
+        if let (Some((_, code)), false) = (counts.coded, coded.is_empty()) {
+            directives.push(directive(&coded, json!([["function"], ["function", "code"]])));
             line.insert("code".to_owned(), json!(code));
         }
-        let unit = |name: &str| if name.ends_with("_ms") { "Milliseconds" } else { "Count" };
-        let metrics: Vec<_> = counts.metrics.keys().map(|name| json!({"Name": name, "Unit": unit(name)})).collect();
         line.extend(counts.metrics.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
         line.extend(counts.properties.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
-        let directive = json!({"Namespace": self.namespace, "Dimensions": dimensions, "Metrics": metrics});
-        line.insert("_aws".to_owned(), json!({"Timestamp": now.0, "CloudWatchMetrics": [directive]}));
+        line.insert("_aws".to_owned(), json!({"Timestamp": now.0, "CloudWatchMetrics": directives}));
         (self.sink)(&Value::Object(line).to_string());
     }
 

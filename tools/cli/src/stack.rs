@@ -44,7 +44,7 @@ use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::RemoteHandlers;
 use hookonce_runtime::route::Routes;
 use hookonce_runtime::tables::{OwnTables, aliases};
-use hookonce_runtime::telemetry::{NAMESPACE, Sink, Telemetry};
+use hookonce_runtime::telemetry::{Sink, Telemetry};
 use hookonce_webhook::WebhookFunction;
 use hookonce_worker::WorkerFunction;
 use serde_json::json;
@@ -458,7 +458,7 @@ impl Parts<'_> {
     }
 
     fn telemetry(&self, function: &'static str) -> Telemetry {
-        Telemetry::new(function, NAMESPACE, Arc::clone(&self.config.metrics))
+        Telemetry::new(function, "hookonce", Arc::clone(&self.config.metrics))
     }
 
     fn webhook(&self, calls: &CallCounts) -> impl Invoke + use<> {

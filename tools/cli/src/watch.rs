@@ -100,7 +100,7 @@ impl Watch {
 /// [`Failure::Unavailable`] when CloudWatch refuses or does not answer.
 pub(crate) async fn relay_ran_at(config: &SdkConfig, stack: &str, now: EpochMs) -> Result<Option<EpochMs>, Failure> {
     let namespace = format!("hookonce/{stack}");
-    let runs = Metric { namespace: &namespace, name: "relay_due", of: ("function", "relay"), statistic: "SampleCount" };
+    let runs = Metric { namespace: &namespace, name: "relay_ran", of: ("function", "relay"), statistic: "SampleCount" };
     Ok(runs.latest(config, now).await?.map(|(at, _)| at))
 }
 

@@ -277,7 +277,7 @@ impl Account {
                 let of = &body["Dimensions"][0];
                 let points: Vec<Value> =
                     match (body["Namespace"].as_str().unwrap(), body["MetricName"].as_str().unwrap()) {
-                        ("hookonce/inbox", "relay_due") => {
+                        ("hookonce/inbox", "relay_ran") => {
                             assert_eq!(of, &object!({ "Name": "function", "Value": "relay" }));
                             self.relay_ran_at
                                 .map(|at| object!({ "Timestamp": at, "SampleCount": 1.0 }))
