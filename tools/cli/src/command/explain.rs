@@ -2,7 +2,6 @@
 
 use clap::Args;
 use console::Term;
-use serde_json::json;
 use textwrap::{Options, fill};
 
 use crate::failure::{Exit, Failure};
@@ -21,18 +20,10 @@ const COLUMNS: usize = 2;
 pub(crate) struct Arguments {
     /// The code as it stands in an answer, a log line or a record, such as UNROUTED. Without it, all codes.
     code: Option<String>,
-    /// Print JSON: the code and its page, in Markdown.
-    #[arg(long)]
-    json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    let described = |(code, page): &(&str, &str)| json!({ "code": code, "page": page });
     let Some(code) = &arguments.code else {
-        if arguments.json {
-            output::json(&PAGES.iter().map(described).collect::<Vec<_>>());
-            return Ok(Exit::Done);
-        }
         let mut table = output::table(&[]);
         for codes in PAGES.chunks(COLUMNS) {
             table.add_row(codes.iter().map(|(code, _)| *code));
@@ -41,11 +32,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     };
     let found = PAGES.iter().find(|(name, _)| name.eq_ignore_ascii_case(code)).ok_or_else(|| unknown(code))?;
-    if arguments.json {
-        output::json(&described(found));
-    } else {
-        output::line(&shown(found.1));
-    }
+    output::line(&shown(found.1));
     Ok(Exit::Done)
 }
 
