@@ -11,7 +11,7 @@ use crate::support::samples::{whatsapp_message, whatsapp_of, whatsapp_statuses};
 
 const WORDS: [&str; 6] = ["sent", "delivered", "read", "played", "failed", "a word of tomorrow"];
 const STATUS: &str = "meta_whatsapp#status#wamid.m";
-const CONVERSATION: &str = "meta_whatsapp#conversation#106540352242922#16505551234";
+const CONVERSATION: &str = "meta_whatsapp#conversation#106540352242922#15550101234";
 
 /// The rank of a status, written independently of the handler.
 fn progress(word: &str) -> usize {
