@@ -77,10 +77,6 @@ fn no_sample(name: &str, near: NoSample) -> Failure {
     let what = format!("there is no sample event {name:?}");
     match near {
         NoSample::Near(names) => Failure::usage(what, names.join(", ")),
-        NoSample::NoneOf(provider) if provider.can_sign() => Failure::usage(
-            format!("there are no sample events of {}", provider.id()),
-            format!("write a body to a file and run `hookonce send --provider {} --file FILE`", provider.id()),
-        ),
         NoSample::NoneOf(provider) => Failure::usage(
             format!("only {} can sign its events: it has a private key of its own", provider.name()),
             "start a tunnel and `hookonce dev --public https://NAME`, and let the provider send a real event",

@@ -32,7 +32,15 @@ fn every_sample_is_accepted_once_with_its_key_its_type_and_its_effect() {
     let listed = listed.as_array().unwrap();
     let providers: BTreeSet<_> = listed.iter().map(|sample| sample["provider"].as_str().unwrap()).collect();
     for provider in providers.iter().filter(|provider| !["stripe", "github", "meta_whatsapp"].contains(provider)) {
-        stack.run(&["endpoint", "add", provider, "--provider", provider]).exits(0);
+        let setting: &[_] = match *provider {
+            "braintree" => &["--setting", "public_key=integration_public_key"],
+            "token" => &["--setting", "header=x-webhook-token"],
+            // A user's name is part of the secret, so none is made.
+            "basic" | "postmark" => &["--secret", "-"],
+            _ => &[],
+        };
+        let add = [&["endpoint", "add", provider, "--provider", provider], setting].concat();
+        stack.run_with_input(&add, "user:4f9a0c7712e8b35d").exits(0);
     }
     let names: Vec<_> = listed.iter().map(|sample| sample["event"].as_str().unwrap()).collect();
     // Every sample, its key for the id `ID`, and the domain key of its effect.
@@ -46,7 +54,10 @@ fn every_sample_is_accepted_once_with_its_key_its_type_and_its_effect() {
         let id = format!("sample-{index}");
         let triggered = json(&stack.run(&["trigger", name, "--id", &id, "--copies", "2", "--json"]));
         let answers = triggered["deliveries"].as_array().unwrap();
-        assert_eq!([0, 1].map(|copy| &answers[copy]["answer"]), ["accepted", "duplicate"], "{name}");
+        assert_eq!(answers[0]["answer"], "accepted", "{name}");
+        // Pings of Dropbox are equal, so one in another second is another one.
+        let is_another = name == "dropbox.list_folder" && answers[1]["answer"] == "accepted";
+        assert!(is_another || answers[1]["answer"] == "duplicate", "{name}: {}", answers[1]);
         let stored = answers[0]["id"].as_str().unwrap().to_owned();
         assert!(fits(key, &id, &stored), "{name}: {stored} is not {key}");
         sent.push((name.as_str(), stored, id, effect.as_deref()));
@@ -168,7 +179,7 @@ fn a_refused_trigger_prints_the_next_step() {
     };
     refused(&["stripe.invoice.pai"], "try: stripe.invoice.paid");
     refused(&["paypal.PAYMENT.SALE.COMPLETED"], "hookonce dev --public https://NAME");
-    refused(&["typeform.form_response"], "hookonce send --provider typeform --file FILE");
+    refused(&["typeform.form_respond"], "try: typeform.form_response");
     refused(&["nobody.nothing"], "trigger --list");
     workspace.run(&["trigger", "stripe.invoice.paid"]).exits(3).prints("start one with `hookonce dev`");
     let _running = workspace.dev(&["dev", "--port", "0"]);
