@@ -179,7 +179,7 @@ def gateway(stack):
     stage, = client("apigatewayv2").get_stages(**api)["Items"]
     yield "Gateway", "stage", (stage["StageName"], stage["AutoDeploy"]), ("$default", True)
     limits = {name: stage["DefaultRouteSettings"].get(name) for name in ("ThrottlingRateLimit", "ThrottlingBurstLimit")}
-    yield "Gateway", "throttle", limits, {"ThrottlingRateLimit": 1_000.0, "ThrottlingBurstLimit": 500}
+    yield "Gateway", "throttle", limits, {"ThrottlingRateLimit": 100.0, "ThrottlingBurstLimit": 500}
     yield "Gateway", "access log", stage["AccessLogSettings"]["DestinationArn"], stack.attribute(["GatewayLogs", "Arn"])
     logged = json.loads(stage["AccessLogSettings"]["Format"])
     foreign = ("body", "query", "header", "path", "method", "domain", "agent")
