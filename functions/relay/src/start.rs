@@ -46,7 +46,7 @@ pub async fn run() -> Result<(), Error> {
         let deadline = end_of_invocation(event.context.deadline, System.moment().now);
         async move {
             // The schedule names the queue of dead letters.
-            let Some(letters) = event.payload["dead_letters"].as_str() else {
+            let Some(letters) = event.payload.get("dead_letters").and_then(Value::as_str) else {
                 return Ok::<_, Error>(relay.handle(event.payload, deadline).await);
             };
             let receive = async || queue.receive(letters).await;
