@@ -71,7 +71,7 @@ class Commands:
 
 def endpoints(commands):
     run = commands.run
-    run("endpoint", "add", "shop", "--provider", "stripe", "--secret", "-", give=SECRET, prints="at /webhooks/shop")
+    run("endpoint", "add", "shop", "--provider", "stripe", "--secret", "-", give=SECRET, prints="/webhooks/shop")
     run("endpoint", "add", "shop", "--provider", "stripe", "--secret", "-", give=SECRET + "2", code=USAGE, prints="already exists")
     run("endpoint", "add", "other", "--provider", "stripe", code=USAGE, prints="Stripe issues its secrets")
     run("endpoint", "list", prints="stripe")

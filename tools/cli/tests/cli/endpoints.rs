@@ -22,6 +22,8 @@ fn a_secret_is_made_only_where_the_provider_takes_one_and_a_needed_setting_is_re
     for arguments in [&["endpoint", "add", "mail", "--provider", "sendgrid"][..], &["endpoint", "rotate", "topic"]] {
         workspace.run(arguments).exits(2).prints_all(&["generate", "--secret -"]);
     }
+    let user = ["endpoint", "add", "user", "--provider", "basic"];
+    workspace.run(&user).exits(2).prints("you choose the secret").omits("issues its secrets");
     workspace.run(&["endpoint", "add", "pay", "--provider", "paypal"]).exits(2).prints("webhook_id");
 }
 

@@ -196,8 +196,9 @@ fn no_secret(provider: &Provider) -> Failure {
     let (name, id) = (provider.name(), provider.id());
     let why = match provider.facts().secret_from {
         SecretFrom::Nobody => format!("the keys of {name} are fetched, so there is no secret to generate"),
-        SecretFrom::Provider | SecretFrom::You | SecretFrom::Either => {
-            format!("{name} issues its secrets and signs with no other, so none can be generated")
+        SecretFrom::Provider => format!("{name} issues its secrets and signs with no other, so none can be generated"),
+        SecretFrom::You | SecretFrom::Either => {
+            format!("you choose the secret of {name}, in a form that cannot be generated: {}", provider.facts().secret)
         }
     };
     let hint = format!("pass `--secret -`; `hookonce providers {id}` shows which secret it is. Nothing was written");
