@@ -350,10 +350,11 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
             endpoint.zip(record.owner()).ok_or_else(|| Failure::permanent(Code::BodyUnreadable))?;
         let body = raw_body(record)?;
         let provider = self.provider(record)?;
-        let parts = <[EventPart; 1]>::try_from(provider.split(&body, &record.headers));
-        let key = match parts {
-            Ok([part]) if !provider.signs_retries_alike() => part.key.into(),
-            _ => record.key.event_id(),
+        let key = if provider.signs_retries_alike() {
+            record.key.event_id()
+        } else {
+            let parts = <[EventPart; 1]>::try_from(provider.split(&body, &record.headers));
+            parts.map_or_else(|_| record.key.event_id(), |[part]| part.key.into())
         };
         Ok(Event {
             version: EVENT_VERSION,

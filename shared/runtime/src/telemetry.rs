@@ -2,7 +2,7 @@
 //!
 //! Metrics are log lines in CloudWatch's embedded metric format, so they cost no API call. Their names are stable;
 //! `tests/metrics.txt` lists them. No id is a dimension. The only bytes of a request in a line are the id of a verified
-//! delivery.
+//! delivery and, of another body under it, the names of fields that differ.
 
 use std::collections::BTreeMap;
 use std::fmt;

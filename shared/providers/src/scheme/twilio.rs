@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use hookonce_protocol::key::is_plain;
 #[cfg(feature = "tools")]
 use hookonce_protocol::time::EpochSec;
 use subtle::ConstantTimeEq;
@@ -118,9 +119,7 @@ fn signed_form(body: &[u8], url: &str) -> Result<Option<Vec<u8>>, Refusal> {
 /// True if the form may begin with the end of another endpoint's id: what was signed for `/webhooks/sms-eu` would fit
 /// `/webhooks/sms`, too. A query ends the id.
 fn is_of_longer_id(url: &str, form: &[u8]) -> bool {
-    let is_of_id = |byte: Option<&u8>| {
-        byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_'))
-    };
+    let is_of_id = |byte: Option<&u8>| byte.is_some_and(|byte| is_plain(&char::from(*byte).to_string(), 1));
     !url.contains('?') && is_of_id(url.as_bytes().last()) && is_of_id(form.first())
 }
 
