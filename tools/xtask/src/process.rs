@@ -159,7 +159,7 @@ pub(crate) fn build_functions() -> Outcome {
 
 /// The command line, built; where it is.
 pub(crate) fn build_hookonce() -> Outcome<PathBuf> {
-    run(Command::new("cargo").args(["build", "--workspace", "--profile", "test", "--bin", "hookonce", "--quiet"]))?;
+    run(Command::new("cargo").args(["build", "--bin", "hookonce", "--quiet"]))?;
     Ok(binaries("debug")?.join("hookonce"))
 }
 
