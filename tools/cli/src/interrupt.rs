@@ -2,7 +2,45 @@
 
 use tokio::sync::watch;
 
+use crate::failure::Failure;
 use crate::output;
+
+/// Ctrl-C and the request to end. From the moment they are watched, neither ends the process by itself.
+#[cfg(unix)]
+pub(crate) struct Stop(tokio::signal::unix::Signal, tokio::signal::unix::Signal);
+
+#[cfg(windows)]
+pub(crate) struct Stop(tokio::signal::windows::CtrlC, tokio::signal::windows::CtrlClose);
+
+impl Stop {
+    /// # Errors
+    /// [`Failure`] where they cannot be watched.
+    pub(crate) fn watch() -> Result<Self, Failure> {
+        Self::signals().map_err(|error| {
+            Failure::unavailable(format!("Ctrl-C cannot be watched: {error}"), "run it where signals are allowed")
+        })
+    }
+
+    #[cfg(unix)]
+    fn signals() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self(signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?))
+    }
+
+    #[cfg(windows)]
+    fn signals() -> std::io::Result<Self> {
+        use tokio::signal::windows::{ctrl_c, ctrl_close};
+        Ok(Self(ctrl_c()?, ctrl_close()?))
+    }
+
+    /// Waits for the next of them, also for one that came since the last call.
+    pub(crate) async fn came(&mut self) {
+        tokio::select! {
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
+        }
+    }
+}
 
 /// The status of a process that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
@@ -14,19 +52,20 @@ pub(crate) struct Interrupt(watch::Receiver<bool>);
 
 impl Interrupt {
     /// Begins to watch.
-    pub(crate) fn watch() -> Self {
+    ///
+    /// # Errors
+    /// [`Failure`] where it cannot be watched.
+    pub(crate) fn watch() -> Result<Self, Failure> {
         let (sender, receiver) = watch::channel(false);
+        let mut stop = Stop::watch()?;
         tokio::spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                sender.send_replace(true);
-                output::note("stopping after the current write; Ctrl-C again ends the command at once");
-                let _ = tokio::signal::ctrl_c().await;
-                std::process::exit(INTERRUPTED);
-            }
-            // Ctrl-C cannot be watched here. Keep the sender alive, so that `wait` never ends.
-            std::future::pending::<()>().await;
+            stop.came().await;
+            sender.send_replace(true);
+            output::note("stopping after the current write; Ctrl-C again ends the command at once");
+            stop.came().await;
+            std::process::exit(INTERRUPTED);
         });
-        Self(receiver)
+        Ok(Self(receiver))
     }
 
     /// Whether it came.

@@ -26,6 +26,7 @@ use crate::capture::Capturer;
 use crate::connection::{RunningStack, StackParts};
 use crate::documents::{Folder, parse_id};
 use crate::failure::{Exit, Failure};
+use crate::interrupt::Stop;
 use crate::own_handlers::{HandlerCommand, HandlerCommands, OwnHandlers};
 use crate::stack::{Functions, PREFIX, Servers, Stack, StackConfig, environment, own_tables};
 use crate::target::{DataFolder, write};
@@ -178,6 +179,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     tokio::spawn(route_set::watch(folder.clone(), aliases(&running.tables), arguments.json));
     let variables = environment(stack.place(), &folder, running.public_url.as_deref(), stack.own_handlers());
     write_environment(&folder, &variables)?;
+    // Before anybody can see the stack or the command: whoever does may stop this process, which must then end both.
+    let mut stop = Stop::watch()?;
     let announcement = running.announce(&folder)?;
     if arguments.command.is_empty() {
         greet(&folder, &running, stack.own_handlers(), arguments.json);
@@ -188,20 +191,20 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let (dynamodb, parts) = (clients::dynamodb(&running.dynamodb_url), running.parts);
     let store = DynamoStore::new(dynamodb, parts.inbox_table, parts.domain_table);
     let printing = tokio::spawn(printer.run(store));
-    let ended = over(&arguments.command).await;
+    let ended = over(&arguments.command, &mut stop).await;
     drop(announcement);
     tokio::select! {
         () = stack.shutdown() => {}
-        () = stopped() => output::note("stopped without waiting"),
+        () = stop.came() => output::note("stopped without waiting"),
     }
     printing.abort();
     ended
 }
 
 /// Waits for the end of the command. Without one, waits for Ctrl-C.
-async fn over(command: &[String]) -> Result<Exit, Failure> {
+async fn over(command: &[String], stop: &mut Stop) -> Result<Exit, Failure> {
     let Some((program, arguments)) = command.split_first() else {
-        stopped().await;
+        stop.came().await;
         output::note("stopping: running work ends first; press Ctrl-C again to stop at once");
         return Ok(Exit::Done);
     };
@@ -218,12 +221,12 @@ async fn over(command: &[String]) -> Result<Exit, Failure> {
     let mut child = command.spawn().map_err(|error| failed("cannot start", error))?;
     let ended = tokio::select! {
         ended = child.wait() => ended,
-        () = stopped() => {
+        () = stop.came() => {
             output::note("stopping: the command ends first; press Ctrl-C again to stop at once");
             terminate(&child);
             tokio::select! {
                 ended = child.wait() => ended,
-                () = stopped() => return Ok(Exit::No),
+                () = stop.came() => return Ok(Exit::No),
             }
         }
     };
@@ -297,20 +300,4 @@ fn greet(folder: &DataFolder, running: &RunningStack, handlers: &OwnHandlers, as
 fn write_environment(folder: &DataFolder, variables: &[(&str, String)]) -> Result<(), Failure> {
     let lines: Vec<_> = variables.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
     write(&folder.environment(), &lines.concat())
-}
-
-/// Waits for Ctrl-C or SIGTERM.
-async fn stopped() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-            return;
-        }
-    }
-    let _ = tokio::signal::ctrl_c().await;
 }

@@ -203,8 +203,9 @@ fn dev_ends_with_the_result_of_the_command_that_it_runs() {
     run(&["sh", "-c", "exit 3"]).exits(1).prints("sh ended with exit status: 3");
     run(&["./nowhere"]).exits(2).prints("./nowhere cannot start");
 
-    // Only hookonce is interrupted here. The command may clean up.
-    let cleans = "trap 'touch cleaned; exit' TERM; touch begun; while :; do sleep 0.1; done";
+    // Only hookonce is interrupted here. The command may clean up. It ends in any case, because an orphan would keep the
+    // test waiting for the end of its output.
+    let cleans = "trap 'touch cleaned; exit' TERM; touch begun; for i in $(seq 600); do sleep 0.1; done";
     let child = workspace.start(&["dev", "--port", "0", "--", "sh", "-c", cleans]);
     wait_until("the command begins", || workspace.path("begun").exists());
     interrupt(child).exits(0).prints("the command ends first");

@@ -56,7 +56,7 @@ struct Tally {
 
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let documents = parse(&text(&arguments.file)?)?;
-    let mut interrupt = Interrupt::watch();
+    let mut interrupt = Interrupt::watch()?;
     let stack = arguments.place.connect();
     let store = stack.documents::<EndpointId>().await?;
     let mut tally = Tally::default();
