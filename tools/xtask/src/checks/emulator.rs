@@ -194,10 +194,10 @@ impl Emulator {
         contains(&String::from_utf8_lossy(&output), &["HOOKONCE_INBOX_TABEL", "HOOKONCE_QUEUE_URL", "first re-send"])
     }
 
-    /// Waits for a run that nobody here asked for. Each run counts what is due.
+    /// Waits for a run that nobody here asked for. Each run counts itself.
     fn relay_runs() -> Outcome {
         let log = data("watch.log");
-        let runs = || read(&log).map(|log| log.lines().filter(|line| line.contains("\"relay_due\"")).count());
+        let runs = || read(&log).map(|log| log.lines().filter(|line| line.contains("\"relay_ran\"")).count());
         let before = runs()?;
         wait_for("a run of the relay", &log, || runs().is_ok_and(|now| now > before))
     }
