@@ -5,6 +5,7 @@ use aws_config::environment::EnvironmentVariableCredentialsProvider;
 use aws_config::{BehaviorVersion, Region};
 use aws_credential_types::provider::ProvideCredentials as _;
 use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_dynamodb::config::StalledStreamProtectionConfig;
 use error_reporter::Report;
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::ambient::{Ambient as _, System};
@@ -71,14 +72,20 @@ pub async fn check_credentials(config: &SdkConfig) -> Result<(), CredentialsFail
 
 /// A DynamoDB client whose calls may take `total`.
 pub fn dynamodb_client(config: &SdkConfig, total: Millis) -> aws_sdk_dynamodb::Client {
-    let config =
-        aws_sdk_dynamodb::config::Builder::from(config).timeout_config(timeouts(total)).retry_config(retries()).build();
+    let config = aws_sdk_dynamodb::config::Builder::from(config)
+        .timeout_config(timeouts(total))
+        .retry_config(retries())
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+        .build();
     aws_sdk_dynamodb::Client::from_conf(config)
 }
 
 /// An SQS client whose calls may take `total`.
 pub fn sqs_client(config: &SdkConfig, total: Millis) -> aws_sdk_sqs::Client {
-    let config =
-        aws_sdk_sqs::config::Builder::from(config).timeout_config(timeouts(total)).retry_config(retries()).build();
+    let config = aws_sdk_sqs::config::Builder::from(config)
+        .timeout_config(timeouts(total))
+        .retry_config(retries())
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+        .build();
     aws_sdk_sqs::Client::from_conf(config)
 }
