@@ -30,6 +30,13 @@ python_tool() {
     cp "$lock" "$environment/lock.txt"
 }
 
+# Counts instructions and system calls.
+need_counters() {
+    command -v strace >/dev/null && command -v valgrind >/dev/null && return
+    apt-get update -qq
+    apt-get install -y -qq --no-install-recommends strace valgrind
+}
+
 # `cargo lambda`. With zig it builds for any processor and any glibc.
 need_cargo_lambda() {
     python_tool cargo-lambda

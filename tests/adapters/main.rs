@@ -16,6 +16,7 @@ mod own_tables;
 mod queue;
 mod reads;
 mod requests;
+mod roots;
 mod scripted;
 mod sdk;
 mod signed;

@@ -18,7 +18,7 @@ const PAGES: &str = "docs/errors/";
 fn is_failure(text: &str) -> bool {
     let shape = (text.contains('_') || text == "UNROUTED")
         && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
-    let other = ["AWS_", "CARGO_", "HOOKONCE_"].iter().any(|prefix| text.starts_with(prefix))
+    let other = ["AWS_", "CARGO_", "HOOKONCE_", "SSL_CERT_"].iter().any(|prefix| text.starts_with(prefix))
         || ["FANNED_OUT", "OUT_DIR"].contains(&text);
     shape && !text.starts_with('_') && !text.ends_with('_') && !other
 }

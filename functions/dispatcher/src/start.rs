@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hookonce_aws::{AccountCaller, DynamoStore, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client};
+use hookonce_aws::{AccountCaller, DynamoStore, SqsQueue, documents_at, dynamodb_client, function_config, sqs_client};
 use hookonce_protocol::timing::DISPATCHER_STORE_MAX;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::batch::Batch;
@@ -20,9 +20,11 @@ use crate::DispatcherFunction;
 /// # Errors
 /// When the environment lacks something, or values in it contradict each other.
 pub async fn run() -> Result<(), Error> {
-    let DispatcherConfig { common, effects_queue_url } = DispatcherConfig::read(&environment())?;
+    let environment = environment();
+    let DispatcherConfig { common, effects_queue_url } = DispatcherConfig::read(&environment)?;
     log_as_json(common.log);
-    let sdk = shared_config().await;
+    let telemetry = Telemetry::stdout("dispatcher", common.metrics_namespace);
+    let sdk = function_config(&environment, &telemetry).await;
     let dynamodb = dynamodb_client(&sdk, DISPATCHER_STORE_MAX);
     let documents = documents_at(common.documents, &dynamodb);
     let store = DynamoStore::new(dynamodb, common.inbox_table, common.domain_table);
@@ -35,7 +37,6 @@ pub async fn run() -> Result<(), Error> {
         caller: RateLimited::new(Arc::new(AccountCaller::new(&sdk))),
         timing: common.timing,
     };
-    let telemetry = Telemetry::stdout("dispatcher", common.metrics_namespace);
     let dispatcher = Arc::new(DispatcherFunction::new(parts, telemetry));
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Batch>| {
         let dispatcher = Arc::clone(&dispatcher);

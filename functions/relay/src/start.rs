@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hookonce_aws::{DynamoStore, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client};
+use hookonce_aws::{DynamoStore, SqsQueue, documents_at, dynamodb_client, function_config, sqs_client};
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::ambient::{Ambient, System};
@@ -25,9 +25,11 @@ const CALL_MAX: Millis = Millis::seconds(2);
 /// # Errors
 /// When the environment lacks something, or values in it contradict each other.
 pub async fn run() -> Result<(), Error> {
-    let RelayConfig { common, effects_queue_url } = RelayConfig::read(&environment())?;
+    let environment = environment();
+    let RelayConfig { common, effects_queue_url } = RelayConfig::read(&environment)?;
     log_as_json(common.log);
-    let sdk = shared_config().await;
+    let telemetry = Telemetry::stdout("relay", common.metrics_namespace);
+    let sdk = function_config(&environment, &telemetry).await;
     let dynamodb = dynamodb_client(&sdk, CALL_MAX);
     let keys = MessageKeys::new(documents_at(common.documents, &dynamodb));
     let queue = SqsQueue::new(sqs_client(&sdk, CALL_MAX), common.queue_url).with_effects(effects_queue_url);
@@ -40,7 +42,7 @@ pub async fn run() -> Result<(), Error> {
         budget: Budget::standard(),
         call_max: CALL_MAX,
     };
-    let relay = Arc::new(RelayFunction::new(parts, Telemetry::stdout("relay", common.metrics_namespace)));
+    let relay = Arc::new(RelayFunction::new(parts, telemetry));
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| {
         let (relay, queue) = (Arc::clone(&relay), queue.clone());
         let deadline = end_of_invocation(event.context.deadline, System.moment().now);

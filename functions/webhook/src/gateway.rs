@@ -59,7 +59,7 @@ pub struct Malformed;
 /// request gets a response, too.
 pub fn service<F, R>(
     function: F,
-) -> impl Service<LambdaEvent<LambdaRequest>, Response: Serialize, Error = Infallible, Future: Send>
+) -> impl Service<LambdaEvent<LambdaRequest>, Response: Serialize + Send, Error = Infallible, Future: Send>
 where
     F: Fn(Result<Inbound, Malformed>) -> R,
     R: Future<Output = Outbound> + Send,

@@ -66,7 +66,7 @@ impl<S: Store, Q: Queue, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, M,
     /// This function as a service that the Lambda runtime can run.
     pub fn service(
         self: Arc<Self>,
-    ) -> impl Service<LambdaEvent<LambdaRequest>, Response: Serialize, Error = Infallible, Future: Send> {
+    ) -> impl Service<LambdaEvent<LambdaRequest>, Response: Serialize + Send, Error = Infallible, Future: Send> {
         gateway::service(move |request| {
             let function = Arc::clone(&self);
             async move { function.handle(request).await }

@@ -2,5 +2,6 @@
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), hookonce_webhook::Error> {
-    hookonce_webhook::run().await
+    // What runs in the task of `main` wakes the whole runtime each time, by two system calls.
+    tokio::spawn(hookonce_webhook::run()).await?
 }

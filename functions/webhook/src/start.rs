@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hookonce_aws::{DynamoStore, HttpsMaterials, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client};
+use hookonce_aws::{DynamoStore, HttpsMaterials, SqsQueue, documents_at, dynamodb_client, function_config, sqs_client};
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::System;
 use hookonce_runtime::config::{MESSAGE_BYTES_MAX, WebhookConfig, environment};
@@ -20,9 +20,11 @@ use crate::WebhookFunction;
 /// # Errors
 /// When the environment lacks something, or values in it contradict each other.
 pub async fn run() -> Result<(), Error> {
-    let WebhookConfig { common, edge } = WebhookConfig::read(&environment())?;
+    let environment = environment();
+    let WebhookConfig { common, edge } = WebhookConfig::read(&environment)?;
     log_as_json(common.log);
-    let (sdk, timing) = (shared_config().await, common.timing);
+    let telemetry = Telemetry::stdout("webhook", common.metrics_namespace);
+    let (sdk, timing) = (function_config(&environment, &telemetry).await, common.timing);
     let dynamodb = dynamodb_client(&sdk, timing.claim_timeout);
     let documents = documents_at(common.documents, &dynamodb);
     let keys = MessageKeys::making(Arc::clone(&documents));
@@ -32,7 +34,6 @@ pub async fn run() -> Result<(), Error> {
     let ingress = IngressParts { store, queue, ambient: System, keys, timing, message_bytes_max: MESSAGE_BYTES_MAX };
     let endpoints = Endpoints::new(documents, Catalog::built_in());
     let materials = Materials::new(HttpsMaterials::new());
-    let telemetry = Telemetry::stdout("webhook", common.metrics_namespace);
     let webhook = WebhookFunction::new(ingress, endpoints, materials, edge, telemetry);
     lambda_runtime::run(Arc::new(webhook).service()).await
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hookonce_aws::{
-    DynamoStore, LambdaHandlers, LoopbackHandlers, SqsQueue, documents_at, dynamodb_client, shared_config, sqs_client,
+    DynamoStore, LambdaHandlers, LoopbackHandlers, SqsQueue, documents_at, dynamodb_client, function_config, sqs_client,
 };
 use hookonce_protocol::time::Millis;
 use hookonce_providers::Catalog;
@@ -31,9 +31,11 @@ const CALL_MAX: Millis = Millis::seconds(8);
 /// # Errors
 /// When the environment lacks something, or values in it contradict each other.
 pub async fn run(handlers: Handlers) -> Result<(), Error> {
-    let WorkerConfig { common, slow_queue_url, effects_queue_url, tables } = WorkerConfig::read(&environment())?;
+    let environment = environment();
+    let WorkerConfig { common, slow_queue_url, effects_queue_url, tables } = WorkerConfig::read(&environment)?;
     log_as_json(common.log);
-    let sdk = shared_config().await;
+    let telemetry = Telemetry::stdout("worker", common.metrics_namespace);
+    let sdk = function_config(&environment, &telemetry).await;
     let dynamodb = dynamodb_client(&sdk, CALL_MAX);
     let documents = documents_at(common.documents, &dynamodb);
     let store = DynamoStore::new(dynamodb, common.inbox_table, common.domain_table).with_tables(tables.clone());
@@ -53,7 +55,7 @@ pub async fn run(handlers: Handlers) -> Result<(), Error> {
         catalog: Catalog::built_in(),
         timing: common.timing,
     };
-    let worker = Arc::new(WorkerFunction::new(parts, routes, Telemetry::stdout("worker", common.metrics_namespace)));
+    let worker = Arc::new(WorkerFunction::new(parts, routes, telemetry));
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Batch>| {
         let worker = Arc::clone(&worker);
         let deadline = end_of_invocation(event.context.deadline, System.moment().now);

@@ -1,20 +1,49 @@
 //! Clients for an AWS account: region, credentials and endpoint URLs come from the environment.
 
-use aws_config::BehaviorVersion;
 pub use aws_config::SdkConfig;
+use aws_config::environment::EnvironmentVariableCredentialsProvider;
+use aws_config::{BehaviorVersion, Region};
 use aws_credential_types::provider::ProvideCredentials as _;
 use aws_credential_types::provider::error::CredentialsError;
-use aws_smithy_http_client::Builder;
+use aws_sdk_dynamodb::config::StalledStreamProtectionConfig;
 use error_reporter::Report;
 use hookonce_protocol::time::Millis;
+use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::config::Environment;
+use hookonce_runtime::telemetry::{Counts, Telemetry};
 
-use super::https::TLS;
+use super::roots::{are_amazons, trusting_amazon, trusting_system, with_fall_back};
 use super::{retries, timeouts};
 
-/// Region, credentials and endpoint URLs from the environment.
+/// Region, credentials and endpoint URLs from the environment, or from where the command line of AWS has them.
 pub async fn shared_config() -> SdkConfig {
-    let https = Builder::new().tls_provider(TLS).build_https();
-    aws_config::defaults(BehaviorVersion::latest()).http_client(https).load().await
+    aws_config::defaults(BehaviorVersion::latest()).http_client(trusting_system()).load().await
+}
+
+/// The same for a function, whose start is waited for: it looks nowhere else for what Lambda puts into the environment,
+/// and reads no more certificate authorities than it needs.
+pub async fn function_config(environment: &Environment, telemetry: &Telemetry) -> SdkConfig {
+    let telemetry = telemetry.clone();
+    let on_outdated = move || {
+        tracing::error!("AWS has a certificate of an authority that this release does not know; the system's are used");
+        let mut counts = Counts::default();
+        counts.add("aws_roots_outdated", 1);
+        telemetry.emit(&counts, System.moment().now);
+    };
+    let https = if are_amazons(environment) {
+        with_fall_back(trusting_amazon(), trusting_system(), on_outdated)
+    } else {
+        trusting_system()
+    };
+    let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(https);
+    if let Some(region) = environment.get("AWS_REGION") {
+        loader = loader.region(Region::new(region.clone()));
+    }
+    // A managed instance has none in its environment.
+    if ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"].iter().all(|name| environment.contains_key(*name)) {
+        loader = loader.credentials_provider(EnvironmentVariableCredentialsProvider::new());
+    }
+    loader.load().await
 }
 
 /// Why there are no credentials.
@@ -43,14 +72,20 @@ pub async fn check_credentials(config: &SdkConfig) -> Result<(), CredentialsFail
 
 /// A DynamoDB client whose calls may take `total`.
 pub fn dynamodb_client(config: &SdkConfig, total: Millis) -> aws_sdk_dynamodb::Client {
-    let config =
-        aws_sdk_dynamodb::config::Builder::from(config).timeout_config(timeouts(total)).retry_config(retries()).build();
+    let config = aws_sdk_dynamodb::config::Builder::from(config)
+        .timeout_config(timeouts(total))
+        .retry_config(retries())
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+        .build();
     aws_sdk_dynamodb::Client::from_conf(config)
 }
 
 /// An SQS client whose calls may take `total`.
 pub fn sqs_client(config: &SdkConfig, total: Millis) -> aws_sdk_sqs::Client {
-    let config =
-        aws_sdk_sqs::config::Builder::from(config).timeout_config(timeouts(total)).retry_config(retries()).build();
+    let config = aws_sdk_sqs::config::Builder::from(config)
+        .timeout_config(timeouts(total))
+        .retry_config(retries())
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+        .build();
     aws_sdk_sqs::Client::from_conf(config)
 }

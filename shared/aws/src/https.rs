@@ -1,5 +1,7 @@
 //! The HTTPS client of what is fetched without an SDK: certificates and public keys.
 
+use std::sync::OnceLock;
+
 use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use aws_smithy_runtime_api::client::http::HttpConnector as _;
@@ -18,19 +20,16 @@ pub const MATERIAL_BYTES_MAX: usize = 64 * 1024;
 pub(super) const TLS: Provider = Provider::Rustls(CryptoMode::Ring);
 
 /// An HTTPS client that does not follow redirects.
-#[derive(Debug)]
-pub struct HttpsMaterials(Connector);
+///
+/// It is made for the first fetch: reading the system's certificate authorities, which it trusts, takes time, and most
+/// processes fetch nothing.
+#[derive(Debug, Default)]
+pub struct HttpsMaterials(OnceLock<Connector>);
 
 impl HttpsMaterials {
-    /// Creates a client that trusts the system's certificate authorities.
+    /// Creates a client.
     pub fn new() -> Self {
-        Self(Connector::builder().tls_provider(TLS).build())
-    }
-}
-
-impl Default for HttpsMaterials {
-    fn default() -> Self {
-        Self::new()
+        Self::default()
     }
 }
 
@@ -42,10 +41,13 @@ impl MaterialSource for HttpsMaterials {
             request.set_method("POST").map_err(|_| Unavailable)?;
             request.headers_mut().insert("content-type", "application/json");
         }
-        let response = self.0.call(request).await.map_err(|error| {
-            tracing::warn!(error = %Report::new(&error), "fetching a provider's certificate or key failed");
-            Unavailable
-        })?;
+        let response =
+            self.0.get_or_init(|| Connector::builder().tls_provider(TLS).build()).call(request).await.map_err(
+                |error| {
+                    tracing::warn!(error = %Report::new(&error), "fetching a provider's certificate or key failed");
+                    Unavailable
+                },
+            )?;
         if !response.status().is_success() {
             return Err(Unavailable);
         }

@@ -14,10 +14,13 @@ mod loopback;
 mod own_table;
 mod render;
 mod retry;
+mod roots;
 mod signed;
 mod sqs;
 
-pub use account::{CredentialsFailure, SdkConfig, check_credentials, dynamodb_client, shared_config, sqs_client};
+pub use account::{
+    CredentialsFailure, SdkConfig, check_credentials, dynamodb_client, function_config, shared_config, sqs_client,
+};
 pub use documents::{
     DOCUMENT_BYTES_MAX, DocumentCallError, DocumentChange, DocumentPage, DocumentTable, DocumentTooLong,
     DocumentWritten, ID, KIND, ROUTE_SET_STORED_BYTES_MAX, StoredDocument, documents_at, fits,
@@ -30,5 +33,6 @@ pub use lambda::LambdaHandlers;
 pub use loopback::LoopbackHandlers;
 pub use render::{from_attributes, to_attributes};
 pub use retry::{ATTEMPTS_MAX, FIRST_BACKOFF, retries, timeouts};
+pub use roots::{are_amazons, trusting, with_fall_back};
 pub use signed::SignedService;
 pub use sqs::SqsQueue;

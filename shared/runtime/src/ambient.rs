@@ -1,5 +1,6 @@
 //! The clock and the random number generator. Nothing else reads either.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hookonce_protocol::key::ClaimId;
@@ -25,7 +26,9 @@ impl Ambient for System {
         #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let now = EpochMs(i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
-        Moment { now, entropy: Uuid::new_v4().as_u64_pair().1 ^ Uuid::new_v4().as_u64_pair().0 }
+        // Pauses and samples are spread by it, and nothing is kept secret by it. The keys of a hash map are random bits of
+        // the system once for each thread, and others each time.
+        Moment { now, entropy: RandomState::new().build_hasher().finish() }
     }
 
     fn claim_id(&self) -> ClaimId {
