@@ -189,12 +189,13 @@ fn secret_owner(provider: &Provider) -> String {
         SecretScope::App => "an app's, for all its customers",
         SecretScope::None => return String::new(),
     };
+    let app = if facts.apps_share { ", or an app's, for all its customers" } else { "" };
     let kind = match facts.secret_is {
         SecretKind::WebhookOnly => "for webhooks alone",
         SecretKind::ApiCredential => "a credential of the API, too",
         SecretKind::None => return String::new(),
     };
-    format!("{scope}; {kind} ({})", facts.secret_source)
+    format!("{scope}{app}; {kind} ({})", facts.secret_source)
 }
 
 fn registration(facts: &Facts) -> String {

@@ -64,6 +64,9 @@ pub struct Facts {
     pub secret_chars_max: Option<usize>,
     /// For what the secret counts.
     pub secret_scope: SecretScope,
+    /// Whether an app at this provider has a secret of another scope, which is the same for all its customers.
+    #[serde(default)]
+    pub apps_share: bool,
     /// What else the secret is.
     pub secret_is: SecretKind,
     /// Where these two come from, or "unconfirmed".
@@ -165,6 +168,11 @@ const OF_APP: &str = "this secret is the app's: whoever holds it can sign for ev
 const KEY_OF_APP: &str = "this key is the app's: a delivery for one customer passes at every endpoint with it, so let routes \
                           compare the account in the body (docs/routes.md)";
 
+/// The same of a secret that may be an app's.
+const IF_OF_APP: &str = "if it is the secret of an app, it is the same for all customers of that app: a delivery for one of \
+                         them passes at every endpoint with it, so let routes compare the account in the body \
+                         (docs/routes.md)";
+
 /// What an operator should know who stores a token that stands in every request.
 const UNSIGNED: &str = "nothing is signed: who has the token can send anything";
 
@@ -249,14 +257,24 @@ impl Facts {
     pub(crate) fn secret_warnings(&self, is_public_key: bool, is_token: bool) -> Vec<&'static str> {
         let token = is_token.then_some(UNSIGNED);
         let app = (self.secret_scope == SecretScope::App).then_some(if is_public_key { KEY_OF_APP } else { OF_APP });
+        let perhaps_app = self.apps_share.then_some(IF_OF_APP);
         let api = (self.secret_is == SecretKind::ApiCredential).then_some(OF_API);
-        token.into_iter().chain(app).chain(api).collect()
+        token.into_iter().chain(app).chain(perhaps_app).chain(api).collect()
     }
 
     /// Checks what the types cannot.
     pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
         if self.sources.is_empty() {
             return Err(("facts.sources", "facts need a source; name at least one".to_owned()));
+        }
+        if self.sources.iter().all(|source| source.kind == SourceKind::Secondary) {
+            return Err(("facts.sources", "name a page or an SDK of the provider, too".to_owned()));
+        }
+        if self.retries.contains("Retry-After") && self.reads_answer == ReadsAnswer::Status {
+            return Err(("facts.reads_answer", "`Retry-After` is a header: write `headers` or `body`".to_owned()));
+        }
+        if self.apps_share && self.secret_scope == SecretScope::App {
+            return Err(("facts.apps_share", "leave it out where every secret is an app's".to_owned()));
         }
         let fewest = self.secret_chars_min.unwrap_or(0);
         if self.secret_chars_max.is_some_and(|most| most < fewest) {

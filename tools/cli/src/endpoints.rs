@@ -8,7 +8,7 @@ use error_reporter::Report;
 use hookonce_protocol::ingress::OnStoreOutage;
 use hookonce_protocol::key::{EndpointId, Tenant};
 use hookonce_providers::settings::{ENVIRONMENT, HEADER, PUBLIC_KEY, PUBLIC_URL, TOPIC_ARNS, WEBHOOK_ID};
-use hookonce_providers::{Catalog, Provider, SecretFrom};
+use hookonce_providers::{Catalog, PASTED_VERSION, Provider, SecretFrom};
 use hookonce_runtime::document::{BODY_BYTES_MAX, EndpointDocument};
 use hookonce_runtime::documents::DocumentKind;
 use hookonce_runtime::endpoint::Endpoint;
@@ -41,7 +41,9 @@ impl DocumentId for EndpointId {
     fn check(&self, document: &EndpointDocument) -> Result<Endpoint, Failure> {
         let hint = || format!("`hookonce providers {}` shows the form of a secret and the settings", document.provider);
         let endpoint = Endpoint::new(self.clone(), document.clone(), Catalog::built_in());
-        endpoint.map_err(|error| Failure::usage(Report::new(&error).to_string(), hint()))
+        let endpoint = endpoint.map_err(|error| Failure::usage(Report::new(&error).to_string(), hint()))?;
+        document.secrets.iter().try_for_each(|secret| check_secret(endpoint.provider, secret))?;
+        Ok(endpoint)
     }
 
     fn detail(checked: Option<&Endpoint>) -> Option<(&'static str, Option<&str>)> {
@@ -103,18 +105,18 @@ pub(crate) fn pasted_secret(provider: &Provider, text: &str) -> Result<String, F
     if !pasted.taken_off.is_empty() {
         output::note(&format!("the secret is taken without {}", pasted.taken_off.join(" and ")));
     }
+    if pasted.taken_off.contains(&PASTED_VERSION) {
+        output::note(&provider.facts().notes);
+    }
     Ok(pasted.secret)
 }
 
 /// Checks that a secret of a document is one of this provider's, as it stands there.
-///
-/// # Errors
-/// [`Failure::Usage`] as [`pasted_secret`], and when something stands around it.
-pub(crate) fn check_secret(provider: &Provider, secret: &str) -> Result<(), Failure> {
+fn check_secret(provider: &Provider, secret: &str) -> Result<(), Failure> {
     let pasted = provider.pasted_secret(secret).map_err(|error| no_such_secret(provider, &error))?;
     if !pasted.taken_off.is_empty() {
         let problem = format!("a secret has {}; store the secret alone", pasted.taken_off.join(" and "));
-        return Err(Failure::usage(problem, "nothing was written"));
+        return Err(Failure::usage(problem, "nothing else may stand in `secrets`"));
     }
     provider.facts().check_secret(secret).map_err(|error| no_such_secret(provider, &error))
 }

@@ -171,19 +171,20 @@ fn who_stores_a_secret_of_an_app_or_a_credential_is_told() {
             );
             let warnings = provider.secret_warnings();
             let is_token = TOKENS.contains(&provider.id());
-            let expected =
-                [facts.secret_scope == SecretScope::App, facts.secret_is == SecretKind::ApiCredential, is_token];
+            let is_api = facts.secret_is == SecretKind::ApiCredential;
+            let expected = [facts.secret_scope == SecretScope::App, is_api, is_token, facts.apps_share];
             assert_eq!(warnings.len(), expected.into_iter().filter(|is| *is).count(), "{}", provider.id());
             let unsigned = warnings.contains(&"nothing is signed: who has the token can send anything");
             assert_eq!(unsigned, is_token, "{}", provider.id());
             let signs = warnings.iter().any(|warning| warning.contains("can sign for every customer"));
             assert_eq!(signs, expected[0] && provider.can_sign(), "{}: a public key signs nothing", provider.id());
-            (expected[0] || expected[1]).then(|| provider.id().to_owned())
+            (expected[0] || expected[1] || expected[3]).then(|| provider.id().to_owned())
         })
         .collect();
     assert_eq!(
         told.join(" "),
-        "bigcommerce braintree discord dropbox hubspot intercom line livekit meta_messenger_instagram meta_whatsapp retell \
-         sentry shopify slack square twilio vonage x_twitter zoom"
+        "bigcommerce braintree calendly contentful discord dropbox github gocardless hubspot intercom line linear livekit \
+         meta_messenger_instagram meta_whatsapp notion razorpay retell sentry shopify slack square twilio vercel vonage \
+         x_twitter zoom"
     );
 }

@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 
 /// Names by which people look for a sender that has no file of its own: how they begin, without marks between words,
 /// what to say, and what to do.
-const WITHOUT_FILE: [(&str, &str, &str); 6] = [
+const WITHOUT_FILE: [(&str, &str, &str); 7] = [
     (
         "supabaseauth",
         "Supabase's auth hooks are calls whose answer decides a login, and an inbox answers 200 before anybody decided",
@@ -39,6 +39,11 @@ const WITHOUT_FILE: [(&str, &str, &str); 6] = [
         "Supabase signs no database webhook, and its auth hooks are calls whose answer decides a login, which no inbox can \
          give",
         "use `--provider token` for database webhooks, and a function of your own for auth hooks",
+    ),
+    (
+        "monday",
+        "Monday signs no body: it sends a token with each call, which gives access to the account and is never kept",
+        "read its calls with a function of your own",
     ),
     ("assemblyai", "AssemblyAI signs nothing", "use `--provider token`"),
     ("huggingface", "Hugging Face signs nothing", "use `--provider token` with `--setting header=x-webhook-secret`"),

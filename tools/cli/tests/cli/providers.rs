@@ -43,6 +43,7 @@ fn a_sender_that_is_none_or_signs_nothing_is_refused_by_its_name() {
         let add = ["endpoint", "add", "login", "--provider", name];
         workspace.run(&add).exits(2).prints_all(&["whose answer decides a login", "`--provider token`"]);
     }
+    workspace.run(&["providers", "monday.com"]).exits(2).prints("a token with each call, which gives access");
     for (name, kind) in
         [("assembly_ai", "token"), ("huggingface", "token"), ("deepgram", "basic"), ("pipedrive", "basic")]
     {

@@ -60,7 +60,7 @@ fn a_rotated_secret_is_used_and_the_old_one_still_verifies() {
     let revealed = json(&stack.run(&["endpoint", "show", "github", "--reveal", "--json"]));
     let old = revealed["secrets"][0].as_str().unwrap();
     // A secret is not shown unasked.
-    stack.run(&["endpoint", "show", "github"]).prints("duplicate (default)").omits(old);
+    stack.run(&["endpoint", "show", "github"]).prints("quarantine (default)").omits(old);
     stack.run(&["endpoint", "rotate", "github"]).exits(0);
     let send = "send --provider github --file events/deliveries/github-push.json --header x-github-event:push --json";
     let send: Vec<_> = send.split(' ').collect();
