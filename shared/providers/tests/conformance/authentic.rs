@@ -1,6 +1,6 @@
 //! What is authentic is kept: no delivery whose signature holds is refused for its content.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_providers::{CapturedRequest, Catalog, Fallback, Provider, Received, Refusal, VerifiedDelivery};
 use proptest::prelude::*;
@@ -106,6 +106,80 @@ fn no_vector_is_refused_once_its_id_or_its_whole_body_is_gone() {
     }
     println!("{} providers, {fallbacks} events kept by their content", checked.len());
     assert!(checked.len() >= 51 && fallbacks > 2_000, "{} providers, {fallbacks} events", checked.len());
+}
+
+/// What a provider may put into any text of its events: separators of signed texts, escapes, and other letters.
+const AWKWARD: [&str; 9] =
+    ["", ":", "a:b|c", "back\\slash", "a&b=c%3Ad+e", "two\nlines", "1767225600", "\"'<é>🙂", "."];
+
+/// Queries of an endpoint's address, which some providers sign: escapes, a plus sign, other letters, marks.
+const QUERIES: [&str; 4] = ["a=%20b+c&d=%2f%2F", "x=%C3%A9~*'(1)", "a=b?c:d@e/f", "empty=&flag&a=1&a=2"];
+
+/// Texts that are part of a signature and not of an event, and what they may not be.
+const REFUSED: [(&str, &str, &str); 2] =
+    [("braintree", "bt_payload", "anything but base64"), ("mailgun", "token", "empty")];
+
+/// The texts of a document, each with the name of its member.
+fn texts<'a>(name: &'a str, value: &'a mut Value) -> Vec<(&'a str, &'a mut String)> {
+    match value {
+        Value::Object(members) => members.iter_mut().flat_map(|(name, member)| texts(name, member)).collect(),
+        Value::Array(elements) => elements.iter_mut().flat_map(|element| texts(name, element)).collect(),
+        Value::String(text) => vec![(name, text)],
+        Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+    }
+}
+
+/// The body once for each of its texts, with another text in its place, and the name of that text.
+fn with_other_texts(body: &[u8], other: &str) -> Vec<(String, Vec<u8>)> {
+    if let Ok(document) = serde_json::from_slice::<Value>(body) {
+        let count = texts("", &mut document.clone()).len();
+        let changed = |at: usize| {
+            let mut document = document.clone();
+            let (name, text) = texts("", &mut document).swap_remove(at);
+            other.clone_into(text);
+            (name.to_owned(), document.to_string().into_bytes())
+        };
+        return (0..count).map(changed).collect();
+    }
+    let pairs: Vec<(String, String)> = form_urlencoded::parse(body).into_owned().collect();
+    let changed = |at: usize| {
+        let mut pairs = pairs.clone();
+        other.clone_into(&mut pairs[at].1);
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(&pairs).finish();
+        (pairs.swap_remove(at).0, body.into_bytes())
+    };
+    if pairs.len() > 1 { (0..pairs.len()).map(changed).collect() } else { Vec::new() }
+}
+
+/// No guard of a scheme takes a text or an address of its provider for an attack.
+#[test]
+fn whatever_a_text_of_an_event_holds_its_delivery_is_taken() {
+    let (mut taken, mut refused) = (BTreeMap::<_, usize>::new(), BTreeSet::new());
+    for provider in Catalog::built_in().iter().filter(|provider| provider.can_sign()) {
+        let captured = valid(provider.id());
+        let texts = AWKWARD.iter().flat_map(|other| with_other_texts(&captured.body, other));
+        let texts = texts.map(|(name, body)| (name, CapturedRequest { body, ..captured.clone() }));
+        let address = captured.url.split('?').next().unwrap_or_default();
+        let urls = QUERIES.map(|query| format!("{address}?{query}"));
+        let urls = urls.map(|url| (url.clone(), CapturedRequest { url, ..captured.clone() }));
+        for (changed, captured) in texts.chain(urls) {
+            let Ok(signed) = sign(&without_headers(&captured, &SIGNATURES)) else { continue };
+            match received(&signed) {
+                Ok(Received::Delivery(delivery)) => {
+                    check(&delivery);
+                    *taken.entry(provider.id()).or_default() += 1;
+                }
+                Ok(Received::Handshake(_) | Received::NeedsMaterial(_)) => {}
+                Err(refusal) => {
+                    println!("{}: {changed}: {refusal:?}", provider.id());
+                    refused.insert(format!("{} {changed}", provider.id()));
+                }
+            }
+        }
+    }
+    println!("{} providers, {} deliveries", taken.len(), taken.values().sum::<usize>());
+    assert_eq!(refused, REFUSED.iter().map(|(provider, name, _)| format!("{provider} {name}")).collect());
+    assert!(taken.len() > 60, "{taken:?}");
 }
 
 #[test]
