@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from rig import run
+from rig import SECONDS_MAX, run
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LIMITS = json.loads((ROOT / "scripts/counts.json").read_text())
@@ -43,7 +43,9 @@ def under_strace(webhook, deliveries, folder):
     trace = folder / f"strace.{deliveries}"
     # With -D the function is the child of this program, which can end it.
     played = run(webhook, deliveries, tool=("strace", "-D", "-f", "-qq", "-o", str(trace)))
+    end = time.monotonic() + SECONDS_MAX
     while "+++ killed" not in (text := trace.read_text()):
+        assert time.monotonic() < end, "strace has not written how the function ended"
         time.sleep(0.05)
     # A call that another thread interrupts takes two lines, of which the second has another form, as have signals.
     calls = re.findall(r"^\d+ +(\w+\(.*)$", text, re.MULTILINE)

@@ -36,11 +36,12 @@ pub async fn function_config(environment: &Environment, telemetry: &Telemetry) -
         trusting_system()
     };
     let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(https);
-    if let Some(region) = environment.get("AWS_REGION") {
+    let value = |name: &str| environment.get(name).filter(|value| !value.trim().is_empty());
+    if let Some(region) = value("AWS_REGION") {
         loader = loader.region(Region::new(region.clone()));
     }
-    // A managed instance has none in its environment.
-    if ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"].iter().all(|name| environment.contains_key(*name)) {
+    // A managed instance has none in its environment, and an empty one is none.
+    if ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"].iter().all(|name| value(name).is_some()) {
         loader = loader.credentials_provider(EnvironmentVariableCredentialsProvider::new());
     }
     loader.load().await

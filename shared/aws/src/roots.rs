@@ -60,7 +60,8 @@ pub fn are_amazons(environment: &Environment) -> bool {
 }
 
 /// A client that calls by `known` until a certificate has an issuer that `known` does not trust, and by `system` from
-/// then on. `on_outdated` is called once, then. The SDK repeats the attempt, of which nobody has seen a byte.
+/// then on. `on_outdated` is called once, then. Nobody has seen a byte of the attempt: the SDK repeats it, or the caller
+/// does where the SDK may not.
 pub fn with_fall_back(
     known: SharedHttpClient,
     system: SharedHttpClient,

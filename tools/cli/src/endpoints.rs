@@ -22,6 +22,11 @@ use crate::target::{DataFolder, write};
 /// token that answers a subscription request.
 pub(crate) const OPEN_SETTINGS: [&str; 6] = [PUBLIC_URL, WEBHOOK_ID, ENVIRONMENT, PUBLIC_KEY, TOPIC_ARNS, HEADER];
 
+/// What an operator should know whose document holds a text that `add` would refuse. A function takes it, and the provider
+/// may have issued it.
+const ODD_SECRET: &str = "a secret has no form of this provider's secrets, as an API key or a quoted text has none; unless the \
+                          provider issued it, replace it by `hookonce endpoint rotate`";
+
 impl DocumentId for EndpointId {
     const NOUN: &'static str = "endpoint";
     const KIND: DocumentKind = DocumentKind::Endpoint;
@@ -41,9 +46,7 @@ impl DocumentId for EndpointId {
     fn check(&self, document: &EndpointDocument) -> Result<Endpoint, Failure> {
         let hint = || format!("`hookonce providers {}` shows the form of a secret and the settings", document.provider);
         let endpoint = Endpoint::new(self.clone(), document.clone(), Catalog::built_in());
-        let endpoint = endpoint.map_err(|error| Failure::usage(Report::new(&error).to_string(), hint()))?;
-        document.secrets.iter().try_for_each(|secret| check_secret(endpoint.provider, secret))?;
-        Ok(endpoint)
+        endpoint.map_err(|error| Failure::usage(Report::new(&error).to_string(), hint()))
     }
 
     fn detail(checked: Option<&Endpoint>) -> Option<(&'static str, Option<&str>)> {
@@ -52,7 +55,9 @@ impl DocumentId for EndpointId {
 
     fn warnings(document: &EndpointDocument) -> Vec<&'static str> {
         let provider = Catalog::built_in().provider(&document.provider).filter(|_| !document.secrets.is_empty());
-        provider.map(Provider::secret_warnings).unwrap_or_default()
+        let Some(provider) = provider else { return Vec::new() };
+        let is_odd = document.secrets.iter().any(|secret| check_secret(provider, secret).is_err());
+        provider.secret_warnings().into_iter().chain(is_odd.then_some(ODD_SECRET)).collect()
     }
 
     fn hide(document: &mut EndpointDocument) {
@@ -112,7 +117,10 @@ pub(crate) fn pasted_secret(provider: &Provider, text: &str) -> Result<String, F
 }
 
 /// Checks that a secret of a document is one of this provider's, as it stands there.
-fn check_secret(provider: &Provider, secret: &str) -> Result<(), Failure> {
+///
+/// # Errors
+/// [`Failure::Usage`] as [`pasted_secret`], and when something stands around it.
+pub(crate) fn check_secret(provider: &Provider, secret: &str) -> Result<(), Failure> {
     let pasted = provider.pasted_secret(secret).map_err(|error| no_such_secret(provider, &error))?;
     if !pasted.taken_off.is_empty() {
         let problem = format!("a secret has {}; store the secret alone", pasted.taken_off.join(" and "));

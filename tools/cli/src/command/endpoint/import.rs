@@ -9,10 +9,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use futures::future::join_all;
 use hookonce_protocol::key::EndpointId;
+use hookonce_providers::Catalog;
 use hookonce_runtime::document::EndpointDocument;
 use serde_json::{Map, Value, json};
 
+use crate::command::providers::find;
 use crate::documents::{DocumentId as _, DocumentStore, Stored, parse_id, text_of};
+use crate::endpoints::check_secret;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -53,9 +56,9 @@ struct Tally {
 
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let documents = parse(&text(&arguments.file)?)?;
-    let mut interrupt = Interrupt::watch()?;
     let stack = arguments.place.connect();
     let store = stack.documents::<EndpointId>().await?;
+    let mut interrupt = Interrupt::watch()?;
     let mut tally = Tally::default();
     let existing = tokio::select! {
         biased;
@@ -215,6 +218,9 @@ fn one(entry: Value) -> Result<(EndpointId, EndpointDocument), Failure> {
     let document =
         document(fields).ok_or_else(|| named("a field is missing, unknown, or of another type".to_owned()))?;
     id.check(&document).map_err(|failure| named(failure.to_string()))?;
+    let provider = find(Catalog::built_in(), &document.provider)?;
+    let checked = document.secrets.iter().try_for_each(|secret| check_secret(provider, secret));
+    checked.map_err(|failure| named(failure.to_string()))?;
     Ok((id, document))
 }
 
