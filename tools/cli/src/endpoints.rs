@@ -25,7 +25,7 @@ pub(crate) const OPEN_SETTINGS: [&str; 6] = [PUBLIC_URL, WEBHOOK_ID, ENVIRONMENT
 /// What an operator should know whose document holds a text that `add` would refuse. A function takes it, and the provider
 /// may have issued it.
 const ODD_SECRET: &str = "a secret has no form of this provider's secrets, as an API key or a quoted text has none; unless the \
-                          provider issued it, replace it by `hookonce endpoint rotate`";
+                          provider issued it, rotate it";
 
 impl DocumentId for EndpointId {
     const NOUN: &'static str = "endpoint";
