@@ -93,7 +93,7 @@ NUMERIC = {"hubspot", "slack"}
 # SDKs that refuse an empty body before they check its signature.
 WANTING = {"github", "replicate"}
 # SDKs that parse the body after they have verified it.
-PARSING = {"airtable", "anthropic", "bigcommerce", "brex", "clerk", "elevenlabs", "gitlab", "recall", "resend", "standard_webhooks", "svix", "telnyx"}
+PARSING = {"airtable", "anthropic", "bigcommerce", "brex", "clerk", "elevenlabs", "gitlab", "gocardless", "recall", "resend", "standard_webhooks", "stripe", "svix", "telnyx"}
 
 
 def between_verdicts(request, ours, sdk):
