@@ -94,7 +94,7 @@ pub use keyring::{Keyring, KeyringError};
 pub use material::{Material, MaterialNeeded};
 pub use outgoing::StandardSecret;
 #[cfg(feature = "tools")]
-pub use pasted::{Pasted, PastedError, VERSION as PASTED_VERSION};
+pub use pasted::{Pasted, PastedError};
 pub use provider::Provider;
 pub use receive::{Received, VerifiedDelivery};
 pub use refusal::Refusal;

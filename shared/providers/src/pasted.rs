@@ -198,8 +198,7 @@ impl Provider {
 const BLANKS: &str = "white space or a byte order mark around it";
 const MARKS: &str = "quotation marks around it";
 const ASSIGNMENT: &str = "the name in front of it";
-/// What is taken off the secret of one of Supabase's auth hooks.
-pub const VERSION: &str = "the version `v1,` in front of it";
+const VERSION: &str = "the version `v1,` in front of it (not for Supabase auth hooks: their answer decides a login)";
 const SEPARATOR: &str = "a comma or semicolon after it";
 
 /// White space, and what is invisible in a copy.

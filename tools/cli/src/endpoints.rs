@@ -8,7 +8,7 @@ use error_reporter::Report;
 use hookonce_protocol::ingress::OnStoreOutage;
 use hookonce_protocol::key::{EndpointId, Tenant};
 use hookonce_providers::settings::{ENVIRONMENT, HEADER, PUBLIC_KEY, PUBLIC_URL, TOPIC_ARNS, WEBHOOK_ID};
-use hookonce_providers::{Catalog, PASTED_VERSION, Provider, SecretFrom};
+use hookonce_providers::{Catalog, Provider, SecretFrom};
 use hookonce_runtime::document::{BODY_BYTES_MAX, EndpointDocument};
 use hookonce_runtime::documents::DocumentKind;
 use hookonce_runtime::endpoint::Endpoint;
@@ -109,9 +109,6 @@ pub(crate) fn pasted_secret(provider: &Provider, text: &str) -> Result<String, F
     provider.facts().check_secret(&pasted.secret).map_err(|error| no_such_secret(provider, &error))?;
     if !pasted.taken_off.is_empty() {
         output::note(&format!("the secret is taken without {}", pasted.taken_off.join(" and ")));
-    }
-    if pasted.taken_off.contains(&PASTED_VERSION) {
-        output::note(&provider.facts().notes);
     }
     Ok(pasted.secret)
 }
