@@ -37,6 +37,13 @@ need_counters() {
     apt-get install -y -qq --no-install-recommends strace valgrind
 }
 
+# A browser.
+need_chromium() {
+    command -v chromium >/dev/null && return
+    apt-get update -qq
+    apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core
+}
+
 # `cargo lambda`. With zig it builds for any processor and any glibc.
 need_cargo_lambda() {
     python_tool cargo-lambda

@@ -330,7 +330,10 @@ async fn a_count_is_the_sum_of_its_pages() {
 async fn each_answer_to_an_index_page_has_its_result() {
     let query = IndexQuery::Due { partition: "dead#3".to_owned() };
     let keys = async |server: &ScriptedServer, total| {
-        store_at(server, total).index_page(&query, None, 10).await.map(|page| (page.keys, page.next.is_some()))
+        store_at(server, total)
+            .index_page(&query, None, 10)
+            .await
+            .map(|page| (page.keys().collect::<Vec<_>>(), page.next.is_some()))
     };
     let key = record("evt_1").key;
     let items = json!([entry("in#shop#evt_1", "1"), { "due_at": { "N": "1" } }]);

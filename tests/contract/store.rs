@@ -66,7 +66,7 @@ async fn a_partition_is_read_page_by_page(store: &DynamoStore) {
     let (mut read, mut from, mut pages) = (Vec::new(), None, 0);
     loop {
         let page = store.index_page(&query, from, 10).await.unwrap();
-        read.extend(page.keys);
+        read.extend(page.keys());
         pages += 1;
         from = page.next;
         if from.is_none() {

@@ -83,6 +83,12 @@ impl DynamoStore {
 }
 
 impl<A: Ambient> DynamoStore<A> {
+    /// The same store through another client, such as one whose calls are counted.
+    #[must_use]
+    pub fn with_client(self, client: Client) -> Self {
+        Self { client, ..self }
+    }
+
     /// The client, for tools that read more than the protocol does.
     pub fn client(&self) -> &Client {
         &self.client

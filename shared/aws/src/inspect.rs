@@ -34,13 +34,21 @@ pub enum IndexQuery {
     },
 }
 
-/// A page of keys from one index partition.
+/// A page of one index partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IndexPage {
-    /// The keys.
-    pub keys: Vec<RecordKey>,
+    /// The keys, latest first, each with the moment that the index orders by: when the record is due, died or was
+    /// received.
+    pub entries: Vec<(RecordKey, EpochMs)>,
     /// Where the next page begins. `None` on the last page.
     pub next: Option<IndexCursor>,
+}
+
+impl IndexPage {
+    /// The keys alone.
+    pub fn keys(&self) -> impl Iterator<Item = RecordKey> {
+        self.entries.iter().map(|(key, _)| key.clone())
+    }
 }
 
 /// A position in an index partition.
@@ -72,9 +80,17 @@ impl DynamoStore {
         let request = self.query(query).scan_index_forward(false).limit(i32::try_from(limit).unwrap_or(i32::MAX));
         let request = request.set_exclusive_start_key(from.map(|IndexCursor(key)| key));
         let output = request.send().await.map_err(|error| failed("Query", &error))?;
-        let key = |item| RecordKey::parse(from_attributes(item).get(PARTITION_KEY).and_then(Value::as_text)?);
-        let keys = output.items.into_iter().flatten().filter_map(key).collect();
-        Ok(IndexPage { keys, next: output.last_evaluated_key.map(IndexCursor) })
+        let sorted_by = match query {
+            IndexQuery::Due { .. } => attribute::DUE_AT,
+            IndexQuery::Journal { .. } => attribute::RECEIVED_AT,
+        };
+        let entry = |item| {
+            let item = from_attributes(item);
+            let key = RecordKey::parse(item.get(PARTITION_KEY).and_then(Value::as_text)?)?;
+            Some((key, EpochMs(item.get(sorted_by).and_then(Value::as_i64)?)))
+        };
+        let entries = output.items.into_iter().flatten().filter_map(entry).collect();
+        Ok(IndexPage { entries, next: output.last_evaluated_key.map(IndexCursor) })
     }
 
     /// Counts the keys of an index partition. The index may be stale.

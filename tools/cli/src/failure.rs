@@ -76,6 +76,13 @@ impl Failure {
     }
 }
 
+/// The failure for words that a command does not take.
+pub(crate) fn parse_failure(error: &clap::Error) -> Failure {
+    let text = error.to_string();
+    let what = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    Failure::usage(what, "correct it, and try again")
+}
+
 fn pasteable(message: impl Into<String>) -> String {
     hints::pasteable(message.into())
 }

@@ -14,10 +14,12 @@
 #![allow(clippy::doc_markdown, reason = "the doc comments of arguments are help texts, read in a terminal")]
 
 mod account;
+mod arrivals;
 mod capture;
 mod cloudwatch;
 mod command;
 mod connection;
+mod console;
 mod credentials;
 mod destinations;
 mod documents;
@@ -30,6 +32,7 @@ mod hints;
 mod interrupt;
 mod lambda;
 mod life;
+mod looks;
 mod operate;
 mod output;
 mod own_handlers;
@@ -47,8 +50,10 @@ mod scale;
 mod secret;
 mod sender;
 mod stack;
+mod status;
 mod table_counts;
 mod target;
+mod traffic;
 mod watch;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -86,6 +91,8 @@ enum Command {
     Demo(command::demo::Arguments),
     /// Run the whole inbox on this machine until Ctrl-C.
     Dev(command::dev::Arguments),
+    /// Show a stack in a browser on this machine.
+    Console(command::console::Arguments),
     /// Sign a file as its provider would, and deliver it.
     Send(command::send::Arguments),
     /// Deliver a sample event, signed as its provider would.
@@ -177,6 +184,7 @@ async fn carry_out(arguments: Arguments) -> Result<Exit, Failure> {
     match arguments.command {
         Command::Demo(arguments) => Box::pin(command::demo::run(arguments)).await,
         Command::Dev(arguments) => Box::pin(command::dev::run(arguments)).await,
+        Command::Console(arguments) => Box::pin(command::console::run(arguments)).await,
         Command::Send(arguments) => Box::pin(command::send::run(arguments)).await,
         Command::Trigger(arguments) => Box::pin(command::trigger::run(arguments)).await,
         Command::Submit(arguments) => Box::pin(command::submit::run(arguments)).await,

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use console::Style;
 use hookonce_aws::DynamoStore;
@@ -15,13 +16,17 @@ use hookonce_protocol::record::{Found, Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::port::Store as _;
-use hookonce_webhook::answer::{ANSWER_ID, ANSWER_STATUS};
+use hookonce_webhook::answer::{ANSWER_ID, ANSWER_STATUS, Denial};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, timeout_at};
 
+use crate::arrivals::{Arrival, Arrivals};
 use crate::capture::Capturer;
+use crate::looks::Look;
 use crate::output;
-use crate::records::{error_of, find};
+use crate::records::{candidates, error_of, states};
+use crate::traffic::{Answer, Traffic};
 
 /// Something that happened.
 #[derive(Debug)]
@@ -48,12 +53,25 @@ impl Feed {
     }
 }
 
-/// The other end, which prints.
+/// The other end, which prints, counts and keeps what arrived last.
 #[derive(Debug)]
 pub(crate) struct Printer {
     events: UnboundedReceiver<FeedEvent>,
     as_json: bool,
 }
+
+/// Who else learns of what the printer prints.
+#[derive(Debug)]
+pub(crate) struct Watchers {
+    pub(crate) arrivals: Arc<Arrivals>,
+    pub(crate) traffic: Arc<Traffic>,
+}
+
+/// The code of a request to an endpoint that does not exist.
+const UNKNOWN_ENDPOINT: &str = Denial::UnknownEndpoint.parts().1;
+
+/// How long counts stay in memory alone.
+const SAVE_AFTER: Duration = Duration::from_secs(2);
 
 /// A feed and its printer.
 pub(crate) fn feed(as_json: bool) -> (Feed, Printer) {
@@ -136,15 +154,33 @@ impl<I: Invoke> Invoke for RestingRelay<I> {
 
 impl Printer {
     /// Prints until the stack and its feed are gone.
-    pub(crate) async fn run(mut self, store: DynamoStore) {
-        while let Some(happening) = self.events.recv().await {
+    pub(crate) async fn run(mut self, store: DynamoStore, watchers: Watchers) {
+        let mut unsaved: Option<Instant> = None;
+        loop {
+            let until = unsaved.map(|since| since + SAVE_AFTER);
+            let happening = match until {
+                None => self.events.recv().await,
+                Some(until) if until <= Instant::now() => {
+                    unsaved = None;
+                    // It is tried again with the next count.
+                    let _ = watchers.traffic.save();
+                    continue;
+                }
+                Some(until) => match timeout_at(until, self.events.recv()).await {
+                    Ok(happening) => happening,
+                    Err(_) => continue,
+                },
+            };
+            let Some(happening) = happening else { return };
             match happening {
                 FeedEvent::Delivery { path, answer, started, ended } => {
-                    self.delivery(&store, &path, &answer, (started, ended)).await;
+                    self.delivery(&store, &watchers, &path, &answer, (started, ended)).await;
+                    unsaved = unsaved.or(Some(Instant::now()));
                 }
                 FeedEvent::Batch { keys, started } => {
                     for (key, found) in keys.iter().zip(store.read_heads(&keys).await) {
                         if let Ok(Found::Record(record)) = found {
+                            watchers.arrivals.keep(Arrival::of(&record));
                             self.outcome(key, &record, started);
                         }
                     }
@@ -153,11 +189,19 @@ impl Printer {
         }
     }
 
-    async fn delivery(&self, store: &DynamoStore, path: &str, answer: &Value, (started, ended): (EpochMs, EpochMs)) {
+    async fn delivery(
+        &self,
+        store: &DynamoStore,
+        watchers: &Watchers,
+        path: &str,
+        answer: &Value,
+        (started, ended): (EpochMs, EpochMs),
+    ) {
         let endpoint = path.rsplit('/').next().unwrap_or_default();
         let key = text(answer, "/body/id");
         let (status, word) = status_and_word(answer);
-        let found = if key.is_empty() { None } else { find(store, endpoint, key).await.ok().flatten() };
+        let found = if key.is_empty() { None } else { head(store, endpoint, key).await };
+        watchers.tell(endpoint, found.as_ref(), (status, &word), started);
         let event_type = found.map_or_else(|| "-".to_owned(), |record| record.event_type);
         let took = ended.0 - started.0;
         if self.as_json {
@@ -220,6 +264,42 @@ impl Printer {
         let after = format!(" {endpoint} {event_type} {key}{to}  {detail}");
         output::styled_line(&before, (&format!("{word:<10}"), &style), &after);
     }
+}
+
+impl Watchers {
+    /// Counts an answer, and keeps what arrived.
+    fn tell(&self, endpoint: &str, record: Option<&Record>, (status, word): (u64, &str), at: EpochMs) {
+        // A stranger may ask for any number of endpoints that do not exist.
+        let exists = word != UNKNOWN_ENDPOINT;
+        let answer = match (status, word) {
+            (0..300, "accepted") => Some(Answer::Accepted),
+            (0..300, "duplicate") => Some(Answer::Duplicate),
+            (0..300, _) => None,
+            (_, code) => Some(Answer::Refused(code)),
+        };
+        if let Some(answer) = answer.filter(|_| exists) {
+            self.traffic.count(endpoint, answer, at);
+        }
+        let arrival = match record {
+            Some(record) if word == "duplicate" => Arrival { look: Look::DUPLICATE, ..Arrival::of(record) },
+            Some(record) => Arrival::of(record),
+            None => Arrival {
+                at,
+                endpoint: if exists { endpoint.to_owned() } else { String::new() },
+                event_type: String::new(),
+                key: None,
+                look: if status < 300 { Look::ANSWERED } else { Look::REFUSED },
+                detail: word.to_owned(),
+            },
+        };
+        self.arrivals.keep(arrival);
+    }
+}
+
+/// The record of an answer, without its body.
+async fn head(store: &DynamoStore, endpoint: &str, key: &str) -> Option<Record> {
+    let found = states(store, candidates(endpoint, key).ok()?).await.ok()?;
+    found.into_iter().find_map(|(_, record)| record)
 }
 
 /// What is known of the next attempt: the latest time at which it begins.

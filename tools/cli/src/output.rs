@@ -124,6 +124,15 @@ fn lines(text: &str) -> String {
     text.split('\n').map(shown).collect::<Vec<_>>().join("\n")
 }
 
+/// A sentence in lines that fit the terminal, the later ones indented. Where nobody watches, it stays one line.
+pub(crate) fn wrapped(sentence: &str) -> String {
+    if !std::io::stdout().is_terminal() {
+        return sentence.to_owned();
+    }
+    let columns = usize::from(console::Term::stdout().size().1);
+    textwrap::fill(sentence, textwrap::Options::new(columns.clamp(40, 100)).subsequent_indent("  ").break_words(false))
+}
+
 /// Whether a person watches standard error.
 pub(crate) fn is_watched() -> bool {
     std::io::stderr().is_terminal()

@@ -17,7 +17,7 @@ use hookonce_protocol::record::{DeadReason, Due, Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::{SHARDS, Timing};
 
-use crate::records::{Filter, Read, latest, select};
+use crate::records::{Filter, Reach, Read, latest, select};
 
 /// Far more than one page of each partition.
 const RECORDS: usize = 4_000;
@@ -67,13 +67,13 @@ fn dead(index: usize) -> Record {
     }
 }
 
-#[tokio::test]
-async fn the_first_page_of_many_records_costs_a_few_reads() {
+/// A stack that holds nothing but dead records.
+pub(crate) async fn filled(records: usize) -> (Backends, DynamoStore) {
     let backends = Backends::start(DataLocation::Memory, Duration::from_hours(1)).unwrap();
     let client = clients::dynamodb(backends.dynamodb_url());
     let shape = StackShape::deployed("scale");
     let place = create_stack(&client, &clients::sqs(backends.sqs_url()), &shape).await.unwrap();
-    let batches = (0..RECORDS).step_by(BATCH_MAX).map(|first| {
+    let batches = (0..records).step_by(BATCH_MAX).map(|first| {
         let put = |index| PutRequest::builder().set_item(Some(to_attributes(&dead(index).encode()))).build().unwrap();
         let put = |index| WriteRequest::builder().put_request(put(index)).build();
         let batch = (first..first + BATCH_MAX).map(put).collect();
@@ -81,14 +81,21 @@ async fn the_first_page_of_many_records_costs_a_few_reads() {
     });
     let written: Vec<_> = futures::stream::iter(batches).buffer_unordered(AT_ONCE).collect().await;
     assert!(written.iter().all(Result::is_ok));
+    (backends, DynamoStore::new(client, &place.inbox_table, &place.domain_table))
+}
 
+#[tokio::test]
+async fn the_first_page_of_many_records_costs_a_few_reads() {
+    let (backends, store) = filled(RECORDS).await;
     let calls = CallCounts::default();
-    let counted = aws_sdk_dynamodb::Client::from_conf(client.config().to_builder().interceptor(calls.clone()).build());
-    let store = DynamoStore::new(counted, &place.inbox_table, &place.domain_table);
+    let config = store.client().config().to_builder().interceptor(calls.clone()).build();
+    let store = store.with_client(aws_sdk_dynamodb::Client::from_conf(config));
     let shards = u64::from(SHARDS);
-    let listed = latest(&store, &filter(&["--state", "DEAD"]), 50).await.unwrap();
-    assert!(listed.records.len() >= 50);
-    assert_eq!((calls.of("Query"), calls.of("BatchGetItem")), (shards, shards), "one page of each partition");
+    let listed = latest(&store, &filter(&["--state", "DEAD"]), 50, Reach::ALL).await.unwrap();
+    assert_eq!((listed.records.len(), listed.looked_at), (50, 50), "no record is read that is not shown");
+    let newest = (RECORDS - 50..RECORDS).map(|index| dead(index).key);
+    assert!(newest.into_iter().all(|key| listed.records.contains_key(&key)));
+    assert_eq!((calls.of("Query"), calls.of("BatchGetItem")), (shards, 1), "one page of each partition");
 
     let all = filter(&["--state", "DEAD"]);
     let mut pages = pin!(select(&store, &all, AT_ONCE, Read::Heads));

@@ -45,9 +45,23 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
+    /// Signs it now.
+    ///
+    /// # Errors
+    /// [`SignError`] when the secret cannot sign for this provider.
+    pub(crate) fn signed(&self) -> Result<SignedDelivery, SignError> {
+        let url = self.signed_url();
+        let unsigned = UnsignedRequest { method: "POST", url: &url, headers: &self.headers, body: &self.body };
+        let now = EpochSec(now_unix() + self.clock_offset_seconds);
+        let Self { provider, secret, settings, schemes, .. } = self;
+        let signed = provider.sign_request_with(&unsigned, secret, settings, schemes, now)?;
+        let headers = self.headers.iter().cloned().chain(signed.headers).collect();
+        Ok(SignedDelivery { headers, body: signed.body })
+    }
+
     /// The URL that some schemes sign: the endpoint's `public_url`, or else the address as a gateway sees it, with
     /// `https` and without a port.
-    fn signed_url(&self) -> String {
+    pub(crate) fn signed_url(&self) -> String {
         let query = self.url.split_once('?').map_or_else(String::new, |(_, query)| format!("?{query}"));
         if let Some(public) = self.settings.get(PUBLIC_URL) {
             return if public.contains('?') { public.to_owned() } else { format!("{public}{query}") };
@@ -55,6 +69,15 @@ impl Delivery {
         let Ok(url) = reqwest::Url::parse(&self.url) else { return self.url.clone() };
         format!("https://{}{}{query}", url.host_str().unwrap_or_default(), url.path())
     }
+}
+
+/// A delivery as it is sent.
+#[derive(Debug, Clone)]
+pub(crate) struct SignedDelivery {
+    /// The headers, with those of the signature.
+    pub(crate) headers: Vec<(String, String)>,
+    /// The body.
+    pub(crate) body: Vec<u8>,
 }
 
 /// The result of a delivery.
@@ -131,22 +154,22 @@ impl Sender {
     }
 
     async fn attempt(&self, delivery: &Delivery, attempts: u32) -> Result<Delivered, SignError> {
-        let url = delivery.signed_url();
-        let unsigned = UnsignedRequest { method: "POST", url: &url, headers: &delivery.headers, body: &delivery.body };
-        let now = EpochSec(now_unix() + delivery.clock_offset_seconds);
-        let Delivery { provider, secret, settings, schemes, .. } = delivery;
-        let signed = provider.sign_request_with(&unsigned, secret, settings, schemes, now)?;
-        let headers = delivery.headers.iter().chain(&signed.headers);
+        let signed = delivery.signed()?;
+        Ok(Delivered { attempts, ..self.post(&delivery.url, signed).await })
+    }
+
+    /// Sends a request once, as it is.
+    pub(crate) async fn post(&self, url: &str, request: SignedDelivery) -> Delivered {
         let mut map = HeaderMap::new();
         map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        for (name, value) in headers {
+        for (name, value) in &request.headers {
             if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
                 map.insert(name, value);
             }
         }
         #[expect(clippy::disallowed_methods, reason = "the latency that a provider sees is measured here")]
         let started = std::time::Instant::now();
-        let response = self.client.post(&delivery.url).headers(map).body(signed.body).send().await;
+        let response = self.client.post(url).headers(map).body(request.body).send().await;
         let (status, location, headers, answer) = match response {
             Ok(response) => {
                 let location = response.status().is_redirection().then(|| response.headers().get(LOCATION)).flatten();
@@ -160,7 +183,7 @@ impl Sender {
         let answer: Answer = serde_json::from_slice(&answer).unwrap_or_default();
         let [stored, id] = headers;
         let word = answer.status.or(answer.error).or(stored).unwrap_or_else(|| word_of(status));
-        Ok(Delivered { status, word, id: answer.id.or(id), location, attempts, duration: started.elapsed() })
+        Delivered { status, word, id: answer.id.or(id), location, attempts: 1, duration: started.elapsed() }
     }
 }
 

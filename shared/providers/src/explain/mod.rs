@@ -80,6 +80,18 @@ pub enum FindingState {
     InBody,
 }
 
+impl FindingState {
+    /// The same for people.
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::Present => "present",
+            Self::Missing => "missing",
+            Self::Duplicated => "present more than once",
+            Self::InBody => "in the body",
+        }
+    }
+}
+
 impl Provider {
     /// Checks a request as [`Self::receive`] does, and explains the result to a person.
     ///
@@ -387,13 +399,7 @@ impl fmt::Display for Explanation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}: {}", self.provider, self.scheme)?;
         for finding in &self.looked_for {
-            let state = match finding.state {
-                FindingState::Present => "present",
-                FindingState::Missing => "missing",
-                FindingState::Duplicated => "present more than once",
-                FindingState::InBody => "in the body",
-            };
-            write!(formatter, "\n  {} {}: {state}", finding.what, finding.place)?;
+            write!(formatter, "\n  {} {}: {}", finding.what, finding.place, finding.state.in_words())?;
         }
         match self.code {
             None if self.authentic => formatter.write_str("\nThe request is authentic.")?,

@@ -264,7 +264,7 @@ impl Audit<'_> {
         if stands && !applied && !unknown {
             found.push(Violation::EffectStands);
         }
-        let is_overdue = |due: &Due| due.at.0 < self.started.0 - super::status::OVERDUE.0;
+        let is_overdue = |due: &Due| due.at.0 < self.started.0 - crate::status::OVERDUE.0;
         if record.status == Status::Pending && record.due.as_ref().is_some_and(is_overdue) {
             found.push(Violation::Overdue);
         }

@@ -24,12 +24,15 @@ use super::endpoint;
 use super::providers::find;
 use crate::capture::Capturer;
 use crate::connection::{RunningStack, StackParts};
+use crate::console::{Console, PortChoice, Site};
 use crate::documents::{Folder, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Stop;
+use crate::life::Watchers;
 use crate::own_handlers::{HandlerCommand, HandlerCommands, OwnHandlers};
 use crate::stack::{Functions, PREFIX, Servers, Stack, StackConfig, environment, own_tables};
-use crate::target::{DataFolder, write};
+use crate::target::{DataFolder, Place, write};
+use crate::traffic::Traffic;
 use crate::{handlers, life, output, route_set};
 
 /// The endpoints of a new folder, with their providers: one for each built-in handler.
@@ -40,7 +43,7 @@ const PREFIX_BYTES_MAX: usize = 60;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Port that receives webhooks.
+    /// Port that receives webhooks. The console takes the next one, if it is free.
     #[arg(long, default_value_t = 8787)]
     port: u16,
     /// Print deliveries, outcomes and changes of the routes as lines of JSON.
@@ -146,11 +149,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             (Some(dynamodb_url), Some(sqs_url)) => Servers::At { dynamodb_url, sqs_url, prefix: arguments.prefix },
             _ => Servers::Embedded(DataLocation::Directory(folder.tables())),
         },
-        functions: match (arguments.functions, arguments.binaries) {
-            (Some(url), _) => Functions::At(url),
-            (None, Some(folder)) => Functions::Binaries { folder, port: arguments.port },
-            (None, None) => Functions::InProcess { port: arguments.port },
-        },
+        functions: functions(arguments.functions, arguments.binaries, arguments.port),
         built_in: handlers::all,
         folder: folder.clone(),
         tables: arguments.tables,
@@ -175,7 +174,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             "another stack may use this port or folder: pass --port or --data",
         )
     })?;
-    let running = described(&stack, public_url, finds_own_handlers);
+    let console_port = if arguments.port == 0 { 0 } else { arguments.port.saturating_add(1) };
+    let (console, watchers) = open_console(&folder, console_port).await?;
+    let traffic = Arc::clone(&watchers.traffic);
+    let running = described(&stack, public_url, finds_own_handlers, console.entrance());
     tokio::spawn(route_set::watch(folder.clone(), aliases(&running.tables), arguments.json));
     let variables = environment(stack.place(), &folder, running.public_url.as_deref(), stack.own_handlers());
     write_environment(&folder, &variables)?;
@@ -190,15 +192,34 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let (dynamodb, parts) = (clients::dynamodb(&running.dynamodb_url), running.parts);
     let store = DynamoStore::new(dynamodb, parts.inbox_table, parts.domain_table);
-    let printing = tokio::spawn(printer.run(store));
+    let printing = tokio::spawn(printer.run(store, watchers));
     let ended = over(&arguments.command, &mut stop).await;
-    drop(announcement);
+    drop((announcement, console));
+    // Whoever looks at the folder finds what was counted until the end.
+    let saved = traffic.save();
     tokio::select! {
         () = stack.shutdown() => {}
         () = stop.came() => output::note("stopped without waiting"),
     }
     printing.abort();
-    ended
+    ended.and_then(|exit| saved.map(|()| exit))
+}
+
+/// Who runs the functions.
+fn functions(url: Option<String>, binaries: Option<PathBuf>, port: u16) -> Functions {
+    match (url, binaries) {
+        (Some(url), _) => Functions::At(url),
+        (None, Some(folder)) => Functions::Binaries { folder, port },
+        (None, None) => Functions::InProcess { port },
+    }
+}
+
+/// Serves the console of this stack, and says who has to learn what it shows.
+async fn open_console(folder: &DataFolder, port: u16) -> Result<(Console, Watchers), Failure> {
+    let watchers = Watchers { arrivals: Arc::default(), traffic: Arc::new(Traffic::of(folder)) };
+    let stack = Place { folder: folder.clone(), stack: None }.connect();
+    let site = Site::local(stack, Arc::clone(&watchers.arrivals), Arc::clone(&watchers.traffic));
+    Ok((Console::start(site, port, PortChoice::Preferred).await?, watchers))
 }
 
 /// Waits for the end of the command. Without one, waits for Ctrl-C.
@@ -247,7 +268,7 @@ fn terminate(child: &Child) {
 }
 
 /// How other commands reach the stack.
-fn described(stack: &Stack, public_url: Option<String>, finds_own: bool) -> RunningStack {
+fn described(stack: &Stack, public_url: Option<String>, finds_own: bool, console_url: String) -> RunningStack {
     let place = stack.place();
     RunningStack {
         parts: StackParts {
@@ -260,6 +281,7 @@ fn described(stack: &Stack, public_url: Option<String>, finds_own: bool) -> Runn
         },
         url: stack.url().to_owned(),
         public_url,
+        console_url,
         dynamodb_url: place.dynamodb_url.clone(),
         sqs_url: place.sqs_url.clone(),
         tables: own_tables(&place.resources),
@@ -285,6 +307,7 @@ fn greet(folder: &DataFolder, running: &RunningStack, handlers: &OwnHandlers, as
     for (id, document) in endpoint::read_all(folder) {
         print(&format!("  {origin}/webhooks/{id}  ({})", document.provider));
     }
+    print(&format!("  console: {}", running.console_url));
     output::note("\nIn another terminal, with `cargo hookonce` for `hookonce` unless it is installed:");
     output::note("  hookonce trigger stripe.invoice.paid --copies 3");
     output::note("  hookonce list");

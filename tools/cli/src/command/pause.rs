@@ -105,6 +105,6 @@ async fn begin(stack: &Connection, person: &Person, turn: Turn, reason: &str) ->
 }
 
 /// Since when, by whom and why.
-pub(super) fn described(Act { at, by, reason, .. }: &Act) -> String {
+pub(crate) fn described(Act { at, by, reason, .. }: &Act) -> String {
     format!("since {} by {by}: \"{reason}\"", output::local_moment(*at))
 }

@@ -78,7 +78,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.body {
         return body(&record);
     }
-    let mut timeline = Timeline::of(&stack, store, record, arguments.call_handlers).await?;
+    let planning = if arguments.call_handlers { Planning::CallHandlers } else { Planning::BuiltIn };
+    let mut timeline = Timeline::of(&stack, store, record, planning).await?;
     if arguments.items {
         timeline.items = Some(timeline.read_items(store).await?);
     }
@@ -103,6 +104,7 @@ async fn settled(store: &DynamoStore, arguments: &Arguments) -> Result<Exit, Fai
     Ok(Exit::No)
 }
 
+/// Writes the stored body.
 fn body(record: &Record) -> Result<Exit, Failure> {
     let Some(stored) = &record.body else {
         let is_closed = record.outcome == Some(Outcome::FannedOut);
@@ -116,15 +118,45 @@ fn body(record: &Record) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// Whether it is asked what today's handlers would do with a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Planning {
+    /// No.
+    Nothing,
+    /// Those of this build.
+    BuiltIn,
+    /// Also those in other languages, which get the event.
+    CallHandlers,
+}
+
+/// One step of what happened to a record, or will.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) at: EpochMs,
+    pub(crate) mark: Mark,
+    pub(crate) what: String,
+}
+
+/// What a step means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// It is done.
+    Done,
+    /// It failed.
+    Failed,
+    /// It is to come.
+    ToCome,
+}
+
 /// A record and everything that belongs to it.
-struct Timeline {
-    record: Record,
+pub(crate) struct Timeline {
+    pub(crate) record: Record,
     /// What operators did to it. `None` if the domain table is not known.
     trail: Option<Trail>,
     /// The records of its events, if it is an envelope.
-    children: Vec<(RecordKey, Option<Record>)>,
+    pub(crate) children: Vec<(RecordKey, Option<Record>)>,
     /// The records of the effects that its last commit created.
-    effects: Vec<(RecordKey, Option<Record>)>,
+    pub(crate) effects: Vec<(RecordKey, Option<Record>)>,
     /// The records that are left of the effects of earlier generations.
     earlier_effects: Vec<(RecordKey, Option<Record>)>,
     /// What today's handlers would do with it. `None` for an envelope and an effect, and if the domain table is not
@@ -132,8 +164,8 @@ struct Timeline {
     plan: Option<Planned>,
     /// What its route names and this build lacks.
     missing: Option<Lack>,
-    /// Whether handlers in other languages are called.
-    calls_handlers: bool,
+    /// Which handlers were asked for it.
+    planning: Planning,
     /// When it was applied before it was forced, by generation, as far as the domain keys are kept and today's plan
     /// names them.
     applied_before: Vec<(i64, EpochMs)>,
@@ -142,21 +174,28 @@ struct Timeline {
 }
 
 impl Timeline {
-    async fn of(
+    /// Reads what belongs to a record.
+    ///
+    /// # Errors
+    /// [`Failure`] when the store does not answer.
+    pub(crate) async fn of(
         stack: &Connection,
         store: &DynamoStore,
         record: Record,
-        calls_handlers: bool,
+        planning: Planning,
     ) -> Result<Self, Failure> {
         // The record is shown even if today's routes cannot be read.
-        let dry_run = match DryRun::of(store.clone(), stack).await {
-            Ok(dry_run) if calls_handlers => dry_run.calling_handlers(stack).await?,
-            Ok(dry_run) => dry_run,
-            Err(failure) => {
-                output::note(&format!("the plan of today is unknown: {failure}"));
-                output::note(failure.hint());
-                DryRun::without_routes(store.clone())
-            }
+        let dry_run = match planning {
+            Planning::Nothing => DryRun::without_routes(store.clone()),
+            Planning::BuiltIn | Planning::CallHandlers => match DryRun::of(store.clone(), stack).await {
+                Ok(dry_run) if planning == Planning::CallHandlers => dry_run.calling_handlers(stack).await?,
+                Ok(dry_run) => dry_run,
+                Err(failure) => {
+                    output::note(&format!("the plan of today is unknown: {failure}"));
+                    output::note(failure.hint());
+                    DryRun::without_routes(store.clone())
+                }
+            },
         };
         let children = if record.key.kind() == RecordKind::Envelope {
             children(store, &dry_run, &record).await?
@@ -167,18 +206,8 @@ impl Timeline {
         let mut earlier_effects = states(store, record.earlier_effect_keys()).await?;
         earlier_effects.retain(|(_, effect)| effect.is_some());
         let (trail, plan, missing, items, applied_before) = (None, None, None, None, Vec::new());
-        let mut timeline = Self {
-            record,
-            trail,
-            children,
-            effects,
-            earlier_effects,
-            plan,
-            missing,
-            calls_handlers,
-            applied_before,
-            items,
-        };
+        let mut timeline =
+            Self { record, trail, children, effects, earlier_effects, plan, missing, planning, applied_before, items };
         if stack.knows_domain() {
             timeline.add_domain(store, &dry_run).await?;
         }
@@ -193,7 +222,9 @@ impl Timeline {
         if let Some(trail) = &mut trail {
             trail.entries.retain(|entry| entry.claim_id == record.claim_id);
         }
-        let planned = matches!(record.key.kind(), RecordKind::Delivery | RecordKind::Event) && record.body.is_some();
+        let planned = self.planning != Planning::Nothing
+            && matches!(record.key.kind(), RecordKind::Delivery | RecordKind::Event)
+            && record.body.is_some();
         self.missing = if planned { dry_run.missing(record).map(|missing| missing.what) } else { None };
         let plan = if planned && self.missing.is_none() { Some(dry_run.plan(record).await) } else { None };
         (self.trail, self.plan) = (trail, plan);
@@ -262,7 +293,8 @@ impl Timeline {
         Ok(items.into_iter().map(|item| (item.clone(), found.item(item).cloned())).collect())
     }
 
-    fn json(&self) -> Value {
+    /// Everything, for programs.
+    pub(crate) fn json(&self) -> Value {
         let states = |records: &[(RecordKey, Option<Record>)]| -> Value {
             let state = |record: &Option<Record>| record.as_ref().map(Record::state_word);
             records.iter().map(|(key, record)| json!({ "key": key.parts().1, "state": state(record) })).collect()
@@ -296,7 +328,7 @@ impl Timeline {
         let state = record.state_word();
         output::line(&format!("  {state}{again}: {} from {} at {endpoint}\n", record.event_type, record.provider));
         let mut table = output::table(&[]);
-        for (at, what) in self.timeline() {
+        for Step { at, what, .. } in self.steps() {
             table.add_row([output::local_moment(at), since(record.received_at, at), what]);
         }
         output::print(&table);
@@ -308,38 +340,39 @@ impl Timeline {
         output::print(&facts);
     }
 
-    /// What happened, in order of time.
-    fn timeline(&self) -> Vec<(EpochMs, String)> {
+    /// What happened, in order of time, and then what is to come.
+    pub(crate) fn steps(&self) -> Vec<Step> {
         let record = &self.record;
         let secret = match record.secret_index {
             0 => "the newest secret".to_owned(),
             index => format!("secret {index}"),
         };
+        let done = |at, what: String| Step { at, mark: Mark::Done, what };
+        let failed = |at, what: String| Step { at, mark: Mark::Failed, what };
         let parent = record.parent.as_ref().map(|parent| parent.parts().1);
-        let mut events = match (&record.effect, parent) {
-            (Some(_), Some(event)) => vec![(record.received_at, format!("committed with the event {event}"))],
+        let mut steps = match (&record.effect, parent) {
+            (Some(_), Some(event)) => vec![done(record.received_at, format!("committed with the event {event}"))],
             (_, parent) => {
                 let received = format!("received, verified with {secret}");
                 let batch = parent.map(|batch| format!("part of the batch {batch}"));
-                std::iter::once(received).chain(batch).map(|what| (record.received_at, what)).collect()
+                std::iter::once(received).chain(batch).map(|what| done(record.received_at, what)).collect()
             }
         };
         if let Some(at) = record.effect.as_ref().and_then(|effect| effect.first_call_at) {
-            events.push((at, "first call: from here on, the callee may have done it".to_owned()));
+            steps.push(done(at, "first call: from here on, the callee may have done it".to_owned()));
         }
-        let attempts = record.failures.iter().map(|failed| (failed.at, format!("attempt failed: {}", failed.code)));
-        events.extend(attempts);
+        let attempts = record.failures.iter();
+        steps.extend(attempts.map(|attempt| failed(attempt.at, format!("attempt failed: {}", attempt.code))));
         if let (Some(at), true) = (record.last_seen_at, record.duplicate_count > 0) {
-            events.push((at, format!("last of {} duplicate(s)", record.duplicate_count)));
+            steps.push(done(at, format!("last of {} duplicate(s)", record.duplicate_count)));
         }
-        let before = self.applied_before.iter().map(|(generation, at)| match generation {
-            0 => (*at, "applied, before it was forced".to_owned()),
-            generation => (*at, format!("applied in generation {generation}")),
-        });
-        events.extend(before);
-        events.extend(self.entries().iter().map(|entry| (entry.at, describe(entry))));
+        steps.extend(self.applied_before.iter().map(|(generation, at)| match generation {
+            0 => done(*at, "applied, before it was forced".to_owned()),
+            generation => done(*at, format!("applied in generation {generation}")),
+        }));
+        steps.extend(self.entries().iter().map(|entry| done(entry.at, describe(entry))));
         if let (Some(at), Some(outcome)) = (record.processed_at, record.outcome) {
-            events.push((at, format!("processed: {outcome}, {}", format_attempts(record))));
+            steps.push(done(at, format!("processed: {outcome}, {}", format_attempts(record))));
         }
         if let (Some(at), Some(reason)) = (record.dead_at, record.dead_reason) {
             // The code of the last failure says more than "permanent".
@@ -347,20 +380,19 @@ impl Timeline {
             let page = code.and_then(explain::command).unwrap_or_else(|| format!("`hookonce explain {reason}`"));
             let own = code.filter(|code| explain::command(code).is_none());
             let own = own.map_or_else(String::new, |code| format!("; {code} is its handler's own code"));
-            events.push((at, format!("dead: {reason}, after {}; see {page}{own}", format_attempts(record))));
+            steps.push(failed(at, format!("dead: {reason}, after {}; see {page}{own}", format_attempts(record))));
         }
         if let (Some(at), true) = (record.discarded_at, self.trail.is_none()) {
-            events.push((at, "discarded by an operator".to_owned()));
+            steps.push(done(at, "discarded by an operator".to_owned()));
         }
         // Stable: what happened at one moment stays in the order above.
-        events.sort_by_key(|(at, _)| *at);
+        steps.sort_by_key(|step| step.at);
+        let to_come = |at, what: &str| Step { at, mark: Mark::ToCome, what: what.to_owned() };
         if let (Some(due), Status::Pending) = (&record.due, record.status) {
-            events.push((due.at, "the relay sends it again if it is not settled by then".to_owned()));
+            steps.push(to_come(due.at, "the relay sends it again if it is not settled by then"));
         }
-        if let Some(at) = record.expires_at {
-            events.push((at.as_millis(), "expires".to_owned()));
-        }
-        events
+        steps.extend(record.expires_at.map(|at| to_come(at.as_millis(), "expires")));
+        steps
     }
 
     /// What a worker would do with it today.
@@ -380,7 +412,7 @@ impl Timeline {
             Planned::Failed(failure) => format!("fails with {}", failure.code),
             Planned::Unavailable | Planned::CallsUsedUp | Planned::HandlerSlow { .. } => "unknown".to_owned(),
             Planned::UserTableUnavailable => "unknown: a table of its handler is missing or cannot be read".to_owned(),
-            Planned::HandlerAway if self.calls_handlers => {
+            Planned::HandlerAway if self.planning == Planning::CallHandlers => {
                 "unknown: its handler, in another language, does not answer".to_owned()
             }
             Planned::HandlerAway => {
@@ -391,7 +423,7 @@ impl Timeline {
     }
 
     /// What has no time of its own.
-    fn facts(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
         let record = &self.record;
         let mut facts = Vec::new();
         if let Some(effect) = &record.effect {

@@ -21,6 +21,8 @@ pub(crate) struct RunningStack {
     pub(crate) url: String,
     /// The origin under which providers reach it, such as that of a tunnel.
     pub(crate) public_url: Option<String>,
+    /// The first address of the console, which lets a browser in.
+    pub(crate) console_url: String,
     /// The URL of DynamoDB.
     pub(crate) dynamodb_url: String,
     /// The URL of SQS.

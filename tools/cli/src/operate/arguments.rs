@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use clap::Args;
+use clap::{Args, Parser};
 use hookonce_protocol::operator::Order;
 use hookonce_protocol::record::{Outcome, Status};
 use hookonce_protocol::trail::Operation;
@@ -10,7 +10,7 @@ use hookonce_protocol::trail::Operation;
 use super::Kind;
 use super::person::{Person, REASON, check_lengths};
 use crate::connection::Connection;
-use crate::failure::Failure;
+use crate::failure::{Failure, parse_failure};
 use crate::records::{Filter, Selection, State};
 use crate::target::Target;
 
@@ -73,6 +73,20 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 }
 
 impl OrderArguments {
+    /// The arguments that a command gets with these words.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when a word is not one that the command takes.
+    pub(crate) fn of_words(words: impl IntoIterator<Item = String>) -> Result<Self, Failure> {
+        #[derive(Debug, Parser)]
+        #[command(no_binary_name = true)]
+        struct Words {
+            #[command(flatten)]
+            arguments: OrderArguments,
+        }
+        Words::try_parse_from(words).map(|words| words.arguments).map_err(|error| parse_failure(&error))
+    }
+
     /// Whether it does anything.
     pub(super) fn acts(&self) -> bool {
         self.yes.is_some()

@@ -1,7 +1,6 @@
 //! Carries out an order on each record of a stream, or foresees what it would do.
 
 use std::collections::BTreeSet;
-use std::pin::pin;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
@@ -41,7 +40,7 @@ pub(super) struct Run<'a> {
     pub(super) rate: Option<f64>,
 }
 
-/// Goes through the records, and reports each. Ctrl-C ends it between two records, never within one.
+/// Goes through the records, and reports each. `stop` ends it between two records, never within one.
 ///
 /// # Errors
 /// [`Failure`] when the store does not answer. The report holds what was done until then.
@@ -49,8 +48,8 @@ pub(super) async fn each(
     run: &Run<'_>,
     mut pages: impl Stream<Item = Result<Page, Failure>> + Unpin,
     report: &mut Report,
+    stop: &mut (impl Future<Output = ()> + Unpin),
 ) -> Result<End, Failure> {
-    let mut stop = pin!(tokio::signal::ctrl_c());
     let mut clock = run.rate.map(interval);
     // Records that a later page may list again: PENDING ones that this run retried, because their place in the index is
     // new, and what it redacted with an event, because other events lead to it, too.
@@ -58,7 +57,7 @@ pub(super) async fn each(
     loop {
         let page = tokio::select! {
             page = pages.next() => page,
-            _ = &mut stop => return Ok(End::Stopped),
+            () = &mut *stop => return Ok(End::Stopped),
         };
         let Some(page) = page.transpose()? else { return Ok(End::Complete) };
         report.read(&page);
@@ -80,7 +79,7 @@ pub(super) async fn each(
                     Some(clock) => {
                         tokio::select! {
                             biased;
-                            _ = &mut stop => return Ok(End::Stopped),
+                            () = &mut *stop => return Ok(End::Stopped),
                             _ = clock.tick() => {}
                         }
                         (run.act(&record).await?, Vec::new())

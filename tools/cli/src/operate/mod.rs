@@ -7,6 +7,10 @@ mod person;
 mod report;
 mod result;
 
+use std::pin::pin;
+
+use hookonce_aws::DynamoStore;
+use hookonce_protocol::operator::Order;
 use hookonce_protocol::trail::Operation;
 use hookonce_protocol::write::Table;
 
@@ -14,8 +18,10 @@ use self::arguments::Agreement;
 pub(crate) use self::arguments::OrderArguments;
 use self::each::{Run, each};
 pub(crate) use self::person::{Person, REASON, check_lengths};
-use self::report::{Report, Style, note_disagreement};
-use self::result::End;
+use self::report::note_disagreement;
+pub(crate) use self::report::{Act, Report, Row, Style, no_way_back};
+pub(crate) use self::result::{End, OrderResult};
+use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::records::{Selection, agree_to_scan, note_default_since};
@@ -44,49 +50,121 @@ impl Kind {
     }
 }
 
+/// What became of an order.
+#[derive(Debug)]
+pub(crate) enum Carried {
+    /// It went through the records.
+    Through(Box<Finished>),
+    /// The filter does not find so many records as a person agreed to, but so many. Nothing was changed.
+    Disagreed { agreed: usize, found: usize },
+}
+
+/// An order that went through its records, or as far as it was let.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) order: Order,
+    pub(crate) selection: Selection,
+    pub(crate) report: Report,
+    pub(crate) end: End,
+}
+
+/// Carries out an order, or foresees what it would do if it has no agreement. `stop` ends it between two records.
+///
+/// # Errors
+/// [`Failure`] when the arguments are wrong or the store does not answer, with what was done until then.
+pub(crate) async fn carry_out(
+    arguments: &OrderArguments,
+    kind: Kind,
+    stack: &Connection,
+    mut report: Report,
+    stop: impl Future<Output = ()>,
+) -> Result<Carried, (Failure, Option<Box<Finished>>)> {
+    let mut stop = pin!(stop);
+    let begun = Box::pin(begin(arguments, kind, stack)).await.map_err(|failure| (failure, None))?;
+    let Begun { order, selection, store } = begun;
+    let run =
+        Run { store: &store, order: &order, is_named: arguments.names_records(), limit: arguments.limit, rate: None };
+    if let Some(Agreement::Counted(agreed)) = arguments.yes {
+        let counting = output::spinner("counting what it would change");
+        let mut counted = Report::of(kind.operation, Act::Foresee, Style::Silent);
+        let end = Box::pin(each(&run, selection.pages(&store, READS_AT_ONCE), &mut counted, &mut stop)).await;
+        counting.finish_and_clear();
+        let found = counted.changed();
+        if end.map_err(|failure| (failure, None))? == End::Stopped || found != agreed {
+            return Ok(Carried::Disagreed { agreed, found });
+        }
+    }
+    let acts = arguments.acts();
+    let run = Run { rate: arguments.yes.map(|_| arguments.rate), ..run };
+    if acts && selection.filter().is_some() && report.shows_progress() {
+        let total = selection.total(&store).await.map_err(|failure| (failure, None))?;
+        report.begin(total);
+    }
+    // To act on pages that are as fresh as possible, read one at a time.
+    let pages = selection.pages(&store, if acts { 1 } else { READS_AT_ONCE });
+    let end = Box::pin(each(&run, pages, &mut report, &mut stop)).await;
+    report.bar.finish_and_clear();
+    match end {
+        Ok(end) => Ok(Carried::Through(Box::new(Finished { order, selection, report, end }))),
+        Err(failure) => {
+            let finished = Finished { order, selection, report, end: End::Stopped };
+            Err((failure, Some(Box::new(finished))))
+        }
+    }
+}
+
+/// An order before its first record.
+struct Begun {
+    order: Order,
+    selection: Selection,
+    store: DynamoStore,
+}
+
+async fn begin(arguments: &OrderArguments, kind: Kind, stack: &Connection) -> Result<Begun, Failure> {
+    let order = arguments.order(kind, stack).await?;
+    let selection = arguments.selection(kind)?;
+    arguments.check_agreement(kind.operation)?;
+    let store = stack.whole_store().await?;
+    if let (Selection::Table(_), Some(agreed)) = (&selection, kind.scan) {
+        let hint = "pass --scan to agree, or --since to read only what an index lists";
+        agree_to_scan(&store, &[Table::Inbox], agreed || arguments.acts(), hint).await?;
+    }
+    Ok(Begun { order, selection, store })
+}
+
 /// Runs a command.
 ///
 /// # Errors
 /// [`Failure`] when the arguments are wrong or the store does not answer. Running the command again goes on.
 pub(crate) async fn run(arguments: OrderArguments, kind: Kind) -> Result<Exit, Failure> {
-    let (operation, acts) = (kind.operation, arguments.acts());
-    let stack = arguments.target.connect();
-    let order = &arguments.order(kind, &stack).await?;
-    let selection = arguments.selection(kind)?;
-    arguments.check_agreement(operation)?;
-    let store = &stack.whole_store().await?;
-    let mut total = None;
-    if let (Selection::Table(_), Some(agreed)) = (&selection, kind.scan) {
-        let hint = "pass --scan to agree, or --since to read only what an index lists";
-        total = Some(agree_to_scan(store, &[Table::Inbox], agreed || acts, hint).await?);
+    let operation = kind.operation;
+    let act = if arguments.acts() { Act::CarryOut } else { Act::Foresee };
+    let style = if arguments.json { Style::Json } else { Style::Table };
+    let mut report = Report::of(operation, act, style);
+    if style == Style::Table && output::is_watched() {
+        report.bar = output::bar(operation.as_str(), 0);
     }
-    let run = Run { store, order, is_named: arguments.names_records(), limit: arguments.limit, rate: None };
-    if let Some(Agreement::Counted(agreed)) = arguments.yes {
-        let counting = output::spinner("counting what it would change");
-        let mut counted = Report::of(operation, false, Style::Silent);
-        let end = Box::pin(each(&run, selection.pages(store, READS_AT_ONCE), &mut counted)).await;
-        counting.finish_and_clear();
-        let found = counted.changed();
-        if end? == End::Stopped || found != agreed {
+    let stack = arguments.target.connect();
+    let ctrl_c = async {
+        // Where it cannot be watched, it ends the process.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let carried = Box::pin(carry_out(&arguments, kind, &stack, report, ctrl_c)).await;
+    let Finished { order, selection, report, end } = match carried {
+        Ok(Carried::Through(finished)) => *finished,
+        Ok(Carried::Disagreed { agreed, found }) => {
             note_disagreement(operation, agreed, found);
             return Ok(Exit::No);
         }
-    }
-    let run = Run { rate: arguments.yes.map(|_| arguments.rate), ..run };
-    let mut report = Report::of(operation, acts, if arguments.json { Style::Json } else { Style::Table });
-    if acts && !arguments.json && selection.filter().is_some() && output::is_watched() {
-        let total = match total {
-            Some(total) => total,
-            None => selection.total(store).await?,
-        };
-        report.bar = output::bar(operation.as_str(), total);
-    }
-    // To act on pages that are as fresh as possible, read one at a time.
-    let pages = selection.pages(store, if acts { 1 } else { READS_AT_ONCE });
-    let end = Box::pin(each(&run, pages, &mut report)).await;
-    report.bar.finish_and_clear();
-    let again = arguments.again(order, &selection, &report);
-    let end = end.map_err(|failure| report.interrupted(failure, &again))?;
+        Err((failure, None)) => return Err(failure),
+        Err((failure, Some(finished))) => {
+            let Finished { order, selection, report, .. } = *finished;
+            return Err(report.interrupted(failure, &arguments.again(&order, &selection, &report)));
+        }
+    };
+    let again = arguments.again(&order, &selection, &report);
     let since = selection.filter().and_then(|filter| filter.since);
     if arguments.json {
         output::json_line(&report.summary(end, since));

@@ -17,28 +17,47 @@ use crate::records::{Page, error_of};
 /// The most rows that are printed. All records are counted.
 const ROWS_MAX: usize = 50;
 
-/// How records are printed.
+/// How records are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(crate) enum Style {
     /// Not at all.
     Silent,
     /// Each as a line of JSON, at once.
     Json,
-    /// As a table at the end: of a dry run all, of a run that acts what went wrong, and what nobody named.
+    /// As rows at the end: of a dry run all, of a run that acts what went wrong, and what nobody named.
     Table,
+    /// As rows at the end, all of them.
+    Rows,
+}
+
+/// Whether a run changes anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// No: it is a dry run.
+    Foresee,
+    /// Yes.
+    CarryOut,
+}
+
+/// What a run did to one record, or would do.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) result: OrderResult,
+    pub(crate) record: Record,
 }
 
 /// The counts of a run, and the rows of its table.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(crate) struct Report {
     operation: Operation,
-    acts: bool,
+    act: Act,
     style: Style,
     /// How far the run is.
-    pub(super) bar: ProgressBar,
-    table: output::Table,
+    pub(crate) bar: ProgressBar,
+    /// What is shown of single records.
+    pub(crate) rows: Vec<Row>,
     /// Rows that did not fit.
-    more_rows: usize,
+    pub(crate) more_rows: usize,
     /// Entries that were read.
     examined: usize,
     /// Records of another version.
@@ -56,13 +75,13 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn of(operation: Operation, acts: bool, style: Style) -> Self {
+    pub(crate) fn of(operation: Operation, act: Act, style: Style) -> Self {
         Self {
             operation,
-            acts,
+            act,
             style,
             bar: ProgressBar::hidden(),
-            table: output::table(&["would", "state", "endpoint", "type", "error", "received", "key"]),
+            rows: Vec::new(),
             more_rows: 0,
             examined: 0,
             unreadable: 0,
@@ -74,11 +93,26 @@ impl Report {
         }
     }
 
+    fn acts(&self) -> bool {
+        self.act == Act::CarryOut
+    }
+
+    /// Whether somebody watches how far the run is.
+    pub(super) fn shows_progress(&self) -> bool {
+        self.style == Style::Rows || !self.bar.is_hidden()
+    }
+
+    /// Begins to show how far the run is, of so many entries.
+    pub(super) fn begin(&self, total: u64) {
+        self.bar.set_length(total);
+        self.bar.reset();
+    }
+
     /// Counts what was read for a page.
     pub(super) fn read(&mut self, page: &Page) {
         self.examined += page.examined;
         self.unreadable += page.unreadable;
-        if self.style != Style::Silent {
+        if matches!(self.style, Style::Json | Style::Table) {
             page.note_missing();
         }
     }
@@ -89,7 +123,7 @@ impl Report {
     }
 
     /// How many records were changed, or would be.
-    pub(super) fn changed(&self) -> usize {
+    pub(crate) fn changed(&self) -> usize {
         self.count("would") + self.count("done")
     }
 
@@ -108,7 +142,8 @@ impl Report {
         self.holding += usize::from(along && failed);
         match self.style {
             Style::Json => output::json_line(&self.json(record, result, sends_again)),
-            Style::Table if !self.acts || failed || along && result == OrderResult::Done => {
+            Style::Rows => self.add_row(record, result),
+            Style::Table if !self.acts() || failed || along && result == OrderResult::Done => {
                 self.add_row(record, result);
             }
             Style::Silent | Style::Table => {}
@@ -116,20 +151,29 @@ impl Report {
     }
 
     fn add_row(&mut self, record: &Record, result: OrderResult) {
-        if self.table.row_count() >= ROWS_MAX {
+        if self.rows.len() >= ROWS_MAX {
             self.more_rows += 1;
             return;
         }
-        let (endpoint, key) = record.key.parts();
-        self.table.add_row([
-            result.describe(self.operation),
-            record.state_word(),
-            endpoint,
-            &record.event_type,
-            error_of(record).unwrap_or("-"),
-            &output::local_time(record.received_at),
-            key,
-        ]);
+        // A body is not shown, and may be large.
+        self.rows.push(Row { result, record: Record { body: None, ..record.clone() } });
+    }
+
+    fn table(&self) -> output::Table {
+        let mut table = output::table(&["would", "state", "endpoint", "type", "error", "received", "key"]);
+        for Row { result, record } in &self.rows {
+            let (endpoint, key) = record.key.parts();
+            table.add_row([
+                result.describe(self.operation),
+                record.state_word(),
+                endpoint,
+                &record.event_type,
+                error_of(record).unwrap_or("-"),
+                &output::local_time(record.received_at),
+                key,
+            ]);
+        }
+        table
     }
 
     /// One record, for programs.
@@ -151,7 +195,7 @@ impl Report {
     pub(super) fn summary(&self, end: End, since: Option<EpochMs>) -> Value {
         json!({ "summary": {
             "operation": self.operation.as_str(),
-            "dry_run": !self.acts,
+            "dry_run": !self.acts(),
             "examined": self.examined,
             "would": self.count("would"),
             "done": self.count("done"),
@@ -168,8 +212,8 @@ impl Report {
 
     /// Prints the table and the counts, for people.
     pub(super) fn print(&self, end: End, rate: f64, again: &str) {
-        if self.table.row_count() > 0 {
-            output::print(&self.table);
+        if !self.rows.is_empty() {
+            output::print(&self.table());
         }
         let more = (self.more_rows > 0).then(|| format!("... and {} more", self.more_rows));
         let parts = [more.into_iter().collect(), self.counts(), self.next(end, rate, again)];
@@ -177,7 +221,7 @@ impl Report {
     }
 
     /// What was done, or would be.
-    fn counts(&self) -> Vec<String> {
+    pub(crate) fn counts(&self) -> Vec<String> {
         let mut sentences: Vec<_> =
             self.results.iter().map(|(result, count)| self.of_result(*result, *count)).collect();
         if self.along > 0 {
@@ -185,7 +229,7 @@ impl Report {
                 "{} of them {} redacted because they hold bytes of the events: effects, other bodies under their ids, and \
                  deliveries that the events came in",
                 self.along,
-                if self.acts { "were" } else { "would be" }
+                if self.acts() { "were" } else { "would be" }
             ));
         }
         if self.holding > 0 {
@@ -241,7 +285,7 @@ impl Report {
 
     /// What a person does next.
     fn next(&self, end: End, rate: f64, again: &str) -> Vec<String> {
-        let mut sentences = match (end, self.acts) {
+        let mut sentences = match (end, self.acts()) {
             (End::Complete, _) => Vec::new(),
             (End::Limit, true) => {
                 vec![format!("there may be more records: --limit was reached. To go on:\n  {again}")]
@@ -252,21 +296,21 @@ impl Report {
             }
             (End::Stopped, false) => vec!["stopped".to_owned()],
         };
-        if !self.acts && self.count("would") > 0 {
+        if !self.acts() && self.count("would") > 0 {
             sentences.extend(no_way_back(self.operation).map(str::to_owned));
             sentences.push(format!(
                 "nothing was changed: this was a dry run. Pass --yes to do it, {rate} record(s) a second:\n  {again}"
             ));
         }
         let runs_again = matches!(self.operation, Operation::Retry | Operation::Force);
-        if self.acts && self.count("done") > 0 && runs_again {
+        if self.acts() && self.count("done") > 0 && runs_again {
             sentences.push("the relay sends their hints within its budget; watch `hookonce list`".to_owned());
         }
         sentences
     }
 
     /// The failure of a run that did a part of its work.
-    pub(super) fn interrupted(&self, failure: Failure, again: &str) -> Failure {
+    pub(crate) fn interrupted(&self, failure: Failure, again: &str) -> Failure {
         let done = self.count("done");
         if done == 0 {
             return failure;
@@ -291,7 +335,7 @@ pub(super) fn note_disagreement(operation: Operation, agreed: usize, found: usiz
 }
 
 /// What nobody can take back, before it is done.
-const fn no_way_back(operation: Operation) -> Option<&'static str> {
+pub(crate) const fn no_way_back(operation: Operation) -> Option<&'static str> {
     match operation {
         Operation::Discard => Some("there is no way back: a discarded record never runs again"),
         Operation::Redact => Some("there is no way back: an erased body cannot be read or replayed by anybody"),

@@ -42,7 +42,7 @@ impl OrderResult {
     }
 
     /// Its word for people.
-    pub(super) fn describe(self, operation: Operation) -> &'static str {
+    pub(crate) fn describe(self, operation: Operation) -> &'static str {
         match self {
             Self::DoneBefore if operation == Operation::Redact => "no body",
             Self::DoneBefore => "done before",
@@ -66,7 +66,7 @@ impl OrderResult {
 
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     /// Every record was read.
     Complete,
     /// It changed as many as it was to.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::record::{Outcome, Record, Status};
@@ -10,7 +10,7 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_runtime::ambient::{Ambient as _, System};
 use jiff::Timestamp;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, parse_failure};
 use crate::output;
 use crate::sender::now_unix;
 
@@ -120,6 +120,26 @@ impl Filter {
     pub(crate) fn effects(destination: &DestinationId, status: Status) -> Self {
         let destination = Some(destination.to_string());
         Self { destination, state: Some(State::Status(status)), ..Self::default() }
+    }
+
+    /// The records in a state.
+    pub(crate) fn in_state(state: State) -> Self {
+        Self { state: Some(state), ..Self::default() }
+    }
+
+    /// The filter that a command gets with these options.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when a value is not one that the option takes.
+    pub(crate) fn of_options<'a>(options: impl Iterator<Item = (&'static str, &'a str)>) -> Result<Self, Failure> {
+        #[derive(Debug, Parser)]
+        #[command(no_binary_name = true)]
+        struct Options {
+            #[command(flatten)]
+            filter: Filter,
+        }
+        let words = options.map(|(name, value)| format!("--{name}={value}"));
+        Options::try_parse_from(words).map(|options| options.filter).map_err(|error| parse_failure(&error))
     }
 
     /// Whether it names anything.
@@ -246,7 +266,6 @@ fn ended_at(record: &Record) -> Option<EpochMs> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
     use hookonce_aws::IndexQuery;
     use hookonce_protocol::record::journal_shard;
 

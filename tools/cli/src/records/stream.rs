@@ -154,15 +154,52 @@ pub(super) async fn page(
     read: Read,
 ) -> Result<(Page, Option<IndexCursor>), Failure> {
     let index = store.index_page(query, from, read.page()).await.map_err(|_| store_unavailable())?;
-    let examined = index.keys.len();
-    let through_events = filter.is_about_effects() && matches!(query, IndexQuery::Journal { .. });
-    let needs_effects = filter.is_about_effects() && !through_events;
-    // The key names endpoint and kind, so what is of another one need not be read.
-    let is_wanted = |key: &RecordKey| {
+    let examined = index.entries.len();
+    let source = Source::of(query);
+    let keys: Vec<_> = index.keys().filter(|key| source.is_wanted(key, filter)).collect();
+    Ok((records(store, source, keys, examined, filter, read).await?, index.next))
+}
+
+/// Which index named a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The one of what waits or died. It names every record itself.
+    Due,
+    /// The one of what was received. It names the event of an effect.
+    Journal,
+}
+
+impl Source {
+    /// The index that a query reads.
+    pub(super) const fn of(query: &IndexQuery) -> Self {
+        match query {
+            IndexQuery::Due { .. } => Self::Due,
+            IndexQuery::Journal { .. } => Self::Journal,
+        }
+    }
+
+    /// Whether the record of a key may pass. The key names endpoint and kind, so what is of another one need not be
+    /// read.
+    pub(super) fn is_wanted(self, key: &RecordKey, filter: &Filter) -> bool {
+        let needs_effect = self == Self::Due && filter.is_about_effects();
         filter.endpoint.as_deref().is_none_or(|endpoint| endpoint == key.parts().0)
-            && (!needs_effects || key.kind() == RecordKind::Effect)
-    };
-    let keys: Vec<_> = index.keys.into_iter().filter(is_wanted).collect();
+            && (!needs_effect || key.kind() == RecordKind::Effect)
+    }
+}
+
+/// Reads the records of keys that an index named, and keeps those that pass.
+///
+/// # Errors
+/// [`Failure`] when the store does not answer.
+pub(super) async fn records(
+    store: &DynamoStore,
+    source: Source,
+    keys: Vec<RecordKey>,
+    examined: usize,
+    filter: &Filter,
+    read: Read,
+) -> Result<Page, Failure> {
+    let through_events = source == Source::Journal && filter.is_about_effects();
     let keys = if through_events { effects_of(store, &keys).await? } else { keys };
     let found = match read {
         Read::Heads => store.read_heads(&keys).await,
@@ -171,7 +208,7 @@ pub(super) async fn page(
     let mut page = wanted(found, examined, filter)?;
     // Those that have not ended are found in an index of their own.
     page.records.retain(|record| !through_events || matches!(record.status, Status::Processed | Status::Discarded));
-    Ok((page, index.next))
+    Ok(page)
 }
 
 /// The effects that the last commits of these events created. The journal has no entries of their own.

@@ -198,14 +198,14 @@ fn status_prints_alarms_the_relay_and_the_caller() {
     let ages = ["queue", "effects_queue"].map(|queue| shown[queue]["oldest_age_ms"].clone());
     assert_eq!(ages, [object!(754_000), object!(null)]);
     status(&[]).prints_all(&[
-        "0 delayed, the oldest is 12m 34s old",
+        "the oldest is 12m 34s old",
         "page RelayDoesNotRun, raised for 10m",
         "See docs/runbook.md#the-relay-does-not-run",
     ]);
 
     // The rest is shown.
     aws.account().snags.push_back(("DescribeAlarms", Interception::Answered("AccessDenied")));
-    status(&[]).exits(3).prints_all(&["ask for the permission cloudwatch:DescribeAlarms", "PENDING"]);
+    status(&[]).exits(3).prints_all(&["ask for the permission cloudwatch:DescribeAlarms", "none is dead"]);
 
     aws.account().alarms.iter_mut().for_each(|alarm| alarm.actions.clear());
     status(&[]).prints("3 notify nobody");
@@ -255,8 +255,8 @@ fn status_prints_what_code_runs_since_when_and_what_is_off() {
         assert_eq!(shown["functions"][role], code);
     }
     for (function, need, advice) in [
-        ("inbox-worker", "worker_off", "`hookonce resume worker --stack inbox`"),
-        ("inbox-dispatcher", "dispatcher_off", "`hookonce resume dispatcher --stack inbox`"),
+        ("inbox-worker", "worker_off", "  hookonce resume worker --stack inbox\n"),
+        ("inbox-dispatcher", "dispatcher_off", "  hookonce resume dispatcher --stack inbox\n"),
     ] {
         aws.account().off = Some(function);
         assert_eq!(json(&status(&["--json"]).exits(1))["needs"], object!([need]));

@@ -125,8 +125,9 @@ impl Many {
         let limit = usize::try_from(body["Limit"].as_u64().unwrap()).unwrap();
         let after = body["ExclusiveStartKey"]["pk"]["S"].as_str().map(number);
         let rest: Vec<_> = all.iter().rev().filter(|number| after.is_none_or(|after| **number < after)).collect();
-        let items: Vec<_> =
-            rest.iter().take(limit).map(|number| object!({ "pk": { "S": self.pk(**number) } })).collect();
+        let entry =
+            |number: usize| object!({ "pk": { "S": self.pk(number) }, "received_at": self.received_at(number) });
+        let items: Vec<_> = rest.iter().take(limit).map(|number| entry(**number)).collect();
         let last = if rest.len() > limit { items.last() } else { None };
         object!({ "Items": items, "Count": items.len(), "ScannedCount": items.len(), "LastEvaluatedKey": last })
     }
@@ -134,9 +135,12 @@ impl Many {
     fn received(&self, number: usize) -> Value {
         let mut item = item(number, &self.record);
         item["pk"] = object!({ "S": self.pk(number) });
-        let at = self.begin + i64::try_from(number).unwrap() * step(self.records);
-        item["received_at"] = object!({ "N": at.to_string() });
+        item["received_at"] = self.received_at(number);
         item
+    }
+
+    fn received_at(&self, number: usize) -> Value {
+        object!({ "N": (self.begin + i64::try_from(number).unwrap() * step(self.records)).to_string() })
     }
 
     fn pk(&self, number: usize) -> String {
@@ -211,7 +215,7 @@ fn workspace_of(many: &Arc<Many>) -> Workspace {
     let (served, workspace) = (Arc::clone(many), Workspace::new());
     let url = format!("http://key@{}", answering(move |request| served.answer(request)));
     let state = object!({
-        "url": url, "public_url": null, "dynamodb_url": url, "sqs_url": url, "queue_url": url,
+        "url": url, "public_url": null, "console_url": url, "dynamodb_url": url, "sqs_url": url, "queue_url": url,
         "slow_queue_url": url, "effects_queue_url": url, "inbox_table": "inbox",
         "domain_table": "domain", "tables": {}, "pid": 1, "version": "0.1.0",
     });
@@ -256,8 +260,8 @@ fn the_first_page_of_a_list_takes_a_few_reads_of_a_server_that_has_many_records(
 #[test]
 fn shards_are_read_side_by_side_and_never_more_than_a_few() {
     let template = Stack::with(1, 0);
-    // The status asks five questions about each shard, six shards at a time.
-    for (command, at_once) in [("status", 30), ("list", 32), ("stats", 32)] {
+    // The status asks about four states of each shard, eight shards at a time.
+    for (command, at_once) in [("status", 32), ("list", 32), ("stats", 32)] {
         let in_flight = InFlight { wanted: at_once, ..InFlight::default() };
         let many = Arc::new(Many { in_flight, ..Many::of(&template, 1) });
         workspace_of(&many).run(&[command, "--json"]).exits(0);

@@ -29,7 +29,7 @@ fn what_comes_while_the_worker_is_paused_waits_and_is_applied_at_the_first_attem
     let paused = json(&output)["paused"]["worker"].clone();
     assert_eq!((&paused["by"], &paused["reason"]), (&object!("ada"), &object!("a wrong deploy")));
     assert!(paused["since_ms"].as_u64().unwrap() / 1_000 <= now(), "{paused}");
-    stack.run(&["status"]).prints_all(&["by ada: \"a wrong deploy\"", "its events wait: `hookonce resume worker`"]);
+    stack.run(&["status"]).prints_all(&["by ada: \"a wrong deploy\"", "its events wait\n  hookonce resume worker\n"]);
     assert_eq!((stack.list("PENDING").len(), stack.list("APPLIED").len()), (DELIVERIES, 0));
 
     // A second person pauses it, too: the first reason stands.
@@ -106,7 +106,7 @@ fn a_deployed_worker_is_paused_with_its_reason_written_first_and_a_command_that_
     let output = deployed.run(&["status"]).exits(1);
     output.prints_all(&[
         "\"a wrong deploy\"",
-        "`hookonce resume worker --stack inbox`",
+        "  hookonce resume worker --stack inbox\n",
         "code hash-of-inbox-worker, off",
     ]);
 

@@ -73,7 +73,7 @@ fn a_poison_deploy_is_found_mended_and_run_again() {
     let is_mended = Arc::new(AtomicBool::new(false));
     let stack = poisoned(&is_mended);
 
-    stack.run(&["status"]).exits(1).prints("50 record(s) are DEAD");
+    stack.run(&["status"]).exits(1).prints("50 records are DEAD: POISONED at whatsapp, ");
     let stats = json(&stack.run(&["stats", "--state", "DEAD", "--json"]));
     assert_eq!(stats["by"]["error"], object!({ "POISONED": BROKEN }));
 

@@ -104,6 +104,7 @@ fn commands<'a>(key: &'a str, body: &'a str, document: &'a str) -> Vec<Vec<&'a s
         vec!["doubt", "--before", EVIL],
         vec!["new", EVIL],
         vec!["completions", EVIL],
+        vec!["console"],
     ]
 }
 

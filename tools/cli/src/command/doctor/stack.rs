@@ -17,11 +17,11 @@ use hookonce_runtime::port::Store as _;
 
 use super::{Check, documents, routes};
 use crate::account::{CALL_MAX, refused, region};
-use crate::command::status::dead_letter_queue;
 use crate::connection::{Connection, Deployed, Outputs, StackParts};
 use crate::failure::Failure;
 use crate::lambda::DeployedFunctions;
 use crate::output;
+use crate::status::dead_letter_queue;
 
 use crate::watch::{Alarms, fetch_alarms, no_alarms, relay_ran_at};
 

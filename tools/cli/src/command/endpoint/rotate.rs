@@ -312,8 +312,8 @@ impl Search {
         let mut from = None;
         loop {
             let page = store.index_page(query, from, PAGE).await.map_err(|_| store_unavailable())?;
-            self.entries += page.keys.len();
-            let own: Vec<_> = page.keys.into_iter().filter(|key| key.parts().0 == id.as_str()).collect();
+            self.entries += page.entries.len();
+            let own: Vec<_> = page.keys().filter(|key| key.parts().0 == id.as_str()).collect();
             for found in store.read_heads(&own).await {
                 let Found::Record(record) = found.map_err(|_| store_unavailable())? else { continue };
                 let is_older = self.stays != usize::try_from(record.secret_index).ok();

@@ -1,0 +1,304 @@
+// Uses the console as people do, in a real browser: node check.mjs HOOKONCE FOLDER_FOR_PICTURES
+import { AxeBuilder } from "@axe-core/playwright";
+import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
+import { createServer } from "node:http";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+import { startStack, until } from "./stack.mjs";
+
+const [hookonce, pictures] = process.argv.slice(2);
+mkdirSync(pictures, { recursive: true });
+const stack = await startStack(hookonce);
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+const strangers = [];
+const dialogs = [];
+
+const open = async (options = {}) => {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+  context.on("request", (request) => {
+    if (!request.url().startsWith(stack.origin)) strangers.push(request.url());
+  });
+  const page = await context.newPage();
+  page.on("dialog", (dialog) => { dialogs.push(dialog.message()); dialog.dismiss(); });
+  page.on("pageerror", (error) => dialogs.push(error.message));
+  page.setDefaultTimeout(20_000);
+  await page.goto(stack.entrance);
+  return page;
+};
+
+const CANARY = `"><img src="http://127.0.0.1:9/x" onerror="alert(1)"><script>alert(2)</script>`;
+const event = (id, more = {}) => JSON.stringify({
+  id, object: "event", type: "invoice.paid", created: 1767225600, data: { object: { id: `in_${id}`, note: "poison", ...more } },
+});
+const send = (id, more) => stack.run("send", "--provider", "stripe", "--file", stack.write("event.json", event(id, more)), "--json");
+const state = (id) => stack.list("--since", "1h").find((record) => record.key === id)?.state;
+const outcome = (id) => stack.list("--since", "1h").find((record) => record.key === id)?.outcome;
+const path = (page) => new URL(page.url()).pathname;
+
+// Fills in who orders, and why.
+const give = async (of, reason) => {
+  await of.getByLabel("Reason").fill(reason);
+  await of.getByLabel("Your name").fill("ada");
+};
+
+let page = await open();
+const go = (target) => page.goto(stack.origin + target);
+const text = () => page.locator("main").innerText();
+
+const checks = {
+  "an empty stack says what to do next": async () => {
+    assert.match(await text(), /Nothing needs you[\s\S]*Nothing has arrived/);
+    await page.getByRole("link", { name: "Send a sample event" }).click();
+    assert.equal(path(page), "/send");
+  },
+
+  "a sample that is sent is seen as a record": async () => {
+    await page.getByLabel("Event").selectOption("stripe/stripe.invoice.paid");
+    await page.getByRole("button", { name: "Send", exact: true }).click();
+    assert.match(path(page), /^\/records\/stripe\/evt_/);
+    await until("applied", async () => { await page.reload(); return /✓\s*applied/.test(await text()); });
+  },
+
+  "an arrival appears and changes without a reload": async () => {
+    await go("/");
+    await page.evaluate(() => { window.mark = "still here"; });
+    send("evt_live");
+    const row = page.locator("#arrivals tr", { hasText: "evt_live" });
+    await row.getByText("applied").waitFor();
+    assert.equal(await page.evaluate(() => window.mark), "still here");
+    assert.equal(await row.count(), 1, "one row for a record");
+    await page.getByRole("button", { name: "pause" }).click();
+    send("evt_unseen");
+    await until("it is applied", () => outcome("evt_unseen") === "APPLIED");
+    await page.waitForTimeout(1_500);
+    assert.equal(await page.locator("#arrivals tr", { hasText: "evt_unseen" }).count(), 0, "paused");
+    await page.getByRole("button", { name: "go on" }).click();
+    await page.locator("#arrivals tr", { hasText: "evt_unseen" }).waitFor();
+  },
+
+  "copies at one moment are one event": async () => {
+    await go("/send");
+    await page.getByLabel("Copies, at the same moment").fill("5");
+    await page.getByRole("button", { name: "Send", exact: true }).click();
+    assert.match(await page.locator("h1").innerText(), /Sent 5 copies: 1 accepted, 4 duplicate/);
+  },
+
+  "what is not signed as it must be is refused, and the page says why": async () => {
+    for (const [signature, code] of [["none", "signature_missing"], ["tampered", "signature_mismatch"], ["stale", "timestamp_out_of_range"]]) {
+      await go("/send");
+      await page.getByLabel("Event").selectOption("stripe/stripe.invoice.paid");
+      await page.getByLabel("Signature").selectOption(signature);
+      await page.getByRole("button", { name: "Send", exact: true }).click();
+      assert.ok((await page.locator("h1").innerText()).includes(code), `${signature}: ${await text()}`);
+      assert.ok((await page.locator(".fault").count()) > 0, "it has a cause");
+    }
+    await go("/");
+    assert.match(await page.locator("tr", { hasText: "stripe" }).first().innerText(), /3/, "three are counted as refused");
+  },
+
+  "a poisonous event dies, is dry run, replayed and applied": async () => {
+    stack.handler.broken = true;
+    send("evt_poison");
+    await until("it dies", () => state("evt_poison") === "DEAD");
+    await go("/");
+    assert.match(await text(), /1 thing needs you[\s\S]*TAX_RATE_MISSING/);
+    await page.getByRole("link", { name: "Look" }).click();
+    assert.match(await text(), /TAX_RATE_MISSING at stripe/);
+    await page.getByRole("link", { name: "evt_poison" }).click();
+    await page.getByRole("link", { name: "Dry run with today's handler" }).click();
+    assert.match(await text(), /fails with TAX_RATE_MISSING/);
+    stack.handler.broken = false;
+    await page.reload();
+    assert.doesNotMatch(await text(), /fails with/);
+    await page.getByRole("link", { name: "Replay…" }).click();
+    assert.match(await page.locator("h1").innerText(), /Dry run: 1 record would be replayed/);
+    assert.equal(state("evt_poison"), "DEAD", "a dry run writes nothing");
+    await give(page, "the tax rates are complete");
+    await page.getByRole("button", { name: "Replay 1 record" }).click();
+    await page.getByRole("heading", { name: "Replay: 1 record done" }).waitFor();
+    await until("it is applied", () => outcome("evt_poison") === "APPLIED");
+    await go("/records/stripe/evt_poison");
+    assert.match(await text(), /the tax rates are complete/);
+  },
+
+  "what is applied once more is so once, whoever asks twice": async () => {
+    for (const expected of ["Apply once more: 1 record done", "Apply once more: nothing was changed"]) {
+      await go("/orders/new?operation=force&endpoint=stripe&key=evt_live");
+      assert.match(await text(), /There is no way back/);
+      await give(page, "asked by finance");
+      await page.getByRole("button", { name: "Apply once more 1 record" }).click();
+      await page.getByRole("heading", { name: expected }).waitFor();
+      await until("it is applied", () => outcome("evt_live") === "APPLIED");
+    }
+    assert.equal(stack.list("--since", "1h").find((record) => record.key === "evt_live").generation, 1);
+  },
+
+  "many are replayed, stopped in the middle and gone on with": async () => {
+    stack.handler.broken = true;
+    for (let number = 0; number < 25; number += 1) send(`evt_many_${number}`);
+    await until("they die", () => stack.list("--state", "DEAD").length === 25);
+    stack.handler.broken = false;
+    await go("/records?state=DEAD");
+    await page.getByRole("link", { name: "Dry run of a replay" }).click();
+    await give(page, "mended");
+    await page.getByRole("button", { name: "Replay 25 records" }).click();
+    await page.getByRole("progressbar").waitFor();
+    await until("some are done", () => stack.list("--state", "DEAD").length <= 20);
+    await page.getByRole("button", { name: "Stop between two records" }).click();
+    await page.getByRole("heading", { name: /Replay: stopped after \d+ records/ }).waitFor();
+    const left = stack.list("--state", "DEAD").length;
+    assert.ok(left > 0 && left < 25, `${left} are left`);
+    await page.getByRole("link", { name: "Go on: dry run of the rest" }).click();
+    await give(page, "mended");
+    await page.getByRole("button", { name: `Replay ${left} record` }).click();
+    await page.getByRole("heading", { name: new RegExp(`Replay: ${left} records? done`) }).waitFor();
+    await until("all are applied", () => stack.list("--state", "APPLIED", "--since", "1h").filter((it) => it.key.startsWith("evt_many")).length === 25);
+  },
+
+  "an order that no dry run showed is refused": async () => {
+    stack.handler.broken = true;
+    send("evt_kept");
+    await until("it dies", () => state("evt_kept") === "DEAD");
+    await go("/orders/new?operation=retry&endpoint=stripe&key=evt_kept");
+    await give(page, "x");
+    await page.evaluate(() => { document.querySelector("input[name=operation]").value = "discard"; });
+    await page.getByRole("button", { name: "Replay 1 record" }).click();
+    assert.match(await text(), /This is not the order that a dry run showed/);
+    assert.equal(state("evt_kept"), "DEAD");
+  },
+
+  "a fault in a filter is shown beside the form": async () => {
+    await go("/records?since=yesterday");
+    assert.match(await page.getByRole("alert").innerText(), /yesterday/);
+    assert.equal(await page.getByLabel("Since").inputValue(), "yesterday");
+  },
+
+  "what strangers write is only shown": async () => {
+    const body = JSON.stringify({ id: `evt_${CANARY}`, object: "event", type: CANARY, created: 1767225600, data: { object: { id: CANARY, note: `poison ${CANARY}` } } });
+    stack.run("send", "--provider", "stripe", "--file", stack.write("event.json", body));
+    const record = await until("it dies", () => stack.list("--state", "DEAD").find((it) => it.type === CANARY));
+    const address = `/records/stripe/${encodeURIComponent(record.key)}`;
+    for (const target of ["/", "/records", "/records?state=DEAD", `/records?type=${encodeURIComponent(CANARY)}`,
+      `/records?since=${encodeURIComponent(CANARY)}`, `/find?key=${encodeURIComponent(CANARY)}`,
+      address, `${address}?body=1`, `${address}?plan=1`, `/records/${encodeURIComponent(CANARY)}/${encodeURIComponent(CANARY)}`,
+      `/orders/new?operation=retry&endpoint=stripe&key=${encodeURIComponent(record.key)}`]) {
+      const answer = await go(target);
+      assert.ok(answer.status() < 500, `${target}: ${answer.status()}`);
+      const html = await answer.text();
+      assert.ok(!html.includes("<img") && !html.includes("<script>"), target);
+      assert.equal(await page.locator("img").count(), 0, target);
+    }
+    const raw = await page.request.get(`${stack.origin}${address}/body`, { headers: { "sec-fetch-site": "same-origin" } });
+    assert.deepEqual([raw.headers()["content-type"], raw.headers()["x-content-type-options"]], ["text/plain; charset=utf-8", "nosniff"]);
+    assert.equal(await raw.text(), body);
+  },
+
+  "only the browser that was let in gets in": async () => {
+    const context = await browser.newContext();
+    const stranger = await context.newPage();
+    for (const target of ["/", "/?token=00000000000000000000000000000000", "/records", "/console.css"]) {
+      assert.equal((await stranger.goto(stack.origin + target)).status(), 403, target);
+    }
+    await context.close();
+  },
+
+  "a page at another port can neither read nor order": async () => {
+    const other = createServer((_, response) => {
+      response.setHeader("content-type", "text/html");
+      response.end(`<form method="post" action="${stack.origin}/orders"><input name="operation" value="retry"><button>Go</button></form>`);
+    });
+    await new Promise((resolve) => other.listen(0, "127.0.0.1", resolve));
+    const foreign = await page.context().newPage();
+    await foreign.goto(`http://127.0.0.1:${other.address().port}/`);
+    const read = await foreign.evaluate((url) => fetch(url, { credentials: "include" }).then((it) => it.text(), () => "refused"), `${stack.origin}/records`);
+    assert.equal(read, "refused");
+    const [answer] = await Promise.all([foreign.waitForResponse(`${stack.origin}/orders`), foreign.getByRole("button").click()]);
+    assert.equal(answer.status(), 403);
+    await foreign.close();
+    other.close();
+    strangers.length = 0;
+  },
+
+  "nine tabs load and keep up": async () => {
+    const tabs = [];
+    for (let number = 0; number < 9; number += 1) {
+      const tab = await page.context().newPage();
+      await tab.goto(`${stack.origin}/`);
+      tabs.push(tab);
+    }
+    stack.handler.broken = false;
+    send("evt_tabs");
+    for (const tab of tabs) await tab.locator("#arrivals tr", { hasText: "evt_tabs" }).waitFor();
+    for (const tab of tabs) await tab.close();
+  },
+
+  "without the script everything works but what moves by itself": async () => {
+    const plain = await open({ javaScriptEnabled: false });
+    await plain.goto(`${stack.origin}/records?state=DEAD`);
+    await plain.getByRole("link", { name: "evt_kept" }).click();
+    await plain.getByRole("link", { name: "Discard…" }).click();
+    await give(plain, "not needed");
+    await plain.getByRole("button", { name: "Discard 1 record" }).click();
+    await until("it is discarded", () => state("evt_kept") === "DISCARDED");
+    await plain.context().close();
+  },
+
+  "the keyboard alone is enough": async () => {
+    await go("/records?state=DISCARDED");
+    const names = [];
+    for (let number = 0; number < 16; number += 1) {
+      await page.keyboard.press("Tab");
+      names.push(await page.evaluate(() => document.activeElement.textContent.trim() || document.activeElement.name));
+    }
+    assert.deepEqual(names.slice(0, 6), ["To the content", "hookonce", "Now", "Records", "Send", "key"], names.join(" | "));
+    assert.ok(names.includes("evt_kept"), names.join(" | "));
+    await page.getByRole("link", { name: "evt_kept" }).focus();
+    await page.keyboard.press("Enter");
+    await page.waitForURL("**/records/stripe/evt_kept");
+  },
+};
+
+// What every picture shows, with rows, needs, errors, open details and a dry run.
+const scenes = {
+  now: "/", records: "/records", dead: "/records?state=DEAD", fault: "/records?since=yesterday", record: "/records/stripe/evt_poison?body=1",
+  dry_run: "/orders/new?operation=retry&state=DEAD", send: "/send?event=stripe/stripe.invoice.paid", missing: "/nothing",
+};
+for (const [look, options] of Object.entries({
+  light: {}, dark: { colorScheme: "dark" }, phone: { viewport: { width: 390, height: 844 } },
+})) {
+  checks[`axe finds nothing: ${look}`] = async () => {
+    stack.handler.broken = true;
+    for (const id of ["evt_a", "evt_b"]) send(`${id}_${look}`);
+    await until("they die", () => stack.list("--state", "DEAD").filter((it) => it.key.endsWith(look)).length === 2);
+    const seen = await open(options);
+    for (const [name, target] of Object.entries(scenes)) {
+      await seen.goto(stack.origin + target);
+      await seen.screenshot({ path: join(pictures, `${name}-${look}.png`), fullPage: true });
+      const { violations } = await new AxeBuilder({ page: seen }).analyze();
+      assert.deepEqual(violations.map((it) => `${name}: ${it.id}: ${it.nodes[0].html}`), []);
+      const width = await seen.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.equal(width, 0, `${name} scrolls sideways`);
+    }
+    await seen.context().close();
+  };
+}
+checks["no page asked for anything elsewhere, and none opened a dialog"] = async () => {
+  assert.deepEqual([strangers, dialogs], [[], []]);
+};
+
+let failed = 0;
+for (const [name, check] of Object.entries(checks)) {
+  try {
+    await check();
+    console.log(`ok    ${name}`);
+  } catch (error) {
+    failed += 1;
+    console.log(`FAIL  ${name}\n${error.stack}`);
+    await page.screenshot({ path: join(pictures, `failure-${failed}.png`), fullPage: true }).catch(() => {});
+  }
+}
+await browser.close();
+await stack.stop();
+console.log(`console: ${Object.keys(checks).length - failed} passed, ${failed} failed`);
+process.exitCode = failed ? 1 : 0;

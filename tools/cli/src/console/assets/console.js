@@ -1,0 +1,65 @@
+// Keeps what moves up to date while somebody looks: arrivals, and the progress of an order. Everything works without it.
+"use strict";
+
+const poll = async () => {
+  const part = document.querySelector("[data-poll]");
+  if (!part) return;
+  const answer = document.hidden ? null : await fetch(part.dataset.poll).catch(() => null);
+  if (answer?.ok) {
+    const holder = document.createElement("div");
+    holder.innerHTML = await answer.text();
+    part.replaceWith(...holder.children);
+  }
+  setTimeout(poll, 500);
+};
+poll();
+
+const table = document.getElementById("arrivals");
+
+if (table) {
+  const ROWS_MAX = 20, PAUSE_MS = 1000;
+  const body = table.tBodies[0], pause = document.getElementById("pause"), needs = document.getElementById("needs");
+  const looks = () => !document.hidden && pause.getAttribute("aria-pressed") === "false";
+  let next = table.dataset.next, timer, needsAt = Date.now();
+
+  const put = (row) => {
+    const known = [...body.rows].find((old) => row.dataset.row && old.dataset.row === row.dataset.row);
+    if (known) known.replaceWith(row); else body.prepend(row);
+    row.classList.add("new");
+    while (body.rows.length > ROWS_MAX) body.lastElementChild.remove();
+  };
+
+  const look = async () => {
+    clearTimeout(timer);
+    if (!looks()) return;
+    let wait = PAUSE_MS;
+    try {
+      const answer = await fetch(`/arrivals?after=${next}`);
+      if (!answer.ok) throw new Error(answer.status);
+      const holder = document.createElement("tbody");
+      holder.innerHTML = await answer.text();
+      const rows = [...holder.rows];
+      rows.forEach(put);
+      next = answer.headers.get("x-next");
+      if (rows.length) document.getElementById("nothing")?.remove();
+      if (rows.length && Date.now() - needsAt > 5 * PAUSE_MS) {
+        needsAt = Date.now();
+        const section = await fetch("/needs");
+        if (section.ok) needs.innerHTML = await section.text();
+      }
+    } catch {
+      wait = 10 * PAUSE_MS; // The console is away: ask less often.
+    }
+    timer = setTimeout(look, wait);
+  };
+
+  pause.addEventListener("click", () => {
+    const paused = pause.getAttribute("aria-pressed") === "true";
+    pause.setAttribute("aria-pressed", String(!paused));
+    pause.textContent = paused ? "pause" : "go on";
+    look();
+  });
+  document.addEventListener("visibilitychange", look);
+  document.getElementById("live").hidden = false;
+  look();
+}

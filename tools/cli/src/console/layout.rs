@@ -1,0 +1,211 @@
+//! What all pages share: the frame, times, states, and the texts of others.
+
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use hookonce_protocol::time::EpochMs;
+use hookonce_runtime::ambient::{Ambient as _, System};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use maud::{DOCTYPE, Markup, html};
+
+use super::Site;
+use super::href::{self, Href};
+use crate::failure::Failure;
+use crate::looks::{Look, Tone};
+use crate::output;
+
+/// The longest text of another that is shown in a line, in characters.
+const TEXT_CHARACTERS_MAX: usize = 200;
+
+/// The pages that the head of each page leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tab {
+    Now,
+    Records,
+    Send,
+}
+
+/// A page of HTML.
+pub(super) struct Html(pub(super) Markup);
+
+impl IntoResponse for Html {
+    fn into_response(self) -> Response {
+        ([(CONTENT_TYPE, "text/html; charset=utf-8")], self.0.into_string()).into_response()
+    }
+}
+
+/// The frame of a page. `calls` is how many calls to the tables it took.
+pub(super) fn page(site: &Site, tab: Tab, title: &str, calls: u64, content: &Markup) -> Html {
+    let tabs = [(Tab::Now, "Now", "/"), (Tab::Records, "Records", "/records"), (Tab::Send, "Send", "/send")];
+    let tabs = tabs.into_iter().filter(|(tab, ..)| *tab != Tab::Send || site.sends());
+    Html(html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) " · hookonce" }
+                link rel="icon" href="/icon.svg" type="image/svg+xml";
+                link rel="stylesheet" href="/console.css";
+                script src="/console.js" defer {}
+            }
+            body {
+                a.skip href="#content" { "To the content" }
+                header {
+                    div.wrap {
+                        a.brand href="/" { "hookonce" }
+                        nav aria-label="Pages" {
+                            @for (of, name, path) in tabs {
+                                a href=(href::page(path)) aria-current=[(of == tab).then_some("page")] { (name) }
+                            }
+                        }
+                        form role="search" action="/find" {
+                            input name="key" type="search" aria-label="Find a record by its key"
+                                placeholder="evt_…, a record's key" required;
+                            button { "Find" }
+                        }
+                        span.small.note { (site.name) @if !site.may_change() { " · read only" } }
+                    }
+                }
+                main.wrap id="content" {
+                    (content)
+                    footer.small.note {
+                        "Read " (time(System.moment().now))
+                        @if calls > 0 { " · " (count(calls, "call to the tables", "calls to the tables")) }
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// A page that says why there is no other.
+pub(super) struct Trouble {
+    pub(super) status: StatusCode,
+    pub(super) what: String,
+    pub(super) hint: String,
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        let status = match failure {
+            Failure::Usage { .. } => StatusCode::BAD_REQUEST,
+            Failure::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self { status, what: failure.to_string(), hint: failure.hint().to_owned() }
+    }
+}
+
+impl Trouble {
+    /// There is no such thing.
+    pub(super) fn missing(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { status: StatusCode::NOT_FOUND, what: what.into(), hint: hint.into() }
+    }
+
+    /// Nobody may do this.
+    pub(super) fn forbidden(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { status: StatusCode::FORBIDDEN, what: what.into(), hint: hint.into() }
+    }
+
+    /// Its page.
+    pub(super) fn page(self, site: &Site, tab: Tab) -> Response {
+        let content = html! {
+            h1 { (sentence(&self.what)) }
+            @if !self.hint.is_empty() {
+                @for line in self.hint.lines() { p { (code(line)) } }
+            }
+            p { a href="/" { "Back to what happens now" } }
+        };
+        let title = "Not possible";
+        (self.status, page(site, tab, title, 0, &content)).into_response()
+    }
+}
+
+/// A text with its first letter as a sentence has it, and a full stop.
+pub(super) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let stop = if text.ends_with(['.', '?', '!', ':']) { "" } else { "." };
+    format!("{first}{}{stop}", letters.as_str())
+}
+
+/// A text of this program, whose commands stand in backticks.
+pub(super) fn code(text: &str) -> Markup {
+    html! {
+        @for (place, part) in text.split('`').enumerate() {
+            @if place % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
+/// What a machine or a stranger wrote: only shown, in its own direction, and not longer than a line or two.
+pub(super) fn machine(text: &str) -> Markup {
+    let shown = output::shown(text);
+    let mut letters = shown.chars();
+    let short: String = letters.by_ref().take(TEXT_CHARACTERS_MAX).collect();
+    let is_cut = letters.next().is_some();
+    html! { span.mono { (short) @if is_cut { "…" } } }
+}
+
+/// The same as a link.
+pub(super) fn machine_link(href: &Href, text: &str) -> Markup {
+    html! { a href=(href) { (machine(text)) } }
+}
+
+/// A state.
+pub(super) fn chip(look: Look) -> Markup {
+    let tone = match look.tone {
+        Tone::Good => "ok",
+        Tone::Waits => "warn",
+        Tone::Bad => "bad",
+        Tone::Settled => "idle",
+    };
+    html! { span class={ "chip " (tone) } { span aria-hidden="true" { (look.glyph) } " " (look.word) } }
+}
+
+/// A moment: the time of day, and the date if it is another day. The whole moment in UTC is its title.
+pub(super) fn time(at: EpochMs) -> Markup {
+    let zoned = |at: EpochMs| Timestamp::from_millisecond(at.0).unwrap_or_default().to_zoned(TimeZone::system());
+    let (at_zone, now) = (zoned(at), zoned(System.moment().now));
+    let form = if at_zone.date() == now.date() { "%H:%M:%S" } else { "%-d %b %H:%M:%S" };
+    let utc = output::moment(at);
+    html! { time datetime=(utc) title=(utc) { (at_zone.strftime(form).to_string()) } }
+}
+
+/// A number with its noun.
+pub(super) fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", thousands(number), if number == 1 { one } else { many })
+}
+
+/// A number as people read it.
+pub(super) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let first = digits.len() % 3;
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place != 0 && place % 3 == first {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_strangers_write_is_only_shown() {
+        let shown = machine("<script>alert(1)</script>\u{202e}\u{1b}[31m").into_string();
+        assert_eq!(shown, "<span class=\"mono\">&lt;script&gt;alert(1)&lt;/script&gt;\\u{202e}\\u{1b}[31m</span>");
+        assert!(machine(&"é".repeat(5_000)).into_string().len() < 2 * TEXT_CHARACTERS_MAX + 50);
+    }
+
+    #[test]
+    fn numbers_are_read_in_threes() {
+        let numbers = [0, 999, 1_000, 12_345, 123_456, 1_234_567].map(thousands);
+        assert_eq!(numbers, ["0", "999", "1,000", "12,345", "123,456", "1,234,567"]);
+    }
+}

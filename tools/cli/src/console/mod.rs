@@ -1,0 +1,252 @@
+//! The console: what the commands know and do, as pages on loopback.
+//!
+//! A page reads through a [`Reader`], which cannot write. What changes records or sends anything is in `orders` and in
+//! `send`, and goes through the code of the commands. Every control is a link or a form, so the pages work without the
+//! script, which only keeps the arrivals up to date.
+
+mod guard;
+mod href;
+mod layout;
+mod now;
+mod orders;
+mod reader;
+mod record;
+mod records;
+mod send;
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::Router;
+use axum::extract::{FromRef, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use error_reporter::Report;
+use hookonce_aws::DynamoStore;
+use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_runtime::ambient::{Ambient as _, System};
+use tokio::net::TcpListener;
+use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
+
+pub(crate) use self::guard::Session;
+use self::layout::{Tab, Trouble};
+use self::reader::{PAGE_REACH, Reader};
+use crate::arrivals::{ARRIVALS_MAX, Arrival, Arrivals};
+use crate::connection::Connection;
+use crate::failure::Failure;
+use crate::records::{Filter, Reach};
+use crate::traffic::Traffic;
+
+/// The files that every page names. They are in the program, so no page asks for anything elsewhere.
+const STYLE: &str = include_str!("assets/console.css");
+const SCRIPT: &str = include_str!("assets/console.js");
+const ICON: &str = include_str!("assets/icon.svg");
+
+/// How long what was read of a stack on AWS counts as new.
+const ASK_AGAIN: Millis = Millis::seconds(2);
+
+/// What a person may do in the console.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rights {
+    /// Look.
+    Read,
+    /// Also change records, as the commands do.
+    Change,
+    /// Also send events: to a stack on this machine alone.
+    Send,
+}
+
+/// What the console shows.
+#[derive(Debug)]
+pub(crate) struct Site {
+    /// What a person calls the stack.
+    pub(crate) name: String,
+    /// The stack.
+    pub(crate) connection: Connection,
+    /// What arrived last. The stack on this machine tells by itself; of another one, the tables are asked.
+    pub(crate) arrivals: Arc<Arrivals>,
+    /// What its endpoints answered. `None` for a stack on AWS, where the gateway's log knows.
+    pub(crate) traffic: Option<Arc<Traffic>>,
+    /// What may be done.
+    pub(crate) rights: Rights,
+    /// When the tables were last asked for arrivals.
+    asked: Mutex<Option<EpochMs>>,
+    runs: orders::Runs,
+    store: OnceCell<DynamoStore>,
+}
+
+impl Site {
+    /// The console of the stack on this machine, which tells what arrives and what its endpoints answer.
+    pub(crate) fn local(connection: Connection, arrivals: Arc<Arrivals>, traffic: Arc<Traffic>) -> Self {
+        Self {
+            name: "this machine".to_owned(),
+            connection,
+            arrivals,
+            traffic: Some(traffic),
+            rights: Rights::Send,
+            asked: Mutex::default(),
+            runs: orders::Runs::default(),
+            store: OnceCell::new(),
+        }
+    }
+
+    /// The console of a stack on AWS.
+    pub(crate) fn deployed(name: String, connection: Connection, rights: Rights) -> Self {
+        Self {
+            name,
+            connection,
+            arrivals: Arc::default(),
+            traffic: None,
+            rights,
+            asked: Mutex::default(),
+            runs: orders::Runs::default(),
+            store: OnceCell::new(),
+        }
+    }
+
+    /// Asks the tables of a stack on AWS what arrived, if nobody did in the last moments: whatever the number of open
+    /// pages, they are asked once.
+    async fn catch_up(&self, reader: &Reader) -> Result<(), Failure> {
+        if self.traffic.is_some() {
+            return Ok(());
+        }
+        let now = System.moment().now;
+        {
+            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            if asked.is_some_and(|asked| now.0 - asked.0 < ASK_AGAIN.0) {
+                return Ok(());
+            }
+            *asked = Some(now);
+        }
+        let latest = reader.latest(&Filter::default(), ARRIVALS_MAX).await?;
+        let mut records: Vec<_> = latest.records.into_values().collect();
+        records.sort_by_key(|record| record.received_at);
+        for record in &records {
+            self.arrivals.keep(Arrival::of(record));
+        }
+        Ok(())
+    }
+
+    fn may_change(&self) -> bool {
+        self.rights != Rights::Read
+    }
+
+    fn sends(&self) -> bool {
+        self.rights == Rights::Send
+    }
+
+    /// What one page reads.
+    ///
+    /// # Errors
+    /// [`Failure`] when there is no such stack, or AWS does not answer.
+    async fn reader(&self) -> Result<Reader, Failure> {
+        let store = self.store.get_or_try_init(|| self.connection.store()).await?;
+        let reach = if self.traffic.is_some() { Reach::ALL } else { PAGE_REACH };
+        Ok(Reader::of(store.clone(), reach))
+    }
+}
+
+/// What to do where a port is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PortChoice {
+    /// Take any other.
+    Preferred,
+    /// Fail.
+    Required,
+}
+
+/// A running console. Dropping this ends it.
+#[derive(Debug)]
+pub(crate) struct Console {
+    session: Session,
+    serving: JoinHandle<()>,
+}
+
+impl Console {
+    /// Serves a site on a port of loopback.
+    ///
+    /// # Errors
+    /// [`Failure`] when no port can be had.
+    pub(crate) async fn start(site: Site, port: u16, choice: PortChoice) -> Result<Self, Failure> {
+        let bound = match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
+            Err(_) if choice == PortChoice::Preferred => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await,
+            bound => bound,
+        };
+        let failed = |error: std::io::Error| {
+            Failure::unavailable(
+                format!("the console cannot listen on port {port}: {}", Report::new(&error)),
+                "another program may use the port: pass --port, or 0 for any free one",
+            )
+        };
+        let listener = bound.map_err(failed)?;
+        let session = Session::new(listener.local_addr().map_err(failed)?.port());
+        let router = router(Arc::new(site), session.clone());
+        let serving = tokio::spawn(async move {
+            // It ends with this process.
+            let _ = axum::serve(listener, router).await;
+        });
+        Ok(Self { session, serving })
+    }
+
+    /// The address that lets a browser in.
+    pub(crate) fn entrance(&self) -> String {
+        self.session.entrance()
+    }
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// What the pages share.
+#[derive(Debug, Clone)]
+struct Served {
+    site: Arc<Site>,
+    session: Session,
+}
+
+impl FromRef<Served> for Arc<Site> {
+    fn from_ref(served: &Served) -> Self {
+        Self::clone(&served.site)
+    }
+}
+
+fn router(site: Arc<Site>, session: Session) -> Router {
+    Router::new()
+        .route("/", get(now::show))
+        .route("/arrivals", get(now::arrivals))
+        .route("/needs", get(now::needs))
+        .route("/find", get(records::find))
+        .route("/records", get(records::show))
+        .route("/records/{endpoint}/{key}", get(record::show))
+        .route("/records/{endpoint}/{key}/body", get(record::body))
+        .route("/records/{endpoint}/{key}/json", get(record::json))
+        .route("/orders/new", get(orders::new))
+        .route("/orders", post(orders::give))
+        .route("/orders/{number}", get(orders::show))
+        .route("/orders/{number}/part", get(orders::part))
+        .route("/orders/{number}/stop", post(orders::stop))
+        .route("/send", get(send::show).post(send::send))
+        .route("/console.css", get(|| async { file("text/css", STYLE) }))
+        .route("/console.js", get(|| async { file("text/javascript", SCRIPT) }))
+        .route("/icon.svg", get(|| async { file("image/svg+xml", ICON) }))
+        .fallback(missing)
+        .with_state(Served { site, session: session.clone() })
+        .layer(middleware::from_fn_with_state(session, guard::guard))
+}
+
+fn file(kind: &'static str, text: &'static str) -> Response {
+    ([(CONTENT_TYPE, kind)], text).into_response()
+}
+
+async fn missing(State(site): State<Arc<Site>>) -> Response {
+    let trouble =
+        Trouble { status: StatusCode::NOT_FOUND, what: "there is no such page".to_owned(), hint: String::new() };
+    trouble.page(&site, Tab::Now)
+}

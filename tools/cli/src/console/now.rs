@@ -1,0 +1,263 @@
+//! What happens now: what needs a person, the endpoints, and what arrives.
+
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::http::HeaderName;
+use axum::response::{IntoResponse, Response};
+use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::time::EpochMs;
+use hookonce_providers::Catalog;
+use hookonce_runtime::ambient::{Ambient as _, System};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::layout::{Html, Tab, Trouble, chip, code, machine, machine_link, page, sentence, thousands, time};
+use super::reader::Reader;
+use super::{Site, href};
+use crate::arrivals::Arrival;
+use crate::documents::Stored;
+use crate::failure::Failure;
+use crate::output;
+use crate::status::{Need, StackStatus};
+use crate::traffic::{Cell, EndpointTraffic};
+
+/// Where a page that keeps up to date begins next time.
+const NEXT: HeaderName = HeaderName::from_static("x-next");
+
+/// How many arrivals a page shows. The script knows the same number.
+const ROWS: usize = 20;
+
+pub(super) async fn show(State(site): State<Arc<Site>>) -> Response {
+    match content(&site).await {
+        Ok((title, calls, content)) => page(&site, Tab::Now, &title, calls, &content).into_response(),
+        Err(failure) => Trouble::from(failure).page(&site, Tab::Now),
+    }
+}
+
+async fn content(site: &Site) -> Result<(String, u64, Markup), Failure> {
+    let reader = site.reader().await?;
+    let (title, needs) = needs_section(site, &reader).await?;
+    site.catch_up(&reader).await?;
+    let (arrivals, next) = site.arrivals.after(0);
+    let endpoints = endpoints(site).await;
+    let content = html! {
+        section id="needs" aria-live="polite" { (needs) }
+        h2 { "Endpoints" }
+        (endpoints)
+        h2 {
+            "Arriving "
+            span.small.note id="live" hidden { "live · " button.link type="button" id="pause" aria-pressed="false" { "pause" } }
+        }
+        @if arrivals.is_empty() {
+            p id="nothing" {
+                "Nothing has arrived. "
+                @if site.sends() { a.button.primary href=(href::page("/send")) { "Send a sample event" } }
+            }
+        }
+        div.scroll tabindex="0" role="region" aria-label="What arrives" {
+            table id="arrivals" data-next=(next) {
+                thead { tr { th { "Time" } th { "Endpoint" } th.hide { "Type" } th { "Key" } th { "State" } th.hide { "Detail" } } }
+                tbody { @for arrival in arrivals.iter().rev().take(ROWS) { (row(arrival)) } }
+            }
+        }
+    };
+    Ok((title, reader.calls(), content))
+}
+
+/// What needs a person, and the title that says so.
+async fn needs_section(site: &Site, reader: &Reader) -> Result<(String, Markup), Failure> {
+    let now = System.moment().now;
+    let status = reader.status(&site.connection, now).await?;
+    let needs = status.needs(now);
+    let title = match needs.len() {
+        0 => "Nothing needs you".to_owned(),
+        1 => "1 thing needs you".to_owned(),
+        count => format!("{count} things need you"),
+    };
+    let unknown = status.unknown();
+    let section = html! {
+        h1 { (title) }
+        @for need in &needs { (card(need, site)) }
+        @for (part, failure) in &unknown {
+            p.note { (sentence(&format!("not known: {}", part.replace('_', " ")))) " " (sentence(&failure.to_string())) }
+        }
+        @if needs.is_empty() && unknown.is_empty() { p.note { (at_rest(&status)) } }
+    };
+    Ok((title, section))
+}
+
+/// What waits while nothing needs a person.
+fn at_rest(status: &StackStatus) -> String {
+    let waits: u64 = [&status.records.pending, &status.records.waiting, &status.records.effects]
+        .into_iter()
+        .filter_map(|due| due.as_ref().ok())
+        .map(|due| due.count)
+        .sum();
+    match waits {
+        0 => "No record waits, and none is dead.".to_owned(),
+        1 => "1 record waits for its turn, and none is dead.".to_owned(),
+        waits => format!("{} records wait for their turn, and none is dead.", thousands(waits)),
+    }
+}
+
+fn card(need: &Need, site: &Site) -> Markup {
+    let Need { word, count, what, next, page } = need;
+    html! {
+        div.need {
+            @if *count > 0 { b { (thousands(*count)) } }
+            div {
+                p { (machine_free(what)) }
+                p.small.note {
+                    @if next.starts_with("hookonce ") { code { (next) } " · " } @else if !next.is_empty() { (code(&sentence(next))) " " }
+                    (page)
+                }
+            }
+            @if word == "records_died" {
+                div.acts {
+                    a.button href=(href::records([("state", "DEAD")])) { "Look" }
+                    @if site.may_change() {
+                        a.button.primary href=(href::page("/orders/new").with("operation", "retry").with("state", "DEAD")) {
+                            "Dry run of a replay"
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A sentence of this program that may hold codes and types of others.
+fn machine_free(what: &str) -> Markup {
+    html! { bdi { (output::shown(what)) } }
+}
+
+/// The endpoints. Where their documents cannot be read, the page says so and shows the rest.
+async fn endpoints(site: &Site) -> Markup {
+    let found = async { site.connection.documents::<EndpointId>().await?.all().await };
+    let documents = match found.await {
+        Ok(documents) => documents,
+        Err(failure) => return html! { p.note { (sentence(&failure.to_string())) " " (code(failure.hint())) } },
+    };
+    let now = System.moment().now;
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Endpoints" {
+            table {
+                thead {
+                    tr {
+                        th { "Endpoint" } th.hide { "Provider" }
+                        @if site.traffic.is_some() {
+                            th { "Last accepted" } th.num { "Accepted, 24 h" } th.num { "Refused, 24 h" } th.hide { "24 hours" }
+                        }
+                    }
+                }
+                tbody {
+                    @for (id, stored) in &documents {
+                        tr {
+                            td { a href=(href::records([("endpoint", id.as_str())])) { (id) } }
+                            td.hide { (provider(id, stored)) }
+                            @if let Some(traffic) = &site.traffic {
+                                (traffic_cells(&traffic.endpoint(id.as_str()), now))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The name of an endpoint's provider.
+fn provider(id: &EndpointId, stored: &Stored) -> Markup {
+    match stored.document(id) {
+        Ok(document) => {
+            let provider = Catalog::built_in().provider(&document.provider);
+            html! { (provider.map_or(document.provider.as_str(), |provider| provider.name())) }
+        }
+        Err(failure) => html! { span.chip.bad { "✕ " (output::shown(&failure.to_string())) } },
+    }
+}
+
+/// What an endpoint answered, as cells of a row.
+fn traffic_cells(traffic: &EndpointTraffic, now: EpochMs) -> Markup {
+    let (accepted, refused) = traffic.totals(now);
+    let code = traffic.last_refusal.as_ref().filter(|_| refused > 0).map(|(_, code)| code);
+    html! {
+        td { @match traffic.last_accepted { Some(at) => (time(at)), None => span.note { "never" } } }
+        td.num { (thousands(accepted)) }
+        td.num.code { (thousands(refused)) @if let Some(code) = code { div.hide { (machine(code)) } } }
+        td.hide { (strip(&traffic.cells(now))) }
+    }
+}
+
+/// A day as one line of cells, each ten minutes: the fuller, the more was accepted; another colour where some was
+/// refused.
+fn strip(cells: &[Cell]) -> Markup {
+    let most = cells.iter().map(|cell| cell.accepted).max().unwrap_or(0).max(1);
+    let total = |of: fn(&Cell) -> u64| cells.iter().map(of).sum::<u64>();
+    let label = format!(
+        "In 24 hours {} accepted, {} duplicate, {} refused",
+        total(|cell| cell.accepted),
+        total(|cell| cell.duplicates),
+        total(|cell| cell.refused)
+    );
+    let shade = |cell: &Cell| match (cell.refused, cell.accepted) {
+        (1.., _) => "cr",
+        (0, 0) => "c0",
+        (0, accepted) if accepted * 3 <= most => "c1",
+        (0, accepted) if accepted * 3 <= most * 2 => "c2",
+        (0, _) => "c3",
+    };
+    html! {
+        svg.strip viewBox={ "0 0 " (cells.len() * 3) " 20" } preserveAspectRatio="none" role="img" aria-label=(label) {
+            @for (place, cell) in cells.iter().enumerate() {
+                rect class=(shade(cell)) x=(place * 3) y="0" width="2" height="20" {}
+            }
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Since {
+    #[serde(default)]
+    after: u64,
+}
+
+/// The rows that changed, for the script.
+pub(super) async fn arrivals(State(site): State<Arc<Site>>, Query(since): Query<Since>) -> Response {
+    let caught_up = async { site.catch_up(&site.reader().await?).await };
+    if let Err(failure) = caught_up.await {
+        return Trouble::from(failure).page(&site, Tab::Now);
+    }
+    let (arrivals, next) = site.arrivals.after(since.after);
+    let rows = html! { @for arrival in &arrivals { (row(arrival)) } };
+    ([(NEXT, next.to_string())], Html(rows)).into_response()
+}
+
+/// What needs a person, for the script.
+pub(super) async fn needs(State(site): State<Arc<Site>>) -> Response {
+    let section = async { needs_section(&site, &site.reader().await?).await };
+    match section.await {
+        Ok((_, section)) => Html(section).into_response(),
+        Err(failure) => Trouble::from(failure).page(&site, Tab::Now),
+    }
+}
+
+fn row(arrival: &Arrival) -> Markup {
+    let Arrival { at, endpoint, event_type, key, look, detail } = arrival;
+    html! {
+        tr data-row=[key.as_ref().map(|key| href::record(key).as_str().to_owned())] {
+            td { (time(*at)) }
+            td { (machine(endpoint)) }
+            td.hide { (machine(event_type)) }
+            td {
+                @match key {
+                    Some(key) => (machine_link(&href::record(key), key.parts().1)),
+                    None => span.note { "no record" },
+                }
+            }
+            td { (chip(*look)) }
+            td.code.hide { (machine(detail)) }
+        }
+    }
+}

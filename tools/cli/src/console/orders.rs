@@ -1,0 +1,363 @@
+//! Orders on records: a dry run first, whose page holds the agreement to just this order, then the run itself, by the
+//! code of the commands.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use axum::Form;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::response::{IntoResponse, Response};
+use hookonce_protocol::trail::Operation;
+use hookonce_runtime::config::environment;
+use indicatif::ProgressBar;
+use maud::{Markup, html};
+use tokio::sync::Notify;
+
+use super::layout::{Html, Tab, Trouble, chip, code, count, machine, machine_link, page, sentence, time};
+use super::records::Typed;
+use super::{Served, Site, href};
+use crate::failure::Failure;
+use crate::looks::Look;
+use crate::operate::{
+    self, Act, Carried, End, Finished, Kind, OrderArguments, OrderResult, Report, Row, Style, no_way_back,
+};
+use crate::output;
+use crate::records::error_of;
+
+/// How many orders are remembered.
+const RUNS_MAX: usize = 20;
+
+/// The fields with which an order begins again. What ended until then was done; what is left has the same other fields.
+const AGAIN: [&str; 9] = ["state", "endpoint", "type", "error", "kind", "destination", "since", "until", "key"];
+
+/// An order: what is done, and to which records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Order {
+    operation: Operation,
+    /// The endpoint and the key of one record, or the fields of a filter.
+    fields: BTreeMap<String, String>,
+}
+
+/// The operations that a page offers, with the words that people read.
+fn words(operation: Operation) -> (&'static str, &'static str) {
+    match operation {
+        Operation::Retry => ("Replay", "replayed"),
+        Operation::Force => ("Apply once more", "applied once more"),
+        Operation::Discard => ("Discard", "discarded"),
+        Operation::Doubt => ("Doubt", "doubted"),
+        Operation::Redact => ("Redact", "redacted"),
+    }
+}
+
+impl Order {
+    /// # Errors
+    /// [`Failure::Usage`] when it is none that a page offers.
+    fn of(fields: &BTreeMap<String, String>) -> Result<Self, Failure> {
+        let operation = match fields.get("operation").map(String::as_str) {
+            Some("retry") => Operation::Retry,
+            Some("force") => Operation::Force,
+            Some("discard") => Operation::Discard,
+            _ => return Err(Failure::usage("no page offers such an order", "begin at a record")),
+        };
+        let mut order: BTreeMap<_, _> =
+            Typed::of(fields).pairs().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        for name in ["key", "ended-until"] {
+            order.extend(
+                fields.get(name).filter(|value| !value.is_empty()).map(|value| (name.to_owned(), value.clone())),
+            );
+        }
+        Ok(Self { operation, fields: order })
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::of(self.operation)
+    }
+
+    /// The words of the command.
+    fn words(&self) -> Vec<String> {
+        let field = |name: &str| self.fields.get(name).cloned().unwrap_or_default();
+        if self.fields.contains_key("key") {
+            return vec!["--key".to_owned(), field("endpoint"), field("key")];
+        }
+        self.fields.iter().map(|(name, value)| format!("--{name}={value}")).collect()
+    }
+
+    /// The order as one text, with the number of records: what an agreement is to.
+    fn text(&self, agreed: &str) -> String {
+        let words = std::iter::once(self.operation.as_str().to_owned()).chain(self.words());
+        words.chain([agreed.to_owned()]).collect::<Vec<_>>().join("\u{0}")
+    }
+
+    /// The same records, with the times that the dry run fixed.
+    fn fixed(&self, finished: &Finished) -> Self {
+        let mut fixed = self.clone();
+        if let Some(filter) = finished.selection.filter() {
+            let times = [("since", filter.since), ("until", filter.until), ("ended-until", filter.ended_until)];
+            let known = times.into_iter().filter_map(|(name, at)| Some((name.to_owned(), output::moment(at?))));
+            fixed.fields.extend(known);
+        }
+        fixed
+    }
+
+    /// The page of its dry run.
+    fn href(&self) -> href::Href {
+        let start = href::page("/orders/new").with("operation", self.operation.as_str());
+        let given = |name: &&'static str| Some((*name, self.fields.get(*name)?));
+        AGAIN.iter().filter_map(given).fold(start, |href, (name, value)| href.with(name, value))
+    }
+}
+
+/// An order that was given, and what became of it.
+#[derive(Debug)]
+struct Running {
+    number: u64,
+    order: Order,
+    bar: ProgressBar,
+    stop: Notify,
+    ended: OnceLock<Result<Carried, Failure>>,
+}
+
+/// The orders of this run of the console, the latest last.
+#[derive(Debug, Default)]
+pub(super) struct Runs(Mutex<(u64, VecDeque<Arc<Running>>)>);
+
+impl Runs {
+    fn find(&self, number: u64) -> Option<Arc<Running>> {
+        let runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.1.iter().find(|run| run.number == number).cloned()
+    }
+
+    /// Takes an order in, unless another one is running.
+    fn begin(&self, order: &Order) -> Result<Arc<Running>, Failure> {
+        let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = runs.1.iter().find(|run| run.ended.get().is_none()) {
+            let what = format!("order {} is still running", running.number);
+            return Err(Failure::usage(what, "stop it, or wait for its end"));
+        }
+        runs.0 += 1;
+        let running = Arc::new(Running {
+            number: runs.0,
+            order: order.clone(),
+            bar: ProgressBar::hidden(),
+            stop: Notify::new(),
+            ended: OnceLock::new(),
+        });
+        runs.1.push_back(Arc::clone(&running));
+        if runs.1.len() > RUNS_MAX {
+            runs.1.pop_front();
+        }
+        Ok(running)
+    }
+}
+
+/// What a page shows that may change nothing.
+fn refuse_changes(site: &Site) -> Option<Response> {
+    let hint = "End the console and start it with --allow-changes, or use the commands.";
+    let trouble = || Trouble::forbidden("this console only shows the stack", hint);
+    (!site.may_change()).then(|| trouble().page(site, Tab::Records))
+}
+
+/// The page of a dry run.
+pub(super) async fn new(
+    State(Served { site, session }): State<Served>,
+    Query(query): Query<BTreeMap<String, String>>,
+) -> Response {
+    if let Some(refusal) = refuse_changes(&site) {
+        return refusal;
+    }
+    let foreseen = async {
+        let order = Order::of(&query)?;
+        let arguments = OrderArguments::of_words(order.words())?;
+        let report = Report::of(order.operation, Act::Foresee, Style::Rows);
+        let never = std::future::pending();
+        let carried = Box::pin(operate::carry_out(&arguments, order.kind(), &site.connection, report, never)).await;
+        match carried.map_err(|(failure, _)| failure)? {
+            Carried::Through(finished) => Ok((order, finished)),
+            // A dry run agrees to nothing.
+            Carried::Disagreed { .. } => Err(Failure::usage("no such order", "begin at a record")),
+        }
+    };
+    match foreseen.await {
+        Ok((order, finished)) => {
+            let fixed = order.fixed(&finished);
+            let found = finished.report.changed();
+            let token = session.agreement(&fixed.text(&found.to_string()));
+            let person = site.connection.local().map(|_| environment().get("USER").cloned().unwrap_or_default());
+            let content = dry_run(&fixed, &finished.report, found, &token, person.as_deref());
+            page(&site, Tab::Records, "Dry run", 0, &content).into_response()
+        }
+        Err(failure) => Trouble::from(failure).page(&site, Tab::Records),
+    }
+}
+
+/// The page of what an order would do. `person` is the name that is asked for where nobody signs in.
+fn dry_run(order: &Order, report: &Report, found: usize, token: &str, person: Option<&str>) -> Markup {
+    let (verb, done) = words(order.operation);
+    let number = u64::try_from(found).unwrap_or(0);
+    let records = count(number, "record", "records");
+    html! {
+        h1 { "Dry run: " (records) " would be " (done) }
+        // The title says the first of these.
+        @for line in report.counts().iter().filter(|line| !line.starts_with("would ")) { p.note { (code(&sentence(line))) } }
+        @if found > 0 {
+            form.order method="post" action=(href::page("/orders")) {
+                input type="hidden" name="operation" value=(order.operation.as_str());
+                @for (name, value) in &order.fields { input type="hidden" name=(name) value=(value); }
+                input type="hidden" name="agreed" value=(found);
+                input type="hidden" name="token" value=(token);
+                @if let Some(warning) = no_way_back(order.operation) { p.fault { (sentence(warning)) } }
+                label {
+                    span.small { "Reason, for the audit trail" }
+                    input name="reason" maxlength="512" required;
+                }
+                @if let Some(person) = person {
+                    label {
+                        span.small { "Your name, for the audit trail" }
+                        input name="by" maxlength="256" value=(person) required;
+                    }
+                }
+                div.acts { button.primary { (verb) " " (records) } a.button href=(href::page("/records")) { "Change nothing" } }
+            }
+        }
+        (rows(order.operation, report))
+    }
+}
+
+fn rows(operation: Operation, report: &Report) -> Markup {
+    let are_alike = report.rows.iter().all(|row| row.result == OrderResult::Would);
+    html! {
+        @if !report.rows.is_empty() {
+            div.scroll tabindex="0" role="region" aria-label="Records" {
+                table {
+                    thead { tr { @if !are_alike { th { "Result" } } th { "State" } th.hide { "Endpoint" } th.hide { "Type" } th.hide { "Error" } th.hide { "Received" } th { "Key" } } }
+                    tbody {
+                        @for Row { result, record } in &report.rows {
+                            @let (endpoint, key) = record.key.parts();
+                            tr {
+                                @if !are_alike { td { (result.describe(operation)) } }
+                                td { (chip(Look::of(record))) }
+                                td.hide { (machine(endpoint)) }
+                                td.hide { (machine(&record.event_type)) }
+                                td.code.hide { (machine(error_of(record).unwrap_or(""))) }
+                                td.hide { (time(record.received_at)) }
+                                td { (machine_link(&href::record(&record.key), key)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        @if report.more_rows > 0 { p.note { "And " (report.more_rows) " more." } }
+    }
+}
+
+/// Gives the order that a dry run showed.
+pub(super) async fn give(
+    State(Served { site, session }): State<Served>,
+    Form(fields): Form<BTreeMap<String, String>>,
+) -> Response {
+    if let Some(refusal) = refuse_changes(&site) {
+        return refusal;
+    }
+    let given = || {
+        let order = Order::of(&fields)?;
+        let field = |name: &str| fields.get(name).map(String::as_str).unwrap_or_default();
+        if !session.agrees(field("token"), &order.text(field("agreed"))) {
+            return Err(Failure::usage("this is not the order that a dry run showed", "begin with a dry run"));
+        }
+        let agreement = [format!("--yes={}", field("agreed")), format!("--reason={}", field("reason").trim())];
+        let by = Some(field("by").trim()).filter(|by| !by.is_empty()).map(|by| format!("--by={by}"));
+        let arguments = OrderArguments::of_words(order.words().into_iter().chain(agreement).chain(by))?;
+        Ok((site.runs.begin(&order)?, arguments))
+    };
+    let (running, arguments) = match given() {
+        Ok(given) => given,
+        Err(failure) => return Trouble::from(failure).page(&site, Tab::Records),
+    };
+    let number = running.number;
+    tokio::spawn(async move {
+        let mut report = Report::of(running.order.operation, Act::CarryOut, Style::Rows);
+        report.bar = running.bar.clone();
+        let kind = running.order.kind();
+        let carried =
+            Box::pin(operate::carry_out(&arguments, kind, &site.connection, report, running.stop.notified())).await;
+        let carried = carried.map_err(|(failure, finished)| match finished {
+            Some(finished) => finished.report.interrupted(failure, "begin with a dry run again"),
+            None => failure,
+        });
+        // Nobody else sets it.
+        let _ = running.ended.set(carried);
+    });
+    (StatusCode::SEE_OTHER, [(LOCATION, format!("/orders/{number}"))]).into_response()
+}
+
+/// The page of an order.
+pub(super) async fn show(State(Served { site, .. }): State<Served>, Path(number): Path<u64>) -> Response {
+    match site.runs.find(number) {
+        Some(run) => page(&site, Tab::Records, "Order", 0, &progress(&run)).into_response(),
+        None => Trouble::missing("this console has no such order", "").page(&site, Tab::Records),
+    }
+}
+
+/// What changes on that page, for the script.
+pub(super) async fn part(State(Served { site, .. }): State<Served>, Path(number): Path<u64>) -> Response {
+    match site.runs.find(number) {
+        Some(run) => Html(progress(&run)).into_response(),
+        None => Trouble::missing("this console has no such order", "").page(&site, Tab::Records),
+    }
+}
+
+/// Asks an order to stop between two records.
+pub(super) async fn stop(State(Served { site, .. }): State<Served>, Path(number): Path<u64>) -> Response {
+    if let Some(run) = site.runs.find(number) {
+        run.stop.notify_one();
+    }
+    (StatusCode::SEE_OTHER, [(LOCATION, format!("/orders/{number}"))]).into_response()
+}
+
+fn progress(run: &Running) -> Markup {
+    let (verb, _) = words(run.order.operation);
+    let (looked_at, total) = (run.bar.position(), run.bar.length().unwrap_or(0));
+    html! {
+        @match run.ended.get() {
+            None => div data-poll={ "/orders/" (run.number) "/part" } {
+                h1 { (verb) ": " (looked_at) " of " (total) " looked at" }
+                progress value=(looked_at) max=(total.max(1)) aria-label="How far it is" {}
+                form.acts method="post" action={ "/orders/" (run.number) "/stop" } {
+                    button { "Stop between two records" }
+                    a.button href={ "/orders/" (run.number) } { "Look again" }
+                }
+            },
+            Some(Err(failure)) => div {
+                h1 { (verb) ": not done" }
+                p.fault role="alert" { (code(&sentence(&failure.to_string()))) }
+                @for line in failure.hint().lines() { p { (code(line)) } }
+                p { a.button href=(run.order.href()) { "Dry run again" } }
+            },
+            Some(Ok(Carried::Disagreed { agreed, found })) => div {
+                h1 { (verb) ": nothing was changed" }
+                p.fault role="alert" { "You agreed to " (agreed) " and there are " (found) " now." }
+                p { a.button href=(run.order.href()) { "Dry run again" } }
+            },
+            Some(Ok(Carried::Through(finished))) => div {
+                h1 { (ended_title(verb, finished)) }
+                @for line in finished.report.counts() { p.note { (code(&sentence(&line))) } }
+                div.acts {
+                    @if finished.end != End::Complete { a.button.primary href=(run.order.href()) { "Go on: dry run of the rest" } }
+                    a.button href=(href::page("/")) { "What happens now" }
+                }
+                (rows(run.order.operation, &finished.report))
+            },
+        }
+    }
+}
+
+fn ended_title(verb: &str, finished: &Finished) -> String {
+    let done = count(u64::try_from(finished.report.changed()).unwrap_or(0), "record", "records");
+    match finished.end {
+        End::Complete => format!("{verb}: {done} done"),
+        End::Limit | End::Stopped => format!("{verb}: stopped after {done}"),
+    }
+}

@@ -1,0 +1,269 @@
+//! One record: what it is, what happened to it and why, and what a person may do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::{Path, Query, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use hookonce_protocol::key::{RecordKey, RecordKind};
+use hookonce_protocol::record::{Record, Status};
+use hookonce_providers::Catalog;
+use hookonce_runtime::body::decompress;
+use maud::{Markup, html};
+
+use super::layout::{Tab, Trouble, chip, code, machine, machine_link, page, time};
+use super::{Site, href};
+use crate::command::show::{Mark, Planning, Step, Timeline};
+use crate::failure::Failure;
+use crate::hints;
+use crate::looks::Look;
+use crate::output;
+
+/// The longest body that a page shows, in characters. The whole one is a link away.
+const BODY_CHARACTERS_MAX: usize = 20_000;
+
+/// What is shown of a record beside its story.
+struct Shown {
+    body: bool,
+    plan: bool,
+}
+
+pub(super) async fn show(
+    State(site): State<Arc<Site>>,
+    Path((endpoint, key)): Path<(String, String)>,
+    Query(query): Query<BTreeMap<String, String>>,
+) -> Response {
+    let shown = Shown { body: query.contains_key("body"), plan: query.contains_key("plan") };
+    let planning = if shown.plan { Planning::CallHandlers } else { Planning::Nothing };
+    let read = async {
+        let reader = site.reader().await?;
+        let Some(record) = reader.find(&endpoint, &key).await? else { return Ok(None) };
+        let timeline = reader.timeline(&site.connection, record, planning).await?;
+        Ok::<_, Failure>(Some((timeline, reader.calls())))
+    };
+    match Box::pin(read).await {
+        Ok(Some((timeline, calls))) => {
+            let title = output::shown(timeline.record.key.parts().1);
+            page(&site, Tab::Records, &title, calls, &content(&site, &timeline, &shown)).into_response()
+        }
+        Ok(None) => not_found(&endpoint, &key).page(&site, Tab::Records),
+        Err(failure) => Trouble::from(failure).page(&site, Tab::Records),
+    }
+}
+
+fn not_found(endpoint: &str, key: &str) -> Trouble {
+    let what = format!("endpoint {} has no record {}", output::shown(endpoint), output::shown(key));
+    Trouble::missing(what, "It may have expired: records are kept for weeks.")
+}
+
+fn content(site: &Site, timeline: &Timeline, shown: &Shown) -> Markup {
+    let record = &timeline.record;
+    let (endpoint, own_key) = record.key.parts();
+    html! {
+        h1 { (machine(own_key)) " " (chip(Look::of(record))) }
+        p.note { (summary(record, endpoint)) }
+        div.cols {
+            section aria-labelledby="story" {
+                h2 id="story" { "Story" }
+                ol.story { @for step in &timeline.steps() { (story_step(step)) } }
+                (acts(site, record))
+            }
+            section aria-labelledby="facts" {
+                h2 id="facts" { "Facts" }
+                dl {
+                    dt { "Key" } dd { (machine(record.key.as_str())) }
+                    @if let Some(tenant) = record.owner() { dt { "Tenant" } dd { (machine(&tenant.to_string())) } }
+                    @for (name, value) in timeline.facts() {
+                        @if !is_shown_elsewhere(name) { dt { (sentence_case(name)) } dd { (machine(&value)) } }
+                    }
+                    (related("Event", &timeline.children))
+                    (related("Effect", &timeline.effects))
+                }
+                (body_section(record, shown))
+                h2 { "Commands" }
+                @for command in commands(record) { pre tabindex="0" { (command) } }
+            }
+        }
+    }
+}
+
+/// What the page shows in its own way.
+fn is_shown_elsewhere(name: &str) -> bool {
+    matches!(name, "event" | "effect" | "body")
+}
+
+fn sentence_case(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().to_string() + letters.as_str())
+}
+
+/// What the record is, in one sentence, and what its state means.
+fn summary(record: &Record, endpoint: &str) -> Markup {
+    let provider =
+        Catalog::built_in().provider(&record.provider).map_or(record.provider.as_str(), |provider| provider.name());
+    html! {
+        (machine(&record.event_type)) " from " (provider) " at " a href=(href::records([("endpoint", endpoint)])) { (endpoint) }
+        ", received " (time(record.received_at)) ". " (meaning(record))
+    }
+}
+
+/// What a state means for the business.
+fn meaning(record: &Record) -> &'static str {
+    match record.status {
+        Status::Pending if record.last_error.is_some() => "It failed, and is tried again by itself.",
+        Status::Pending => "It waits for its turn.",
+        Status::Dead if record.effect_unknown() => {
+            "Nobody knows whether the callee did it. Ask the callee before you replay."
+        }
+        Status::Dead => "Nothing took effect. It runs again only if a person replays it.",
+        Status::Discarded => "A person gave it up. It never runs.",
+        Status::Processed => "It is settled.",
+    }
+}
+
+fn story_step(step: &Step) -> Markup {
+    let Step { at, mark, what } = step;
+    let class = match mark {
+        Mark::Done => "",
+        Mark::Failed => "f",
+        Mark::ToCome => "n",
+    };
+    let spoken = match mark {
+        Mark::Done => "",
+        Mark::Failed => "Failed: ",
+        Mark::ToCome => "To come: ",
+    };
+    // A step begins with what happened; why and how follow.
+    let (title, more) = what.split_once([':', ',']).unwrap_or((what, ""));
+    html! {
+        li class=(class) {
+            (time(*at))
+            span.unseen { (spoken) }
+            strong { (sentence_case(&output::shown(title))) }
+            @if !more.is_empty() { p { (code(&output::shown(more.trim()))) } }
+        }
+    }
+}
+
+fn related(name: &str, records: &[(RecordKey, Option<Record>)]) -> Markup {
+    html! {
+        @for (key, record) in records.iter().take(20) {
+            dt { (name) }
+            dd {
+                @match record {
+                    Some(record) => { (machine_link(&href::record(key), key.parts().1)) " " (chip(Look::of(record))) }
+                    None => { (machine(key.parts().1)) " " span.note { "has no record" } }
+                }
+            }
+        }
+        @if records.len() > 20 { dt { (name) } dd.note { "and " (records.len() - 20) " more" } }
+    }
+}
+
+/// What a person may do with the record.
+fn acts(site: &Site, record: &Record) -> Markup {
+    let is_event = matches!(record.key.kind(), RecordKind::Delivery | RecordKind::Event);
+    let (endpoint, key) = record.key.parts();
+    let order = |operation: &str| {
+        href::page("/orders/new").with("operation", operation).with("endpoint", endpoint).with("key", key)
+    };
+    html! {
+        div.acts {
+            @if is_event && record.body.is_some() {
+                a.button href=(href::record(&record.key).with("plan", "1")) { "Dry run with today's handler" }
+            }
+            @if site.may_change() {
+                @if record.status == Status::Dead {
+                    a.button.primary href=(order("retry")) { "Replay…" }
+                    a.button href=(order("discard")) { "Discard…" }
+                }
+                @if record.status == Status::Processed && is_event {
+                    a.button href=(order("force")) { "Apply once more…" }
+                }
+            }
+            a.button href=(href::of_record(&record.key, "json")) { "JSON" }
+        }
+    }
+}
+
+/// The body, hidden until somebody asks for it.
+fn body_section(record: &Record, shown: &Shown) -> Markup {
+    let Some(stored) = &record.body else {
+        return html! { h2 { "Body" } p.note { "None is kept." } };
+    };
+    let page = href::record(&record.key);
+    html! {
+        h2 id="body" {
+            "Body " span.small.note {
+                @if !shown.body { a href=(page.with("body", "1")) { "show" } " · " }
+                a href=(href::of_record(&record.key, "body")) { "raw" }
+            }
+        }
+        @if shown.body {
+            @match decompress(stored) {
+                Ok(raw) => pre tabindex="0" { (readable(&raw)) },
+                Err(_) => p.fault { "The stored body is damaged." },
+            }
+        } @else {
+            p.note { "Hidden: it may hold personal data." }
+        }
+    }
+}
+
+/// A body as text: JSON with indents.
+fn readable(raw: &[u8]) -> String {
+    let text = match serde_json::from_slice::<serde_json::Value>(raw) {
+        Ok(value) => serde_json::to_string_pretty(&value).unwrap_or_default(),
+        Err(_) => String::from_utf8_lossy(raw).into_owned(),
+    };
+    let lines = text.split('\n').map(output::shown).collect::<Vec<_>>().join("\n");
+    let mut letters = lines.chars();
+    let short: String = letters.by_ref().take(BODY_CHARACTERS_MAX).collect();
+    if letters.next().is_some() { short + "…" } else { short }
+}
+
+/// The commands that show or change the same.
+fn commands(record: &Record) -> Vec<String> {
+    let (endpoint, key) = record.key.parts();
+    let quoted = shlex::try_quote(key).map_or_else(|_| key.to_owned(), Into::into);
+    let mut commands = vec![format!("hookonce show {endpoint} {quoted}")];
+    if record.status == Status::Dead {
+        commands.push(format!("hookonce replay --key {endpoint} {quoted}"));
+    }
+    commands.into_iter().map(hints::pasteable).map(|command| output::shown(&command)).collect()
+}
+
+/// The body as it was received: as text, whatever it is, so that no browser runs it.
+pub(super) async fn body(State(site): State<Arc<Site>>, Path((endpoint, key)): Path<(String, String)>) -> Response {
+    match read(&site, &endpoint, &key).await {
+        Ok(Some(record)) => match record.body.as_deref().map(decompress) {
+            Some(Ok(raw)) => ([(CONTENT_TYPE, "text/plain; charset=utf-8")], raw).into_response(),
+            Some(Err(_)) | None => Trouble::missing("no body is kept of this record", "").page(&site, Tab::Records),
+        },
+        Ok(None) => not_found(&endpoint, &key).page(&site, Tab::Records),
+        Err(failure) => Trouble::from(failure).page(&site, Tab::Records),
+    }
+}
+
+async fn read(site: &Site, endpoint: &str, key: &str) -> Result<Option<Record>, Failure> {
+    site.reader().await?.find(endpoint, key).await
+}
+
+/// What the command `show --json` prints.
+pub(super) async fn json(State(site): State<Arc<Site>>, Path((endpoint, key)): Path<(String, String)>) -> Response {
+    let read = async {
+        let reader = site.reader().await?;
+        let Some(record) = reader.find(&endpoint, &key).await? else { return Ok(None) };
+        Ok::<_, Failure>(Some(reader.timeline(&site.connection, record, Planning::Nothing).await?.json()))
+    };
+    match read.await {
+        Ok(Some(json)) => {
+            // Plain data always serialises.
+            let text = serde_json::to_string_pretty(&json).unwrap_or_default();
+            ([(CONTENT_TYPE, "application/json")], text).into_response()
+        }
+        Ok(None) => not_found(&endpoint, &key).page(&site, Tab::Records),
+        Err(failure) => Trouble::from(failure).page(&site, Tab::Records),
+    }
+}

@@ -1,0 +1,251 @@
+//! The records that pass a filter. The whole filter is in the address, by the names of the command's options.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::response::{IntoResponse, Response};
+use hookonce_protocol::key::EndpointId;
+use hookonce_protocol::record::Record;
+use maud::{Markup, html};
+
+use super::layout::{Tab, Trouble, chip, code, count, machine, machine_link, page, sentence, thousands, time};
+use super::{Site, href};
+use crate::command::list::format_tries;
+use crate::failure::Failure;
+use crate::looks::Look;
+use crate::output;
+use crate::records::{Filter, Latest, error_of};
+
+/// How many rows one page has.
+const ROWS: usize = 50;
+
+/// The states that a person may ask for.
+const STATES: [&str; 9] =
+    ["PENDING", "DEAD", "DISCARDED", "PROCESSED", "APPLIED", "DUPLICATE", "IGNORED", "FANNED_OUT", "DELIVERED"];
+
+/// The fields of the form, as the command names its options.
+const FIELDS: [&str; 8] = ["state", "endpoint", "type", "error", "kind", "destination", "since", "until"];
+
+/// What a person typed into the form.
+pub(super) struct Typed(BTreeMap<&'static str, String>);
+
+impl Typed {
+    /// The fields of an address that the form has.
+    pub(super) fn of(query: &BTreeMap<String, String>) -> Self {
+        let given = |name: &&'static str| Some((*name, query.get(*name)?.trim().to_owned()));
+        Self(FIELDS.iter().filter_map(given).filter(|(_, value)| !value.is_empty()).collect())
+    }
+
+    fn value(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+
+    /// The fields that have a value.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.0.iter().map(|(name, value)| (*name, value.as_str()))
+    }
+
+    /// The filter.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] as the command has it.
+    pub(super) fn filter(&self) -> Result<Filter, Failure> {
+        let filter = Filter::of_options(self.pairs())?;
+        filter.check()?;
+        Ok(filter)
+    }
+}
+
+pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTreeMap<String, String>>) -> Response {
+    let typed = Typed::of(&query);
+    let found = async {
+        let reader = site.reader().await?;
+        let latest = reader.latest(&typed.filter()?, ROWS).await?;
+        Ok::<_, Failure>((latest, reader.calls()))
+    };
+    match found.await {
+        Ok((latest, calls)) => {
+            let content = content(&site, &typed, latest);
+            page(&site, Tab::Records, "Records", calls, &content).into_response()
+        }
+        Err(failure @ Failure::Usage { .. }) => {
+            let content = html! {
+                h1 { "Records" }
+                (form(&typed))
+                p.fault role="alert" { (code(&sentence(&failure.to_string()))) " " (code(failure.hint())) }
+            };
+            (StatusCode::BAD_REQUEST, page(&site, Tab::Records, "Records", 0, &content)).into_response()
+        }
+        Err(failure) => Trouble::from(failure).page(&site, Tab::Records),
+    }
+}
+
+fn content(site: &Site, typed: &Typed, latest: Latest) -> Markup {
+    let Latest { records, unreadable, cut, looked_at, searched_from } = latest;
+    let mut records: Vec<_> = records.into_values().collect();
+    records.sort_by(|a, b| (b.received_at, &a.key).cmp(&(a.received_at, &b.key)));
+    records.truncate(ROWS);
+    // What is not shown yet was received before the last row, or before what was searched.
+    let oldest = records.last().map(|record| record.received_at).or(searched_from).map(output::moment);
+    let looked = u64::try_from(looked_at).unwrap_or(0);
+    html! {
+        h1 { (heading(typed, &records, cut)) }
+        (form(typed))
+        @if records.is_empty() {
+            @if cut {
+                p {
+                    "None of " (count(looked, "record", "records")) " passes"
+                    @if let Some(from) = searched_from { " since " (time(from)) }
+                    "."
+                }
+            } @else {
+                p { "No record passes. " a href=(href::page("/records")) { "Show all of the last 24 hours" } }
+            }
+        } @else {
+            @if typed.value("state").eq_ignore_ascii_case("dead") { (groups(site, typed, &records)) }
+            (table(&records))
+        }
+        @if unreadable > 0 { p.note { (count(u64::try_from(unreadable).unwrap_or(0), "record", "records")) " of another release: use that one." } }
+        @if let (true, Some(oldest)) = (cut, oldest) {
+            p { a.button href=(older(typed, &oldest)) { "Look further back" } }
+        }
+    }
+}
+
+fn heading(typed: &Typed, records: &[Record], cut: bool) -> String {
+    let state = typed.value("state").to_ascii_lowercase().replace('_', " ");
+    let of_state = |noun: &str| if state.is_empty() { noun.to_owned() } else { format!("{state} {noun}") };
+    let shown = count(u64::try_from(records.len()).unwrap_or(0), &of_state("record"), &of_state("records"));
+    if cut { format!("The latest {shown}") } else { shown }
+}
+
+/// The same filter, for what was received before the last row.
+fn older(typed: &Typed, oldest: &str) -> href::Href {
+    href::records(typed.pairs().filter(|(name, _)| *name != "until").chain([("until", oldest)]))
+}
+
+fn form(typed: &Typed) -> Markup {
+    let field = |name: &'static str, label: &str, hint: &str| {
+        html! { label { span.small { (label) } input name=(name) value=(typed.value(name)) placeholder=(hint); } }
+    };
+    html! {
+        form.filter action=(href::page("/records")) {
+            label {
+                span.small { "State" }
+                select name="state" {
+                    option value="" { "all" }
+                    @for state in STATES {
+                        option value=(state) selected[typed.value("state").eq_ignore_ascii_case(state)] {
+                            (state.to_ascii_lowercase().replace('_', " "))
+                        }
+                    }
+                }
+            }
+            (field("endpoint", "Endpoint", "all"))
+            (field("type", "Type", "all"))
+            (field("error", "Error", "any"))
+            (field("since", "Since", "24h"))
+            @for name in ["kind", "destination", "until"] {
+                @if !typed.value(name).is_empty() { (field(name, name, "")) }
+            }
+            button { "Show" }
+        }
+    }
+}
+
+/// What the records shown died of, the most frequent first.
+fn groups(site: &Site, typed: &Typed, records: &[Record]) -> Markup {
+    let mut groups: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for record in records {
+        *groups.entry((error_of(record).unwrap_or("-"), record.key.parts().0)).or_default() += 1;
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(group, count)| (std::cmp::Reverse(*count), *group));
+    html! {
+        ul.groups {
+            @for ((error, endpoint), count) in groups {
+                @let filter = [("state", "DEAD"), ("error", error), ("endpoint", endpoint)];
+                li {
+                    b { (thousands(count)) } " " (machine_link(&href::records(filter), error)) " at " (machine(endpoint))
+                }
+            }
+        }
+        @if site.may_change() {
+            @let order = typed.pairs().fold(href::page("/orders/new"), |href, (name, value)| href.with(name, value));
+            div.acts {
+                a.button.primary href=(order.with("operation", "retry")) { "Dry run of a replay" }
+                a.button href=(order.with("operation", "discard")) { "Dry run of a discard" }
+            }
+        }
+    }
+}
+
+/// A table of records. A column that is empty for every row is left out.
+fn table(records: &[Record]) -> Markup {
+    let has_errors = records.iter().any(|record| error_of(record).is_some());
+    let has_duplicates = records.iter().any(|record| record.duplicate_count > 0);
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Records" {
+            table {
+                thead {
+                    tr {
+                        th { "Received" } th { "State" } th.hide { "Endpoint" } th.hide { "Type" } th.num.hide { "Tries" }
+                        @if has_duplicates { th.num.hide { "Copies" } }
+                        @if has_errors { th.hide { "Error" } }
+                        th { "Key" }
+                    }
+                }
+                tbody {
+                    @for record in records {
+                        @let (endpoint, key) = record.key.parts();
+                        @let effect = record.effect.as_ref().map(|effect| format!("{} to {}", effect.name, effect.destination));
+                        tr {
+                            td { (time(record.received_at)) }
+                            td { (chip(Look::of(record))) }
+                            td.hide { (machine(endpoint)) }
+                            td.hide { (machine(effect.as_deref().unwrap_or(&record.event_type))) }
+                            td.num.hide { (format_tries(record)) }
+                            @if has_duplicates { td.num.hide { (record.duplicate_count) } }
+                            @if has_errors { td.code.hide { (machine(error_of(record).unwrap_or(""))) } }
+                            td { (machine_link(&href::record(&record.key), key)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Finds a record by its key alone: at each endpoint in turn.
+pub(super) async fn find(State(site): State<Arc<Site>>, Query(query): Query<BTreeMap<String, String>>) -> Response {
+    let key = query.get("key").map_or("", |key| key.trim());
+    let found = async {
+        let reader = site.reader().await?;
+        let endpoints = site.connection.documents::<EndpointId>().await?.all().await?;
+        let mut found = Vec::new();
+        for id in endpoints.keys() {
+            found.extend(reader.find(id.as_str(), key).await?);
+        }
+        Ok::<_, Failure>((found, reader.calls()))
+    };
+    match found.await {
+        Err(failure) => Trouble::from(failure).page(&site, Tab::Records),
+        Ok((found, calls)) => match found.as_slice() {
+            [] => {
+                let what = format!("no endpoint has a record {}", output::shown(key));
+                let hint = "Paste the key as `hookonce list` or the answer to the delivery shows it.";
+                Trouble::missing(what, hint).page(&site, Tab::Records)
+            }
+            [record] => {
+                (StatusCode::SEE_OTHER, [(LOCATION, href::record(&record.key).as_str().to_owned())]).into_response()
+            }
+            records => {
+                let content = html! { h1 { (count(u64::try_from(records.len()).unwrap_or(0), "record", "records")) " with this key" } (table(records)) };
+                page(&site, Tab::Records, "Records", calls, &content).into_response()
+            }
+        },
+    }
+}

@@ -1,0 +1,58 @@
+//! How states look: a glyph, a word and a tone. A tone is never alone, so nobody has to see colours.
+
+use hookonce_protocol::record::{Outcome, Record, Status};
+
+/// What a state means to whoever looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// It is as it should be.
+    Good,
+    /// It is not over.
+    Waits,
+    /// It needs a person.
+    Bad,
+    /// It is over, and nothing took effect.
+    Settled,
+}
+
+/// How a state looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// One character, different for each tone and kind of end.
+    pub(crate) glyph: &'static str,
+    /// The state in one or two words.
+    pub(crate) word: &'static str,
+    /// What it means.
+    pub(crate) tone: Tone,
+}
+
+impl Look {
+    const fn new(glyph: &'static str, word: &'static str, tone: Tone) -> Self {
+        Self { glyph, word, tone }
+    }
+
+    /// The look of a record's state.
+    pub(crate) fn of(record: &Record) -> Self {
+        match (record.status, record.outcome) {
+            (Status::Pending, _) if record.last_error.is_some() => Self::new("…", "tries again", Tone::Waits),
+            (Status::Pending, _) => Self::new("…", "pending", Tone::Waits),
+            (Status::Dead, _) if record.effect_unknown() => Self::new("?", "unknown outcome", Tone::Bad),
+            (Status::Dead, _) => Self::new("✕", "dead", Tone::Bad),
+            (Status::Discarded, _) => Self::new("–", "discarded", Tone::Settled),
+            (Status::Processed, Some(Outcome::Duplicate)) => Self::new("=", "duplicate", Tone::Settled),
+            (Status::Processed, Some(Outcome::Ignored)) => Self::new("–", "ignored", Tone::Settled),
+            (Status::Processed, Some(Outcome::FannedOut)) => Self::new("✓", "split", Tone::Good),
+            (Status::Processed, Some(Outcome::Delivered)) => Self::new("✓", "delivered", Tone::Good),
+            (Status::Processed, Some(Outcome::Applied) | None) => Self::new("✓", "applied", Tone::Good),
+        }
+    }
+
+    /// A delivery that came again.
+    pub(crate) const DUPLICATE: Self = Self::new("=", "duplicate", Tone::Settled);
+
+    /// A request that was answered without a record, such as a handshake.
+    pub(crate) const ANSWERED: Self = Self::new("–", "answered", Tone::Settled);
+
+    /// A request that was refused.
+    pub(crate) const REFUSED: Self = Self::new("✕", "refused", Tone::Bad);
+}

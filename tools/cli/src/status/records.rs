@@ -1,0 +1,154 @@
+//! How many records wait or died, and since when.
+
+use std::collections::BTreeMap;
+
+use futures::{FutureExt as _, StreamExt as _};
+use hookonce_aws::{DynamoStore, IndexQuery};
+use hookonce_protocol::call::{DueQuery, DueState};
+use hookonce_protocol::key::RecordKind;
+use hookonce_protocol::record::Status;
+use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::timing::SHARDS;
+use hookonce_runtime::port::Store as _;
+
+use crate::failure::Failure;
+use crate::records::{Filter, READS_AT_ONCE, Reach, State, error_of, latest};
+use crate::target::store_unavailable;
+
+/// How many entries of a shard one read returns at most.
+const ENTRIES_MAX: usize = 1_000;
+
+/// How many of the latest dead records are looked at, to say what most of them died of.
+const DEAD_LOOKED_AT: usize = 100;
+
+/// The states that are counted. All together make at most [`READS_AT_ONCE`] calls at once.
+const STATES: usize = 4;
+
+/// How far records are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counting {
+    /// To the last one: a call for some ten thousand of them.
+    All,
+    /// As far as one read of each shard shows.
+    FirstReads,
+}
+
+/// The records of a state that are due or dead.
+#[derive(Debug, Default)]
+pub(crate) struct Due {
+    pub(crate) count: u64,
+    /// Whether there are more than were counted.
+    pub(crate) at_least: bool,
+    /// How many of those that were looked at are effects.
+    pub(crate) effects: u64,
+    /// Whether not all were looked at.
+    pub(crate) effects_at_least: bool,
+    /// Since when the oldest of them is.
+    pub(crate) oldest: Option<EpochMs>,
+}
+
+impl Due {
+    fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.at_least |= other.at_least;
+        self.effects += other.effects;
+        self.effects_at_least |= other.effects_at_least;
+        self.oldest = self.oldest.into_iter().chain(other.oldest).min();
+    }
+}
+
+/// What most of the dead records died of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TopError {
+    /// How many of those that were looked at.
+    pub(crate) count: usize,
+    /// How many were looked at.
+    pub(crate) of: usize,
+    /// Their error, endpoint and type.
+    pub(crate) error: String,
+    pub(crate) endpoint: String,
+    pub(crate) event_type: String,
+}
+
+/// What the index says.
+#[derive(Debug)]
+pub(crate) struct Records {
+    pub(crate) pending: Result<Due, Failure>,
+    pub(crate) waiting: Result<Due, Failure>,
+    /// Effects that wait for a call.
+    pub(crate) effects: Result<Due, Failure>,
+    pub(crate) dead: Result<Due, Failure>,
+    /// `None` if none died.
+    pub(crate) top_error: Result<Option<TopError>, Failure>,
+}
+
+impl Records {
+    /// Reads them.
+    pub(crate) async fn read(store: Result<DynamoStore, Failure>, counting: Counting) -> Self {
+        let store = match store {
+            Ok(store) => store,
+            Err(failure) => {
+                let due = || Err(failure.clone());
+                let top_error = Err(failure.clone());
+                return Self { pending: due(), waiting: due(), effects: due(), dead: due(), top_error };
+            }
+        };
+        let due = |state| due(&store, state, counting);
+        let (pending, waiting, effects, dead) =
+            futures::join!(due(DueState::Pending), due(DueState::Waiting), due(DueState::Effect), due(DueState::Dead));
+        let died = dead.as_ref().is_ok_and(|dead| dead.count > 0);
+        let top_error = if died { top_error(&store).await } else { Ok(None) };
+        Self { pending, waiting, effects, dead, top_error }
+    }
+}
+
+/// What most of the latest dead records died of.
+async fn top_error(store: &DynamoStore) -> Result<Option<TopError>, Failure> {
+    let filter = Filter::in_state(State::Status(Status::Dead));
+    let found = latest(store, &filter, DEAD_LOOKED_AT, Reach::ALL).await?.records;
+    let mut counts = BTreeMap::new();
+    for record in found.values() {
+        let cause = (error_of(record).unwrap_or_default(), record.key.parts().0, record.event_type.as_str());
+        *counts.entry(cause).or_insert(0) += 1;
+    }
+    let top = counts.into_iter().max_by_key(|(_, count)| *count);
+    Ok(top.map(|((error, endpoint, event_type), count)| TopError {
+        count,
+        of: found.len(),
+        error: error.to_owned(),
+        endpoint: endpoint.to_owned(),
+        event_type: event_type.to_owned(),
+    }))
+}
+
+/// How many records of a state there are, and since when the oldest of them is due or dead.
+async fn due(store: &DynamoStore, state: DueState, counting: Counting) -> Result<Due, Failure> {
+    let of_shard = |shard| {
+        async move {
+            let query = DueQuery { state, shard, until: EpochMs(i64::MAX), after: None, limit: ENTRIES_MAX };
+            let page = store.query_due(&query).await.map_err(|_| store_unavailable())?;
+            let effects = page.entries.iter().filter(|entry| entry.key.kind() == RecordKind::Effect).count();
+            let mut due = Due {
+                count: u64::try_from(page.entries.len()).unwrap_or(0),
+                at_least: page.next.is_some(),
+                effects: u64::try_from(effects).unwrap_or(0),
+                effects_at_least: page.next.is_some(),
+                oldest: page.entries.first().map(|entry| entry.due_at),
+            };
+            if due.at_least && counting == Counting::All {
+                let all = IndexQuery::Due { partition: query.partition() };
+                due.count = store.index_count(&all).await.map_err(|_| store_unavailable())?;
+                due.at_least = false;
+            }
+            Ok::<_, Failure>(due)
+        }
+        .boxed()
+    };
+    let mut sum = Due::default();
+    let reads: Vec<_> = (0..SHARDS).map(of_shard).collect();
+    let mut reads = futures::stream::iter(reads).buffer_unordered(READS_AT_ONCE / STATES);
+    while let Some(read) = reads.next().await {
+        sum.add(&read?);
+    }
+    Ok(sum)
+}
