@@ -41,8 +41,9 @@ export const startStack = async (hookonce) => {
   const folder = mkdtempSync(join(tmpdir(), "hookonce-console-"));
   const handler = await startHandler();
   mkdirSync(join(folder, ".hookonce"));
-  const route = { name: "all", consumer: "shop", handler: { url: handler.url } };
-  writeFileSync(join(folder, ".hookonce", "routes.json"), JSON.stringify({ version: 1, otherwise: "dead", routes: [route] }));
+  const handled = { consumer: "shop", handler: { url: handler.url } };
+  const routes = [{ name: "refunds", types: ["charge.refunded"], ...handled }, { name: "all", ...handled }];
+  writeFileSync(join(folder, ".hookonce", "routes.json"), JSON.stringify({ version: 1, otherwise: "dead", routes }));
   const run = (...words) => execFileSync(hookonce, words, { cwd: folder, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
   const dev = spawn(hookonce, ["dev", "--port", "0"], { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
   const entrance = await until("the stack runs", () => { try { return run("console").trim(); } catch { return null; } });

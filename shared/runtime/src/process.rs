@@ -295,9 +295,14 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
         })
     }
 
+    /// The event of a record, as its handler gets it. `None` if it cannot be read.
+    pub fn event(&self, record: &Record) -> Option<Event> {
+        guarded(|| self.read(record)).ok()
+    }
+
     fn assigned<T>(&self, record: &Record, routing: &Routing, of: impl FnOnce(Assigned<'_>) -> Option<T>) -> Option<T> {
         let Routing::Set(set) = routing else { return None };
-        let event = guarded(|| self.read(record)).ok()?;
+        let event = self.event(record)?;
         of(guarded(|| route::assign(&self.handlers, set, self.catalog, &event)).ok()?)
     }
 

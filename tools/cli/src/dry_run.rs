@@ -18,6 +18,7 @@ use hookonce_runtime::remote::{CallBudget, CallHandler, Calls, RemoteHandlers, R
 use hookonce_runtime::route::{Missing, Offered, RouteSet, Routing};
 use tokio::time::Instant;
 
+use crate::command::route::{Explained, explained};
 use crate::connection::{Connection, RunningStack};
 use crate::failure::Failure;
 use crate::handlers;
@@ -94,6 +95,12 @@ impl DryRun {
     /// The handler in another language that plans for a record, if there is one.
     pub(crate) fn handler(&self, record: &Record) -> Option<RemoteTarget> {
         self.parts.remote_target(record, &self.routing)
+    }
+
+    /// Which route takes a record's event, and why the others do not. `None` if its event or the set cannot be read.
+    pub(crate) fn routed(&self, record: &Record) -> Option<Explained> {
+        let Routing::Set(set) = &self.routing else { return None };
+        Some(explained(set, &self.parts.event(record)?))
     }
 
     /// What a record's event waits for, because its route names it and this build lacks it.

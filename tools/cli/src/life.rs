@@ -121,8 +121,11 @@ impl<I: Invoke> Invoke for WatchedWorker<I> {
     }
 }
 
-/// How many runs in a row may find that nothing happened, and then how many are left out for each that begins.
+/// How many runs in a row may find that nothing happened.
 const QUIET_RUNS: usize = 15;
+
+/// From then on, which run begins: one a minute, as on AWS.
+const RESTING_RUNS: usize = 30;
 
 /// The relay on its schedule. It reads every shard, which costs a laptop a tenth of a processor in a debug build, so it
 /// rests while nothing happens: most runs are then left out.
@@ -142,7 +145,7 @@ impl<I> RestingRelay<I> {
         let count = self.feed.count.load(Ordering::Relaxed);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         *seen = if seen.0 == count { (count, seen.1 + 1) } else { (count, 0) };
-        seen.1 > QUIET_RUNS && !seen.1.is_multiple_of(QUIET_RUNS)
+        seen.1 > QUIET_RUNS && !seen.1.is_multiple_of(RESTING_RUNS)
     }
 }
 
@@ -335,7 +338,7 @@ mod tests {
         let relay = RestingRelay::new((), feed.clone());
         let runs = |ticks: usize| (0..ticks).filter(|_| !relay.is_resting()).count();
         assert_eq!(runs(QUIET_RUNS), QUIET_RUNS, "what happened last may have lost its hint");
-        assert_eq!(runs(QUIET_RUNS * 4), 4);
+        assert_eq!(runs(RESTING_RUNS * 4), 4);
         feed.tell(FeedEvent::Batch { keys: Vec::new(), started: EpochMs(0) });
         assert_eq!(runs(QUIET_RUNS), QUIET_RUNS);
     }

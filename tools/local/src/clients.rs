@@ -8,7 +8,9 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
+use aws_sdk_dynamodb::config::{
+    BehaviorVersion, Credentials, Region, SharedCredentialsProvider, StalledStreamProtectionConfig,
+};
 use aws_smithy_http_client::Builder;
 use aws_types::SdkConfig;
 
@@ -38,6 +40,8 @@ fn config(endpoint_url: &str) -> SdkConfig {
         .credentials_provider(SharedCredentialsProvider::new(credentials(endpoint_url)))
         .endpoint_url(without_key(endpoint_url))
         .timeout_config(timeouts)
+        // It would look twice a second at each poll that waits at an empty queue.
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .http_client(Builder::new().build_http())
         .build()
 }

@@ -166,12 +166,12 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
 
 /// What becomes of one event of the delivery.
 #[derive(Debug, Serialize)]
-struct Explained {
+pub(crate) struct Explained {
     key: String,
     #[serde(rename = "type")]
     event_type: String,
     /// The name of the route that takes it.
-    route: Option<String>,
+    pub(crate) route: Option<String>,
     /// `ignored`, a fixed code, what is missing, or the consumer.
     outcome: Outcome,
     /// The handler in another language that plans.
@@ -180,12 +180,12 @@ struct Explained {
     forward: Vec<String>,
     /// The key of the fact in the domain table. None if only such a handler can name the fact.
     domain_key: Option<String>,
-    routes: Vec<ExplainedRoute>,
+    pub(crate) routes: Vec<ExplainedRoute>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Outcome {
+pub(crate) enum Outcome {
     Ignored,
     HandledFor(String),
     WaitsBecause(String),
@@ -193,10 +193,11 @@ enum Outcome {
 }
 
 #[derive(Debug, Serialize)]
-struct ExplainedRoute {
-    name: String,
+pub(crate) struct ExplainedRoute {
+    pub(crate) name: String,
     fits: bool,
-    why: Option<String>,
+    /// Why it does not fit.
+    pub(crate) why: Option<String>,
 }
 
 /// The set to explain.
@@ -272,7 +273,8 @@ fn event(
     }
 }
 
-fn explained(set: &RouteSet, event: &Event) -> Explained {
+/// Which route takes an event, and why the others do not.
+pub(crate) fn explained(set: &RouteSet, event: &Event) -> Explained {
     let handlers = handlers::all();
     let key = |fact: &DomainKey, consumer: &str| fact.item(&event.tenant, consumer, &event.record, 0);
     let (outcome, handler, domain_key, grants) = match assign(&handlers, set, Catalog::built_in(), event) {

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use super::explain;
 use super::list::{format_tries, summary, tries};
+use super::route::Explained;
 use crate::connection::Connection;
 use crate::dry_run::DryRun;
 use crate::failure::{Exit, Failure};
@@ -164,6 +165,8 @@ pub(crate) struct Timeline {
     plan: Option<Planned>,
     /// What its route names and this build lacks.
     missing: Option<Lack>,
+    /// Which route takes it today, and why the others do not.
+    pub(crate) routed: Option<Explained>,
     /// Which handlers were asked for it.
     planning: Planning,
     /// When it was applied before it was forced, by generation, as far as the domain keys are kept and today's plan
@@ -206,8 +209,19 @@ impl Timeline {
         let mut earlier_effects = states(store, record.earlier_effect_keys()).await?;
         earlier_effects.retain(|(_, effect)| effect.is_some());
         let (trail, plan, missing, items, applied_before) = (None, None, None, None, Vec::new());
-        let mut timeline =
-            Self { record, trail, children, effects, earlier_effects, plan, missing, planning, applied_before, items };
+        let mut timeline = Self {
+            record,
+            trail,
+            children,
+            effects,
+            earlier_effects,
+            plan,
+            missing,
+            routed: None,
+            planning,
+            applied_before,
+            items,
+        };
         if stack.knows_domain() {
             timeline.add_domain(store, &dry_run).await?;
         }
@@ -227,6 +241,7 @@ impl Timeline {
             && record.body.is_some();
         self.missing = if planned { dry_run.missing(record).map(|missing| missing.what) } else { None };
         let plan = if planned && self.missing.is_none() { Some(dry_run.plan(record).await) } else { None };
+        self.routed = if planned { dry_run.routed(record) } else { None };
         (self.trail, self.plan) = (trail, plan);
         self.applied_before = self.read_applied_before(store).await?;
         Ok(())

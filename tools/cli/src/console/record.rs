@@ -14,6 +14,7 @@ use maud::{Markup, html};
 
 use super::layout::{Tab, Trouble, chip, code, machine, machine_link, page, time};
 use super::{Site, href};
+use crate::command::route::Explained;
 use crate::command::show::{Mark, Planning, Step, Timeline};
 use crate::failure::Failure;
 use crate::hints;
@@ -80,6 +81,7 @@ fn content(site: &Site, timeline: &Timeline, shown: &Shown) -> Markup {
                     (related("Event", &timeline.children))
                     (related("Effect", &timeline.effects))
                 }
+                @if let Some(routed) = &timeline.routed { (routes(routed)) }
                 (body_section(record, shown))
                 h2 { "Commands" }
                 @for command in commands(record) { pre tabindex="0" { (command) } }
@@ -183,6 +185,24 @@ fn acts(site: &Site, record: &Record) -> Markup {
                 }
             }
             a.button href=(href::of_record(&record.key, "json")) { "JSON" }
+        }
+    }
+}
+
+/// Which route takes the event today, and why the others do not.
+fn routes(routed: &Explained) -> Markup {
+    html! {
+        h2 { "Today's routes" }
+        dl {
+            @for route in &routed.routes {
+                dt { (machine(&route.name)) }
+                dd {
+                    @if routed.route.as_deref() == Some(route.name.as_str()) { "takes it" }
+                    @else if let Some(why) = &route.why { bdi { (output::shown(why)) } }
+                    @else { "would fit, too; the first one takes it" }
+                }
+            }
+            @if routed.route.is_none() { dt { "No route" } dd { "takes it" } }
         }
     }
 }

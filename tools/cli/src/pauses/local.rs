@@ -14,8 +14,11 @@ use crate::failure::Failure;
 use crate::output;
 use crate::target::{DataFolder, write};
 
-/// How often either side looks at the other's file.
+/// How often a command looks at the file of the running stack.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
+
+/// How often a running stack looks at the files of the commands: seldom, because it does so for as long as it runs.
+const OBEY_PERIOD: Duration = Duration::from_millis(500);
 
 /// How long `dev` may take: a poll that waits at an empty queue ends first.
 const SECONDS_MAX: i64 = 60;
@@ -72,12 +75,13 @@ impl Switches {
         for (function, _) in &sources {
             let _ = fs::remove_file(reached(&folder, *function));
         }
+        let mut sources = sources.map(|(function, switches)| Switched { function, switches, reached: false });
         Self(tokio::spawn(async move {
             loop {
-                for (function, switches) in &sources {
-                    look(&folder, *function, switches);
+                for source in &mut sources {
+                    source.look(&folder);
                 }
-                tokio::time::sleep(LOOK_PERIOD).await;
+                tokio::time::sleep(OBEY_PERIOD).await;
             }
         }))
     }
@@ -89,16 +93,26 @@ impl Drop for Switches {
     }
 }
 
-fn look(folder: &DataFolder, function: PausedFunction, switches: &[Switch]) {
-    let is_paused = is_wanted(folder, function);
-    for switch in switches {
-        switch.turn(!is_paused);
-    }
-    let path = reached(folder, function);
-    if !is_paused {
-        let _ = fs::remove_file(&path);
-    } else if !path.exists() && switches.iter().all(Switch::is_off) {
-        // It is tried again at the next look.
-        let _ = write(&path, "");
+/// The event sources of a function.
+struct Switched {
+    function: PausedFunction,
+    switches: Vec<Switch>,
+    /// Whether the file says that nothing is polled.
+    reached: bool,
+}
+
+impl Switched {
+    fn look(&mut self, folder: &DataFolder) {
+        let is_paused = is_wanted(folder, self.function);
+        for switch in &self.switches {
+            switch.turn(!is_paused);
+        }
+        let path = reached(folder, self.function);
+        if !is_paused && self.reached {
+            self.reached = fs::remove_file(&path).is_err_and(|error| error.kind() != std::io::ErrorKind::NotFound);
+        } else if is_paused && !self.reached && self.switches.iter().all(Switch::is_off) {
+            // It is tried again at the next look.
+            self.reached = write(&path, "").is_ok();
+        }
     }
 }
