@@ -17,7 +17,7 @@ const dialogs = [];
 const open = async (options = {}) => {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   context.on("request", (request) => {
-    if (!request.url().startsWith(stack.origin)) strangers.push(request.url());
+    if (!request.url().startsWith(stack.origin) && !request.url().startsWith(`file://${stack.folder}/story.html`)) strangers.push(request.url());
   });
   const page = await context.newPage();
   page.on("dialog", (dialog) => { dialogs.push(dialog.message()); dialog.dismiss(); });
@@ -192,6 +192,15 @@ const checks = {
     const raw = await page.request.get(`${stack.origin}${address}/body`, { headers: { "sec-fetch-site": "same-origin" } });
     assert.deepEqual([raw.headers()["content-type"], raw.headers()["x-content-type-options"]], ["text/plain; charset=utf-8", "nosniff"]);
     assert.equal(await raw.text(), body);
+  },
+
+  "a story as a file needs nothing else and holds no body": async () => {
+    const record = stack.list("--state", "DEAD").find((it) => it.type === CANARY);
+    stack.run("show", "stripe", record.key, "--html", "story.html");
+    await page.goto(`file://${join(stack.folder, "story.html")}`);
+    assert.match(await text(), /Received[\s\S]*Attempt failed\s*TAX_RATE_MISSING/);
+    const html = await page.content();
+    assert.ok(!html.includes("<img") && !html.includes("<script") && !html.includes("created"), html);
   },
 
   "only the browser that was let in gets in": async () => {

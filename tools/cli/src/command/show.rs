@@ -1,5 +1,7 @@
 //! `hookonce show`: tells the timeline of one record.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use hookonce_aws::DynamoStore;
 use hookonce_protocol::call::{Planned, Split};
@@ -20,12 +22,13 @@ use super::explain;
 use super::list::{format_tries, summary, tries};
 use super::route::Explained;
 use crate::connection::Connection;
+use crate::console::record_file;
 use crate::dry_run::DryRun;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::{Progress, Wait};
 use crate::records::{candidates, created_by, find, states};
-use crate::target::{Target, store_unavailable};
+use crate::target::{Target, store_unavailable, write};
 
 /// The most children that are printed one by one.
 const CHILDREN_MAX: usize = 20;
@@ -60,6 +63,9 @@ pub(crate) struct Arguments {
     items: bool,
     #[command(flatten)]
     wait: Wait,
+    /// Write the timeline as a page to this file, without the body: for a person without access to the stack.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["body", "json"])]
+    html: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -84,7 +90,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.items {
         timeline.items = Some(timeline.read_items(store).await?);
     }
-    if arguments.json {
+    if let Some(path) = &arguments.html {
+        write(path, &record_file(&timeline))?;
+        output::note(&format!("wrote {}", path.display()));
+    } else if arguments.json {
         output::json(&timeline.json());
     } else {
         timeline.print();

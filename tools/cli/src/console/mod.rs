@@ -35,6 +35,7 @@ use tokio::task::JoinHandle;
 pub(crate) use self::guard::Session;
 use self::layout::{Tab, Trouble};
 use self::reader::{PAGE_REACH, Reader};
+pub(crate) use self::record::file as record_file;
 use crate::arrivals::{ARRIVALS_MAX, Arrival, Arrivals};
 use crate::connection::Connection;
 use crate::failure::Failure;
@@ -233,15 +234,15 @@ fn router(site: Arc<Site>, session: Session) -> Router {
         .route("/orders/{number}/part", get(orders::part))
         .route("/orders/{number}/stop", post(orders::stop))
         .route("/send", get(send::show).post(send::send))
-        .route("/console.css", get(|| async { file("text/css", STYLE) }))
-        .route("/console.js", get(|| async { file("text/javascript", SCRIPT) }))
-        .route("/icon.svg", get(|| async { file("image/svg+xml", ICON) }))
+        .route("/console.css", get(|| async { asset("text/css", STYLE) }))
+        .route("/console.js", get(|| async { asset("text/javascript", SCRIPT) }))
+        .route("/icon.svg", get(|| async { asset("image/svg+xml", ICON) }))
         .fallback(missing)
         .with_state(Served { site, session: session.clone() })
         .layer(middleware::from_fn_with_state(session, guard::guard))
 }
 
-fn file(kind: &'static str, text: &'static str) -> Response {
+fn asset(kind: &'static str, text: &'static str) -> Response {
     ([(CONTENT_TYPE, kind)], text).into_response()
 }
 

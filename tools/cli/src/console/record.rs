@@ -8,12 +8,14 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::record::{Record, Status};
+use hookonce_protocol::time::EpochMs;
 use hookonce_providers::Catalog;
+use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::body::decompress;
-use maud::{Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::layout::{Tab, Trouble, chip, code, machine, machine_link, page, time};
-use super::{Site, href};
+use super::{STYLE, Site, href};
 use crate::command::route::Explained;
 use crate::command::show::{Mark, Planning, Step, Timeline};
 use crate::failure::Failure;
@@ -67,7 +69,7 @@ fn content(site: &Site, timeline: &Timeline, shown: &Shown) -> Markup {
         div.cols {
             section aria-labelledby="story" {
                 h2 id="story" { "Story" }
-                ol.story { @for step in &timeline.steps() { (story_step(step)) } }
+                ol.story { @for step in &timeline.steps() { (story_step(step, time)) } }
                 (acts(site, record))
             }
             section aria-labelledby="facts" {
@@ -124,7 +126,7 @@ fn meaning(record: &Record) -> &'static str {
     }
 }
 
-fn story_step(step: &Step) -> Markup {
+fn story_step(step: &Step, time: fn(EpochMs) -> Markup) -> Markup {
     let Step { at, mark, what } = step;
     let class = match mark {
         Mark::Done => "",
@@ -161,6 +163,50 @@ fn related(name: &str, records: &[(RecordKey, Option<Record>)]) -> Markup {
         }
         @if records.len() > 20 { dt { (name) } dd.note { "and " (records.len() - 20) " more" } }
     }
+}
+
+/// The same as one file that needs nothing else, for a person without access to the stack. It has no body.
+pub(crate) fn file(timeline: &Timeline) -> String {
+    let record = &timeline.record;
+    let (endpoint, own_key) = record.key.parts();
+    let provider =
+        Catalog::built_in().provider(&record.provider).map_or(record.provider.as_str(), |provider| provider.name());
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (output::shown(own_key)) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main.wrap {
+                    h1 { (machine(own_key)) " " (chip(Look::of(record))) }
+                    p.note { (machine(&record.event_type)) " from " (provider) " at " (endpoint) ". " (meaning(record)) }
+                    h2 { "Story" }
+                    ol.story { @for step in &timeline.steps() { (story_step(step, whole_moment)) } }
+                    h2 { "Facts" }
+                    dl {
+                        dt { "Key" } dd { (machine(record.key.as_str())) }
+                        @for (name, value) in timeline.facts() {
+                            @if name != "body" { dt { (sentence_case(name)) } dd { (machine(&value)) } }
+                        }
+                    }
+                    footer.small.note {
+                        "Written " (whole_moment(System.moment().now)) " by hookonce " (env!("CARGO_PKG_VERSION"))
+                        ". The body of the event is left out."
+                    }
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// A moment with its date and zone: nobody knows when a file is read.
+fn whole_moment(at: EpochMs) -> Markup {
+    html! { time datetime=(output::moment(at)) { (output::local_moment(at)) } }
 }
 
 /// What a person may do with the record.
