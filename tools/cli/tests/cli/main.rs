@@ -6,6 +6,7 @@ mod audits;
 mod aws;
 mod captures;
 mod connections;
+mod consoles;
 mod demo;
 mod deployed;
 mod destinations;

@@ -1,0 +1,97 @@
+//! The console of a deployed stack: it shows, and changes only what a person allowed.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Child;
+
+use crate::aws::Deployed;
+use crate::stacks::Stack;
+use crate::support::{Ended, interrupt, wait_until};
+
+/// A running console, and what its first address gave the browser.
+struct Opened {
+    child: Child,
+    host: String,
+    cookie: String,
+}
+
+impl Opened {
+    fn of(deployed: &Deployed, more: &[&str]) -> Self {
+        let arguments = [&["console", "--stack", "inbox", "--port", "0"], more].concat();
+        let mut child = deployed.workspace.start_with_environment(&arguments, &deployed.variables);
+        let mut address = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut address).unwrap();
+        let (host, target) = address.trim().strip_prefix("http://").unwrap().split_once('/').unwrap();
+        let mut opened = Self { child, host: host.to_owned(), cookie: String::new() };
+        let let_in = opened.ask("GET", &format!("/{target}"), "");
+        let cookie = let_in.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+        opened.cookie = cookie.split(';').next().unwrap().to_owned();
+        opened
+    }
+
+    /// The whole answer to a request, as a browser sends it from the console's own pages.
+    fn ask(&self, method: &str, target: &str, form: &str) -> String {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        let Self { host, cookie, .. } = self;
+        let length = form.len();
+        write!(
+            stream,
+            "{method} {target} HTTP/1.1\r\nhost: {host}\r\norigin: http://{host}\r\nsec-fetch-site: same-origin\r\n\
+             cookie: {cookie}\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: {length}\r\n\
+             connection: close\r\n\r\n{form}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn status(&self, method: &str, target: &str, form: &str) -> u16 {
+        self.ask(method, target, form).split(' ').nth(1).unwrap().parse().unwrap()
+    }
+}
+
+const DRY_RUN: &str = "/orders/new?operation=retry&state=DEAD";
+
+#[test]
+fn the_console_of_a_deployed_stack_shows_it_and_changes_nothing() {
+    let stack = Stack::with(1, 1);
+    let deployed = Deployed::of(&stack, &[]);
+    let console = Opened::of(&deployed, &[]);
+    let now = console.ask("GET", "/", "");
+    assert!(now.contains("INVOICE_UNREADABLE") && now.contains("read only") && now.contains("evt_1"), "{now}");
+    assert!(console.ask("GET", "/records?state=DEAD", "").contains("INVOICE_UNREADABLE"));
+    let order = "operation=retry&state=DEAD&agreed=1&token=00&reason=x";
+    for (method, target, form) in
+        [("GET", DRY_RUN, ""), ("POST", "/orders", order), ("GET", "/send", ""), ("POST", "/send", "event=x")]
+    {
+        assert_eq!(console.status(method, target, form), 403, "{method} {target}");
+    }
+    assert_eq!(stack.list("DEAD").len(), 1);
+    interrupt(console.child).exits(0);
+}
+
+#[test]
+fn what_a_person_allowed_needs_the_agreement_of_a_dry_run() {
+    let stack = Stack::with(0, 1);
+    let deployed = Deployed::of(&stack, &[]);
+    let console = Opened::of(&deployed, &["--allow-changes"]);
+    let page = console.ask("GET", DRY_RUN, "");
+    let field = |name: &str| {
+        let input = page.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap();
+        input.split('"').next().unwrap().to_owned()
+    };
+    let (until, token) = (field("ended-until"), field("token"));
+    let order = |operation: &str, agreed: &str| {
+        format!("operation={operation}&state=DEAD&ended-until={until}&agreed={agreed}&token={token}&reason=mended")
+    };
+    for (operation, agreed) in [("discard", "1"), ("retry", "2")] {
+        assert_eq!(console.status("POST", "/orders", &order(operation, agreed)), 400, "{operation} {agreed}");
+    }
+    assert_eq!(stack.list("DEAD").len(), 1);
+    assert_eq!(console.status("POST", "/orders", &order("retry", "1")), 303);
+    // The handler still cannot read it.
+    wait_until("the order is done", || console.ask("GET", "/orders/1", "").contains("1 record done"));
+    assert_eq!(console.status("GET", "/send", ""), 403, "events are sent to a stack on this machine alone");
+    interrupt(console.child).exits(0);
+}
