@@ -37,4 +37,5 @@ mod telemetry;
 mod template;
 mod tenants;
 mod tidy;
+mod units;
 mod worker_time;

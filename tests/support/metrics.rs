@@ -62,7 +62,7 @@ impl Golden {
 }
 
 /// The metrics that CloudWatch counts from a line.
-fn series(line: &str) -> Vec<Series> {
+pub(crate) fn series(line: &str) -> Vec<Series> {
     let line: Value = serde_json::from_str(line).unwrap();
     let directives = line["_aws"]["CloudWatchMetrics"].as_array().unwrap().iter();
     let of = |directive: &Value| {

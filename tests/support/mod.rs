@@ -2,6 +2,7 @@
 //! checker that reads the tables.
 
 pub(crate) mod call_names;
+pub(crate) mod capacity;
 // Shared with the suite of the adapters, which is a package of its own.
 #[path = "../adapters/clients.rs"]
 pub(crate) mod clients;

@@ -1,92 +1,108 @@
-//! What a stack costs while nothing is delivered, as docs/deploy.md has it: the units are counted here.
+//! What a stack costs: the counts of `hookonce cost` are those of the template and of the lines that functions write,
+//! and at rest they stay within the goals.
 
+use std::collections::BTreeSet;
+
+use hookonce::bill::{Bill, Counted, Item, Load, Prices, WriteUnits};
 use hookonce_protocol::timing::Timing;
+use serde_json::Value;
 
 use super::metrics::watched_by;
 use super::{changed, file, only};
-use crate::support::metrics::{AT_REST, golden};
+use crate::support::metrics::{AT_REST, golden, series};
 use crate::support::template::{Template, template};
 use crate::support::{Harness, Operation, Script};
 use crate::tidy::none;
 
-const MINUTES: f64 = 30.0 * 24.0 * 60.0;
-/// What is assumed: five pollers that wait for 20 seconds each, and the time of one run of the relay.
-const POLLS_PER_MINUTE: f64 = 15.0;
-const RELAY_SECONDS: f64 = 0.4;
-/// What CloudWatch adds to the bytes of a line.
-const LINE_BYTES: f64 = 26.0;
 /// The most that a stack may cost at rest, in dollars: at list price, and after the free tiers.
 const LIST_MAX: f64 = 4.0;
 const AFTER_MAX: f64 = 1.0;
 
-/// The units of a month, by the first cell of their row. The line has the namespace of a stack named `hookonce`.
-fn units(template: &Template, queries: usize) -> Vec<(&'static str, f64)> {
+/// What typical runs write, by their names in `tests/metrics.txt`.
+const ACCEPTED: &str = "webhook, a delivery is accepted";
+const AGAIN: &str = "webhook, it comes again";
+const REFUSED: &str = "webhook, no secret fits";
+const APPLIED: &str = "worker, an event is applied";
+const DELIVERED: &str = "dispatcher, an effect is delivered";
+
+/// What stands for each value in the gateway's line, as long as such values are.
+const GATEWAY_VALUES: [(&str, &str); 9] = [
+    ("$context.requestId", "JKJaXmPLvHcESHA="),
+    ("$context.requestTimeEpoch", "1767225600000"),
+    ("$context.identity.sourceIp", "203.0.113.109"),
+    ("$context.routeKey", "POST /webhooks/{endpoint}"),
+    ("$context.status", "200"),
+    ("$context.responseLength", "38"),
+    ("$context.responseLatency", "14"),
+    ("$context.integrationLatency", "12"),
+    ("$context.integrationErrorMessage", "-"),
+];
+
+fn number(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap())
+}
+
+/// How many metrics CloudWatch bills for these runs. One with a code exists twice.
+fn metrics(runs: &[&str]) -> f64 {
+    let lines = runs.iter().flat_map(|run| &golden().runs[*run]);
+    let all: BTreeSet<_> = lines.flat_map(|line| series(line)).collect();
+    number(all.iter().map(|(_, _, is_coded)| 1 + usize::from(*is_coded)).sum())
+}
+
+/// The only line of a run, as long as it is in a stack that is named `hookonce`.
+fn line_bytes(run: &str) -> f64 {
+    let [line] = &golden().runs[run][..] else { panic!("{run} writes one line") };
+    number(line.replace("\"Namespace\":\"hookonce\"", "\"Namespace\":\"hookonce/hookonce\"").len())
+}
+
+/// What can be counted, and the rest as the command assumes it.
+fn counted(template: &Template, queries: usize) -> Counted {
     let alarms = template.resources("AWS::CloudWatch::Alarm").into_iter();
     let functions = template.resources("AWS::Serverless::Function").into_iter();
-    let mappings = functions.map(|function| template.events(function, "SQS").len()).sum::<usize>();
-    let [line] = &golden().runs[AT_REST][..] else { panic!("one line each minute") };
-    let gigabytes = template.property("RelayFunction", &["MemorySize"]).as_f64().unwrap() / 1_024.0;
-    let number = |count: usize| f64::from(u32::try_from(count).unwrap());
-    vec![
-        ("alarms", number(alarms.map(|alarm| watched_by(template, alarm).len()).sum())),
-        // Each run of the relay looks for dead letters once.
-        ("receives", (number(mappings) * POLLS_PER_MINUTE + 1.0) * MINUTES),
-        ("custom metrics", number(golden().at_rest().len())),
-        ("reads", number(queries) / 2.0 * MINUTES),
-        ("function time", gigabytes * RELAY_SECONDS * MINUTES),
-        ("invocations", MINUTES),
-        ("log bytes", (number(line.len() + "/hookonce".len()) + LINE_BYTES) * MINUTES),
-        ("dashboards", number(template.resources("AWS::CloudWatch::Dashboard").len())),
-    ]
+    let mappings = functions.map(|function| template.events(function, "SQS").len()).sum();
+    let memory = |function: &str| template.property(function, &["MemorySize"]).as_f64().unwrap();
+    let counts: Value = serde_json::from_str(&file("scripts/counts.json")).unwrap();
+    let webhook_log_bytes = counts["within a tenth"]["log bytes per delivery"].as_f64().unwrap();
+    let format = template.raw(&["Resources", "Gateway", "Properties", "AccessLogSettings", "Format"]);
+    let line = GATEWAY_VALUES
+        .iter()
+        .rev()
+        .fold(format.as_str().unwrap().to_owned(), |line, (name, value)| line.replace(name, value));
+    Counted {
+        alarm_metrics: number(alarms.map(|alarm| watched_by(template, alarm).len()).sum()),
+        event_sources: number(mappings),
+        dashboards: number(template.resources("AWS::CloudWatch::Dashboard").len()),
+        metrics_at_rest: metrics(&[AT_REST]),
+        metrics_of_deliveries: metrics(&[ACCEPTED, AGAIN, REFUSED, APPLIED]),
+        metrics_of_effects: metrics(&[DELIVERED]),
+        relay_queries: number(queries),
+        relay_mb: memory("RelayFunction"),
+        webhook_mb: memory("WebhookFunction"),
+        worker_mb: memory("WorkerFunction"),
+        dispatcher_mb: memory("DispatcherFunction"),
+        relay_log_bytes: line_bytes(AT_REST),
+        webhook_log_bytes,
+        worker_log_bytes: line_bytes(APPLIED),
+        dispatcher_log_bytes: line_bytes(DELIVERED),
+        // The line that says that a delivery was not accepted is about as long as the one that says that it was.
+        refusal_log_bytes: webhook_log_bytes - line_bytes(ACCEPTED) + line_bytes(REFUSED),
+        gateway_log_bytes: number(line.trim().len()),
+        ..Counted::built_in().clone()
+    }
 }
 
-/// A number of the table, such as `$0.40 per million`.
-fn number(cell: &str) -> f64 {
-    let cell = cell.trim().replace("**", "");
-    let (figure, per) = cell.split_once(" per ").map_or((cell.as_str(), 1.0), |(figure, per)| match per {
-        "million" => (figure, 1e6),
-        "thousand million" => (figure, 1e9),
-        _ => panic!("{cell}"),
-    });
-    figure.replace(['$', ','], "").parse::<f64>().unwrap_or_else(|_| panic!("{cell} is no number")) / per
-}
-
-/// What is wrong with the table.
-fn wrong(template: &Template, page: &str, queries: usize) -> Vec<String> {
-    let section =
-        page.split("\n### While nothing is delivered\n").nth(1).and_then(|rest| rest.split("\n\n### ").next());
-    let rows: Vec<Vec<_>> = section
-        .unwrap()
-        .lines()
-        .filter(|line| line.starts_with("| ") && !line.starts_with("| |"))
-        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
-        .collect();
-    let mut findings = Vec::new();
-    let mut check = |what: &str, stands: f64, is: f64| {
-        if (stands - is).abs() > 0.005 {
-            findings.push(format!("{what} is {is:.2}, not {stands}"));
-        }
-    };
-    let counted = units(template, queries);
-    let (mut list, mut after) = (0.0, 0.0);
-    for (name, units) in &counted {
-        let Some(row) = rows.iter().find(|row| row[0] == *name) else {
-            panic!("the page has no row of {name}");
-        };
-        let (price, free) = (number(row[3]), number(row[4]));
-        check(name, number(row[2]), *units);
-        check(&format!("{name}, list price"), number(row[5]), units * price);
-        check(&format!("{name}, after the free tier"), number(row[6]), (units - free).max(0.0) * price);
-        list += units * price;
-        after += (units - free).max(0.0) * price;
-    }
-    let sum = rows.last().unwrap();
-    check("the sum", number(sum[5]), list);
-    check("the sum after the free tiers", number(sum[6]), after);
-    if rows.len() != counted.len() + 1 {
-        findings.push("a row has units that nobody counts".to_owned());
-    }
-    for (what, sum, max) in [("at list price", list, LIST_MAX), ("after the free tiers", after, AFTER_MAX)] {
+/// Where the command's counts differ, and what a stack costs too much at rest.
+fn wrong(template: &Template, queries: usize) -> Vec<String> {
+    let counted = counted(template, queries);
+    let fields = |counted: &Counted| serde_json::to_value(counted).unwrap().as_object().unwrap().clone();
+    let stands = fields(Counted::built_in());
+    let differ = fields(&counted).into_iter().filter(|(name, count)| stands[name] != *count);
+    let mut findings: Vec<_> =
+        differ.map(|(name, count)| format!("{name} is {count}, not {}", stands[&name])).collect();
+    let bill = Bill::of(&Load::AT_REST, &counted, Prices::built_in());
+    for (what, sum, max) in
+        [("at list price", bill.list(), LIST_MAX), ("after the free tiers", bill.after_free(), AFTER_MAX)]
+    {
         if sum > max {
             findings.push(format!("at rest a stack costs {sum:.2} {what}, more than {max}"));
         }
@@ -106,17 +122,88 @@ async fn queries_of_a_run() -> usize {
 }
 
 #[tokio::test]
-async fn the_bill_at_rest_is_that_of_the_page() {
+async fn the_bill_counts_what_the_template_has_and_the_functions_write() {
     let queries = queries_of_a_run().await;
-    let (page, stack) = (file("docs/deploy.md"), template());
-    none(&wrong(&stack, &page, queries));
-    let without = |from: &str, to: &str| wrong(&stack, &page.replacen(from, to, 1), queries);
-    only(&without("| 14 | $0.10 |", "| 15 | $0.10 |"), "alarms is 14.00, not 15");
-    only(&without("| **$3.04** |", "| **$3.05** |"), "the sum is 3.04");
-    only(&without("| $1.40 | $0.40 |", "| $1.40 | $0.50 |"), "alarms, after the free tier");
-    let changed = |from: &str, to: &str| wrong(&changed(from, to), &page, queries).join("; ");
+    none(&wrong(&template(), queries));
+    only(&wrong(&template(), queries + 2), "relay_queries is 66.0, not 64.0");
+    let changed = |from: &str, to: &str| wrong(&changed(from, to), queries).join("; ");
     let polled = changed("        SlowHints:\n          Type: SQS\n", "        SlowHints:\n          Type: Cron\n");
-    assert!(polled.contains("receives is 1339200.00"), "{polled}");
+    assert_eq!(polled, "event_sources is 2.0, not 3.0");
     let shown = changed("Type: AWS::Logs::LogGroup", "Type: AWS::CloudWatch::Dashboard");
-    assert!(shown.contains("dashboards is 1.00") && shown.contains("a stack costs 6.04 at list price"), "{shown}");
+    assert!(shown.contains("dashboards is 1.0") && shown.contains("a stack costs 6.04 at list price"), "{shown}");
+}
+
+/// The units of DynamoDB that docs/deploy.md explains, as its table has them.
+fn formulas() -> Vec<String> {
+    let of = |bytes: f64, writes: f64| WriteUnits::of_event(bytes, writes).total();
+    let for_a_kb = of(2_048.0, 0.0) - of(1_024.0, 0.0);
+    let for_a_write = of(1_024.0, 1.0) - of(1_024.0, 0.0);
+    let fixed = of(1_024.0, 0.0) - for_a_kb;
+    let duplicate = WriteUnits::of_duplicate(1_024.0).total();
+    let effect = |bytes: f64| WriteUnits::of_effect(bytes).total();
+    let for_a_kb_of_effect = effect(2_048.0) - effect(1_024.0);
+    vec![
+        format!("| together | {for_a_kb}*k* + {fixed} + {for_a_write}*W* |"),
+        format!("| a duplicate | {duplicate}*k*:"),
+        format!("| {for_a_kb_of_effect} for each KB of its record, and {} |", effect(1_024.0) - for_a_kb_of_effect),
+    ]
+}
+
+/// The figures of pages that are no output of the command, and what is wrong with them.
+fn strange_figures(page: impl Fn(&str) -> String) -> Vec<String> {
+    let (counted, prices) = (Counted::built_in(), Prices::built_in());
+    let list = |load: &Load| Bill::of(load, counted, prices).list();
+    let million = Load { events: 1e6, duplicates: 0.01, effects: 0.0, refused: 0.0, body_bytes: 2_048.0 };
+    let rest = list(&Load::AT_REST);
+    let strangers = list(&Load { refused: 100.0 * 86_400.0 * 30.0, ..Load::AT_REST }) - rest;
+    let turned_away = prices.of(Item::LogBytes, 1e6 * (counted.gateway_log_bytes + counted.log_line_bytes)).0;
+    let (small, larger) = (WriteUnits::of_event(1_000.0, counted.plan_writes), WriteUnits::of_event(2_000.0, 0.0));
+    let (effect, larger_effect) = (WriteUnits::of_effect(1_000.0), WriteUnits::of_effect(2_000.0));
+    let rate = |name: &str, units: f64| format!("| write units per second, {name} | {units},000 | {units}0,000 |");
+    let left = |bytes: f64| 100.0 * (counted.record_bytes(bytes) - counted.record_bytes_beside_body) / bytes;
+    let deploy = [
+        format!("some ${strangers:.0} a month, or ${:.0} a day", strangers / 30.0),
+        format!("logs each 429, for ${turned_away:.2} per million"),
+        format!(
+            "of 256 bytes {:.0} % are left, of 2 KB {:.0} %, of 8 KB {:.0} %",
+            left(256.0),
+            left(2_048.0),
+            left(8_192.0)
+        ),
+        format!("the {} bytes that a record has beside its body", counted.record_bytes_beside_body),
+        format!("2 KB from {} write units to 12", of_event(&million)),
+        format!("13 write units at 2 KB instead of {},", of_event(&million)),
+    ];
+    let capacity = [
+        rate("inbox table", small.inbox),
+        rate("index of due records", small.due),
+        rate("journal", small.journal),
+        rate("domain table", small.domain),
+        format!("a record adds {} write units to the inbox table", larger.inbox - small.inbox),
+        format!("An effect takes {} write units and one read unit more", effect.total()),
+        format!("each further KB of its record adds {}.", larger_effect.total() - effect.total()),
+    ];
+    let overview = [format!("[about ${:.0}]", list(&million)), format!("without traffic ${rest:.2};")];
+    let figures = (overview.iter().map(|figure| ("README.md", figure)))
+        .chain(overview.iter().take(1).map(|figure| ("COMPARE.md", figure)))
+        .chain(deploy.iter().map(|figure| ("docs/deploy.md", figure)))
+        .chain(capacity.iter().map(|figure| ("docs/capacity.md", figure)))
+        .map(|(name, figure)| (name, figure.clone()));
+    let figures = figures.chain(formulas().into_iter().map(|formula| ("docs/deploy.md", formula)));
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lacks = |(name, figure): &(&str, String)| !words(&page(name)).contains(figure.as_str());
+    figures.filter(lacks).map(|(name, figure)| format!("{name} does not say {figure:?}")).collect()
+}
+
+/// The write units of an event of this load.
+fn of_event(load: &Load) -> f64 {
+    let counted = Counted::built_in();
+    WriteUnits::of_event(counted.record_bytes(load.body_bytes), counted.plan_writes).total()
+}
+
+#[test]
+fn the_figures_of_the_pages_are_those_of_the_bill() {
+    none(&strange_figures(file));
+    let changed = |name: &str| file(name).replace("without traffic $", "without traffic $1");
+    only(&strange_figures(changed), "README.md does not say");
 }

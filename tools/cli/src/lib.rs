@@ -15,6 +15,7 @@
 
 mod account;
 mod arrivals;
+pub mod bill;
 mod capture;
 mod cloudwatch;
 mod command;
@@ -137,6 +138,8 @@ enum Command {
     Doctor(command::doctor::Arguments),
     /// Count records by state, endpoint, type and error.
     Stats(command::stats::Arguments),
+    /// Print the monthly bill of a stack, line by line, beside what other designs cost.
+    Cost(command::cost::Arguments),
     /// Check the protocol's invariants on all records. Reads both tables, and writes nothing.
     Audit(command::audit::Arguments),
     /// Run stored deliveries through this build's handlers without writing, and compare.
@@ -205,6 +208,7 @@ async fn carry_out(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Status(arguments) => Box::pin(command::status::run(arguments)).await,
         Command::Doctor(arguments) => Box::pin(command::doctor::run(arguments)).await,
         Command::Stats(arguments) => Box::pin(command::stats::run(arguments)).await,
+        Command::Cost(arguments) => Box::pin(command::cost::run(arguments)).await,
         Command::Audit(arguments) => Box::pin(command::audit::run(arguments)).await,
         Command::Drill(arguments) => Box::pin(command::drill::run(arguments)).await,
         Command::New(arguments) => command::new::run(&arguments),

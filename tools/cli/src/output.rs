@@ -4,6 +4,7 @@ use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use comfy_table::CellAlignment;
 use comfy_table::presets::NOTHING;
 use console::Style;
 use hookonce_protocol::time::EpochMs;
@@ -199,6 +200,13 @@ impl Table {
     /// Adds a row.
     pub(crate) fn add_row<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
         self.0.add_row(cells.into_iter().map(|cell| shown(cell.as_ref())));
+    }
+
+    /// Aligns columns on the right, as numbers are read: all from this one on.
+    pub(crate) fn align_right_from(&mut self, first: usize) {
+        for column in self.0.column_iter_mut().skip(first) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
     }
 
     /// How many rows it has.

@@ -4,6 +4,7 @@ use aws_config::SdkConfig;
 use hookonce_protocol::time::{EpochMs, Millis};
 use serde_json::{Value, json};
 
+use crate::bill::MONTH;
 use crate::cloudwatch::{Answer, call};
 use crate::failure::Failure;
 
@@ -116,6 +117,25 @@ pub(crate) async fn oldest_message(config: &SdkConfig, queue: &str, now: EpochMs
     Ok(latest.map(|(_, seconds)| Millis((seconds * 1_000.0) as i64)))
 }
 
+/// What the metrics of a stack's functions add up to in the last month, each given as function and name.
+///
+/// # Errors
+/// [`Failure::Unavailable`] when CloudWatch refuses or does not answer.
+pub(crate) async fn sums_of_month<const N: usize>(
+    config: &SdkConfig,
+    stack: &str,
+    metrics: [(&str, &str); N],
+    now: EpochMs,
+) -> Result<[f64; N], Failure> {
+    let namespace = format!("hookonce/{stack}");
+    let mut sums = [0.0; N];
+    for (sum, (function, name)) in sums.iter_mut().zip(metrics) {
+        let metric = Metric { namespace: &namespace, name, of: ("function", function), statistic: "Sum" };
+        *sum = metric.points(config, now, MONTH, Millis::days(1)).await?.iter().map(|(_, sum)| sum).sum();
+    }
+    Ok(sums)
+}
+
 /// A metric with one dimension that has a point each minute.
 struct Metric<'a> {
     namespace: &'a str,
@@ -127,18 +147,29 @@ struct Metric<'a> {
 impl Metric<'_> {
     /// Its latest point, if it has one.
     async fn latest(&self, config: &SdkConfig, now: EpochMs) -> Result<Option<(EpochMs, f64)>, Failure> {
+        Ok(self.points(config, now, LOOK_BACK, Millis::minutes(1)).await?.into_iter().max_by_key(|(at, _)| *at))
+    }
+
+    /// Its points until now, in no order. Each stands for a period.
+    async fn points(
+        &self,
+        config: &SdkConfig,
+        now: EpochMs,
+        back: Millis,
+        period: Millis,
+    ) -> Result<Vec<(EpochMs, f64)>, Failure> {
         let input = json!({
             "Namespace": self.namespace,
             "MetricName": self.name,
             "Dimensions": [{ "Name": self.of.0, "Value": self.of.1 }],
             "Statistics": [self.statistic],
-            "Period": 60,
-            "StartTime": (now.0 - LOOK_BACK.0) / 1_000,
+            "Period": period.0 / 1_000,
+            "StartTime": (now.0 - back.0) / 1_000,
             "EndTime": now.0 / 1_000,
         });
         let answer = call(config, "GetMetricStatistics", &input).await?.outcome?;
         let point = |point: &Value| Some((moment(&point["Timestamp"])?, point[self.statistic].as_f64()?));
-        Ok(list(&answer, "Datapoints").filter_map(point).max_by_key(|(at, _)| *at))
+        Ok(list(&answer, "Datapoints").filter_map(point).collect())
     }
 }
 

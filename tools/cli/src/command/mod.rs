@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod completions;
 pub(crate) mod console;
+pub(crate) mod cost;
 pub(crate) mod demo;
 pub(crate) mod destination;
 pub(crate) mod dev;

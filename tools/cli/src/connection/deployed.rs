@@ -18,7 +18,7 @@ pub(crate) struct Deployed {
 }
 
 impl Deployed {
-    pub(super) fn named(name: &str) -> Self {
+    pub(crate) fn named(name: &str) -> Self {
         let (account, outputs, caller) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
         Self { name: name.to_owned(), account, outputs, caller }
     }

@@ -98,6 +98,8 @@ pub(crate) struct Account {
     pub(crate) relay_ran_at: Option<u64>,
     /// The age of the oldest message of a queue, in seconds, by the queue's name.
     pub(crate) oldest_messages: BTreeMap<String, u64>,
+    /// What a metric of the stack adds up to each day, by function and name.
+    pub(crate) sums: BTreeMap<(&'static str, &'static str), Vec<f64>>,
     /// How many seconds the service's clock is ahead.
     pub(crate) ahead_seconds: u64,
 }
@@ -277,6 +279,17 @@ impl Account {
                 let of = &body["Dimensions"][0];
                 let points: Vec<Value> =
                     match (body["Namespace"].as_str().unwrap(), body["MetricName"].as_str().unwrap()) {
+                        ("hookonce/inbox", name) if body["Statistics"] == object!(["Sum"]) => {
+                            let days =
+                                (body["EndTime"].as_u64().unwrap() - body["StartTime"].as_u64().unwrap()) / 86_400;
+                            assert_eq!(
+                                (days, &body["Period"], &of["Name"]),
+                                (30, &object!(86_400), &object!("function"))
+                            );
+                            let sums = self.sums.get(&(of["Value"].as_str().unwrap(), name));
+                            let point = |sum: &f64| object!({ "Timestamp": now(), "Sum": sum });
+                            sums.into_iter().flatten().map(point).collect()
+                        }
                         ("hookonce/inbox", "relay_ran") => {
                             assert_eq!(of, &object!({ "Name": "function", "Value": "relay" }));
                             self.relay_ran_at

@@ -7,6 +7,7 @@ mod aws;
 mod captures;
 mod connections;
 mod consoles;
+mod costs;
 mod demo;
 mod deployed;
 mod destinations;

@@ -60,6 +60,8 @@ fn commands<'a>(key: &'a str, body: &'a str, document: &'a str) -> Vec<Vec<&'a s
         vec!["show", "stripe", EVIL],
         vec!["stats"],
         vec!["stats", "--json"],
+        vec!["cost", "--events", EVIL],
+        vec!["cost", "--stack", EVIL],
         vec!["audit"],
         vec!["drill"],
         vec!["drill", "--json"],
