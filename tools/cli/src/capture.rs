@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use base64::Engine as _;
@@ -21,11 +21,20 @@ use crate::failure::Failure;
 use crate::target::DataFolder;
 use crate::{endpoints, output};
 
-/// The most captures in a folder.
-const CAPTURES_MAX: usize = 1_000;
+/// The most that a folder keeps.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    captures: usize,
+    bytes: usize,
+}
 
-/// The most bytes of captures in a folder: 100 MiB.
-const FOLDER_BYTES_MAX: usize = 100 * 1024 * 1024;
+impl Limits {
+    /// Of a folder that a person names.
+    pub(crate) const NAMED: Self = Self { captures: 1_000, bytes: 100 * 1024 * 1024 };
+
+    /// Of the folder that every local stack has, for the question that comes after the request.
+    pub(crate) const LATEST: Self = Self { captures: 50, bytes: 10 * 1024 * 1024 };
+}
 
 /// The largest body that is kept, in bytes.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -40,6 +49,7 @@ pub(crate) struct Capturer {
     endpoints: DataFolder,
     /// The origin under which providers call, if it is not the one that the request names.
     public_url: Option<String>,
+    limits: Limits,
     /// The captures of the folder and their sizes in bytes, oldest first.
     kept: Mutex<BTreeMap<String, usize>>,
 }
@@ -49,7 +59,12 @@ impl Capturer {
     ///
     /// # Errors
     /// [`Failure::Usage`] when it cannot be made or read.
-    pub(crate) fn new(folder: PathBuf, endpoints: DataFolder, public_url: Option<String>) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        folder: PathBuf,
+        limits: Limits,
+        endpoints: DataFolder,
+        public_url: Option<String>,
+    ) -> Result<Self, Failure> {
         let denied = |error: std::io::Error| {
             Failure::usage(
                 format!("{} cannot be used: {error}", folder.display()),
@@ -62,17 +77,23 @@ impl Capturer {
             Some((name, usize::try_from(file.metadata().ok()?.len()).unwrap_or(usize::MAX)))
         });
         let kept = Mutex::new(files.collect());
-        Ok(Self { folder, endpoints, public_url, kept })
+        Ok(Self { folder, endpoints, public_url, limits, kept })
+    }
+
+    /// The folder, for commands that run elsewhere.
+    pub(crate) fn folder(&self) -> PathBuf {
+        std::path::absolute(&self.folder).unwrap_or_else(|_| self.folder.clone())
     }
 
     /// What a person has to know about the folder.
     pub(crate) fn notice(&self) -> String {
+        let Limits { captures, bytes } = self.limits;
         format!(
-            "Requests are kept in {}, with labels for the credentials of their providers: {CAPTURES_MAX} requests, {} MiB at \
+            "Requests are kept in {}, with labels for the credentials of their providers: {captures} requests, {} MiB at \
              most, bodies up to {} MiB.\n\
-             Check one with `hookonce verify --request FILE`.",
+             Check one with `hookonce verify --request FILE`, the latest refusal with `hookonce verify --last`.",
             self.folder.display(),
-            FOLDER_BYTES_MAX / (1024 * 1024),
+            bytes / (1024 * 1024),
             BODY_BYTES_MAX / (1024 * 1024),
         )
     }
@@ -81,7 +102,7 @@ impl Capturer {
     /// endpoint that does not exist has no provider to judge it by, so it is not kept.
     pub(crate) fn keep(&self, event: &Value, (status, word): (u64, &str), at: EpochMs) {
         let Ok(Ok(inbound)) = serde_json::from_value(event.clone()).map(Inbound::read) else { return };
-        let endpoint = inbound.path.rsplit('/').next().and_then(|id| EndpointId::parse(id).ok());
+        let endpoint = inbound.path.trim_end_matches('/').rsplit('/').next().and_then(|id| EndpointId::parse(id).ok());
         let Some(endpoint) = endpoint else { return };
         let Ok(document) = endpoints::read(&self.endpoints, &endpoint) else { return };
         if inbound.body.len() > BODY_BYTES_MAX {
@@ -140,7 +161,7 @@ impl Capturer {
             ));
         }
         kept.insert(name, text.len());
-        for oldest in beyond_limits(&mut kept) {
+        for oldest in beyond_limits(self.limits, &mut kept) {
             // Whoever removed it before did the same.
             let _ = fs::remove_file(self.folder.join(oldest));
         }
@@ -156,20 +177,36 @@ impl Capturer {
     }
 }
 
+/// The latest request of a folder that was refused: of an endpoint, or of any.
+pub(crate) fn latest_refusal(folder: &Path, endpoint: Option<&String>) -> Option<PathBuf> {
+    let names = fs::read_dir(folder).ok()?.flatten().filter_map(|file| file.file_name().into_string().ok());
+    let refused = names.filter(|name| {
+        let (of, status) = parts(name);
+        name.ends_with(ENDING) && status.starts_with('4') && endpoint.is_none_or(|wanted| *wanted == of)
+    });
+    refused.max().map(|name| folder.join(name))
+}
+
+/// The endpoint and the status in a capture's name. Empty where there are none.
+fn parts(name: &str) -> (&str, &str) {
+    let mut parts = name.rsplitn(3, '-').skip(1);
+    let status = parts.next().unwrap_or_default();
+    (parts.next().and_then(|rest| rest.split_once('-')).map_or("", |(_time, endpoint)| endpoint), status)
+}
+
 /// The captures that share one quota: those of an endpoint that were taken, and those that were refused.
 /// Unauthenticated requests therefore push out only each other.
 fn class(name: &str) -> (&str, bool) {
-    let mut parts = name.rsplitn(3, '-').skip(1);
-    let is_taken = parts.next().is_some_and(|status| status.starts_with('2'));
-    (parts.next().and_then(|rest| rest.split_once('-')).map_or("", |(_time, endpoint)| endpoint), is_taken)
+    let (endpoint, status) = parts(name);
+    (endpoint, status.starts_with('2'))
 }
 
 /// Takes out captures beyond the limits: the oldest of the class that has the most.
-fn beyond_limits(kept: &mut BTreeMap<String, usize>) -> Vec<String> {
+fn beyond_limits(limits: Limits, kept: &mut BTreeMap<String, usize>) -> Vec<String> {
     let mut taken = Vec::new();
     loop {
-        let has_many_bytes = kept.values().sum::<usize>() > FOLDER_BYTES_MAX;
-        if !has_many_bytes && kept.len() <= CAPTURES_MAX {
+        let has_many_bytes = kept.values().sum::<usize>() > limits.bytes;
+        if !has_many_bytes && kept.len() <= limits.captures {
             return taken;
         }
         let mut classes: BTreeMap<_, usize> = BTreeMap::new();
@@ -187,15 +224,18 @@ fn beyond_limits(kept: &mut BTreeMap<String, usize>) -> Vec<String> {
 mod tests {
     use super::*;
 
+    const CAPTURES_MAX: usize = Limits::NAMED.captures;
+    const FOLDER_BYTES_MAX: usize = Limits::NAMED.bytes;
+
     fn capturer(folder: &tempfile::TempDir) -> Capturer {
         let endpoints = DataFolder { data: folder.path().join("data") };
-        Capturer::new(folder.path().join("captures"), endpoints, None).unwrap()
+        Capturer::new(folder.path().join("captures"), Limits::NAMED, endpoints, None).unwrap()
     }
 
     #[test]
     fn the_newest_captures_within_the_limits_stay() {
         let captures = |sizes: &[usize]| sizes.iter().zip(0..).map(|(size, at)| (format!("{at:04}"), *size)).collect();
-        let taken = |sizes: &[usize]| beyond_limits(&mut captures(sizes));
+        let taken = |sizes: &[usize]| beyond_limits(Limits::NAMED, &mut captures(sizes));
         assert_eq!(taken(&[1; CAPTURES_MAX]), [""; 0]);
         assert_eq!(taken(&[1; CAPTURES_MAX + 2]), ["0000", "0001"]);
         assert_eq!(taken(&[1, FOLDER_BYTES_MAX]), ["0000"]);
@@ -210,10 +250,26 @@ mod tests {
         for (count, size) in [(CAPTURES_MAX + 5, 1), (200, FOLDER_BYTES_MAX / 100)] {
             let strange = (0..count).map(|at| (name(10 + at, "shop-1-401-signature_missing"), size));
             let mut kept: BTreeMap<_, _> = own.iter().map(|name| (name.clone(), 1)).chain(strange).collect();
-            let taken = beyond_limits(&mut kept);
+            let taken = beyond_limits(Limits::NAMED, &mut kept);
             assert!(!taken.is_empty() && taken.iter().all(|name| name.contains("signature_missing")), "{taken:?}");
             assert!(kept.len() <= CAPTURES_MAX && kept.values().sum::<usize>() <= FOLDER_BYTES_MAX);
         }
+    }
+
+    #[test]
+    fn the_latest_refusal_is_of_the_endpoint_that_is_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["1-my-shop-401-a", "2-other-401-b", "2-other-401-b_2", "3-my-shop-200-accepted", "4-my-shop-500-c"]
+        {
+            fs::write(folder.path().join(format!("{name}{ENDING}")), "").unwrap();
+        }
+        fs::write(folder.path().join("9-my-shop-401-notes.txt"), "").unwrap();
+        let latest = |endpoint: Option<&str>| {
+            let found = latest_refusal(folder.path(), endpoint.map(str::to_owned).as_ref())?;
+            Some(found.file_name().unwrap().to_str().unwrap().trim_end_matches(ENDING).to_owned())
+        };
+        let latest = [None, Some("my-shop"), Some("shop")].map(latest);
+        assert_eq!(latest, [Some("2-other-401-b_2".to_owned()), Some("1-my-shop-401-a".to_owned()), None]);
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod dry_run;
 mod endpoints;
 mod failure;
 mod fixtures;
+mod forward;
 mod handlers;
 mod hints;
 mod interrupt;

@@ -38,6 +38,11 @@ impl DataFolder {
         self.data.join("tables")
     }
 
+    /// The latest requests.
+    pub(crate) fn requests(&self) -> PathBuf {
+        self.data.join("requests")
+    }
+
     /// What says which functions are to be paused.
     pub(crate) fn pauses(&self) -> PathBuf {
         self.data.join("paused")

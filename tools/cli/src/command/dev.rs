@@ -22,7 +22,7 @@ use tokio::process::{Child, Command};
 
 use super::endpoint;
 use super::providers::find;
-use crate::capture::Capturer;
+use crate::capture::{Capturer, Limits};
 use crate::connection::{RunningStack, StackParts};
 use crate::console::{Console, PortChoice, Site};
 use crate::documents::{Folder, parse_id};
@@ -33,7 +33,7 @@ use crate::own_handlers::{HandlerCommand, HandlerCommands, OwnHandlers};
 use crate::stack::{Functions, PREFIX, Servers, Stack, StackConfig, environment, own_tables};
 use crate::target::{DataFolder, Place, write};
 use crate::traffic::Traffic;
-use crate::{handlers, life, output, route_set};
+use crate::{forward, handlers, life, output, route_set};
 
 /// The endpoints of a new folder, with their providers: one for each built-in handler.
 const FIRST_ENDPOINTS: [(&str, &str); 3] = [("stripe", "stripe"), ("whatsapp", "meta_whatsapp"), ("github", "github")];
@@ -55,8 +55,12 @@ pub(crate) struct Arguments {
     /// Public URL of a tunnel to this machine, such as `https://abc.ngrok.app`. It is the URL that providers sign.
     #[arg(long, value_name = "URL", value_parser = public_url)]
     public: Option<String>,
-    /// Keep each request to an endpoint as a file in this folder, for `hookonce verify --request`. Credentials in
-    /// headers and addresses are not kept.
+    /// Forward every event to this address of a service that exists, at least once and with a key. Only for a folder
+    /// without a route set.
+    #[arg(long, value_name = "URL")]
+    forward: Option<String>,
+    /// Keep the requests in this folder, for `hookonce verify`, and more of them: 1,000 instead of 50. Credentials in
+    /// headers and addresses are not kept [default: requests in the folder of the stack].
     #[arg(long, value_name = "DIR", conflicts_with = "functions")]
     capture: Option<PathBuf>,
     /// Let another process run the functions, such as `cargo lambda watch` at http://127.0.0.1:9000.
@@ -133,16 +137,17 @@ fn prefix(text: &str) -> Result<String, String> {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let folder = arguments.folder;
-    if Folder::<EndpointId>::of(&folder).ids().is_empty() {
-        add_first_endpoints(&folder)?;
-    }
+    prepare(&folder, arguments.forward.as_deref())?;
     let (show_metrics, timing) = (arguments.metrics, Timing::standard());
     let (feed, printer) = life::feed(arguments.json);
     // Functions that run elsewhere may find others.
     let finds_own_handlers = arguments.functions.is_none() || !arguments.handlers.is_empty();
     let public_url = arguments.public;
-    let capturer = arguments.capture.map(|dir| Capturer::new(dir, folder.clone(), public_url.clone())).transpose()?;
-    let capturer = capturer.map(Arc::new);
+    let is_named = arguments.capture.is_some();
+    let capturer = match arguments.functions {
+        Some(_) => None,
+        None => Some(Arc::new(capturer(&folder, arguments.capture, public_url.clone())?)),
+    };
     let config = StackConfig {
         dispatcher_deaths: Arc::default(),
         servers: match (arguments.dynamodb_url, arguments.sqs_url) {
@@ -177,7 +182,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let console_port = if arguments.port == 0 { 0 } else { arguments.port.saturating_add(1) };
     let (console, watchers) = open_console(&folder, console_port).await?;
     let traffic = Arc::clone(&watchers.traffic);
-    let running = described(&stack, public_url, finds_own_handlers, console.entrance());
+    let running = described(&stack, public_url, finds_own_handlers, console.entrance(), capturer.as_deref());
     tokio::spawn(route_set::watch(folder.clone(), aliases(&running.tables), arguments.json));
     let variables = environment(stack.place(), &folder, running.public_url.as_deref(), stack.own_handlers());
     write_environment(&folder, &variables)?;
@@ -187,12 +192,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.command.is_empty() {
         greet(&folder, &running, stack.own_handlers(), arguments.json);
     }
-    if let Some(capturer) = capturer {
+    if let Some(capturer) = capturer.filter(|_| is_named) {
         output::note(&capturer.notice());
     }
-    let (dynamodb, parts) = (clients::dynamodb(&running.dynamodb_url), running.parts);
-    let store = DynamoStore::new(dynamodb, parts.inbox_table, parts.domain_table);
-    let printing = tokio::spawn(printer.run(store, watchers));
+    let printing = tokio::spawn(printer.run(store(running), watchers));
     let ended = over(&arguments.command, &mut stop).await;
     drop((announcement, console));
     // Whoever looks at the folder finds what was counted until the end.
@@ -203,6 +206,20 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     printing.abort();
     ended.and_then(|exit| saved.map(|()| exit))
+}
+
+/// Writes what the folder of a stack needs before it starts.
+fn prepare(folder: &DataFolder, forward: Option<&str>) -> Result<(), Failure> {
+    if Folder::<EndpointId>::of(folder).ids().is_empty() {
+        add_first_endpoints(folder)?;
+    }
+    forward.map_or(Ok(()), |url| forward::set_up(folder, url))
+}
+
+/// Keeps the latest requests, or more of them in the folder that a person names.
+fn capturer(folder: &DataFolder, named: Option<PathBuf>, public_url: Option<String>) -> Result<Capturer, Failure> {
+    let limits = if named.is_some() { Limits::NAMED } else { Limits::LATEST };
+    Capturer::new(named.unwrap_or_else(|| folder.requests()), limits, folder.clone(), public_url)
 }
 
 /// Who runs the functions.
@@ -268,7 +285,13 @@ fn terminate(child: &Child) {
 }
 
 /// How other commands reach the stack.
-fn described(stack: &Stack, public_url: Option<String>, finds_own: bool, console_url: String) -> RunningStack {
+fn described(
+    stack: &Stack,
+    public_url: Option<String>,
+    finds_own: bool,
+    console_url: String,
+    capturer: Option<&Capturer>,
+) -> RunningStack {
     let place = stack.place();
     RunningStack {
         parts: StackParts {
@@ -282,6 +305,7 @@ fn described(stack: &Stack, public_url: Option<String>, finds_own: bool, console
         url: stack.url().to_owned(),
         public_url,
         console_url,
+        requests: capturer.map(Capturer::folder),
         dynamodb_url: place.dynamodb_url.clone(),
         sqs_url: place.sqs_url.clone(),
         tables: own_tables(&place.resources),
@@ -289,6 +313,12 @@ fn described(stack: &Stack, public_url: Option<String>, finds_own: bool, console
         lambda_url: stack.own_handlers().url().map(str::to_owned),
         pid: std::process::id(),
     }
+}
+
+/// The records of the stack.
+fn store(running: RunningStack) -> DynamoStore {
+    let RunningStack { dynamodb_url, parts, .. } = running;
+    DynamoStore::new(clients::dynamodb(&dynamodb_url), parts.inbox_table, parts.domain_table)
 }
 
 fn add_first_endpoints(folder: &DataFolder) -> Result<(), Failure> {
@@ -311,6 +341,7 @@ fn greet(folder: &DataFolder, running: &RunningStack, handlers: &OwnHandlers, as
     output::note("\nIn another terminal, with `cargo hookonce` for `hookonce` unless it is installed:");
     output::note("  hookonce trigger stripe.invoice.paid --copies 3");
     output::note("  hookonce list");
+    output::note("  hookonce verify --last                      (why the latest request was refused)");
     output::note("  hookonce endpoint rotate stripe --secret -  (asks for the secret that Stripe gives you)");
     output::note("  hookonce endpoint show github --reveal      (the secret to give to GitHub)");
     output::note("Ctrl-C stops the inbox and keeps its tables.\n");

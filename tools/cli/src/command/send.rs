@@ -1,6 +1,7 @@
 //! `hookonce send`: signs and delivers a file as its provider would.
 
 use std::io::Read as _;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -53,11 +54,11 @@ pub(crate) struct Destination {
     #[arg(long, value_name = "NAME:VALUE")]
     header: Vec<String>,
     /// Number of deliveries.
-    #[arg(long, default_value_t = 1)]
-    copies: usize,
+    #[arg(long, default_value_t = NonZeroUsize::MIN)]
+    copies: NonZeroUsize,
     /// Number of deliveries in parallel.
-    #[arg(long, default_value_t = 1)]
-    concurrency: usize,
+    #[arg(long, default_value_t = NonZeroUsize::MIN)]
+    concurrency: NonZeroUsize,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -114,8 +115,8 @@ impl Destination {
         let delivery = Delivery { url, provider, secret, settings, schemes, headers, body, clock_offset_seconds: 0 };
         check_url(&delivery.url)?;
         let sender = Sender::new(&delivery.url, ATTEMPTS_MAX);
-        let copies = futures::stream::iter(0..self.copies).map(|_| sender.deliver(&delivery));
-        let delivered: Vec<_> = copies.buffered(self.concurrency.max(1)).collect().await;
+        let copies = futures::stream::iter(0..self.copies.get()).map(|_| sender.deliver(&delivery));
+        let delivered: Vec<_> = copies.buffered(self.concurrency.get()).collect().await;
         let delivered: Vec<_> = delivered.into_iter().collect::<Result<_, _>>().map_err(|error: SignError| {
             let hint = match error {
                 // Nobody else can make its signature.
@@ -134,7 +135,12 @@ impl Destination {
             };
             Failure::usage(error.to_string(), hint)
         })?;
-        Ok(Deliveries { url: delivery.url, delivered })
+        Ok(Deliveries { url: delivery.url, is_to_this_stack: self.url.is_none(), delivered })
+    }
+
+    /// Whether it signs with a secret of standard input, which a repetition needs, too.
+    pub(crate) fn has_own_secret(&self) -> bool {
+        self.secret.is_some()
     }
 
     /// What it takes of standard input.
@@ -254,6 +260,8 @@ where
 /// were taken.
 pub(crate) struct Deliveries {
     url: String,
+    /// Whether the local stack of the folder answered, which keeps what it refused.
+    is_to_this_stack: bool,
     delivered: Vec<Delivered>,
 }
 
@@ -285,6 +293,11 @@ impl Deliveries {
         output::print(&table);
     }
 
+    /// Whether a delivery was refused, and not only put off.
+    pub(crate) fn has_refusal(&self) -> bool {
+        self.delivered.iter().any(|one| one.status.is_some_and(|status| (400..500).contains(&status)))
+    }
+
     /// Done if every delivery was taken. A redirect is told, because nothing follows it. `next` is what else to do when
     /// answers are missing.
     ///
@@ -300,6 +313,9 @@ impl Deliveries {
         }
         if let Some(note) = self.delivered.iter().find_map(Delivered::redirect_note) {
             output::note(&note);
+        }
+        if self.is_to_this_stack && self.has_refusal() {
+            output::note("why it was refused: `hookonce verify --last`");
         }
         let all = self.delivered.iter().all(|one| one.status.is_some_and(|status| (200..300).contains(&status)));
         Ok(if all { Exit::Done } else { Exit::No })

@@ -21,7 +21,8 @@ pub(crate) struct Arguments {
     /// Id of the event, to deliver the same one again [default: a fresh one].
     #[arg(long)]
     id: Option<EventName>,
-    /// Value to change in the body, such as data.object.amount_paid=100; may be repeated.
+    /// Value to change in the body, such as data.object.amount_paid=100; may be repeated. Text stays
+    /// text; any other value is read as JSON.
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
@@ -42,12 +43,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Failure::usage(error.to_string(), "only the last step of a --set path may be missing in the body")
     })?;
     let deliveries = destination.deliver(provider, headers, body).await?;
-    let again = format!("`hookonce trigger {} --id {}`", sample.name(), event.as_str());
+    let secret = if destination.has_own_secret() { " --secret -" } else { "" };
+    let again = format!("`hookonce trigger {} --id {}{secret}`", sample.name(), event.as_str());
     if destination.json {
         output::json(&json!({ "event": sample.name(), "id": event.as_str(), "deliveries": deliveries.rows() }));
     } else {
         deliveries.print();
-        output::note(&format!("\nthe same event again: {again}"));
+        if !deliveries.has_refusal() {
+            output::note(&format!("\nthe same event again: {again}"));
+        }
     }
     deliveries.exit(&format!("; {again} delivers the same event again"))
 }

@@ -1,6 +1,7 @@
 //! The stack that runs on this machine, as it describes itself in a file.
 
 use std::fs;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use hookonce_runtime::strict::{self, ShowNames};
@@ -23,6 +24,8 @@ pub(crate) struct RunningStack {
     pub(crate) public_url: Option<String>,
     /// The first address of the console, which lets a browser in.
     pub(crate) console_url: String,
+    /// The folder that keeps its latest requests. `None` if other functions take them.
+    pub(crate) requests: Option<PathBuf>,
     /// The URL of DynamoDB.
     pub(crate) dynamodb_url: String,
     /// The URL of SQS.
@@ -39,7 +42,7 @@ pub(crate) struct RunningStack {
 
 /// The file that describes a running stack. Dropping this removes the file.
 #[derive(Debug)]
-pub(crate) struct Announcement(std::path::PathBuf);
+pub(crate) struct Announcement(PathBuf);
 
 impl RunningStack {
     /// Writes this description to disk, for other commands, until the announcement is dropped.
@@ -61,7 +64,7 @@ impl Drop for Announcement {
 }
 
 impl DataFolder {
-    fn state(&self) -> std::path::PathBuf {
+    fn state(&self) -> PathBuf {
         self.data.join("stack.json")
     }
 

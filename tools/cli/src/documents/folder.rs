@@ -28,7 +28,8 @@ impl<I: DocumentId> Folder<I> {
         Self { folder: data.documents(), family: PhantomData }
     }
 
-    fn path(&self, id: &I) -> PathBuf {
+    /// The file of a document.
+    pub(crate) fn path(&self, id: &I) -> PathBuf {
         self.folder.path(I::KIND, &id.to_string())
     }
 

@@ -1,4 +1,4 @@
-//! `dev --capture` keeps requests that `verify` can judge, `verify` takes a request in parts too, and `dev --public`
+//! `dev` keeps requests that `verify` can judge, `verify` takes a request in parts too, and `dev --public`
 //! works behind a tunnel.
 
 use std::fs;
@@ -60,6 +60,43 @@ fn a_captured_request_holds_no_credential_and_verify_judges_it_as_the_inbox_did(
         assert_eq!(report["response"]["status"], kept["answer"]["status"], "{name}: {report}");
         assert_eq!(judged.status.success(), kept["answer"]["status"] == 200, "{name}: {report}");
     }
+}
+
+#[test]
+fn the_latest_refusal_is_explained_without_a_word_more() {
+    let workspace = Workspace::new();
+    let last = ["verify", "--last"];
+    let none = ["no refused request is kept in .hookonce/requests", "`hookonce dev` keeps its latest requests"];
+    workspace.run(&last).exits(2).prints_all(&none);
+    let running = workspace.dev(&["dev", "--port", "0"]);
+    let wrong = "whsec_another_secret_of_enough_bytes";
+    let trigger = ["trigger", "stripe.invoice.paid", "--secret", "-"];
+    let refused = workspace.run_with_input(&trigger, wrong).exits(1);
+    refused.prints("`hookonce verify --last`").omits("the same event again");
+    workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0).prints("the same event again").omits("verify");
+
+    let explained = ["-stripe-401-signature_mismatch.request.json", "code signature_mismatch"];
+    workspace.run(&last).exits(1).prints_all(&explained);
+    workspace.run(&[&last[..], &["--endpoint", "stripe"]].concat()).exits(1).prints_all(&explained);
+    let github = [&last[..], &["--endpoint", "github"]].concat();
+    workspace.run(&github).exits(2).prints("no refused request of github is kept in /");
+    let kept = fs::read_dir(workspace.path(".hookonce/requests")).unwrap().map(|file| file.unwrap());
+    let kept: Vec<_> = kept.map(|file| (fs::read_to_string(file.path()).unwrap(), file.metadata().unwrap())).collect();
+    assert_eq!(kept.len(), 2, "the accepted one, too");
+    let secret = json(&workspace.run(&["endpoint", "show", "stripe", "--reveal", "--json"]));
+    let secret = secret["secrets"][0].as_str().unwrap();
+    for (text, metadata) in kept {
+        assert!(!text.contains(wrong) && !text.contains(secret), "{text}");
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    }
+    running.stop().exits(0);
+    workspace.run(&last).exits(1).prints_all(&explained);
+
+    // Another folder is found while the stack runs.
+    let _running = workspace.dev(&["dev", "--port", "0", "--capture", "captures"]);
+    workspace.run(&last).exits(2).prints("captures");
+    workspace.run_with_input(&trigger, wrong).exits(1);
+    workspace.run(&last).exits(1).prints_all(&explained).prints("captures");
 }
 
 /// The only capture of an endpoint, as its path and its text.

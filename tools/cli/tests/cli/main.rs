@@ -18,6 +18,7 @@ mod endpoints;
 mod forwards;
 mod hand_overs;
 mod hints;
+mod in_front;
 mod life;
 mod manual;
 mod many;

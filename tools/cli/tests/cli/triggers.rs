@@ -228,3 +228,14 @@ fn show_waits_until_an_event_settles_and_exits_by_its_result() {
     show("evt_paid", "--wait=1s").exits(3).prints("it is not settled after 1s").prints("PENDING");
     show("evt_nobody", "--wait=1s").exits(3).prints("has no record");
 }
+
+#[test]
+fn the_command_for_the_same_event_again_signs_with_the_same_secret() {
+    let stack = Stack::new();
+    let trigger = ["trigger", "stripe.invoice.paid", "--id", "a", "--secret", "-"];
+    let revealed = json(&stack.run(&["endpoint", "show", "stripe", "--reveal", "--json"]));
+    let secret = revealed["secrets"][0].as_str().unwrap();
+    let again = "`hookonce trigger stripe.invoice.paid --id a --secret -`";
+    stack.run_with_input(&trigger, secret).exits(0).prints(again);
+    stack.run(&["trigger", "stripe.invoice.paid", "--copies", "0"]).exits(2).prints("--copies");
+}

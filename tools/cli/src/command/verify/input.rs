@@ -13,9 +13,11 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::transcript::Transcript;
+use crate::capture::latest_refusal;
 use crate::command::send::header;
 use crate::documents::{self, parse_id};
 use crate::failure::Failure;
+use crate::output;
 use crate::secret::{Input, SecretOption, on_the_command_line};
 use crate::sender::now_unix;
 use crate::target::Place;
@@ -23,11 +25,14 @@ use crate::target::Place;
 /// What the request consists of.
 #[derive(Debug, Args)]
 pub(super) struct RequestArguments {
-    /// Captured request as JSON, as `hookonce dev --capture` keeps it; `-` reads standard input. Fields: provider,
+    /// Captured request as JSON, as `hookonce dev` keeps it; `-` reads standard input. Fields: provider,
     /// method, url, headers, body_base64, now_unix and secrets, or endpoint; optional: settings, schemes,
     /// tolerance_seconds.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["header", "body", "curl", "method", "url", "at"])]
     request: Option<PathBuf>,
+    /// The latest request that the local stack refused, or that --endpoint refused.
+    #[arg(long, conflicts_with_all = ["request", "header", "body", "curl", "method", "url", "at", "stack"])]
+    last: bool,
     /// Endpoint to take provider, secrets and settings from, in the local stack or in --stack.
     #[arg(long, value_name = "ID")]
     endpoint: Option<String>,
@@ -70,6 +75,7 @@ impl RequestArguments {
     pub(super) async fn read(&self) -> Result<(CapturedRequest, Vec<UnknownCredential>), Failure> {
         let mut fields = match &self.request {
             Some(file) => capture(file)?,
+            None if self.last => self.latest()?,
             None => self.parts()?,
         };
         let own = fields.remove("endpoint").and_then(|id| id.as_str().map(str::to_owned));
@@ -105,6 +111,31 @@ impl RequestArguments {
         })?;
         let unknown = captured.restore(&withheld);
         Ok((captured, unknown))
+    }
+
+    /// The fields of the latest request that was refused.
+    fn latest(&self) -> Result<Map<String, Value>, Failure> {
+        let stack = &self.place.folder;
+        // A stack that ran before kept its requests in its folder, unless it was told otherwise.
+        let folder = match stack.running() {
+            Ok(running) => running.requests.ok_or_else(|| {
+                Failure::usage(
+                    "the running stack keeps no requests, because another process runs its functions",
+                    "save the request with `curl -v`, and pass it with --curl and --body",
+                )
+            })?,
+            Err(_) => stack.requests(),
+        };
+        let Some(file) = latest_refusal(&folder, self.endpoint.as_ref()) else {
+            let of = self.endpoint.as_ref().map_or_else(String::new, |id| format!(" of {id}"));
+            return Err(Failure::usage(
+                format!("no refused request{of} is kept in {}", folder.display()),
+                "`hookonce dev` keeps its latest requests there, those to an endpoint that exists; pass another file with \
+                 --request, or the folder of another stack with --data",
+            ));
+        };
+        output::note(&format!("the latest refused request: {}", file.display()));
+        capture(&file)
     }
 
     /// The fields of a request that is given in parts.
@@ -244,7 +275,7 @@ fn capture(file: &Path) -> Result<Map<String, Value>, Failure> {
                 error.line(),
                 error.column()
             ),
-            "`hookonce dev --capture DIR` keeps requests in the right form",
+            "`hookonce dev` keeps requests in the right form",
         )
     })
 }
