@@ -1,21 +1,19 @@
 //! The route set of a stack: a file of the local one, an item of a deployed one.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use hookonce_protocol::place::TableAlias;
 use hookonce_runtime::documents::{DocumentKind, ROUTE_SET_ID};
 use hookonce_runtime::file;
 use hookonce_runtime::route::{BUILTIN_SET, Missing, Offered, RouteSet};
 use hookonce_runtime::tables::aliases;
-use serde_json::json;
 
 use crate::connection::Connection;
 use crate::connection::Deployed;
-use crate::documents::{StackDocuments, failed};
+use crate::documents::{StackDocuments, WATCH_PERIOD, failed, tell};
 use crate::failure::Failure;
+use crate::handlers;
 use crate::target::{DataFolder, text};
-use crate::{handlers, output};
 
 /// The text of the set that a stack routes by. `None` if it is deployed and has none: its events wait.
 ///
@@ -43,9 +41,6 @@ async fn deployed_text(stack: &Deployed) -> Result<Option<String>, Failure> {
     Ok(found.map_err(|error| failed(&error))?.map(|found| found.text))
 }
 
-/// How often the local file is looked at.
-const WATCH_PERIOD: Duration = Duration::from_secs(1);
-
 /// The text of the local route set. `None` if there is none.
 ///
 /// # Errors
@@ -65,14 +60,7 @@ pub(crate) fn refusal(folder: &DataFolder) -> Option<String> {
 /// Prints what becomes of the local route set: at once, and whenever its file changes.
 pub(crate) async fn watch(folder: DataFolder, tables: BTreeSet<TableAlias>, as_json: bool) {
     let path = folder.routes();
-    let print = |state: &str, why: Vec<String>| {
-        if as_json {
-            output::json_line(&json!({ "what": "routes", "file": path, "state": state, "why": why }));
-        } else {
-            let line = std::iter::once(format!("routes {state}: {}", path.display())).chain(why);
-            output::line(&line.collect::<Vec<_>>().join("; "));
-        }
-    };
+    let print = |state: &str, why| tell("routes", &path, state, why, as_json);
     let mut held: Option<String> = None;
     loop {
         // A file that cannot be read is in the worker's log.

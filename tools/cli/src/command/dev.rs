@@ -25,7 +25,7 @@ use super::providers::find;
 use crate::capture::{Capturer, Limits};
 use crate::connection::{RunningStack, StackParts};
 use crate::console::{Console, PortChoice, Site};
-use crate::documents::{Folder, parse_id};
+use crate::documents::{self, Folder, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Stop;
 use crate::life::Watchers;
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     /// Port that receives webhooks. The console takes the next one, if it is free.
     #[arg(long, default_value_t = 8787)]
     port: u16,
-    /// Print deliveries, outcomes and changes of the routes as lines of JSON.
+    /// Print deliveries, outcomes and changes of documents as lines of JSON.
     #[arg(long)]
     json: bool,
     /// Print the metrics of each invocation, as CloudWatch EMF JSON.
@@ -183,6 +183,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let (console, watchers) = open_console(&folder, console_port).await?;
     let traffic = Arc::clone(&watchers.traffic);
     let running = described(&stack, public_url, finds_own_handlers, console.entrance(), capturer.as_deref());
+    tokio::spawn(documents::watch(folder.clone(), arguments.json));
     tokio::spawn(route_set::watch(folder.clone(), aliases(&running.tables), arguments.json));
     let variables = environment(stack.place(), &folder, running.public_url.as_deref(), stack.own_handlers());
     write_environment(&folder, &variables)?;

@@ -356,7 +356,11 @@ fn print(explained: &Explained) {
 async fn show(target: &Place) -> Result<Exit, Failure> {
     if let Some(text) = stored(&target.connect()).await? {
         output::line(text.trim_end());
-        return Ok(Exit::Done);
+        let offered = Offered { handlers: &handlers::all().names(), urls: target.stack.is_none(), tables: None };
+        let Err(error) = RouteSet::parse(&text, offered) else { return Ok(Exit::Done) };
+        output::note(&format!("this set is refused, so all events wait: {error}"));
+        output::note("`hookonce route check` names each fault of a file");
+        return Ok(Exit::No);
     }
     output::note(match target.stack {
         None => "there is no route set: the built-in handlers are asked in their order",

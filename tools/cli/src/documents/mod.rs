@@ -4,6 +4,7 @@
 mod arguments;
 mod folder;
 mod table;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -18,6 +19,7 @@ pub(crate) use self::arguments::{Check, Remove, Show};
 pub(crate) use self::folder::Folder;
 use self::table::Table;
 pub(crate) use self::table::{StackDocuments, failed};
+pub(crate) use self::watch::{WATCH_PERIOD, tell, watch};
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output;

@@ -111,6 +111,31 @@ fn dev_reports_a_changed_route_set_at_once() {
     next("gone");
 }
 
+/// The same for the other documents. The event comes later, and who edits the file is elsewhere by then.
+#[test]
+fn dev_reports_a_broken_document_at_the_save_and_route_show_a_broken_set() {
+    let workspace = Workspace::new();
+    let (_running, mut lines) = workspace.dev_with_json(&[]);
+    std::fs::create_dir_all(workspace.path(".hookonce/destinations")).unwrap();
+    for (family, file, field, consequence) in [
+        ("destination", ".hookonce/destinations/crm.json", "kind", "its effects wait"),
+        ("endpoint", ".hookonce/endpoints/stripe.json", "provider", "503"),
+    ] {
+        workspace.write(file, format!("{{\n  \"{field}\":").as_bytes());
+        let line = lines.next(|line| line["what"] == family);
+        assert_eq!((&line["state"], &line["file"]), (&object!("refused"), &object!(file)), "{line}");
+        let why = line["why"].to_string();
+        assert!(why.contains("line 2 column") && why.contains(consequence), "{why}");
+    }
+    workspace.destination("crm", 9);
+    assert_eq!(lines.next(|line| line["what"] == "destination")["state"], "in use");
+
+    workspace.write(".hookonce/routes.json", b"{\n  \"version\": 1,");
+    workspace.run(&["route", "show"]).exits(1).prints_all(&["\"version\"", "this set is refused", "line 2 column"]);
+    workspace.write(".hookonce/routes.json", SET.as_bytes());
+    workspace.run(&["route", "show"]).exits(0);
+}
+
 #[test]
 fn send_reads_standard_input() {
     let stack = Stack::new();
