@@ -46,7 +46,7 @@ def options(hookonce):
         pages = [page.read_text() for page in pathlib.Path(folder).glob("*.1")]
     count = 0
     for page in pages:
-        section = page.partition(".SH OPTIONS")[2].partition(".SH ")[0]
+        section = page.partition(".SH OPTIONS")[2]
         named = re.findall(r"^(?:\\fB\\-\w\\fR, )?\\fB\\-\\-([\w\\-]+)\\fR", section, re.MULTILINE)
         count += sum(name not in ("help", "version") for name in named)
     return count

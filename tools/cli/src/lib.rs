@@ -30,6 +30,7 @@ mod failure;
 mod fixtures;
 mod forward;
 mod handlers;
+mod help;
 mod hints;
 mod interrupt;
 mod lambda;
@@ -58,7 +59,7 @@ mod target;
 mod traffic;
 mod watch;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{FromArgMatches as _, Parser, Subcommand};
 use failure::{Exit, Failure};
 use hookonce_protocol::trail::Operation;
 use hookonce_runtime::config::environment;
@@ -76,12 +77,9 @@ const NAME: &str = "hookonce";
 /// the services that it asks for a region; the failure says what to do.
 const LOG: &str = "warn,aws_config=off,dynoxide=off,rustack=off";
 
-/// How to see more, in the help.
-const LOGS: &str = "RUST_LOG=info prints what each part does, to standard error.";
-
 /// A webhook inbox that applies every event exactly once.
 #[derive(Debug, Parser)]
-#[command(name = NAME, version, propagate_version = true, arg_required_else_help = true, after_help = LOGS)]
+#[command(name = NAME, version, arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -89,7 +87,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start the whole inbox, race deliveries at it, count the results, and stop.
+    /// Start the whole inbox, race deliveries at it, and count the results.
     Demo(command::demo::Arguments),
     /// Run the whole inbox on this machine until Ctrl-C.
     Dev(command::dev::Arguments),
@@ -99,7 +97,7 @@ enum Command {
     Send(command::send::Arguments),
     /// Deliver a sample event, signed as its provider would.
     Trigger(command::trigger::Arguments),
-    /// Hand an operation of your own to a Standard Webhooks endpoint, under an idempotency key.
+    /// Hand an operation of your own to an endpoint, under a key.
     Submit(command::submit::Arguments),
     /// Check the signature of a request, and explain failures.
     Verify(command::verify::Arguments),
@@ -107,13 +105,13 @@ enum Command {
     Explain(command::explain::Arguments),
     /// List the providers in the catalog, or show one.
     Providers(command::providers::Arguments),
-    /// Manage endpoints and their secrets, here or on a deployed stack.
+    /// Manage endpoints and their secrets.
     #[command(subcommand)]
     Endpoint(command::endpoint::Command),
-    /// Manage destinations of effects and their secrets, here or on a deployed stack.
+    /// Manage destinations of effects and their secrets.
     #[command(subcommand)]
     Destination(command::destination::Command),
-    /// Check, explain, deploy and show routes: which event goes to which handler.
+    /// Manage routes: which event goes to which handler.
     #[command(subcommand)]
     Route(command::route::Command),
     /// List records and their states.
@@ -124,28 +122,31 @@ enum Command {
     Replay(command::replay::Arguments),
     /// Discard DEAD records: they never run again.
     Discard(operate::OrderArguments),
-    /// After a restore: end what waits, died or was ignored as STALE, and effects as `UNKNOWN_OUTCOME`, because it may
-    /// have been applied or called already.
+    /// After a restore: end what may have been applied or called already.
+    ///
+    /// What waits, died or was ignored ends as STALE, and effects as `UNKNOWN_OUTCOME`.
     Doubt(operate::OrderArguments),
-    /// Erase stored bodies for good. The record stays, so duplicates are still recognised.
+    /// Erase stored bodies for good, and keep the records.
+    ///
+    /// The record stays, so duplicates are still recognised.
     Redact(command::redact::Arguments),
-    /// Pause the worker or the dispatcher: its event sources go off, and what waits loses nothing.
+    /// Pause the worker or the dispatcher: what waits loses nothing.
     Pause(command::pause::Pause),
     /// Resume what was paused.
     Resume(command::pause::Resume),
-    /// Show whether anything needs a person: queues, due and dead records.
+    /// Show whether anything needs a person.
     Status(command::status::Arguments),
-    /// Check this machine or a deployed stack, and say how to fix each problem.
+    /// Check a stack, and say how to fix each problem.
     Doctor(command::doctor::Arguments),
     /// Count records by state, endpoint, type and error.
     Stats(command::stats::Arguments),
     /// Print the monthly bill of a stack, line by line, beside what other designs cost.
     Cost(command::cost::Arguments),
-    /// Check the protocol's invariants on all records. Reads both tables, and writes nothing.
+    /// Check the protocol's invariants on all records.
     Audit(command::audit::Arguments),
-    /// Run stored deliveries through this build's handlers without writing, and compare.
+    /// Run stored deliveries through this build's handlers, and compare.
     Drill(command::drill::Arguments),
-    /// Create a project of your own: a handler, its tests, routes, and a template with the inbox inside.
+    /// Create a project of your own, with a handler and its tests.
     New(command::new::Arguments),
     /// Print the completions of a shell.
     Completions(command::completions::Arguments),
@@ -157,9 +158,9 @@ enum Command {
 /// shows the samples.
 pub async fn run(handlers: fn() -> Handlers) -> std::process::ExitCode {
     handlers::take(handlers);
-    let typed = Arguments::command().try_get_matches();
+    let typed = help::command().try_get_matches();
     let parsed = typed.and_then(|typed| {
-        hints::remember(Arguments::command(), &typed);
+        hints::remember(help::command(), &typed);
         Arguments::from_arg_matches(&typed)
     });
     let exit = match parsed {
@@ -213,8 +214,8 @@ async fn carry_out(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Audit(arguments) => Box::pin(command::audit::run(arguments)).await,
         Command::Drill(arguments) => Box::pin(command::drill::run(arguments)).await,
         Command::New(arguments) => command::new::run(&arguments),
-        Command::Completions(arguments) => Ok(command::completions::run(&arguments, Arguments::command())),
-        Command::Man(arguments) => command::man::run(&arguments, Arguments::command()),
+        Command::Completions(arguments) => Ok(command::completions::run(&arguments, help::command())),
+        Command::Man(arguments) => command::man::run(&arguments, help::command()),
     }
 }
 

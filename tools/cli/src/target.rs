@@ -113,10 +113,10 @@ pub(crate) struct Target {
     #[command(flatten)]
     pub(crate) place: Place,
     /// Restored copy of the stack's inbox table.
-    #[arg(long, value_name = "NAME", requires = "stack")]
+    #[arg(long, value_name = "NAME", requires = "stack", help_heading = "After a restore")]
     pub(crate) table: Option<String>,
-    /// The copy of the domain table that was restored with it.
-    #[arg(long, value_name = "NAME", requires = "table")]
+    /// The copy of the domain table restored with it.
+    #[arg(long, value_name = "NAME", requires = "table", help_heading = "After a restore")]
     pub(crate) domain_table: Option<String>,
 }
 

@@ -9,7 +9,6 @@ use crate::output;
 use crate::target::Place;
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  hookonce console\n  hookonce console --stack inbox --allow-changes")]
 pub(crate) struct Arguments {
     /// Port of the console of a deployed stack; 0 takes any free one.
     #[arg(long, default_value_t = 8789, requires = "stack")]

@@ -59,17 +59,22 @@ pub(crate) struct Arguments {
     /// Number of deliveries in parallel.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=512))]
     concurrency: u32,
-    /// Seed; the same seed sends the same requests in the same order.
+    /// Seed: the same one sends the same requests.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Deliver to this gateway's endpoints stripe, whatsapp and github, instead of starting a stack.
+    /// Deliver to this gateway, instead of starting a stack.
+    ///
+    /// It has the endpoints stripe, whatsapp and github.
     #[arg(long)]
     url: Option<String>,
-    /// Minutes to wait for the last event. If a handler is unavailable for N minutes, allow at least 2 x N + 7.
+    /// Minutes to wait for the last event.
+    ///
+    /// If a handler is unavailable for N minutes, allow at least 2 x N + 7.
     #[arg(long, default_value_t = WAIT_MINUTES, value_parser = clap::value_parser!(u64).range(1..=1_440))]
     wait_minutes: u64,
-    /// Kill the dispatcher this many times, each time right after the receiver has booked an invoice. The messages that
-    /// it held come back after six minutes.
+    /// Kill the dispatcher this many times, right after the receiver has booked an invoice.
+    ///
+    /// The messages that it held come back after six minutes.
     #[arg(long, default_value_t = 0, conflicts_with = "url", value_parser = clap::value_parser!(u32).range(0..=KILLS_MAX))]
     kill: u32,
     /// Print JSON.

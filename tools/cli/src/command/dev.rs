@@ -43,55 +43,63 @@ const PREFIX_BYTES_MAX: usize = 60;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Port that receives webhooks. The console takes the next one, if it is free.
+    /// Port for webhooks; the console takes the next.
     #[arg(long, default_value_t = 8787)]
     port: u16,
-    /// Print deliveries, outcomes and changes of documents as lines of JSON.
+    /// Print what happens as lines of JSON.
     #[arg(long)]
     json: bool,
-    /// Print the metrics of each invocation, as CloudWatch EMF JSON.
+    /// Print the metrics, as CloudWatch EMF JSON.
     #[arg(long)]
     metrics: bool,
-    /// Public URL of a tunnel to this machine, such as `https://abc.ngrok.app`. It is the URL that providers sign.
+    /// Public URL of a tunnel to this machine, such as `https://abc.ngrok.app`.
+    ///
+    /// It is the URL that providers sign.
     #[arg(long, value_name = "URL", value_parser = public_url)]
     public: Option<String>,
-    /// Forward every event to this address of a service that exists, at least once and with a key. Only for a folder
-    /// without a route set.
+    /// Forward each event to this service, at least once and with a key.
+    ///
+    /// It writes a destination and a route set, and only into a folder that has no route set.
     #[arg(long, value_name = "URL")]
     forward: Option<String>,
-    /// Keep the requests in this folder, for `hookonce verify`, and more of them: 1,000 instead of 50. Credentials in
-    /// headers and addresses are not kept [default: requests in the folder of the stack].
+    /// Keep 1,000 requests in this folder, not the last 50 in the stack's, for `hookonce verify`.
+    ///
+    /// Credentials in headers and addresses are not kept.
     #[arg(long, value_name = "DIR", conflicts_with = "functions")]
     capture: Option<PathBuf>,
-    /// Let another process run the functions, such as `cargo lambda watch` at http://127.0.0.1:9000.
+    /// Let another process run the functions, such as `cargo lambda watch`.
+    ///
+    /// That listens at http://127.0.0.1:9000.
     #[arg(long, value_name = "URL", conflicts_with = "port")]
     functions: Option<String>,
-    /// Run each function as a separate process, from the binaries in this folder, such as target/release.
+    /// Run each function as a process, from the binaries in this folder, such as target/release.
     #[arg(long, value_name = "DIR", conflicts_with = "functions")]
     binaries: Option<PathBuf>,
-    /// Create a table for your handlers, unless it exists: ALIAS=PARTITION:TYPE[,SORT:TYPE] with the types S, N and B,
-    /// such as orders=shop:S,order:N; may be repeated.
+    /// Create a table for your handlers, such as orders=shop:S,order:N; may be repeated.
+    ///
+    /// Its form is ALIAS=PARTITION:TYPE[,SORT:TYPE] with the types S, N and B. A table that exists stays as it is.
     #[arg(long = "table", value_name = "ALIAS=KEY", value_parser = own_table)]
     tables: Vec<OwnTableShape>,
-    /// Run COMMAND as the Lambda function NAME that routes refer to; may be repeated.
+    /// Run COMMAND as the function NAME that routes name; may be repeated.
     #[arg(long = "handler", value_name = "NAME=COMMAND", value_parser = HandlerCommand::parse)]
     handlers: Vec<HandlerCommand>,
-    /// Restart the handlers when a file below this folder changes [default: the folders of the files that their
-    /// commands name].
+    /// Restart the handlers when a file below this changes [default: what their commands name].
     #[arg(long, value_name = "DIR", requires = "handlers")]
     handler_watch: Option<PathBuf>,
-    /// Use this DynamoDB instead of the embedded one.
+    /// Use this DynamoDB, not the embedded one.
     #[arg(long, value_name = "URL", requires = "sqs_url")]
     dynamodb_url: Option<String>,
-    /// Use this SQS instead of the embedded one.
+    /// Use this SQS, not the embedded one.
     #[arg(long, value_name = "URL", requires = "dynamodb_url")]
     sqs_url: Option<String>,
-    /// Begin the names of the tables and queues on those servers with NAME, so that several stacks can use them.
+    /// Begin the names on those servers with NAME.
+    ///
+    /// So several stacks can use them.
     #[arg(long, value_name = "NAME", requires = "dynamodb_url", default_value = PREFIX, value_parser = prefix)]
     prefix: String,
     #[command(flatten)]
     folder: DataFolder,
-    /// Run this command when the inbox is ready, and stop the inbox when the command ends: for tests.
+    /// Run this when the inbox is ready, and stop the inbox at its end: for tests.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }

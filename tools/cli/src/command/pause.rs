@@ -13,8 +13,6 @@ use crate::pauses::{self, Act, PausedFunction, Turn};
 use crate::target::Place;
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  hookonce pause worker --reason \"a wrong deploy\" --stack inbox\n  \
-                        hookonce pause dispatcher --reason \"the callee books twice\" --yes\n  hookonce status --stack inbox")]
 pub(crate) struct Pause {
     /// Function to pause: the worker runs handlers, the dispatcher calls destinations.
     #[arg(value_enum)]
@@ -32,9 +30,6 @@ pub(crate) struct Pause {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  hookonce resume worker --stack inbox\n  hookonce resume dispatcher --reason \"fixed\""
-)]
 pub(crate) struct Resume {
     /// Function to resume.
     #[arg(value_enum)]

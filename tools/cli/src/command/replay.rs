@@ -8,16 +8,20 @@ use crate::operate::{self, Kind};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Apply records again that were already applied, in a new generation: APPLIED, DUPLICATE, or DEAD as REWOUND. A
-    /// repeat with the same --reason changes nothing.
+    /// Apply again what was applied.
+    ///
+    /// The records are APPLIED, DUPLICATE, or DEAD as REWOUND, and get a new generation. A repeat with the same --reason
+    /// changes nothing.
     #[arg(long, conflicts_with = "accept_duplicate")]
     force: bool,
-    /// Retry also records whose effect may already have been applied (STALE, `UNKNOWN_OUTCOME`). Check the
-    /// business data, or ask the callee, first.
+    /// Retry also what may have been applied or called (STALE, `UNKNOWN_OUTCOME`): check that first.
+    ///
+    /// Look at the business data, or ask the callee.
     #[arg(long)]
     accept_duplicate: bool,
-    /// Also retry the records named by --key that hold a different body under a known id (`ID_COLLISION`). Compare both
-    /// bodies first: either may be forged.
+    /// Retry also another body under a known id (`ID_COLLISION`), by --key: compare both first.
+    ///
+    /// Either body may be forged.
     #[arg(long, conflicts_with_all = ["force", "Filter"])]
     accept_other_body: bool,
     #[command(flatten)]

@@ -37,27 +37,32 @@ pub(crate) struct Arguments {
 /// Where to deliver, how often, and what to sign with.
 #[derive(Debug, Args)]
 pub(crate) struct Destination {
-    /// URL to deliver to [default: the running local stack].
+    /// URL to deliver to [default: the local stack].
     #[arg(long)]
     url: Option<String>,
-    /// `-`: read the secret to sign with from standard input; a terminal asks for it [default: the endpoint's newest].
+    /// `-`: read the secret from standard input.
+    ///
+    /// A terminal asks for it. Without this, the endpoint's newest secret signs.
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<SecretOption>,
-    /// Endpoint of the local stack [default: the provider's only one].
+    /// Endpoint [default: the provider's only one].
     #[arg(long, value_name = "ID")]
     endpoint: Option<String>,
-    /// Further setting to sign with, such as public_url=https://... [default: the endpoint's settings]. A secret one is
-    /// given as `NAME=-` and read from standard input.
+    /// Further setting to sign with.
+    ///
+    /// Without this, those of the endpoint count. A secret one is given as `NAME=-` and read from standard input.
     #[arg(long, value_name = "NAME=VALUE")]
     setting: Vec<String>,
-    /// Header to add, such as x-github-event:push; may be repeated.
+    /// Header to add; may be repeated.
+    ///
+    /// For instance x-github-event:push.
     #[arg(long, value_name = "NAME:VALUE")]
     header: Vec<String>,
     /// Number of deliveries.
-    #[arg(long, default_value_t = NonZeroUsize::MIN)]
+    #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN)]
     copies: NonZeroUsize,
     /// Number of deliveries in parallel.
-    #[arg(long, default_value_t = NonZeroUsize::MIN)]
+    #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN)]
     concurrency: NonZeroUsize,
     /// Print JSON.
     #[arg(long)]

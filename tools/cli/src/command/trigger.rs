@@ -18,11 +18,14 @@ pub(crate) struct Arguments {
     /// List the events.
     #[arg(long, conflicts_with_all = ["event", "id", "set"])]
     list: bool,
-    /// Id of the event, to deliver the same one again [default: a fresh one].
+    /// Id of the event [default: a fresh one].
+    ///
+    /// The same id delivers the same event again.
     #[arg(long)]
     id: Option<EventName>,
-    /// Value to change in the body, such as data.object.amount_paid=100; may be repeated. Text stays
-    /// text; any other value is read as JSON.
+    /// Value to change in the body; may be repeated.
+    ///
+    /// For instance data.object.amount_paid=100. Text stays text; any other value is read as JSON.
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
     #[command(flatten)]

@@ -17,7 +17,7 @@ use crate::target::Target;
 /// The arguments of every command that changes records.
 #[derive(Debug, Args)]
 pub(crate) struct OrderArguments {
-    /// One record, as `list` prints it. May be repeated.
+    /// One record, as `list` prints it; may be repeated.
     #[arg(long, num_args = 2, value_names = ["ENDPOINT", "KEY"], conflicts_with = "Filter")]
     key: Vec<String>,
     #[command(flatten)]
@@ -30,14 +30,15 @@ pub(crate) struct OrderArguments {
     pub(super) reason: Option<String>,
     #[command(flatten)]
     person: Person,
-    /// Maximum number of records per second.
+    /// Most records per second.
     #[arg(long, value_name = "N/s", value_parser = parse_rate, default_value = "10/s")]
     pub(super) rate: f64,
-    /// Do it. Without this, the command only prints what it would do. Where there is no way back and a filter names
-    /// the records, with the number that the dry run printed.
+    /// Do it; without this, only print what would be done.
+    ///
+    /// Where there is no way back and a filter names the records, with the number that the dry run printed.
     #[arg(long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "")]
     pub(super) yes: Option<Agreement>,
-    /// Print JSON, one line for each record and one for the summary.
+    /// Print JSON lines: each record, and the summary.
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]

@@ -15,7 +15,9 @@ const REASON_BYTES_MAX: usize = 512;
 /// The person.
 #[derive(Debug, Args)]
 pub(crate) struct Person {
-    /// Your name for the audit trail [default: your AWS identity, or USER on a local stack].
+    /// Your name [default: your AWS identity, or USER].
+    ///
+    /// It is for the audit trail. USER counts on a local stack.
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
     /// The variable USER, for `by`.

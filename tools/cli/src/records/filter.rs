@@ -60,13 +60,17 @@ pub(crate) enum Kind {
 /// The filters of every command that is about many records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct Filter {
-    /// Filter by kind. For delivered and discarded effects, time filters use the arrival of their event.
+    /// Filter by kind.
+    ///
+    /// For delivered and discarded effects, time filters use the arrival of their event.
     #[arg(long, value_enum)]
     pub(super) kind: Option<Kind>,
     /// Filter by destination: effects only.
     #[arg(long, value_name = "ID")]
     pub(super) destination: Option<String>,
-    /// Filter by state: PENDING, DEAD, DISCARDED, PROCESSED, or an outcome: APPLIED, DUPLICATE, IGNORED, FANNED_OUT,
+    /// Filter by state or outcome, such as DEAD.
+    ///
+    /// The states are PENDING, DEAD, DISCARDED and PROCESSED, the outcomes APPLIED, DUPLICATE, IGNORED, FANNED_OUT and
     /// DELIVERED.
     #[arg(long, value_name = "STATE", value_parser = State::parse)]
     pub(crate) state: Option<State>,
@@ -79,15 +83,19 @@ pub(crate) struct Filter {
     /// Filter by last error or death reason.
     #[arg(long, value_name = "CODE")]
     error: Option<String>,
-    /// Received after this time, in UTC unless it has an offset, or within this duration [default: 24h; no limit with
-    /// --state PENDING or DEAD].
+    /// Received after this [default: 24h; no limit with --state PENDING or DEAD].
+    ///
+    /// It is a time, in UTC unless it has an offset, or a duration before now.
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
     pub(crate) since: Option<EpochMs>,
-    /// Received before this: a time, in UTC unless it has an offset, or a duration before now.
+    /// Received before this, or so long ago.
+    ///
+    /// It is a time, in UTC unless it has an offset, or a duration before now.
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
     pub(crate) until: Option<EpochMs>,
-    /// Died before this, or was processed or discarded: a time, in UTC unless it has an offset, or a duration before
-    /// now.
+    /// Ended before this: died, applied or discarded.
+    ///
+    /// It is a time, in UTC unless it has an offset, or a duration before now.
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
     pub(crate) ended_until: Option<EpochMs>,
 }

@@ -20,61 +20,86 @@ use crate::target::{Place, text};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Destination id: a-z, 0-9, - and _. The id of a ready-made document selects that document; `hookonce destination
-    /// list --ready` lists them.
+    /// Id: a-z, 0-9, - and _, or that of a ready-made document (`list --ready`).
     id: String,
-    /// Ready-made document to start from [default: the one named like the id].
+    /// Ready-made document [default: named like the id].
     #[arg(long, value_name = "NAME", conflicts_with = "file")]
     ready: Option<String>,
-    /// Document as JSON; `-` reads standard input.
+    /// Document as JSON; `-`: standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["secret", "signed"])]
     file: Option<PathBuf>,
-    /// `-`: read the secret from standard input; a terminal asks for it.
+    /// `-`: read the secret from standard input.
+    ///
+    /// A terminal asks for it.
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<SecretOption>,
-    /// Address. An effect's path follows it. `-` reads it from standard input, for one that is a secret.
+    /// Address; `-` reads it from standard input.
+    ///
+    /// An effect's path follows it. One that is a secret comes from standard input.
     #[arg(long, value_name = "URL", allow_hyphen_values = true)]
     url: Option<SecretOption>,
-    /// Queue of SQS, by its URL: effects become its messages, at least once.
+    /// Queue of SQS, by its URL.
+    ///
+    /// Effects become its messages, at least once.
     #[arg(long, value_name = "URL", conflicts_with_all = ["ready", "file", "url", "function"])]
     queue: Option<String>,
-    /// The one group of all messages, if the queue is a FIFO queue; without it, each event is a group.
-    #[arg(long, value_name = "GROUP", requires = "queue")]
+    /// Group of all messages in a FIFO queue.
+    ///
+    /// Without it, each event is a group.
+    #[arg(long, value_name = "ID", requires = "queue")]
     message_group: Option<String>,
-    /// Lambda function, by its name or ARN: it is invoked asynchronously, at least once.
+    /// Lambda function, by its name or ARN.
+    ///
+    /// It is invoked asynchronously, at least once.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["ready", "file", "url"])]
     function: Option<String>,
-    /// Promise: what to do when the result of a call is unknown.
-    #[arg(long, value_parser = word(ClassName::ALL, ClassName::as_str))]
+    /// keyed, at_most_once or at_least_once.
+    ///
+    /// It says what to do when the result of a call is unknown.
+    #[arg(long, hide_possible_values = true, value_parser = word(ClassName::ALL, ClassName::as_str))]
     class: Option<ClassName>,
     /// Header that carries the key.
     #[arg(long, value_name = "NAME")]
     key_header: Option<String>,
-    /// Field of the JSON payload that carries the key, as a JSON pointer.
-    #[arg(long, value_name = "POINTER", conflicts_with = "key_header")]
+    /// Field that carries it, as a JSON pointer.
+    ///
+    /// The field is one of the JSON payload.
+    #[arg(long, value_name = "P", conflicts_with = "key_header")]
     key_json_pointer: Option<String>,
-    /// Hours for which the callee remembers a key; required with --class keyed.
-    #[arg(long, value_name = "HOURS")]
+    /// For keyed: hours that a key is known.
+    ///
+    /// It is required with --class keyed.
+    #[arg(long, value_name = "N")]
     key_window_hours: Option<u32>,
-    /// URL of the callee's page on idempotency keys; required with --class keyed.
+    /// For keyed: the callee's page on keys.
+    ///
+    /// It is required with --class keyed.
     #[arg(long, value_name = "URL")]
     key_source_url: Option<String>,
-    /// Header of every call; may be repeated. `NAME=-` reads a secret value from standard input.
+    /// Header of every call; may be repeated.
+    ///
+    /// `NAME=-` reads a secret value from standard input.
     #[arg(long, value_name = "NAME=VALUE")]
     header: Vec<String>,
-    /// Sign every call as Standard Webhooks says; without `--secret -`, generate the secret and print it.
+    /// Sign calls as Standard Webhooks says.
+    ///
+    /// Without `--secret -`, generate the secret and print it.
     #[arg(long)]
     signed: bool,
-    /// Account at the callee, if one address serves several. Keep it when the secret of the same account changes.
+    /// Account at the callee.
+    ///
+    /// It tells accounts apart that one address serves. Keep it when the secret of the same account changes.
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
-    /// Content type of every call; overrides that of the effect.
+    /// Content type of every call.
+    ///
+    /// It overrides that of the effect.
     #[arg(long, value_name = "TYPE")]
     content_type: Option<String>,
-    /// Timeout of one call, in milliseconds.
+    /// Timeout of a call, in milliseconds.
     #[arg(long, value_name = "MS")]
     timeout_ms: Option<u32>,
-    /// Allow an address in a private network, and plain http.
+    /// Allow a private address, and plain http.
     #[arg(long)]
     allow_private: bool,
     #[command(flatten)]

@@ -48,28 +48,34 @@ pub(crate) struct Add {
     /// Provider id; `hookonce providers` lists them.
     #[arg(long, value_name = "ID")]
     provider: String,
-    /// `-`: read the secret, as the provider shows it, from standard input; a terminal asks for it.
+    /// `-`: read the secret from standard input.
+    ///
+    /// It is taken as the provider shows it. A terminal asks for it.
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<SecretOption>,
-    /// Tenant that owns the events [default: the endpoint's id]. Endpoints of one tenant share facts and items. Choose
-    /// it before the first event: a change forgets the facts of the last 95 days.
+    /// Tenant of the events, chosen before the first one [default: the endpoint's id].
+    ///
+    /// Endpoints of one tenant share facts and items. A change forgets the facts of the last 95 days.
     #[arg(long, value_name = "NAME", value_parser = |text: &str| Tenant::parse(text))]
     tenant: Option<Tenant>,
-    /// Further setting of the provider, such as public_url=https://...; may be repeated. A secret one, such as
-    /// verify_token, is given as `NAME=-` and read from standard input.
+    /// Further setting of the provider; `NAME=-` reads a secret one from standard input.
+    ///
+    /// For instance public_url=https://... or verify_token=-; may be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     setting: Vec<String>,
-    /// Signature scheme to accept; may be repeated [default: all but those that `hookonce providers ID` calls "only for
-    /// an endpoint that lists it"].
+    /// Signature scheme to accept; may be repeated.
+    ///
+    /// Without this, all but those that `hookonce providers ID` calls "only for an endpoint that lists it".
     #[arg(long, value_name = "NAME")]
     scheme: Vec<String>,
-    /// What to do while DynamoDB is down: ask the provider to retry, or accept once the event is in the queue.
-    #[arg(long, default_value = "reject", value_parser = word(OnStoreOutage::ALL, OnStoreOutage::as_str))]
+    /// While DynamoDB is down: ask the provider to retry, or queue the event.
+    #[arg(long, value_name = "WORD", default_value = "reject", value_parser = word(OnStoreOutage::ALL, OnStoreOutage::as_str))]
     on_store_outage: OnStoreOutage,
-    /// What to do when a known event id arrives with a different body: treat it as a duplicate, or keep the new body as
-    /// a DEAD record [default: quarantine if the provider signs the key but not the whole body, or may give one id to
-    /// several events; otherwise duplicate].
-    #[arg(long, value_parser = word(OnBodyMismatch::ALL, OnBodyMismatch::as_str))]
+    /// Another body under a known id: a duplicate, or kept as a DEAD record.
+    ///
+    /// The default is quarantine if the provider signs the key but not the whole body, or may give one id to several
+    /// events; otherwise duplicate.
+    #[arg(long, value_name = "WORD", value_parser = word(OnBodyMismatch::ALL, OnBodyMismatch::as_str))]
     on_body_mismatch: Option<OnBodyMismatch>,
     #[command(flatten)]
     place: Place,

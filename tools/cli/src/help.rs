@@ -1,0 +1,188 @@
+//! The help texts: each fits on a screen and ends with examples.
+
+use clap::{Arg, ArgAction, Command, CommandFactory as _};
+
+use crate::{Arguments, NAME};
+
+/// How to see more, in the help of the program.
+const LOGS: &str = "RUST_LOG=info logs more to standard error; `man DIR` writes the whole manual.";
+
+/// The command line, with examples.
+pub(crate) fn command() -> Command {
+    let command = with_examples(Arguments::command(), "");
+    let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    command
+        .help_template("{about}\n\n{usage-heading} {usage}\n\nCommands:\n{subcommands}{after-help}")
+        .after_help(format!("{after}\n{LOGS}"))
+}
+
+/// A command and those below it. `path` is what is typed before its own subcommands.
+fn with_examples(command: Command, path: &str) -> Command {
+    let examples = EXAMPLES.iter().filter(|(of, _)| *of == path).flat_map(|(_, examples)| examples.iter());
+    let lines = std::iter::once("Examples:".to_owned()).chain(examples.map(|example| format!("  {NAME} {example}")));
+    let lines: Vec<_> = lines.collect();
+    // Both forms print what fits on a screen. The manual pages have the rest.
+    let help = Arg::new("help").short('h').long("help").help("Print help").action(ArgAction::HelpShort);
+    let command = command.disable_help_flag(true).arg(help).after_help(lines.join("\n"));
+    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path} {name}") };
+    command.mut_subcommands(|inner| {
+        let path = below(inner.get_name());
+        with_examples(inner, &path)
+    })
+}
+
+/// Two examples or more for each command, by its name.
+const EXAMPLES: &[(&str, &[&str])] = &[
+    ("", &["dev", "trigger stripe.invoice.paid --copies 3"]),
+    ("demo", &["demo", "demo --kill 3 --json"]),
+    (
+        "dev",
+        &[
+            "dev --forward http://127.0.0.1:3000/webhooks",
+            r#"dev --handler "plan=python -m hookonce.runtime app.lambda_handler""#,
+        ],
+    ),
+    ("console", &["console", "console --stack inbox --allow-changes"]),
+    (
+        "send",
+        &[
+            "send --provider stripe --file event.json",
+            "send --provider github --file push.json --header x-github-event:push",
+        ],
+    ),
+    (
+        "trigger",
+        &["trigger stripe.invoice.paid --copies 3 --concurrency 3", "trigger github.push --set ref=refs/heads/main"],
+    ),
+    (
+        "submit",
+        &[
+            "submit --endpoint jobs --key order-1 --type job.made --file job.json",
+            "submit --endpoint jobs --key a --type job.made --file - --wait",
+        ],
+    ),
+    ("verify", &["verify --last", "verify --endpoint stripe --curl curl.txt --body body.json"]),
+    ("explain", &["explain UNROUTED", "explain signature_mismatch"]),
+    ("providers", &["providers", "providers stripe"]),
+    ("endpoint", &["endpoint add shop --provider shopify --secret -", "endpoint list"]),
+    (
+        "endpoint add",
+        &["endpoint add shop --provider shopify --secret -", "endpoint add git --provider github --stack inbox"],
+    ),
+    ("endpoint list", &["endpoint list", "endpoint list --stack inbox --json"]),
+    ("endpoint show", &["endpoint show stripe", "endpoint show github --reveal"]),
+    ("endpoint rotate", &["endpoint rotate stripe --secret -", "endpoint rotate stripe --retire --stack inbox"]),
+    ("endpoint check", &["endpoint check", "endpoint check shop.json"]),
+    ("endpoint remove", &["endpoint remove shop", "endpoint remove shop --stack inbox"]),
+    ("endpoint import", &["endpoint import tenants.jsonl --stack inbox", "endpoint import - --json"]),
+    ("destination", &["destination list --ready", "destination test crm"]),
+    (
+        "destination add",
+        &["destination add stripe --secret -", "destination add jobs --queue https://sqs.eu-west-1.amazonaws.com/1/j"],
+    ),
+    ("destination list", &["destination list", "destination list --ready"]),
+    ("destination show", &["destination show crm", "destination show crm --reveal --stack inbox"]),
+    ("destination rotate", &["destination rotate crm", "destination rotate stripe --secret - --stack inbox"]),
+    ("destination check", &["destination check", "destination check crm.json"]),
+    ("destination remove", &["destination remove crm", "destination remove crm --stack inbox"]),
+    ("destination test", &["destination test crm --yes", "destination test stripe --path /customers --file form.txt"]),
+    ("route", &["route check", "route deploy routes.json"]),
+    ("route check", &["route check", "route check routes.json --stack inbox"]),
+    (
+        "route explain",
+        &[
+            "route explain --endpoint stripe --file event.json",
+            "route explain --endpoint stripe --file event.json --json",
+        ],
+    ),
+    ("route deploy", &["route deploy routes.json", "route deploy routes.json --stack inbox"]),
+    ("route show", &["route show", "route show --stack inbox"]),
+    ("list", &["list --state DEAD", "list --endpoint stripe --type invoice.paid --since 7d"]),
+    ("show", &["show stripe evt_first --items", "show stripe evt_first --wait=30s"]),
+    (
+        "replay",
+        &[
+            "replay --state DEAD --error INVOICE_UNREADABLE",
+            r#"replay --key stripe evt_1 --reason "handler fixed" --yes"#,
+        ],
+    ),
+    (
+        "discard",
+        &[r#"discard --key stripe evt_1 --reason "a test event" --yes"#, "discard --state DEAD --endpoint stripe"],
+    ),
+    (
+        "doubt",
+        &[
+            "doubt --stack inbox --table copy --domain-table copy-domain",
+            r#"doubt --since 2026-11-20T08:00:00Z --reason "restored" --yes 12"#,
+        ],
+    ),
+    (
+        "redact",
+        &[r#"redact --key stripe evt_1 --reason "asked for" --yes"#, "redact --endpoint stripe --until 30d --scan"],
+    ),
+    (
+        "pause",
+        &[
+            r#"pause worker --reason "a wrong deploy" --stack inbox"#,
+            r#"pause dispatcher --reason "the callee books twice" --yes"#,
+        ],
+    ),
+    ("resume", &["resume worker --stack inbox", r#"resume dispatcher --reason "fixed""#]),
+    ("status", &["status", "status --stack inbox"]),
+    ("doctor", &["doctor", "doctor --stack inbox"]),
+    ("stats", &["stats --state DEAD", "stats --endpoint stripe --since 7d"]),
+    ("audit", &["audit --scan", "audit --stack inbox --rate 100"]),
+    ("drill", &["drill --state APPLIED --limit 100", "drill --key stripe evt_1"]),
+    ("new", &["new --handler python billing", "new --handler rust billing"]),
+    ("completions", &["completions bash", "completions zsh"]),
+    ("man", &["man ~/.local/share/man/man1", "man pages"]),
+];
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    /// The lines and the columns of a small terminal, with a line for what was typed.
+    const LINES_MAX: usize = 40;
+    const COLUMNS: usize = 80;
+
+    /// The help of each command, by its name.
+    fn helps(command: &Command, path: &str, found: &mut Vec<(String, String)>) {
+        let help = command.clone().term_width(COLUMNS).try_get_matches_from(["hookonce", "--help"]).unwrap_err();
+        found.push((path.to_owned(), help.to_string()));
+        for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
+            helps(inner, format!("{path} {}", inner.get_name()).trim_start(), found);
+        }
+    }
+
+    #[test]
+    fn every_help_fits_on_a_screen_and_ends_with_examples_that_can_be_typed() {
+        let mut found = Vec::new();
+        helps(&command(), "", &mut found);
+        assert!(found.len() > 40, "{found:?}");
+        let mut faults = Vec::new();
+        for (path, help) in found {
+            let lines = help.trim_end().lines().count();
+            if lines > LINES_MAX {
+                faults.push(format!("{path}: {lines} lines"));
+            }
+            if help.lines().any(|line| line.chars().count() > COLUMNS && !line.starts_with("Usage:")) {
+                faults.push(format!("{path}: a line is too long"));
+            }
+            let examples: Vec<_> = help.lines().filter_map(|line| line.strip_prefix("  hookonce ")).collect();
+            if examples.len() < 2 {
+                faults.push(format!("{path}: {} example(s)", examples.len()));
+            }
+            for example in examples {
+                let words = shlex::split(example).unwrap();
+                if let Err(error) = Arguments::try_parse_from(["hookonce".to_owned()].into_iter().chain(words)) {
+                    faults.push(format!("{path}: {example}: {error}"));
+                }
+            }
+        }
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+}
