@@ -77,6 +77,9 @@ fn an_answer_has_exactly_one_shape() {
         (json!({ "fact": "f".repeat(1_025), "writes": [] }), "fact"),
         (json!({ "error": {"code": "A"} }), "error.retryable"),
         (json!({ "error": {"code": "A", "retryable": true, "extra": 1} }), "error.`ext...` (5 bytes)"),
+        (json!({ "error": {"code": "A", "retryable": true, "at": "a value"} }), "error.at"),
+        (json!({ "error": {"code": "A", "retryable": true, "at": "a".repeat(257)} }), "error.at"),
+        (json!({ "error": {"code": "A", "retryable": true, "at": null} }), "error.at"),
         (json!({ "error": {"code": "lower", "retryable": true} }), "error.code"),
         (json!({ "error": {"code": "", "retryable": true} }), "error.code"),
         (json!({ "error": {"code": "A".repeat(65), "retryable": true} }), "error.code"),
@@ -295,9 +298,10 @@ fn the_schemas_describe_the_types() {
         .collect();
     assert!(matches!(
         parsed.as_slice(),
-        [HandlerAnswer::Reads { .. }, HandlerAnswer::Plan { .. }, HandlerAnswer::Ignore, HandlerAnswer::Error(_)]
+        [HandlerAnswer::Reads { .. }, HandlerAnswer::Plan { .. }, HandlerAnswer::Ignore, HandlerAnswer::Error { .. }]
     ));
-    assert_eq!(parsed[3], HandlerAnswer::Error(Failure::permanent("INVOICE_UNREADABLE")));
+    let (failure, at) = (Failure::permanent("INVOICE_UNREADABLE"), "data.object.amount_paid".to_owned());
+    assert_eq!(parsed[3], HandlerAnswer::Error { failure, at });
     let used: BTreeSet<_> = examples.iter().flat_map(names).collect();
     assert_eq!(names(&answer["properties"]), used);
 }

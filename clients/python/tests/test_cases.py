@@ -49,6 +49,10 @@ def test_the_answer_is_the_expected_one(entry: Entry, event: dict[str, Any], cas
         assert "error" in second or second["fact"] == answer["fact"]
         answer = second
     assert answer.pop("request") == "r-1"
+    if "error" in answer:
+        # Where a language noticed it is its own.
+        failure: Any = answer["error"]
+        answer = {"error": {name: part for name, part in failure.items() if name != "at"}}
     if "writes" in answer:
         fact = answer.pop("fact")
         answer = {"fact": fact, "reads": reads, "plan": canonical(answer)}

@@ -188,5 +188,5 @@ def test_the_runtime_answers_one_invocation_after_the_other() -> None:
     assert ended.returncode == 1
     (failed, answered) = server.answers  # type: ignore[attr-defined]
     assert failed[0] == ["i-1", "error"] and failed[1]["errorType"] == "KeyError"
-    error = {"code": "INVOICE_UNREADABLE", "retryable": False}
+    error = {"code": "INVOICE_UNREADABLE", "retryable": False, "at": "data"}
     assert answered == (["i-1", "response"], {"request": "r-9", "error": error})

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from enum import Enum, IntEnum
 from typing import Any, Callable
 
 import pytest
 
-from hookonce import Event, Fact, ItemKey, Items, OnceKey, Plan, TableKey, fact_of
+from hookonce import Event, Fact, ItemKey, Items, OnceKey, Permanent, Plan, TableKey, fact_of
+from hookonce.event import Document
 from hookonce.keys import identity, item_key
 from hookonce.protocol import ReadKey
 from hookonce.rules import check_answer
@@ -177,3 +179,39 @@ def test_a_handler_may_leave_the_fact_to_its_route() -> None:
     assert play(event, Rule(), route_names_fact=True).fact == ""
     with pytest.raises(AssertionError, match="FACT_MISSING"):
         play(event, Rule())
+
+
+def test_a_body_that_does_not_fit_is_told_by_the_path_that_the_code_asks_for_and_by_no_value() -> None:
+    body = {"data": {"object": {"lines": [{"amount": 1}, {"amount": "hush"}], "half": "\ud83d", "hush": 1}}}
+
+    def at(read: Callable[[Document], object], body: object = body) -> str | None:
+        with pytest.raises(Permanent) as failed:
+            read(make_event("a", json.dumps(body).encode()).read("BAD"))
+        assert failed.value.code == "BAD" and "hush" not in str(failed.value)
+        return failed.value.at
+
+    assert at(lambda it: it.text("data", "object", "id")) == "data.object.id"
+    assert at(lambda it: it.at("data", "other", "id")) == "data.other"
+    assert at(lambda it: [line.integer("amount") for line in it.list("data", "object", "lines")]) == (
+        "data.object.lines[1].amount"
+    )
+    assert at(lambda it: it.text("data", "object", "half")) == "data.object.half"
+    assert at(lambda it: it.flag("data", "object")) == "data.object"
+    assert at(lambda it: it.text("a"), [1]) is None, "the whole body is no object"
+    assert at(lambda it: it.text("a name")) is None, "it is no path"
+    assert at(lambda it: it.text("x" * 257)) is None
+
+
+def test_an_answer_and_a_test_name_the_field() -> None:
+    class Reads:
+        def fact(self, event: Event) -> Fact:
+            return fact_of(event.read("BAD").text("data", "id"))
+
+        def reads(self, event: Event) -> list[ReadKey]:
+            return []
+
+        def plan(self, event: Event, items: Items) -> Plan:
+            return Plan()
+
+    assert play(make_event("a", {"data": {}}), Reads()).error == {"code": "BAD", "retryable": False, "at": "data.id"}
+    assert play(make_event("a", b"no JSON"), Reads()).error == {"code": "BAD", "retryable": False}

@@ -48,11 +48,19 @@ export function checkedCode(code: string): string {
  */
 export abstract class HandlerError extends Error {
   readonly code: string;
+  /** Where the body does not fit, such as `data.object.amount`. It is in the worker's log. */
+  readonly at: string | undefined;
   abstract readonly retryable: boolean;
 
-  constructor(code: string) {
-    super(code);
+  /**
+   * `at` is made of names in your code and of positions, never of what the event holds. One that is longer than 256
+   * characters, or has others than letters, digits and `_.$-[]`, is left out.
+   */
+  constructor(code: string, at?: string) {
+    const place = at !== undefined && /^[A-Za-z0-9_.$\-[\]]{1,256}$/.test(at) ? at : undefined;
+    super(place === undefined ? code : `${code} at ${place}`);
     this.code = checkedCode(code);
+    this.at = place;
   }
 }
 

@@ -104,19 +104,24 @@ export class Event {
   }
 }
 
-/** A part of a JSON body. Reading a field that is missing, stands there twice or has another type fails with the document's code. */
+/**
+ * A part of a JSON body. Reading a field that is missing, stands there twice or has another type fails with the document's
+ * code and with the path that was asked for. The path holds the names that the handler gave, and no value.
+ */
 export class Document {
   readonly #value: Json;
   readonly #code: string;
+  readonly #path: string;
 
-  constructor(value: Json, code: string) {
+  constructor(value: Json, code: string, path = "") {
     this.#value = value;
     this.#code = code;
+    this.#path = path;
   }
 
   /** The value at this path of names. */
   at(...path: readonly string[]): Document {
-    return path.reduce<Document>((found, name) => found.#field(name) ?? found.#refuse(), this);
+    return path.reduce<Document>((found, name) => found.#field(name) ?? found.#refuse(found.#below(name)), this);
   }
 
   /** The value of a field. `undefined` if the field is missing or null. */
@@ -146,23 +151,29 @@ export class Document {
 
   /** The elements of the list at this path. */
   list(...path: readonly string[]): Document[] {
-    const { value, refuse } = this.#end(path);
-    return Array.isArray(value) ? value.map((element: Json) => new Document(element, this.#code)) : refuse();
+    const { value, refuse, at } = this.#end(path);
+    const element = (value: Json, index: number): Document => new Document(value, this.#code, `${at}[${index}]`);
+    return Array.isArray(value) ? value.map(element) : refuse();
   }
 
-  #end(path: readonly string[]): { value: Json; refuse: () => never } {
-    return { value: this.at(...path).#value, refuse: () => this.#refuse() };
+  #end(path: readonly string[]): { value: Json; refuse: () => never; at: string } {
+    const found = this.at(...path);
+    return { value: found.#value, refuse: () => found.#refuse(found.#path), at: found.#path };
+  }
+
+  #below(name: string): string {
+    return this.#path === "" ? name : `${this.#path}.${name}`;
   }
 
   #field(name: string): Document | undefined {
     const value = this.#value;
-    if (typeof value !== "object" || value === null || Array.isArray(value)) return this.#refuse();
-    if (standsTwice(value, name)) return this.#refuse();
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return this.#refuse(this.#path);
+    if (standsTwice(value, name)) return this.#refuse(this.#below(name));
     const found = Object.entries(value).find(([field]) => field === name);
-    return found && new Document(found[1], this.#code);
+    return found && new Document(found[1], this.#code, this.#below(name));
   }
 
-  #refuse(): never {
-    throw new Permanent(this.#code);
+  #refuse(at: string): never {
+    throw new Permanent(this.#code, at);
   }
 }

@@ -29,11 +29,13 @@ export type Request = {
   readonly event: EventJson;
   readonly items?: readonly ItemJson[] | null;
 };
+/** Why a handler failed, and which field of the body does not fit, if that is known. */
+export type ErrorJson = { readonly code: string; readonly retryable: boolean; readonly at?: string };
 type Outcome =
   | { readonly fact: string; readonly reads: readonly KeyJson[] }
   | ({ readonly fact: string } & PlanJson)
   | { readonly ignore: true }
-  | { readonly error: { readonly code: string; readonly retryable: boolean } };
+  | { readonly error: ErrorJson };
 export type Answer = { readonly request: string } & Outcome;
 
 /** A Lambda entry. */
@@ -59,8 +61,9 @@ function outcome(rule: Handler, request: Request): Outcome {
   try {
     return decided(rule, new Event(request.event), new Items(request.items ?? []));
   } catch (error) {
-    if (error instanceof HandlerError) return { error: { code: error.code, retryable: error.retryable } };
-    throw error;
+    if (!(error instanceof HandlerError)) throw error;
+    const { code, retryable, at } = error;
+    return { error: at === undefined ? { code, retryable } : { code, retryable, at } };
   }
 }
 

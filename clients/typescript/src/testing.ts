@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { Event, type EventJson, VERSION } from "./event.js";
 import { identity, type Key, type KeyJson } from "./keys.js";
 import type { PlanJson } from "./plan.js";
-import { type Answer, type Handler, handler, type Request } from "./protocol.js";
+import { type Answer, type ErrorJson, type Handler, handler, type Request } from "./protocol.js";
 import { checkAnswer } from "./rules.js";
 import { encodeItem, type Item, type TypedItem } from "./values.js";
 
@@ -16,8 +16,8 @@ export class Played {
   readonly reads: readonly KeyJson[];
   /** The plan. `undefined` if the handler ignored the event or failed. */
   readonly plan: PlanJson | undefined;
-  /** The code of the failure, and whether it is retryable. */
-  readonly error: { readonly code: string; readonly retryable: boolean } | undefined;
+  /** The code of the failure, whether it is retryable, and `at`: which field of the body does not fit, if that is known. */
+  readonly error: ErrorJson | undefined;
   /** Whether the handler ignored the event. */
   readonly ignored: boolean;
 

@@ -65,6 +65,11 @@ async function invoke(entry: Entry, request: Request): Promise<Answer> {
 
 function shape({ request, ...rest }: Answer, reads: unknown): unknown {
   assert.equal(request, "r-1");
+  if ("error" in rest) {
+    // Where a language noticed it is its own.
+    const { code, retryable } = rest.error;
+    return { error: { code, retryable } };
+  }
   if (!("writes" in rest)) return rest;
   const { fact, ...plan } = rest;
   return { fact, reads, plan: canonical(plan) };

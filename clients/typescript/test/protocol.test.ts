@@ -174,6 +174,6 @@ test("the runtime answers one invocation after the other", async () => {
   const invocation = "/key/2018-06-01/runtime/invocation/i-1";
   const [failed, answered] = answers;
   assert.equal(failed?.[0], `${invocation}/error`);
-  const error = { code: "INVOICE_UNREADABLE", retryable: false };
+  const error = { code: "INVOICE_UNREADABLE", retryable: false, at: "data" };
   assert.deepEqual(answered, [`${invocation}/response`, { request: "r-9", error }]);
 });

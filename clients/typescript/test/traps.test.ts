@@ -11,9 +11,11 @@ import {
   ItemKey,
   Items,
   OnceKey,
+  Permanent,
   Plan,
   TableKey,
 } from "../src/index.js";
+import type { Document } from "../src/event.js";
 import { parseJson } from "../src/json.js";
 import { identity } from "../src/keys.js";
 import { checkAnswer } from "../src/rules.js";
@@ -162,4 +164,36 @@ test("a handler may leave the fact to its route", async () => {
   const event = makeEvent("a", {});
   assert.equal((await play(event, handler, [], { routeNamesFact: true })).fact, "");
   await assert.rejects(play(event, handler), /FACT_MISSING/);
+});
+
+test("a body that does not fit is told by the path that the code asks for, and by no value", () => {
+  const sent = { data: { object: { lines: [{ amount: 1 }, { amount: "hush" }], half: "\ud83d", hush: 1 } } };
+  const at = (read: (body: Document) => unknown, body: unknown = sent): string | undefined => {
+    try {
+      read(makeEvent("a", body).read("BAD"));
+    } catch (error) {
+      assert.ok(error instanceof Permanent && error.code === "BAD" && !error.message.includes("hush"), String(error));
+      return error.at;
+    }
+    return assert.fail("it fits");
+  };
+  assert.equal(at((body) => body.text("data", "object", "id")), "data.object.id");
+  assert.equal(at((body) => body.at("data", "other", "id")), "data.other");
+  const amounts = (body: Document): unknown => body.list("data", "object", "lines").map((line) => line.integer("amount"));
+  assert.equal(at(amounts), "data.object.lines[1].amount");
+  assert.equal(at((body) => body.text("data", "object", "half")), "data.object.half");
+  assert.equal(at((body) => body.flag("data", "object")), "data.object");
+  assert.equal(at((body) => body.text("a"), [1]), undefined, "the whole body is no object");
+  assert.equal(at((body) => body.text("a name")), undefined, "it is no path");
+  assert.equal(at((body) => body.text("x".repeat(257))), undefined);
+});
+
+test("an answer and a test name the field", async () => {
+  const rule: Handler = {
+    fact: (event: Event) => factOf(event.read("BAD").text("data", "id")),
+    reads: () => [],
+    plan: () => new Plan(),
+  };
+  const played = await play(makeEvent("a", { data: {} }), rule);
+  assert.deepEqual(played.error, { code: "BAD", retryable: false, at: "data.id" });
 });

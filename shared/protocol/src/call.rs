@@ -2,8 +2,6 @@
 //!
 //! A machine has at most one call in flight, so "the process dies here" has one meaning at every step.
 
-use serde::Deserialize;
-
 use crate::check::{PlanError, Scope};
 use crate::destination::{Called, Delivery, Offer};
 use crate::effect::{DestinationId, EffectDraft};
@@ -306,10 +304,8 @@ impl HandlerPlan {
     }
 }
 
-/// Why a handler failed, or why the body could not be read for it. A handler in another language answers with this
-/// form.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// Why a handler failed, or why the body could not be read for it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Failure {
     /// A fixed code, for people and for metrics. It never contains a byte of the payload.
     pub code: String,

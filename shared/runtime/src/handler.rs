@@ -15,6 +15,8 @@ use hookonce_protocol::place::{ItemRef, TableAlias};
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
 use serde::de::DeserializeOwned;
 
+use crate::strict::{self, ShowNames};
+
 /// The most domain items that a handler may ask for.
 pub const READS_MAX: usize = 100;
 
@@ -59,12 +61,23 @@ pub trait Handler: Send + Sync + fmt::Debug + 'static {
 }
 
 /// Parses the event's JSON body. A type with derived fields refuses a body in which one of them stands twice; a
-/// `serde_json::Value` takes the last one without a word.
+/// `serde_json::Value` takes the last one without a word. The log names the field that does not fit, by the names of the
+/// type's own fields.
 ///
 /// # Errors
 /// A permanent [`HandlerError`] with this code if the body does not fit, because no retry can help.
 pub fn read<T: DeserializeOwned>(event: &Event, code: &'static str) -> Result<T, HandlerError> {
-    serde_json::from_slice(&event.body).map_err(|_| HandlerError::permanent(code))
+    serde_json::from_slice(&event.body).map_err(|_| {
+        let field = misfit::<T>(&event.body);
+        tracing::warn!(record.key = %event.record, code, field, "the body does not fit what the handler reads");
+        HandlerError::permanent(code)
+    })
+}
+
+/// The field of a body that does not fit a type. Serde's own error holds values; this has the names of the type's fields,
+/// positions, and `*` for any other name. Empty for the whole body.
+fn misfit<T: DeserializeOwned>(body: &[u8]) -> String {
+    strict::read::<T>(body, ShowNames::Known).err().map_or_else(String::new, |error| error.place)
 }
 
 /// Why a handler failed. Logs, metrics and the record show the code, so it must never contain a byte of the event.
@@ -239,5 +252,40 @@ impl<H: Handler> Recognise for H {
             grants: Grants::default(),
             plan: Box::new(move |snapshot| self.plan(event, &fact, snapshot)),
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "only whether it can be read matters")]
+    struct Invoice {
+        lines: Vec<Line>,
+        labels: BTreeMap<String, String>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "only whether it can be read matters")]
+    struct Line {
+        amount: i64,
+    }
+
+    #[test]
+    fn a_body_that_does_not_fit_is_told_by_the_names_of_the_type_and_by_nothing_of_the_event() {
+        for (body, field) in [
+            (r#"{"labels": {}}"#, "lines"),
+            (r#"{"lines": [{"amount": 1}, {}], "labels": {}}"#, "lines[1].amount"),
+            (r#"{"lines": [{"amount": "hush"}], "labels": {}}"#, "lines[0].amount"),
+            (r#"{"lines": [], "labels": {"hush": 1}}"#, "labels.*"),
+            ("hush", ""),
+        ] {
+            assert_eq!(misfit::<Invoice>(body.as_bytes()), field, "{body}");
+        }
     }
 }

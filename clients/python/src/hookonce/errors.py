@@ -9,6 +9,8 @@ import re
 
 _CODE = re.compile(r"[A-Z0-9_]{1,64}")
 
+_PATH = re.compile(r"[A-Za-z0-9_.$\-\[\]]{1,256}")
+
 RESERVED = frozenset(
     [
         "ATTEMPTS_EXHAUSTED",
@@ -56,9 +58,17 @@ class HandlerError(Exception):
 
     retryable: bool
 
-    def __init__(self, code: str) -> None:
-        super().__init__(code)
+    at: str | None
+    """Where the body does not fit, such as `data.object.amount`. It is in the worker's log."""
+
+    def __init__(self, code: str, at: str | None = None) -> None:
+        """`at` is made of names in your code and of positions, never of what the event holds.
+
+        One that is longer than 256 characters, or has others than letters, digits and `_.$-[]`, is left out.
+        """
         self.code = check_code(code)
+        self.at = at if at is not None and _PATH.fullmatch(at) else None
+        super().__init__(code if self.at is None else f"{code} at {self.at}")
 
 
 class Permanent(HandlerError):

@@ -109,12 +109,14 @@ class Event:
 class Document:
     """A part of a JSON body.
 
-    Reading a field that is missing, stands there twice or has another type fails with the document's code.
+    Reading a field that is missing, stands there twice or has another type fails with the document's code and with the
+    path that was asked for. The path holds the names that the handler gave, and no value.
     """
 
-    def __init__(self, value: Any, code: str) -> None:
+    def __init__(self, value: Any, code: str, path: str = "") -> None:
         self._value = value
         self._code = code
+        self._path = path
 
     def at(self, *path: str) -> Document:
         """The value at this path of names."""
@@ -126,20 +128,22 @@ class Document:
     def optional(self, name: str) -> Document | None:
         """The value of a field. None if the field is missing or null."""
         value = self._object(name).get(name)
-        return None if value is None else Document(value, self._code)
+        return None if value is None else Document(value, self._code, self._below(name))
 
     def text(self, *path: str) -> str:
         """The text at this path. Half of a surrogate pair is no text."""
-        value: str = self.at(*path)._of(str)
+        found = self.at(*path)
+        value: str = found._of(str)
         if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-            raise Permanent(self._code)
+            raise found._refusal()
         return value
 
     def integer(self, *path: str) -> int:
         """The whole number at this path, of at most 64 bits."""
-        value: int = self.at(*path)._of(int)
+        found = self.at(*path)
+        value: int = found._of(int)
         if isinstance(value, bool) or not _INTEGER_MIN <= value <= _INTEGER_MAX:
-            raise Permanent(self._code)
+            raise found._refusal()
         return value
 
     def flag(self, *path: str) -> bool:
@@ -149,22 +153,30 @@ class Document:
 
     def list(self, *path: str) -> list[Document]:
         """The elements of the list at this path."""
-        return [Document(element, self._code) for element in self.at(*path)._of(list)]
+        found = self.at(*path)
+        elements = enumerate(found._of(list))
+        return [Document(element, self._code, f"{found._path}[{index}]") for index, element in elements]
 
     def _field(self, name: str) -> Document:
         fields = self._object(name)
         if name not in fields:
-            raise Permanent(self._code)
-        return Document(fields[name], self._code)
+            raise self._refusal(name)
+        return Document(fields[name], self._code, self._below(name))
 
     def _object(self, name: str) -> dict[str, Any]:
         """The fields of the object, of which this one is about to be read."""
         fields: dict[str, Any] = self._of(dict)
         if isinstance(fields, Fields) and name in fields.twice:
-            raise Permanent(self._code)
+            raise self._refusal(name)
         return fields
 
     def _of(self, kind: type[Any]) -> Any:
         if not isinstance(self._value, kind):
-            raise Permanent(self._code)
+            raise self._refusal()
         return self._value
+
+    def _below(self, name: str) -> str:
+        return f"{self._path}.{name}" if self._path else name
+
+    def _refusal(self, name: str | None = None) -> Permanent:
+        return Permanent(self._code, self._path if name is None else self._below(name))

@@ -59,7 +59,8 @@ def handler(rule: Handler) -> Entry:
         try:
             return {**answer, **_answer(rule, Event.from_json(request["event"]), Items(request.get("items") or ()))}
         except HandlerError as error:
-            return {**answer, "error": {"code": error.code, "retryable": error.retryable}}
+            at = {} if error.at is None else {"at": error.at}
+            return {**answer, "error": {"code": error.code, "retryable": error.retryable, **at}}
 
     return entry
 

@@ -38,7 +38,7 @@ class Played:
     plan: Mapping[str, Any] | None = None
     """The plan. None if the handler ignored the event or failed."""
     error: Mapping[str, Any] | None = None
-    """The code of the failure, and whether it is retryable."""
+    """The code of the failure, whether it is retryable, and `at`: which field of the body does not fit, if that is known."""
     ignored: bool = False
     """Whether the handler ignored the event."""
 

@@ -53,7 +53,7 @@ impl Conversation<'_> {
                 return self.planned(store, Scope::default(), fact, plan).await;
             }
             HandlerAnswer::Ignore => return Ok(Planned::NoHandler),
-            HandlerAnswer::Error(failure) => return Ok(Planned::Failed(failure)),
+            HandlerAnswer::Error { failure, at } => return Ok(self.refused(failure, &at)),
             HandlerAnswer::VersionUnknown => return Ok(self.too_old()),
         };
         let tables = self.handling.grants.tables.as_deref();
@@ -69,9 +69,18 @@ impl Conversation<'_> {
             }
             HandlerAnswer::Plan { fact, plan } => self.planned(store, scope, fact, plan).await,
             HandlerAnswer::Ignore => Ok(Planned::NoHandler),
-            HandlerAnswer::Error(failure) => Ok(Planned::Failed(failure)),
+            HandlerAnswer::Error { failure, at } => Ok(self.refused(failure, &at)),
             HandlerAnswer::VersionUnknown => Ok(self.too_old()),
         }
+    }
+
+    /// The record has the code alone: which field it was is for the log.
+    fn refused(&self, failure: Failure, at: &str) -> Planned {
+        if !at.is_empty() {
+            tracing::warn!(record.key = %self.event.record, handler = %self.handling.target, code = failure.code,
+                field = at, "the body does not fit what the handler reads");
+        }
+        Planned::Failed(failure)
     }
 
     /// A worker may meet an older handler while both are deployed. The event is not to blame.

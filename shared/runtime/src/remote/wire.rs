@@ -106,7 +106,12 @@ pub enum HandlerAnswer {
     /// It does not want the event.
     Ignore,
     /// It cannot handle the event, now or ever.
-    Error(Failure),
+    Error {
+        /// Why.
+        failure: Failure,
+        /// Which field of the body does not fit, in the names of the handler's code. Empty if it does not say.
+        at: String,
+    },
     /// It is older than the worker, and does not know the version of the request.
     VersionUnknown,
 }
@@ -156,7 +161,17 @@ struct Fields {
     #[serde(default, deserialize_with = "present")]
     ignore: Option<bool>,
     #[serde(default, deserialize_with = "present")]
-    error: Option<Failure>,
+    error: Option<ErrorFields>,
+}
+
+/// Why a handler failed.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ErrorFields {
+    code: String,
+    retryable: bool,
+    #[serde(default)]
+    at: String,
 }
 
 impl HandlerAnswer {
@@ -202,8 +217,12 @@ impl HandlerAnswer {
             (None, None, None, Some(error)) => {
                 beside("fact", fields.fact.is_some())?;
                 only_with_writes()?;
-                check_code(&error.code)?;
-                Ok(if error.code == VERSION_UNKNOWN { Self::VersionUnknown } else { Self::Error(error) })
+                let ErrorFields { code, retryable, at } = error;
+                check_code(&code)?;
+                check_path(&at)?;
+                let is_old = code == VERSION_UNKNOWN;
+                let failure = Failure { code, retryable };
+                Ok(if is_old { Self::VersionUnknown } else { Self::Error { failure, at } })
             }
             _ => Err(MalformedAnswer::new("", "must have exactly one of `reads`, `writes`, `ignore` and `error`")),
         }
@@ -224,6 +243,18 @@ fn check_code(code: &str) -> Result<(), MalformedAnswer> {
     // A handler that used one would mislead whoever reads it.
     if Code::parse(code).is_some() || DeadReason::parse(code).is_some() || code.starts_with(RESERVED_PREFIX) {
         return Err(MalformedAnswer::new("error.code", "is a code of hookonce itself"));
+    }
+    Ok(())
+}
+
+/// A path reaches the log, so it has the form of one.
+fn check_path(at: &str) -> Result<(), MalformedAnswer> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.$-[]".contains(&byte);
+    if at.len() > 4 * CODE_BYTES_MAX || !at.bytes().all(plain) {
+        return Err(MalformedAnswer::new(
+            "error.at",
+            "must have at most 256 letters, digits and characters of `_.$-[]`",
+        ));
     }
     Ok(())
 }
@@ -256,7 +287,7 @@ mod tests {
         let answer: Value = serde_json::from_str(include_str!("../../../../schemas/handler-answer.json")).unwrap();
         let plan: Value = serde_json::from_str(include_str!("../../../../schemas/plan.json")).unwrap();
         assert_eq!(read::<Fields>(), described(&answer));
-        assert_eq!(read::<Failure>(), described(&answer["properties"]["error"]));
+        assert_eq!(read::<ErrorFields>(), described(&answer["properties"]["error"]));
         let lists = [
             ("reads", read::<ItemRef>()),
             ("writes", read::<DomainWrite>()),

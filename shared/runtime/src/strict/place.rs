@@ -12,6 +12,8 @@ pub enum ShowNames {
     Whole,
     /// How they begin, and their length: they may have been made of what a provider sent, or of a secret.
     Shortened,
+    /// None of them: `*` stands for each. What is left is made of the code alone.
+    Known,
 }
 
 /// Where a value stands: in a field or in a list of the value around it.
@@ -41,7 +43,8 @@ impl<'a> DocumentPath<'a> {
                 let dot = if around.is_empty() { "" } else { "." };
                 match names {
                     ShowNames::Shortened if !is_known => format!("{around}{dot}{}", Shown::from(*name)),
-                    ShowNames::Shortened | ShowNames::Whole => format!("{around}{dot}{name}"),
+                    ShowNames::Known if !is_known => format!("{around}{dot}*"),
+                    ShowNames::Shortened | ShowNames::Whole | ShowNames::Known => format!("{around}{dot}{name}"),
                 }
             }
         }

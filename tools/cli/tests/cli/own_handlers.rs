@@ -165,3 +165,20 @@ fn dev_prints_a_death_by_dead_letters() {
     let line = lines.outcome(&["dead"]);
     assert_eq!((&line["key"], &line["error"]), (&json!("evt_first"), &json!("HANDLER_UNAVAILABLE")), "{line}");
 }
+
+/// The record has the code alone. Which field it was stands in the terminal, and on AWS in the worker's log.
+#[test]
+fn dev_names_the_field_of_the_body_that_the_handler_could_not_read() {
+    let handler = serve(|request| {
+        let error = json!({ "code": "BAD_BODY", "retryable": false, "at": "data.object.amount" });
+        json!({ "request": request["request"], "error": error })
+    });
+    let route = json!({ "name": "all", "consumer": "counter", "handler": { "url": handler } });
+    let set = json!({ "version": 1, "otherwise": "dead", "routes": [route] }).to_string();
+    let workspace = Workspace::routed(&set);
+    let running = workspace.dev_with_all_output(&["dev", "--port", "0"]);
+    workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
+    workspace.wait_for("DEAD", 1);
+    assert_eq!(workspace.list("DEAD")[0]["last_error"], "BAD_BODY");
+    running.stop().prints_all(&["BAD_BODY", "data.object.amount"]);
+}

@@ -9,6 +9,7 @@ PAID = {"data": {"object": {"id": "in_1", "customer": "cus_1", "amount_paid": 49
 class TheHandler(unittest.TestCase):
     def test_a_paid_invoice_is_stored_and_counted(self) -> None:
         played = play(make_event("invoice.paid", PAID, provider="stripe"), Invoices())
+        self.assertIsNone(played.error)
         assert played.plan is not None
         self.assertEqual(played.fact, "invoice.paid#in_1")
         self.assertEqual([write["key"] for write in played.plan["writes"]], ["stripe#invoice#in_1", "stripe#customer#cus_1"])
@@ -18,7 +19,7 @@ class TheHandler(unittest.TestCase):
 
     def test_an_invoice_that_cannot_be_read_is_an_error_for_good(self) -> None:
         played = play(make_event("invoice.paid", {}), Invoices())
-        self.assertEqual(played.error, {"code": "INVOICE_UNREADABLE", "retryable": False})
+        self.assertEqual(played.error, {"code": "INVOICE_UNREADABLE", "retryable": False, "at": "data"})
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ const PAID = { data: { object: { id: "in_1", customer: "cus_1", amount_paid: 490
 
 test("a paid invoice is stored and counted", async () => {
   const played = await play(makeEvent("invoice.paid", PAID, { provider: "stripe" }), new Invoices());
+  assert.equal(played.error, undefined);
   assert.equal(played.fact, "invoice.paid#in_1");
   assert.deepEqual(
     played.plan?.writes.map((write) => write.key),
@@ -22,5 +23,5 @@ test("other events are ignored", async () => {
 
 test("an invoice that cannot be read is an error for good", async () => {
   const played = await play(makeEvent("invoice.paid", {}), new Invoices());
-  assert.deepEqual(played.error, { code: "INVOICE_UNREADABLE", retryable: false });
+  assert.deepEqual(played.error, { code: "INVOICE_UNREADABLE", retryable: false, at: "data" });
 });
