@@ -100,7 +100,7 @@ def between_verdicts(request, ours, sdk):
     """Why our verdict on a mutated request differs from its SDK's; None when no reason is known."""
     provider, code = request["provider"], ours["code"]
     if sdk == "valid":
-        if provider == "workos" and code in ("signature_mismatch", "signature_missing", "timestamp_missing"):
+        if provider == "workos" and code in ("signature_mismatch", "signature_malformed", "signature_missing", "timestamp_missing"):
             return "the SDK reads the header by position and writes the body anew before it checks it"
         if provider == "vonage" and code in ("signature_mismatch", "timestamp_missing"):
             return TOKEN_ALONE
@@ -119,7 +119,7 @@ def between_verdicts(request, ours, sdk):
             "timestamp_out_of_range": NO_AGE if provider in SIGNATURE_ALONE else FUTURE if provider in AGE_ONLY and of_the_future(request) else None,
             "signature_missing": NAMES.get(provider),
             "timestamp_malformed": DIGITS if provider in LEADING_DIGITS else NUMBER if provider in NUMERIC else None,
-            "signature_malformed": ONE_TEXT if provider in LENIENT else LISTED if provider == "contentful" else None,
+            "signature_malformed": ONE_TEXT if provider in LENIENT else LISTED if provider == "contentful" else NAMES.get(provider),
         }.get(code)
     if provider in SDK_SECONDS and is_off(request, SDK_SECONDS[provider]):
         return LATE_RETRY

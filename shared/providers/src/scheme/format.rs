@@ -65,7 +65,9 @@ impl Format {
             return Err(Refusal::SignatureMalformed);
         }
         if candidates.signatures.is_empty() {
-            return Err(Refusal::SignatureMissing);
+            // Somebody signed something: to say that nothing is there would send a person to look for a lost header.
+            let is_blank = texts.iter().all(|text| text.is_empty());
+            return Err(if is_blank { Refusal::SignatureMissing } else { Refusal::SignatureMalformed });
         }
         Ok(candidates)
     }
@@ -110,7 +112,17 @@ mod tests {
         let candidates = pairs(",", "=").read(&["t=1,v0=a,v1=b,v2=c,v1=d"]).unwrap();
         assert_eq!(candidates.signatures, ["b", "d"]);
         assert_eq!(candidates.single("t").unwrap(), Some("1"));
-        assert_eq!(pairs(",", "=").read(&["t=1,v0=a"]).unwrap_err(), Refusal::SignatureMissing);
+        assert_eq!(pairs(",", "=").read(&["t=1,v0=a"]).unwrap_err(), Refusal::SignatureMalformed);
+    }
+
+    #[test]
+    fn a_signature_of_another_form_is_not_a_missing_one() {
+        for text in ["hello", "t=1", "v1", "="] {
+            assert_eq!(pairs(",", "=").read(&[text]).unwrap_err(), Refusal::SignatureMalformed, "{text}");
+        }
+        for none in [&[][..], &[""]] {
+            assert_eq!(pairs(",", "=").read(none).unwrap_err(), Refusal::SignatureMissing);
+        }
     }
 
     #[test]

@@ -151,6 +151,9 @@ fn a_missing_or_duplicate_header_is_named() {
     assert!(missing.to_string().contains("signature stripe-signature: missing"), "{missing}");
     let renamed = causes(|captured| captured.headers[0].0 = "paddle-signature".to_owned());
     assert_eq!(renamed, ["other_provider", "signature_missing"]);
+    let by_hand = changed(&stripe(BODY), |captured| captured.headers[0].1 = "hello".into());
+    assert_eq!((by_hand.code, by_hand.causes[0].code()), (Some("signature_malformed"), "signature_malformed"));
+    assert!(by_hand.to_string().contains("does not have this provider's form"), "{by_hand}");
     assert_eq!(causes(|captured| captured.headers.push(captured.headers[0].clone())), ["duplicate_header"]);
     assert_eq!(causes(|captured| captured.headers[0].1.truncate(40)).len(), 1);
 }
