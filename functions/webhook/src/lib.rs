@@ -302,7 +302,7 @@ fn note_mismatch(denial: Denial, inbound: &Inbound, counts: &mut Counts) {
 
 /// The endpoint id in `…/webhooks/{id}`. A gateway may add a stage or a base path mapping in front. What comes after
 /// the first `webhooks` is the caller's: with more there than an id, a signed URL could be another endpoint's.
-fn endpoint_id(path: &str) -> Option<EndpointId> {
+pub fn endpoint_id(path: &str) -> Option<EndpointId> {
     let segments = path.trim_end_matches('/').split('/').skip_while(|segment| *segment != PATH_SEGMENT);
     let segments: Vec<_> = segments.skip(1).collect();
     let (id, before) = segments.split_last()?;

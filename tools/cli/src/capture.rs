@@ -12,6 +12,7 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::EpochMs;
 use hookonce_providers::{CapturedRequest, Settings};
 use hookonce_runtime::document::EndpointDocument;
+use hookonce_webhook::endpoint_id;
 use hookonce_webhook::gateway::Inbound;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -102,8 +103,7 @@ impl Capturer {
     /// endpoint that does not exist has no provider to judge it by, so it is not kept.
     pub(crate) fn keep(&self, event: &Value, (status, word): (u64, &str), at: EpochMs) {
         let Ok(Ok(inbound)) = serde_json::from_value(event.clone()).map(Inbound::read) else { return };
-        let endpoint = inbound.path.trim_end_matches('/').rsplit('/').next().and_then(|id| EndpointId::parse(id).ok());
-        let Some(endpoint) = endpoint else { return };
+        let Some(endpoint) = endpoint_id(&inbound.path) else { return };
         let Ok(document) = endpoints::read(&self.endpoints, &endpoint) else { return };
         if inbound.body.len() > BODY_BYTES_MAX {
             output::note(&format!("not kept: a request to {endpoint} with a body of {} bytes", inbound.body.len()));

@@ -65,8 +65,9 @@ use hookonce_protocol::trail::Operation;
 use hookonce_runtime::config::environment;
 use hookonce_runtime::handler::Handlers;
 use operate::Kind;
+use tracing::Metadata;
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::filter::{FilterExt as _, LevelFilter, Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -185,7 +186,10 @@ pub async fn run(handlers: fn() -> Handlers) -> std::process::ExitCode {
 }
 
 async fn carry_out(arguments: Arguments) -> Result<Exit, Failure> {
-    log_to_stderr(filter(environment().get("RUST_LOG"), &arguments.command)?);
+    let environment = environment();
+    let wanted = environment.get("RUST_LOG");
+    let prints_outcomes = wanted.is_none() && matches!(arguments.command, Command::Dev(_));
+    log_to_stderr(filter(wanted, &arguments.command)?, if prints_outcomes { is_no_outcome } else { |_| true });
     match arguments.command {
         Command::Demo(arguments) => Box::pin(command::demo::run(arguments)).await,
         Command::Dev(arguments) => Box::pin(command::dev::run(arguments)).await,
@@ -232,8 +236,16 @@ fn filter(wanted: Option<&String>, command: &Command) -> Result<Targets, Failure
     Ok(filter.with_targets(calls.map(|target| (target, LevelFilter::ERROR))))
 }
 
-fn log_to_stderr(targets: Targets) {
-    let format = tracing_subscriber::fmt::layer().with_writer(|| output::Log).with_filter(targets);
+/// Whether a line of the log is not about what a line of `dev` says: that a record died, or how a call ended.
+fn is_no_outcome(line: &Metadata<'_>) -> bool {
+    let is_death = line.fields().field("record.dead_reason").is_some();
+    let is_call = line.target() == "hookonce_runtime::dispatch" && line.fields().field("how").is_some();
+    !is_death && !is_call
+}
+
+fn log_to_stderr(targets: Targets, wanted: fn(&Metadata<'_>) -> bool) {
+    let filter = targets.and(filter_fn(wanted));
+    let format = tracing_subscriber::fmt::layer().with_writer(|| output::Log).with_filter(filter);
     // This fails only when called twice.
     let _ = tracing_subscriber::registry().with(format).try_init();
 }

@@ -17,12 +17,14 @@ use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::port::Store as _;
 use hookonce_webhook::answer::{ANSWER_ID, ANSWER_STATUS, Denial};
+use hookonce_webhook::endpoint_id;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, timeout_at};
 
 use crate::arrivals::{Arrival, Arrivals};
 use crate::capture::Capturer;
+use crate::command::explain;
 use crate::looks::Look;
 use crate::output;
 use crate::records::{candidates, error_of, states};
@@ -200,7 +202,8 @@ impl Printer {
         answer: &Value,
         (started, ended): (EpochMs, EpochMs),
     ) {
-        let endpoint = path.rsplit('/').next().unwrap_or_default();
+        let endpoint = endpoint_of(path);
+        let endpoint = endpoint.as_str();
         let key = text(answer, "/body/id");
         let (status, word) = status_and_word(answer);
         let found = if key.is_empty() { None } else { head(store, endpoint, key).await };
@@ -221,8 +224,16 @@ impl Printer {
             _ => Style::new().red(),
         };
         let before = format!("{}  in   ", clock(started));
-        let after = format!(" {endpoint} {event_type} {key}  {status} {took} ms");
-        output::styled_line(&before, (&format!("{word:<10}"), &style), &after);
+        if status < 300 {
+            let after = format!(" {endpoint} {event_type} {key}  {status} {took} ms");
+            return output::styled_line(&before, (&column(&word), &style), &after);
+        }
+        let page = explain::command(&word).map_or_else(String::new, |page| format!(": {page}"));
+        output::styled_line(
+            &before,
+            (&column("refused"), &style),
+            &format!(" {endpoint}  {status} {took} ms  {word}{page}"),
+        );
     }
 
     fn outcome(&self, key: &RecordKey, record: &Record, started: EpochMs) {
@@ -232,8 +243,13 @@ impl Printer {
         let now = System.moment().now;
         // A repeated hint finds its record settled before.
         let fresh = |at: Option<EpochMs>| at.is_some_and(|at| at >= started);
-        // The queue redelivers earlier: the record only says when the relay would.
-        let due = record.due.as_ref().map(|due| due.at).filter(|_| record.status == Status::Pending);
+        // The queue redelivers after the pause that the record notes. Without one, it only says when the relay would.
+        let pending = record.status == Status::Pending;
+        let due = record.due.as_ref().map(|due| due.at).filter(|_| pending);
+        let again_at = record.not_before.filter(|_| pending);
+        // A repeated hint is told later than what it is about.
+        let ended_at =
+            record.processed_at.or(record.dead_at).or(record.discarded_at).filter(|_| !pending).unwrap_or(now);
         let word = match record.status {
             Status::Processed if fresh(record.processed_at) => record.state_word().to_ascii_lowercase(),
             Status::Dead if fresh(record.dead_at) => "dead".to_owned(),
@@ -245,16 +261,17 @@ impl Printer {
             output::json_line(&json!({
                 "what": "outcome", "at_ms": now.0, "endpoint": endpoint, "type": record.event_type, "key": own_key,
                 "effect": record.effect.as_ref().map(|effect| effect.name.as_str()), "destination": destination,
-                "outcome": word, "error": error_of(record), "retry_in_ms_max": due.map(|due| due.0 - now.0),
-                "since_receipt_ms": now.0 - record.received_at.0,
+                "outcome": word, "error": error_of(record), "retry_in_ms": again_at.map(|at| (at.0 - now.0).max(0)),
+                "retry_in_ms_max": due.map(|due| due.0 - now.0), "since_receipt_ms": ended_at.0 - record.received_at.0,
             }));
             return;
         }
         let error = error_of(record).filter(|_| matches!(word.as_str(), "dead" | "retry"));
-        let detail = match (error, due) {
-            (Some(error), Some(due)) => again(error, now, due),
-            (Some(error), None) => error.to_owned(),
-            (None, _) => format!("{} after receipt", output::between(record.received_at, now)),
+        let detail = match (error, again_at, due) {
+            (Some(error), Some(at), _) => format!("{error}, again in about {}", about(now, at)),
+            (Some(error), None, Some(due)) => format!("{error}, again in at most {}", about(now, due)),
+            (Some(error), None, None) => error.to_owned(),
+            (None, ..) => format!("{} after receipt", output::between(record.received_at, ended_at)),
         };
         let style = match word.as_str() {
             "applied" | "delivered" => Style::new().green(),
@@ -265,7 +282,7 @@ impl Printer {
         let to = destination.map_or_else(String::new, |destination| format!(" to {destination}"));
         let (before, event_type) = (format!("{}  out  ", clock(now)), &record.event_type);
         let after = format!(" {endpoint} {event_type} {key}{to}  {detail}");
-        output::styled_line(&before, (&format!("{word:<10}"), &style), &after);
+        output::styled_line(&before, (&column(&word), &style), &after);
     }
 }
 
@@ -305,9 +322,21 @@ async fn head(store: &DynamoStore, endpoint: &str, key: &str) -> Option<Record> 
     found.into_iter().find_map(|(_, record)| record)
 }
 
-/// What is known of the next attempt: the latest time at which it begins.
-fn again(error: &str, now: EpochMs, due: EpochMs) -> String {
-    format!("{error}, again in at most {}", output::between(now, due))
+/// The endpoint that the webhook function finds in a path. Of a path that has none, its last part.
+fn endpoint_of(path: &str) -> String {
+    let last = || path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned();
+    endpoint_id(path).map_or_else(last, |id| id.to_string())
+}
+
+/// A word in a column that takes the longest one.
+fn column(word: &str) -> String {
+    format!("{word:<11}")
+}
+
+/// How long it is until then, in whole seconds.
+fn about(now: EpochMs, then: EpochMs) -> String {
+    let seconds = (then.0 - now.0).max(0).saturating_add(999) / 1_000;
+    output::length(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
 /// An answer's status, and its word: `accepted`, `duplicate` or the code of the refusal.
@@ -343,9 +372,15 @@ mod tests {
         assert_eq!(runs(QUIET_RUNS), QUIET_RUNS);
     }
 
-    /// The back-off of the queue is shorter, and no record says it.
     #[test]
-    fn a_retry_is_announced_for_its_latest_time() {
-        assert_eq!(again("LATER", EpochMs(1_000), EpochMs(365_000)), "LATER, again in at most 6m 4s");
+    fn a_next_try_is_told_in_whole_seconds() {
+        let from_one_second = |then| about(EpochMs(1_000), EpochMs(then));
+        assert_eq!([365_000, 2_900, 1_000, 0].map(from_one_second), ["6m 4s", "2s", "0s", "0s"]);
+    }
+
+    #[test]
+    fn a_path_names_the_endpoint_that_the_function_finds() {
+        let paths = ["/webhooks/stripe", "/webhooks/stripe/", "/stage/webhooks/stripe//", "/other/path/", "/"];
+        assert_eq!(paths.map(endpoint_of), ["stripe", "stripe", "stripe", "path", ""]);
     }
 }

@@ -4,8 +4,12 @@ use std::io::{BufRead as _, BufReader};
 
 use serde_json::{Value, json as object};
 
+use crate::destinations::receiver;
 use crate::stacks::Stack;
 use crate::support::{Ended, Workspace, json, root, wait_until};
+
+const FORWARD: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
+  {"name": "out", "consumer": "crm", "forward": ["crm"]}]}"#;
 
 /// A set that the worker can read, and not run as a whole.
 const SET: &str = r#"{"version": 1, "otherwise": "dead", "routes": [
@@ -34,6 +38,42 @@ fn dev_prints_a_line_for_each_delivery_and_each_outcome() {
     assert_eq!(line("answer", "signature_mismatch")["status"], 401);
     let applied = line("outcome", "applied");
     assert_eq!((&applied["what"], &applied["key"]), (&object!("outcome"), &object!("evt_1SampleInvoicePaid")));
+    let shown = workspace.show("evt_1SampleInvoicePaid");
+    let took = ["processed_at_ms", "received_at_ms"].map(|name| shown[name].as_i64().unwrap());
+    assert_eq!(applied["since_receipt_ms"], took[0] - took[1], "until it was applied, not until it is told");
+}
+
+/// The queue sends it again long before the relay would.
+#[test]
+fn dev_says_when_a_call_that_failed_is_made_again() {
+    let workspace = Workspace::routed(FORWARD);
+    workspace.destination("crm", receiver(503));
+    let (_running, mut lines) = workspace.dev_with_json(&[]);
+    workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
+    let retry = lines.outcome(&["retry"]);
+    let [at, at_most] = ["retry_in_ms", "retry_in_ms_max"].map(|name| retry[name].as_i64().unwrap());
+    assert!((0..=10_000).contains(&at) && at_most > 300_000, "{retry}");
+}
+
+#[test]
+fn dev_says_an_outcome_once_and_ends_a_refusal_with_its_cause() {
+    let workspace = Workspace::new();
+    let dev = workspace.dev_with_all_output(&["dev", "--port", "0", "--capture", "captures"], &[]);
+    let url = format!("{}/webhooks/stripe/", workspace.announced()["url"].as_str().unwrap());
+    let forged = ["trigger", "stripe.invoice.paid", "--url", &url, "--secret", "-"];
+    workspace.run_with_input(&forged, "whsec_another_secret_of_enough_bytes").exits(1);
+    let file = workspace.write("poison.json", br#"{"id":"evt_poison","type":"invoice.paid"}"#);
+    workspace.run(&["send", "--provider", "stripe", "--file", &file]).exits(0);
+    workspace.wait_for("DEAD", 1);
+    let printed = dev.stop().omits("a record died");
+    let lines = String::from_utf8(printed.stdout).unwrap();
+    let line = |part: &str| lines.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: {lines}"));
+    let refused = line("in   refused     stripe  401 ");
+    assert!(refused.ends_with(" ms  signature_mismatch: `hookonce explain signature_mismatch`"), "{refused}");
+    line("in   accepted    stripe invoice.paid evt_poison");
+    line("out  dead        stripe invoice.paid evt_poison  INVOICE_UNREADABLE");
+    let kept = std::fs::read_dir(workspace.path("captures")).unwrap().count();
+    assert_eq!(kept, 2, "a slash at the end of the path is no other endpoint");
 }
 
 #[test]
@@ -46,8 +86,8 @@ fn dev_prints_lines_for_people_without_colours_where_nobody_watches() {
     let ours: Vec<_> = lines.filter(|line| line.contains("evt_1Sample")).take(2).collect();
     // The worker may end before the webhook function does.
     let has = |part: &str| ours.iter().any(|line| line.contains(part));
-    assert!(has("in   accepted   stripe invoice.paid evt_1SampleInvoicePaid  200 "), "{ours:?}");
-    assert!(has("out  applied    stripe invoice.paid evt_1SampleInvoicePaid  "), "{ours:?}");
+    assert!(has("in   accepted    stripe invoice.paid evt_1SampleInvoicePaid  200 "), "{ours:?}");
+    assert!(has("out  applied     stripe invoice.paid evt_1SampleInvoicePaid  "), "{ours:?}");
     assert!(!ours.concat().contains('\u{1b}'), "{ours:?}");
 }
 

@@ -177,8 +177,8 @@ impl Workspace {
     }
 
     /// The same, and [`Running::stop`] returns what it printed.
-    pub(crate) fn dev_with_all_output(&self, arguments: &[&str]) -> Running {
-        self.dev_that_prints(arguments, &[], Stdio::piped(), Stdio::piped())
+    pub(crate) fn dev_with_all_output(&self, arguments: &[&str], variables: &[(String, String)]) -> Running {
+        self.dev_that_prints(arguments, variables, Stdio::piped(), Stdio::piped())
     }
 
     fn dev_that_prints(&self, arguments: &[&str], variables: &[(String, String)], out: Stdio, err: Stdio) -> Running {

@@ -113,7 +113,7 @@ fn commands<'a>(key: &'a str, body: &'a str, document: &'a str) -> Vec<Vec<&'a s
 #[test]
 fn no_command_passes_on_what_a_terminal_would_obey() {
     let workspace = Workspace::new();
-    let dev = workspace.dev_with_all_output(&["dev", "--port", "0"]);
+    let dev = workspace.dev_with_all_output(&["dev", "--port", "0"], &[("RUST_LOG".to_owned(), "warn".to_owned())]);
     let id = format!("evt_{EVIL}");
     let body = json!({ "id": id, "type": format!("invoice.paid{EVIL}"), "data": EVIL }).to_string();
     let body = workspace.write("evil.json", body.as_bytes());
@@ -150,7 +150,7 @@ fn dev_colours_its_words_and_nothing_that_a_stranger_wrote() {
     workspace.run(&["send", "--provider", "stripe", "--file", &body]).exits(0);
     let lines = BufReader::new(out).lines().map(Result::unwrap);
     let ours: Vec<_> = lines.filter(|line| line.contains("evt_")).take(2).collect();
-    for (word, colour) in [("accepted  ", "36"), ("ignored   ", "2")] {
+    for (word, colour) in [("accepted   ", "36"), ("ignored    ", "2")] {
         let word = format!("\u{1b}[{colour}m{word}\u{1b}[0m");
         let line = ours.iter().find(|line| line.contains(&word)).unwrap_or_else(|| panic!("{word:?}: {ours:?}"));
         assert!(line.contains("strange\\u{1b}[31m"), "{line:?}");
