@@ -1,10 +1,12 @@
 //! A forwarded event on a running stack: what `dev` prints, and the story that `show` tells of it.
 
+use std::io::{Read as _, Write as _};
+
 use serde_json::{Value, json};
 
 use crate::destinations::receiver;
 use crate::stacks::summary;
-use crate::support::{Ended, Workspace, json as json_of};
+use crate::support::{Ended, Workspace, json as json_of, listen};
 
 const ROUTES: &str = r#"{"version": 1, "otherwise": "ignore", "routes": [
     {"name": "out", "consumer": "crm", "forward": ["crm"]}]}"#;
@@ -49,8 +51,50 @@ fn show_prints_the_effects_of_an_event_and_where_an_effect_went() {
     let kinds = ["children", "effects", "writes"].map(|kind| &shown[kind]);
     assert_eq!((kinds, &shown["domain_key_today"]), ([&none; 3], &Value::Null));
     let story = workspace.run(&["show", "stripe", key]).exits(0);
-    let parts = ["forward:crm to the destination crm", "committed with the event"];
+    let parts = ["forward:crm to the destination crm", "committed with the event", "status 200, after "];
     story.prints_all(&parts).omits("plan today").omits("verified with");
+}
+
+/// Whoever asks the callee's people about a call needs what they can look for.
+#[test]
+fn show_prints_what_was_called_with_which_key_and_how_it_ended() {
+    let workspace = Workspace::routed(ROUTES);
+    let (tell, told) = std::sync::mpsc::channel();
+    let callee = listen(move |mut call| {
+        let mut request = vec![0; 65_536];
+        let length = call.read(&mut request).unwrap_or(0);
+        let _ = tell.send(String::from_utf8_lossy(&request[..length]).into_owned());
+        let _ = call.write_all(b"HTTP/1.1 503 It\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    });
+    let url = format!("http://{callee}/in?token=hush");
+    let document = json!({ "kind": "http", "url": url, "class": "keyed", "allow_private": true, "key_window_hours": 24,
+        "key_source_url": "https://docs.example.com/keys", "key_header": "Idempotency-Key" });
+    workspace.write(".hookonce/destinations/crm.json", document.to_string().as_bytes());
+    let (_running, mut lines) = workspace.dev_with_json(&[]);
+    workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
+    let retry = lines.outcome(&["retry"]);
+    let key = retry["key"].as_str().unwrap();
+    let request = told.recv().unwrap();
+    let header = |name: &str| {
+        let line = request.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{request}"));
+        line.trim_start_matches(": ").to_owned()
+    };
+    let shown = workspace.show(key);
+    let call = &shown["call"];
+    assert_eq!([&call["idempotency_key"]; 2], [&json!(header("idempotency-key")), &json!(header("hookonce-key"))]);
+    let address = format!("http://{callee}/in?<hidden>");
+    assert_eq!([&call["method"], &call["address"], &call["class"]], ["POST", &address, "keyed"], "{shown}");
+    assert_eq!(call["key_places"], json!(["hookonce-key", "Idempotency-Key"]));
+    workspace.run(&["show", "stripe", key]).exits(0).prints_all(&[
+        &format!("POST {address}\n"),
+        "keyed\n",
+        &format!("{} in hookonce-key, Idempotency-Key\n", header("hookonce-key")),
+        "call failed: CALL_UNCLEAR\n",
+        "no status is stored: only the call that is done keeps its own\n",
+    ]);
+    assert!(shown["next_try_at_ms"].as_i64() < shown["due_at_ms"].as_i64(), "{shown}");
+    std::fs::remove_file(workspace.path(".hookonce/destinations/crm.json")).unwrap();
+    workspace.run(&["show", "stripe", key]).prints("POST; there is no such destination today: its effects wait\n");
 }
 
 #[test]

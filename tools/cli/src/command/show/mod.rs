@@ -1,5 +1,7 @@
 //! `hookonce show`: tells the timeline of one record.
 
+mod call;
+
 use std::path::PathBuf;
 
 use clap::Args;
@@ -8,16 +10,18 @@ use hookonce_protocol::call::{Planned, Split};
 use hookonce_protocol::item::{Item, Value as Stored};
 use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::place::{ItemRef, Key};
-use hookonce_protocol::record::{Outcome, Record, Status};
+use hookonce_protocol::record::{EffectPart, Outcome, Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::trail::{Entry, Trail};
 use hookonce_protocol::write::Action;
+use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::body::decompress;
 use hookonce_runtime::operate::trails;
 use hookonce_runtime::port::Store as _;
 use hookonce_runtime::route::Lack;
 use serde_json::{Value, json};
 
+use self::call::EffectCall;
 use super::explain;
 use super::list::{format_tries, summary, tries};
 use super::route::Explained;
@@ -165,6 +169,8 @@ pub(crate) struct Timeline {
     trail: Option<Trail>,
     /// The records of its events, if it is an envelope.
     pub(crate) children: Vec<(RecordKey, Option<Record>)>,
+    /// How it is called. `None` for what is no effect.
+    call: Option<EffectCall>,
     /// The records of the effects that its last commit created.
     pub(crate) effects: Vec<(RecordKey, Option<Record>)>,
     /// The records that are left of the effects of earlier generations.
@@ -214,6 +220,10 @@ impl Timeline {
         } else {
             Vec::new()
         };
+        let call = match &record.effect {
+            Some(part) => Some(EffectCall::of(stack, &record, part).await),
+            None => None,
+        };
         let effects = states(store, record.effect_keys()).await?;
         let mut earlier_effects = states(store, record.earlier_effect_keys()).await?;
         earlier_effects.retain(|(_, effect)| effect.is_some());
@@ -222,6 +232,7 @@ impl Timeline {
             record,
             trail,
             children,
+            call,
             effects,
             earlier_effects,
             plan,
@@ -284,6 +295,18 @@ impl Timeline {
         Some(plan.domain_key.item(&self.record.owner()?, &plan.consumer, &self.record.key, generation))
     }
 
+    fn call(&self) -> Option<(&EffectCall, &EffectPart)> {
+        self.call.as_ref().zip(self.record.effect.as_deref())
+    }
+
+    /// When the pause of a record ends that failed. `None` if it is over, or if the relay sends it at its end.
+    fn next_try(&self) -> Option<EpochMs> {
+        let record = &self.record;
+        let is_hidden = |at: &EpochMs| record.due.as_ref().is_none_or(|due| due.at > *at);
+        let at = record.not_before.filter(|_| record.status == Status::Pending)?;
+        Some(at).filter(is_hidden).filter(|at| *at > System.moment().now)
+    }
+
     fn entries(&self) -> &[Entry] {
         self.trail.as_ref().map_or(&[], |trail| &trail.entries)
     }
@@ -335,6 +358,8 @@ impl Timeline {
             ("domain_key_today", json!(effect.as_ref().map(|(key, _)| key))),
             ("writes", writes),
             ("body_stored_bytes", json!(self.record.body.as_ref().map(Vec::len))),
+            ("next_try_at_ms", json!(self.next_try().map(|at| at.0))),
+            ("call", self.call().map_or(Value::Null, |(call, part)| call.json(part))),
         ];
         let mut shown = summary(&self.record);
         let items = self.items.as_ref().map(|items| ("items", items.iter().map(stored_item).collect()));
@@ -385,8 +410,9 @@ impl Timeline {
         if let Some(at) = record.effect.as_ref().and_then(|effect| effect.first_call_at) {
             steps.push(done(at, "first call: from here on, the callee may have done it".to_owned()));
         }
+        let tried = if record.effect.is_some() { "call" } else { "attempt" };
         let attempts = record.failures.iter();
-        steps.extend(attempts.map(|attempt| failed(attempt.at, format!("attempt failed: {}", attempt.code))));
+        steps.extend(attempts.map(|attempt| failed(attempt.at, format!("{tried} failed: {}", attempt.code))));
         if let (Some(at), true) = (record.last_seen_at, record.duplicate_count > 0) {
             steps.push(done(at, format!("last of {} duplicate(s)", record.duplicate_count)));
         }
@@ -412,6 +438,7 @@ impl Timeline {
         // Stable: what happened at one moment stays in the order above.
         steps.sort_by_key(|step| step.at);
         let to_come = |at, what: &str| Step { at, mark: Mark::ToCome, what: what.to_owned() };
+        steps.extend(self.next_try().map(|at| to_come(at, "tried again about then")));
         if let (Some(due), Status::Pending) = (&record.due, record.status) {
             steps.push(to_come(due.at, "the relay sends it again if it is not settled by then"));
         }
@@ -450,12 +477,8 @@ impl Timeline {
     pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
         let record = &self.record;
         let mut facts = Vec::new();
-        if let Some(effect) = &record.effect {
-            facts.push(("effect", format!("{} to the destination {}", effect.name, effect.destination)));
-            if effect.not_done > 0 {
-                facts.push(("failed calls", format!("{} time(s): nothing done, or no turn", effect.not_done)));
-            }
-            facts.extend(effect.status_code.map(|status| ("answer", format!("status {status}"))));
+        if let Some((call, part)) = self.call() {
+            facts.extend(call.facts(record, part));
         }
         if record.attempts > 0 {
             facts.push(("failed attempts", format_failures(record)));
