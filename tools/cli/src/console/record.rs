@@ -323,7 +323,7 @@ pub(super) async fn json(State(site): State<Arc<Site>>, Path((endpoint, key)): P
         let Some(record) = reader.find(&endpoint, &key).await? else { return Ok(None) };
         Ok::<_, Failure>(Some(reader.timeline(&site.connection, record, Planning::Nothing).await?.json()))
     };
-    match read.await {
+    match Box::pin(read).await {
         Ok(Some(json)) => {
             // Plain data always serialises.
             let text = serde_json::to_string_pretty(&json).unwrap_or_default();
