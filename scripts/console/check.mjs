@@ -34,7 +34,7 @@ const event = (id, more = {}) => JSON.stringify({
 const send = (id, more) => stack.run("send", "--provider", "stripe", "--file", stack.write("event.json", event(id, more)), "--json");
 const state = (id) => stack.list("--since", "1h").find((record) => record.key === id)?.state;
 const outcome = (id) => stack.list("--since", "1h").find((record) => record.key === id)?.outcome;
-const path = (page) => new URL(page.url()).pathname;
+const path = (page) => page.url().slice(stack.base.length).split("?")[0];
 
 // Fills in who orders, and why.
 const give = async (of, reason) => {
@@ -43,7 +43,7 @@ const give = async (of, reason) => {
 };
 
 let page = await open();
-const go = (target) => page.goto(stack.origin + target);
+const go = (target) => page.goto(stack.base + target);
 const text = () => page.locator("main").innerText();
 
 const checks = {
@@ -189,7 +189,7 @@ const checks = {
       assert.ok(!html.includes("<img") && !html.includes("<script>"), target);
       assert.equal(await page.locator("img").count(), 0, target);
     }
-    const raw = await page.request.get(`${stack.origin}${address}/body`, { headers: { "sec-fetch-site": "same-origin" } });
+    const raw = await page.request.get(`${stack.base}${address}/body`, { headers: { "sec-fetch-site": "same-origin" } });
     assert.deepEqual([raw.headers()["content-type"], raw.headers()["x-content-type-options"]], ["text/plain; charset=utf-8", "nosniff"]);
     assert.equal(await raw.text(), body);
   },
@@ -207,22 +207,25 @@ const checks = {
     const context = await browser.newContext();
     const stranger = await context.newPage();
     for (const target of ["/", "/?token=00000000000000000000000000000000", "/records", "/console.css"]) {
-      assert.equal((await stranger.goto(stack.origin + target)).status(), 403, target);
+      assert.equal((await stranger.goto(stack.base + target)).status(), 403, target);
     }
     await context.close();
   },
 
   "a page at another port can neither read nor order": async () => {
-    const other = createServer((_, response) => {
+    const cookies = [];
+    const other = createServer((request, response) => {
+      cookies.push(request.headers.cookie ?? "");
       response.setHeader("content-type", "text/html");
-      response.end(`<form method="post" action="${stack.origin}/orders"><input name="operation" value="retry"><button>Go</button></form>`);
+      response.end(`<form method="post" action="${stack.base}/orders"><input name="operation" value="retry"><button>Go</button></form>`);
     });
     await new Promise((resolve) => other.listen(0, "127.0.0.1", resolve));
     const foreign = await page.context().newPage();
     await foreign.goto(`http://127.0.0.1:${other.address().port}/`);
-    const read = await foreign.evaluate((url) => fetch(url, { credentials: "include" }).then((it) => it.text(), () => "refused"), `${stack.origin}/records`);
+    const read = await foreign.evaluate((url) => fetch(url, { credentials: "include" }).then((it) => it.text(), () => "refused"), `${stack.base}/records`);
     assert.equal(read, "refused");
-    const [answer] = await Promise.all([foreign.waitForResponse(`${stack.origin}/orders`), foreign.getByRole("button").click()]);
+    assert.ok(cookies.every((it) => !it.includes("hookonce")), "the cookie goes to no other port");
+    const [answer] = await Promise.all([foreign.waitForResponse(`${stack.base}/orders`), foreign.getByRole("button").click()]);
     assert.equal(answer.status(), 403);
     await foreign.close();
     other.close();
@@ -233,7 +236,7 @@ const checks = {
     const tabs = [];
     for (let number = 0; number < 9; number += 1) {
       const tab = await page.context().newPage();
-      await tab.goto(`${stack.origin}/`);
+      await tab.goto(`${stack.base}/`);
       tabs.push(tab);
     }
     stack.handler.broken = false;
@@ -244,7 +247,7 @@ const checks = {
 
   "without the script everything works but what moves by itself": async () => {
     const plain = await open({ javaScriptEnabled: false });
-    await plain.goto(`${stack.origin}/records?state=DEAD`);
+    await plain.goto(`${stack.base}/records?state=DEAD`);
     await plain.getByRole("link", { name: "evt_kept" }).click();
     await plain.getByRole("link", { name: "Discard…" }).click();
     await give(plain, "not needed");
@@ -260,7 +263,7 @@ const checks = {
       await page.keyboard.press("Tab");
       names.push(await page.evaluate(() => document.activeElement.textContent.trim() || document.activeElement.name));
     }
-    assert.deepEqual(names.slice(0, 6), ["To the content", "hookonce", "Now", "Records", "Send", "key"], names.join(" | "));
+    assert.deepEqual(names.slice(0, 5), ["hookonce", "Now", "Records", "Send", "key"], names.join(" | "));
     assert.ok(names.includes("evt_kept"), names.join(" | "));
     await page.getByRole("link", { name: "evt_kept" }).focus();
     await page.keyboard.press("Enter");
@@ -282,7 +285,7 @@ for (const [look, options] of Object.entries({
     await until("they die", () => stack.list("--state", "DEAD").filter((it) => it.key.endsWith(look)).length === 2);
     const seen = await open(options);
     for (const [name, target] of Object.entries(scenes)) {
-      await seen.goto(stack.origin + target);
+      await seen.goto(stack.base + target);
       await seen.screenshot({ path: join(pictures, `${name}-${look}.png`), fullPage: true });
       const { violations } = await new AxeBuilder({ page: seen }).analyze();
       assert.deepEqual(violations.map((it) => `${name}: ${it.id}: ${it.nodes[0].html}`), []);
@@ -310,4 +313,5 @@ for (const [name, check] of Object.entries(checks)) {
 await browser.close();
 await stack.stop();
 console.log(`console: ${Object.keys(checks).length - failed} passed, ${failed} failed`);
-process.exitCode = failed ? 1 : 0;
+// A check that failed may have left a server.
+process.exit(failed ? 1 : 0);

@@ -49,6 +49,8 @@ export const startStack = async (hookonce) => {
   const entrance = await until("the stack runs", () => { try { return run("console").trim(); } catch { return null; } });
   return {
     folder, handler, entrance, run,
+    // The address of all pages, without a slash at its end.
+    base: entrance.split("/?")[0],
     origin: new URL(entrance).origin,
     list: (...words) => JSON.parse(run("list", "--json", ...words)),
     write: (name, text) => { writeFileSync(join(folder, name), text); return join(folder, name); },

@@ -41,7 +41,7 @@ async fn a_failed_call_is_logged_once_with_its_operation_and_its_cause() {
     let store = store_at(&server, AMPLE).with_tables([(alias, "prod-orders".to_owned())]);
     let queue = SqsQueue::new(sqs(server.url(), AMPLE), format!("{}/1/hints", server.url()));
     let due = DueQuery { state: DueState::Pending, shard: 3, until: EpochMs(9), after: None, limit: 100 };
-    let index = IndexQuery::Due { partition: "dead#3".to_owned() };
+    let index = IndexQuery::due("dead#3".to_owned());
     let (claim, update, hint) = (claim(), update(), Message::Ref { pk: keys[0].clone() });
     // A transaction names each purpose once.
     let three = [claim.clone(), claim.clone(), update.clone()];

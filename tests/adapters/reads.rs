@@ -328,7 +328,7 @@ async fn a_count_is_the_sum_of_its_pages() {
 
 #[tokio::test]
 async fn each_answer_to_an_index_page_has_its_result() {
-    let query = IndexQuery::Due { partition: "dead#3".to_owned() };
+    let query = IndexQuery::due("dead#3".to_owned());
     let keys = async |server: &ScriptedServer, total| {
         store_at(server, total)
             .index_page(&query, None, 10)
@@ -369,7 +369,7 @@ async fn a_scan_reads_every_page_or_fails() {
 
 #[tokio::test]
 async fn an_index_is_counted_to_its_last_page_or_not_at_all() {
-    let query = IndexQuery::Due { partition: "dead#3".to_owned() };
+    let query = IndexQuery::due("dead#3".to_owned());
     let count = async |server: &ScriptedServer, total| store_at(server, total).index_count(&query).await;
     let cases = vec![Case::new("a count below zero", json!({ "Count": -1 }), Ok(0), 1)];
     means(STORE, count, Err(Unavailable), cases).await;

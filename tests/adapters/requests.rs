@@ -212,7 +212,7 @@ async fn reads_on_the_wire() {
     let hour = EpochMs(3_600_000 * 400_000);
     let count = store.count_received(3, EpochMs(hour.0 - 1), hour);
     recorded.call("count received across the hour", &server, count).await.unwrap();
-    let due = IndexQuery::Due { partition: "dead#3".to_owned() };
+    let due = IndexQuery::due("dead#3".to_owned());
     let page = recorded.call("index page of the dead", &server, store.index_page(&due, None, 10)).await.unwrap();
     recorded.call("count an index partition", &server, store.index_count(&due)).await.unwrap();
     let journal = IndexQuery::Journal { partition: "400000#3".to_owned(), from: EpochMs(1), until: EpochMs(2) };

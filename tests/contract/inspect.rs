@@ -41,8 +41,8 @@ async fn sum(store: &DynamoStore, query: impl Fn(u16) -> IndexQuery) -> u64 {
 
 async fn a_count_is_that_of_its_partition(store: &DynamoStore) {
     let all = u64::try_from(RECORDS).unwrap();
-    assert_eq!(sum(store, |shard| IndexQuery::Due { partition: pending_shard(shard) }).await, all);
-    assert_eq!(sum(store, |shard| IndexQuery::Due { partition: dead_shard(shard) }).await, 0);
+    assert_eq!(sum(store, |shard| IndexQuery::due(pending_shard(shard))).await, all);
+    assert_eq!(sum(store, |shard| IndexQuery::due(dead_shard(shard))).await, 0);
     let at = a_record("in#inspected#1").received_at;
     let received = |from: EpochMs, until: EpochMs| {
         move |shard| IndexQuery::Journal { partition: journal_shard(at, shard), from, until }

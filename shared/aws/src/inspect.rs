@@ -22,6 +22,8 @@ pub enum IndexQuery {
     Due {
         /// The partition, such as `dead#3`.
         partition: String,
+        /// The latest moment at which one of them is due or died.
+        until: EpochMs,
     },
     /// Records received in a time span, newest first.
     Journal {
@@ -32,6 +34,13 @@ pub enum IndexQuery {
         /// The end of the span.
         until: EpochMs,
     },
+}
+
+impl IndexQuery {
+    /// All that is due or dead in a partition.
+    pub const fn due(partition: String) -> Self {
+        Self::Due { partition, until: EpochMs(i64::MAX) }
+    }
 }
 
 /// A page of one index partition.
@@ -110,11 +119,13 @@ impl DynamoStore {
     fn query(&self, query: &IndexQuery) -> QueryFluentBuilder {
         let request = self.client().query().table_name(self.table(Table::Inbox));
         match query {
-            IndexQuery::Due { partition } => request
+            IndexQuery::Due { partition, until } => request
                 .index_name(DUE_INDEX)
-                .key_condition_expression("#partition = :partition")
+                .key_condition_expression("#partition = :partition AND #due <= :until")
                 .expression_attribute_names("#partition", attribute::DUE_SHARD)
-                .expression_attribute_values(":partition", AttributeValue::S(partition.clone())),
+                .expression_attribute_names("#due", attribute::DUE_AT)
+                .expression_attribute_values(":partition", AttributeValue::S(partition.clone()))
+                .expression_attribute_values(":until", AttributeValue::N(until.0.to_string())),
             IndexQuery::Journal { partition, from, until } => request
                 .index_name(JOURNAL_INDEX)
                 .key_condition_expression("#partition = :partition AND #received BETWEEN :from AND :until")

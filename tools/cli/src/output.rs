@@ -234,7 +234,8 @@ pub(crate) fn print(table: &Table) {
 
 /// A point in time in UTC, for commands and programs.
 pub(crate) fn moment(at: EpochMs) -> String {
-    let millis = u64::try_from(at.0).unwrap_or(0);
+    // Beyond the year 9999 it has no form.
+    let millis = u64::try_from(at.0.clamp(0, 253_402_300_799_999)).unwrap_or(0);
     let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(millis);
     humantime::format_rfc3339_millis(at).to_string()
 }

@@ -60,12 +60,12 @@ impl EndpointTraffic {
         let Some(cell) = self.cells.back_mut() else { return };
         match answer {
             Answer::Accepted => {
-                cell.accepted += 1;
+                cell.accepted = cell.accepted.saturating_add(1);
                 self.last_accepted = Some(at);
             }
-            Answer::Duplicate => cell.duplicates += 1,
+            Answer::Duplicate => cell.duplicates = cell.duplicates.saturating_add(1),
             Answer::Refused(code) => {
-                cell.refused += 1;
+                cell.refused = cell.refused.saturating_add(1);
                 self.last_refusal = Some((at, code.to_owned()));
             }
         }
@@ -81,9 +81,9 @@ impl EndpointTraffic {
 
     /// How many were accepted in the 24 hours before a moment, and how many refused. A duplicate is neither.
     pub(crate) fn totals(&self, now: EpochMs) -> (u64, u64) {
-        self.cells(now)
-            .iter()
-            .fold((0, 0), |(accepted, refused), cell| (accepted + cell.accepted, refused + cell.refused))
+        self.cells(now).iter().fold((0, 0), |(accepted, refused), cell| {
+            (accepted.saturating_add(cell.accepted), refused.saturating_add(cell.refused))
+        })
     }
 }
 
@@ -104,6 +104,7 @@ impl Traffic {
     /// What the file of a folder holds, or nothing.
     pub(crate) fn of(folder: &DataFolder) -> Self {
         let text = std::fs::read(folder.traffic()).unwrap_or_default();
+        // A file that cannot be read, or that is not its own, counts for nothing.
         let endpoints = serde_json::from_slice(&text).unwrap_or_default();
         Self { folder: folder.clone(), endpoints: Mutex::new(endpoints) }
     }
@@ -111,9 +112,12 @@ impl Traffic {
     /// Counts an answer of an endpoint that exists.
     pub(crate) fn count(&self, endpoint: &str, answer: Answer<'_>, at: EpochMs) {
         let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
-        if endpoints.contains_key(endpoint) || endpoints.len() < ENDPOINTS_MAX {
-            endpoints.entry(endpoint.to_owned()).or_default().count(answer, at);
+        if !endpoints.contains_key(endpoint) && endpoints.len() >= ENDPOINTS_MAX {
+            let last = |(_, known): &(&String, &EndpointTraffic)| known.cells.back().map(|cell| cell.at);
+            let oldest = endpoints.iter().min_by_key(last).map(|(id, _)| id.clone());
+            oldest.and_then(|id| endpoints.remove(&id));
         }
+        endpoints.entry(endpoint.to_owned()).or_default().count(answer, at);
     }
 
     /// What an endpoint answered.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::records::{Filter, Reach, error_of, latest, note_default_since};
+use crate::records::{Filter, error_of, latest, note_default_since};
 use crate::target::Target;
 
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
     let limit = arguments.limit.get();
     let stack = arguments.target.connect();
-    let latest = latest(&stack.store().await?, &arguments.filter, limit, Reach::ALL).await?;
+    let latest = latest(&stack.store().await?, &arguments.filter, limit).await?;
     let mut records: Vec<_> = latest.records.into_values().collect();
     records.sort_by(|a, b| (b.received_at, &a.key).cmp(&(a.received_at, &b.key)));
     let cut = latest.cut || records.len() > limit;

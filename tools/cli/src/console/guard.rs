@@ -1,7 +1,8 @@
 //! Who may use the console: the person who started it, in a browser on this machine, from the console's own pages.
 //!
 //! A cookie does not know ports, and every page that a browser shows may send requests to loopback. So the address, the
-//! token and what the browser says of the sender are all checked, on every request.
+//! token and what the browser says of the sender are all checked, on every request. The cookie belongs to a path that
+//! nobody can guess, so a browser does not send it to the servers at other ports.
 
 use axum::extract::{Request, State};
 use axum::http::header::{
@@ -19,7 +20,7 @@ use uuid::Uuid;
 
 /// Nothing but the console's own files, no script in a page, no frame, and no form that leads elsewhere.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
-                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+                      form-action 'self'; base-uri 'self'; frame-ancestors 'none'";
 
 /// What a browser says of the page that a request comes from.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -29,6 +30,8 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(crate) struct Session {
     port: u16,
     token: String,
+    /// The path of all pages, with a slash at its end.
+    base: String,
 }
 
 impl std::fmt::Debug for Session {
@@ -47,14 +50,14 @@ enum Verdict {
 }
 
 impl Session {
-    /// A new run on a port.
-    pub(crate) fn new(port: u16) -> Self {
-        Self { port, token: Uuid::new_v4().simple().to_string() }
+    /// A new run on a port, with its pages below a path.
+    pub(crate) fn new(port: u16, base: String) -> Self {
+        Self { port, token: Uuid::new_v4().simple().to_string(), base }
     }
 
     /// The first address, which lets a browser in.
     pub(crate) fn entrance(&self) -> String {
-        format!("http://127.0.0.1:{}/?token={}", self.port, self.token)
+        format!("http://127.0.0.1:{}{}?token={}", self.port, self.base, self.token)
     }
 
     fn cookie(&self) -> String {
@@ -101,8 +104,11 @@ impl Session {
             return Verdict::Enter;
         }
         let name = self.cookie();
-        let cookies = request.headers.get_all(COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
-        let mut pairs = cookies.flat_map(|cookies| cookies.split("; ")).filter_map(|pair| pair.split_once('='));
+        // Another server on this machine may have set cookies of any bytes.
+        let cookies =
+            request.headers.get_all(COOKIE).iter().flat_map(|cookies| cookies.as_bytes().split(|b| *b == b';'));
+        let texts = cookies.filter_map(|cookie| str::from_utf8(cookie).ok());
+        let mut pairs = texts.filter_map(|cookie| cookie.trim().split_once('='));
         if pairs.any(|(cookie, value)| cookie == name && self.is_token(value)) {
             return Verdict::Pass;
         }
@@ -116,8 +122,9 @@ pub(super) async fn guard(State(session): State<Session>, request: Request, next
     let mut response = match session.judge(&parts) {
         Verdict::Pass => next.run(Request::from_parts(parts, body)).await,
         Verdict::Enter => {
-            let cookie = format!("{}={}; Path=/; HttpOnly; SameSite=Strict", session.cookie(), session.token);
-            (StatusCode::SEE_OTHER, [(LOCATION, "/".to_owned()), (SET_COOKIE, cookie)]).into_response()
+            let cookie =
+                format!("{}={}; Path={}; HttpOnly; SameSite=Strict", session.cookie(), session.token, session.base);
+            (StatusCode::SEE_OTHER, [(LOCATION, session.base.clone()), (SET_COOKIE, cookie)]).into_response()
         }
         Verdict::Refuse(why) => {
             let next = "Open the address that the command prints; `hookonce console` prints it again.";
@@ -140,6 +147,10 @@ pub(super) async fn guard(State(session): State<Session>, request: Request, next
 mod tests {
     use super::*;
 
+    fn started() -> Session {
+        Session::new(8788, "/path/".to_owned())
+    }
+
     fn judged(session: &Session, method: &str, target: &str, headers: &[(&str, &str)]) -> Verdict {
         let mut request = Request::builder().method(method).uri(target);
         for (name, value) in headers {
@@ -150,7 +161,7 @@ mod tests {
 
     #[test]
     fn only_the_browser_that_has_the_token_gets_in_and_only_from_the_consoles_own_pages() {
-        let session = Session::new(8788);
+        let session = started();
         let cookie = format!("other=1; {}={}", session.cookie(), session.token);
         let (host, own, cookie) =
             (("host", "127.0.0.1:8788"), ("sec-fetch-site", "same-origin"), ("cookie", cookie.as_str()));
@@ -173,18 +184,28 @@ mod tests {
         }
         assert!(is_refused("POST", &[host, own, cookie]), "no origin");
         assert!(is_refused("GET", &[host, own]), "no cookie");
-        let of_another_run = format!("{}={}", session.cookie(), Session::new(8788).token);
+        let of_another_run = format!("{}={}", session.cookie(), started().token);
         assert!(is_refused("GET", &[host, own, ("cookie", &of_another_run)]));
         let of_another_port = format!("hookonce_8787={}", session.token);
         assert!(is_refused("GET", &[host, own, ("cookie", &of_another_port)]));
     }
 
     #[test]
+    fn a_cookie_of_another_server_locks_nobody_out() {
+        let session = started();
+        let cookies = [b"odd=\xff; ".as_slice(), session.cookie().as_bytes(), b"=", session.token.as_bytes()].concat();
+        let request = Request::builder().header("host", "127.0.0.1:8788").header("sec-fetch-site", "same-origin");
+        let request = request.header("cookie", HeaderValue::from_bytes(&cookies).unwrap());
+        assert_eq!(session.judge(&request.body(()).unwrap().into_parts().0), Verdict::Pass);
+    }
+
+    #[test]
     fn the_first_address_lets_in_and_no_other_token_does() {
-        let session = Session::new(8788);
+        let session = started();
         let (host, typed) = (("host", "127.0.0.1:8788"), ("sec-fetch-site", "none"));
         let entrance = session.entrance();
         let target = entrance.strip_prefix("http://127.0.0.1:8788").unwrap();
+        assert!(target.starts_with("/path/?token="));
         assert_eq!(judged(&session, "GET", target, &[host, typed]), Verdict::Enter);
         assert!(matches!(judged(&session, "GET", "/?token=", &[host, typed]), Verdict::Refuse(_)));
         assert!(matches!(
@@ -195,10 +216,10 @@ mod tests {
 
     #[test]
     fn an_agreement_is_to_one_order_of_one_run() {
-        let session = Session::new(1);
+        let session = started();
         let token = session.agreement("retry 412");
         assert!(session.agrees(&token, "retry 412"));
-        assert!(!session.agrees(&token, "retry 413") && !Session::new(1).agrees(&token, "retry 412"));
+        assert!(!session.agrees(&token, "retry 413") && !started().agrees(&token, "retry 412"));
         assert!(!session.agrees("", "retry 412") && !session.agrees("zz", "retry 412"));
     }
 }

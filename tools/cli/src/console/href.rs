@@ -1,5 +1,5 @@
-//! Addresses within the console. Only the functions here make one, out of parts that were parsed, so no text of a sender
-//! can lead a person elsewhere.
+//! Addresses within the console, below the address that its pages name as their base. Only the functions here make one,
+//! out of parts that were parsed, so no text of a sender can lead a person elsewhere.
 
 use hookonce_protocol::key::RecordKey;
 use maud::Render;
@@ -19,7 +19,7 @@ impl Render for Href {
 }
 
 impl Href {
-    /// The same as text, for a redirect.
+    /// The same as text.
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
@@ -40,10 +40,15 @@ pub(super) fn page(path: &'static str) -> Href {
     Href(path.to_owned())
 }
 
+/// The page of an order, or a part of it.
+pub(super) fn order(number: u64, part: &'static str) -> Href {
+    Href(format!("orders/{number}{part}"))
+}
+
 /// The page of a record.
 pub(super) fn record(key: &RecordKey) -> Href {
     let (endpoint, own) = key.parts();
-    Href(format!("/records/{}/{}", encoded(endpoint), encoded(own)))
+    Href(format!("records/{}/{}", encoded(endpoint), encoded(own)))
 }
 
 /// What belongs to the page of a record, such as its body.
@@ -54,7 +59,7 @@ pub(super) fn of_record(key: &RecordKey, part: &'static str) -> Href {
 /// The records that pass a filter, by the names of the command's options.
 pub(super) fn records<'a>(filter: impl IntoIterator<Item = (&'static str, &'a str)>) -> Href {
     let given = filter.into_iter().filter(|(_, value)| !value.is_empty());
-    given.fold(page("/records"), |href, (name, value)| href.with(name, value))
+    given.fold(page("records"), |href, (name, value)| href.with(name, value))
 }
 
 #[cfg(test)]
@@ -64,7 +69,7 @@ mod tests {
     #[test]
     fn no_part_of_an_address_leaves_its_place() {
         let key = RecordKey::parse("in#stripe#a/../b?c=d&e=\"f>").unwrap();
-        assert_eq!(record(&key).0, "/records/stripe/a%2F..%2Fb%3Fc%3Dd%26e%3D%22f%3E");
-        assert_eq!(records([("state", "DEAD"), ("type", ""), ("error", "a&b")]).0, "/records?state=DEAD&error=a%26b");
+        assert_eq!(record(&key).0, "records/stripe/a%2F..%2Fb%3Fc%3Dd%26e%3D%22f%3E");
+        assert_eq!(records([("state", "DEAD"), ("type", ""), ("error", "a&b")]).0, "records?state=DEAD&error=a%26b");
     }
 }

@@ -37,30 +37,30 @@ impl IntoResponse for Html {
 
 /// The frame of a page. `calls` is how many calls to the tables it took.
 pub(super) fn page(site: &Site, tab: Tab, title: &str, calls: u64, content: &Markup) -> Html {
-    let tabs = [(Tab::Now, "Now", "/"), (Tab::Records, "Records", "/records"), (Tab::Send, "Send", "/send")];
+    let tabs = [(Tab::Now, "Now", "."), (Tab::Records, "Records", "records"), (Tab::Send, "Send", "send")];
     let tabs = tabs.into_iter().filter(|(tab, ..)| *tab != Tab::Send || site.sends());
     Html(html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
+                base href=(site.base());
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) " · hookonce" }
-                link rel="icon" href="/icon.svg" type="image/svg+xml";
-                link rel="stylesheet" href="/console.css";
-                script src="/console.js" defer {}
+                link rel="icon" href="icon.svg" type="image/svg+xml";
+                link rel="stylesheet" href="console.css";
+                script src="console.js" defer {}
             }
             body {
-                a.skip href="#content" { "To the content" }
                 header {
                     div.wrap {
-                        a.brand href="/" { "hookonce" }
+                        a.brand href="." { "hookonce" }
                         nav aria-label="Pages" {
                             @for (of, name, path) in tabs {
                                 a href=(href::page(path)) aria-current=[(of == tab).then_some("page")] { (name) }
                             }
                         }
-                        form role="search" action="/find" {
+                        form role="search" action="find" {
                             input name="key" type="search" aria-label="Find a record by its key"
                                 placeholder="evt_…, a record's key" required;
                             button { "Find" }
@@ -68,7 +68,7 @@ pub(super) fn page(site: &Site, tab: Tab, title: &str, calls: u64, content: &Mar
                         span.small.note { (site.name) @if !site.may_change() { " · read only" } }
                     }
                 }
-                main.wrap id="content" {
+                main.wrap {
                     (content)
                     footer.small.note {
                         "Read " (time(System.moment().now))
@@ -115,7 +115,7 @@ impl Trouble {
             @if !self.hint.is_empty() {
                 @for line in self.hint.lines() { p { (code(line)) } }
             }
-            p { a href="/" { "Back to what happens now" } }
+            p { a href="." { "Back to what happens now" } }
         };
         let title = "Not possible";
         (self.status, page(site, tab, title, 0, &content)).into_response()

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::Router;
 use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -31,6 +31,7 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 use tokio::net::TcpListener;
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
+use uuid::Uuid;
 
 pub(crate) use self::guard::Session;
 use self::layout::{Tab, Trouble};
@@ -49,6 +50,11 @@ const ICON: &str = include_str!("assets/icon.svg");
 
 /// How long what was read of a stack on AWS counts as new.
 const ASK_AGAIN: Millis = Millis::seconds(2);
+
+/// A path that nobody can guess: a browser sends the cookie of this path to no other server on this machine.
+fn fresh_base() -> String {
+    format!("/{}/", Uuid::new_v4().simple())
+}
 
 /// What a person may do in the console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +83,7 @@ pub(crate) struct Site {
     /// When the tables were last asked for arrivals.
     asked: Mutex<Option<EpochMs>>,
     runs: orders::Runs,
+    base: String,
     store: OnceCell<DynamoStore>,
 }
 
@@ -91,6 +98,7 @@ impl Site {
             rights: Rights::Send,
             asked: Mutex::default(),
             runs: orders::Runs::default(),
+            base: fresh_base(),
             store: OnceCell::new(),
         }
     }
@@ -105,6 +113,7 @@ impl Site {
             rights,
             asked: Mutex::default(),
             runs: orders::Runs::default(),
+            base: fresh_base(),
             store: OnceCell::new(),
         }
     }
@@ -118,18 +127,26 @@ impl Site {
         let now = System.moment().now;
         {
             let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-            if asked.is_some_and(|asked| now.0 - asked.0 < ASK_AGAIN.0) {
+            if asked.is_some_and(|asked| (0..ASK_AGAIN.0).contains(&(now.0 - asked.0))) {
                 return Ok(());
             }
             *asked = Some(now);
         }
-        let latest = reader.latest(&Filter::default(), ARRIVALS_MAX).await?;
-        let mut records: Vec<_> = latest.records.into_values().collect();
-        records.sort_by_key(|record| record.received_at);
-        for record in &records {
+        let latest = reader.page(&Filter::default(), ARRIVALS_MAX, None).await?;
+        for (_, record) in latest.rows.iter().take(ARRIVALS_MAX).rev() {
             self.arrivals.keep(Arrival::of(record));
         }
         Ok(())
+    }
+
+    /// The path of all pages, which nobody can guess.
+    fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// An answer that leads to another page.
+    fn see_other(&self, href: &href::Href) -> Response {
+        (StatusCode::SEE_OTHER, [(LOCATION, format!("{}{}", self.base, href.as_str()))]).into_response()
     }
 
     fn may_change(&self) -> bool {
@@ -184,7 +201,7 @@ impl Console {
             )
         };
         let listener = bound.map_err(failed)?;
-        let session = Session::new(listener.local_addr().map_err(failed)?.port());
+        let session = Session::new(listener.local_addr().map_err(failed)?.port(), site.base.clone());
         let router = router(Arc::new(site), session.clone());
         let serving = tokio::spawn(async move {
             // It ends with this process.
@@ -219,7 +236,8 @@ impl FromRef<Served> for Arc<Site> {
 }
 
 fn router(site: Arc<Site>, session: Session) -> Router {
-    Router::new()
+    let base = site.base.clone();
+    let pages = Router::new()
         .route("/", get(now::show))
         .route("/arrivals", get(now::arrivals))
         .route("/needs", get(now::needs))
@@ -238,7 +256,10 @@ fn router(site: Arc<Site>, session: Session) -> Router {
         .route("/console.js", get(|| async { asset("text/javascript", SCRIPT) }))
         .route("/icon.svg", get(|| async { asset("image/svg+xml", ICON) }))
         .fallback(missing)
-        .with_state(Served { site, session: session.clone() })
+        .with_state(Served { site, session: session.clone() });
+    // A nested router's own root has no slash at its end.
+    Router::new()
+        .nest_service(base.trim_end_matches('/'), pages)
         .layer(middleware::from_fn_with_state(session, guard::guard))
 }
 

@@ -52,7 +52,7 @@ async fn content(site: &Site) -> Result<(String, u64, Markup), Failure> {
         @if arrivals.is_empty() {
             p id="nothing" {
                 "Nothing has arrived. "
-                @if site.sends() { a.button.primary href=(href::page("/send")) { "Send a sample event" } }
+                @if site.sends() { a.button.primary href=(href::page("send")) { "Send a sample event" } }
             }
         }
         div.scroll tabindex="0" role="region" aria-label="What arrives" {
@@ -117,7 +117,7 @@ fn card(need: &Need, site: &Site) -> Markup {
                 div.acts {
                     a.button href=(href::records([("state", "DEAD")])) { "Look" }
                     @if site.may_change() {
-                        a.button.primary href=(href::page("/orders/new").with("operation", "retry").with("state", "DEAD")) {
+                        a.button.primary href=(href::page("orders/new").with("operation", "retry").with("state", "DEAD")) {
                             "Dry run of a replay"
                         }
                     }
@@ -194,7 +194,7 @@ fn traffic_cells(traffic: &EndpointTraffic, now: EpochMs) -> Markup {
 /// refused.
 fn strip(cells: &[Cell]) -> Markup {
     let most = cells.iter().map(|cell| cell.accepted).max().unwrap_or(0).max(1);
-    let total = |of: fn(&Cell) -> u64| cells.iter().map(of).sum::<u64>();
+    let total = |of: fn(&Cell) -> u64| cells.iter().map(of).fold(0, u64::saturating_add);
     let label = format!(
         "In 24 hours {} accepted, {} duplicate, {} refused",
         total(|cell| cell.accepted),

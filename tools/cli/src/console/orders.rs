@@ -6,13 +6,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use axum::Form;
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
-use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use hookonce_protocol::trail::Operation;
 use hookonce_runtime::config::environment;
 use indicatif::ProgressBar;
 use maud::{Markup, html};
+use serde_json::json;
 use tokio::sync::Notify;
 
 use super::layout::{Html, Tab, Trouble, chip, code, count, machine, machine_link, page, sentence, time};
@@ -63,11 +62,12 @@ impl Order {
         };
         let mut order: BTreeMap<_, _> =
             Typed::of(fields).pairs().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        for name in ["key", "ended-until"] {
-            order.extend(
-                fields.get(name).filter(|value| !value.is_empty()).map(|value| (name.to_owned(), value.clone())),
-            );
+        if fields.get("key").is_some_and(String::is_empty) {
+            return Err(Failure::usage("no record has an empty key", "begin at a record"));
         }
+        order.extend(fields.get("key").map(|key| ("key".to_owned(), key.clone())));
+        let until = fields.get("ended-until").filter(|until| !until.is_empty());
+        order.extend(until.map(|until| ("ended-until".to_owned(), until.clone())));
         Ok(Self { operation, fields: order })
     }
 
@@ -86,8 +86,7 @@ impl Order {
 
     /// The order as one text, with the number of records: what an agreement is to.
     fn text(&self, agreed: &str) -> String {
-        let words = std::iter::once(self.operation.as_str().to_owned()).chain(self.words());
-        words.chain([agreed.to_owned()]).collect::<Vec<_>>().join("\u{0}")
+        json!([self.operation.as_str(), self.fields, agreed]).to_string()
     }
 
     /// The same records, with the times that the dry run fixed.
@@ -103,7 +102,7 @@ impl Order {
 
     /// The page of its dry run.
     fn href(&self) -> href::Href {
-        let start = href::page("/orders/new").with("operation", self.operation.as_str());
+        let start = href::page("orders/new").with("operation", self.operation.as_str());
         let given = |name: &&'static str| Some((*name, self.fields.get(*name)?));
         AGAIN.iter().filter_map(given).fold(start, |href, (name, value)| href.with(name, value))
     }
@@ -176,7 +175,9 @@ pub(super) async fn new(
         match carried.map_err(|(failure, _)| failure)? {
             Carried::Through(finished) => Ok((order, finished)),
             // A dry run agrees to nothing.
-            Carried::Disagreed { .. } => Err(Failure::usage("no such order", "begin at a record")),
+            Carried::Disagreed { .. } | Carried::StoppedEarly => {
+                Err(Failure::usage("no such order", "begin at a record"))
+            }
         }
     };
     match foreseen.await {
@@ -202,7 +203,7 @@ fn dry_run(order: &Order, report: &Report, found: usize, token: &str, person: Op
         // The title says the first of these.
         @for line in report.counts().iter().filter(|line| !line.starts_with("would ")) { p.note { (code(&sentence(line))) } }
         @if found > 0 {
-            form.order method="post" action=(href::page("/orders")) {
+            form.order method="post" action=(href::page("orders")) {
                 input type="hidden" name="operation" value=(order.operation.as_str());
                 @for (name, value) in &order.fields { input type="hidden" name=(name) value=(value); }
                 input type="hidden" name="agreed" value=(found);
@@ -218,7 +219,7 @@ fn dry_run(order: &Order, report: &Report, found: usize, token: &str, person: Op
                         input name="by" maxlength="256" value=(person) required;
                     }
                 }
-                div.acts { button.primary { (verb) " " (records) } a.button href=(href::page("/records")) { "Change nothing" } }
+                div.acts { button.primary { (verb) " " (records) } a.button href=(href::page("records")) { "Change nothing" } }
             }
         }
         (rows(order.operation, report))
@@ -276,7 +277,7 @@ pub(super) async fn give(
         Ok(given) => given,
         Err(failure) => return Trouble::from(failure).page(&site, Tab::Records),
     };
-    let number = running.number;
+    let answer = site.see_other(&href::order(running.number, ""));
     tokio::spawn(async move {
         let mut report = Report::of(running.order.operation, Act::CarryOut, Style::Rows);
         report.bar = running.bar.clone();
@@ -290,7 +291,7 @@ pub(super) async fn give(
         // Nobody else sets it.
         let _ = running.ended.set(carried);
     });
-    (StatusCode::SEE_OTHER, [(LOCATION, format!("/orders/{number}"))]).into_response()
+    answer
 }
 
 /// The page of an order.
@@ -314,7 +315,7 @@ pub(super) async fn stop(State(Served { site, .. }): State<Served>, Path(number)
     if let Some(run) = site.runs.find(number) {
         run.stop.notify_one();
     }
-    (StatusCode::SEE_OTHER, [(LOCATION, format!("/orders/{number}"))]).into_response()
+    site.see_other(&href::order(number, ""))
 }
 
 fn progress(run: &Running) -> Markup {
@@ -322,12 +323,12 @@ fn progress(run: &Running) -> Markup {
     let (looked_at, total) = (run.bar.position(), run.bar.length().unwrap_or(0));
     html! {
         @match run.ended.get() {
-            None => div data-poll={ "/orders/" (run.number) "/part" } {
+            None => div data-poll=(href::order(run.number, "/part")) {
                 h1 { (verb) ": " (looked_at) " of " (total) " looked at" }
                 progress value=(looked_at) max=(total.max(1)) aria-label="How far it is" {}
-                form.acts method="post" action={ "/orders/" (run.number) "/stop" } {
+                form.acts method="post" action=(href::order(run.number, "/stop")) {
                     button { "Stop between two records" }
-                    a.button href={ "/orders/" (run.number) } { "Look again" }
+                    a.button href=(href::order(run.number, "")) { "Look again" }
                 }
             },
             Some(Err(failure)) => div {
@@ -341,12 +342,16 @@ fn progress(run: &Running) -> Markup {
                 p.fault role="alert" { "You agreed to " (agreed) " and there are " (found) " now." }
                 p { a.button href=(run.order.href()) { "Dry run again" } }
             },
+            Some(Ok(Carried::StoppedEarly)) => div {
+                h1 { (verb) ": stopped before the first record" }
+                p { a.button href=(run.order.href()) { "Dry run again" } }
+            },
             Some(Ok(Carried::Through(finished))) => div {
                 h1 { (ended_title(verb, finished)) }
                 @for line in finished.report.counts() { p.note { (code(&sentence(&line))) } }
                 div.acts {
                     @if finished.end != End::Complete { a.button.primary href=(run.order.href()) { "Go on: dry run of the rest" } }
-                    a.button href=(href::page("/")) { "What happens now" }
+                    a.button href=(href::page(".")) { "What happens now" }
                 }
                 (rows(run.order.operation, &finished.report))
             },

@@ -3,13 +3,14 @@
 use aws_sdk_dynamodb::Client;
 use hookonce_aws::DynamoStore;
 use hookonce_local::calls::CallCounts;
+use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::Record;
 use hookonce_protocol::time::EpochMs;
 
 use crate::command::show::{Planning, Timeline};
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::records::{self, Filter, Latest, Reach};
+use crate::records::{self, Filter, PageOfRecords, Place, Reach, page_of};
 use crate::status::{Counting, StackStatus};
 
 /// How far one page looks in a stack on AWS, where each call costs money and time.
@@ -35,12 +36,26 @@ impl Reader {
         self.calls.by_name().values().sum()
     }
 
-    /// The latest records that pass a filter.
+    /// A page of the records that pass a filter, behind a place.
     ///
     /// # Errors
     /// [`Failure`] when the store does not answer.
-    pub(super) async fn latest(&self, filter: &Filter, limit: usize) -> Result<Latest, Failure> {
-        records::latest(&self.store, filter, limit, self.reach).await
+    pub(super) async fn page(
+        &self,
+        filter: &Filter,
+        limit: usize,
+        behind: Option<&Place>,
+    ) -> Result<PageOfRecords, Failure> {
+        page_of(&self.store, filter, limit, self.reach, behind).await
+    }
+
+    /// The records of these keys, without their bodies.
+    ///
+    /// # Errors
+    /// [`Failure`] when the store does not answer.
+    pub(super) async fn heads(&self, keys: Vec<RecordKey>) -> Result<Vec<Record>, Failure> {
+        let found = records::states(&self.store, keys).await?;
+        Ok(found.into_iter().filter_map(|(_, record)| record).collect())
     }
 
     /// A record, by its endpoint and the key that people see.
@@ -93,7 +108,7 @@ mod tests {
         let mut calls = Vec::new();
         for options in [&[("state", "DEAD")][..], &[("state", "DEAD"), ("error", "RARE")], &[("type", "rare")]] {
             let reader = Reader::of(store.clone(), PAGE_REACH);
-            reader.latest(&filter(options), 50).await.unwrap();
+            reader.page(&filter(options), 50, None).await.unwrap();
             calls.push(reader.calls());
         }
         let reader = Reader::of(store, PAGE_REACH);

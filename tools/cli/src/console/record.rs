@@ -78,7 +78,10 @@ fn content(site: &Site, timeline: &Timeline, shown: &Shown) -> Markup {
                     dt { "Key" } dd { (machine(record.key.as_str())) }
                     @if let Some(tenant) = record.owner() { dt { "Tenant" } dd { (machine(&tenant.to_string())) } }
                     @for (name, value) in timeline.facts() {
-                        @if !is_shown_elsewhere(name) { dt { (sentence_case(name)) } dd { (machine(&value)) } }
+                        @if !is_shown_elsewhere(record, name) { dt { (sentence_case(name)) } dd { (machine(&value)) } }
+                    }
+                    @if let Some(parent) = &record.parent {
+                        dt { "Came with" } dd { (machine_link(&href::record(parent), parent.parts().1)) }
                     }
                     (related("Event", &timeline.children))
                     (related("Effect", &timeline.effects))
@@ -93,8 +96,12 @@ fn content(site: &Site, timeline: &Timeline, shown: &Shown) -> Markup {
 }
 
 /// What the page shows in its own way.
-fn is_shown_elsewhere(name: &str) -> bool {
-    matches!(name, "event" | "effect" | "body")
+fn is_shown_elsewhere(record: &Record, name: &str) -> bool {
+    match name {
+        "body" => true,
+        "event" | "effect" => record.effect.is_none(),
+        _ => false,
+    }
 }
 
 fn sentence_case(name: &str) -> String {
@@ -214,7 +221,7 @@ fn acts(site: &Site, record: &Record) -> Markup {
     let is_event = matches!(record.key.kind(), RecordKind::Delivery | RecordKind::Event);
     let (endpoint, key) = record.key.parts();
     let order = |operation: &str| {
-        href::page("/orders/new").with("operation", operation).with("endpoint", endpoint).with("key", key)
+        href::page("orders/new").with("operation", operation).with("endpoint", endpoint).with("key", key)
     };
     html! {
         div.acts {

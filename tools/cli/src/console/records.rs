@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
-use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::record::Record;
+use hookonce_protocol::time::EpochMs;
 use maud::{Markup, html};
 
 use super::layout::{Tab, Trouble, chip, code, count, machine, machine_link, page, sentence, thousands, time};
@@ -17,7 +17,7 @@ use crate::command::list::format_tries;
 use crate::failure::Failure;
 use crate::looks::Look;
 use crate::output;
-use crate::records::{Filter, Latest, error_of};
+use crate::records::{Filter, PageOfRecords, Place, candidates, error_of};
 
 /// How many rows one page has.
 const ROWS: usize = 50;
@@ -28,6 +28,9 @@ const STATES: [&str; 9] =
 
 /// The fields of the form, as the command names its options.
 const FIELDS: [&str; 8] = ["state", "endpoint", "type", "error", "kind", "destination", "since", "until"];
+
+/// The field of an address that says where its page begins.
+const BEHIND: &str = "behind";
 
 /// What a person typed into the form.
 pub(super) struct Typed(BTreeMap<&'static str, String>);
@@ -41,6 +44,19 @@ impl Typed {
 
     fn value(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
+    }
+
+    fn is_dead(&self) -> bool {
+        self.value("state").eq_ignore_ascii_case("dead")
+    }
+
+    /// What the moments of the rows are, by which they are ordered.
+    fn moment(&self) -> &'static str {
+        match self.value("state").to_ascii_lowercase().as_str() {
+            "dead" => "Died",
+            "pending" => "Due",
+            _ => "Received",
+        }
     }
 
     /// The fields that have a value.
@@ -63,12 +79,13 @@ pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTre
     let typed = Typed::of(&query);
     let found = async {
         let reader = site.reader().await?;
-        let latest = reader.latest(&typed.filter()?, ROWS).await?;
-        Ok::<_, Failure>((latest, reader.calls()))
+        let behind = query.get(BEHIND).and_then(|place| Place::parse(place));
+        let found = Box::pin(reader.page(&typed.filter()?, ROWS, behind.as_ref())).await?;
+        Ok::<_, Failure>((found, behind.is_some(), reader.calls()))
     };
     match found.await {
-        Ok((latest, calls)) => {
-            let content = content(&site, &typed, latest);
+        Ok((found, is_later, calls)) => {
+            let content = content(&site, &typed, &found, is_later);
             page(&site, Tab::Records, "Records", calls, &content).into_response()
         }
         Err(failure @ Failure::Usage { .. }) => {
@@ -83,48 +100,33 @@ pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTre
     }
 }
 
-fn content(site: &Site, typed: &Typed, latest: Latest) -> Markup {
-    let Latest { records, unreadable, cut, looked_at, searched_from } = latest;
-    let mut records: Vec<_> = records.into_values().collect();
-    records.sort_by(|a, b| (b.received_at, &a.key).cmp(&(a.received_at, &b.key)));
-    records.truncate(ROWS);
-    // What is not shown yet was received before the last row, or before what was searched.
-    let oldest = records.last().map(|record| record.received_at).or(searched_from).map(output::moment);
-    let looked = u64::try_from(looked_at).unwrap_or(0);
+fn content(site: &Site, typed: &Typed, found: &PageOfRecords, is_later: bool) -> Markup {
+    let PageOfRecords { rows, unreadable, looked_at, next } = found;
+    let number = |number: usize| u64::try_from(number).unwrap_or(0);
     html! {
-        h1 { (heading(typed, &records, cut)) }
+        h1 { (heading(typed, number(rows.len()), next.is_some() || is_later)) }
         (form(typed))
-        @if records.is_empty() {
-            @if cut {
-                p {
-                    "None of " (count(looked, "record", "records")) " passes"
-                    @if let Some(from) = searched_from { " since " (time(from)) }
-                    "."
-                }
-            } @else {
-                p { "No record passes. " a href=(href::page("/records")) { "Show all of the last 24 hours" } }
-            }
+        @if rows.is_empty() && next.is_some() {
+            p { "None of the " (count(number(*looked_at), "record", "records")) " that were looked at passes." }
+        } @else if rows.is_empty() {
+            p { "No record passes. " a href=(href::page("records")) { "Show all of the last 24 hours" } }
         } @else {
-            @if typed.value("state").eq_ignore_ascii_case("dead") { (groups(site, typed, &records)) }
-            (table(&records))
+            @if typed.is_dead() { (groups(site, typed, rows)) }
+            (table(rows, typed.moment()))
         }
-        @if unreadable > 0 { p.note { (count(u64::try_from(unreadable).unwrap_or(0), "record", "records")) " of another release: use that one." } }
-        @if let (true, Some(oldest)) = (cut, oldest) {
-            p { a.button href=(older(typed, &oldest)) { "Look further back" } }
+        @if *unreadable > 0 { p.note { (count(number(*unreadable), "record", "records")) " of another release: use that one." } }
+        @if let Some(next) = next {
+            p { a.button href=(href::records(typed.pairs()).with(BEHIND, &next.to_string())) { "Look further back" } }
         }
     }
 }
 
-fn heading(typed: &Typed, records: &[Record], cut: bool) -> String {
+/// How many there are, or that this is a part of them.
+fn heading(typed: &Typed, shown: u64, is_part: bool) -> String {
     let state = typed.value("state").to_ascii_lowercase().replace('_', " ");
     let of_state = |noun: &str| if state.is_empty() { noun.to_owned() } else { format!("{state} {noun}") };
-    let shown = count(u64::try_from(records.len()).unwrap_or(0), &of_state("record"), &of_state("records"));
-    if cut { format!("The latest {shown}") } else { shown }
-}
-
-/// The same filter, for what was received before the last row.
-fn older(typed: &Typed, oldest: &str) -> href::Href {
-    href::records(typed.pairs().filter(|(name, _)| *name != "until").chain([("until", oldest)]))
+    let shown = count(shown, &of_state("record"), &of_state("records"));
+    if is_part { format!("{shown} of more") } else { shown }
 }
 
 fn form(typed: &Typed) -> Markup {
@@ -132,7 +134,7 @@ fn form(typed: &Typed) -> Markup {
         html! { label { span.small { (label) } input name=(name) value=(typed.value(name)) placeholder=(hint); } }
     };
     html! {
-        form.filter action=(href::page("/records")) {
+        form.filter action=(href::page("records")) {
             label {
                 span.small { "State" }
                 select name="state" {
@@ -157,9 +159,9 @@ fn form(typed: &Typed) -> Markup {
 }
 
 /// What the records shown died of, the most frequent first.
-fn groups(site: &Site, typed: &Typed, records: &[Record]) -> Markup {
+fn groups(site: &Site, typed: &Typed, rows: &[(EpochMs, Record)]) -> Markup {
     let mut groups: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    for record in records {
+    for (_, record) in rows {
         *groups.entry((error_of(record).unwrap_or("-"), record.key.parts().0)).or_default() += 1;
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
@@ -174,7 +176,7 @@ fn groups(site: &Site, typed: &Typed, records: &[Record]) -> Markup {
             }
         }
         @if site.may_change() {
-            @let order = typed.pairs().fold(href::page("/orders/new"), |href, (name, value)| href.with(name, value));
+            @let order = typed.pairs().fold(href::page("orders/new"), |href, (name, value)| href.with(name, value));
             div.acts {
                 a.button.primary href=(order.with("operation", "retry")) { "Dry run of a replay" }
                 a.button href=(order.with("operation", "discard")) { "Dry run of a discard" }
@@ -183,27 +185,27 @@ fn groups(site: &Site, typed: &Typed, records: &[Record]) -> Markup {
     }
 }
 
-/// A table of records. A column that is empty for every row is left out.
-fn table(records: &[Record]) -> Markup {
-    let has_errors = records.iter().any(|record| error_of(record).is_some());
-    let has_duplicates = records.iter().any(|record| record.duplicate_count > 0);
+/// A table of records, with the moments by which they are ordered. A column that is empty for every row is left out.
+fn table(rows: &[(EpochMs, Record)], moment: &str) -> Markup {
+    let has_errors = rows.iter().any(|(_, record)| error_of(record).is_some());
+    let has_duplicates = rows.iter().any(|(_, record)| record.duplicate_count > 0);
     html! {
         div.scroll tabindex="0" role="region" aria-label="Records" {
             table {
                 thead {
                     tr {
-                        th { "Received" } th { "State" } th.hide { "Endpoint" } th.hide { "Type" } th.num.hide { "Tries" }
+                        th { (moment) } th { "State" } th.hide { "Endpoint" } th.hide { "Type" } th.num.hide { "Tries" }
                         @if has_duplicates { th.num.hide { "Copies" } }
                         @if has_errors { th.hide { "Error" } }
                         th { "Key" }
                     }
                 }
                 tbody {
-                    @for record in records {
+                    @for (at, record) in rows {
                         @let (endpoint, key) = record.key.parts();
                         @let effect = record.effect.as_ref().map(|effect| format!("{} to {}", effect.name, effect.destination));
                         tr {
-                            td { (time(record.received_at)) }
+                            td { (time(*at)) }
                             td { (chip(Look::of(record))) }
                             td.hide { (machine(endpoint)) }
                             td.hide { (machine(effect.as_deref().unwrap_or(&record.event_type))) }
@@ -219,19 +221,20 @@ fn table(records: &[Record]) -> Markup {
     }
 }
 
-/// Finds a record by its key alone: at each endpoint in turn.
+/// Finds a record by its key alone, at all endpoints at once.
 pub(super) async fn find(State(site): State<Arc<Site>>, Query(query): Query<BTreeMap<String, String>>) -> Response {
-    let key = query.get("key").map_or("", |key| key.trim());
+    let key = query.get("key").map_or("", String::as_str);
     let found = async {
         let reader = site.reader().await?;
         let endpoints = site.connection.documents::<EndpointId>().await?.all().await?;
-        let mut found = Vec::new();
+        let mut keys = Vec::new();
         for id in endpoints.keys() {
-            found.extend(reader.find(id.as_str(), key).await?);
+            keys.extend(candidates(id.as_str(), key)?);
         }
+        let found = reader.heads(keys).await?;
         Ok::<_, Failure>((found, reader.calls()))
     };
-    match found.await {
+    match Box::pin(found).await {
         Err(failure) => Trouble::from(failure).page(&site, Tab::Records),
         Ok((found, calls)) => match found.as_slice() {
             [] => {
@@ -239,11 +242,12 @@ pub(super) async fn find(State(site): State<Arc<Site>>, Query(query): Query<BTre
                 let hint = "Paste the key as `hookonce list` or the answer to the delivery shows it.";
                 Trouble::missing(what, hint).page(&site, Tab::Records)
             }
-            [record] => {
-                (StatusCode::SEE_OTHER, [(LOCATION, href::record(&record.key).as_str().to_owned())]).into_response()
-            }
+            [record] => site.see_other(&href::record(&record.key)),
             records => {
-                let content = html! { h1 { (count(u64::try_from(records.len()).unwrap_or(0), "record", "records")) " with this key" } (table(records)) };
+                let rows: Vec<_> = records.iter().map(|record| (record.received_at, record.clone())).collect();
+                let number = u64::try_from(rows.len()).unwrap_or(0);
+                let title = format!("{} with this key", count(number, "record", "records"));
+                let content = html! { h1 { (title) } (table(&rows, "Received")) };
                 page(&site, Tab::Records, "Records", calls, &content).into_response()
             }
         },

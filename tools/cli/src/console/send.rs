@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use axum::Form;
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
-use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt as _;
 use hookonce_protocol::key::EndpointId;
@@ -116,7 +114,7 @@ fn form(site: &Site, fields: &BTreeMap<String, String>, body: &str) -> Markup {
     let signature = Signature::of(field("signature"));
     let copies = if field("copies").is_empty() { "1" } else { field("copies") };
     html! {
-        form.order method="post" action=(href::page("/send")) {
+        form.order method="post" action=(href::page("send")) {
             div.filter {
                 label {
                     span.small { "Event" }
@@ -187,7 +185,7 @@ pub(super) async fn send(State(site): State<Arc<Site>>, Form(fields): Form<BTree
     if let ([answer], None) = (sent.answers.as_slice(), &sent.explanation)
         && let Some(record) = record(answer)
     {
-        return (StatusCode::SEE_OTHER, [(LOCATION, record.as_str().to_owned())]).into_response();
+        return site.see_other(&record);
     }
     let content = html! {
         h1 { (title(&sent.answers)) }

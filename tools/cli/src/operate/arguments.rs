@@ -18,7 +18,7 @@ use crate::target::Target;
 #[derive(Debug, Args)]
 pub(crate) struct OrderArguments {
     /// One record, as `list` prints it; may be repeated.
-    #[arg(long, num_args = 2, value_names = ["ENDPOINT", "KEY"], conflicts_with = "Filter")]
+    #[arg(long, num_args = 2, value_names = ["ENDPOINT", "KEY"], allow_hyphen_values = true, conflicts_with = "Filter")]
     key: Vec<String>,
     #[command(flatten)]
     pub(super) filter: Filter,

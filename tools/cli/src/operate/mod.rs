@@ -57,6 +57,8 @@ pub(crate) enum Carried {
     Through(Box<Finished>),
     /// The filter does not find so many records as a person agreed to, but so many. Nothing was changed.
     Disagreed { agreed: usize, found: usize },
+    /// It was stopped before all records were counted. Nothing was changed.
+    StoppedEarly,
 }
 
 /// An order that went through its records, or as far as it was let.
@@ -90,7 +92,10 @@ pub(crate) async fn carry_out(
         let end = Box::pin(each(&run, selection.pages(&store, READS_AT_ONCE), &mut counted, &mut stop)).await;
         counting.finish_and_clear();
         let found = counted.changed();
-        if end.map_err(|failure| (failure, None))? == End::Stopped || found != agreed {
+        if end.map_err(|failure| (failure, None))? == End::Stopped {
+            return Ok(Carried::StoppedEarly);
+        }
+        if found != agreed {
             return Ok(Carried::Disagreed { agreed, found });
         }
     }
@@ -141,7 +146,7 @@ pub(crate) async fn run(arguments: OrderArguments, kind: Kind) -> Result<Exit, F
     let act = if arguments.acts() { Act::CarryOut } else { Act::Foresee };
     let style = if arguments.json { Style::Json } else { Style::Table };
     let mut report = Report::of(operation, act, style);
-    if style == Style::Table && output::is_watched() {
+    if style == Style::Table && arguments.acts() && !arguments.names_records() && output::is_watched() {
         report.bar = output::bar(operation.as_str(), 0);
     }
     let stack = arguments.target.connect();
@@ -156,6 +161,10 @@ pub(crate) async fn run(arguments: OrderArguments, kind: Kind) -> Result<Exit, F
         Ok(Carried::Through(finished)) => *finished,
         Ok(Carried::Disagreed { agreed, found }) => {
             note_disagreement(operation, agreed, found);
+            return Ok(Exit::No);
+        }
+        Ok(Carried::StoppedEarly) => {
+            output::note("nothing was changed: stopped before all records were counted");
             return Ok(Exit::No);
         }
         Err((failure, None)) => return Err(failure),

@@ -135,6 +135,13 @@ impl Filter {
         Self { state: Some(state), ..Self::default() }
     }
 
+    /// The same, without what was received after a moment.
+    pub(super) fn received_until(self, at: EpochMs) -> Self {
+        let until = Some(self.until.map_or(at, |until| until.min(at)));
+        let since = Some(self.span()[0]);
+        if self.reads_journal() { Self { since, until, ..self } } else { self }
+    }
+
     /// The filter that a command gets with these options.
     ///
     /// # Errors

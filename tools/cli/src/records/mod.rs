@@ -4,6 +4,8 @@ mod batch;
 mod filter;
 mod find;
 mod latest;
+mod merged;
+mod paged;
 mod query;
 mod stream;
 
@@ -12,7 +14,8 @@ use hookonce_protocol::record::{DeadReason, Record};
 pub(crate) use self::batch::created_by;
 pub(crate) use self::filter::{Filter, State, note_default_since};
 pub(crate) use self::find::{candidates, find, readable, states};
-pub(crate) use self::latest::{Latest, Reach, latest};
+pub(crate) use self::latest::latest;
+pub(crate) use self::paged::{PageOfRecords, Place, Reach, page_of};
 pub(crate) use self::stream::{Page, READS_AT_ONCE, Read, Selection, agree_to_scan, select};
 
 /// What the error column prints: the last error, or else the death reason.

@@ -17,7 +17,7 @@ impl Filter {
     pub(crate) fn queries(&self) -> Vec<Vec<IndexQuery>> {
         let [since, until] = self.span();
         let due = |partitions: &[fn(u16) -> String]| {
-            let query = |shard| partitions.iter().map(move |partition| IndexQuery::Due { partition: partition(shard) });
+            let query = |shard| partitions.iter().map(move |partition| IndexQuery::due(partition(shard)));
             vec![(0..SHARDS).flat_map(query).collect()]
         };
         match (self.state, self.kind) {

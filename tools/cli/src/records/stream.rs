@@ -161,7 +161,7 @@ pub(super) async fn page(
 }
 
 /// Which index named a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Source {
     /// The one of what waits or died. It names every record itself.
     Due,

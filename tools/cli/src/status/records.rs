@@ -12,7 +12,7 @@ use hookonce_protocol::timing::SHARDS;
 use hookonce_runtime::port::Store as _;
 
 use crate::failure::Failure;
-use crate::records::{Filter, READS_AT_ONCE, Reach, State, error_of, latest};
+use crate::records::{Filter, READS_AT_ONCE, Reach, State, error_of, page_of};
 use crate::target::store_unavailable;
 
 /// How many entries of a shard one read returns at most.
@@ -105,9 +105,9 @@ impl Records {
 /// What most of the latest dead records died of.
 async fn top_error(store: &DynamoStore) -> Result<Option<TopError>, Failure> {
     let filter = Filter::in_state(State::Status(Status::Dead));
-    let found = latest(store, &filter, DEAD_LOOKED_AT, Reach::ALL).await?.records;
+    let found = page_of(store, &filter, DEAD_LOOKED_AT, Reach::ALL, None).await?.rows;
     let mut counts = BTreeMap::new();
-    for record in found.values() {
+    for (_, record) in &found {
         let cause = (error_of(record).unwrap_or_default(), record.key.parts().0, record.event_type.as_str());
         *counts.entry(cause).or_insert(0) += 1;
     }
@@ -136,7 +136,7 @@ async fn due(store: &DynamoStore, state: DueState, counting: Counting) -> Result
                 oldest: page.entries.first().map(|entry| entry.due_at),
             };
             if due.at_least && counting == Counting::All {
-                let all = IndexQuery::Due { partition: query.partition() };
+                let all = IndexQuery::due(query.partition());
                 due.count = store.index_count(&all).await.map_err(|_| store_unavailable())?;
                 due.at_least = false;
             }

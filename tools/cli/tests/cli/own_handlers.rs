@@ -176,7 +176,7 @@ fn dev_names_the_field_of_the_body_that_the_handler_could_not_read() {
     let route = json!({ "name": "all", "consumer": "counter", "handler": { "url": handler } });
     let set = json!({ "version": 1, "otherwise": "dead", "routes": [route] }).to_string();
     let workspace = Workspace::routed(&set);
-    let running = workspace.dev_with_all_output(&["dev", "--port", "0"]);
+    let running = workspace.dev_with_all_output(&["dev", "--port", "0"], &[]);
     workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
     workspace.wait_for("DEAD", 1);
     assert_eq!(workspace.list("DEAD")[0]["last_error"], "BAD_BODY");

@@ -136,7 +136,7 @@ fn clock(theirs: EpochMs, ours: EpochMs) -> Result<String, Failure> {
 
 /// The index and the table can be read.
 async fn inbox(store: &DynamoStore) -> Result<String, Failure> {
-    let query = IndexQuery::Due { partition: dead_shard(0) };
+    let query = IndexQuery::due(dead_shard(0));
     store.index_page(&query, None, 1).await.map_err(|_| unread(Table::Inbox))?;
     let endpoint = EndpointId::parse(NOBODY.0).map_err(|_| unread(Table::Inbox))?;
     let key = RecordKey::delivery(&endpoint, NOBODY.1);

@@ -4,8 +4,12 @@
 const poll = async () => {
   const part = document.querySelector("[data-poll]");
   if (!part) return;
-  const answer = document.hidden ? null : await fetch(part.dataset.poll).catch(() => null);
-  if (answer?.ok) {
+  const answer = document.hidden ? null : await fetch(part.dataset.poll).catch(() => ({ ok: false }));
+  if (answer && !answer.ok) {
+    part.prepend("The console does not answer any more. What it was doing, it may have stopped in the middle.");
+    return;
+  }
+  if (answer) {
     const holder = document.createElement("div");
     holder.innerHTML = await answer.text();
     part.replaceWith(...holder.children);
@@ -20,7 +24,8 @@ if (table) {
   const ROWS_MAX = 20, PAUSE_MS = 1000;
   const body = table.tBodies[0], pause = document.getElementById("pause"), needs = document.getElementById("needs");
   const looks = () => !document.hidden && pause.getAttribute("aria-pressed") === "false";
-  let next = table.dataset.next, timer, needsAt = Date.now();
+  const live = document.getElementById("live"), words = live.firstChild.textContent;
+  let next = table.dataset.next, timer, asking = false, needsAt = Date.now();
 
   const put = (row) => {
     const known = [...body.rows].find((old) => row.dataset.row && old.dataset.row === row.dataset.row);
@@ -31,10 +36,11 @@ if (table) {
 
   const look = async () => {
     clearTimeout(timer);
-    if (!looks()) return;
+    if (asking || !looks()) return;
     let wait = PAUSE_MS;
+    asking = true;
     try {
-      const answer = await fetch(`/arrivals?after=${next}`);
+      const answer = await fetch(`arrivals?after=${next}`);
       if (!answer.ok) throw new Error(answer.status);
       const holder = document.createElement("tbody");
       holder.innerHTML = await answer.text();
@@ -44,12 +50,15 @@ if (table) {
       if (rows.length) document.getElementById("nothing")?.remove();
       if (rows.length && Date.now() - needsAt > 5 * PAUSE_MS) {
         needsAt = Date.now();
-        const section = await fetch("/needs");
+        const section = await fetch("needs");
         if (section.ok) needs.innerHTML = await section.text();
       }
+      live.firstChild.textContent = words;
     } catch {
-      wait = 10 * PAUSE_MS; // The console is away: ask less often.
+      live.firstChild.textContent = "the console does not answer · ";
+      wait = 10 * PAUSE_MS;
     }
+    asking = false;
     timer = setTimeout(look, wait);
   };
 
@@ -60,6 +69,6 @@ if (table) {
     look();
   });
   document.addEventListener("visibilitychange", look);
-  document.getElementById("live").hidden = false;
+  live.hidden = false;
   look();
 }
