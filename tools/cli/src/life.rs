@@ -223,7 +223,7 @@ impl Printer {
             300..500 => Style::new().yellow(),
             _ => Style::new().red(),
         };
-        let before = format!("{}  in   ", clock(started));
+        let before = format!("{}  in   ", output::clock(started));
         if status < 300 {
             let after = format!(" {endpoint} {event_type} {key}  {status} {took} ms");
             return output::styled_line(&before, (&column(&word), &style), &after);
@@ -280,7 +280,7 @@ impl Printer {
             _ => Style::new().dim(),
         };
         let to = destination.map_or_else(String::new, |destination| format!(" to {destination}"));
-        let (before, event_type) = (format!("{}  out  ", clock(now)), &record.event_type);
+        let (before, event_type) = (format!("{}  out  ", output::clock(now)), &record.event_type);
         let after = format!(" {endpoint} {event_type} {key}{to}  {detail}");
         output::styled_line(&before, (&column(&word), &style), &after);
     }
@@ -350,11 +350,6 @@ fn status_and_word(answer: &Value) -> (u64, String) {
 /// The text at a place in JSON. Empty if there is none.
 fn text<'a>(value: &'a Value, at: &str) -> &'a str {
     value.pointer(at).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The time of day of a line.
-fn clock(at: EpochMs) -> String {
-    output::local_moment(at).split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! How states look: a glyph, a word and a tone. A tone is never alone, so nobody has to see colours.
 
+use console::Style;
 use hookonce_protocol::record::{Outcome, Record, Status};
+
+use crate::output::{self, Cell};
 
 /// What a state means to whoever looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +16,17 @@ pub(crate) enum Tone {
     Bad,
     /// It is over, and nothing took effect.
     Settled,
+}
+
+impl Tone {
+    fn style(self) -> Style {
+        match self {
+            Self::Good => Style::new().green(),
+            Self::Waits => Style::new().yellow(),
+            Self::Bad => Style::new().red(),
+            Self::Settled => Style::new().dim(),
+        }
+    }
 }
 
 /// How a state looks.
@@ -45,6 +59,21 @@ impl Look {
             (Status::Processed, Some(Outcome::Delivered)) => Self::new("✓", "delivered", Tone::Good),
             (Status::Processed, Some(Outcome::Applied) | None) => Self::new("✓", "applied", Tone::Good),
         }
+    }
+
+    /// The state of a record as text and style: glyph and word for a person on a terminal, elsewhere the state's own word.
+    pub(crate) fn text_of(record: &Record) -> (String, Style) {
+        if !output::is_terminal() {
+            return (record.state_word().to_owned(), Style::new());
+        }
+        let look = Self::of(record);
+        (format!("{} {}", look.glyph, look.word), look.tone.style())
+    }
+
+    /// The same as a cell of a table.
+    pub(crate) fn cell_of(record: &Record) -> Cell {
+        let (text, style) = Self::text_of(record);
+        Cell::styled(text, style)
     }
 
     /// A delivery that came again.

@@ -19,10 +19,12 @@ use hookonce_runtime::circuit_breaker::{FAILURES_MAX, OPEN_MIN};
 use hookonce_runtime::port::Store as _;
 use serde_json::json;
 
+use crate::connection::Connection;
 use crate::dry_run::DryRun;
 use crate::failure::{Exit, Failure};
-use crate::output;
-use crate::records::{Filter, Selection, note_default_since, states};
+use crate::looks::Look;
+use crate::output::{self, Cell};
+use crate::records::{Beginnings, Filter, Selection, note_default_since, shown_key, states, whole_keys};
 use crate::target::{Target, store_unavailable};
 
 #[derive(Debug, Args)]
@@ -109,8 +111,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let drill = Drill { handlers, calls: arguments.call_handlers, store: store.clone() };
     let mut tally: BTreeMap<&'static str, usize> = BTreeMap::new();
     let mut table = output::table(&["drill", "state", "endpoint", "type", "why", "key"]);
-    for record in sample(&store, &arguments).await? {
+    let reading = output::working("reading records");
+    let (records, cut) = sample(&stack, &store, &arguments).await?;
+    drop(reading);
+    let bar = output::bar("drill", if arguments.json { 0 } else { u64::try_from(records.len()).unwrap_or(0) });
+    for record in records {
         let finding = drill.of(&record).await?;
+        bar.inc(1);
         *tally.entry(finding.word()).or_default() += 1;
         let (endpoint, key) = record.key.parts();
         if arguments.json {
@@ -120,10 +127,17 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
                 &json!({ "endpoint": endpoint, "key": key, "state": state, "result": result, "why": why }),
             );
         } else if matches!(finding, Finding::Differs(_) | Finding::Fails(_) | Finding::NotCalled(_)) {
-            let row = [finding.word(), record.state_word(), endpoint, &record.event_type, finding.why(), key];
-            table.add_row(row);
+            table.add_row([
+                finding.word().into(),
+                Look::cell_of(&record),
+                endpoint.into(),
+                record.event_type.as_str().into(),
+                finding.why().into(),
+                Cell::from(shown_key(&record.key)),
+            ]);
         }
     }
+    bar.finish_and_clear();
     let of =
         |findings: [Finding; 2]| -> usize { findings.iter().filter_map(|finding| tally.get(finding.word())).sum() };
     let failed = of([Finding::Differs(String::new()), Finding::Fails(String::new())]);
@@ -131,51 +145,71 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let default_since = if arguments.key.is_empty() { arguments.filter.default_since() } else { None };
     if arguments.json {
         let mut summary: BTreeMap<_, _> = tally.iter().map(|(word, count)| (*word, json!(count))).collect();
+        summary.extend(cut.then_some(("cut", json!(true))));
         summary.extend(default_since.or(arguments.filter.since).map(|since| ("since_ms", json!(since.0))));
         output::json_line(&json!({ "summary": summary }));
     } else {
         if table.row_count() > 0 {
             output::print(&table);
         }
-        let counts: Vec<_> = tally.iter().map(|(word, count)| format!("{count} {word}")).collect();
-        let of = if counts.is_empty() { "no record matches".to_owned() } else { counts.join(", ") };
-        output::note(&format!("{} record(s) tried: {of}", tally.values().sum::<usize>()));
-        if tally.contains_key(Finding::HandlerNotCalled.word()) {
-            output::note("handlers in other languages were not asked; --call-handlers calls them");
-        }
-        if tally.contains_key(Finding::NotCalled(String::new()).word()) {
-            let (call, pause) = (HANDLER_CALL_MAX.0 / 1_000, OPEN_MIN.0 / 1_000);
-            output::note(&format!(
-                "not called: their handler did not answer {FAILURES_MAX} calls in a row, each within {call} s. It is then called \
-                 once in {pause} s or more"
-            ));
-        }
-        if tally.contains_key(Finding::InPart(String::new()).word()) {
-            output::note("in part: what their plans create is the same; what they update or delete is not compared");
-        }
-        if sound + failed == 0 {
-            output::note("no record was compared as a whole, so this does not say that the handlers do the same");
-        }
+        note_findings(&tally, cut, sound + failed > 0);
         note_default_since(default_since);
         output::note("nothing was written. The handlers are those of this build of hookonce");
     }
     Ok(if sound == 0 || failed > 0 { Exit::No } else { Exit::Done })
 }
 
-async fn sample(store: &DynamoStore, arguments: &Arguments) -> Result<Vec<Record>, Failure> {
+/// What a drill found, in sentences.
+fn note_findings(tally: &BTreeMap<&'static str, usize>, cut: bool, compared: bool) {
+    let counts: Vec<_> = tally.iter().map(|(word, count)| format!("{count} {word}")).collect();
+    let of = if counts.is_empty() { "no record matches".to_owned() } else { counts.join(", ") };
+    output::note(&format!("{} record(s) tried: {of}", tally.values().sum::<usize>()));
+    if cut {
+        output::note("there may be more records, which were not tried: raise --limit");
+    }
+    if tally.contains_key(Finding::HandlerNotCalled.word()) {
+        output::note("handlers in other languages were not asked; --call-handlers calls them");
+    }
+    if tally.contains_key(Finding::NotCalled(String::new()).word()) {
+        let (call, pause) = (HANDLER_CALL_MAX.0 / 1_000, OPEN_MIN.0 / 1_000);
+        output::note(&format!(
+            "not called: their handler did not answer {FAILURES_MAX} calls in a row, each within {call} s. It is then called \
+             once in {pause} s or more"
+        ));
+    }
+    if tally.contains_key(Finding::InPart(String::new()).word()) {
+        output::note("in part: what their plans create is the same; what they update or delete is not compared");
+    }
+    if !compared {
+        output::note("no record was compared as a whole, so this does not say that the handlers do the same");
+    }
+}
+
+/// The records to try, and whether there may be more.
+async fn sample(
+    stack: &Connection,
+    store: &DynamoStore,
+    arguments: &Arguments,
+) -> Result<(Vec<Record>, bool), Failure> {
     let (selection, limit) = if arguments.key.is_empty() {
         (Selection::Index(arguments.filter.clone()), arguments.limit)
     } else {
-        (Selection::Keys(arguments.key.clone()), usize::MAX)
+        let named: Vec<_> = arguments.key.chunks(2).map(<[String]>::to_vec).collect();
+        (Selection::Keys(whole_keys(stack, store, &named, Beginnings::Allowed).await?), usize::MAX)
     };
-    let (mut records, mut pages) = (Vec::new(), selection.pages(store, 1));
-    while records.len() < limit {
-        let Some(page) = pages.next().await.transpose()? else { break };
-        page.note_missing();
-        records.extend(page.records);
+    let (mut records, mut pages, mut is_over) = (Vec::new(), selection.pages(store, 1), false);
+    while records.len() < limit && !is_over {
+        match pages.next().await.transpose()? {
+            Some(page) => {
+                page.note_missing();
+                records.extend(page.records);
+            }
+            None => is_over = true,
+        }
     }
+    let cut = !is_over && limit != usize::MAX;
     records.truncate(limit);
-    Ok(records)
+    Ok((records, cut))
 }
 
 struct Drill {

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
+use crate::looks::Look;
 use crate::output;
-use crate::records::{Filter, error_of, latest, note_default_since};
+use crate::records::{Filter, error_of, latest, note_default_since, shown_key};
 use crate::target::Target;
 
 #[derive(Debug, Args)]
@@ -31,7 +32,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
     let limit = arguments.limit.get();
     let stack = arguments.target.connect();
+    let reading = output::working("reading records");
     let latest = latest(&stack.store().await?, &arguments.filter, limit).await?;
+    drop(reading);
     let mut records: Vec<_> = latest.records.into_values().collect();
     records.sort_by(|a, b| (b.received_at, &a.key).cmp(&(a.received_at, &b.key)));
     let cut = latest.cut || records.len() > limit;
@@ -42,8 +45,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         print(&records);
     }
     note_default_since(arguments.filter.default_since());
-    if records.is_empty() {
-        note_missing_endpoint(&stack, &arguments.filter).await;
+    if let (true, Some(endpoint)) = (records.is_empty(), &arguments.filter.endpoint) {
+        note_missing_endpoint(&stack, endpoint).await;
     }
     if cut {
         output::note("there may be more records: raise --limit, or narrow --since and --until");
@@ -59,8 +62,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// Notes that there is no such endpoint. A removed one may still have records, so this looks only if there are none.
 /// Prints nothing without permission to read the documents.
-async fn note_missing_endpoint(stack: &Connection, filter: &Filter) {
-    let Some(Ok(id)) = filter.endpoint.as_deref().map(EndpointId::parse) else { return };
+pub(super) async fn note_missing_endpoint(stack: &Connection, endpoint: &str) {
+    let Ok(id) = EndpointId::parse(endpoint) else { return };
     if stack.is_copy() {
         return;
     }
@@ -122,18 +125,19 @@ pub(crate) fn format_tries(record: &Record) -> String {
 
 fn print(records: &[Record]) {
     let mut table = output::table(&["received", "state", "endpoint", "type", "tries", "dups", "error", "key"]);
+    // A column of zeros says nothing to a person.
+    let duplicates = |count: i64| if count == 0 && output::is_terminal() { String::new() } else { count.to_string() };
     for record in records {
-        let (endpoint, key) = record.key.parts();
         let effect = record.effect.as_ref().map(|effect| format!("{} to {}", effect.name, effect.destination));
         table.add_row([
-            output::local_time(record.received_at).as_str(),
-            record.state_word(),
-            endpoint,
-            effect.as_deref().unwrap_or(&record.event_type),
-            &format_tries(record),
-            &record.duplicate_count.to_string(),
-            error_of(record).unwrap_or("-"),
-            key,
+            output::local_time(record.received_at).into(),
+            Look::cell_of(record),
+            record.key.parts().0.into(),
+            effect.as_deref().unwrap_or(&record.event_type).into(),
+            format_tries(record).into(),
+            duplicates(record.duplicate_count).into(),
+            error_of(record).unwrap_or("-").into(),
+            shown_key(&record.key).into(),
         ]);
     }
     output::print(&table);

@@ -1,6 +1,6 @@
 //! `hookonce stats`: counts records.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -45,10 +45,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let store = arguments.target.connect().store().await?;
     let mut pages = pin!(select(&store, &arguments.filter, READS_AT_ONCE, Read::Heads));
     let mut counts = Counts::default();
+    let reading = output::working("reading records");
     while let Some(page) = pages.next().await.transpose()? {
         counts.unreadable += page.unreadable;
         page.records.iter().for_each(|record| counts.add(record));
+        reading.says(format!("{} records read", counts.records));
     }
+    drop(reading);
     let now = System.moment().now;
     let default_since = arguments.filter.default_since();
     if arguments.json {
@@ -172,23 +175,16 @@ impl Counts {
     }
 }
 
-/// The shares of these counts in percent, rounded so that they add up to what all of them have. A non-zero count never
-/// shows as 0 %.
+/// The shares of these counts in percent, to one decimal. A count that is not zero never shows as 0 %, and one that is
+/// not all never as 100 %.
 fn shares(counts: &[u64], of: u64) -> Vec<String> {
     let of = of.max(1);
-    let total = counts.iter().sum::<u64>();
-    // What all have together, rounded to the nearest, less what each has for certain.
-    let certain: u64 = counts.iter().map(|count| count * 100 / of).sum();
-    let missing = ((total * 200 + of) / (2 * of)).saturating_sub(certain);
-    let mut by_rest: Vec<_> = (0..counts.len()).zip(counts.iter().map(|count| count * 100 % of)).collect();
-    by_rest.sort_by_key(|(_, rest)| std::cmp::Reverse(*rest));
-    let rounded_up: BTreeSet<_> =
-        by_rest.iter().take(usize::try_from(missing).unwrap_or(0)).map(|(at, _)| *at).collect();
-    let share = |(at, count): (usize, &u64)| match count * 100 / of + u64::from(rounded_up.contains(&at)) {
-        0 if *count > 0 => "<1%".to_owned(),
-        percent => format!("{percent}%"),
+    let share = |count: &u64| match (count * 2_000 + of) / (2 * of) {
+        0 if *count > 0 => "<0.1%".to_owned(),
+        1_000 if *count < of => ">99.9%".to_owned(),
+        tenths => format!("{}.{}%", tenths / 10, tenths % 10),
     };
-    counts.iter().enumerate().map(share).collect()
+    counts.iter().map(share).collect()
 }
 
 /// A column of the chart. What is not empty is at least one line high.
@@ -203,13 +199,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_add_up() {
-        assert_eq!(shares(&[2, 1], 3), ["67%", "33%"]);
-        assert_eq!(shares(&[1, 1, 1], 3), ["34%", "33%", "33%"]);
-        assert_eq!(shares(&[5, 2], 7), ["71%", "29%"]);
-        assert_eq!(shares(&[1, 1], 3), ["34%", "33%"], "two thirds together");
-        assert_eq!(shares(&[999, 1], 1_000), ["100%", "<1%"]);
-        assert_eq!(shares(&[4], 4), ["100%"]);
+    fn a_share_has_one_decimal_and_never_says_none_or_all_of_what_is_not() {
+        assert_eq!(shares(&[2, 1], 3), ["66.7%", "33.3%"]);
+        assert_eq!(shares(&[1, 1, 1], 3), ["33.3%", "33.3%", "33.3%"]);
+        assert_eq!(shares(&[995, 5], 1_000), ["99.5%", "0.5%"]);
+        assert_eq!(shares(&[99_999, 1], 100_000), [">99.9%", "<0.1%"]);
+        assert_eq!(shares(&[4, 0], 4), ["100.0%", "0.0%"]);
         assert!(shares(&[], 4).is_empty());
     }
 }

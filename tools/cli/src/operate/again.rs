@@ -1,7 +1,5 @@
 //! The command that goes on where a run stopped, or does what a dry run foresaw.
 
-use std::ffi::OsString;
-
 use hookonce_protocol::operator::Order;
 use hookonce_protocol::time::EpochMs;
 
@@ -23,21 +21,36 @@ impl OrderArguments {
             Some(Agreement::Plain) | None => Some(Agreement::Counted(report.changed())),
         };
         let lacks_reason = order.needs_reason() && self.reason.is_none();
-        again(std::env::args_os().skip(1), times, lacks_reason, agreement)
+        let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+        let whole = match selection {
+            Selection::Keys(keys) => whole(words, &self.named(), keys),
+            Selection::Index(_) | Selection::Table(_) => words,
+        };
+        again(whole.into_iter(), times, lacks_reason, agreement)
     }
+}
+
+/// The words of a command, with the whole keys of the records where it names them otherwise.
+fn whole(mut words: Vec<String>, named: &[Vec<String>], keys: &[String]) -> Vec<String> {
+    for (typed, whole) in named.iter().zip(keys.chunks(2)).filter(|(typed, whole)| typed != whole) {
+        let at = words.windows(typed.len()).position(|window| window == typed);
+        if let Some(at) = at {
+            words.splice(at..at + typed.len(), whole.iter().cloned());
+        }
+    }
+    words
 }
 
 /// The command that acts on the same records in a later run. It names these times, which no longer move with the clock.
 /// It has a placeholder for a missing reason, and this agreement in the place of the one that was typed.
 fn again(
-    arguments: impl Iterator<Item = OsString>,
+    arguments: impl Iterator<Item = String>,
     times: [Option<EpochMs>; 3],
     lacks_reason: bool,
     agreement: Option<Agreement>,
 ) -> String {
     const TIMES: [&str; 3] = ["--since", "--until", "--ended-until"];
     let mut words = vec!["hookonce".to_owned()];
-    let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
     let mut arguments = arguments.filter(|word| !word.starts_with("--yes=")).peekable();
     while let Some(word) = arguments.next() {
         if word == "--yes" {
@@ -65,17 +78,29 @@ mod tests {
 
     fn of(words: &[&str], times: [Option<i64>; 3]) -> String {
         let times = times.map(|at| at.map(EpochMs));
-        again(words.iter().map(OsString::from), times, false, Some(Agreement::Plain))
+        again(words.iter().copied().map(str::to_owned), times, false, Some(Agreement::Plain))
     }
 
     #[test]
     fn the_agreement_of_the_next_run_takes_the_place_of_the_last_one() {
         for typed in [&["discard", "--yes", "12", "--json"][..], &["discard", "--json", "--yes=12"]] {
-            let next = |agreement| again(typed.iter().map(OsString::from), [None; 3], false, agreement);
+            let next = |agreement| again(typed.iter().copied().map(str::to_owned), [None; 3], false, agreement);
             assert_eq!(next(Some(Agreement::Counted(7))), "hookonce discard --json --yes 7");
             assert_eq!(next(None), "hookonce discard --json");
         }
         assert_eq!(of(&["replay", "--yes", "--json"], [None; 3]), "hookonce replay --json --yes");
+    }
+
+    #[test]
+    fn a_key_that_was_begun_is_whole_in_the_command_that_acts() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for (typed, named, expected) in [
+            ("replay evt", "evt", "replay shop evt_1"),
+            ("replay --key shop evt --json", "shop evt", "replay --key shop evt_1 --json"),
+            ("replay shop evt_1", "shop evt_1", "replay shop evt_1"),
+        ] {
+            assert_eq!(whole(words(typed), &[words(named)], &words("shop evt_1")), words(expected));
+        }
     }
 
     #[test]

@@ -17,7 +17,10 @@ use crate::target::Target;
 /// The arguments of every command that changes records.
 #[derive(Debug, Args)]
 pub(crate) struct OrderArguments {
-    /// One record, as `list` prints it; may be repeated.
+    // The help of `--key` tells of it: every help fits on a screen.
+    #[arg(hide = true, num_args = 1..=2, value_names = ["ENDPOINT", "KEY"], conflicts_with_all = ["Filter", "key"])]
+    record: Vec<String>,
+    /// One record; may be repeated. A single one needs no `--key`.
     #[arg(long, num_args = 2, value_names = ["ENDPOINT", "KEY"], allow_hyphen_values = true, conflicts_with = "Filter")]
     key: Vec<String>,
     #[command(flatten)]
@@ -95,7 +98,13 @@ impl OrderArguments {
 
     /// Whether a person named the records one by one.
     pub(super) fn names_records(&self) -> bool {
-        !self.key.is_empty()
+        !self.key.is_empty() || !self.record.is_empty()
+    }
+
+    /// What names each of them: an endpoint and a key, or a key alone.
+    pub(super) fn named(&self) -> Vec<Vec<String>> {
+        let alone = Some(self.record.clone()).filter(|record| !record.is_empty());
+        alone.into_iter().chain(self.key.chunks(2).map(<[String]>::to_vec)).collect()
     }
 
     /// Whether only the number that a dry run printed is an agreement: what was done cannot be taken back, and the
@@ -130,7 +139,7 @@ impl OrderArguments {
     /// [`Failure::Usage`] when no record is named, or no record can pass the filter.
     pub(super) fn selection(&self, kind: Kind) -> Result<Selection, Failure> {
         if self.names_records() {
-            return Ok(Selection::Keys(self.key.clone()));
+            return Ok(Selection::Keys(self.named().concat()));
         }
         if self.filter.is_empty() {
             return Err(Failure::usage(

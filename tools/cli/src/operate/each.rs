@@ -89,9 +89,14 @@ pub(super) async fn each(
                     seen.insert(record.key.clone());
                 }
                 report.add(&record, result, along, &sends_again);
+                if run.limit.is_some() {
+                    report.bar.set_position(u64::try_from(report.changed()).unwrap_or(0));
+                }
             }
         }
-        report.bar.inc(u64::try_from(examined).unwrap_or(0));
+        if run.limit.is_none() {
+            report.bar.inc(u64::try_from(examined).unwrap_or(0));
+        }
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) use self::result::{End, OrderResult};
 use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::records::{Selection, agree_to_scan, note_default_since};
+use crate::records::{Beginnings, Selection, agree_to_scan, note_default_since, whole_keys};
 
 /// Number of index partitions that a dry run reads in parallel.
 const READS_AT_ONCE: usize = 8;
@@ -103,7 +103,8 @@ pub(crate) async fn carry_out(
     let run = Run { rate: arguments.yes.map(|_| arguments.rate), ..run };
     if acts && selection.filter().is_some() && report.shows_progress() {
         let total = selection.total(&store).await.map_err(|failure| (failure, None))?;
-        report.begin(total);
+        let most = arguments.limit.and_then(|limit| u64::try_from(limit).ok()).unwrap_or(u64::MAX);
+        report.begin(total.min(most));
     }
     // To act on pages that are as fresh as possible, read one at a time.
     let pages = selection.pages(&store, if acts { 1 } else { READS_AT_ONCE });
@@ -130,6 +131,13 @@ async fn begin(arguments: &OrderArguments, kind: Kind, stack: &Connection) -> Re
     let selection = arguments.selection(kind)?;
     arguments.check_agreement(kind.operation)?;
     let store = stack.whole_store().await?;
+    let selection = match selection {
+        Selection::Keys(_) => {
+            let beginnings = if arguments.acts() { Beginnings::Refused } else { Beginnings::Allowed };
+            Selection::Keys(whole_keys(stack, &store, &arguments.named(), beginnings).await?)
+        }
+        selection @ (Selection::Index(_) | Selection::Table(_)) => selection,
+    };
     if let (Selection::Table(_), Some(agreed)) = (&selection, kind.scan) {
         let hint = "pass --scan to agree, or --since to read only what an index lists";
         agree_to_scan(&store, &[Table::Inbox], agreed || arguments.acts(), hint).await?;

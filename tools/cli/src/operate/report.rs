@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use super::result::{End, OrderResult};
 use crate::failure::{Exit, Failure};
+use crate::looks::Look;
 use crate::output;
-use crate::records::{Page, error_of};
+use crate::records::{Page, error_of, shown_key};
 
 /// The most rows that are printed. All records are counted.
 const ROWS_MAX: usize = 50;
@@ -162,15 +163,14 @@ impl Report {
     fn table(&self) -> output::Table {
         let mut table = output::table(&["would", "state", "endpoint", "type", "error", "received", "key"]);
         for Row { result, record } in &self.rows {
-            let (endpoint, key) = record.key.parts();
             table.add_row([
-                result.describe(self.operation),
-                record.state_word(),
-                endpoint,
-                &record.event_type,
-                error_of(record).unwrap_or("-"),
-                &output::local_time(record.received_at),
-                key,
+                result.describe(self.operation).into(),
+                Look::cell_of(record),
+                record.key.parts().0.into(),
+                record.event_type.as_str().into(),
+                error_of(record).unwrap_or("-").into(),
+                output::local_time(record.received_at).into(),
+                shown_key(&record.key).into(),
             ]);
         }
         table

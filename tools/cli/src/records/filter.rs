@@ -8,7 +8,8 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_runtime::ambient::{Ambient as _, System};
-use jiff::Timestamp;
+use jiff::civil::{DateTime, Time};
+use jiff::{Timestamp, Zoned};
 
 use crate::failure::{Failure, parse_failure};
 use crate::output;
@@ -85,17 +86,17 @@ pub(crate) struct Filter {
     error: Option<String>,
     /// Received after this [default: 24h; no limit with --state PENDING or DEAD].
     ///
-    /// It is a time, in UTC unless it has an offset, or a duration before now.
+    /// It is a time as `list` prints it or in UTC, or a duration before now.
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
     pub(crate) since: Option<EpochMs>,
     /// Received before this, or so long ago.
     ///
-    /// It is a time, in UTC unless it has an offset, or a duration before now.
+    /// It is a time as `list` prints it or in UTC, or a duration before now.
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
     pub(crate) until: Option<EpochMs>,
     /// Ended before this: died, applied or discarded.
     ///
-    /// It is a time, in UTC unless it has an offset, or a duration before now.
+    /// It is a time as `list` prints it or in UTC, or a duration before now.
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
     pub(crate) ended_until: Option<EpochMs>,
 }
@@ -106,7 +107,11 @@ fn parse_moment(text: &str) -> Result<EpochMs, String> {
         let before = Duration::from_secs(u64::try_from(now_unix()).unwrap_or(0) + 1).saturating_sub(length);
         return Ok(EpochMs(i64::try_from(before.as_millis()).unwrap_or(0)));
     }
-    // A time as `list` prints it, with its offset.
+    // A time as `list` prints it on a terminal: by this machine's clock, today's without its date.
+    if let Some(at) = wall_time(text, &output::zoned(System.moment().now)) {
+        return Ok(EpochMs(at.as_millisecond()));
+    }
+    // As it prints it elsewhere, with its offset.
     if let Ok(at) = text.parse::<Timestamp>() {
         return Ok(EpochMs(at.as_millisecond()));
     }
@@ -115,6 +120,16 @@ fn parse_moment(text: &str) -> Result<EpochMs, String> {
     })?;
     let since = at.duration_since(UNIX_EPOCH).map_err(|_| "it must be a time after 1970".to_owned())?;
     i64::try_from(since.as_millis()).map(EpochMs).map_err(|_| "the time is too far in the future".to_owned())
+}
+
+/// The moment at which this machine's clock shows a time: `01:46:17` of today, or `2026-11-28 01:46:17`.
+fn wall_time(text: &str, now: &Zoned) -> Option<Timestamp> {
+    let is_date_and_time = || text.len() == 19 && text.as_bytes().get(10) == Some(&b' ');
+    let at = match text.parse::<Time>() {
+        Ok(time) if text.len() == 8 && text.contains(':') => now.date().to_datetime(time),
+        _ => text.parse::<DateTime>().ok().filter(|_| is_date_and_time())?,
+    };
+    Some(at.to_zoned(now.time_zone().clone()).ok()?.timestamp())
 }
 
 impl Filter {
@@ -308,6 +323,18 @@ mod tests {
         assert!(filter(&longer).check().unwrap_err().to_string().contains("95 days at once"));
         assert!(filter(&format!("{longer} --state DEAD")).check().is_ok(), "its index lists records of every age");
         assert!(filter("--since 95d").check().is_ok());
+    }
+
+    #[test]
+    fn a_time_that_a_terminal_shows_is_of_this_machines_zone() {
+        let zone = jiff::tz::TimeZone::fixed(jiff::tz::offset(5));
+        let now = "2026-11-28T08:00:00Z".parse::<Timestamp>().unwrap().to_zoned(zone);
+        let read = |text: &str| wall_time(text, &now).map(|at| at.to_string());
+        assert_eq!(read("01:46:17").unwrap(), "2026-11-27T20:46:17Z");
+        assert_eq!(read("2026-11-20 01:46:17").unwrap(), "2026-11-19T20:46:17Z");
+        for other in ["2026-11-20T01:46:17", "2026-11-20", "2026-11-20T01:46:17Z", "2026-11-20T01:46:17+05:00", "12"] {
+            assert_eq!(read(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! The records that a command is about, page by page, and how many there are.
 
-use std::time::Duration;
-
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use hookonce_aws::{DynamoStore, IndexCursor, IndexQuery};
@@ -39,9 +37,6 @@ impl Read {
 
 /// Number of index partitions that a command reads side by side.
 pub(crate) const READS_AT_ONCE: usize = 32;
-
-/// How often the line of a count moves.
-const SPINNER_PERIOD: Duration = Duration::from_millis(100);
 
 /// The records that a command is about.
 #[derive(Debug)]
@@ -224,13 +219,12 @@ async fn effects_of(store: &DynamoStore, events: &[RecordKey]) -> Result<Vec<Rec
 
 /// Counts the index entries that [`select`] reads, and shows a spinner meanwhile.
 async fn count(store: &DynamoStore, filter: &Filter) -> Result<u64, Failure> {
-    let counting = output::spinner("counting");
-    counting.enable_steady_tick(SPINNER_PERIOD);
+    let counting = output::working("counting");
     let queries = filter.queries().into_iter().flatten();
     let of = |query| async move { store.index_count(&query).await.map_err(|_| store_unavailable()) };
     let counts = futures::stream::iter(queries).map(of).buffer_unordered(READS_AT_ONCE);
     let total = counts.try_fold(0, async |sum, count| Ok(sum + count)).await;
-    counting.finish_and_clear();
+    drop(counting);
     total
 }
 

@@ -25,7 +25,7 @@ fn stats_count_by_state_endpoint_type_and_error() {
     assert_eq!(columns.iter().map(|count| count.as_i64().unwrap()).sum::<i64>(), 5);
     let dead = json(&stack.run(&["stats", "--state", "DEAD", "--json"]));
     assert_eq!(dead["by"]["state"], object!({ "DEAD": 2 }));
-    stack.run(&["stats"]).prints_all(&["state APPLIED", "60%", "oldest DEAD", "█"]);
+    stack.run(&["stats"]).prints_all(&["state APPLIED", "60.0%", "oldest DEAD", "█"]);
     stack.run(&["stats", "--endpoint", "other"]).exits(1);
 }
 

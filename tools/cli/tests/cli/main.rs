@@ -32,6 +32,7 @@ mod providers;
 mod readme;
 mod restores;
 mod routes;
+mod screens;
 mod stacks;
 mod submits;
 mod support;

@@ -2,6 +2,7 @@
 
 mod check;
 mod import;
+mod list;
 mod rotate;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -11,7 +12,6 @@ use hookonce_protocol::key::{EndpointId, Tenant};
 use hookonce_providers::{Catalog, Provider, SecretFrom};
 use hookonce_runtime::document::EndpointDocument;
 use hookonce_runtime::endpoint::on_body_mismatch_default;
-use serde_json::json;
 
 use super::providers::find;
 use crate::connection::Connection;
@@ -28,7 +28,7 @@ pub(crate) enum Command {
     /// Add an endpoint; without `--secret -`, generate a secret and print it, unless the provider issues it.
     Add(Add),
     /// List the endpoints.
-    List(List),
+    List(list::List),
     /// Show one endpoint; secrets and settings are hidden without --reveal.
     Show(Show),
     /// Change the secret in two steps: add a new one, then --finish once no delivery uses the older ones.
@@ -90,19 +90,10 @@ pub(crate) fn word<T: Copy + Send + Sync + 'static>(
     words.try_map(move |word| values.iter().copied().find(|value| as_str(*value) == word).ok_or("no such word"))
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct List {
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    place: Place,
-}
-
 pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Add(arguments) => add(arguments).await,
-        Command::List(arguments) => list(&arguments).await,
+        Command::List(arguments) => list::run(&arguments).await,
         Command::Show(show) => show.run::<EndpointId>(rows).await,
         Command::Rotate(arguments) => rotate::run(arguments).await,
         Command::Check(arguments) => check::run(arguments).await,
@@ -256,36 +247,6 @@ impl Pair {
     pub(crate) fn read(&self, input: &mut Input) -> Result<(String, String), Failure> {
         Ok((self.name.clone(), self.value.open(&self.name, input)?))
     }
-}
-
-async fn list(arguments: &List) -> Result<Exit, Failure> {
-    let stack = arguments.place.connect();
-    let endpoints = documents::valid(&*stack.documents::<EndpointId>().await?).await?;
-    if arguments.json {
-        let rows = endpoints.iter().map(|(id, document, changed_at)| {
-            json!({ "id": id, "provider": document.provider, "tenant": tenant_of(id, document),
-                "secrets": document.secrets.len(), "changed_at_ms": changed_at.map(|at| at.0) })
-        });
-        output::json(&rows.collect::<Vec<_>>());
-        return Ok(Exit::Done);
-    }
-    let mut table = output::table(&["id", "provider", "tenant", "secrets", "path", "last written"]);
-    for (id, document, changed_at) in &endpoints {
-        table.add_row([
-            id.as_str(),
-            document.provider.as_str(),
-            tenant_of(id, document),
-            &document.secrets.len().to_string(),
-            &format!("/webhooks/{id}"),
-            &output::known_moment(*changed_at),
-        ]);
-    }
-    output::print(&table);
-    Ok(Exit::Done)
-}
-
-fn tenant_of<'a>(id: &'a EndpointId, document: &'a EndpointDocument) -> &'a str {
-    document.tenant.as_ref().map_or(id.as_str(), Tenant::as_str)
 }
 
 /// What is shown of a document.

@@ -23,15 +23,16 @@ use serde_json::{Value, json};
 
 use self::call::EffectCall;
 use super::explain;
-use super::list::{format_tries, summary, tries};
+use super::list::{format_tries, note_missing_endpoint, summary, tries};
 use super::route::Explained;
 use crate::connection::Connection;
 use crate::console::record_file;
 use crate::dry_run::DryRun;
 use crate::failure::{Exit, Failure};
+use crate::looks::Look;
 use crate::output;
 use crate::progress::{Progress, Wait};
-use crate::records::{candidates, created_by, find, states};
+use crate::records::{Named, candidates_of_words, created_by, find_words, states};
 use crate::target::{Target, store_unavailable, write};
 
 /// The most children that are printed one by one.
@@ -52,10 +53,10 @@ const RENAMED: &str =
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Arguments {
-    /// Endpoint id.
-    endpoint: String,
-    /// Record key, as `list` and the HTTP answer show it.
-    key: String,
+    /// Endpoint id and record key, as `list` and the HTTP answer show it. The endpoint may be left out, and a beginning
+    /// of the key is enough for a record of the last 24 hours.
+    #[arg(required = true, num_args = 1..=2, value_names = ["ENDPOINT", "KEY"])]
+    record: Vec<String>,
     /// Write only the stored body, byte for byte.
     #[arg(long, conflicts_with = "at_most")]
     body: bool,
@@ -80,11 +81,13 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let stack = arguments.target.connect();
     let store = &stack.store().await?;
-    let exit = settled(store, &arguments).await?;
-    let Some(record) = find(store, &arguments.endpoint, &arguments.key).await? else {
-        output::note(&format!("endpoint {} has no record {}", arguments.endpoint, arguments.key));
-        output::note("`hookonce list` shows what there is; records expire after weeks");
-        return Ok(if exit == Exit::Done { Exit::No } else { exit });
+    let exit = settled(&stack, store, &arguments).await?;
+    let record = match find_words(&stack, store, &arguments.record).await? {
+        Named::Whole(record) | Named::Beginning(record) => *record,
+        Named::Missing => {
+            note_missing(&stack, &arguments.record).await;
+            return Ok(if exit == Exit::Done { Exit::No } else { exit });
+        }
     };
     if arguments.body {
         return body(&record);
@@ -105,10 +108,21 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
+/// Notes that there is no such record, or no such endpoint.
+async fn note_missing(stack: &Connection, words: &[String]) {
+    if let [endpoint, key] = words {
+        output::note(&format!("endpoint {endpoint} has no record {key}"));
+        note_missing_endpoint(stack, endpoint).await;
+    } else {
+        output::note(&format!("no endpoint has a record {}", words.concat()));
+    }
+    output::note("`hookonce list` shows what there is; records expire after weeks");
+}
+
 /// Waits for the record if asked to. It is shown in any case.
-async fn settled(store: &DynamoStore, arguments: &Arguments) -> Result<Exit, Failure> {
+async fn settled(stack: &Connection, store: &DynamoStore, arguments: &Arguments) -> Result<Exit, Failure> {
     let Some(at_most) = arguments.wait.at_most else { return Ok(Exit::Done) };
-    let keys = candidates(&arguments.endpoint, &arguments.key)?;
+    let keys = candidates_of_words(stack, &arguments.record).await?;
     let Some(progress) = Progress::read_until(store, &keys, at_most, Progress::is_settled).await? else {
         output::note(&format!("it is not settled after {}", humantime::format_duration(at_most)));
         return Ok(Exit::Unavailable);
@@ -374,8 +388,10 @@ impl Timeline {
         let (endpoint, key) = record.key.parts();
         output::line(key);
         let again = if record.generation > 0 { format!(", generation {}", record.generation) } else { String::new() };
-        let state = record.state_word();
-        output::line(&format!("  {state}{again}: {} from {} at {endpoint}\n", record.event_type, record.provider));
+        let (state, style) = Look::text_of(record);
+        let from = format!("{again}: {} from {} at {endpoint}", record.event_type, record.provider);
+        output::styled_line("  ", (&state, &style), &from);
+        output::line("");
         let mut table = output::table(&[]);
         for Step { at, what, .. } in self.steps() {
             table.add_row([output::local_moment(at), since(record.received_at, at), what]);

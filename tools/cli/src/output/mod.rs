@@ -1,18 +1,20 @@
 //! Output for people and programs.
 
+mod table;
+mod time;
+
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use comfy_table::CellAlignment;
-use comfy_table::presets::NOTHING;
 use console::Style;
-use hookonce_protocol::time::EpochMs;
-use indicatif::{ProgressBar, ProgressStyle};
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use serde::Serialize;
 
+pub(crate) use self::table::{Cell, Table, print, table};
+pub(crate) use self::time::{
+    between, clock, full_moment, known_moment, length, local_moment, local_time, moment, zoned,
+};
 use crate::failure::{Exit, Failure};
 use crate::hints::pasteable;
 
@@ -49,6 +51,21 @@ pub(crate) fn line(text: &str) {
 pub(crate) fn styled_line(before: &str, (word, style): (&str, &Style), after: &str) {
     let word = style.apply_to(shown(word));
     write_out(format!("{}{word}{}\n", shown(before), shown(after)).as_bytes());
+}
+
+/// Writes a line whose words were made safe before they got their styles.
+fn write_styled(row: &str) {
+    write_out(format!("{row}\n").as_bytes());
+}
+
+/// Whether a person reads standard output as it comes.
+pub(crate) fn is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// How many columns the terminal has.
+fn terminal_columns() -> usize {
+    usize::from(console::Term::stdout().size().1)
 }
 
 /// Writes a message to standard output that may name commands.
@@ -127,11 +144,13 @@ fn lines(text: &str) -> String {
 
 /// A sentence in lines that fit the terminal, the later ones indented. Where nobody watches, it stays one line.
 pub(crate) fn wrapped(sentence: &str) -> String {
-    if !std::io::stdout().is_terminal() {
+    if !is_terminal() {
         return sentence.to_owned();
     }
-    let columns = usize::from(console::Term::stdout().size().1);
-    textwrap::fill(sentence, textwrap::Options::new(columns.clamp(40, 100)).subsequent_indent("  ").break_words(false))
+    textwrap::fill(
+        sentence,
+        textwrap::Options::new(terminal_columns().clamp(40, 100)).subsequent_indent("  ").break_words(false),
+    )
 }
 
 /// Whether a person watches standard error.
@@ -156,14 +175,43 @@ pub(crate) fn confirm(question: &str, hint: &str) -> Result<(), Failure> {
 
 /// A progress bar with rate, elapsed and remaining time, on standard error. Nothing if nobody watches.
 pub(crate) fn bar(label: &'static str, length: u64) -> ProgressBar {
-    let style = "{msg:>8} {bar:30} {pos}/{len}  {per_sec:.1}  {elapsed} elapsed  {eta} left";
+    let style = "{msg:>8} {bar:30} {pos}/{len}  {rate}  {elapsed} elapsed  {eta} left";
     if !is_watched() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(length).with_message(label);
     match ProgressStyle::with_template(style) {
-        Ok(style) => bar.with_style(style),
+        Ok(style) => bar.with_style(style.with_key("rate", rate)),
         Err(_) => bar,
+    }
+}
+
+/// How many a second, with one decimal.
+fn rate(state: &ProgressState, text: &mut dyn std::fmt::Write) {
+    // A text takes what is written.
+    let _ = write!(text, "{:.1}/s", state.per_sec());
+}
+
+/// A line that shows that the command works, and moves by itself until it is dropped. Nothing if nobody watches.
+pub(crate) struct Working(ProgressBar);
+
+/// Shows such a line.
+pub(crate) fn working(message: &str) -> Working {
+    let spinner = spinner(message);
+    spinner.enable_steady_tick(Duration::from_millis(100));
+    Working(spinner)
+}
+
+impl Working {
+    /// Changes its text.
+    pub(crate) fn says(&self, message: String) {
+        self.0.set_message(message);
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
     }
 }
 
@@ -177,7 +225,7 @@ pub(crate) fn spinner(message: &str) -> ProgressBar {
 
 /// Writes a stored body: byte for byte into a file or a pipe, and to a terminal as text that it only shows.
 pub(crate) fn bytes(bytes: &[u8]) {
-    if std::io::stdout().is_terminal() {
+    if is_terminal() {
         line(&String::from_utf8_lossy(bytes));
     } else {
         write_out(bytes);
@@ -192,107 +240,9 @@ pub(crate) fn failure(failure: &Failure) {
     }
 }
 
-/// A table without borders, so that `awk` and `cut` can read it. Each row is one line, whatever its cells hold.
-#[derive(Debug)]
-pub(crate) struct Table(comfy_table::Table);
-
-impl Table {
-    /// Adds a row.
-    pub(crate) fn add_row<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
-        self.0.add_row(cells.into_iter().map(|cell| shown(cell.as_ref())));
-    }
-
-    /// Aligns columns on the right, as numbers are read: all from this one on.
-    pub(crate) fn align_right_from(&mut self, first: usize) {
-        for column in self.0.column_iter_mut().skip(first) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-
-    /// How many rows it has.
-    pub(crate) fn row_count(&self) -> usize {
-        self.0.row_count()
-    }
-}
-
-/// An empty table.
-pub(crate) fn table(header: &[&str]) -> Table {
-    let mut table = comfy_table::Table::new();
-    table.load_preset(NOTHING);
-    if !header.is_empty() {
-        table.set_header(header.iter().map(|name| name.to_uppercase()));
-    }
-    Table(table)
-}
-
-/// Writes a table.
-pub(crate) fn print(table: &Table) {
-    for row in table.0.lines() {
-        line(row.trim_end());
-    }
-}
-
-/// A point in time in UTC, for commands and programs.
-pub(crate) fn moment(at: EpochMs) -> String {
-    // Beyond the year 9999 it has no form.
-    let millis = u64::try_from(at.0.clamp(0, 253_402_300_799_999)).unwrap_or(0);
-    let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(millis);
-    humantime::format_rfc3339_millis(at).to_string()
-}
-
-/// A point in time in this machine's time zone.
-pub(crate) fn local_moment(at: EpochMs) -> String {
-    let at = Timestamp::from_millisecond(at.0).unwrap_or_default().to_zoned(TimeZone::system());
-    at.strftime("%Y-%m-%d %H:%M:%S%.3f %:z").to_string()
-}
-
-/// The same where the point may not be known.
-pub(crate) fn known_moment(at: Option<EpochMs>) -> String {
-    at.map_or_else(|| "unknown".to_owned(), local_moment)
-}
-
-/// The same as one word, for a column: [`local_moment`] has a space in it.
-pub(crate) fn local_time(at: EpochMs) -> String {
-    let at = Timestamp::from_millisecond(at.0).unwrap_or_default().to_zoned(TimeZone::system());
-    at.strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string()
-}
-
-/// A length of time in its two largest units.
-pub(crate) fn length(length: Duration) -> String {
-    let seconds = length.as_secs();
-    let rounded = match seconds {
-        0..60 => Duration::from_millis(u64::try_from(length.as_millis()).unwrap_or(u64::MAX)),
-        60..3_600 => Duration::from_secs(seconds),
-        3_600..86_400 => Duration::from_secs(seconds / 60 * 60),
-        _ => Duration::from_secs(seconds / 3_600 % 24 * 3_600),
-    };
-    // What is kept is kept for days. A month has no length.
-    let days = match seconds / 86_400 {
-        0 => return humantime::format_duration(rounded).to_string(),
-        1 => "1day".to_owned(),
-        days => format!("{days}days"),
-    };
-    if rounded.is_zero() { days } else { format!("{days} {}", humantime::format_duration(rounded)) }
-}
-
-/// The length of time from one moment to another. Zero if the second is earlier.
-pub(crate) fn between(from: EpochMs, to: EpochMs) -> String {
-    length(Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_length_counts_days_and_no_months() {
-        let cases = [(0, "0s"), (59, "59s"), (3_661, "1h 1m"), (86_400, "1day"), (90_061, "1day 1h")];
-        for (seconds, expected) in
-            cases.into_iter().chain([(35 * 86_400, "35days"), (400 * 86_400 + 7_200, "400days 2h")])
-        {
-            assert_eq!(length(Duration::from_secs(seconds)), expected);
-        }
-    }
 
     #[test]
     fn a_terminal_gets_no_commands() {

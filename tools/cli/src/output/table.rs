@@ -1,0 +1,234 @@
+//! Tables: plain columns for `awk` and `cut`, and what fits the width of a terminal for a person.
+
+use console::Style;
+use textwrap::core::display_width;
+
+use super::{is_terminal, line, shown, terminal_columns, write_styled};
+
+/// What a cell shows where there is nothing to show.
+const NOTHING: &str = "-";
+
+/// How narrow a column may become before the lines get longer than the terminal.
+const COLUMN_MIN: usize = 8;
+
+/// What stands at the end of a text that was cut.
+const CUT: char = '…';
+
+/// The text of a cell, and its style. Where nobody watches, a style shows nothing.
+#[derive(Debug, Clone)]
+pub(crate) struct Cell {
+    text: String,
+    style: Style,
+}
+
+impl Cell {
+    /// A text in a style.
+    pub(crate) fn styled(text: impl AsRef<str>, style: Style) -> Self {
+        Self { text: shown(text.as_ref()), style }
+    }
+
+    fn is_empty(&self) -> bool {
+        ["", NOTHING].contains(&self.text.as_str())
+    }
+}
+
+impl<T: AsRef<str>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self::styled(text, Style::new())
+    }
+}
+
+/// A table without borders. Each row is one line, whatever its cells hold, unless a terminal is too narrow for it.
+#[derive(Debug)]
+pub(crate) struct Table {
+    header: Vec<Cell>,
+    rows: Vec<Vec<Cell>>,
+    /// How many columns stand on the left. All behind them are numbers.
+    left: usize,
+}
+
+/// An empty table.
+pub(crate) fn table(header: &[&str]) -> Table {
+    Table { header: header.iter().map(|name| name.to_uppercase().into()).collect(), rows: Vec::new(), left: usize::MAX }
+}
+
+/// Writes a table.
+pub(crate) fn print(table: &Table) {
+    if !is_terminal() {
+        return table.plain().iter().for_each(|row| line(row));
+    }
+    for row in table.fitted(terminal_columns()) {
+        write_styled(&row);
+    }
+}
+
+impl Table {
+    /// Adds a row.
+    pub(crate) fn add_row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    /// Aligns columns on the right, as numbers are read: all from this one on.
+    pub(crate) fn align_right_from(&mut self, first: usize) {
+        self.left = first;
+    }
+
+    /// A text with spaces on the side on which its column has them.
+    fn aligned(&self, column: usize, text: &str, shown: &str, width: usize) -> String {
+        let space = " ".repeat(width.saturating_sub(display_width(text)));
+        if column < self.left { format!(" {shown}{space} ") } else { format!(" {space}{shown} ") }
+    }
+
+    /// How many rows it has.
+    pub(crate) fn row_count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The header, if there is one, and the rows.
+    fn all_rows(&self) -> impl Iterator<Item = &Vec<Cell>> {
+        Some(&self.header).filter(|header| !header.is_empty()).into_iter().chain(&self.rows)
+    }
+
+    /// How wide each column is.
+    fn widths(&self) -> Vec<usize> {
+        let columns = self.all_rows().map(Vec::len).max().unwrap_or(0);
+        let width = |at: usize| {
+            let cells = self.all_rows().filter_map(|row| row.get(at));
+            cells.map(|cell| display_width(&cell.text)).max().unwrap_or(0)
+        };
+        (0..columns).map(width).collect()
+    }
+
+    /// Every column, as wide as it is.
+    fn plain(&self) -> Vec<String> {
+        let widths = self.widths();
+        let row = |row: &Vec<Cell>| {
+            let cells = row.iter().zip(&widths).enumerate();
+            let cells = cells.map(|(at, (cell, width))| self.aligned(at, &cell.text, &cell.text, *width));
+            cells.collect::<String>().trim_end().to_owned()
+        };
+        self.all_rows().map(row).collect()
+    }
+
+    /// The columns that show something, in lines that fit so many columns of a terminal.
+    fn fitted(&self, columns: usize) -> Vec<String> {
+        let has_header = !self.header.is_empty();
+        let shows = |at: &usize| {
+            !has_header
+                || self.rows.is_empty()
+                || self.rows.iter().any(|row| row.get(*at).is_some_and(|it| !it.is_empty()))
+        };
+        let natural = self.widths();
+        let kept: Vec<_> = (0..natural.len()).filter(shows).collect();
+        let mut widths: Vec<_> = kept.iter().filter_map(|at| natural.get(*at).copied()).collect();
+        if has_header {
+            narrow(&mut widths, columns);
+        } else if let Some((last, others)) = widths.split_last_mut() {
+            // A list of facts: names in front, and a last column that wraps.
+            let before: usize = others.iter().map(|width| width + 2).sum();
+            *last = (*last).min(columns.saturating_sub(before + 1).max(COLUMN_MIN * 2));
+        }
+        let lines = |row: &Vec<Cell>| {
+            let cells: Vec<_> = kept
+                .iter()
+                .zip(&widths)
+                .map(|(at, width)| row.get(*at).map_or_else(Vec::new, |cell| cell.lines(*width, has_header)))
+                .collect();
+            let height = cells.iter().map(Vec::len).max().unwrap_or(0).max(1);
+            let line = |index: usize| {
+                let parts = cells.iter().zip(&widths).zip(&kept).map(|((lines, width), at)| {
+                    let (text, style) = lines.get(index).cloned().unwrap_or_default();
+                    let shown = if text.is_empty() { String::new() } else { style.apply_to(&text).to_string() };
+                    self.aligned(*at, &text, &shown, *width)
+                });
+                parts.collect::<String>().trim_end().to_owned()
+            };
+            (0..height).map(line).collect::<Vec<_>>()
+        };
+        self.all_rows().flat_map(lines).collect()
+    }
+}
+
+impl Cell {
+    /// The text in lines of this width. A word that is longer is cut in a table with a header, and stays whole in a list
+    /// of facts.
+    fn lines(&self, width: usize, cuts: bool) -> Vec<(String, Style)> {
+        let lines = textwrap::wrap(&self.text, textwrap::Options::new(width.max(1)).break_words(false));
+        let styled = |text: String| (text, self.style.clone());
+        lines.into_iter().map(|line| styled(if cuts { cut(&line, width) } else { line.into_owned() })).collect()
+    }
+}
+
+/// Takes from the widest columns until all fit.
+fn narrow(widths: &mut [usize], columns: usize) {
+    for width in widths.iter_mut() {
+        *width = (*width).min(columns);
+    }
+    while widths.iter().map(|width| width + 2).sum::<usize>() > columns + 1 {
+        let Some(widest) = widths.iter_mut().max().filter(|width| **width > COLUMN_MIN) else { return };
+        *widest -= 1;
+    }
+}
+
+/// A text of at most this width.
+fn cut(text: &str, width: usize) -> String {
+    if display_width(text) <= width {
+        return text.to_owned();
+    }
+    let mut short = String::new();
+    for letter in text.chars() {
+        short.push(letter);
+        if display_width(&short) + 1 > width {
+            short.pop();
+            break;
+        }
+    }
+    short.push(CUT);
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records() -> Table {
+        let mut table = table(&["received", "state", "dups", "error", "key"]);
+        table.add_row(["01:46:17", "✓ applied", "-", "-", "evt_1"]);
+        table.add_row(["01:46:18", "✕ dead", "-", "", &"k".repeat(90)]);
+        table
+    }
+
+    #[test]
+    fn elsewhere_every_column_is_there_and_nothing_is_cut() {
+        let plain = records().plain();
+        assert_eq!(plain[0], " RECEIVED  STATE      DUPS  ERROR  KEY");
+        assert_eq!(plain[1], " 01:46:17  ✓ applied  -     -      evt_1");
+        assert!(plain[2].ends_with(&"k".repeat(90)));
+    }
+
+    #[test]
+    fn a_terminal_shows_what_fits_and_no_empty_column() {
+        let fitted = records().fitted(80);
+        assert_eq!(fitted[0], " RECEIVED  STATE      KEY");
+        assert!(fitted.iter().all(|row| display_width(row) <= 80), "{fitted:?}");
+        assert!(fitted[2].ends_with("kkk…"), "{fitted:?}");
+        assert_eq!(records().fitted(200)[2].len(), " 01:46:18  ✕ dead     ".len() + 90, "{fitted:?}");
+        assert_eq!(table(&["a", "b"]).fitted(80), [" A  B"]);
+    }
+
+    #[test]
+    fn words_wrap_and_a_list_of_facts_keeps_its_words_whole() {
+        let why = "its handler is in another language and nobody calls it";
+        let mut reasons = table(&["drill", "why", "key"]);
+        reasons.add_row(["differs", why, "evt_1"]);
+        let fitted = reasons.fitted(40);
+        assert!(fitted.len() > 2 && fitted.iter().all(|row| display_width(row) <= 40), "{fitted:?}");
+        let mut facts = table(&[]);
+        facts.add_row(["plan today", &format!("update {}", "x".repeat(60))]);
+        facts.add_row(["why", why]);
+        let fitted = facts.fitted(40);
+        assert_eq!(fitted[0], " plan today  update");
+        assert!(fitted[1].ends_with(&"x".repeat(60)), "{fitted:?}");
+        assert!(fitted[2..].iter().all(|row| display_width(row) <= 40), "{fitted:?}");
+    }
+}

@@ -1,0 +1,131 @@
+//! What a person sees on a terminal, and how little of a record's key has to be typed.
+
+use console::{measure_text_width, strip_ansi_codes};
+use serde_json::{Value, json as object};
+
+use crate::destinations::receiver;
+use crate::stacks::{Stack, summary};
+use crate::support::{Ended, Workspace, json, text};
+
+/// The lines that a command prints on a terminal of 80 columns with colours.
+fn on_screen(workspace: &Workspace, arguments: &[&str]) -> Vec<String> {
+    let colours = [("TERM".to_owned(), "xterm-256color".to_owned())];
+    let printed = workspace.run_at_terminal(arguments, &colours, "");
+    // What moves while a command works is wiped before its result.
+    let lines = String::from_utf8(printed.stdout).unwrap();
+    let lines =
+        lines.lines().map(|line| line.rsplit('\r').find(|part| !part.is_empty()).unwrap_or_default().to_owned());
+    lines.collect()
+}
+
+fn plain(lines: &[String]) -> Vec<String> {
+    lines.iter().map(|line| strip_ansi_codes(line).into_owned()).collect()
+}
+
+const FORWARD: &str = r#"{"version": 1, "otherwise": "dead", "routes": [
+    {"name": "out", "consumer": "crm", "types": ["invoice.paid"], "forward": ["crm"]}]}"#;
+
+#[test]
+fn a_list_fits_a_terminal_and_shows_states_as_signs_words_and_colours() {
+    let workspace = Workspace::routed(FORWARD);
+    workspace.destination("crm", receiver(200));
+    let stack = Stack::of(workspace);
+    stack.run(&["trigger", "stripe.invoice.paid", "--id", "sound"]).exits(0);
+    stack.run(&["trigger", "stripe.customer.subscription.deleted", "--id", "nobody_wants_this_one"]).exits(0);
+    stack.wait_for("DEAD", 1);
+    stack.wait_for("DELIVERED", 1);
+    let listed = on_screen(&stack, &["list"]);
+    let shown = plain(&listed);
+    let rows = || listed.iter().filter(|line| line.contains("  stripe "));
+    assert!(rows().count() == 2 && rows().all(|line| measure_text_width(line) <= 80), "{shown:#?}");
+    assert!(shown[0].contains("RECEIVED") && !shown[0].contains("DUPS"), "no column of nothing: {shown:#?}");
+    let row = |part: &str| shown.iter().position(|line| line.contains(part)).unwrap_or_else(|| panic!("{shown:#?}"));
+    assert!(listed[row("evt_sound")].contains("\u{1b}[32m✓ applied\u{1b}[0m"), "{listed:#?}");
+    assert!(listed[row("✕ dead")].contains("\u{1b}[31m"), "{listed:#?}");
+    let received = shown[row("evt_sound")].trim_start().split(' ').next().unwrap();
+    assert_eq!((received.len(), received.matches(':').count()), (8, 2), "the time of day: {received}");
+    stack.run(&["list", "--since", received, "--until", "0s", "--json"]).exits(0).prints("evt_sound");
+
+    // What is not read on a terminal stays as it was.
+    let piped = stack.run(&["list"]);
+    piped.prints_all(&["DUPS", " APPLIED ", " DEAD "]).omits("✓");
+
+    let effects = plain(&on_screen(&stack, &["list", "--kind", "effect"]));
+    let short = effects[1].split_whitespace().last().unwrap();
+    assert!(short.starts_with("fx#") && short.contains("…#forw") && short.chars().count() < 30, "{effects:#?}");
+    let whole = json(&stack.run(&["list", "--kind", "effect", "--json"]))[0]["key"].as_str().unwrap().to_owned();
+    assert_eq!(json(&stack.run(&["show", "stripe", short, "--json"]))["key"], whole.as_str());
+    let story = plain(&on_screen(&stack, &["show", "stripe", "evt_sound"]));
+    assert!(story.iter().any(|line| line.starts_with("  ✓ applied: invoice.paid from stripe")), "{story:#?}");
+}
+
+#[test]
+fn a_record_is_named_by_the_beginning_of_its_key_and_without_its_endpoint() {
+    let stack = Stack::new();
+    let trigger = |id: &str| stack.run(&["trigger", "stripe.invoice.paid", "--id", id]).exits(0);
+    for id in ["one1", "one2", "two"] {
+        trigger(id);
+    }
+    stack.wait_for("APPLIED", 3);
+    let key =
+        |arguments: &[&str]| -> Value { json(&stack.run(&[arguments, &["--json"]].concat()).exits(0))["key"].clone() };
+    for named in [&["show", "stripe", "evt_tw"][..], &["show", "evt_two"], &["show", "evt_t"]] {
+        assert_eq!(key(named), "evt_two", "{named:?}");
+    }
+    stack.run(&["show", "stripe", "evt_one"]).exits(2).prints_all(&[
+        "evt_one may be one of several records",
+        "stripe evt_one1\n",
+        "stripe evt_one2",
+    ]);
+    stack.run(&["show", "evt_none"]).exits(1).prints("no endpoint has a record evt_none");
+    stack.run(&["show", "strype", "evt_two"]).exits(1).prints("there is no endpoint strype");
+    stack.run(&["show", "evt_two", "--wait"]).exits(0).prints("APPLIED");
+
+    let force = |words: &[&str]| {
+        stack.run(&[&["replay", "--force", "--reason", "a test", "--by", "ada", "--json"], words].concat())
+    };
+    for named in [&["evt_two"][..], &["stripe", "evt_two"], &["--key", "stripe", "evt_tw"], &["evt_tw"]] {
+        assert_eq!(summary(&force(named))["would"], 1, "{named:?}");
+    }
+    let dry = stack.run(&["replay", "evt_tw", "--force", "--reason", "test"]);
+    assert!(text(&dry).contains("hookonce replay stripe evt_two --force --reason test --yes"), "{}", text(&dry));
+    force(&["evt_tw", "--yes"]).exits(2).prints_all(&["name it whole", "it is stripe evt_two"]);
+    assert_eq!(summary(&force(&["evt_two", "--yes"]))["done"], 1);
+    stack.run(&["replay", "evt_none"]).exits(2).prints("no endpoint has a record evt_none");
+    stack.run(&["replay", "evt_two", "--state", "DEAD"]).exits(2).prints("cannot be used with");
+}
+
+/// A key without an endpoint may be of several.
+#[test]
+fn one_key_at_two_endpoints_needs_its_endpoint() {
+    let stack = Stack::new();
+    stack.run(&["endpoint", "add", "shop", "--provider", "stripe"]).exits(0);
+    for endpoint in ["stripe", "shop"] {
+        let trigger = ["trigger", "stripe.invoice.paid", "--id", "same", "--endpoint", endpoint];
+        stack.run(&trigger).exits(0);
+    }
+    let several = stack.run(&["show", "evt_same"]).exits(2);
+    several.prints_all(&["shop evt_same", "stripe evt_same"]);
+}
+
+#[test]
+fn a_list_of_endpoints_says_what_each_answered() {
+    let stack = Stack::new();
+    stack.run(&["trigger", "stripe.invoice.paid"]).exits(0);
+    let forged = ["trigger", "stripe.invoice.paid", "--secret", "-"];
+    stack.run_with_input(&forged, "whsec_another_secret_of_enough_bytes").exits(1);
+    let of = |endpoint: &str| {
+        let listed = json(&stack.run(&["endpoint", "list", "--json"]));
+        listed.as_array().unwrap().iter().find(|it| it["id"] == endpoint).unwrap()["answered"].clone()
+    };
+    // The running stack keeps its counts every two seconds.
+    crate::support::wait_until("both are counted", || of("stripe")["refused_24h"] == 1);
+    let stripe = of("stripe");
+    assert_eq!(
+        (&stripe["accepted_24h"], &stripe["last_refusal"]["code"]),
+        (&object!(1), &object!("signature_mismatch"))
+    );
+    assert_eq!(of("github")["last_accepted_at_ms"], Value::Null);
+    let listed = stack.run(&["endpoint", "list"]);
+    listed.prints_all(&["LAST ACCEPTED", "REFUSED 24H", "signature_mismatch", "never"]).omits("LAST WRITTEN");
+}
