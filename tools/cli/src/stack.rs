@@ -52,6 +52,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::capture::Capturer;
+use crate::connection::RunningStack;
 use crate::life::{Feed, RestingRelay, WatchedWebhook, WatchedWorker};
 use crate::own_handlers::{HandlerCommands, OwnHandlers};
 use crate::pauses::{PausedFunction, Switches};
@@ -177,6 +178,9 @@ impl std::fmt::Debug for StackConfig {
 /// Why a stack could not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StackError {
+    /// Another stack of the same folder.
+    #[error("a stack runs in this folder already: {url}, process {pid}; stop it, or use its address")]
+    Runs { url: String, pid: u32 },
     /// The embedded servers.
     #[error("starting the embedded servers failed")]
     Backend(#[source] BackendError),
@@ -195,6 +199,16 @@ pub(crate) enum StackError {
     /// The service that runs handlers in other languages.
     #[error("no port for the handlers is free")]
     Handlers(#[source] std::io::Error),
+}
+
+impl StackError {
+    /// Why the servers do not start. Whoever holds the folder has said in it where it is.
+    fn starting(error: BackendError, folder: &DataFolder) -> Self {
+        match (error, folder.described()) {
+            (BackendError::DirectoryInUse { .. }, Some(RunningStack { url, pid, .. })) => Self::Runs { url, pid },
+            (error, _) => Self::Backend(error),
+        }
+    }
 }
 
 /// The calls to AWS that each function has made so far.
@@ -254,7 +268,8 @@ impl Stack {
     pub(crate) async fn start(config: StackConfig) -> Result<Self, StackError> {
         let (backends, dynamodb_url, sqs_url) = match &config.servers {
             Servers::Embedded(data) => {
-                let backends = Backends::start(data.clone(), TTL_SWEEP_PERIOD).map_err(StackError::Backend)?;
+                let backends = Backends::start(data.clone(), TTL_SWEEP_PERIOD)
+                    .map_err(|error| StackError::starting(error, &config.folder))?;
                 let (dynamodb_url, sqs_url) = (backends.dynamodb_url().to_owned(), backends.sqs_url().to_owned());
                 (Some(backends), dynamodb_url, sqs_url)
             }

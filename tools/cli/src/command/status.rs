@@ -11,7 +11,7 @@ use crate::connection::{RunningStack, StackParts};
 use crate::failure::{Exit, Failure};
 use crate::lambda::Code;
 use crate::output;
-use crate::status::{AwsStatus, Counting, Depth, Due, Need, StackStatus};
+use crate::status::{AwsStatus, Counting, Depth, Due, Need, StackStatus, Unreached};
 use crate::target::Target;
 use crate::watch::{Alarm, Watch};
 
@@ -66,6 +66,9 @@ impl StackStatus {
                 "pending": due.count,
                 "oldest_due_age_ms": age(due),
                 "dead": dead.map(|dead| dead.effects),
+                "unreached": self.unreached().map(|it| json!({
+                    "destination": it.destination, "count": it.count, "error": it.error, "oldest_age_ms": now.0 - it.since.0,
+                })).collect::<Vec<_>>(),
             })),
             "dead": dead.map(|due| due.count),
             "top_error": self.records.top_error.as_ref().ok().and_then(Option::as_ref).map(|top| json!({
@@ -132,6 +135,10 @@ impl StackStatus {
         for (name, due, describe) in records.into_iter().filter(|(_, due, _)| !is_empty(due)) {
             let count = due.as_ref().map_or("not known".to_owned(), |due| due.count.to_string());
             table.add_row([name.to_owned(), count, due.as_ref().map(describe).unwrap_or_default()]);
+        }
+        for Unreached { destination, count, since, error } in self.unreached() {
+            let why = format!("{error}, the oldest for {}", output::between(*since, now));
+            table.add_row([format!("  for {destination}"), count.to_string(), why]);
         }
         let queues = [
             ("queue", &self.depths.queue),

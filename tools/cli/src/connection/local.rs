@@ -1,8 +1,10 @@
 //! The stack that runs on this machine, as it describes itself in a file.
 
 use std::fs;
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use hookonce_runtime::strict::{self, ShowNames};
 use hookonce_runtime::tables::OwnTables;
@@ -10,7 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::parts::StackParts;
 use crate::failure::Failure;
-use crate::target::{DataFolder, write};
+use crate::target::{DATA_FOLDER, DataFolder, write};
+
+/// How long a stack on this machine may take to answer that it is there.
+const PROBE_MAX: Duration = Duration::from_millis(500);
 
 /// How other commands reach a running local stack.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -45,6 +50,17 @@ pub(crate) struct RunningStack {
 pub(crate) struct Announcement(PathBuf);
 
 impl RunningStack {
+    /// Whether its process is there. One that was killed leaves its file behind.
+    pub(crate) fn is_alive(&self) -> bool {
+        std::net::TcpStream::connect_timeout(&self.gateway(), PROBE_MAX).is_ok()
+    }
+
+    /// Where its gateway listens, or nowhere.
+    fn gateway(&self) -> SocketAddr {
+        let address = self.url.strip_prefix("http://").and_then(|address| address.parse().ok());
+        address.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)))
+    }
+
     /// Writes this description to disk, for other commands, until the announcement is dropped.
     ///
     /// # Errors
@@ -73,13 +89,29 @@ impl DataFolder {
     /// # Errors
     /// [`Failure::Unavailable`] when none runs.
     pub(crate) fn running(&self) -> Result<RunningStack, Failure> {
-        let text = fs::read_to_string(self.state()).ok();
-        text.and_then(|text| strict::read(text.as_bytes(), ShowNames::Whole).ok()).ok_or_else(|| {
-            Failure::unavailable(
-                format!("no stack is running in {}", self.data.display()),
-                "start one with `hookonce dev`, or name a deployed one with --stack",
-            )
+        self.described().ok_or_else(|| {
+            let elsewhere = self.running_above();
+            let hint = if elsewhere.is_empty() {
+                "start one with `hookonce dev`, or name a deployed one with --stack".to_owned()
+            } else {
+                let options = elsewhere.iter().map(|data| format!("--data {}", data.display())).collect::<Vec<_>>();
+                format!("one runs in a folder above: pass {}", options.join(", or "))
+            };
+            Failure::unavailable(format!("no stack is running in {}", self.data.display()), hint)
         })
+    }
+
+    /// The folders of running stacks that have the same name in the folders above.
+    fn running_above(&self) -> Vec<PathBuf> {
+        let Ok(here) = std::env::current_dir() else { return Vec::new() };
+        let name = if self.data.is_relative() { self.data.as_path() } else { Path::new(DATA_FOLDER) };
+        let folders = here.ancestors().skip(1).map(|folder| Self { data: folder.join(name) });
+        folders.filter(|folder| folder.described().is_some_and(|it| it.is_alive())).map(|folder| folder.data).collect()
+    }
+
+    /// The stack that the folder says is running.
+    pub(crate) fn described(&self) -> Option<RunningStack> {
+        strict::read(fs::read_to_string(self.state()).ok()?.as_bytes(), ShowNames::Whole).ok()
     }
 }
 

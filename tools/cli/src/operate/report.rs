@@ -285,26 +285,28 @@ impl Report {
 
     /// What a person does next.
     fn next(&self, end: End, rate: f64, again: &str) -> Vec<String> {
-        let mut sentences = match (end, self.acts()) {
-            (End::Complete, _) => Vec::new(),
+        let mut sentences = Vec::new();
+        let runs_again = matches!(self.operation, Operation::Retry | Operation::Force);
+        if self.acts() && self.count("done") > 0 && runs_again {
+            sentences.push("the relay sends their hints within its budget; watch `hookonce list`".to_owned());
+        }
+        // A command to go on with stands at the end.
+        match (end, self.acts()) {
+            (End::Complete, _) => {}
             (End::Limit, true) => {
-                vec![format!("there may be more records: --limit was reached. To go on:\n  {again}")]
+                sentences.push(format!("there may be more records: --limit was reached. To go on:\n  {again}"));
             }
-            (End::Limit, false) => vec!["there may be more records: --limit was reached".to_owned()],
+            (End::Limit, false) => sentences.push("there may be more records: --limit was reached".to_owned()),
             (End::Stopped, true) => {
-                vec![format!("stopped. To resume; records that are done are skipped:\n  {again}")]
+                sentences.push(format!("stopped. To resume; records that are done are skipped:\n  {again}"));
             }
-            (End::Stopped, false) => vec!["stopped".to_owned()],
-        };
+            (End::Stopped, false) => sentences.push("stopped".to_owned()),
+        }
         if !self.acts() && self.count("would") > 0 {
             sentences.extend(no_way_back(self.operation).map(str::to_owned));
             sentences.push(format!(
                 "nothing was changed: this was a dry run. Pass --yes to do it, {rate} record(s) a second:\n  {again}"
             ));
-        }
-        let runs_again = matches!(self.operation, Operation::Retry | Operation::Force);
-        if self.acts() && self.count("done") > 0 && runs_again {
-            sentences.push("the relay sends their hints within its budget; watch `hookonce list`".to_owned());
         }
         sentences
     }

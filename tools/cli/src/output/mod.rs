@@ -226,10 +226,60 @@ pub(crate) fn spinner(message: &str) -> ProgressBar {
 /// Writes a stored body: byte for byte into a file or a pipe, and to a terminal as text that it only shows.
 pub(crate) fn bytes(bytes: &[u8]) {
     if is_terminal() {
-        line(&String::from_utf8_lossy(bytes));
+        line(&indented(&String::from_utf8_lossy(bytes)));
     } else {
         write_out(bytes);
     }
+}
+
+/// JSON with a line for each value, and each value as it was written. Any other text as it is.
+fn indented(text: &str) -> String {
+    if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
+        return text.to_owned();
+    }
+    let (mut lines, mut depth, mut in_text, mut is_escaped) = (String::new(), 0_usize, false, false);
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if in_text {
+            lines.push(letter);
+            in_text = letter != '"' || is_escaped;
+            is_escaped = letter == '\\' && !is_escaped;
+            continue;
+        }
+        match letter {
+            ' ' | '\n' | '\r' | '\t' => {}
+            '{' | '[' => {
+                while letters.next_if(char::is_ascii_whitespace).is_some() {}
+                lines.push(letter);
+                if let Some(end) = letters.next_if(|next| matches!(next, '}' | ']')) {
+                    lines.push(end);
+                } else {
+                    depth += 1;
+                    start_line(&mut lines, depth);
+                }
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                start_line(&mut lines, depth);
+                lines.push(letter);
+            }
+            ',' => {
+                lines.push(letter);
+                start_line(&mut lines, depth);
+            }
+            ':' => lines.push_str(": "),
+            other => {
+                in_text = other == '"';
+                lines.push(other);
+            }
+        }
+    }
+    lines
+}
+
+fn start_line(lines: &mut String, depth: usize) {
+    lines.push('\n');
+    lines.push_str(&"  ".repeat(depth));
 }
 
 /// Writes a failure and what to do next.
@@ -243,6 +293,25 @@ pub(crate) fn failure(failure: &Failure) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_gets_lines_and_keeps_what_it_holds() {
+        let body = r#"{"b":[1.50,"a, {\"b\": c\\"], "a":{ },"n":12345678901234567890123}"#;
+        let shown = indented(body);
+        let expected = [
+            "{",
+            "  \"b\": [",
+            "    1.50,",
+            r#"    "a, {\"b\": c\\""#,
+            "  ],",
+            "  \"a\": {},",
+            "  \"n\": 12345678901234567890123",
+            "}",
+        ];
+        let expected = expected.join("\n");
+        assert_eq!(shown, expected);
+        assert_eq!(indented("a=1&b={2}"), "a=1&b={2}");
+    }
 
     #[test]
     fn a_terminal_gets_no_commands() {

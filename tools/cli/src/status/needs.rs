@@ -2,7 +2,7 @@
 
 use hookonce_protocol::time::{EpochMs, Millis};
 
-use super::records::{Due, TopError};
+use super::records::{Due, TopError, Unreached};
 use super::{AwsStatus, OVERDUE, StackStatus};
 use crate::command::pause::described;
 use crate::output;
@@ -43,6 +43,11 @@ impl Need {
 }
 
 impl StackStatus {
+    /// The destinations that effects wait for.
+    pub(crate) fn unreached(&self) -> impl Iterator<Item = &Unreached> {
+        self.records.unreached.iter().flatten()
+    }
+
     /// What needs a person, the most urgent first.
     pub(crate) fn needs(&self, now: EpochMs) -> Vec<Need> {
         let mut needs = self.aws.as_ref().map(|aws| needs_on_aws(aws, now)).unwrap_or_default();
@@ -72,6 +77,15 @@ impl StackStatus {
                 needs.push(Need::new(name, text, "", "docs/runbook.md#records-are-overdue"));
             }
         }
+        needs.extend(self.unreached().filter(|it| now.0 - it.since.0 > OVERDUE.0).map(|it| {
+            let Unreached { destination, count, since, error } = it;
+            let wait = if *count == 1 { "effect waits" } else { "effects wait" };
+            let what =
+                format!("{wait} for the destination {destination}, for {}: {error}", output::between(*since, now));
+            let next = format!("hookonce destination test {destination}");
+            let page = "docs/runbook.md#a-destination-is-unavailable";
+            Need::new(format!("destination_away:{destination}"), what, next, page).counted(*count)
+        }));
         needs.extend(self.routes.as_ref().map(|refusal| Need::new("routes_refused", refusal, "", "docs/routes.md")));
         let letters = self.depths.dead_letters.as_ref().ok().and_then(Option::as_ref);
         needs.extend(letters.filter(|letters| letters.visible > 0).map(|letters| {

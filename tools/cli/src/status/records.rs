@@ -18,7 +18,7 @@ use crate::target::store_unavailable;
 /// How many entries of a shard one read returns at most.
 const ENTRIES_MAX: usize = 1_000;
 
-/// How many of the latest dead records are looked at, to say what most of them died of.
+/// How many of the latest dead records are looked at, to say what most of them died of, and of the latest effects.
 const DEAD_LOOKED_AT: usize = 100;
 
 /// The states that are counted. All together make at most [`READS_AT_ONCE`] calls at once.
@@ -70,6 +70,19 @@ pub(crate) struct TopError {
     pub(crate) event_type: String,
 }
 
+/// Effects that were tried and wait for one destination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unreached {
+    /// The destination.
+    pub(crate) destination: String,
+    /// How many of those that were looked at.
+    pub(crate) count: u64,
+    /// When the oldest was committed.
+    pub(crate) since: EpochMs,
+    /// The last error of the oldest.
+    pub(crate) error: String,
+}
+
 /// What the index says.
 #[derive(Debug)]
 pub(crate) struct Records {
@@ -80,6 +93,8 @@ pub(crate) struct Records {
     pub(crate) dead: Result<Due, Failure>,
     /// `None` if none died.
     pub(crate) top_error: Result<Option<TopError>, Failure>,
+    /// What the latest of those effects wait for, the destination that waits longest first.
+    pub(crate) unreached: Result<Vec<Unreached>, Failure>,
 }
 
 impl Records {
@@ -89,8 +104,8 @@ impl Records {
             Ok(store) => store,
             Err(failure) => {
                 let due = || Err(failure.clone());
-                let top_error = Err(failure.clone());
-                return Self { pending: due(), waiting: due(), effects: due(), dead: due(), top_error };
+                let (top_error, unreached) = (Err(failure.clone()), Err(failure.clone()));
+                return Self { pending: due(), waiting: due(), effects: due(), dead: due(), top_error, unreached };
             }
         };
         let due = |state| due(&store, state, counting);
@@ -98,7 +113,9 @@ impl Records {
             futures::join!(due(DueState::Pending), due(DueState::Waiting), due(DueState::Effect), due(DueState::Dead));
         let died = dead.as_ref().is_ok_and(|dead| dead.count > 0);
         let top_error = if died { top_error(&store).await } else { Ok(None) };
-        Self { pending, waiting, effects, dead, top_error }
+        let waits = effects.as_ref().is_ok_and(|effects| effects.count > 0);
+        let unreached = if waits { unreached(&store).await } else { Ok(Vec::new()) };
+        Self { pending, waiting, effects, dead, top_error, unreached }
     }
 }
 
@@ -119,6 +136,27 @@ async fn top_error(store: &DynamoStore) -> Result<Option<TopError>, Failure> {
         endpoint: endpoint.to_owned(),
         event_type: event_type.to_owned(),
     }))
+}
+
+/// Which destinations the latest pending effects wait for that were tried.
+async fn unreached(store: &DynamoStore) -> Result<Vec<Unreached>, Failure> {
+    let filter = Filter::pending_effects();
+    let found = latest(store, &filter, DEAD_LOOKED_AT, Reach::ALL).await?.records;
+    let mut by_destination: BTreeMap<String, Unreached> = BTreeMap::new();
+    for record in found.values() {
+        let (Some(part), Some(error)) = (&record.effect, &record.last_error) else { continue };
+        let destination = part.destination.to_string();
+        let (since, error) = (record.received_at, error.clone());
+        let entry = by_destination.entry(destination.clone());
+        let known = entry.or_insert_with(|| Unreached { destination, count: 0, since, error: error.clone() });
+        known.count += 1;
+        if since < known.since {
+            (known.since, known.error) = (since, error);
+        }
+    }
+    let mut unreached: Vec<_> = by_destination.into_values().collect();
+    unreached.sort_by_key(|it| it.since);
+    Ok(unreached)
 }
 
 /// How many records of a state there are, and since when the oldest of them is due or dead.

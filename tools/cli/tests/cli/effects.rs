@@ -93,6 +93,10 @@ fn show_prints_what_was_called_with_which_key_and_how_it_ended() {
         "no status is stored: only the call that is done keeps its own\n",
     ]);
     assert!(shown["next_try_at_ms"].as_i64() < shown["due_at_ms"].as_i64(), "{shown}");
+    let status = json_of(&workspace.run(&["status", "--json"]));
+    let unreached = &status["effects"]["unreached"][0];
+    assert_eq!([&unreached["destination"], &unreached["error"]], ["crm", "CALL_UNCLEAR"], "{status}");
+    workspace.run(&["status"]).exits(0).prints_all(&["effects PENDING", "for crm", "CALL_UNCLEAR, the oldest for "]);
     std::fs::remove_file(workspace.path(".hookonce/destinations/crm.json")).unwrap();
     workspace.run(&["show", "stripe", key]).prints("POST; there is no such destination today: its effects wait\n");
 }
@@ -109,6 +113,8 @@ fn a_call_that_ends_an_effect_is_a_try() {
     workspace.wait_for("DEAD", 1);
     let dead = &workspace.list("DEAD")[0];
     assert_eq!((&dead["tries"], &dead["attempts"]), (&json!(1), &json!(0)), "{dead}");
+    let story = workspace.run(&["show", "stripe", dead["key"].as_str().unwrap()]).exits(0);
+    story.prints("after 1 attempt(s); see").omits("since the last replay");
 }
 
 /// As in a table that was restored to a moment before its effects were called.

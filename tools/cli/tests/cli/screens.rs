@@ -129,3 +129,61 @@ fn a_list_of_endpoints_says_what_each_answered() {
     let listed = stack.run(&["endpoint", "list"]);
     listed.prints_all(&["LAST ACCEPTED", "REFUSED 24H", "signature_mismatch", "never"]).omits("LAST WRITTEN");
 }
+
+#[test]
+fn a_body_and_an_item_are_readable_on_a_terminal_and_exact_elsewhere() {
+    let stack = Stack::with(1, 0);
+    let sent = std::fs::read(stack.path("event.json")).unwrap();
+    assert_eq!(stack.run(&["show", "stripe", "evt_0", "--body"]).stdout, sent);
+    let lines = plain(&on_screen(&stack, &["show", "stripe", "evt_0", "--body"]));
+    assert!(
+        lines.len() > 10 && lines.iter().any(|line| line.trim_start() == "\"type\": \"invoice.paid\""),
+        "{lines:#?}"
+    );
+    let story = on_screen(&stack, &["show", "stripe", "evt_0", "--items"]).concat();
+    assert!(story.contains("record=in#stripe#evt_0") && !story.contains("{\"S\""), "{story}");
+    stack.run(&["show", "stripe", "evt_0", "--items"]).exits(0).prints("{\"S\":\"in#stripe#evt_0\"}");
+}
+
+/// A bar that says another number than the limit, or more digits than anybody reads, is none.
+#[test]
+fn a_bar_is_as_long_as_the_limit_and_its_rate_has_one_decimal() {
+    let stack = Stack::with(0, 3);
+    let retry = ["replay", "--state", "DEAD", "--limit", "2", "--rate", "4", "--yes", "--by", "ada"];
+    let colours = [("TERM".to_owned(), "xterm-256color".to_owned())];
+    let printed = text(&stack.run_at_terminal(&retry, &colours, ""));
+    assert!(printed.contains(" 1/2  ") && !printed.contains("/3  "), "{printed}");
+    let rates: Vec<_> = printed.split("/s  ").filter_map(|before| before.rsplit(' ').next()).collect();
+    let is_short = |rate: &&str| rate.split_once('.').is_some_and(|(_, decimals)| decimals.len() == 1);
+    assert!(rates.len() > 1 && rates[..rates.len() - 1].iter().all(is_short), "{rates:?}");
+    let last = |words: &[&str]| text(&stack.run(words)).lines().rfind(|line| !line.is_empty()).unwrap().to_owned();
+    let go_on = ["replay", "--state", "DEAD", "--limit", "1", "--rate", "1000", "--yes", "--by", "ada"];
+    stack.wait_for("DEAD", 3);
+    assert!(last(&go_on).starts_with("  hookonce replay"), "the command that goes on stands at the end");
+}
+
+#[test]
+fn a_drill_says_when_there_may_be_more_records() {
+    let stack = Stack::with(3, 0);
+    let more = "there may be more records, which were not tried: raise --limit";
+    stack.run(&["drill", "--limit", "2"]).prints(more);
+    stack.run(&["drill"]).omits(more);
+    assert_eq!(summary(&stack.run(&["drill", "--limit", "2", "--json"]))["cut"], true);
+}
+
+#[test]
+fn who_looks_in_the_wrong_folder_or_starts_a_second_stack_is_told_where_one_runs() {
+    let stack = Stack::new();
+    std::fs::create_dir(stack.path("below")).unwrap();
+    let place = stack.announced();
+    let again = stack.run(&["dev", "--port", "0"]).exits(3);
+    let (url, pid) = (place["url"].as_str().unwrap(), &place["pid"]);
+    again.prints(&format!("a stack runs in this folder already: {url}, process {pid}"));
+    let below = std::process::Command::new(env!("CARGO_BIN_EXE_hookonce"))
+        .arg("list")
+        .current_dir(stack.path("below"))
+        .output()
+        .unwrap();
+    let data = stack.path(".hookonce").canonicalize().unwrap();
+    below.exits(3).prints(&format!("one runs in a folder above: pass --data {}", data.display()));
+}

@@ -509,8 +509,8 @@ impl Timeline {
         facts.extend(self.plan.iter().flat_map(|plan| self.plan_today(plan)));
         facts.extend(self.missing.as_ref().map(|missing| ("plan today", format!("waits: {missing}"))));
         for (index, (item, stored)) in self.items.iter().flatten().enumerate() {
-            // Plain data always serialises.
-            let stored = stored.as_ref().map(|stored| serde_json::to_string(stored).unwrap_or_default());
+            let stored =
+                stored.as_ref().map(|stored| if output::is_terminal() { readable(stored) } else { raw(stored) });
             let absent = if index == 0 && record.outcome == Some(Outcome::Applied) { RENAMED } else { "is not there" };
             facts.push(("stored", format!("{item} {}", stored.as_deref().unwrap_or(absent))));
         }
@@ -578,6 +578,36 @@ fn stored_item((item, stored): &(ItemRef, Option<Item>)) -> Value {
     json!({ "table": item.table, "key": item.key, "item": stored })
 }
 
+/// An item as a program reads it, in DynamoDB's own JSON.
+fn raw(item: &Item) -> String {
+    // Plain data always serialises.
+    serde_json::to_string(item).unwrap_or_default()
+}
+
+/// An item as a person reads it: without its key, which stands before it, and without the types of its values.
+fn readable(item: &Item) -> String {
+    let fields = item.iter().filter(|(name, _)| !matches!(name.as_str(), "pk" | "sk"));
+    fields.map(|(name, value)| format!("{name}={}", plain(value))).collect::<Vec<_>>().join(" ")
+}
+
+fn plain(value: &Stored) -> String {
+    let list = |values: Vec<String>| format!("[{}]", values.join(", "));
+    match value {
+        Stored::Text(text) => text.clone(),
+        Stored::Flag(flag) => flag.to_string(),
+        Stored::Bytes(bytes) => format!("({} bytes)", bytes.len()),
+        Stored::Null(_) => "null".to_owned(),
+        Stored::List(values) => list(values.iter().map(plain).collect()),
+        Stored::Map(fields) => list(fields.iter().map(|(name, value)| format!("{name}={}", plain(value))).collect()),
+        Stored::Number(_) | Stored::TextSet(_) | Stored::NumberSet(_) | Stored::BytesSet(_) => {
+            // Of the form `{"N":"1"}`.
+            let json = serde_json::to_value(value).unwrap_or_default();
+            let inner = json.as_object().and_then(|typed| typed.values().next());
+            inner.map_or_else(String::new, |inner| inner.as_str().map_or_else(|| inner.to_string(), str::to_owned))
+        }
+    }
+}
+
 /// How often it failed. A replay begins to count again at zero.
 fn format_failures(record: &Record) -> String {
     let since = if record.retries + record.generation > 0 { " since the last replay" } else { "" };
@@ -588,7 +618,9 @@ fn format_failures(record: &Record) -> String {
 /// How often it was tried, and how often since a person let it run again.
 fn format_attempts(record: &Record) -> String {
     let latest = record.attempts + i64::from(record.status == Status::Processed);
-    let since = if tries(record) == latest { String::new() } else { format!(", {latest} since the last replay") };
+    let is_first = record.retries + record.generation == 0;
+    let since =
+        if is_first || tries(record) == latest { String::new() } else { format!(", {latest} since the last replay") };
     format!("{} attempt(s){since}", format_tries(record))
 }
 
