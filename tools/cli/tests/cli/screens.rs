@@ -187,3 +187,18 @@ fn who_looks_in_the_wrong_folder_or_starts_a_second_stack_is_told_where_one_runs
     let data = stack.path(".hookonce").canonicalize().unwrap();
     below.exits(3).prints(&format!("one runs in a folder above: pass --data {}", data.display()));
 }
+
+/// Whoever asks about a booking knows its invoice, not the id of an event.
+#[test]
+fn a_record_is_found_by_the_fact_that_it_applied() {
+    let stack = Stack::with(2, 0);
+    let key = stack.show("evt_1")["domain_key_today"].as_str().unwrap().to_owned();
+    let (_, fact) = key.split_once("#payments#").unwrap();
+    for fact in [fact, &key, key.trim_start_matches("#dk#")] {
+        let shown = json(&stack.run(&["show", "--fact", fact, "--json"]).exits(0));
+        assert_eq!(shown["key"], "evt_1", "{fact}");
+    }
+    stack.run(&["show", "--fact", "invoice#none"]).exits(1).prints("no record that is kept has applied the fact");
+    stack.run(&["show", "stripe", "evt_1", "--fact", fact]).exits(2);
+    stack.run(&["show"]).exits(2);
+}

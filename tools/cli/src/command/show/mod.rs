@@ -1,6 +1,7 @@
 //! `hookonce show`: tells the timeline of one record.
 
 mod call;
+mod fact;
 
 use std::path::PathBuf;
 
@@ -55,8 +56,12 @@ const RENAMED: &str =
 pub(crate) struct Arguments {
     /// Endpoint id and record key, as `list` and the HTTP answer show it. The endpoint may be left out, and a beginning
     /// of the key is enough for a record of the last 24 hours.
-    #[arg(required = true, num_args = 1..=2, value_names = ["ENDPOINT", "KEY"])]
+    #[arg(required_unless_present = "fact", num_args = 1..=2, value_names = ["ENDPOINT", "KEY"])]
     record: Vec<String>,
+    /// In place of a key: the fact that the record applied, such as the id of an invoice, as `show` prints it in the
+    /// domain key.
+    #[arg(long, value_name = "TEXT", conflicts_with = "record")]
+    fact: Option<String>,
     /// Write only the stored body, byte for byte.
     #[arg(long, conflicts_with = "at_most")]
     body: bool,
@@ -78,9 +83,20 @@ pub(crate) struct Arguments {
     target: Target,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+pub(crate) async fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     let stack = arguments.target.connect();
     let store = &stack.store().await?;
+    if let Some(fact) = &arguments.fact {
+        match fact::applied_by(&stack, &stack.whole_store().await?, fact).await?.as_slice() {
+            [record] => arguments.record = record.to_vec(),
+            [] => {
+                output::note(&format!("no record that is kept has applied the fact {fact}"));
+                output::note("a fact is named as `hookonce show` prints it in the domain key, behind the consumer");
+                return Ok(Exit::No);
+            }
+            several => return Err(several_apply(fact, several)),
+        }
+    }
     let exit = settled(&stack, store, &arguments).await?;
     let record = match find_words(&stack, store, &arguments.record).await? {
         Named::Whole(record) | Named::Beginning(record) => *record,
@@ -106,6 +122,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         timeline.print();
     }
     Ok(exit)
+}
+
+/// The failure for a fact that several records applied: of other tenants, or for other consumers.
+fn several_apply(fact: &str, records: &[[String; 2]]) -> Failure {
+    let records: Vec<_> = records.iter().map(|record| record.join(" ")).collect();
+    let hint = format!("show one of them by its endpoint and key:\n    {}", records.join("\n    "));
+    Failure::usage(format!("several records applied the fact {fact}"), hint)
 }
 
 /// Notes that there is no such record, or no such endpoint.
