@@ -215,3 +215,24 @@ def test_an_answer_and_a_test_name_the_field() -> None:
 
     assert play(make_event("a", {"data": {}}), Reads()).error == {"code": "BAD", "retryable": False, "at": "data.id"}
     assert play(make_event("a", b"no JSON"), Reads()).error == {"code": "BAD", "retryable": False}
+
+
+def test_a_row_of_a_table_of_your_own_is_created_unless_it_is_there() -> None:
+    plan = Plan()
+    plan.create_missing(ORDER, {"state": "paid"}, Items([{**ORDER.to_json(), "item": None}]))
+    assert plan.to_json()["writes"] == [
+        {**ORDER.to_json(), "action": {"put": {"state": {"S": "paid"}}}, "condition": [{"absent": "number"}]}
+    ]
+    plan = Plan()
+    plan.create_missing(ORDER, {"state": "paid"}, Items([{**ORDER.to_json(), "item": {"state": {"S": "new"}}}]))
+    assert plan.to_json()["writes"] == [], "a forced replay finds it"
+
+
+def test_a_key_that_outlives_the_event_is_not_created_as_one_of_the_event() -> None:
+    once: Any = make_event("a", {}).once("ledger", "in_1")
+    for key in (ORDER, ItemKey("a#b#c")):
+        wrong: Any = key
+        with pytest.raises(TypeError, match="create_missing"):
+            Plan().create(wrong, {})
+    with pytest.raises(TypeError, match="outlives"):
+        Plan().create_missing(once, {}, Items([]))

@@ -1,6 +1,6 @@
 /** A plan: the writes and effects of one event, all of them committed in one transaction, or none. */
 import { type EffectJson, effectJson, type EffectOptions, type JsonValue } from "./effect.js";
-import { identity, type ItemKey, type Key, type KeyJson, type OnceKey, oneSpelling } from "./keys.js";
+import { identity, type ItemKey, type Key, type KeyJson, OnceKey, oneSpelling, type TableKey } from "./keys.js";
 import {
   comparedNumbers,
   decode,
@@ -223,13 +223,24 @@ export class Plan {
     this.#whenConditionFails = whenConditionFails;
   }
 
-  /** Creates the item of one effect. The commit fails if the item exists. */
+  /**
+   * Creates the item of one effect. The commit fails if the item exists.
+   *
+   * A key that is not of `event.once()` outlives the event: a forced replay would meet its own item.
+   */
   create(key: OnceKey, item: Item): Write {
+    if (!(key instanceof OnceKey)) throw new TypeError("create takes a key of event.once(); createMissing takes any other");
     return this.put(key, item).ifAbsent();
   }
 
-  /** Creates an item that outlives the event, unless there is one. The handler must have asked for it. */
-  createMissing(key: ItemKey, item: Item, items: Items): void {
+  /**
+   * Creates an item that outlives the event, unless there is one. The handler must have asked for it. It may be one of a
+   * table of your own.
+   */
+  createMissing(key: ItemKey | TableKey, item: Item, items: Items): void {
+    if (key instanceof OnceKey) {
+      throw new TypeError("createMissing takes a key that outlives the event; create takes one of event.once()");
+    }
     if (items.get(key) === undefined) this.put(key, item).ifAbsent();
   }
 

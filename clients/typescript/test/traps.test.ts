@@ -197,3 +197,21 @@ test("an answer and a test name the field", async () => {
   const played = await play(makeEvent("a", { data: {} }), rule);
   assert.deepEqual(played.error, { code: "BAD", retryable: false, at: "data.id" });
 });
+
+test("a row of a table of your own is created unless it is there", () => {
+  const created = new Plan();
+  created.createMissing(ORDER, { state: "paid" }, new Items([{ ...ORDER.toJSON(), item: null }]));
+  const write = { ...ORDER.toJSON(), action: { put: { state: { S: "paid" } } }, condition: [{ absent: "number" }] };
+  assert.deepEqual(JSON.parse(JSON.stringify(created)).writes, JSON.parse(JSON.stringify([write])));
+  const found = new Plan();
+  found.createMissing(ORDER, { state: "paid" }, new Items([{ ...ORDER.toJSON(), item: { state: { S: "new" } } }]));
+  assert.deepEqual(JSON.parse(JSON.stringify(found)).writes, [], "a forced replay finds it");
+});
+
+test("a key that outlives the event is not created as one of the event", () => {
+  const once = makeEvent("a", {}).once("ledger", "in_1");
+  for (const key of [ORDER, new ItemKey("a#b#c")]) {
+    assert.throws(() => new Plan().create(key as unknown as OnceKey, {}), /createMissing/);
+  }
+  assert.throws(() => new Plan().createMissing(once as unknown as ItemKey, {}, new Items([])), /outlives/);
+});

@@ -39,6 +39,14 @@ pub(crate) enum Failure {
         /// What to do next.
         hint: String,
     },
+    /// What was named does not exist.
+    #[error("{what}")]
+    Missing {
+        /// What does not exist.
+        what: String,
+        /// What to do next.
+        hint: String,
+    },
     /// Something that the command needs is unavailable.
     #[error("{what}")]
     Unavailable {
@@ -55,6 +63,11 @@ impl Failure {
         Self::Usage { what: pasteable(what), hint: pasteable(hint) }
     }
 
+    /// What was named does not exist.
+    pub(crate) fn missing(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Missing { what: pasteable(what), hint: pasteable(hint) }
+    }
+
     /// Something that the command needs is unavailable.
     pub(crate) fn unavailable(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Unavailable { what: pasteable(what), hint: pasteable(hint) }
@@ -62,16 +75,23 @@ impl Failure {
 
     /// The same failure, with more to say and more to do.
     pub(crate) fn with(mut self, more: &str, advice: &str) -> Self {
-        let (Self::Usage { what, hint } | Self::Unavailable { what, hint }) = &mut self;
+        let (Self::Usage { what, hint } | Self::Missing { what, hint } | Self::Unavailable { what, hint }) = &mut self;
         what.push_str(&pasteable(more));
         hint.push_str(&pasteable(advice));
+        self
+    }
+
+    /// The same failure, which names an option in place of the field that it sets.
+    pub(crate) fn with_option(mut self, field: &str, option: &str) -> Self {
+        let (Self::Usage { what, .. } | Self::Missing { what, .. } | Self::Unavailable { what, .. }) = &mut self;
+        *what = what.replace(field, option);
         self
     }
 
     /// What to do next.
     pub(crate) fn hint(&self) -> &str {
         match self {
-            Self::Usage { hint, .. } | Self::Unavailable { hint, .. } => hint,
+            Self::Usage { hint, .. } | Self::Missing { hint, .. } | Self::Unavailable { hint, .. } => hint,
         }
     }
 }
@@ -91,6 +111,7 @@ impl From<&Failure> for Exit {
     fn from(failure: &Failure) -> Self {
         match failure {
             Failure::Usage { .. } => Self::Usage,
+            Failure::Missing { .. } => Self::No,
             Failure::Unavailable { .. } => Self::Unavailable,
         }
     }

@@ -20,8 +20,13 @@ const LOOK_PERIOD: Duration = Duration::from_millis(500);
 pub(crate) struct Wait {
     /// Wait for the record and its effects to settle, at most this long.
     #[arg(long = "wait", value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "60s",
-        value_parser = humantime::parse_duration)]
+        value_parser = wait_time)]
     pub(crate) at_most: Option<Duration>,
+}
+
+/// Reads how long to wait.
+fn wait_time(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|_| "it must be a duration, such as 30s or 5m".to_owned())
 }
 
 /// The records of an event and of its effects, without their bodies.

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, Iterable, Literal, Mapping, Sequence, TypeVar, Union
 
 from .effect import Json, Method, effect
-from .keys import ItemKey, Key, OnceKey, identity, one_spelling
+from .keys import ItemKey, Key, OnceKey, TableKey, identity, one_spelling
 from .values import Item, Number, Typed, Value, decode, decode_item, encode, encode_item
 
 _INTEGER_MIN, _INTEGER_MAX = -(2**63), 2**63 - 1
@@ -182,11 +182,21 @@ class Plan:
         self._when_condition_fails = when_condition_fails
 
     def create(self, key: OnceKey, item: Item) -> Write:
-        """Creates the item of one effect. The commit fails if the item exists."""
+        """Creates the item of one effect. The commit fails if the item exists.
+
+        A key that is not of `event.once()` outlives the event: a forced replay would meet its own item.
+        """
+        if not isinstance(key, OnceKey):
+            raise TypeError("create takes a key of event.once(); create_missing takes any other")
         return self.put(key, item).if_absent()
 
-    def create_missing(self, key: ItemKey, item: Item, items: Items) -> None:
-        """Creates an item that outlives the event, unless there is one. The handler must have asked for it."""
+    def create_missing(self, key: ItemKey | TableKey, item: Item, items: Items) -> None:
+        """Creates an item that outlives the event, unless there is one. The handler must have asked for it.
+
+        It may be one of a table of your own.
+        """
+        if isinstance(key, OnceKey):
+            raise TypeError("create_missing takes a key that outlives the event; create takes one of event.once()")
         if items.get(key) is None:
             self.put(key, item).if_absent()
 

@@ -22,6 +22,7 @@ use super::endpoint;
 use super::providers::find;
 use crate::documents::parse_id;
 use crate::failure::{Exit, Failure};
+use crate::interrupt::Stop;
 use crate::life;
 use crate::output;
 use crate::own_handlers::HandlerCommands;
@@ -133,6 +134,20 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             "pass the URL of that stack's gateway with --url",
         ));
     }
+    let mut stop = Stop::watch()?;
+    let is_own = arguments.url.is_none();
+    tokio::select! {
+        ended = show(arguments) => ended,
+        () = stop.came() => {
+            // The folder of a stack of its own goes with it.
+            output::note(if is_own { "stopped; nothing is left of the demo" } else { "stopped" });
+            Ok(Exit::No)
+        }
+    }
+}
+
+/// Delivers, waits, counts and reports.
+async fn show(arguments: Arguments) -> Result<Exit, Failure> {
     let plan = samples::plan(
         usize::try_from(arguments.deliveries).unwrap_or(usize::MAX),
         usize::try_from(arguments.copies).unwrap_or(usize::MAX),

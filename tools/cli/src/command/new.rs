@@ -106,6 +106,14 @@ impl Language {
         }
     }
 
+    /// What `make test` does before it runs the whole inbox.
+    fn tested_first(self) -> &'static str {
+        match self {
+            Self::Rust | Self::Python | Self::Typescript => "your handler alone, then",
+            Self::None => "your routes, then",
+        }
+    }
+
     /// The rows of the README's table about the handler.
     fn rows(self) -> &'static str {
         match self {
@@ -131,7 +139,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let worker = plain(&relative(&hookonce, &folder.join("worker")))?;
     let filled = |text: &str| {
         let text = text.replace("{{name}}", name).replace("{{hookonce}}", &place).replace("{{worker}}", &worker);
-        text.replace("{{rows}}", language.rows())
+        text.replace("{{rows}}", language.rows()).replace("{{test}}", language.tested_first())
     };
     let mut files: Vec<_> = COMMON.iter().chain(language.drafts()).map(|(to, text)| (*to, filled(text))).collect();
     for taken in language.taken_over() {

@@ -4,6 +4,7 @@ use clap::Args;
 use hookonce_providers::{Catalog, Provider};
 use hookonce_runtime::document::{BODY_BYTES_MAX, TEXT_BODY_BYTES_MAX};
 use hookonce_runtime::ingest::CLAIM_BYTES_MAX;
+use serde_json::Value;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -60,9 +61,24 @@ pub(crate) fn find(catalog: &'static Catalog, id: &str) -> Result<&'static Provi
         let name: String = id.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
         match WITHOUT_FILE.iter().find(|(start, ..)| name.starts_with(start)) {
             Some((_, problem, hint)) => Failure::usage((*problem).to_owned(), *hint),
-            None => Failure::usage(format!("there is no provider {id:?}"), "list them with `hookonce providers`"),
+            None => Failure::usage(format!("there is no provider {id:?}"), near(catalog, &name)),
         }
     })
+}
+
+/// How alike two names must be for one to be meant by the other.
+const LIKENESS_MIN: f64 = 0.85;
+
+/// What to do about a name that no provider has.
+fn near(catalog: &Catalog, name: &str) -> String {
+    let likeness = |id: &str| strsim::jaro_winkler(&id.replace('_', ""), name);
+    let nearest = catalog.iter().map(|provider| (likeness(provider.id()), provider.id()));
+    match nearest.max_by(|(one, _), (other, _)| one.total_cmp(other)) {
+        Some((likeness, id)) if likeness >= LIKENESS_MIN => {
+            format!("did you mean {id}? `hookonce providers` lists them")
+        }
+        Some(_) | None => "list them with `hookonce providers`".to_owned(),
+    }
 }
 
 fn list(catalog: &Catalog, json: bool) {
@@ -89,23 +105,44 @@ fn show(provider: &Provider, json: bool) {
     if json {
         return output::json(&described(provider));
     }
-    let mut table = output::table(&[]);
-    let mut rows = Vec::new();
-    flatten("", &described(provider), &mut rows);
-    for (name, value) in rows {
-        table.add_row([name, value]);
+    output::line(&format!("{} ({})", provider.name(), provider.id()));
+    for (name, text) in rows(&described(provider)) {
+        output::line(&output::wrapped(&format!("  {name}: {text}")));
     }
-    output::print(&table);
     output::note(&format!(
-        "\nAn endpoint takes a body of up to {BODY_BYTES_MAX} bytes if it fits, compressed and with its headers, into \
+        "\n`hookonce providers {id} --json` has every field, with its source.\nAn endpoint takes a body of up to {BODY_BYTES_MAX} bytes if it fits, compressed and with its headers, into \
          {CLAIM_BYTES_MAX} bytes. A text of more than {TEXT_BODY_BYTES_MAX} bytes may not pass the gateway: quotation marks, \
-         backslashes and line breaks count twice there."
+         backslashes and line breaks count twice there.",
+        id = provider.id(),
     ));
+}
+
+/// What a person asks of a provider: the questions, and where the answers stand in its description.
+const QUESTIONS: [(&str, &str); 10] = [
+    ("signs", "/schemes_in_words"),
+    ("secret", "/facts/secret"),
+    ("register at", "/facts/register_at"),
+    ("event type", "/event"),
+    ("dedup key", "/key"),
+    ("on a retry", "/facts/key_on_retry"),
+    ("retries", "/facts/retries"),
+    ("deadline", "/facts/deadline"),
+    ("rotation", "/facts/rotation"),
+    ("notes", "/facts/notes"),
+];
+
+fn rows(described: &Value) -> Vec<(&'static str, String)> {
+    let texts = |value: &Value| match value {
+        Value::Array(values) => values.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("; "),
+        value => value.as_str().unwrap_or_default().to_owned(),
+    };
+    let answers = QUESTIONS.iter().map(|(name, at)| (*name, described.pointer(at).map(texts).unwrap_or_default()));
+    answers.filter(|(_, text)| !text.is_empty()).collect()
 }
 
 /// The provider's file, and three limits for a body, in bytes: the longest body, the longest that passes a gateway as
 /// text whatever it holds, and the longest once it is compressed, with its headers.
-fn described(provider: &Provider) -> serde_json::Value {
+fn described(provider: &Provider) -> Value {
     let mut value = serde_json::to_value(provider).unwrap_or_default();
     if let Some(fields) = value.as_object_mut() {
         fields.insert("body_bytes_max".to_owned(), BODY_BYTES_MAX.into());
@@ -113,23 +150,4 @@ fn described(provider: &Provider) -> serde_json::Value {
         fields.insert("compressed_bytes_max".to_owned(), CLAIM_BYTES_MAX.into());
     }
     value
-}
-
-fn flatten(prefix: &str, value: &serde_json::Value, rows: &mut Vec<(String, String)>) {
-    match value {
-        serde_json::Value::Object(fields) => {
-            for (name, value) in fields {
-                let name = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
-                flatten(&name, value, rows);
-            }
-        }
-        serde_json::Value::Array(values) => {
-            for (index, value) in values.iter().enumerate() {
-                flatten(&format!("{prefix}[{index}]"), value, rows);
-            }
-        }
-        serde_json::Value::Null => {}
-        serde_json::Value::String(text) => rows.push((prefix.to_owned(), text.clone())),
-        other => rows.push((prefix.to_owned(), other.to_string())),
-    }
 }

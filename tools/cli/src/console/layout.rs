@@ -91,6 +91,7 @@ impl From<Failure> for Trouble {
     fn from(failure: Failure) -> Self {
         let status = match failure {
             Failure::Usage { .. } => StatusCode::BAD_REQUEST,
+            Failure::Missing { .. } => StatusCode::NOT_FOUND,
             Failure::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self { status, what: failure.to_string(), hint: failure.hint().to_owned() }

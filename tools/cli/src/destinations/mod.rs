@@ -56,7 +56,12 @@ impl DocumentId for DestinationId {
 
     fn check(&self, document: &DestinationDocument) -> Result<Destination, Failure> {
         Destination::new(self.clone(), document).map_err(|error| {
-            Failure::usage(format!("destination {self}: {error}"), "docs/effects.md says what the fields promise")
+            let faults = error.faults.iter().map(|fault| match error.faults.len() {
+                1 => format!(" {fault}"),
+                _ => format!("\n  {fault}"),
+            });
+            let what = format!("destination {self}:{}", faults.collect::<String>());
+            Failure::usage(what, "docs/effects.md says what the fields promise")
         })
     }
 

@@ -195,7 +195,7 @@ pub(crate) fn print_generated_secret<I: DocumentId>(id: &I, secret: &str) {
 /// The failure for a document that is not there.
 pub(crate) fn missing<I: DocumentId>(id: &I) -> Failure {
     let noun = I::NOUN;
-    Failure::usage(
+    Failure::missing(
         format!("there is no {noun} {id}"),
         format!("list them with `hookonce {noun} list`, or see how to add it: `hookonce {noun} add --help`"),
     )

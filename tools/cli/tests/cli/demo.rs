@@ -1,7 +1,7 @@
 //! The demo's figures, as JSON and as text.
 
 use crate::stacks::Stack;
-use crate::support::{Ended, Workspace, json, text};
+use crate::support::{Ended, Workspace, interrupt, json, text, wait_until};
 
 #[test]
 fn every_genuine_event_of_the_demo_takes_effect_once() {
@@ -59,4 +59,17 @@ fn wrong_usage_and_an_absent_stack_have_exit_codes_of_their_own() {
         assert!(workspace.run(wrong).exits(2).stdout.is_empty(), "{wrong:?}: standard output is for data");
     }
     assert!(workspace.run(&["list"]).exits(3).stdout.is_empty(), "standard output is for data");
+}
+
+#[test]
+fn a_demo_that_is_stopped_leaves_nothing() {
+    let workspace = Workspace::new();
+    std::fs::create_dir(workspace.path("tmp")).unwrap();
+    let folder = workspace.path("tmp").to_str().unwrap().to_owned();
+    let left = || std::fs::read_dir(workspace.path("tmp")).unwrap().count();
+    let demo = ["demo", "--deliveries", "50000", "--concurrency", "1"];
+    let demo = workspace.start_with_environment(&demo, &[("TMPDIR".to_owned(), folder)]);
+    wait_until("the demo has a folder", || left() > 0);
+    interrupt(demo).exits(1).prints("stopped; nothing is left");
+    assert_eq!(left(), 0);
 }

@@ -65,7 +65,7 @@ fn an_endpoint_of_a_stack_is_managed_with_the_same_words() {
     stack.run(&["remove", "shop"]).exits(2).prints("pass --yes");
     stack.run(&["remove", "shop", "--yes"]).exits(0);
     assert!(stack.aws.account().ids("endpoint").is_empty());
-    stack.run(&["show", "shop"]).exits(2);
+    stack.run(&["show", "shop"]).exits(1);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_rotation_that_meets_another_writer_writes_nothing() {
     ]);
     assert_eq!(stack.aws.account().document("endpoint", "shop"), Some(others));
     stack.meets("PutItem", [Interception::Removed]);
-    stack.run(&["rotate", "shop"]).exits(2).prints("there is no endpoint shop");
+    stack.run(&["rotate", "shop"]).exits(1).prints("there is no endpoint shop");
     assert!(stack.aws.account().ids("endpoint").is_empty(), "it does not come back");
 }
 
@@ -366,5 +366,5 @@ fn a_request_is_verified_with_the_secrets_of_a_stack() {
     };
     let judged = verify("shop").omits(&secret);
     assert_eq!(json(&judged)["verdict"], "accepted", "{}", text(&judged));
-    verify("nobody").exits(2).prints("there is no endpoint nobody");
+    verify("nobody").exits(1).prints("there is no endpoint nobody");
 }

@@ -25,6 +25,8 @@ fn a_project_of_each_kind_names_itself_and_its_checkout_and_its_routes_check() {
             let written = std::fs::read_to_string(&file).unwrap();
             assert!(!written.contains("{{"), "{} has an open place", file.display());
         }
+        let readme = std::fs::read_to_string(project.join("README.md")).unwrap();
+        assert_eq!(readme.contains("your handler alone"), language != "none", "{language}");
         let toolchain = |folder: &Path| std::fs::read_to_string(folder.join("rust-toolchain.toml")).unwrap();
         assert_eq!(toolchain(&project), toolchain(&root()), "{language}");
         let template = std::fs::read_to_string(project.join("template.yaml")).unwrap();

@@ -32,7 +32,13 @@ fn the_catalog_lists_every_provider_with_what_an_operator_needs() {
     assert_eq!((&one["id"], &one["answers"]["retry_please"]["status"]), (&object!("zendesk"), &object!(409)));
     let zendesk = Workspace::new().run(&["providers", "zendesk"]);
     zendesk.prints_all(&["into 393216 bytes", "more than 3112960 bytes"]);
-    Workspace::new().run(&["providers", "nobody"]).exits(2);
+    let questions = ["retries: ", "deadline: ", "secret: ", "dedup key: ", "`hookonce providers zendesk --json`"];
+    Workspace::new().run(&["providers", "zendesk"]).prints_all(&questions).omits("sources[0]").omits("binds_bodies");
+    Workspace::new().run(&["providers", "nobody"]).exits(2).omits("did you mean");
+    for near in ["strip", "Stripe!", "gitub"] {
+        let meant = if near == "gitub" { "did you mean github?" } else { "did you mean stripe?" };
+        Workspace::new().run(&["providers", near]).exits(2).prints(meant);
+    }
 }
 
 /// An inbox that answers 200 would let everybody in.

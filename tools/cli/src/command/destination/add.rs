@@ -128,7 +128,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if let (None, Some(url_from)) = (&document.url, ready.and_then(|ready| ready.url_from.as_ref())) {
         return Err(Failure::usage("the destination has no address", format!("pass --url URL: {url_from}")));
     }
-    let destination = id.check(&document)?;
+    let destination = id.check(&document).map_err(|failure| of_options(failure, arguments.file.is_some()))?;
     let stack = arguments.place.connect();
     documents::add(&*stack.documents::<DestinationId>().await?, &id, &document).await?;
     let promise = match destination.terms().class {
@@ -157,6 +157,11 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         output::note("`hookonce dev` calls URLs only: effects to a queue or a function wait, and go out on AWS");
     }
     Ok(Exit::Done)
+}
+
+/// A failure that names the options where a document of one's own would have fields.
+fn of_options(failure: Failure, is_file: bool) -> Failure {
+    if is_file { failure } else { failure.with_option("`allow_private`", "--allow-private") }
 }
 
 /// The ready-made document that is meant, if one is.
