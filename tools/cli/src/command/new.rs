@@ -43,11 +43,13 @@ macro_rules! draft {
     };
 }
 
-const COMMON: &[Draft] = &[draft!(".gitignore", "gitignore"), draft!("README.md"), draft!("samconfig.toml")];
+const COMMON: &[Draft] =
+    &[draft!(".gitignore", "gitignore"), draft!("README.md"), draft!("outside/app.json"), draft!("samconfig.toml")];
 
 const NONE: &[Draft] = &[
     draft!(".cargo/config.toml", "cargo.toml"),
     draft!("Makefile", "none/Makefile"),
+    draft!("outside/receiver.py"),
     draft!("routes.json", "none/routes.json"),
     draft!("template.yaml", "none/template.yaml"),
 ];
@@ -56,6 +58,7 @@ const PYTHON: &[Draft] = &[
     draft!(".cargo/config.toml", "cargo.toml"),
     draft!("Makefile", "python/Makefile"),
     draft!("handler/invoices.py", "python/handler/invoices.py"),
+    draft!("outside/receiver.py"),
     draft!("routes.json", "python/routes.json"),
     draft!("template.yaml", "python/template.yaml"),
     draft!("tests/test_invoices.py", "python/tests/test_invoices.py"),
@@ -64,6 +67,7 @@ const PYTHON: &[Draft] = &[
 const TYPESCRIPT: &[Draft] = &[
     draft!(".cargo/config.toml", "cargo.toml"),
     draft!("Makefile", "typescript/Makefile"),
+    draft!("outside/receiver.mjs"),
     draft!("package-lock.json", "typescript/package-lock.json"),
     draft!("package.json", "typescript/package.json"),
     draft!("routes.json", "typescript/routes.json"),
@@ -79,6 +83,7 @@ const RUST: &[Draft] = &[
     draft!("Makefile", "rust/Makefile"),
     draft!("local/Cargo.toml", "rust/local/Cargo.toml"),
     draft!("local/src/main.rs", "rust/local/src/main.rs"),
+    draft!("outside/receiver.py"),
     draft!("routes.json", "rust/routes.json"),
     draft!("template.yaml", "rust/template.yaml"),
     draft!("worker/Cargo.toml", "rust/worker/Cargo.toml"),

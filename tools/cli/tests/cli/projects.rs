@@ -1,6 +1,9 @@
 //! `hookonce new` writes projects whose parts refer to each other. `scripts/check projects` builds and runs them.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::support::{Ended, Workspace, root};
 
@@ -78,4 +81,51 @@ fn a_folder_that_is_no_checkout_or_has_an_odd_path_is_refused() {
         .run(&["new", "shop", "--hookonce", "a folder"])
         .exits(2)
         .prints("characters that not every tool can read");
+}
+
+/// Calls a receiver with this key, and returns the status line.
+fn call(address: &str, key: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head =
+        format!("POST /in HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: 2\r\n{key}\r\n{{}}");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.lines().next().unwrap_or_default().to_owned()
+}
+
+/// The destination of a project can be called, and its callee keeps to `docs/effects.md`.
+#[test]
+fn a_project_has_a_destination_and_a_callee_that_does_the_work_of_each_key_once() {
+    let workspace = Workspace::new();
+    for (language, program, receiver) in
+        [("python", "python3", "outside/receiver.py"), ("typescript", "node", "outside/receiver.mjs")]
+    {
+        let name = format!("shop-{language}");
+        workspace.run(&["new", &name, "--handler", language]).exits(0);
+        workspace.run(&["destination", "check", &format!("{name}/outside/app.json")]).exits(0);
+        let makefile = workspace.read(&format!("{name}/Makefile"));
+        assert!(makefile.contains("--table orders=shop:S,order:N") && makefile.contains(receiver), "{makefile}");
+        let mut command = Command::new(program);
+        command.args([receiver, "0"]).current_dir(workspace.path(&name)).stdout(Stdio::piped());
+        let Ok(mut child) = command.spawn() else {
+            eprintln!("skipped: this machine has no {program}");
+            continue;
+        };
+        let mut first = String::new();
+        // It prints a line for each call, so its output stays open.
+        let mut printed = BufReader::new(child.stdout.take().unwrap());
+        printed.read_line(&mut first).unwrap();
+        let address = first.trim().trim_start_matches("http://").trim_end_matches("/in").to_owned();
+        let probe = "hookonce-key: p\r\nhookonce-event: in#hookonce-test#p\r\n";
+        let calls = ["hookonce-key: a\r\n", "hookonce-key: a\r\n", "hookonce-key: b\r\n", probe, ""];
+        let answers = calls.map(|key| call(&address, key));
+        let _ = child.kill();
+        let _ = child.wait();
+        drop(printed);
+        let is_done = answers.each_ref().map(|answer| answer.contains(" 200 "));
+        assert_eq!(is_done, [true, true, true, true, false], "{answers:?}");
+        let works = workspace.read(&format!("{name}/target/works.jsonl"));
+        assert_eq!(works.lines().count(), 2, "{works}");
+    }
 }
