@@ -12,7 +12,7 @@ pub(crate) fn command() -> Command {
     let command = with_examples(Arguments::command(), "");
     let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     command
-        .help_template("{about}\n\n{usage-heading} {usage}\n\nCommands:\n{subcommands}{after-help}")
+        .help_template("{about}\n{usage-heading} {usage}\n\nCommands:\n{subcommands}{after-help}")
         .after_help(format!("{after}\n{LOGS}"))
 }
 
@@ -129,6 +129,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("resume", &["resume worker --stack inbox", r#"resume dispatcher --reason "fixed""#]),
+    ("cost", &["cost --events 1M --body-bytes 8k --effects 1", "cost --stack inbox"]),
     ("status", &["status", "status --stack inbox"]),
     ("doctor", &["doctor", "doctor --stack inbox"]),
     ("stats", &["stats --state DEAD", "stats --endpoint stripe --since 7d"]),

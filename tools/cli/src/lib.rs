@@ -141,7 +141,7 @@ enum Command {
     Doctor(command::doctor::Arguments),
     /// Count records by state, endpoint, type and error.
     Stats(command::stats::Arguments),
-    /// Print the monthly bill of a stack, line by line, beside what other designs cost.
+    /// Print the monthly bill of a stack, beside what other designs cost.
     Cost(command::cost::Arguments),
     /// Check the protocol's invariants on all records.
     Audit(command::audit::Arguments),

@@ -12,8 +12,6 @@ use crate::output::{self, Table};
 use crate::watch::sums_of_month;
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  hookonce cost --events 1M --body-bytes 8k --effects 1\n  \
-                        hookonce cost --stack inbox")]
 pub(crate) struct Arguments {
     /// Events in a month, such as 250k; several make a column each.
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = count, default_value = "0,10k,1M,100M")]
