@@ -80,7 +80,7 @@ fn a_set_of_a_deployed_stack_is_deployed_shown_and_explained() {
     stack.run(&["deploy", &set]).exits(0).prints("in use within a minute");
     assert_eq!(json(&stack.run(&["show"])), serde_json::from_str::<Value>(SET).unwrap());
 
-    stack.run(&explain).exits(2).prints("no endpoint shop");
+    stack.run(&explain).exits(1).prints("no endpoint shop");
     let document = r#"{"provider": "stripe", "tenant": "acme", "secrets": ["whsec_a_signing_secret"]}"#;
     stack.aws.account().put("endpoint", "shop", document);
     let explained = json(&stack.run(&[&explain[..], &["--json"]].concat()));
