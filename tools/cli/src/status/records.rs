@@ -141,9 +141,9 @@ async fn top_error(store: &DynamoStore) -> Result<Option<TopError>, Failure> {
 /// Which destinations the latest pending effects wait for that were tried.
 async fn unreached(store: &DynamoStore) -> Result<Vec<Unreached>, Failure> {
     let filter = Filter::pending_effects();
-    let found = latest(store, &filter, DEAD_LOOKED_AT, Reach::ALL).await?.records;
+    let found = page_of(store, &filter, DEAD_LOOKED_AT, Reach::ALL, None).await?.rows;
     let mut by_destination: BTreeMap<String, Unreached> = BTreeMap::new();
-    for record in found.values() {
+    for (_, record) in &found {
         let (Some(part), Some(error)) = (&record.effect, &record.last_error) else { continue };
         let destination = part.destination.to_string();
         let (since, error) = (record.received_at, error.clone());
