@@ -12,6 +12,8 @@ use crate::support::{Ended, interrupt, wait_until};
 struct Opened {
     child: Child,
     host: String,
+    /// The path of all pages.
+    base: String,
     cookie: String,
 }
 
@@ -22,8 +24,9 @@ impl Opened {
         let mut address = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut address).unwrap();
         let (host, target) = address.trim().strip_prefix("http://").unwrap().split_once('/').unwrap();
-        let mut opened = Self { child, host: host.to_owned(), cookie: String::new() };
-        let let_in = opened.ask("GET", &format!("/{target}"), "");
+        let (base, token) = target.split_once("/?").unwrap();
+        let mut opened = Self { child, host: host.to_owned(), base: format!("/{base}"), cookie: String::new() };
+        let let_in = opened.ask("GET", &format!("/?{token}"), "");
         let cookie = let_in.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
         opened.cookie = cookie.split(';').next().unwrap().to_owned();
         opened
@@ -32,11 +35,11 @@ impl Opened {
     /// The whole answer to a request, as a browser sends it from the console's own pages.
     fn ask(&self, method: &str, target: &str, form: &str) -> String {
         let mut stream = TcpStream::connect(&self.host).unwrap();
-        let Self { host, cookie, .. } = self;
+        let Self { host, base, cookie, .. } = self;
         let length = form.len();
         write!(
             stream,
-            "{method} {target} HTTP/1.1\r\nhost: {host}\r\norigin: http://{host}\r\nsec-fetch-site: same-origin\r\n\
+            "{method} {base}{target} HTTP/1.1\r\nhost: {host}\r\norigin: http://{host}\r\nsec-fetch-site: same-origin\r\n\
              cookie: {cookie}\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: {length}\r\n\
              connection: close\r\n\r\n{form}"
         )
