@@ -36,6 +36,9 @@ const state = (id) => stack.list("--since", "1h").find((record) => record.key ==
 const outcome = (id) => stack.list("--since", "1h").find((record) => record.key === id)?.outcome;
 const path = (page) => page.url().slice(stack.base.length).split("?")[0];
 
+// What the pages of docs/ show: copied to docs/console by hand, after somebody has looked at it.
+const picture = (name) => page.screenshot({ path: join(pictures, `docs-${name}.png`) });
+
 // Fills in who orders, and why.
 const give = async (of, reason) => {
   await of.getByLabel("Reason").fill(reason);
@@ -120,6 +123,7 @@ const checks = {
     await until("it is applied", () => outcome("evt_poison") === "APPLIED");
     await go("/records/stripe/evt_poison");
     assert.match(await text(), /the tax rates are complete/);
+    await picture("record");
   },
 
   "what is applied once more is so once, whoever asks twice": async () => {
@@ -139,6 +143,8 @@ const checks = {
     for (let number = 0; number < 25; number += 1) send(`evt_many_${number}`);
     await until("they die", () => stack.list("--state", "DEAD").length === 25);
     stack.handler.broken = false;
+    await go("/");
+    await picture("now");
     await go("/records?state=DEAD");
     await page.getByRole("link", { name: "Dry run of a replay" }).click();
     await give(page, "mended");

@@ -34,8 +34,8 @@ fn every_kind_of_unit_has_a_price_with_a_source_and_a_day() {
     let prices: Prices = serde_json::from_str(include_str!("prices.json")).unwrap();
     for item in Item::OWN.into_iter().chain([Item::BusEvents, Item::DurableOperations]) {
         let price = &prices.prices[&item];
-        let froms: Vec<_> = price.tiers.iter().map(|tier| tier.from).collect();
-        assert!(froms.first() == Some(&0.0) && froms.is_sorted_by(|a, b| a < b), "{item:?}");
+        let starts: Vec<_> = price.tiers.iter().map(|tier| tier.from).collect();
+        assert!(starts.first() == Some(&0.0) && starts.is_sorted_by(|a, b| a < b), "{item:?}");
         assert!(price.per > 0.0 && price.tiers.iter().all(|tier| tier.dollars > 0.0), "{item:?}");
         assert!(!price.sources.is_empty() && price.sources.iter().all(|it| it.starts_with("https://")), "{item:?}");
         assert!(price.read.parse::<jiff::civil::Date>().is_ok(), "{item:?}: {}", price.read);
