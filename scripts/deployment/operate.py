@@ -242,7 +242,7 @@ def pauses(commands, stack):
         commands.expect(f"the event sources of the {function}", states(), {"Enabled"})
         run("pause", function, "--reason", "a test", "--yes", prints=f"the {function} is paused")
         commands.expect(f"the paused event sources of the {function}", states(), {"Disabled"})
-        run("status", code=NO, prints=f"`hookonce resume {function} --stack {STACK}`")
+        run("status", code=NO, prints=f"  hookonce resume {function} --stack {STACK}\n")
         run("resume", function, prints=f"the {function} runs")
         commands.expect(f"the resumed event sources of the {function}", states(), {"Enabled"})
 
