@@ -10,7 +10,8 @@ use crate::support::{Ended, interrupt, wait_until};
 
 /// A running console, and what its first address gave the browser.
 struct Opened {
-    child: Child,
+    /// `None` once it was stopped.
+    child: Option<Child>,
     host: String,
     /// The path of all pages.
     base: String,
@@ -25,11 +26,16 @@ impl Opened {
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut address).unwrap();
         let (host, target) = address.trim().strip_prefix("http://").unwrap().split_once('/').unwrap();
         let (base, token) = target.split_once("/?").unwrap();
-        let mut opened = Self { child, host: host.to_owned(), base: format!("/{base}"), cookie: String::new() };
+        let mut opened =
+            Self { child: Some(child), host: host.to_owned(), base: format!("/{base}"), cookie: String::new() };
         let let_in = opened.ask("GET", &format!("/?{token}"), "");
         let cookie = let_in.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
         opened.cookie = cookie.split(';').next().unwrap().to_owned();
         opened
+    }
+
+    fn stop(mut self) {
+        interrupt(self.child.take().unwrap()).exits(0);
     }
 
     /// The whole answer to a request, as a browser sends it from the console's own pages.
@@ -54,6 +60,13 @@ impl Opened {
     }
 }
 
+/// A test that fails leaves no server behind.
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.child.iter_mut().for_each(|child| child.kill().unwrap());
+    }
+}
+
 const DRY_RUN: &str = "/orders/new?operation=retry&state=DEAD";
 
 #[test]
@@ -71,7 +84,7 @@ fn the_console_of_a_deployed_stack_shows_it_and_changes_nothing() {
         assert_eq!(console.status(method, target, form), 403, "{method} {target}");
     }
     assert_eq!(stack.list("DEAD").len(), 1);
-    interrupt(console.child).exits(0);
+    console.stop();
 }
 
 #[test]
@@ -96,5 +109,5 @@ fn what_a_person_allowed_needs_the_agreement_of_a_dry_run() {
     // The handler still cannot read it.
     wait_until("the order is done", || console.ask("GET", "/orders/1", "").contains("1 record done"));
     assert_eq!(console.status("GET", "/send", ""), 403, "events are sent to a stack on this machine alone");
-    interrupt(console.child).exits(0);
+    console.stop();
 }
