@@ -14,6 +14,9 @@ use crate::records::error_of;
 /// How many arrivals are kept.
 pub(crate) const ARRIVALS_MAX: usize = 50;
 
+/// How many of them may have no record, such as refusals: a stranger may send any number, and hides nothing by it.
+const WITHOUT_RECORD_MAX: usize = 10;
+
 /// One delivery or effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Arrival {
@@ -78,6 +81,11 @@ impl Arrivals {
             Some(known) => *known = row,
             None => kept.rows.push_back(row),
         }
+        let without_record = |(_, row): &(u64, Arrival)| row.key.is_none();
+        if kept.rows.iter().filter(|row| without_record(row)).count() > WITHOUT_RECORD_MAX {
+            let oldest = kept.rows.iter().position(without_record);
+            oldest.and_then(|place| kept.rows.remove(place));
+        }
         while kept.rows.len() > ARRIVALS_MAX {
             kept.rows.pop_front();
         }
@@ -114,6 +122,19 @@ mod tests {
         arrivals.keep(arrival("a", Look::REFUSED));
         assert_eq!(arrivals.after(seen), (vec![arrival("a", Look::REFUSED)], 3));
         assert_eq!(arrivals.after(99).0.len(), 2, "the page of an earlier process");
+    }
+
+    #[test]
+    fn what_strangers_send_pushes_out_no_record() {
+        let arrivals = Arrivals::default();
+        arrivals.keep(arrival("a", Look::ANSWERED));
+        for at in 0..200 {
+            arrivals.keep(Arrival { at: EpochMs(at), key: None, ..arrival("x", Look::REFUSED) });
+        }
+        let (rows, changes) = arrivals.after(0);
+        assert_eq!((rows.len(), changes), (1 + WITHOUT_RECORD_MAX, 201));
+        assert_eq!(rows[0], arrival("a", Look::ANSWERED));
+        assert_eq!(rows.last().unwrap().at, EpochMs(199), "the latest of them stay");
     }
 
     #[test]
