@@ -56,6 +56,7 @@ mod stack;
 mod status;
 mod table_counts;
 mod target;
+mod timeline;
 mod traffic;
 mod watch;
 

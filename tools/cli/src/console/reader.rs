@@ -7,11 +7,11 @@ use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::Record;
 use hookonce_protocol::time::EpochMs;
 
-use crate::command::show::{Planning, Timeline};
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::records::{self, Filter, PageOfRecords, Place, Reach, page_of};
 use crate::status::{Counting, StackStatus};
+use crate::timeline::{Planning, Timeline};
 
 /// How far one page looks in a stack on AWS, where each call costs money and time.
 pub(super) const PAGE_REACH: Reach = Reach { keys: 2_000, hours: 5 };

@@ -17,11 +17,11 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::layout::{Tab, Trouble, chip, code, machine, machine_link, page, time};
 use super::{STYLE, Site, href};
 use crate::command::route::Explained;
-use crate::command::show::{Mark, Planning, Step, Timeline};
 use crate::failure::Failure;
 use crate::hints;
 use crate::looks::Look;
 use crate::output;
+use crate::timeline::{Mark, Planning, Step, Timeline};
 
 /// The longest body that a page shows, in characters. The whole one is a link away.
 const BODY_CHARACTERS_MAX: usize = 20_000;

@@ -9,13 +9,13 @@ use hookonce_protocol::place::{ItemRef, Key};
 use hookonce_runtime::port::Store as _;
 use serde_json::Value;
 
-use super::RECORD;
 use crate::connection::Connection;
 use crate::documents;
 use crate::failure::Failure;
 use crate::handlers;
 use crate::route_set::text_of;
 use crate::target::store_unavailable;
+use crate::timeline::RECORD;
 
 /// How many domain keys one read asks for.
 const KEYS_AT_ONCE: usize = 100;
