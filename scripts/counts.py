@@ -30,7 +30,8 @@ TOLERANCES = {"exact": 0, "within 3 percent": 30, "within a tenth": 100}
 def under_valgrind(webhook, deliveries, folder):
     """Instructions and allocations of a run."""
     profile = folder / f"callgrind.{deliveries}"
-    run(webhook, deliveries, tool=("valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", f"--log-file={folder}/valgrind.log"))
+    valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", f"--log-file={folder}/valgrind.log"]
+    run(*valgrind, webhook, deliveries=deliveries)
     text = profile.read_text()
     names = dict(re.findall(r"^c?fn=(\(\d+\)) (.+)$", text, re.MULTILINE))
     calls = re.findall(r"^cfn=(\(\d+\)).*\n(?:c?(?:fi|fe|fl|ob)=.*\n)*calls=(\d+)", text, re.MULTILINE)
@@ -42,7 +43,7 @@ def under_strace(webhook, deliveries, folder):
     """The system calls of a run, and what Lambda saw."""
     trace = folder / f"strace.{deliveries}"
     # With -D the function is the child of this program, which can end it.
-    played = run(webhook, deliveries, tool=("strace", "-D", "-f", "-qq", "-o", str(trace)))
+    played = run("strace", "-D", "-f", "-qq", "-o", str(trace), webhook, deliveries=deliveries)
     end = time.monotonic() + SECONDS_MAX
     while "+++ killed" not in (text := trace.read_text()):
         assert time.monotonic() < end, "strace has not written how the function ended"

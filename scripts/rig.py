@@ -1,6 +1,7 @@
-"""Plays the Runtime API of Lambda, DynamoDB and SQS for a release binary of the webhook function, on loopback."""
+"""Plays the Runtime API of Lambda, DynamoDB and SQS for a webhook function, on loopback."""
 
 import collections
+import concurrent.futures
 import hashlib
 import hmac
 import http.server
@@ -55,6 +56,8 @@ class Lambda:
         self.calls, self.answers = [], []
         # The times at which the function asked for a delivery, got it and answered it.
         self.asked, self.handed, self.answered = [], [], []
+        # The clock of the function's processor time, and what it showed when the function asked for a delivery.
+        self.processor, self.used = concurrent.futures.Future(), []
         self.calls_at_start = None
         self.done = threading.Event()
         outer = self
@@ -82,6 +85,7 @@ class Lambda:
 
     def hand_out(self, connection):
         self.asked.append(time.monotonic())
+        self.used.append(time.clock_gettime(self.processor.result()))
         if self.calls_at_start is None:
             self.calls_at_start = collections.Counter(self.calls)
             self.calls.clear()
@@ -136,11 +140,17 @@ def answer(connection, status, body, headers):
     connection.flush_headers()
 
 
-def run(webhook, deliveries, tool=(), body_bytes=BODY_BYTES, delay=0):
-    """Runs the function under this tool until it asks for the delivery after the last. What Lambda saw, and the bytes of its logs."""
+def processor_clock(process):
+    """The clock of all threads of a process, as clock_getcpuclockid(3) says it."""
+    return ~process << 3 | 2
+
+
+def run(*function, deliveries, body_bytes=BODY_BYTES, delay=0, variables=()):
+    """Runs the function until it asks for the delivery after the last. What Lambda saw, and the bytes of its logs."""
     played = Lambda(deliveries, body_bytes, delay)
-    variables = {
-        "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_SESSION_TOKEN": "token" * 100,
+    environment = {
+        "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_SESSION_TOKEN": "token" * 100,
         "AWS_ENDPOINT_URL_DYNAMODB": f"http://{played.address}", "AWS_ENDPOINT_URL_SQS": f"http://{played.address}",
         "AWS_LAMBDA_RUNTIME_API": played.address, "AWS_LAMBDA_FUNCTION_NAME": "f", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "512",
         "AWS_LAMBDA_FUNCTION_VERSION": "1", "AWS_LAMBDA_LOG_GROUP_NAME": "l", "AWS_LAMBDA_LOG_STREAM_NAME": "s", "HOME": "/nonexistent",
@@ -148,10 +158,12 @@ def run(webhook, deliveries, tool=(), body_bytes=BODY_BYTES, delay=0):
         "HOOKONCE_QUEUE_URL": f"http://{played.address}/000000000000/hints", "PATH": os.environ["PATH"],
         # Under valgrind everything takes fifty times as long, and a time-out would count as another attempt.
         "HOOKONCE_TEST_TIMING": "claim_timeout=60000,send_timeout=60000,webhook_timeout=130000,provider_timeout=140000,first_resend=300000",
+        **dict(variables),
     }
     with tempfile.TemporaryFile() as log:
         played.started = time.monotonic()
-        process = subprocess.Popen([*tool, webhook], env=variables, stdout=log, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(function, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        played.processor.set_result(processor_clock(process.pid))
         while not played.done.wait(0.1):
             if process.poll() is not None:
                 log.seek(0)

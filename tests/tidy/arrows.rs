@@ -43,13 +43,15 @@ const ARROWS: &[Arrow] = &[
     },
     // AWS on loopback: it runs any function and knows none.
     Arrow { folder: "tools/local/", members: &[], foreign: "clap" },
+    // What the functions are compared with has nothing of them.
+    Arrow { folder: "benches/", members: &[], foreign: "axum clap dynoxide rustack-" },
     // Every script builds it first, so it must build in seconds.
     Arrow { folder: "tools/xtask/", members: &[], foreign: "aws-config aws-sdk- aws-smithy- tokio" },
 ];
 
 /// Adapters are chosen where a process is put together. Nothing else names them, or the crates that they rest on.
 const SDK: [&str; 3] = ["aws_config", "aws_sdk_dynamodb", "aws_sdk_sqs"];
-const ADAPTERS_AT: &[&str] = &["shared/aws/", "tools/", "tests/"];
+const ADAPTERS_AT: &[&str] = &["shared/aws/", "tools/", "tests/", "benches/"];
 
 /// Identifiers that a pure crate must not use.
 const IMPURE: &[&str] = &["async", "await", "Instant", "SystemTime", "Uuid", "thread"];
