@@ -38,5 +38,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     output::line(&console.entrance());
     output::note("Open this address in a browser on this machine. Ctrl-C ends the console.");
     stop.came().await;
+    tokio::select! {
+        () = console.end() => {}
+        () = stop.came() => output::note("stopped without waiting"),
+    }
     Ok(Exit::Done)
 }

@@ -206,11 +206,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let printing = tokio::spawn(printer.run(store(running), watchers));
     let ended = over(&arguments.command, &mut stop).await;
-    drop((announcement, console));
+    drop(announcement);
     // Whoever looks at the folder finds what was counted until the end.
     let saved = traffic.save();
+    let closing = async {
+        console.end().await;
+        stack.shutdown().await;
+    };
     tokio::select! {
-        () = stack.shutdown() => {}
+        () = closing => {}
         () = stop.came() => output::note("stopped without waiting"),
     }
     printing.abort();

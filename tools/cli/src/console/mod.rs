@@ -180,6 +180,7 @@ pub(crate) enum PortChoice {
 /// A running console. Dropping this ends it.
 #[derive(Debug)]
 pub(crate) struct Console {
+    site: Arc<Site>,
     session: Session,
     serving: JoinHandle<()>,
 }
@@ -202,17 +203,23 @@ impl Console {
         };
         let listener = bound.map_err(failed)?;
         let session = Session::new(listener.local_addr().map_err(failed)?.port(), site.base.clone());
-        let router = router(Arc::new(site), session.clone());
+        let site = Arc::new(site);
+        let router = router(Arc::clone(&site), session.clone());
         let serving = tokio::spawn(async move {
             // It ends with this process.
             let _ = axum::serve(listener, router).await;
         });
-        Ok(Self { session, serving })
+        Ok(Self { site, session, serving })
     }
 
     /// The address that lets a browser in.
     pub(crate) fn entrance(&self) -> String {
         self.session.entrance()
+    }
+
+    /// Ends the console, and what it does in somebody's name between two records.
+    pub(crate) async fn end(self) {
+        self.site.runs.end().await;
     }
 }
 

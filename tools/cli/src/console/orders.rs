@@ -2,7 +2,7 @@
 //! code of the commands.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Form;
 use axum::extract::{Path, Query, State};
@@ -12,7 +12,8 @@ use hookonce_runtime::config::environment;
 use indicatif::ProgressBar;
 use maud::{Markup, html};
 use serde_json::json;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, SetOnce};
+use tokio::task::JoinError;
 
 use super::layout::{Html, Tab, Trouble, chip, code, count, machine, machine_link, page, sentence, time};
 use super::records::Typed;
@@ -110,12 +111,12 @@ impl Order {
 
 /// An order that was given, and what became of it.
 #[derive(Debug)]
-struct Running {
+pub(super) struct Running {
     number: u64,
     order: Order,
     bar: ProgressBar,
     stop: Notify,
-    ended: OnceLock<Result<Carried, Failure>>,
+    ended: SetOnce<Result<Carried, Failure>>,
 }
 
 /// The orders of this run of the console, the latest last.
@@ -123,9 +124,27 @@ struct Running {
 pub(super) struct Runs(Mutex<(u64, VecDeque<Arc<Running>>)>);
 
 impl Runs {
-    fn find(&self, number: u64) -> Option<Arc<Running>> {
+    fn find(&self, number: &str) -> Option<Arc<Running>> {
+        let number = number.parse::<u64>().ok()?;
         let runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         runs.1.iter().find(|run| run.number == number).cloned()
+    }
+
+    /// The order that has not ended yet.
+    pub(super) fn running(&self) -> Option<Arc<Running>> {
+        let runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.1.iter().find(|run| run.ended.get().is_none()).cloned()
+    }
+
+    /// Stops the order that has not ended yet between two records, and says how far it came.
+    pub(super) async fn end(&self) {
+        let Some(run) = self.running() else { return };
+        run.stop.notify_one();
+        let title = match run.ended.wait().await {
+            Ok(carried) => title(words(run.order.operation).0, carried),
+            Err(failure) => failure.to_string(),
+        };
+        output::note(&format!("order {} of the console: {title}", run.number));
     }
 
     /// Takes an order in, unless another one is running.
@@ -133,7 +152,7 @@ impl Runs {
         let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = runs.1.iter().find(|run| run.ended.get().is_none()) {
             let what = format!("order {} is still running", running.number);
-            return Err(Failure::usage(what, "stop it, or wait for its end"));
+            return Err(Failure::usage(what, "stop it, or wait for its end: the page of all records leads to it"));
         }
         runs.0 += 1;
         let running = Arc::new(Running {
@@ -141,7 +160,7 @@ impl Runs {
             order: order.clone(),
             bar: ProgressBar::hidden(),
             stop: Notify::new(),
-            ended: OnceLock::new(),
+            ended: SetOnce::new(),
         });
         runs.1.push_back(Arc::clone(&running));
         if runs.1.len() > RUNS_MAX {
@@ -278,44 +297,77 @@ pub(super) async fn give(
         Err(failure) => return Trouble::from(failure).page(&site, Tab::Records),
     };
     let answer = site.see_other(&href::order(running.number, ""));
-    tokio::spawn(async move {
-        let mut report = Report::of(running.order.operation, Act::CarryOut, Style::Rows);
-        report.bar = running.bar.clone();
-        let kind = running.order.kind();
+    let run = Arc::clone(&running);
+    let work = tokio::spawn(async move {
+        let mut report = Report::of(run.order.operation, Act::CarryOut, Style::Rows);
+        report.bar = run.bar.clone();
+        let kind = run.order.kind();
         let carried =
-            Box::pin(operate::carry_out(&arguments, kind, &site.connection, report, running.stop.notified())).await;
-        let carried = carried.map_err(|(failure, finished)| match finished {
+            Box::pin(operate::carry_out(&arguments, kind, &site.connection, report, run.stop.notified())).await;
+        carried.map_err(|(failure, finished)| match finished {
             Some(finished) => finished.report.interrupted(failure, "begin with a dry run again"),
             None => failure,
-        });
+        })
+    });
+    tokio::spawn(async move {
         // Nobody else sets it.
-        let _ = running.ended.set(carried);
+        let _ = running.ended.set(settled(work.await));
     });
     answer
 }
 
+/// What became of an order whose work may have panicked.
+fn settled(work: Result<Result<Carried, Failure>, JoinError>) -> Result<Carried, Failure> {
+    work.unwrap_or_else(|_| {
+        let what = "the order ended in the middle, by a bug of hookonce";
+        Err(Failure::unavailable(
+            what,
+            "report it with the lines on the console's terminal, and begin with a dry run again",
+        ))
+    })
+}
+
+/// Leads to the order that has not ended yet.
+pub(super) fn notice(site: &Site) -> Markup {
+    html! {
+        @if let Some(run) = site.runs.running() {
+            p.note {
+                (words(run.order.operation).0) ": " (run.bar.position()) " of " (run.bar.length().unwrap_or(0)) " looked at. "
+                a href=(href::order(run.number, "")) { "Look at order " (run.number) }
+            }
+        }
+    }
+}
+
 /// The page of an order.
-pub(super) async fn show(State(Served { site, .. }): State<Served>, Path(number): Path<u64>) -> Response {
-    match site.runs.find(number) {
+pub(super) async fn show(State(Served { site, .. }): State<Served>, Path(number): Path<String>) -> Response {
+    match site.runs.find(&number) {
         Some(run) => page(&site, Tab::Records, "Order", 0, &progress(&run)).into_response(),
-        None => Trouble::missing("this console has no such order", "").page(&site, Tab::Records),
+        None => no_such_order().page(&site, Tab::Records),
     }
 }
 
 /// What changes on that page, for the script.
-pub(super) async fn part(State(Served { site, .. }): State<Served>, Path(number): Path<u64>) -> Response {
-    match site.runs.find(number) {
+pub(super) async fn part(State(Served { site, .. }): State<Served>, Path(number): Path<String>) -> Response {
+    match site.runs.find(&number) {
         Some(run) => Html(progress(&run)).into_response(),
-        None => Trouble::missing("this console has no such order", "").page(&site, Tab::Records),
+        None => no_such_order().page(&site, Tab::Records),
     }
 }
 
+fn no_such_order() -> Trouble {
+    Trouble::missing("this console has no such order", "It remembers the latest ones, until it is ended.")
+}
+
 /// Asks an order to stop between two records.
-pub(super) async fn stop(State(Served { site, .. }): State<Served>, Path(number): Path<u64>) -> Response {
-    if let Some(run) = site.runs.find(number) {
-        run.stop.notify_one();
+pub(super) async fn stop(State(Served { site, .. }): State<Served>, Path(number): Path<String>) -> Response {
+    match site.runs.find(&number) {
+        Some(run) => {
+            run.stop.notify_one();
+            site.see_other(&href::order(run.number, ""))
+        }
+        None => no_such_order().page(&site, Tab::Records),
     }
-    site.see_other(&href::order(number, ""))
 }
 
 fn progress(run: &Running) -> Markup {
@@ -337,32 +389,49 @@ fn progress(run: &Running) -> Markup {
                 @for line in failure.hint().lines() { p { (code(line)) } }
                 p { a.button href=(run.order.href()) { "Dry run again" } }
             },
-            Some(Ok(Carried::Disagreed { agreed, found })) => div {
-                h1 { (verb) ": nothing was changed" }
-                p.fault role="alert" { "You agreed to " (agreed) " and there are " (found) " now." }
-                p { a.button href=(run.order.href()) { "Dry run again" } }
-            },
-            Some(Ok(Carried::StoppedEarly)) => div {
-                h1 { (verb) ": stopped before the first record" }
-                p { a.button href=(run.order.href()) { "Dry run again" } }
-            },
-            Some(Ok(Carried::Through(finished))) => div {
-                h1 { (ended_title(verb, finished)) }
-                @for line in finished.report.counts() { p.note { (code(&sentence(&line))) } }
-                div.acts {
-                    @if finished.end != End::Complete { a.button.primary href=(run.order.href()) { "Go on: dry run of the rest" } }
-                    a.button href=(href::page(".")) { "What happens now" }
+            Some(Ok(carried)) => div {
+                h1 { (title(verb, carried)) }
+                @match carried {
+                    Carried::Disagreed { agreed, found } => {
+                        p.fault role="alert" { "You agreed to " (agreed) " and there are " (found) " now." }
+                        p { a.button href=(run.order.href()) { "Dry run again" } }
+                    }
+                    Carried::StoppedEarly => p { a.button href=(run.order.href()) { "Dry run again" } },
+                    Carried::Through(finished) => {
+                        @for line in finished.report.counts() { p.note { (code(&sentence(&line))) } }
+                        div.acts {
+                            @if finished.end != End::Complete { a.button.primary href=(run.order.href()) { "Go on: dry run of the rest" } }
+                            a.button href=(href::page(".")) { "What happens now" }
+                        }
+                        (rows(run.order.operation, &finished.report))
+                    }
                 }
-                (rows(run.order.operation, &finished.report))
             },
         }
     }
 }
 
-fn ended_title(verb: &str, finished: &Finished) -> String {
+/// What became of an order.
+fn title(verb: &str, carried: &Carried) -> String {
+    let finished = match carried {
+        Carried::Disagreed { .. } => return format!("{verb}: nothing was changed"),
+        Carried::StoppedEarly => return format!("{verb}: stopped before the first record"),
+        Carried::Through(finished) => finished,
+    };
     let done = count(u64::try_from(finished.report.changed()).unwrap_or(0), "record", "records");
     match finished.end {
         End::Complete => format!("{verb}: {done} done"),
         End::Limit | End::Stopped => format!("{verb}: stopped after {done}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_order_that_panics_has_ended() {
+        let work: tokio::task::JoinHandle<Result<Carried, Failure>> = tokio::spawn(async { panic!("a bug") });
+        assert_eq!(settled(work.await).unwrap_err().to_string(), "the order ended in the middle, by a bug of hookonce");
     }
 }

@@ -105,6 +105,7 @@ fn content(site: &Site, typed: &Typed, found: &PageOfRecords, is_later: bool) ->
     let number = |number: usize| u64::try_from(number).unwrap_or(0);
     html! {
         h1 { (heading(typed, number(rows.len()), next.is_some() || is_later)) }
+        (super::orders::notice(site))
         (form(typed))
         @if rows.is_empty() && next.is_some() {
             p { "None of the " (count(number(*looked_at), "record", "records")) " that were looked at passes." }

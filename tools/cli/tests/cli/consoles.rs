@@ -2,11 +2,11 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::Child;
+use std::process::{Child, Output};
 
 use crate::aws::Deployed;
 use crate::stacks::Stack;
-use crate::support::{Ended, interrupt, wait_until};
+use crate::support::{Ended, interrupt, text, wait_until};
 
 /// A running console, and what its first address gave the browser.
 struct Opened {
@@ -34,8 +34,8 @@ impl Opened {
         opened
     }
 
-    fn stop(mut self) {
-        interrupt(self.child.take().unwrap()).exits(0);
+    fn stop(mut self) -> Output {
+        interrupt(self.child.take().unwrap()).exits(0)
     }
 
     /// The whole answer to a request, as a browser sends it from the console's own pages.
@@ -67,6 +67,12 @@ impl Drop for Opened {
     }
 }
 
+/// What a form sends along.
+fn field(page: &str, name: &str) -> String {
+    let input = page.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap();
+    input.split('"').next().unwrap().to_owned()
+}
+
 const DRY_RUN: &str = "/orders/new?operation=retry&state=DEAD";
 
 #[test]
@@ -93,11 +99,7 @@ fn what_a_person_allowed_needs_the_agreement_of_a_dry_run() {
     let deployed = Deployed::of(&stack, &[]);
     let console = Opened::of(&deployed, &["--allow-changes"]);
     let page = console.ask("GET", DRY_RUN, "");
-    let field = |name: &str| {
-        let input = page.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap();
-        input.split('"').next().unwrap().to_owned()
-    };
-    let (until, token) = (field("ended-until"), field("token"));
+    let (until, token) = (field(&page, "ended-until"), field(&page, "token"));
     let order = |operation: &str, agreed: &str| {
         format!("operation={operation}&state=DEAD&ended-until={until}&agreed={agreed}&token={token}&reason=mended")
     };
@@ -110,4 +112,18 @@ fn what_a_person_allowed_needs_the_agreement_of_a_dry_run() {
     wait_until("the order is done", || console.ask("GET", "/orders/1", "").contains("1 record done"));
     assert_eq!(console.status("GET", "/send", ""), 403, "events are sent to a stack on this machine alone");
     console.stop();
+}
+
+#[test]
+fn ctrl_c_ends_a_running_order_between_two_records_and_says_how_far_it_came() {
+    let stack = Stack::with(0, 60);
+    let deployed = Deployed::of(&stack, &[]);
+    let console = Opened::of(&deployed, &["--allow-changes"]);
+    let page = console.ask("GET", DRY_RUN, "");
+    let (until, token) = (field(&page, "ended-until"), field(&page, "token"));
+    let order = format!("operation=retry&state=DEAD&ended-until={until}&agreed=60&token={token}&reason=mended");
+    assert_eq!(console.status("POST", "/orders", &order), 303);
+    assert!(console.ask("GET", "/records?state=APPLIED", "").contains("Look at order 1"));
+    let said = text(&console.stop());
+    assert!(said.contains("order 1 of the console: Replay: stopped"), "{said}");
 }
