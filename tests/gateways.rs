@@ -340,11 +340,11 @@ proptest! {
     }
 }
 
-/// `docs/submit.md` shows how little of a gateway's event is enough to invoke the function directly.
+/// `docs/use/submit.md` shows how little of a gateway's event is enough to invoke the function directly.
 #[tokio::test]
 async fn the_event_of_the_page_on_submissions_is_taken() {
     let harness = Harness::new().await;
-    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/submit.md");
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/use/submit.md");
     let page = std::fs::read_to_string(page).unwrap();
     let (_, event) = page.split_once("```json\n").unwrap();
     let (event, _) = event.split_once("```").unwrap();

@@ -286,5 +286,5 @@ fn the_schema_describes_the_types() {
     assert_eq!(described["properties"]["consumer"]["pattern"], json!("^[a-z0-9_-]{1,64}$"));
     assert_eq!(schema["properties"]["routes"]["maxItems"], json!(1_000));
 
-    assert!(!sets_of("docs/routes.md").is_empty(), "the page has an example");
+    assert!(!sets_of("docs/use/routes.md").is_empty(), "the page has an example");
 }

@@ -439,7 +439,7 @@ pub(crate) fn sets_of(page: &str) -> Vec<RouteSet> {
 /// The recipe for webhooks to customers: one route for each, which forwards nothing to another one.
 #[test]
 fn each_customer_of_the_recipe_gets_its_own_events() {
-    let sets = sets_of("docs/effects.md");
+    let sets = sets_of("docs/use/effects.md");
     let [_, customers] = sets.as_slice() else { panic!("{} sets", sets.len()) };
     for (customer, index) in [("acme", Some(0)), ("umbrella", Some(1)), ("other", None)] {
         let body = json!({ "type": "order.shipped", "customer": customer }).to_string();

@@ -1,5 +1,5 @@
 // The inbox inside a CDK app: a nested stack that holds the translated template, and around it what is yours.
-// docs/iac.md says how to make the template.
+// docs/run/iac.md says how to make the template.
 import { App, CfnOutput, NestedStack, Stack } from 'aws-cdk-lib';
 import { CfnInclude } from 'aws-cdk-lib/cloudformation-include';
 import { Topic } from 'aws-cdk-lib/aws-sns';

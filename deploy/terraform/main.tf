@@ -1,5 +1,5 @@
 # The inbox inside a Terraform configuration: one CloudFormation stack from the translated template, and around it what is
-# yours. docs/iac.md says how to make the template.
+# yours. docs/run/iac.md says how to make the template.
 
 terraform {
   required_version = ">= 1.5"

@@ -36,7 +36,7 @@ const state = (id) => stack.list("--since", "1h").find((record) => record.key ==
 const outcome = (id) => stack.list("--since", "1h").find((record) => record.key === id)?.outcome;
 const path = (page) => page.url().slice(stack.base.length).split("?")[0];
 
-// What the pages of docs/ show: copied to docs/console by hand, after somebody has looked at it.
+// What the pages of docs/ show: copied to docs/use/console by hand, after somebody has looked at it.
 const picture = (name) => page.screenshot({ path: join(pictures, `docs-${name}.png`) });
 
 // Fills in who orders, and why.

@@ -1,5 +1,5 @@
 """Deploys template.yaml on a mock of AWS and checks what was created, then the same with the route of its own that
-docs/deploy.md shows for one endpoint. Then breaks the template once for each kind of resource, and that page: each break must
+docs/run/deploy.md shows for one endpoint. Then breaks the template once for each kind of resource, and that page: each break must
 be found.
 
 What the mock's CloudFormation does not know is made with the call that CloudFormation would make, or listed."""
@@ -207,7 +207,7 @@ def cdn():
 
 
 def noisy(stack):
-    """An endpoint with limits of its own, as docs/deploy.md adds it."""
+    """An endpoint with limits of its own, as docs/run/deploy.md adds it."""
     api = {"ApiId": stack.ids["Gateway"]}
     routes = {route["RouteKey"]: route for route in client("apigatewayv2").get_routes(**api)["Items"]}
     yield "Gateway", "routes", sorted(routes), ["ANY /webhooks/{endpoint}", NOISY]
@@ -380,7 +380,7 @@ findings.count = 0
 def main():
     with open("template.yaml", encoding="utf-8") as file:
         text = file.read()
-    with open("docs/deploy.md", encoding="utf-8") as file:
+    with open("docs/run/deploy.md", encoding="utf-8") as file:
         page = file.read()
     found, by_hand, not_made = deployed(text, findings)
     found += deployed(with_route(text, page), of_route)[0]
@@ -412,9 +412,9 @@ def missed_page_breaks(text, page):
     missed = []
     for old, new, expected in PAGE_BREAKS:
         if old not in page:
-            missed.append(f"docs/deploy.md has no {old!r}")
+            missed.append(f"docs/run/deploy.md has no {old!r}")
         elif not any(expected in finding for finding in deployed(with_route(text, page.replace(old, new, 1)), of_route)[0]):
-            missed.append(f"docs/deploy.md: nothing is found after {old!r} became {new!r}")
+            missed.append(f"docs/run/deploy.md: nothing is found after {old!r} became {new!r}")
     return missed
 
 

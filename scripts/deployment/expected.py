@@ -183,8 +183,8 @@ def variables(stack):
 
 
 def event_file():
-    """The event of docs/submit.md."""
-    page = pathlib.Path("docs/submit.md").read_text("utf-8")
+    """The event of docs/use/submit.md."""
+    page = pathlib.Path("docs/use/submit.md").read_text("utf-8")
     return page.split("## Without the gateway\n", 1)[1].split("```json\n", 1)[1].split("```", 1)[0]
 
 
@@ -286,18 +286,18 @@ class Break(NamedTuple):
 
 
 BREAKS = (
-    Break("docs/runbook.md", "--memory-size 576", "--memory-sizes 576", "has no row for it"),
-    Break("docs/runbook.md", "[QuotaName,Value]", "[Name,Value]", "no 'QuotaName"),
-    Break("docs/runbook.md", "--service-code dynamodb", "--code dynamodb", "it fails"),
-    Break("docs/runbook.md", "--function-name WEBHOOK --memory", "--function-name HOOK --memory", "nothing is known for HOOK"),
-    Break("docs/runbook.md", "--metric-name relay_due", "--metric-name relay_duo", "no '\"Sum"),
-    Break("docs/runbook.md", '{ $.status = "401" }', '{ $.state = "401" }', "no '\"401\"'", two=True),
-    Break("docs/runbook.md", "{ $.destination_unknown > 0 ||", "{ $.destination_known > 0 ||", "has a row for '$.destination_unknown > 0'", two=True),
-    Break("docs/runbook.md", "|| $.key_fallback > 0", "|| $.key_fallbacks > 0", "no 'needs_a_look in '", two=True),
-    Break("docs/runbook.md", "WORKER_LOGS --since 30m", "WORKER_LOGS --last 30m", "it fails", two=True),
-    Break("docs/deploy.md", '--stack-name "$stack" --output text', '--stack-name "$stacks" --output text', "unbound variable"),
-    Break("docs/deploy.md", "aws dynamodb delete-table --table", "aws dynamodb drop-table --table", "has no row for it"),
-    Break("docs/deploy.md", "-concurrent-executions 300", "-concurrent-executions 30", "the stack is not as it should be"),
-    Break("docs/first-deployment.md", '"hookonce/$stack/" --query', '"hookonce/$stack/ --query', "a shell cannot read it"),
-    Break("docs/first-deployment.md", "  aws sqs send-message", "  hookonce send", "has a row for 'aws sqs send-message'"),
+    Break("docs/run/runbook.md", "--memory-size 576", "--memory-sizes 576", "has no row for it"),
+    Break("docs/run/runbook.md", "[QuotaName,Value]", "[Name,Value]", "no 'QuotaName"),
+    Break("docs/run/runbook.md", "--service-code dynamodb", "--code dynamodb", "it fails"),
+    Break("docs/run/runbook.md", "--function-name WEBHOOK --memory", "--function-name HOOK --memory", "nothing is known for HOOK"),
+    Break("docs/run/runbook.md", "--metric-name relay_due", "--metric-name relay_duo", "no '\"Sum"),
+    Break("docs/run/runbook.md", '{ $.status = "401" }', '{ $.state = "401" }', "no '\"401\"'", two=True),
+    Break("docs/run/runbook.md", "{ $.destination_unknown > 0 ||", "{ $.destination_known > 0 ||", "has a row for '$.destination_unknown > 0'", two=True),
+    Break("docs/run/runbook.md", "|| $.key_fallback > 0", "|| $.key_fallbacks > 0", "no 'needs_a_look in '", two=True),
+    Break("docs/run/runbook.md", "WORKER_LOGS --since 30m", "WORKER_LOGS --last 30m", "it fails", two=True),
+    Break("docs/run/deploy.md", '--stack-name "$stack" --output text', '--stack-name "$stacks" --output text', "unbound variable"),
+    Break("docs/run/deploy.md", "aws dynamodb delete-table --table", "aws dynamodb drop-table --table", "has no row for it"),
+    Break("docs/run/deploy.md", "-concurrent-executions 300", "-concurrent-executions 30", "the stack is not as it should be"),
+    Break("docs/run/first-deployment.md", '"hookonce/$stack/" --query', '"hookonce/$stack/ --query', "a shell cannot read it"),
+    Break("docs/run/first-deployment.md", "  aws sqs send-message", "  hookonce send", "has a row for 'aws sqs send-message'"),
 )

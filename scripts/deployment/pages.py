@@ -31,7 +31,7 @@ COMMAND = re.compile(r"(?<![\w./@:-])aws (?=[a-z-])|^\w+=\$\(output ", re.MULTIL
 CAPITALS = re.compile(r"(?<![\w${%.\[])[A-Z][A-Z_]*[A-Z](?!\w)")
 END = "\0\n"
 # Queues and tables go with the last page. The runbook has nearly half of the commands.
-LAST, ALONE = "docs/first-deployment.md", "docs/runbook.md"
+LAST, ALONE = "docs/run/first-deployment.md", "docs/run/runbook.md"
 WRAPPER = '#!/bin/sh\nexec timeout 120 "$AWS_RUN" --endpoint-url "$MOCK" "$@" $AWS_MORE\n'
 
 

@@ -1,4 +1,4 @@
-"""Runs Terraform on a copy of the example of deploy/terraform, as docs/iac.md says to, but with the stand-in of
+"""Runs Terraform on a copy of the example of deploy/terraform, as docs/run/iac.md says to, but with the stand-in of
 provider.py and so without `terraform init`."""
 
 import json

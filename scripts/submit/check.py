@@ -1,4 +1,4 @@
-"""Runs the code of docs/submit.md against a stack of its own, with the libraries that the page names.
+"""Runs the code of docs/use/submit.md against a stack of its own, with the libraries that the page names.
 
 usage: check.py FOLDER LANGUAGE=COMMAND...
 
@@ -74,7 +74,7 @@ def check(folder, language, command, urls, secret):
     """The words that the code says, and what the record says of it."""
     file, key = folder / FILES[language], f"order-{language}"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(code_of((ROOT / "docs/submit.md").read_text(), language))
+    file.write_text(code_of((ROOT / "docs/use/submit.md").read_text(), language))
     words = []
     for url in urls:
         variables = {**os.environ, "HOOKONCE_URL": url, "HOOKONCE_SECRET": secret, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}

@@ -36,7 +36,7 @@ async fn what_is_sent_is_received() {
     }
 }
 
-/// SQS prefers the endpoints whose messages are few. No server for a laptop does, as docs/capacity.md says. One that
+/// SQS prefers the endpoints whose messages are few. No server for a laptop does, as docs/run/capacity.md says. One that
 /// begins to could measure it.
 #[tokio::test]
 async fn a_quiet_endpoint_waits_for_a_noisy_one() {

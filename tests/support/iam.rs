@@ -38,7 +38,7 @@ static STATEMENTS: LazyLock<BTreeMap<&str, Statements>> = LazyLock::new(|| {
 
 /// What the parameter `HandlerPolicyArn` stands for, as the documentation tells users to write it.
 static HANDLER_POLICY: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
-    let page = document("docs/plans.md");
+    let page = document("docs/use/plans.md");
     let policy = page.split("```json\n").find(|text| text.contains("dynamodb:DescribeTable")).unwrap();
     let policy: serde_json::Value = serde_json::from_str(policy.split("```").next().unwrap()).unwrap();
     let actions = policy["Statement"][0]["Action"].as_array().unwrap();

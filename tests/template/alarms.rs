@@ -75,7 +75,7 @@ fn findings(template: &Template, runbook: &str) -> Vec<String> {
 
 #[test]
 fn every_alarm_links_to_the_section_that_is_about_it() {
-    let runbook = file("docs/runbook.md");
+    let runbook = file("docs/run/runbook.md");
     Rule(|template: &Template| findings(template, &runbook)).finds([
         ("}/page/RecordsDied\n", "}/urgent/RecordsDied\n", "does not end in a severity"),
         ("}/page/RecordsDied\n", "}/notice/RecordsDied\n", "does not name it with its severity, notice"),
@@ -235,7 +235,7 @@ fn not_shown(template: &Template, page: &str, printed: &BTreeSet<String>) -> Vec
 fn every_fault_that_lost_its_alarm_is_shown_elsewhere() {
     let path = "tools/cli/src/command/status.rs";
     let printed: BTreeSet<_> = tokens::strings(&tokens::product(path, &file(path))).into_iter().collect();
-    let page = file("docs/alerts.md");
+    let page = file("docs/run/alerts.md");
     let rule = Rule(|template: &Template| not_shown(template, &page, &printed));
     rule.finds([("  HandlerUnavailable:\n    Type", "  HandlerAway:\n    Type", "TableUnavailable: neither")]);
     let template = template();

@@ -133,7 +133,7 @@ async fn the_bill_counts_what_the_template_has_and_the_functions_write() {
     assert!(shown.contains("dashboards is 1.0") && shown.contains("a stack costs 6.04 at list price"), "{shown}");
 }
 
-/// The units of DynamoDB that docs/deploy.md explains, as its table has them.
+/// The units of DynamoDB that docs/run/deploy.md explains, as its table has them.
 fn formulas() -> Vec<String> {
     let of = |bytes: f64, writes: f64| WriteUnits::of_event(bytes, writes).total();
     let for_a_kb = of(2_048.0, 0.0) - of(1_024.0, 0.0);
@@ -186,10 +186,10 @@ fn strange_figures(page: impl Fn(&str) -> String) -> Vec<String> {
     let overview = [format!("[about ${:.0}]", list(&million)), format!("without traffic ${rest:.2};")];
     let figures = (overview.iter().map(|figure| ("README.md", figure)))
         .chain(overview.iter().take(1).map(|figure| ("COMPARE.md", figure)))
-        .chain(deploy.iter().map(|figure| ("docs/deploy.md", figure)))
-        .chain(capacity.iter().map(|figure| ("docs/capacity.md", figure)))
+        .chain(deploy.iter().map(|figure| ("docs/run/deploy.md", figure)))
+        .chain(capacity.iter().map(|figure| ("docs/run/capacity.md", figure)))
         .map(|(name, figure)| (name, figure.clone()));
-    let figures = figures.chain(formulas().into_iter().map(|formula| ("docs/deploy.md", formula)));
+    let figures = figures.chain(formulas().into_iter().map(|formula| ("docs/run/deploy.md", formula)));
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let lacks = |(name, figure): &(&str, String)| !words(&page(name)).contains(figure.as_str());
     figures.filter(lacks).map(|(name, figure)| format!("{name} does not say {figure:?}")).collect()

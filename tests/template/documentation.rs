@@ -13,7 +13,7 @@ fn unnamed<'a>(names: impl IntoIterator<Item = &'a str>, text: &str) -> Vec<Stri
 
 #[test]
 fn every_parameter_is_explained() {
-    let rule = Rule(|template: &Template| unnamed(template.parameters(), &file("docs/deploy.md")));
+    let rule = Rule(|template: &Template| unnamed(template.parameters(), &file("docs/run/deploy.md")));
     rule.finds([("  RequestBurstMax:\n    Type", "  RequestBurstMost:\n    Type", "RequestBurstMost")]);
 }
 
@@ -27,7 +27,7 @@ fn wrong(page: &str) -> Vec<String> {
 
 #[test]
 fn every_metric_is_explained_and_no_other() {
-    let page = file("docs/runbook.md");
+    let page = file("docs/run/runbook.md");
     none(&wrong(&page));
     only(&wrong(&page.replacen("| `event_moved` |", "| `message_acknowledged` |", 1)), "event_moved");
     only(&wrong(&page.replacen("| `event_moved` |", "| `event_moved`, `event_lost` |", 1)), "event_lost");

@@ -211,7 +211,7 @@ fn a_metric_filter_reads_what_is_in_the_lines() {
 /// Who is told that something needs a look finds it with the pattern that counted it.
 #[test]
 fn the_runbook_finds_the_lines_that_need_a_look() {
-    let runbook = file("docs/runbook.md");
+    let runbook = file("docs/run/runbook.md");
     let unfindable = |template: &Template| {
         let filters = filters(template).into_iter().filter(|filter| filter.metric == "needs_a_look");
         let finds = |filter: &Filter| {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Files, none, planted, project, rust};
 
 /// Where clauses are defined: a line of a table begins with the code. The second page defines the promises alone.
-const PAGES: &[&str] = &["docs/clauses.md", "docs/reliability.md"];
+const PAGES: &[&str] = &["docs/trust/clauses.md", "docs/trust/reliability.md"];
 
 /// Where clauses are named.
 fn names_clauses(path: &str) -> bool {
@@ -59,7 +59,7 @@ fn every_clause_has_its_line_and_every_line_its_use() {
 #[test]
 fn a_clause_without_a_line_and_a_line_without_a_use_are_found() {
     let files = planted([
-        ("docs/clauses.md", "| clause | says |\n|---|---|\n| G1 | A claim. |\n| W9 | Old. |\n"),
+        ("docs/trust/clauses.md", "| clause | says |\n|---|---|\n| G1 | A claim. |\n| W9 | Old. |\n"),
         (
             "shared/protocol/src/purpose.rs",
             "/// A claim: G1, W4\\[0\\], 1.8.\n/// From 1 to 1.25, in A100 parts of 1.5 each.\n",
@@ -68,9 +68,9 @@ fn a_clause_without_a_line_and_a_line_without_a_use_are_found() {
     assert_eq!(
         unpaired(&files),
         [
-            "shared/protocol/src/purpose.rs names 1.8, which has no line in docs/clauses.md",
-            "shared/protocol/src/purpose.rs names W4, which has no line in docs/clauses.md",
-            "docs/clauses.md explains W9, which nothing names",
+            "shared/protocol/src/purpose.rs names 1.8, which has no line in docs/trust/clauses.md",
+            "shared/protocol/src/purpose.rs names W4, which has no line in docs/trust/clauses.md",
+            "docs/trust/clauses.md explains W9, which nothing names",
         ]
     );
 }

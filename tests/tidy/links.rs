@@ -63,7 +63,7 @@ fn every_link_leads_somewhere() {
 
 /// Tests that the threat model names and nobody wrote.
 fn imagined_tests(files: &Files) -> Vec<String> {
-    let named = files.get("docs/security.md").map_or("", String::as_str).split('`').skip(1).step_by(2);
+    let named = files.get("docs/trust/security.md").map_or("", String::as_str).split('`').skip(1).step_by(2);
     // A name with fewer words is a metric.
     let named = named.filter(|name| name.matches('_').count() > 2 && !name.contains('/'));
     let exists = |name: &str| rust(files).any(|(_, text)| text.contains(&format!("fn {name}(")));
@@ -74,7 +74,7 @@ fn imagined_tests(files: &Files) -> Vec<String> {
 fn the_threat_model_names_tests_that_exist() {
     none(&imagined_tests(&project()));
     let files = planted([
-        ("docs/security.md", "`it_is_so_here`, `it_is_not_so`, `a_metric`"),
+        ("docs/trust/security.md", "`it_is_so_here`, `it_is_not_so`, `a_metric`"),
         ("tests/a.rs", "fn it_is_so_here() {}"),
     ]);
     assert_eq!(imagined_tests(&files), ["there is no test it_is_not_so"]);

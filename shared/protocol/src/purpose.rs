@@ -6,7 +6,7 @@ words! {
     /// What a write is for. The machine that makes the write sets it. Logs, the model and its mutants show it. It is
     /// not stored, and no condition depends on it.
     ///
-    /// Each line ends with its clause; `docs/clauses.md` says what each one is.
+    /// Each line ends with its clause; `docs/trust/clauses.md` says what each one is.
     Purpose {
         /// Creates the record of a delivery: G1, W1, 1.8.
         Claim = "claim",

@@ -1,5 +1,5 @@
-//! Writes the page `docs/providers.md`: `cargo run -p hookonce-providers --example providers_markdown >
-//! docs/providers.md`.
+//! Writes the page `docs/use/providers.md`: `cargo run -p hookonce-providers --example providers_markdown >
+//! docs/use/providers.md`.
 
 use std::io::Write as _;
 

@@ -13,7 +13,7 @@ use crate::provider::Provider;
 
 /// The catalog as Markdown: an overview, then the facts about each provider.
 ///
-/// `docs/providers.md` is this text; a test keeps the two equal.
+/// `docs/use/providers.md` is this text; a test keeps the two equal.
 pub fn markdown(catalog: &Catalog) -> String {
     let mut page = String::from(
         "# Providers\n\n\

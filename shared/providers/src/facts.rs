@@ -162,16 +162,16 @@ const REGISTER_AT_BYTES_MAX: usize = 100;
 
 /// What an operator should know who stores an app's secret.
 const OF_APP: &str = "this secret is the app's: whoever holds it can sign for every customer; a delivery for one customer \
-                      passes at every endpoint with it, so let routes compare the account in the body (docs/routes.md)";
+                      passes at every endpoint with it, so let routes compare the account in the body (docs/use/routes.md)";
 
 /// The same of a public key.
 const KEY_OF_APP: &str = "this key is the app's: a delivery for one customer passes at every endpoint with it, so let routes \
-                          compare the account in the body (docs/routes.md)";
+                          compare the account in the body (docs/use/routes.md)";
 
 /// The same of a secret that may be an app's.
 const IF_OF_APP: &str = "if it is the secret of an app, it is the same for all customers of that app: a delivery for one of \
                          them passes at every endpoint with it, so let routes compare the account in the body \
-                         (docs/routes.md)";
+                         (docs/use/routes.md)";
 
 /// What an operator should know who stores a token that stands in every request.
 const UNSIGNED: &str = "nothing is signed: who has the token can send anything";

@@ -173,9 +173,9 @@ pub fn mutants(bless: bool, only: &str, print: &mut (dyn FnMut(&str) + Send)) ->
         },
     );
     if bless {
-        let document = std::fs::read_to_string(table::document()).expect("docs/reliability.md can be read");
-        let written = table::written_into(&document).expect("docs/reliability.md has a place for the table");
-        std::fs::write(table::document(), written).expect("docs/reliability.md can be written");
+        let document = std::fs::read_to_string(table::document()).expect("docs/trust/reliability.md can be read");
+        let written = table::written_into(&document).expect("docs/trust/reliability.md has a place for the table");
+        std::fs::write(table::document(), written).expect("docs/trust/reliability.md can be written");
     }
     let figures = json!({
         "part": "mutants", "mutants": count, "killed": killed, "cost_choices": survived, "violations": violations,

@@ -1,4 +1,4 @@
-//! The table of mutants in `docs/reliability.md`.
+//! The table of mutants in `docs/trust/reliability.md`.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub(crate) fn path(file: &str) -> PathBuf {
 
 /// The document that holds the table.
 pub fn document() -> PathBuf {
-    path("../../docs/reliability.md")
+    path("../../docs/trust/reliability.md")
 }
 
 /// Where the shortest counterexample of each mutant is kept.

@@ -48,7 +48,7 @@ impl DryRun {
     pub(crate) async fn of(store: DynamoStore, stack: &Connection) -> Result<Self, Failure> {
         let routing = match text_of(stack).await? {
             None => {
-                let hint = "`hookonce route deploy FILE` writes one; docs/routes.md describes it";
+                let hint = "`hookonce route deploy FILE` writes one; docs/use/routes.md describes it";
                 return Err(Failure::usage("the stack has no route set, so all its events wait", hint));
             }
             Some(text) => {

@@ -30,7 +30,7 @@ const ODD_SECRET: &str = "a secret has no form of this provider's secrets, as an
 impl DocumentId for EndpointId {
     const NOUN: &'static str = "endpoint";
     const KIND: DocumentKind = DocumentKind::Endpoint;
-    const FIELDS: &'static str = "docs/deploy.md lists the fields of an endpoint document";
+    const FIELDS: &'static str = "docs/run/deploy.md lists the fields of an endpoint document";
 
     type Document = EndpointDocument;
     type Checked = Endpoint;

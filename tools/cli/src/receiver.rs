@@ -1,7 +1,7 @@
 //! A callee outside of the inbox, on loopback: it does the work of each key once, loses answers, and has its callers
 //! killed.
 //!
-//! It keeps to what `docs/effects.md` asks of a callee. Its ledger counts works by the business fact in the body and
+//! It keeps to what `docs/use/effects.md` asks of a callee. Its ledger counts works by the business fact in the body and
 //! not by the key, so a repeat under another key shows as a second work.
 
 use std::collections::{BTreeMap, BTreeSet};

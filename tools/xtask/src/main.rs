@@ -37,7 +37,7 @@ enum Command {
     Prove(prove::Part),
     /// One project of each kind that `hookonce new` writes
     Projects(projects::Clients),
-    /// Run the commands that docs/deploy.md tells people to type, taken from the page itself
+    /// Run the commands that docs/run/deploy.md tells people to type, taken from the page itself
     #[command(subcommand)]
     Guide(guide::Part),
 }

@@ -17,13 +17,13 @@ fn repository() -> PathBuf {
 
 #[test]
 fn the_page_of_providers_matches_the_catalog() {
-    let page = fs::read_to_string(repository().join("docs/providers.md")).unwrap_or_default();
+    let page = fs::read_to_string(repository().join("docs/use/providers.md")).unwrap_or_default();
     let wanted = docs::markdown(Catalog::built_in());
     let differs = page.lines().zip(wanted.lines()).find(|(is, should)| is != should);
     assert!(
         page == wanted,
-        "docs/providers.md is not what the catalog says (first difference: {differs:?}); write it anew with\n\
-         cargo run -p hookonce-providers --example providers_markdown > docs/providers.md"
+        "docs/use/providers.md is not what the catalog says (first difference: {differs:?}); write it anew with\n\
+         cargo run -p hookonce-providers --example providers_markdown > docs/use/providers.md"
     );
 }
 

@@ -1,5 +1,5 @@
 //! Patterns on a JSON body, in the language of EventBridge: exact values, `prefix`, `suffix`, `anything-but`, `exists`
-//! and `numeric`, with the meaning that AWS documents; docs/routes.md names the differences.
+//! and `numeric`, with the meaning that AWS documents; docs/use/routes.md names the differences.
 //!
 //! A field of a pattern holds a list, and one of its entries must fit; all fields must fit. An array in the body fits
 //! if one of its elements does, and fields below an array of objects must fit within one element. `exists` asks for a

@@ -74,7 +74,7 @@ enum Violation {
 }
 
 impl Violation {
-    /// The invariant's name, and the section of docs/audit.md.
+    /// The invariant's name, and the section of docs/trust/audit.md.
     const fn section(self) -> (&'static str, &'static str) {
         match self {
             Self::Record(RecordViolation::BodyMissing) => ("A4", "body-missing"),
@@ -296,7 +296,7 @@ impl Audit<'_> {
         let (invariant, section) = violation.section();
         let shown = RecordKey::parse(key);
         let (endpoint, key) = shown.as_ref().map_or(("-", key), RecordKey::parts);
-        let page = format!("docs/audit.md#{section}");
+        let page = format!("docs/trust/audit.md#{section}");
         if self.json {
             let row = json!({ "endpoint": endpoint, "key": key, "invariant": invariant, "violation": section });
             output::json_line(&row);

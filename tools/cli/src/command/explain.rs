@@ -108,7 +108,7 @@ fn is_numbered(line: &str) -> bool {
     line.split_once(". ").is_some_and(|(number, _)| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// `[text](../page.md#place)` as `text (docs/page.md)`.
+/// `[text](../shelf/page.md#place)` as `text (docs/shelf/page.md)`.
 fn without_links(text: &str) -> String {
     let (mut plain, mut rest) = (String::new(), text);
     while let Some((before, (label, address, after))) = next_link(rest) {
@@ -141,8 +141,8 @@ mod tests {
 
     #[test]
     fn a_page_fits_a_terminal_and_names_where_its_links_lead() {
-        let page = "# X\n\nOne line of\ntext, see [routes](../routes.md#a-b) and [Y](Y.md).\n\n- A [list](https://a.b).\n  More.\n\n1. First.\n2. Second.\n";
-        let expected = "X\n\nOne line of text, see routes (docs/routes.md) and Y (docs/errors/Y.md).\n\n- A list (https://a.b). More.\n\n1. First.\n2. Second.";
+        let page = "# X\n\nOne line of\ntext, see [routes](../use/routes.md#a-b) and [Y](Y.md).\n\n- A [list](https://a.b).\n  More.\n\n1. First.\n2. Second.\n";
+        let expected = "X\n\nOne line of text, see routes (docs/use/routes.md) and Y (docs/errors/Y.md).\n\n- A list (https://a.b). More.\n\n1. First.\n2. Second.";
         assert_eq!(shown(page), expected);
     }
 

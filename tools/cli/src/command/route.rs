@@ -122,7 +122,7 @@ fn checked(text: &str, stack: &Connection, tables: Option<&BTreeSet<TableAlias>>
 fn refused(path: &Path, error: &RouteSetError) -> Failure {
     let faults = error.faults.iter().map(|fault| format!("\n  {}: {}", fault.place, fault.reason));
     let what = format!("{} is refused as a whole:{}", path.display(), faults.collect::<String>());
-    Failure::usage(what, "docs/routes.md describes each field; schemas/routes.json tells an editor")
+    Failure::usage(what, "docs/use/routes.md describes each field; schemas/routes.json tells an editor")
 }
 
 async fn check(arguments: &Check) -> Result<Exit, Failure> {
@@ -156,7 +156,7 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
                 for fault in &error.faults {
                     output::line(&format!("{}: {}: {}", path.display(), fault.place, fault.reason));
                 }
-                output::note("the set is refused as a whole; docs/routes.md describes each field");
+                output::note("the set is refused as a whole; docs/use/routes.md describes each field");
             }
         }
     }
@@ -366,7 +366,7 @@ async fn show(target: &Place) -> Result<Exit, Failure> {
         None => "there is no route set: the built-in handlers are asked in their order",
         Some(_) => "there is no route set: all events wait",
     });
-    output::note("`hookonce route deploy FILE` makes a set the one in use; docs/routes.md describes it");
+    output::note("`hookonce route deploy FILE` makes a set the one in use; docs/use/routes.md describes it");
     Ok(Exit::No)
 }
 

@@ -126,7 +126,7 @@ impl Destination {
             let hint = match error {
                 // Nobody else can make its signature.
                 SignError::NotSharedSecret => format!(
-                    "let {} itself send an event, to `hookonce dev --public https://NAME` (docs/local.md)",
+                    "let {} itself send an event, to `hookonce dev --public https://NAME` (docs/use/local.md)",
                     provider.name()
                 ),
                 SignError::NoScheme

@@ -227,7 +227,7 @@ fn rows_of(aws: &AwsStatus, now: EpochMs) -> Vec<[String; 3]> {
     let alarms = watch.map(|watch| &watch.alarms);
     let raised = alarms.map(|alarms| format!("{} of {} raised", alarms.raised.len(), alarms.count));
     let mute = alarms.filter(|alarms| !alarms.mute.is_empty());
-    let mute = mute.map(|alarms| format!("{} notify nobody: docs/alerts.md", alarms.mute.len()));
+    let mute = mute.map(|alarms| format!("{} notify nobody: docs/run/alerts.md", alarms.mute.len()));
     let functions = aws.functions.as_ref().ok();
     let code = |code: &Code| {
         let changed = code.changed_at.map_or_else(unknown, |at| format!("changed {} ago", output::between(at, now)));

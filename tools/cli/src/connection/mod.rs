@@ -38,7 +38,7 @@ impl RestoredTables {
         }
         Err(Failure::usage(
             format!("{inbox} is a copy of the stack's inbox table, but {domain} is its live domain table"),
-            "name the copy of the domain table that was restored with it: docs/runbook.md",
+            "name the copy of the domain table that was restored with it: docs/run/runbook.md",
         ))
     }
 }

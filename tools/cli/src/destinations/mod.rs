@@ -61,7 +61,7 @@ impl DocumentId for DestinationId {
                 _ => format!("\n  {fault}"),
             });
             let what = format!("destination {self}:{}", faults.collect::<String>());
-            Failure::usage(what, "docs/effects.md says what the fields promise")
+            Failure::usage(what, "docs/use/effects.md says what the fields promise")
         })
     }
 

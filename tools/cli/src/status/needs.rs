@@ -56,7 +56,7 @@ impl StackStatus {
             let name = function.as_str();
             let what = format!("the {name} is paused {}, and {} wait", described(act), function.waiting());
             let next = format!("hookonce resume {name}");
-            Need::new(format!("{name}_paused"), what, next, "docs/runbook.md#containment")
+            Need::new(format!("{name}_paused"), what, next, "docs/run/runbook.md#containment")
         }));
         needs.extend(self.records.dead.as_ref().ok().filter(|dead| dead.count > 0).map(|dead| self.died(dead)));
         let lists = [
@@ -74,7 +74,7 @@ impl StackStatus {
             if let Some(oldest) = oldest.filter(|oldest| now.0 - oldest.0 > OVERDUE.0) {
                 let age = output::between(oldest, now);
                 let text = format!("{what} has been due for {age}: {cause}");
-                needs.push(Need::new(name, text, "", "docs/runbook.md#records-are-overdue"));
+                needs.push(Need::new(name, text, "", "docs/run/runbook.md#records-are-overdue"));
             }
         }
         needs.extend(self.unreached().filter(|it| now.0 - it.since.0 > OVERDUE.0).map(|it| {
@@ -83,10 +83,11 @@ impl StackStatus {
             let what =
                 format!("{wait} for the destination {destination}, for {}: {error}", output::between(*since, now));
             let next = format!("hookonce destination test {destination}");
-            let page = "docs/runbook.md#a-destination-is-unavailable";
+            let page = "docs/run/runbook.md#a-destination-is-unavailable";
             Need::new(format!("destination_away:{destination}"), what, next, page).counted(*count)
         }));
-        needs.extend(self.routes.as_ref().map(|refusal| Need::new("routes_refused", refusal, "", "docs/routes.md")));
+        needs
+            .extend(self.routes.as_ref().map(|refusal| Need::new("routes_refused", refusal, "", "docs/use/routes.md")));
         let letters = self.depths.dead_letters.as_ref().ok().and_then(Option::as_ref);
         needs.extend(letters.filter(|letters| letters.visible > 0).map(|letters| {
             let what = if letters.visible == 1 {
@@ -94,7 +95,7 @@ impl StackStatus {
             } else {
                 "dead letters wait for the relay"
             };
-            Need::new("dead_letters", what, "", "docs/runbook.md#dead-letters-wait").counted(letters.visible)
+            Need::new("dead_letters", what, "", "docs/run/runbook.md#dead-letters-wait").counted(letters.visible)
         }));
         needs
     }
@@ -121,7 +122,7 @@ impl StackStatus {
             "records_died",
             format!("{are}{more}{effects}{top}"),
             "hookonce stats --state DEAD",
-            "docs/runbook.md#records-died",
+            "docs/run/runbook.md#records-died",
         )
         .counted(dead.count)
     }
@@ -146,7 +147,7 @@ impl StackStatus {
                 (true, false) | (false, true) => return None,
             };
             let word = if is_on { "on" } else { "off" };
-            Some(Need::new(format!("{name}_{word}"), what, next, "docs/runbook.md#containment"))
+            Some(Need::new(format!("{name}_{word}"), what, next, "docs/run/runbook.md#containment"))
         };
         let both = [
             (PausedFunction::Worker, functions.worker_is_on),
@@ -166,11 +167,11 @@ fn needs_on_aws(aws: &AwsStatus, now: EpochMs) -> Vec<Need> {
     let mut needs: Vec<_> = watch.alarms.raised.iter().map(raised).collect();
     if watch.alarms.count == 0 {
         let none = no_alarms(&aws.stack);
-        needs.push(Need::new("no_alarms", none.to_string(), none.hint(), "docs/alerts.md"));
+        needs.push(Need::new("no_alarms", none.to_string(), none.hint(), "docs/run/alerts.md"));
     }
     if watch.relay_ran_at.is_none_or(|at| now.0 - at.0 > RELAY_AWAY.0) {
         let what = "the relay has not run for ten minutes";
-        needs.push(Need::new("relay_away", what, "", "docs/runbook.md#the-relay-does-not-run"));
+        needs.push(Need::new("relay_away", what, "", "docs/run/runbook.md#the-relay-does-not-run"));
     }
     needs
 }

@@ -150,7 +150,7 @@ fn an_audit_of_a_sound_stack_finds_nothing_and_of_a_damaged_one_everything() {
             ("evt_8", "resent-too-often"),
         ]
     );
-    stack.run(&["audit", "--scan"]).prints_all(&["docs/audit.md#body-missing", "12 violation(s)"]);
+    stack.run(&["audit", "--scan"]).prints_all(&["docs/trust/audit.md#body-missing", "12 violation(s)"]);
 }
 
 /// The keys and the violations that the lines of an audit tell, sorted.
@@ -193,7 +193,7 @@ fn an_audit_finds_pending_records_that_no_relay_kept() {
 /// Whoever meets a finding reads its section.
 #[test]
 fn every_finding_of_an_audit_has_a_section_and_every_section_a_finding() {
-    let page = std::fs::read_to_string(root().join("docs/audit.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/trust/audit.md")).unwrap();
     let sections: BTreeSet<_> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
     let source = std::fs::read_to_string(root().join("tools/cli/src/command/audit.rs")).unwrap();
     let (_, table) = source.split_once("const fn section(self)").unwrap();

@@ -367,7 +367,7 @@ impl Aws {
         let aws = Self::start();
         aws.account().stack = Some(values);
         aws.account().functions.extend(["inbox-webhook", "inbox-worker", "inbox-relay", "inbox-dispatcher"]);
-        let alarm = Alarm::new("hookonce/inbox/page/RecordsDied", "See docs/runbook.md#records-died", false);
+        let alarm = Alarm::new("hookonce/inbox/page/RecordsDied", "See docs/run/runbook.md#records-died", false);
         aws.account().alarms.push(alarm);
         aws
     }

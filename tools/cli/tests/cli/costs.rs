@@ -28,7 +28,7 @@ fn shown(page: &str) -> Vec<(&str, &str)> {
 #[test]
 fn the_page_shows_what_the_command_prints() {
     let workspace = Workspace::new();
-    let page = fs::read_to_string(root().join("docs/deploy.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/run/deploy.md")).unwrap();
     let shown: Vec<_> = shown(&page).into_iter().filter(|(command, _)| command.starts_with("cost")).collect();
     assert_eq!(shown.iter().map(|(command, _)| *command).collect::<Vec<_>>(), ["cost", "cost --events 0"]);
     for (command, output) in shown {

@@ -186,8 +186,8 @@ fn status_prints_alarms_the_relay_and_the_caller() {
     let alarm = |name: &str, what: &str| Alarm::new(&format!("hookonce/{name}"), what, true);
     let raised = [
         alarm("inbox-2/page/RecordsDied", "of another stack"),
-        alarm("inbox/notice/NeedsALook", "See docs/runbook.md#needs-a-look"),
-        alarm("inbox/page/RelayDoesNotRun", "See docs/runbook.md#the-relay-does-not-run"),
+        alarm("inbox/notice/NeedsALook", "See docs/run/runbook.md#needs-a-look"),
+        alarm("inbox/page/RelayDoesNotRun", "See docs/run/runbook.md#the-relay-does-not-run"),
     ];
     aws.account().alarms.extend(raised);
     aws.account().relay_ran_at = Some(now() - 660);
@@ -200,7 +200,7 @@ fn status_prints_alarms_the_relay_and_the_caller() {
     status(&[]).prints_all(&[
         "the oldest is 12m 34s old",
         "page RelayDoesNotRun, raised for 10m",
-        "See docs/runbook.md#the-relay-does-not-run",
+        "See docs/run/runbook.md#the-relay-does-not-run",
     ]);
 
     // The rest is shown.
@@ -222,7 +222,7 @@ fn status_prints_what_it_can_when_a_table_or_the_caller_is_not_known() {
     let aws = &deployed.aws;
     let status = || deployed.run(&["status", "--json"]);
     aws.account().relay_ran_at = Some(now() - 20);
-    aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WebhookFails", "See docs/runbook.md", true));
+    aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WebhookFails", "See docs/run/runbook.md", true));
     aws.account().snags.push_back(("GetCallerIdentity", Interception::Answered("ExpiredToken")));
     wait_until("the queue is empty", || json(&stack.run(&["status", "--json"]))["queue"]["in_flight"] == 0);
     let shown = status().exits(3);

@@ -302,8 +302,8 @@ fn the_page_lists_every_ready_made_document() {
         ];
         table.extend(["| ", &row.join(" | "), " |\n"]);
     }
-    let page = fs::read_to_string(root().join("docs/destinations.md")).unwrap();
-    assert!(page.contains(&table), "docs/destinations.md must have this table:\n\n{table}");
+    let page = fs::read_to_string(root().join("docs/use/destinations.md")).unwrap();
+    assert!(page.contains(&table), "docs/use/destinations.md must have this table:\n\n{table}");
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
         ("routes", "0 valid"),
         ("dead-letter queue", "0 message(s) wait"),
         ("functions", "4 functions; the worker's event sources are on"),
-        ("metrics", "they can be read; none says that the relay ran: docs/runbook.md#the-relay-does-not-run"),
+        ("metrics", "they can be read; none says that the relay ran: docs/run/runbook.md#the-relay-does-not-run"),
     ] {
         assert_eq!(seen_of(&calm, check), seen);
     }
@@ -117,7 +117,7 @@ fn what_status_needs(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
         reports(3, &[check], &format!("ask for the permission {permission}"));
     }
     aws.account().off = Some("inbox-worker");
-    reports(0, &[], "the worker's event sources are not all on: docs/runbook.md#containment");
+    reports(0, &[], "the worker's event sources are not all on: docs/run/runbook.md#containment");
     aws.account().off = None;
 }
 

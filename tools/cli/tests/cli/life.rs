@@ -100,7 +100,7 @@ fn status_prints_what_needs_a_person_and_the_next_step() {
     stack.wait_for("DEAD", 1);
     let status = stack.run(&["status"]).exits(1).prints_all(&[
         "1 record is DEAD: INVOICE_UNREADABLE at stripe, invoice.paid\n",
-        "  hookonce stats --state DEAD\n  docs/runbook.md#records-died\n",
+        "  hookonce stats --state DEAD\n  docs/run/runbook.md#records-died\n",
     ]);
     let shown = json(&stack.run(&["status", "--json"]));
     assert_eq!((&shown["dead"], &shown["needs"]), (&object!(1), &object!(["records_died"])), "{shown}");

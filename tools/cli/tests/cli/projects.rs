@@ -94,7 +94,7 @@ fn call(address: &str, key: &str) -> String {
     answer.lines().next().unwrap_or_default().to_owned()
 }
 
-/// The destination of a project can be called, and its callee keeps to `docs/effects.md`.
+/// The destination of a project can be called, and its callee keeps to `docs/use/effects.md`.
 #[test]
 fn a_project_has_a_destination_and_a_callee_that_does_the_work_of_each_key_once() {
     let workspace = Workspace::new();

@@ -1,4 +1,4 @@
-//! Runs the commands that docs/deploy.md tells people to type, taken from the page itself.
+//! Runs the commands that docs/run/deploy.md tells people to type, taken from the page itself.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::emulator::{cargo_lambda, webhook_answers};
 use crate::backends::{self, End};
 use crate::process::{self, Background, Outcome, output, read, wait_for};
 
-const PAGE: &str = "docs/deploy.md";
+const PAGE: &str = "docs/run/deploy.md";
 const LAPTOP: &str = "On a laptop, under an emulator of Lambda";
 const BUILD: [&str; 2] = ["What you need", "Build and deploy"];
 /// How the commands begin that `tools/cli/tests/cli/costs.rs` runs. It compares what they print with the page.

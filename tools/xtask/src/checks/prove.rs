@@ -16,7 +16,7 @@ const OTHERS: &str = concat!(
     include_str!("../../../../tests/proof/parts.txt"),
     "\n\
     Each part prints progress while it works and, as its last line, one JSON object with its figures.\n\
-    It exits 1 on any violation. What each figure means: docs/reliability.md"
+    It exits 1 on any violation. What each figure means: docs/trust/reliability.md"
 );
 
 /// What `scripts/prove` runs.

@@ -131,7 +131,7 @@ fn of_trouble(kind: DestinationKind, trouble: &AttemptError) -> &'static str {
         AttemptError::Unanswered(_) => "check the network to AWS, and AWS_ENDPOINT_URL if it is set",
         AttemptError::Time => "raise timeout_ms in the document, or look whether the callee is slow",
         AttemptError::Unsendable(reason) => match (kind, *reason) {
-            (DestinationKind::Http, _) => "path, payload and document do not fit together: docs/effects.md",
+            (DestinationKind::Http, _) => "path, payload and document do not fit together: docs/use/effects.md",
             (_, "only_a_url_has_a_method_and_a_path") => "leave out --method and --path: only a URL has them",
             (_, "payload_is_no_text_of_a_queue") => {
                 "a queue takes text only, without control characters: wrap other bytes as base64 in JSON"
@@ -139,7 +139,7 @@ fn of_trouble(kind: DestinationKind, trouble: &AttemptError) -> &'static str {
             (_, "payload_is_too_large_for_a_queue") => {
                 "a message has at most 1 MiB with its attributes: store the data elsewhere, and send its place"
             }
-            (DestinationKind::Sqs | DestinationKind::Lambda, _) => "docs/effects.md says what a hand-over carries",
+            (DestinationKind::Sqs | DestinationKind::Lambda, _) => "docs/use/effects.md says what a hand-over carries",
         },
     }
 }

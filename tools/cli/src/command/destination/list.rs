@@ -65,5 +65,7 @@ fn ready(as_json: bool) {
         table.add_row([ready.id.as_str(), class, &ready.because, ready.credential.what()]);
     }
     output::print(&table);
-    output::note("\n`hookonce destination add ID --secret -` adds one; docs/destinations.md names the page of each.");
+    output::note(
+        "\n`hookonce destination add ID --secret -` adds one; docs/use/destinations.md names the page of each.",
+    );
 }

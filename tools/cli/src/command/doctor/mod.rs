@@ -255,7 +255,7 @@ async fn routes(stack: &Connection) -> Result<String, Failure> {
             Some(_) => Ok("none; the built-in handlers take the events".to_owned()),
             None => Err(Failure::usage(
                 "there is no route set: all events wait",
-                "`hookonce route deploy FILE` writes one; docs/routes.md describes it",
+                "`hookonce route deploy FILE` writes one; docs/use/routes.md describes it",
             )),
         };
     };
@@ -280,7 +280,8 @@ async fn routes(stack: &Connection) -> Result<String, Failure> {
 /// A tool's version. Its absence is no problem, because only a deployment needs it.
 fn found(tool: &str, arguments: &[&str]) -> String {
     let program = if tool == "cargo-lambda" { "cargo" } else { tool };
-    output_of(program, arguments).unwrap_or_else(|| "not found; only a deployment needs it (docs/deploy.md)".to_owned())
+    output_of(program, arguments)
+        .unwrap_or_else(|| "not found; only a deployment needs it (docs/run/deploy.md)".to_owned())
 }
 
 /// What a program prints, if it is there and content.

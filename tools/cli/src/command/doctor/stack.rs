@@ -29,7 +29,7 @@ use crate::watch::{Alarms, fetch_alarms, no_alarms, relay_ran_at};
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What only a call that changes something could tell.
-const WRITES: &str = "not tried, because doctor changes nothing: docs/deploy.md#rights lists what you need";
+const WRITES: &str = "not tried, because doctor changes nothing: docs/run/deploy.md#rights lists what you need";
 
 /// An endpoint and a key that no provider uses.
 const NOBODY: (&str, &str) = ("hookonce-doctor", "nothing");
@@ -112,7 +112,7 @@ fn alarms(alarms: &Alarms, stack: &str) -> Result<String, Failure> {
     }
     Err(Failure::usage(
         format!("{} of {} alarms notify nobody: {}; {raised}", alarms.mute.len(), alarms.count, alarms.mute.join(", ")),
-        "deploy with the parameter AlarmTopicArn, and keep it in samconfig.toml: docs/alerts.md",
+        "deploy with the parameter AlarmTopicArn, and keep it in samconfig.toml: docs/run/alerts.md",
     ))
 }
 
@@ -203,7 +203,7 @@ async fn dead_letters(config: &SdkConfig, name: Option<&str>) -> Result<Waiting,
 /// The functions can be looked at.
 async fn functions(config: &SdkConfig, outputs: &Outputs) -> Result<String, Failure> {
     let DeployedFunctions { codes, worker_is_on, .. } = DeployedFunctions::of(config, &outputs.functions).await?;
-    let worker = if worker_is_on { "are on" } else { "are not all on: docs/runbook.md#containment" };
+    let worker = if worker_is_on { "are on" } else { "are not all on: docs/run/runbook.md#containment" };
     Ok(format!("{} functions; the worker's event sources {worker}", codes.len()))
 }
 
@@ -212,7 +212,7 @@ async fn metrics(config: &SdkConfig, stack: &str) -> Result<String, Failure> {
     let now = System.moment().now;
     let ran = relay_ran_at(config, stack, now).await?;
     Ok(ran.map_or_else(
-        || "they can be read; none says that the relay ran: docs/runbook.md#the-relay-does-not-run".to_owned(),
+        || "they can be read; none says that the relay ran: docs/run/runbook.md#the-relay-does-not-run".to_owned(),
         |at| format!("the relay ran {} ago", output::between(at, now)),
     ))
 }

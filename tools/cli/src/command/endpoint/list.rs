@@ -53,7 +53,7 @@ pub(super) async fn run(arguments: &List) -> Result<Exit, Failure> {
     }
     output::print(&table);
     if traffic.is_none() {
-        output::note("what they answered is in CloudWatch: docs/runbook.md#an-endpoint-is-silent");
+        output::note("what they answered is in CloudWatch: docs/run/runbook.md#an-endpoint-is-silent");
     }
     Ok(Exit::Done)
 }

@@ -100,7 +100,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     if arguments.retire {
         output::note(
-            "functions of a deployed stack accept the older secrets for up to 5 minutes more: docs/runbook.md",
+            "functions of a deployed stack accept the older secrets for up to 5 minutes more: docs/run/runbook.md",
         );
     }
     if made {
