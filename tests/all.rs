@@ -1,41 +1,19 @@
 //! Integration tests: the deployed functions on real adapters, embedded servers, and faults in between.
 #![cfg(test)]
 
-mod batches;
-mod cdn;
 mod contract;
-mod deadlines;
 mod destinations;
-mod edges;
+mod edge;
 mod effects;
-mod effects_load;
-mod failures;
-mod fakes;
-mod forged;
-mod gateways;
+mod faults;
 mod handlers;
-mod identity;
-mod lost_replies;
-mod materials;
 mod operators;
-mod plans;
 mod protocol;
-mod providers;
-mod races;
-mod real_grid;
-mod refusals;
 mod relay;
 mod remote;
-mod restores;
-mod route_decisions;
-mod route_sets;
 mod routes;
-mod samples;
-mod strangers;
+mod stack;
 mod support;
-mod telemetry;
 mod template;
-mod tenants;
 mod tidy;
-mod units;
-mod worker_time;
+mod worker;

@@ -2,6 +2,7 @@
 //! server does is in `tests/adapters`.
 
 mod documents;
+mod fakes;
 mod inspect;
 mod lost;
 mod queue;

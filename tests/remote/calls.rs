@@ -23,7 +23,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::count_at_once;
-use crate::deadlines::Slow;
+use crate::edge::deadlines::Slow;
 use crate::protocol::a_record;
 use crate::support::remote::{FakeHandlers, Reaction};
 

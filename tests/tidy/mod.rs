@@ -9,6 +9,7 @@ mod codes;
 mod ideas;
 mod links;
 mod locks;
+mod samples;
 mod size;
 pub(crate) mod tokens;
 

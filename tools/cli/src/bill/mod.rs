@@ -1,7 +1,7 @@
 //! A month's bill: the units that hookonce takes, counted, times prices that say where and when they were read.
 //!
 //! What is counted is data, and tests compare it with what they count: `tests/template/bill.rs` in the template and in
-//! what the functions write, `tests/units.rs` at the tables.
+//! what the functions write, `tests/stack/units.rs` at the tables.
 
 mod design;
 mod price;

@@ -1,4 +1,4 @@
-//! Effects under load, with faults on every wire. `tests/effects_load.rs` makes the load, beside the servers, and kills
+//! Effects under load, with faults on every wire. `tests/effects/load.rs` makes the load, beside the servers, and kills
 //! the functions. The callee is in Python, because a library of the Standard Webhooks project verifies what it is sent.
 
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ pub(crate) fn test(short: bool) -> Outcome<bool> {
     cargo.arg(format!("TEST_HOOKONCE={}", hookonce.display()));
     cargo.arg(format!("TEST_DATA={}", std::path::absolute(DATA).map_err(|error| error.to_string())?.display()));
     cargo.arg(format!("TEST_EVENTS={events}")).arg(format!("TEST_KILLS={kills}"));
-    let (ended, load) = run_tests(cargo.arg("cargo"), "effects_load", "{\"killed\"")?;
+    let (ended, load) = run_tests(cargo.arg("cargo"), "effects::load", "{\"killed\"")?;
     let load: Load = json(&load.ok_or("the load did not come to its end")?)?;
     let mut curl = servers.command("curl");
     curl.args(["--silent", "--fail", "--max-time", "60", &format!("http://{PRIVATE_ADDRESS}:{CALLEE_PORT}/")]);

@@ -1,5 +1,7 @@
 //! Effects, from the commit to the call of their destination.
 
+mod load;
+
 use std::collections::BTreeSet;
 
 use hookonce_protocol::call::{Call, HandlerPlan, Planned, Reply};

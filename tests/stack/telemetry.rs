@@ -196,7 +196,7 @@ async fn every_field_of_the_log_queries_is_in_a_line() {
     let of_line = |line: &String| serde_json::from_str::<Value>(line).unwrap().as_object().unwrap().clone();
     let lines: Vec<BTreeSet<String>> =
         lines.iter().map(|line| of_line(line).into_iter().map(|(name, _)| name).collect()).collect();
-    let page = include_str!("../docs/use/tenants.md");
+    let page = include_str!("../../docs/use/tenants.md");
     let on_page = page.split("```text\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned());
     let queries: Vec<_> = log_queries().into_iter().chain(on_page).collect();
     assert!(queries.len() >= 7, "{queries:?}");

@@ -1,5 +1,9 @@
 //! Routes, end to end: what a set says is what happens, and a set that is not known or not good changes nothing.
 
+mod decisions;
+mod sets;
+mod tenants;
+
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::operator::Operated;

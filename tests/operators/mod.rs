@@ -1,5 +1,7 @@
 //! Operators: what they order, what they are refused, and what happens if they die or meet each other on the way.
 
+pub(crate) mod restores;
+
 use hookonce_protocol::key::ClaimId;
 use hookonce_protocol::operator::{Operated, Refusal};
 use hookonce_protocol::record::Record;

@@ -11,11 +11,11 @@ use hookonce_runtime::deadline::end_of_invocation;
 use hookonce_runtime::process::DEADLINE_MARGIN;
 use serde_json::{Value, json};
 
-use crate::batches::another_text;
 use crate::support::counting::{count, counted, counted_fact, counting};
 use crate::support::logs::Logs;
 use crate::support::samples::{noise, whatsapp};
 use crate::support::{Delivery, Fault, Gate, Harness, Operation, Script, Verdict, hang_until};
+use crate::worker::batches::another_text;
 
 #[tokio::test]
 async fn a_death_is_logged_while_a_sibling_hangs() {

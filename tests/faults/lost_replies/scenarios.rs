@@ -10,7 +10,7 @@ use hookonce_protocol::trail::Operation;
 use hookonce_runtime::operate::operate;
 
 use super::run::Run;
-use crate::restores;
+use crate::operators::restores;
 use crate::support::counting::{count, counted};
 use crate::support::samples::{push, whatsapp};
 use crate::support::{Delivery, Fault, Operation as Call, Script, order, word};

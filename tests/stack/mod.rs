@@ -1,0 +1,4 @@
+//! What a stack reports and what it costs.
+
+mod telemetry;
+mod units;
