@@ -54,6 +54,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "trigger",
         &["trigger stripe.invoice.paid --copies 3 --concurrency 3", "trigger github.push --set ref=refs/heads/main"],
     ),
+    ("pull", &["pull stripe evt_1 --stack inbox", "pull github 72d3162e --stack inbox --json"]),
     (
         "submit",
         &[

@@ -99,6 +99,8 @@ enum Command {
     Send(command::send::Arguments),
     /// Deliver a sample event, signed as its provider would.
     Trigger(command::trigger::Arguments),
+    /// Deliver what a deployed stack received to the stack on this machine.
+    Pull(command::pull::Arguments),
     /// Hand an operation of your own to an endpoint, under a key.
     Submit(command::submit::Arguments),
     /// Check the signature of a request, and explain failures.
@@ -197,6 +199,7 @@ async fn carry_out(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Console(arguments) => Box::pin(command::console::run(arguments)).await,
         Command::Send(arguments) => Box::pin(command::send::run(arguments)).await,
         Command::Trigger(arguments) => Box::pin(command::trigger::run(arguments)).await,
+        Command::Pull(arguments) => Box::pin(command::pull::run(arguments)).await,
         Command::Submit(arguments) => Box::pin(command::submit::run(arguments)).await,
         Command::Verify(arguments) => Box::pin(command::verify::run(&arguments)).await,
         Command::Explain(arguments) => command::explain::run(&arguments),

@@ -16,6 +16,7 @@ pub(crate) mod man;
 pub(crate) mod new;
 pub(crate) mod pause;
 pub(crate) mod providers;
+pub(crate) mod pull;
 pub(crate) mod redact;
 pub(crate) mod replay;
 pub(crate) mod route;

@@ -101,6 +101,13 @@ struct Address {
 }
 
 impl Destination {
+    /// The stack on this machine: an endpoint of it, or the provider's only one.
+    pub(crate) fn local(folder: DataFolder, endpoint: Option<String>, json: bool) -> Self {
+        let one = NonZeroUsize::MIN;
+        let (setting, header) = (Vec::new(), Vec::new());
+        Self { url: None, secret: None, endpoint, setting, header, copies: one, concurrency: one, json, folder }
+    }
+
     /// Signs and delivers a body, as often as asked for. A header that a person gave counts, not one of the same name
     /// that belongs to the body.
     ///

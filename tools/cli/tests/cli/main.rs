@@ -29,6 +29,7 @@ mod pauses;
 mod poison;
 mod projects;
 mod providers;
+mod pulls;
 mod readme;
 mod restores;
 mod routes;

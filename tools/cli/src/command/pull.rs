@@ -1,0 +1,85 @@
+//! `hookonce pull`: delivers what a deployed stack received to the stack on this machine, with today's handlers.
+
+use clap::Args;
+use hookonce_aws::DynamoStore;
+use hookonce_protocol::key::RecordKind;
+use hookonce_protocol::record::Record;
+use hookonce_providers::Catalog;
+use hookonce_runtime::body::decompress;
+use serde_json::json;
+
+use super::providers::find;
+use super::send::Destination;
+use crate::endpoints;
+use crate::failure::{Exit, Failure};
+use crate::hints::pasteable;
+use crate::output;
+use crate::records;
+use crate::target::{DataFolder, Place};
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Endpoint of the record.
+    endpoint: String,
+    /// Key of the record.
+    key: String,
+    /// Name of the deployed stack that has the record. It is read and not changed.
+    #[arg(long, value_name = "NAME")]
+    stack: String,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    folder: DataFolder,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let Arguments { endpoint, key, stack, json, folder } = arguments;
+    // Without a stack here there is nobody to deliver to.
+    folder.running()?;
+    let store = Place { folder: folder.clone(), stack: Some(stack) }.connect().store().await?;
+    let record = event(&store, &endpoint, &key).await?;
+    let body = received(&record)?;
+    let (endpoint, own_key) = record.key.parts();
+    let provider = find(Catalog::built_in(), &record.provider)?;
+    // An endpoint of another name here, if it is the only one of its provider.
+    let same = endpoints::read_all(&folder)
+        .into_iter()
+        .any(|(id, it)| id.as_str() == endpoint && it.provider == record.provider);
+    let destination = Destination::local(folder, same.then(|| endpoint.to_owned()), json);
+    let headers = record.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let deliveries = destination.deliver(provider, headers, body).await?;
+    if json {
+        output::json(&json!({ "endpoint": endpoint, "key": own_key, "deliveries": deliveries.rows() }));
+    } else {
+        deliveries.print();
+        output::note(&pasteable(
+            "\nwhat became of it here: `hookonce list --since 1h`, then `hookonce show ENDPOINT KEY`".to_owned(),
+        ));
+    }
+    deliveries.exit("")
+}
+
+/// The record of an event: an effect came with it.
+async fn event(store: &DynamoStore, endpoint: &str, key: &str) -> Result<Record, Failure> {
+    let missing = |what: String| Failure::missing(what, "it may have expired: `hookonce list` shows what is there");
+    let named = records::find(store, endpoint, key).await?;
+    let named = named.ok_or_else(|| missing(format!("endpoint {endpoint} has no record {key}")))?;
+    let Some(parent) = named.parent.as_ref().filter(|_| named.effect.is_some()) else { return Ok(named) };
+    let (endpoint, key) = parent.parts();
+    let found = records::find(store, endpoint, key).await?;
+    found.ok_or_else(|| missing(format!("the effect came with {key}, which is gone")))
+}
+
+/// The body as it was received. That of an event of a batch is the batch without the other events.
+fn received(record: &Record) -> Result<Vec<u8>, Failure> {
+    let (endpoint, key) = record.key.parts();
+    let stored = record.body.as_deref().ok_or_else(|| {
+        let hint = match record.key.kind() {
+            RecordKind::Envelope => "a batch keeps none: choose one of its events, which `hookonce show` lists",
+            RecordKind::Delivery | RecordKind::Event | RecordKind::Effect => "choose another record",
+        };
+        Failure::usage(format!("no body is kept of {endpoint} {key}"), hint)
+    })?;
+    decompress(stored).map_err(|_| Failure::usage("the stored body is damaged", "choose another record"))
+}
