@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, Command, CommandFactory as _};
 use crate::{Arguments, NAME};
 
 /// How to see more, in the help of the program.
-const LOGS: &str = "RUST_LOG=info logs more to standard error; `man DIR` writes the whole manual.";
+const LOGS: &str = "RUST_LOG=info logs more; `completions SHELL` and `man DIR` write what else helps.";
 
 /// The command line, with examples.
 pub(crate) fn command() -> Command {
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     /// The lines and the columns of a small terminal, with a line for what was typed.
-    const LINES_MAX: usize = 40;
+    const LINES_MAX: usize = 44;
     const COLUMNS: usize = 80;
 
     /// The help of each command, by its name.

@@ -153,8 +153,10 @@ enum Command {
     /// Create a project of your own, with a handler and its tests.
     New(command::new::Arguments),
     /// Print the completions of a shell.
+    #[command(hide = true)]
     Completions(command::completions::Arguments),
     /// Write the manual pages.
+    #[command(hide = true)]
     Man(command::man::Arguments),
 }
 

@@ -46,7 +46,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let same = endpoints::read_all(&folder)
         .into_iter()
         .any(|(id, it)| id.as_str() == endpoint && it.provider == record.provider);
-    let destination = Destination::local(folder, same.then(|| endpoint.to_owned()), json);
+    let same = same.then(|| endpoint.to_owned());
+    let mut destination = Destination::local(folder, json);
+    destination.endpoint = same;
     let headers = record.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     let deliveries = destination.deliver(provider, headers, body).await?;
     if json {

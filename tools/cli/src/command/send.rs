@@ -47,7 +47,7 @@ pub(crate) struct Destination {
     secret: Option<SecretOption>,
     /// Endpoint [default: the provider's only one].
     #[arg(long, value_name = "ID")]
-    endpoint: Option<String>,
+    pub(crate) endpoint: Option<String>,
     /// Further setting to sign with.
     ///
     /// Without this, those of the endpoint count. A secret one is given as `NAME=-` and read from standard input.
@@ -101,11 +101,11 @@ struct Address {
 }
 
 impl Destination {
-    /// The stack on this machine: an endpoint of it, or the provider's only one.
-    pub(crate) fn local(folder: DataFolder, endpoint: Option<String>, json: bool) -> Self {
+    /// The stack on this machine: the provider's only endpoint.
+    pub(crate) fn local(folder: DataFolder, json: bool) -> Self {
         let one = NonZeroUsize::MIN;
         let (setting, header) = (Vec::new(), Vec::new());
-        Self { url: None, secret: None, endpoint, setting, header, copies: one, concurrency: one, json, folder }
+        Self { url: None, secret: None, endpoint: None, setting, header, copies: one, concurrency: one, json, folder }
     }
 
     /// Signs and delivers a body, as often as asked for. A header that a person gave counts, not one of the same name

@@ -111,7 +111,7 @@ impl Order {
 
 /// An order that was given, and what became of it.
 #[derive(Debug)]
-pub(super) struct Running {
+struct Running {
     number: u64,
     order: Order,
     bar: ProgressBar,
@@ -130,21 +130,22 @@ impl Runs {
         runs.1.iter().find(|run| run.number == number).cloned()
     }
 
-    /// The order that has not ended yet.
-    pub(super) fn running(&self) -> Option<Arc<Running>> {
+    /// The orders that have not ended yet: one at most.
+    fn running(&self) -> Vec<Arc<Running>> {
         let runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        runs.1.iter().find(|run| run.ended.get().is_none()).cloned()
+        runs.1.iter().filter(|run| run.ended.get().is_none()).cloned().collect()
     }
 
     /// Stops the order that has not ended yet between two records, and says how far it came.
     pub(super) async fn end(&self) {
-        let Some(run) = self.running() else { return };
-        run.stop.notify_one();
-        let title = match run.ended.wait().await {
-            Ok(carried) => title(words(run.order.operation).0, carried),
-            Err(failure) => failure.to_string(),
-        };
-        output::note(&format!("order {} of the console: {title}", run.number));
+        for run in self.running() {
+            run.stop.notify_one();
+            let title = match run.ended.wait().await {
+                Ok(carried) => title(words(run.order.operation).0, carried),
+                Err(failure) => failure.to_string(),
+            };
+            output::note(&format!("order {} of the console: {title}", run.number));
+        }
     }
 
     /// Takes an order in, unless another one is running.
@@ -330,7 +331,7 @@ fn settled(work: Result<Result<Carried, Failure>, JoinError>) -> Result<Carried,
 /// Leads to the order that has not ended yet.
 pub(super) fn notice(site: &Site) -> Markup {
     html! {
-        @if let Some(run) = site.runs.running() {
+        @for run in site.runs.running() {
             p.note {
                 (words(run.order.operation).0) ": " (run.bar.position()) " of " (run.bar.length().unwrap_or(0)) " looked at. "
                 a href=(href::order(run.number, "")) { "Look at order " (run.number) }
