@@ -97,6 +97,8 @@ def place_binaries(url):
     folder.mkdir()
     for name in ("webhook", "worker", "relay"):
         (folder / f"hookonce-{name}").symlink_to(RELEASE / f"hookonce-{name}")
+    # On a laptop the worker has the samples. These routes only forward, so the one that is deployed does.
+    (folder / "hookonce-worker").rename(folder / "hookonce-example-worker")
     script = folder / "hookonce-dispatcher"
     script.write_text(f"#!/bin/sh\nAWS_ENDPOINT_URL_LAMBDA={url} exec {RELEASE}/hookonce-dispatcher\n")
     script.chmod(0o755)

@@ -66,7 +66,7 @@ const CALLS: &str = "GetItem BatchGetItem Query PutItem UpdateItem TransactWrite
 const REQUESTS_BETWEEN_KILLS: Range<usize> = 10..101;
 const DISPATCHER: &str = "hookonce-dispatcher";
 static VICTIMS: [(&str, u8); 4] =
-    [(DISPATCHER, 6), ("hookonce-worker", 2), ("hookonce-webhook", 1), ("hookonce-relay", 1)];
+    [(DISPATCHER, 6), ("hookonce-example-worker", 2), ("hookonce-webhook", 1), ("hookonce-relay", 1)];
 
 /// How often the clock is moved, and for how long once the faults are over.
 const TICK: Duration = Duration::from_secs(2);

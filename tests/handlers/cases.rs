@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hookonce_examples::handlers;
 use hookonce_protocol::effect::{Effect, EffectName, Method, check_path};
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::{DomainKey, ItemKey, RecordKey, Tenant};
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
 use hookonce_runtime::handler::{HandlerError, Recognised};
-use hookonce_worker::handlers;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -140,7 +140,7 @@ impl Case {
     }
 
     fn answer(&self, handler: &str, event: &Event) -> Value {
-        let handlers = handlers::all();
+        let handlers = handlers();
         let answer = match handlers.recognise_by(handler, event) {
             Ok(None) => return json!({ "ignore": true }),
             Ok(Some(recognised)) => self.planned(event, recognised),

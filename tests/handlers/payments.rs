@@ -1,6 +1,6 @@
 //! Ledger and balance.
 
-use hookonce_worker::handlers::Payments;
+use hookonce_examples::Payments;
 use proptest::prelude::*;
 
 use super::{Domain, event};

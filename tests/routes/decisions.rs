@@ -1,10 +1,10 @@
 //! What a route set decides about an event, without a store.
 
+use hookonce_examples::handlers;
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::plan::Event;
 use hookonce_providers::Catalog;
 use hookonce_runtime::route::{Assigned, Decision, Fit, RouteSet, assign};
-use hookonce_worker::handlers;
 use serde_json::{Value, json};
 
 use crate::routes::{offered, set};
@@ -29,7 +29,7 @@ fn event(provider: &str, key: &str, body: &Value) -> Event {
 fn own_fact(provider: &str, key: &str, body: &Value) -> Option<String> {
     let route = json!({ "name": "all", "consumer": "crm", "forward": ["crm"] });
     let event = event(provider, key, body);
-    match assign(&handlers::all(), &parsed(&[route]), Catalog::built_in(), &event) {
+    match assign(&handlers(), &parsed(&[route]), Catalog::built_in(), &event) {
         Ok(Assigned::Forward(assignment)) => Some(assignment.domain_key.item(&event.tenant, "crm", &event.record, 0)),
         Err(error) if error.code == "FACT_MISSING" => None,
         other => panic!("{other:?}"),

@@ -4,6 +4,7 @@ mod decisions;
 mod sets;
 mod tenants;
 
+use hookonce_examples::{Payments, handlers};
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::operator::Operated;
@@ -16,7 +17,6 @@ use hookonce_runtime::body::decompress;
 use hookonce_runtime::documents::ROUTE_SET_ID;
 use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
 use hookonce_runtime::route::{Decision, Fit, Offered, RouteSet};
-use hookonce_worker::handlers::Payments;
 use serde_json::{Value, json};
 
 use crate::handlers::event;
@@ -336,6 +336,26 @@ async fn a_worker_that_has_read_no_set_yet_waits_and_counts_no_attempt() {
     harness.clock.advance(Millis::minutes(2));
     work_with(&worker, &harness).await;
     assert_eq!(harness.tables().await.record("#evt_1").outcome, Some(Outcome::Applied));
+}
+
+#[tokio::test]
+async fn a_worker_without_handlers_lets_the_events_wait_that_a_set_hands_to_them() {
+    let paid =
+        json!([{ "name": "paid", "consumer": "c", "types": ["invoice.paid"], "handler": {"builtin": "payments"} }]);
+    for set in [set("builtin", &json!([])), set("dead", &paid)] {
+        let mut harness = Harness::with(Handlers::new).await.routed(&set);
+        harness.deliver(&invoice_paid("evt_1", "in_1", 4_900)).await;
+        harness.work().await;
+        let waiting = harness.tables().await.record("#evt_1").clone();
+        let error = waiting.last_error.as_deref();
+        assert_eq!((waiting.status, waiting.attempts, error), (Status::Pending, 0, Some("HANDLER_UNAVAILABLE")));
+        // Once a worker has the handler, it is applied.
+        harness.handlers = handlers;
+        harness.clock.advance(Millis::hours(1));
+        harness.relay().await;
+        harness.settle().await;
+        assert_eq!(harness.tables().await.record("#evt_1").outcome, Some(Outcome::Applied));
+    }
 }
 
 /// What happens to the set, how an event then ends if it does, and whether the set counts as refused.

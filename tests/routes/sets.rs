@@ -217,6 +217,25 @@ fn what_a_worker_lacks_is_a_fault_for_whoever_deploys_and_lets_only_its_route_wa
     assert_eq!(RouteSet::check(&faulty, deployed).unwrap_err().faults.len(), 4, "all is told at once");
 }
 
+/// The stock worker has no handlers at all.
+#[test]
+fn a_build_without_handlers_is_a_fault_for_whoever_names_one() {
+    let stock = Offered { handlers: &[], urls: false, tables: None };
+    let route = json!([{ "name": "paid", "consumer": "c", "handler": {"builtin": "payments"} }]);
+    let faults = RouteSet::check(&set("builtin", &route).to_string(), stock).unwrap_err().faults;
+    assert_eq!(
+        faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "otherwise: `builtin` asks the handlers of this build, and it has none: the samples run on a laptop only",
+            "routes[0].handler.builtin: this build has no handler `payments`, nor any other: the samples run on a laptop \
+             only",
+        ]
+    );
+    for sound in [set("dead", &json!([])), set("ignore", &json!([]))] {
+        RouteSet::check(&sound.to_string(), stock).unwrap();
+    }
+}
+
 /// The fields of an object in the schema.
 fn properties(schema: &Value) -> Vec<&str> {
     assert_eq!(schema["additionalProperties"], json!(false), "the types refuse unknown fields, and so does the schema");

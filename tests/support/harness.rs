@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use aws_sdk_sqs::types::Message;
 use hookonce_aws::SqsQueue;
 use hookonce_dispatcher::DispatcherFunction;
+use hookonce_examples::handlers;
 use hookonce_local::event_source::sqs_event;
 use hookonce_local::tables::QueueRef;
 use hookonce_protocol::key::RecordKey;
@@ -35,7 +36,7 @@ use hookonce_runtime::remote::RemoteHandlers;
 use hookonce_runtime::route::Routes;
 use hookonce_runtime::telemetry::{Sink, Telemetry};
 use hookonce_webhook::WebhookFunction;
-use hookonce_worker::{WorkerFunction, handlers};
+use hookonce_worker::WorkerFunction;
 use serde_json::{Value, json};
 
 use super::call_names::CallNames;
@@ -108,7 +109,7 @@ pub(crate) struct Harness {
 impl Harness {
     /// A fresh stack with the handlers that ship.
     pub(crate) async fn new() -> Self {
-        Self::with(handlers::all).await
+        Self::with(handlers).await
     }
 
     /// A fresh stack with these handlers.

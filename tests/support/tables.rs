@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use hookonce_examples::COUNTED;
 use hookonce_protocol::invariant::{Counted, FactCount, surplus_effects};
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::{AppliedFact, DOMAIN_KEY_PREFIX};
 use hookonce_protocol::record::{DeadReason, Found, Outcome, Record, Status, attribute};
-use hookonce_worker::handlers::COUNTED;
 
 /// What the effects of the tests' own handler leave behind.
 const COUNTING: Counted =

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use hookonce_examples::handlers;
 use hookonce_protocol::key::{DomainKey, RecordKey};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::{Check, DomainWrite, Event, Plan, Snapshot};
@@ -9,7 +10,6 @@ use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::Millis;
 use hookonce_runtime::handler::{Handler, HandlerError};
 use hookonce_runtime::port::Queue as _;
-use hookonce_worker::handlers;
 use serde_json::{Value, json};
 
 use super::{Rule, changed, none, only};
@@ -84,7 +84,7 @@ impl Handler for Forgetting {
 
 /// Makes the functions do everything at least once. The harness lets each do only what its role allows.
 async fn a_bit_of_everything() -> Harness {
-    let mut harness = Harness::with(|| handlers::all().with(Counting).with(Forgetting)).await;
+    let mut harness = Harness::with(|| handlers().with(Counting).with(Forgetting)).await;
     // Less than is due, so that the relay samples the journal.
     harness.budget = Budget { sends_per_second_min: 1, period: Millis::seconds(1), ..harness.budget };
     harness.endpoints.change("standard_webhooks", "on_store_outage", "enqueue".into());

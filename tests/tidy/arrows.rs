@@ -1,4 +1,4 @@
-//! Dependencies point one way: protocol <- providers <- runtime <- functions <- tools.
+//! Dependencies point one way: protocol <- providers <- runtime <- functions <- examples <- tools.
 
 use super::tokens::{identifiers, product};
 use super::{Files, none, planted, project, rust};
@@ -39,6 +39,12 @@ const ARROWS: &[Arrow] = &[
     Arrow {
         folder: "functions/",
         members: &["hookonce-aws", "hookonce-protocol", "hookonce-providers", "hookonce-runtime"],
+        foreign: "aws-config aws-sdk- aws-smithy- axum clap dynoxide rustack-",
+    },
+    // As a project of one's own would: what handlers are written with, and the worker.
+    Arrow {
+        folder: "examples/",
+        members: &["hookonce-protocol", "hookonce-runtime", "hookonce-worker"],
         foreign: "aws-config aws-sdk- aws-smithy- axum clap dynoxide rustack-",
     },
     // AWS on loopback: it runs any function and knows none.
@@ -129,6 +135,8 @@ fn no_dependency_runs_back() {
         ("shared/runtime/Cargo.toml", "hookonce-worker"),
         ("shared/runtime/Cargo.toml", "hookonce-aws"),
         ("functions/relay/Cargo.toml", "hookonce-local"),
+        ("functions/worker/Cargo.toml", "hookonce-examples"),
+        ("examples/Cargo.toml", "hookonce-aws"),
         ("tools/local/Cargo.toml", "hookonce-webhook"),
     ] {
         for table in ["dependencies", "dev-dependencies", "target.'cfg(unix)'.build-dependencies"] {

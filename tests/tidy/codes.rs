@@ -33,8 +33,10 @@ fn codes(files: &Files) -> BTreeSet<String> {
     if let Some(text) = files.get(DEAD.0) {
         codes.extend(strings_of_enum(&product(DEAD.0, text), DEAD.1));
     }
-    let product_code =
-        |path: &str| (path.starts_with("functions/") || path.starts_with("shared/")) && path.contains("/src/");
+    // Those of the samples count, too: they are what a first reader meets.
+    let product_code = |path: &str| {
+        ["functions/", "shared/", "examples/"].iter().any(|at| path.starts_with(at)) && path.contains("/src/")
+    };
     for (path, text) in rust(files).filter(|(path, _)| product_code(path)) {
         codes.extend(strings(&product(path, text)).into_iter().filter(|text| is_failure(text)));
     }
@@ -76,7 +78,7 @@ fn a_code_without_a_page_and_a_page_without_a_code_are_found() {
     let refusal = r#"impl Refusal { const fn code(self) -> &'static str { "two_code" } }"#;
     let reasons = "words! {\n    DeadReason {\n        /// Old.\n        Stale = \"STALE\",\n    }\n}\n";
     let files = planted([
-        ("functions/worker/src/handlers/a.rs", handler),
+        ("examples/src/a.rs", handler),
         ("shared/providers/src/refusal.rs", refusal),
         ("shared/protocol/src/record/mod.rs", reasons),
         ("docs/errors/THREE_CODE.md", "# THREE_CODE\n"),

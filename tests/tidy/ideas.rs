@@ -11,7 +11,7 @@ const IDEAS_MAX: usize = 60;
 const SENTENCE_MAX: usize = 110;
 
 /// The crates of the product, as the table names them, and their sources.
-const CRATES: [(&str, &str); 10] = [
+const CRATES: [(&str, &str); 11] = [
     ("protocol", "shared/protocol/src/"),
     ("providers", "shared/providers/src/"),
     ("runtime", "shared/runtime/src/"),
@@ -20,6 +20,7 @@ const CRATES: [(&str, &str); 10] = [
     ("worker", "functions/worker/src/"),
     ("relay", "functions/relay/src/"),
     ("dispatcher", "functions/dispatcher/src/"),
+    ("examples", "examples/src/"),
     ("local", "tools/local/src/"),
     ("cli", "tools/cli/src/"),
 ];

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hookonce_examples::handlers;
 use hookonce_protocol::call::Written;
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::claim_write;
@@ -13,7 +14,6 @@ use hookonce_providers::Catalog;
 use hookonce_runtime::body::{compress, decompress};
 use hookonce_runtime::handler::{Handler, HandlerError};
 use hookonce_runtime::port::{Queue as _, Store as _};
-use hookonce_worker::handlers;
 use serde_json::{Value, json};
 
 use crate::support::samples::{messaged, whatsapp, whatsapp_message, whatsapp_of};
@@ -125,7 +125,7 @@ async fn claim_as_one(harness: &Harness, key: &str, event_type: &str, body: &[u8
 #[tokio::test]
 async fn a_delivery_that_was_claimed_as_one_event_stays_one() {
     let mut harness = Harness::new().await;
-    harness.handlers = || handlers::all().with(TakesAsOne);
+    harness.handlers = || handlers().with(TakesAsOne);
     let body = whatsapp(&["a", "b"]).body;
     let key = claim_as_one(&harness, "sha256:of-the-body", "messages", &body).await;
     harness.deliver(&whatsapp(&["b"])).await;

@@ -50,7 +50,6 @@
 //! }
 //! ```
 
-pub mod handlers;
 mod start;
 
 use hookonce_protocol::call::Signal;

@@ -1,6 +1,7 @@
-//! The worker function, with the handlers of this project.
+//! The worker function as the template deploys it. It has no handler of its own: routes forward events, or name handlers
+//! in other languages. A project with handlers in Rust builds its own.
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), hookonce_worker::Error> {
-    hookonce_worker::run(hookonce_worker::handlers::all()).await
+    hookonce_worker::run(hookonce_worker::handler::Handlers::new()).await
 }

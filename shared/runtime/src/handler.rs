@@ -171,6 +171,11 @@ impl Handlers {
         self.0.iter().find(|handler| handler.name() == name).map_or(Ok(None), |handler| handler.recognise(event))
     }
 
+    /// Whether there is no handler.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The names of the handlers, in order.
     pub fn names(&self) -> Vec<&'static str> {
         self.0.iter().map(|handler| handler.name()).collect()

@@ -323,7 +323,7 @@ impl<S: Store, Q, A> WorkerParts<S, Q, A> {
                 tracing::warn!(record.key = %event.record, route, missing = %what,
                     "the event waits: this worker lacks what the event's route names");
                 match what {
-                    Lack::Handler(_) | Lack::Url => Planned::HandlerAway,
+                    Lack::Handler(_) | Lack::Handlers | Lack::Url => Planned::HandlerAway,
                     Lack::Table(_) => Planned::UserTableUnavailable,
                 }
             }

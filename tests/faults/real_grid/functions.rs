@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use hookonce_aws::SqsQueue;
 use hookonce_dispatcher::DispatcherFunction;
+use hookonce_examples::handlers;
 use hookonce_local::ambient::Ambient;
 use hookonce_local::invoke::{Invoke as _, InvokeError};
 use hookonce_local::process::{ProcessConfig, ProcessInvoke};
@@ -32,7 +33,7 @@ use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::route::Routes;
 use hookonce_runtime::telemetry::Telemetry;
 use hookonce_webhook::WebhookFunction;
-use hookonce_worker::{WorkerFunction, handlers};
+use hookonce_worker::WorkerFunction;
 use serde_json::{Value, from_value, json};
 
 use super::fault_plan::{FaultPlan, Role, RoleInjector};
@@ -107,7 +108,7 @@ where
 fn process(role: Role, place: &Place, folder: &Path, kib: Option<u32>, handler: &Handler) -> Function {
     let binary = folder.join(match role {
         Role::Webhook | Role::Copy => "hookonce-webhook",
-        Role::Worker => "hookonce-worker",
+        Role::Worker => "hookonce-example-worker",
         Role::Relay => "hookonce-relay",
         Role::Dispatcher => "hookonce-dispatcher",
     });
@@ -160,7 +161,7 @@ fn in_this_process(role: Role, stack: &TestStack, place: &Place) -> Function {
             boxed(webhook, |webhook, event| async move { Ok(webhook.invoke(event).await) })
         }
         Role::Worker => {
-            let (handlers, catalog) = (handlers::all(), Catalog::built_in());
+            let (handlers, catalog) = (handlers(), Catalog::built_in());
             let routes = Routes::new(documents, handlers.names());
             let routes = routes.with_tables(BTreeSet::from([handler::alias()]));
             let remote = FakeHandlers::new(|request| Reaction::Answers(handler::answer(request))).remote();

@@ -11,6 +11,7 @@ use hookonce_protocol::timing::{HANDLER_CALL_MAX, HANDLER_CALLS_MAX, Timing};
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::drive::duration;
+use hookonce_runtime::handler::Handlers;
 use hookonce_runtime::memory::{MemoryPermit, MemoryPermits};
 use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::process::WorkerParts;
@@ -41,11 +42,13 @@ pub(crate) struct DryRun {
 }
 
 impl DryRun {
-    /// The handlers and the catalog of this build, on these tables, with the stack's route set.
+    /// The handlers that the stack's workers have and the catalog of this build, on these tables, with the stack's route
+    /// set.
     ///
     /// # Errors
     /// [`Failure`] when the stack has no route set, or one that cannot be read or is not valid.
     pub(crate) async fn of(store: DynamoStore, stack: &Connection) -> Result<Self, Failure> {
+        let handlers = handlers::of(stack);
         let routing = match text_of(stack).await? {
             None => {
                 let hint = "`hookonce route deploy FILE` writes one; docs/use/routes.md describes it";
@@ -53,23 +56,23 @@ impl DryRun {
             }
             Some(text) => {
                 let (urls, tables) = (stack.local().is_some(), store.aliases());
-                let offered = Offered { handlers: &handlers::all().names(), urls, tables: Some(&tables) };
+                let offered = Offered { handlers: &handlers.names(), urls, tables: Some(&tables) };
                 Routing::Set(Arc::new(RouteSet::parse(&text, offered).map_err(|error| {
                     let hint = "events wait until it is mended: `hookonce route show` prints the set";
                     Failure::usage(format!("the stack's route set is not valid: {error}"), hint)
                 })?))
             }
         };
-        Ok(Self::with(store, routing))
+        Ok(Self::with(store, handlers, routing))
     }
 
     /// The same for a stack whose route set nobody could read. It splits events, and plans nothing.
     pub(crate) fn without_routes(store: DynamoStore) -> Self {
-        Self::with(store, Routing::Unknown)
+        Self::with(store, Handlers::new(), Routing::Unknown)
     }
 
-    fn with(store: DynamoStore, routing: Routing) -> Self {
-        let (handlers, catalog, timing) = (handlers::all(), Catalog::built_in(), Timing::standard());
+    fn with(store: DynamoStore, handlers: Handlers, routing: Routing) -> Self {
+        let (catalog, timing) = (Catalog::built_in(), Timing::standard());
         let (remote, keys) = (RemoteHandlers::none(), MessageKeys::none());
         let parts = WorkerParts { store, queue: (), keys, ambient: (), handlers, remote, catalog, timing };
         Self { parts, routing }
@@ -100,7 +103,7 @@ impl DryRun {
     /// Which route takes a record's event, and why the others do not. `None` if its event or the set cannot be read.
     pub(crate) fn routed(&self, record: &Record) -> Option<Explained> {
         let Routing::Set(set) = &self.routing else { return None };
-        Some(explained(set, &self.parts.event(record)?))
+        Some(explained(&self.parts.handlers, set, &self.parts.event(record)?))
     }
 
     /// What a record's event waits for, because its route names it and this build lacks it.

@@ -160,8 +160,8 @@ enum Command {
     Man(command::man::Arguments),
 }
 
-/// Runs the command line with the arguments of this process. `dev`, `drill` and `route` take these handlers; `demo`
-/// shows the samples.
+/// Runs the command line with the arguments of this process. `dev`, `drill` and `route` take these handlers. Without
+/// any, they take the samples on a laptop. `demo` always shows the samples.
 pub async fn run(handlers: fn() -> Handlers) -> std::process::ExitCode {
     handlers::take(handlers);
     let typed = help::command().try_get_matches();

@@ -2,5 +2,5 @@
 
 #[tokio::main]
 async fn main() -> std::process::ExitCode {
-    hookonce::run(hookonce_worker::handlers::all).await
+    hookonce::run(hookonce_runtime::handler::Handlers::new).await
 }

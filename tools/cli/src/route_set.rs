@@ -52,7 +52,7 @@ pub(crate) fn local(folder: &DataFolder) -> Result<Option<String>, Failure> {
 
 /// Why workers refuse the local route set, with its file. `None` if there is none, or they take it.
 pub(crate) fn refusal(folder: &DataFolder) -> Option<String> {
-    let offered = Offered { handlers: &handlers::all().names(), urls: true, tables: None };
+    let offered = Offered { handlers: &handlers::local().names(), urls: true, tables: None };
     let error = RouteSet::parse(&local(folder).ok()??, offered).err()?;
     Some(format!("the route set {} is refused, so all events wait: {error}", folder.routes().display()))
 }
@@ -72,7 +72,7 @@ pub(crate) async fn watch(folder: DataFolder, tables: BTreeSet<TableAlias>, as_j
                 held = None;
             }
             Ok(Some(text)) => {
-                let offered = Offered { handlers: &handlers::all().names(), urls: true, tables: Some(&tables) };
+                let offered = Offered { handlers: &handlers::local().names(), urls: true, tables: Some(&tables) };
                 match RouteSet::parse(&text, offered) {
                     Ok(set) => {
                         let waits =

@@ -1,4 +1,4 @@
-//! Sample events for the three built-in handlers, and the deliveries that carry them.
+//! Sample events for three of the sample handlers, and the deliveries that carry them.
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;

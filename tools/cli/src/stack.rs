@@ -53,6 +53,7 @@ use uuid::Uuid;
 
 use crate::capture::Capturer;
 use crate::connection::RunningStack;
+use crate::handlers::local_worker;
 use crate::life::{Feed, RestingRelay, WatchedWebhook, WatchedWorker};
 use crate::own_handlers::{HandlerCommands, OwnHandlers};
 use crate::pauses::{PausedFunction, Switches};
@@ -73,9 +74,8 @@ const RELAY_CALL_MAX: Millis = Millis::seconds(4);
 /// How the names of tables and queues begin, unless another one is asked for.
 pub(crate) const PREFIX: &str = "hookonce";
 
-/// The names of the functions' binaries.
+/// The names of the functions' binaries. That of the worker depends on its handlers.
 const WEBHOOK: &str = "hookonce-webhook";
-const WORKER: &str = "hookonce-worker";
 const RELAY: &str = "hookonce-relay";
 const DISPATCHER: &str = "hookonce-dispatcher";
 
@@ -308,13 +308,14 @@ impl Stack {
                     ProcessInvoke::new(process, ambient())
                 };
                 let gateway = start_gateway(function(WEBHOOK), *port, &config).await?;
-                let pollers = Pollers::start(function(WORKER), function(RELAY), function(DISPATCHER), &place, &config)?;
+                let pollers =
+                    Pollers::start(function(local_worker()), function(RELAY), function(DISPATCHER), &place, &config)?;
                 let url = gateway.url();
                 (pollers, Some(gateway), url)
             }
             Functions::At(url) => {
                 let function = |name| HttpInvoke::new(url, name).map_err(StackError::Functions);
-                let (worker, relay, dispatcher) = (function(WORKER)?, function(RELAY)?, function(DISPATCHER)?);
+                let (worker, relay, dispatcher) = (function(local_worker())?, function(RELAY)?, function(DISPATCHER)?);
                 let pollers = Pollers::start(worker, relay, dispatcher, &place, &config)?;
                 (pollers, None, url.trim_end_matches('/').to_owned())
             }

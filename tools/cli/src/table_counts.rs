@@ -1,13 +1,13 @@
 //! Counts what the tables hold. It trusts neither the senders' answers nor the functions' logs.
 
 use hookonce_aws::DynamoStore;
+use hookonce_examples::COUNTED;
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::invariant::{self, FactCount, surplus_effects};
 use hookonce_protocol::item::Item;
 use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Table;
-use hookonce_worker::handlers::COUNTED;
 
 /// What the tables hold at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

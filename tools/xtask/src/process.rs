@@ -148,9 +148,9 @@ pub(crate) fn unlinked(command: &mut Command) -> &mut Command {
     command.env("CARGO_PROFILE_RELEASE_LTO", "off")
 }
 
-/// The binaries of the functions.
+/// The binaries of the functions. The worker is the one with the sample handlers, which the proofs count on.
 pub(crate) const FUNCTIONS: [&str; 4] =
-    ["hookonce-webhook", "hookonce-worker", "hookonce-relay", "hookonce-dispatcher"];
+    ["hookonce-webhook", "hookonce-example-worker", "hookonce-relay", "hookonce-dispatcher"];
 
 /// The functions for this machine, as `cargo lambda watch` builds them.
 pub(crate) fn build_functions() -> Outcome {

@@ -11,6 +11,8 @@ mod pattern;
 mod set;
 mod source;
 
+use std::sync::LazyLock;
+
 use hookonce_protocol::code::Code;
 use hookonce_protocol::key::{DomainKey, hex};
 use hookonce_protocol::plan::Event;
@@ -40,6 +42,10 @@ pub enum Assigned<'a> {
     Missing(&'a Missing),
 }
 
+/// What an event waits for if no route takes it, and the set hands it to the handlers of a build that has none.
+static NO_HANDLERS: LazyLock<Missing> =
+    LazyLock::new(|| Missing { route: "otherwise".to_owned(), what: Lack::Handlers });
+
 /// Finds the handler of an event and the name of its fact.
 ///
 /// # Errors
@@ -54,6 +60,7 @@ pub fn assign<'a>(
         Decision::Ignore | Decision::Otherwise(Otherwise::Ignore) => return Ok(Assigned::Nobody),
         Decision::Otherwise(Otherwise::Dead) => return Err(HandlerError::permanent(Code::Unrouted.as_str())),
         Decision::Unreadable => return Err(HandlerError::permanent(Code::EventUnreadable.as_str())),
+        Decision::Otherwise(Otherwise::Builtin) if handlers.is_empty() => return Ok(Assigned::Missing(&NO_HANDLERS)),
         Decision::Otherwise(Otherwise::Builtin) => handlers.recognise(event)?,
         Decision::Handle(Handling { missing: Some(missing), .. }) => return Ok(Assigned::Missing(missing)),
         Decision::Handle(handling) => {

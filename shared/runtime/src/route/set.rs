@@ -117,6 +117,9 @@ pub enum Lack {
     /// A handler of its build.
     #[error("this build has no handler `{0}`")]
     Handler(String),
+    /// Any handler at all, for events that no route takes.
+    #[error("`builtin` asks the handlers of this build, and it has none: the samples run on a laptop only")]
+    Handlers,
     /// Calls of handlers at URLs.
     #[error("a deployed worker calls no URL; use `lambda`")]
     Url,
@@ -230,11 +233,17 @@ impl RouteSet {
     pub fn check(text: &str, offered: Offered<'_>) -> Result<Self, RouteSetError> {
         let mut faults = Faults::default();
         let set = Self::read(text, &mut faults)?;
+        if set.otherwise == Otherwise::Builtin && offered.handlers.is_empty() {
+            faults.add("otherwise", Lack::Handlers.to_string());
+        }
         for (index, handling) in set.handlings() {
             for (field, lack) in handling.lacks(offered) {
                 let reason = match lack {
+                    Lack::Handler(_) if offered.handlers.is_empty() => {
+                        format!("{lack}, nor any other: the samples run on a laptop only")
+                    }
                     Lack::Handler(_) => format!("{lack}; it has {}", offered.handlers.join(", ")),
-                    Lack::Url | Lack::Table(_) => lack.to_string(),
+                    Lack::Handlers | Lack::Url | Lack::Table(_) => lack.to_string(),
                 };
                 faults.add(&format!("routes[{index}].{field}"), reason);
             }

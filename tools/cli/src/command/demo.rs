@@ -209,7 +209,7 @@ impl DemoStack {
         let config = StackConfig {
             servers: Servers::Embedded(DataLocation::Memory),
             functions: Functions::InProcess { port: 0 },
-            built_in: hookonce_worker::handlers::all,
+            built_in: hookonce_examples::handlers,
             folder: folder.clone(),
             tables: Vec::new(),
             timing: Timing::standard(),

@@ -35,7 +35,7 @@ use crate::target::{DataFolder, Place, write};
 use crate::traffic::Traffic;
 use crate::{forward, handlers, life, output, route_set};
 
-/// The endpoints of a new folder, with their providers: one for each built-in handler.
+/// The endpoints of a new folder, with their providers: one for each sample handler.
 const FIRST_ENDPOINTS: [(&str, &str); 3] = [("stripe", "stripe"), ("whatsapp", "meta_whatsapp"), ("github", "github")];
 
 /// The longest beginning of names, in bytes. The name of a queue has at most 80.
@@ -163,7 +163,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             _ => Servers::Embedded(DataLocation::Directory(folder.tables())),
         },
         functions: functions(arguments.functions, arguments.binaries, arguments.port),
-        built_in: handlers::all,
+        built_in: handlers::local,
         folder: folder.clone(),
         tables: arguments.tables,
         timing,

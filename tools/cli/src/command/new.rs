@@ -14,7 +14,7 @@ pub(crate) struct Arguments {
     /// Folder of the project. Its name becomes that of the stack.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Language of the project's own handler. Without one, routes say which built-in handler takes what.
+    /// Language of the project's own handler. Without one, routes forward events to a service of yours.
     #[arg(long, value_enum, default_value_t = Language::None)]
     handler: Language,
     /// Checkout of hookonce that the project builds from [default: the one that this command was built from].

@@ -15,7 +15,7 @@ use hookonce_providers::{Catalog, EventPart, Provider};
 use hookonce_runtime::documents::DocumentKind;
 use hookonce_runtime::documents::ROUTE_SET_ID;
 use hookonce_runtime::fault::DocumentFault;
-use hookonce_runtime::handler::{Assignment, Grants, HandlerError};
+use hookonce_runtime::handler::{Assignment, Grants, HandlerError, Handlers};
 use hookonce_runtime::route::{Assigned, Decision, Fit, Offered, Otherwise, RouteSet, RouteSetError, assign};
 use serde::Serialize;
 use serde_json::json;
@@ -104,15 +104,15 @@ pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
     }
 }
 
-/// A set for a worker on a laptop, which calls URLs, or for a deployed one.
-fn parse(text: &str, path: &Path, urls: bool) -> Result<RouteSet, Failure> {
-    let offered = Offered { handlers: &handlers::all().names(), urls, tables: None };
+/// A set for a worker of this place.
+fn parse(text: &str, path: &Path, stack: &Connection) -> Result<RouteSet, Failure> {
+    let offered = Offered { handlers: &handlers::of(stack).names(), urls: stack.local().is_some(), tables: None };
     RouteSet::parse(text, offered).map_err(|error| refused(path, &error))
 }
 
 /// A set that the workers of this place can run. `None` for tables that nobody can be asked about.
 fn checked(text: &str, stack: &Connection, tables: Option<&BTreeSet<TableAlias>>) -> Result<RouteSet, RouteSetError> {
-    let offered = Offered { handlers: &handlers::all().names(), urls: stack.local().is_some(), tables };
+    let offered = Offered { handlers: &handlers::of(stack).names(), urls: stack.local().is_some(), tables };
     let set = RouteSet::check(text, offered)?;
     let too_long = |error: DocumentTooLong| DocumentFault { place: "the set".to_owned(), reason: error.to_string() };
     fits(DocumentKind::Routes, text).map_err(|error| RouteSetError { faults: vec![too_long(error)] })?;
@@ -203,14 +203,14 @@ pub(crate) struct ExplainedRoute {
 /// The set to explain.
 async fn explained_set(arguments: &Explain, connection: &Connection) -> Result<RouteSet, Failure> {
     match (&arguments.routes, &arguments.target.stack) {
-        (Some(path), stack) => parse(&text(path)?, path, stack.is_none()),
+        (Some(path), _) => parse(&text(path)?, path, connection),
         (None, Some(stack)) => match stored(connection).await? {
-            Some(text) => parse(&text, Path::new(&format!("the set of {stack}")), false),
+            Some(text) => parse(&text, Path::new(&format!("the set of {stack}")), connection),
             None => Err(Failure::usage(format!("{stack} has no route set"), "pass one with --routes FILE")),
         },
         (None, None) => {
             let path = arguments.target.folder.routes();
-            parse(&text(&path)?, &path, true)
+            parse(&text(&path)?, &path, connection)
         }
     }
 }
@@ -233,7 +233,8 @@ async fn explain(arguments: &Explain) -> Result<Exit, Failure> {
     let headers: BTreeMap<_, _> = open_headers(&arguments.header, provider)?;
     let event = |part| event(part, &endpoint, &tenant, provider, &headers);
     let events: Vec<_> = provider.split(&body, &headers).into_iter().map(event).collect();
-    let explained: Vec<_> = events.iter().map(|event| explained(&set, event)).collect();
+    let handlers = handlers::of(&stack);
+    let explained: Vec<_> = events.iter().map(|event| explained(&handlers, &set, event)).collect();
     if arguments.json {
         output::json(&explained);
     } else {
@@ -274,10 +275,9 @@ fn event(
 }
 
 /// Which route takes an event, and why the others do not.
-pub(crate) fn explained(set: &RouteSet, event: &Event) -> Explained {
-    let handlers = handlers::all();
+pub(crate) fn explained(handlers: &Handlers, set: &RouteSet, event: &Event) -> Explained {
     let key = |fact: &DomainKey, consumer: &str| fact.item(&event.tenant, consumer, &event.record, 0);
-    let (outcome, handler, domain_key, grants) = match assign(&handlers, set, Catalog::built_in(), event) {
+    let (outcome, handler, domain_key, grants) = match assign(handlers, set, Catalog::built_in(), event) {
         Ok(Assigned::Nobody) => (Outcome::Ignored, None, None, Grants::default()),
         Ok(Assigned::Missing(missing)) => {
             (Outcome::WaitsBecause(missing.what.to_string()), None, None, Grants::default())
@@ -354,16 +354,17 @@ fn print(explained: &Explained) {
 }
 
 async fn show(target: &Place) -> Result<Exit, Failure> {
-    if let Some(text) = stored(&target.connect()).await? {
+    let stack = target.connect();
+    if let Some(text) = stored(&stack).await? {
         output::line(text.trim_end());
-        let offered = Offered { handlers: &handlers::all().names(), urls: target.stack.is_none(), tables: None };
+        let offered = Offered { handlers: &handlers::of(&stack).names(), urls: target.stack.is_none(), tables: None };
         let Err(error) = RouteSet::parse(&text, offered) else { return Ok(Exit::Done) };
         output::note(&format!("this set is refused, so all events wait: {error}"));
         output::note("`hookonce route check` names each fault of a file");
         return Ok(Exit::No);
     }
     output::note(match target.stack {
-        None => "there is no route set: the built-in handlers are asked in their order",
+        None => "there is no route set: the handlers of this build are asked in their order",
         Some(_) => "there is no route set: all events wait",
     });
     output::note("`hookonce route deploy FILE` makes a set the one in use; docs/use/routes.md describes it");

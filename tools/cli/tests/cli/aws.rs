@@ -13,7 +13,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hookonce_protocol::key::hex;
 use hookonce_runtime::body::{compress, decompress};
-use hookonce_runtime::route::BUILTIN_SET;
 use serde_json::{Value, json as object};
 use sha2::{Digest as _, Sha256};
 
@@ -378,7 +377,7 @@ impl Aws {
         let running = workspace.environment();
         let aws = Self::with_stack(outputs_of(&running, parts));
         let tables = running.iter().find(|(name, _)| name == "AWS_ENDPOINT_URL_DYNAMODB").unwrap().1.clone();
-        aws.account().put("routes", "set", BUILTIN_SET);
+        aws.account().put("routes", "set", r#"{"version":1,"otherwise":"ignore","routes":[]}"#);
         aws.account().tables = Some(tables.trim_start_matches("http://").trim_end_matches('/').to_owned());
         let variables = [running, aws.environment(&[])].concat();
         (aws, variables)

@@ -135,8 +135,10 @@ fn documents_of_effects_and_routes(aws: &Aws, reports: &dyn Fn(i32, &[&str], &st
     aws.account().put("destination", "crm", good);
     assert_eq!(seen_of(&printed(), "destinations"), "1 valid");
 
-    for (handler, wrong) in [("payments", None), ("none", Some("has 1 fault(s)"))] {
-        let route = object!({ "name": "paid", "consumer": "billing", "handler": { "builtin": handler } });
+    // The samples are for a laptop.
+    let sample = object!({ "builtin": "payments" });
+    for (handler, wrong) in [(object!({ "lambda": "payments" }), None), (sample, Some("has 1 fault(s)"))] {
+        let route = object!({ "name": "paid", "consumer": "billing", "handler": handler });
         let set = object!({ "version": 1, "otherwise": "dead", "routes": [route] }).to_string();
         aws.account().put("routes", "set", &set);
         match wrong {
@@ -147,4 +149,6 @@ fn documents_of_effects_and_routes(aws: &Aws, reports: &dyn Fn(i32, &[&str], &st
     aws.account().remove("routes", "set");
     reports(1, &["routes"], "`hookonce route deploy FILE --stack inbox` writes one");
     aws.account().put("routes", "set", r#"{"version":1,"otherwise":"builtin","routes":[]}"#);
+    reports(1, &["routes"], "`builtin` asks the handlers of this build, and it has none");
+    aws.account().put("routes", "set", r#"{"version":1,"otherwise":"dead","routes":[]}"#);
 }

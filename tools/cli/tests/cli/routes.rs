@@ -17,6 +17,18 @@ const SET: &str = r#"{"version": 1, "otherwise": "dead", "routes": [
   {"name": "late", "consumer": "late", "handler": {"builtin": "payments"}}
 ]}"#;
 
+/// The same for a stack, whose worker has no samples.
+fn deployed_set() -> String {
+    SET.replace("builtin", "lambda")
+}
+
+/// A stack with the functions that the set names.
+fn deployed(parts: &[(&str, &str)]) -> Deployed {
+    let stack = Deployed::new("route", parts);
+    stack.aws.account().functions.extend(["messages", "payments"]);
+    stack
+}
+
 #[test]
 fn a_set_is_checked_explained_and_deployed() {
     let workspace = Workspace::new();
@@ -73,12 +85,13 @@ fn a_forwarded_event_is_explained_with_its_destinations_and_its_fact() {
 
 #[test]
 fn a_set_of_a_deployed_stack_is_deployed_shown_and_explained() {
-    let stack = Deployed::new("route", &[]);
+    let stack = deployed(&[]);
     let explain = ["explain", "--endpoint", "shop", "--file", FILE];
     stack.run(&explain).exits(2).prints("has no route set");
-    let set = stack.workspace.write("routes.json", SET.as_bytes());
+    let text = deployed_set();
+    let set = stack.workspace.write("routes.json", text.as_bytes());
     stack.run(&["deploy", &set]).exits(0).prints("in use within a minute");
-    assert_eq!(json(&stack.run(&["show"])), serde_json::from_str::<Value>(SET).unwrap());
+    assert_eq!(json(&stack.run(&["show"])), serde_json::from_str::<Value>(&text).unwrap());
 
     stack.run(&explain).exits(1).prints("no endpoint shop");
     let document = r#"{"provider": "stripe", "tenant": "acme", "secrets": ["whsec_a_signing_secret"]}"#;
@@ -88,12 +101,32 @@ fn a_set_of_a_deployed_stack_is_deployed_shown_and_explained() {
     assert_eq!(explained[0]["domain_key"], "#dk#acme#billing#%type#invoice.paid#in_1SampleInvoice");
 
     // Somebody else deploys between the read and the write: nothing of theirs is lost.
-    let other = SET.replace("billing", "billing-2");
+    let other = text.replace("billing", "billing-2");
     stack.aws.account().snags.push_back(("PutItem", Interception::Overtaken(other.clone())));
     stack.run(&["deploy", &set]).exits(3).prints("somebody else deployed a route set at the same moment");
     assert_eq!(stack.aws.account().document("routes", "set"), Some(other));
     stack.aws.account().snags.push_back(("PutItem", Interception::ReplyLost));
     stack.run(&["deploy", &set]).exits(0);
+}
+
+/// The worker that the template deploys has none of them: their events would wait.
+#[test]
+fn the_samples_are_taken_on_a_laptop_and_refused_for_a_stack() {
+    let stack = Deployed::new("route", &[]);
+    let set = stack.workspace.write("samples.json", SET.replace("\"dead\"", "\"builtin\"").as_bytes());
+    let faults = [
+        "otherwise: `builtin` asks the handlers of this build, and it has none: the samples run on a laptop only",
+        "routes[2].handler.builtin: this build has no handler `payments`, nor any other: the samples run on a laptop only",
+    ];
+    stack.run(&["check", &set]).exits(1).prints_all(&faults);
+    stack.run(&["deploy", &set]).exits(2).prints_all(&faults);
+    assert_eq!(stack.aws.account().count("PutItem"), 0);
+    // A set that is in use all the same, because another command wrote it.
+    stack.aws.account().put("routes", "set", &SET.replace("\"dead\"", "\"builtin\""));
+    let explain = ["explain", "--endpoint", "e", "--provider", "github", "--header", "X-GitHub-Event:push"];
+    let push = [&explain[..], &["--file", "events/deliveries/github-push.json"]].concat();
+    stack.run(&push).exits(1).prints("it waits: this build has no handler `payments`");
+    stack.workspace.run(&["route", "check", &set]).exits(0);
 }
 
 /// Every worker reads the set once a minute.
@@ -102,7 +135,7 @@ fn a_set_that_the_table_does_not_keep_is_neither_valid_nor_deployed() {
     let kind = |number: usize| hex(&Sha256::digest(number.to_string()).into());
     let route = |number: usize| {
         let kinds: Vec<_> = (0..4).map(|kind_of| kind(4 * number + kind_of)).collect();
-        object!({ "name": number.to_string(), "consumer": "c", "types": kinds, "handler": {"builtin": "payments"} })
+        object!({ "name": number.to_string(), "consumer": "c", "types": kinds, "forward": ["crm"] })
     };
     let routes: Vec<_> = (0..900).map(route).collect();
     let set = object!({ "version": 1, "otherwise": "dead", "routes": routes }).to_string();
@@ -117,7 +150,7 @@ fn a_set_that_the_table_does_not_keep_is_neither_valid_nor_deployed() {
 /// Its events would wait; so the set is refused before it is in use.
 #[test]
 fn a_set_that_names_a_table_which_the_stack_lacks_is_neither_valid_nor_deployed() {
-    let set = SET.replace(r#""fact""#, r#""tables": ["orders"], "fact""#);
+    let set = deployed_set().replace(r#""fact""#, r#""tables": ["orders"], "fact""#);
     for (tables, check, deploy, why) in [
         ("stock=shop-stock", 1, 2, "routes[2].tables: the worker has no table `orders`"),
         ("", 1, 2, "routes[2].tables: the worker has no table `orders`"),
@@ -125,7 +158,7 @@ fn a_set_that_names_a_table_which_the_stack_lacks_is_neither_valid_nor_deployed(
         ("orders=shop-orders", 0, 0, ""),
     ] {
         for (command, code) in [("check", check), ("deploy", deploy)] {
-            let stack = Deployed::new("route", &[("Tables", tables)]);
+            let stack = deployed(&[("Tables", tables)]);
             let done = stack.run(&[command, &stack.workspace.write("routes.json", set.as_bytes())]);
             assert_eq!(done.status.code(), Some(code), "{command} {tables}: {}", text(&done));
             done.prints(why);

@@ -22,7 +22,7 @@ const DATA: &str = "target/emulator";
 const DELIVERIES: Deliveries = Deliveries { port: PORT, data: DATA, events: 120, seed: 1 };
 /// A request with a body that nobody has signed, by curl's options.
 const JSON: [&str; 4] = ["--header", "content-type: application/json", "--data", "{}"];
-/// Sends what the demo does not send to a handler of one's own. The built-in ones remember facts under other names.
+/// Sends what the demo does not send to a handler of one's own. The samples remember facts under other names.
 const ROUTES: &str = r#"{"version":1,"otherwise":"builtin","routes":[{"name":"refunds","consumer":"own","endpoints":["stripe"],
     "types":["charge.refunded"],"handler":{"lambda":"payments"}}]}"#;
 
@@ -188,7 +188,7 @@ impl Emulator {
             "HOOKONCE_TEST_TIMING=first_resend=1000",
             "AWS_LAMBDA_RUNTIME_API=127.0.0.1:1",
         ]);
-        worker.args(["timeout", "20"]).arg(binaries("release")?.join("hookonce-worker")).stdin(Stdio::null());
+        worker.args(["timeout", "20"]).arg(binaries("release")?.join("hookonce-example-worker")).stdin(Stdio::null());
         let output = worker.output().map_err(|error| format!("cannot start the worker: {error}"))?;
         let output = [output.stdout, output.stderr].concat();
         contains(&String::from_utf8_lossy(&output), &["HOOKONCE_INBOX_TABEL", "HOOKONCE_QUEUE_URL", "first re-send"])

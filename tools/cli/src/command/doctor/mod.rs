@@ -252,7 +252,7 @@ async fn routes(stack: &Connection) -> Result<String, Failure> {
     let tables = route_set::tables_of(stack).await?;
     let Some(text) = route_set::stored(stack).await? else {
         return match stack.local() {
-            Some(_) => Ok("none; the built-in handlers take the events".to_owned()),
+            Some(_) => Ok("none; the handlers of this build take the events".to_owned()),
             None => Err(Failure::usage(
                 "there is no route set: all events wait",
                 "`hookonce route deploy FILE` writes one; docs/use/routes.md describes it",
@@ -260,7 +260,7 @@ async fn routes(stack: &Connection) -> Result<String, Failure> {
         };
     };
     let offered =
-        Offered { handlers: &handlers::all().names(), urls: stack.local().is_some(), tables: tables.as_ref() };
+        Offered { handlers: &handlers::of(stack).names(), urls: stack.local().is_some(), tables: tables.as_ref() };
     RouteSet::check(&text, offered).map(|set| format!("{} valid", set.len())).map_err(|error| {
         let first = error.faults.first().map(ToString::to_string).unwrap_or_default();
         let hint = match stack.local() {

@@ -51,7 +51,7 @@ async fn keys(stack: &Connection, fact: &str) -> Result<Vec<String>, Failure> {
     let set: Value = text_of(stack).await?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     let routes = set.get("routes").and_then(Value::as_array).into_iter().flatten();
     // A handler of this build that no route names is its own consumer.
-    let mut facts: BTreeSet<_> = handlers::all().names().iter().map(|name| format!("{name}#{fact}")).collect();
+    let mut facts: BTreeSet<_> = handlers::of(stack).names().iter().map(|name| format!("{name}#{fact}")).collect();
     for route in routes {
         let Some(consumer) = route.get("consumer").and_then(Value::as_str) else { continue };
         let types = route.get("types").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);

@@ -1,4 +1,4 @@
-//! The sample handlers.
+//! The sample handlers. They run on a laptop, in the demo and in the tests; the worker that the template deploys has none.
 //!
 //! A handler is pure: it names a business fact, asks for the domain items that it needs, and plans the changes. Read
 //! these before you write your own, in a project that `hookonce new` starts:
@@ -29,8 +29,8 @@ pub use messages::Messages;
 pub use payments::Payments;
 pub use receipts::Receipts;
 
-/// All handlers of this worker.
-pub fn all() -> Handlers {
+/// All sample handlers.
+pub fn handlers() -> Handlers {
     Handlers::new().with(Payments).with(Messages).with(Builds).with(Receipts).with(Answers)
 }
 
