@@ -83,7 +83,7 @@ async fn the_trail_names_who_did_what_when_and_why_and_expires_with_the_effects(
     let (dead, store) = (record(&harness, "#msg_1").await, harness.stack.store());
     assert_eq!(harness.ordered(&dead, &order(Ordered::Discard, "test data")).await, Operated::Done);
     let now = harness.clock.moment().now;
-    let Trail { count: 1, entries } = trail(&harness, &dead).await else { panic!("one entry") };
+    let Trail { count: 1, entries, unread: 0 } = trail(&harness, &dead).await else { panic!("one entry") };
     let [entry] = entries.try_into().unwrap();
     let expected = Entry {
         id: entry.id.clone(),

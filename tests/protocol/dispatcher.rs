@@ -53,7 +53,7 @@ fn committed(step: &Step<Worker, Settled>) -> Vec<Write> {
 }
 
 /// The record of an effect as its commit writes it.
-pub(super) fn an_effect() -> Record {
+pub(crate) fn an_effect() -> Record {
     let (_, step) = worker(vec![draft("receipt")], scope());
     let item = committed(&step).last().unwrap().apply(None).unwrap().unwrap();
     Record::decode(&item).unwrap()

@@ -26,6 +26,8 @@ use hookonce_protocol::worker::{Settled, Worker};
 use hookonce_protocol::write::{Action, Change, Write};
 
 use crate::support::clock::START;
+pub(crate) use dispatcher::an_effect;
+
 pub(crate) use crate::support::fixtures::{a_claim, a_record};
 
 fn at(now: EpochMs) -> Moment {

@@ -294,6 +294,24 @@ fn a_redaction_reaches_effects_of_every_generation_another_body_with_its_effects
     assert_eq!((redacted_with(&effect, &effect), effect.parent.is_some()), (vec![], true), "its event stays");
 }
 
+/// A new entry rewrites the others. What is not understood would be lost, and may be the force that was asked for.
+#[test]
+fn no_order_is_carried_out_beside_a_trail_of_a_later_release() {
+    let (timing, dead) = (Timing::standard(), record(Status::Dead));
+    let retry = order(Operation::Retry, "a test");
+    let writes = carry_out(&dead, &Trail::default(), &retry, "1", &timing, LATER).unwrap();
+    let Action::Put(item) = &writes[1].action else { panic!("{:?}", writes[1]) };
+    assert!(carry_out(&dead, &Trail::decode(Some(item)), &retry, "2", &timing, LATER).is_ok());
+    let mut later = item.clone();
+    later.insert("zz_later".to_owned(), 1.into());
+    let trail = Trail::decode(Some(&later));
+    assert_eq!((trail.entries.len(), trail.unread), (1, 1));
+    for operation in Operation::ALL {
+        let order = Order { operation: *operation, ..retry.clone() };
+        assert_eq!(carry_out(&dead, &trail, &order, "2", &timing, LATER), Err(Refusal::LaterTrail), "{operation}");
+    }
+}
+
 /// A repeated command looks for its own force in the trail, so other acts do not push it out.
 #[test]
 fn a_full_trail_lets_forces_go_last() {

@@ -10,8 +10,10 @@ use crate::record::{Record, journal_shard};
 use crate::time::EpochMs;
 use crate::timing::Timing;
 
-/// A claim. Ingress makes it. The record is made from it, and so is the message that carries the payload.
+/// A claim. Ingress makes it. The record is made from it, and so is the message that carries the payload. A message with
+/// a field that this release does not know is left to the later one that wrote it: a record made here would lack it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Claim {
     /// The key of the record to claim.
     pub pk: RecordKey,

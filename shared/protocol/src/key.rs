@@ -143,8 +143,13 @@ pub enum RecordKind {
 /// let key = hookonce_protocol::key::RecordKey("in#anything".to_owned());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(into = "String", try_from = "String")]
 pub struct RecordKey(String);
+
+/// The text is not the key of a record. A later release may know more kinds of records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this is not the key of a record that this version knows")]
+pub struct RecordKeyError;
 
 const PREFIX: &str = "in#";
 const EVENT: &str = "ev#";
@@ -235,6 +240,19 @@ impl RecordKey {
         let digest = Sha256::digest(self.0.as_bytes());
         let head = digest.iter().take(8).fold(0_u64, |head, byte| (head << 8) | u64::from(*byte));
         u16::try_from(head % u64::from(shards.max(1))).unwrap_or(0)
+    }
+}
+
+impl TryFrom<String> for RecordKey {
+    type Error = RecordKeyError;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or(RecordKeyError)
+    }
+}
+
+impl From<RecordKey> for String {
+    fn from(key: RecordKey) -> Self {
+        key.0
     }
 }
 

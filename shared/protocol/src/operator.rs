@@ -77,6 +77,9 @@ pub enum Refusal {
     /// The same force, for the same reason, was carried out before.
     #[error("it was forced for this reason before; give another --reason to force it once more")]
     ForcedBefore,
+    /// An entry that is added rewrites the trail, and would drop what this release does not understand.
+    #[error("a later release of hookonce wrote in its audit trail; use the command of that release")]
+    LaterTrail,
 }
 
 /// What an operator asks for, of one record or of many.
@@ -112,6 +115,7 @@ impl Order {
                 && entry.reason == self.reason
         };
         match self.operation {
+            _ if trail.unread > 0 => Err(Refusal::LaterTrail),
             Operation::Retry if is_quarantined(record) && !self.accept_other_body => Err(Refusal::OtherBody),
             Operation::Retry => retry(record, self.accept_duplicate, timing, moment),
             Operation::Force if record.effect.is_some() => Err(Refusal::Effect),

@@ -3,7 +3,7 @@
 //! One item of the domain table for each record that an operator changed. It is written in one transaction with the
 //! record's change, so neither exists without the other. It is kept as long as effects are.
 
-use crate::item::{Item, Value};
+use crate::item::{Item, PARTITION_KEY, Value};
 use crate::key::{ClaimId, RECORD, RecordKey, RecordKind};
 use crate::purpose::Purpose;
 use crate::record::{Record, attribute, equals};
@@ -69,6 +69,9 @@ pub struct Trail {
     pub count: i64,
     /// Up to [`ENTRIES_MAX`] of them.
     pub entries: Vec<Entry>,
+    /// How much of it a later release wrote, so that this one does not understand it. An entry that is added rewrites
+    /// them all, so none is added to such a trail.
+    pub unread: usize,
 }
 
 /// The partition key of a record's trail in the domain table.
@@ -80,11 +83,13 @@ impl Trail {
     /// Decodes a stored trail. Without an item, nobody did anything.
     pub fn decode(item: Option<&Item>) -> Self {
         let Some(item) = item else { return Self::default() };
-        let entries = match item.get(ENTRIES) {
-            Some(Value::List(entries)) => entries.iter().filter_map(Entry::decode).collect(),
-            Some(_) | None => Vec::new(),
-        };
-        Self { count: item.get(COUNT).and_then(Value::as_i64).unwrap_or(0), entries }
+        let count = item.get(COUNT).and_then(Value::as_i64);
+        let list = if let Some(Value::List(entries)) = item.get(ENTRIES) { Some(entries) } else { None };
+        let known = [PARTITION_KEY, RECORD, COUNT, ENTRIES, attribute::EXPIRES_AT];
+        let others = item.keys().filter(|name| !known.contains(&name.as_str())).count();
+        let entries: Vec<_> = list.into_iter().flatten().filter_map(Entry::decode).collect();
+        let lost = list.map_or(1, |list| list.len() - entries.len());
+        Self { count: count.unwrap_or(0), entries, unread: lost + others + usize::from(count.is_none()) }
     }
 
     /// Whether it has an entry with this id.
@@ -138,20 +143,23 @@ impl Entry {
         ]))
     }
 
+    /// An entry of a later release is not read in part: it may say what nobody here understands.
     fn decode(value: &Value) -> Option<Self> {
         let Value::Map(map) = value else { return None };
-        let text = |name: &str| map.get(name).and_then(Value::as_text).unwrap_or_default().to_owned();
-        Some(Self {
-            id: text("id"),
-            claim_id: ClaimId(text("claim_id")),
+        let text = |name: &str| Some(map.get(name)?.as_text()?.to_owned());
+        let flag = |name: &str| if let Value::Flag(flag) = map.get(name)? { Some(*flag) } else { None };
+        let entry = Self {
+            id: text("id")?,
+            claim_id: ClaimId(text("claim_id")?),
             at: EpochMs(map.get("at")?.as_i64()?),
-            by: text("by"),
-            reason: text("reason"),
-            operation: text("operation"),
-            from: text("from"),
-            to: text("to"),
-            accept_duplicate: map.get("accept_duplicate") == Some(&Value::Flag(true)),
-            accept_other_body: map.get("accept_other_body") == Some(&Value::Flag(true)),
-        })
+            by: text("by")?,
+            reason: text("reason")?,
+            operation: Operation::parse(&text("operation")?)?.as_str().to_owned(),
+            from: text("from")?,
+            to: text("to")?,
+            accept_duplicate: flag("accept_duplicate")?,
+            accept_other_body: flag("accept_other_body")?,
+        };
+        (entry.encode() == *value).then_some(entry)
     }
 }

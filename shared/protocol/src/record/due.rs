@@ -28,6 +28,13 @@ impl Due {
         Self { shard: waiting_shard(key.shard(shards)), at }
     }
 
+    /// A stored entry. `None` if the list is not one of these, or what follows it is no shard.
+    pub(super) fn stored(shard: &str, at: EpochMs) -> Option<Self> {
+        let lists = [PENDING_LIST, WAITING_LIST, EFFECT_LIST, DEAD_LIST];
+        let number = lists.iter().find_map(|list| shard.strip_prefix(list))?;
+        number.parse::<u16>().is_ok().then(|| Self { shard: shard.to_owned(), at })
+    }
+
     /// The entry of a DEAD record.
     pub fn dead(key: &RecordKey, shards: u16, at: EpochMs) -> Self {
         Self { shard: dead_shard(key.shard(shards)), at }

@@ -1,5 +1,6 @@
 //! What only the record of an effect holds.
 
+use super::decode::{Attributes, NotUnderstood, text};
 use super::{attribute, equals};
 use crate::effect::{DestinationId, EffectName, Method};
 use crate::item::{Item, Value};
@@ -77,24 +78,21 @@ impl EffectPart {
         insert(item, optional);
     }
 
-    pub(super) fn decode(item: &Item) -> Option<Self> {
-        let text = |name: &str| item.get(name).and_then(Value::as_text);
-        let number = |name: &str| item.get(name).and_then(Value::as_i64);
-        let pass = text(attribute::PASS).zip(number(attribute::PASS_AT));
-        Some(Self {
-            name: EffectName::stored(text(attribute::EFFECT)?)?,
-            destination: DestinationId::parse(text(attribute::DESTINATION)?).ok()?,
-            method: Method::parse(text(attribute::METHOD)?)?,
-            path: text(attribute::PATH)?.to_owned(),
-            content_type: text(attribute::CONTENT_TYPE)?.to_owned(),
-            pass: pass.map(|(id, at)| Pass { id: id.to_owned(), at: EpochMs(at) }),
-            first_call_at: number(attribute::FIRST_CALL_AT).map(EpochMs),
-            callee: text(attribute::CALLEE).map(str::to_owned),
-            not_done: number(attribute::NOT_DONE).unwrap_or(0),
-            key_epoch: number(attribute::KEY_EPOCH).unwrap_or(0),
-            retried_at: number(attribute::RETRIED_AT).map(EpochMs),
-            status_code: number(attribute::STATUS_CODE).and_then(|status| u16::try_from(status).ok()),
-            duration: number(attribute::DURATION_MS).map(Millis),
+    pub(super) fn decode(read: Attributes<'_>) -> Result<Self, NotUnderstood> {
+        Ok(Self {
+            name: read.required(attribute::EFFECT, |name| EffectName::stored(name.as_text()?))?,
+            destination: read.required(attribute::DESTINATION, |id| DestinationId::parse(id.as_text()?).ok())?,
+            method: read.required(attribute::METHOD, |word| Method::parse(word.as_text()?))?,
+            path: read.text(attribute::PATH)?,
+            content_type: read.text(attribute::CONTENT_TYPE)?,
+            pass: read.pair([attribute::PASS, attribute::PASS_AT], |id, at| Some(Pass { id: id.to_owned(), at }))?,
+            first_call_at: read.moment(attribute::FIRST_CALL_AT)?,
+            callee: read.optional(attribute::CALLEE, text)?,
+            not_done: read.count(attribute::NOT_DONE)?,
+            key_epoch: read.count(attribute::KEY_EPOCH)?,
+            retried_at: read.moment(attribute::RETRIED_AT)?,
+            status_code: read.optional(attribute::STATUS_CODE, |status| status.as_i64()?.try_into().ok())?,
+            duration: read.optional(attribute::DURATION_MS, |duration| duration.as_i64().map(Millis))?,
         })
     }
 }

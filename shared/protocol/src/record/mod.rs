@@ -1,6 +1,7 @@
 //! The record: one item per delivery or event. It is the truth about it.
 
 pub mod attribute;
+mod decode;
 mod due;
 mod effect;
 mod failed;
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::effect::EffectName;
 use crate::item::{Item, PARTITION_KEY, Value};
-use crate::key::{ClaimId, EndpointId, RecordKey, RecordKind, Tenant};
+use crate::key::{ClaimId, EndpointId, RecordKey, Tenant};
 use crate::time::{EpochMs, EpochSec};
 use crate::timing::{Moment, Timing};
 use crate::words::words;
@@ -20,10 +21,10 @@ pub use due::{
     waiting_shard,
 };
 pub(crate) use effect::encode_names;
+use effect::insert;
 pub use effect::{EffectPart, Pass};
-use effect::{decode_names, insert};
+use failed::encode_failures;
 pub use failed::{FAILURES_KEPT, FailedAttempt};
-use failed::{decode_failures, encode_failures};
 
 /// The version that this code writes. It acts on no other.
 pub const SCHEMA_VERSION: i64 = 1;
@@ -466,87 +467,4 @@ impl Record {
         }
         item
     }
-
-    /// Decodes a stored item.
-    ///
-    /// # Errors
-    /// [`Unreadable`] when the schema version or the status is unknown, or a required attribute is missing or
-    /// malformed.
-    pub fn decode(item: &Item) -> Result<Self, Unreadable> {
-        let body = item.get(attribute::BODY).and_then(Value::as_bytes).map(<[u8]>::to_vec);
-        Ok(Self { body, ..Self::decode_head(item)? })
-    }
-
-    /// Decodes a stored item, but for its body.
-    fn decode_head(item: &Item) -> Result<Self, Unreadable> {
-        let schema_version = item.get(attribute::SCHEMA_VERSION).and_then(Value::as_i64);
-        Self::decode_fields(item)
-            .filter(|_| schema_version == Some(SCHEMA_VERSION))
-            .ok_or(Unreadable { schema_version })
-    }
-
-    fn decode_fields(item: &Item) -> Option<Self> {
-        let text = |name: &str| item.get(name).and_then(Value::as_text);
-        let number = |name: &str| item.get(name).and_then(Value::as_i64);
-        let moment = |name: &str| number(name).map(EpochMs);
-        let flag = |name: &str| item.get(name) == Some(&Value::Flag(true));
-        let key = RecordKey::parse(text(PARTITION_KEY)?)?;
-        let (journal_shard, effect) = match key.kind() {
-            RecordKind::Delivery | RecordKind::Event | RecordKind::Envelope => {
-                (Some(text(attribute::JOURNAL_SHARD)?.to_owned()), None)
-            }
-            RecordKind::Effect => (None, Some(Box::new(EffectPart::decode(item)?))),
-        };
-        Some(Self {
-            key,
-            status: Status::parse(text(attribute::STATUS)?)?,
-            claim_id: ClaimId(text(attribute::CLAIM_ID)?.to_owned()),
-            generation: number(attribute::GENERATION)?,
-            tenant: match item.get(attribute::TENANT) {
-                Some(tenant) => Some(Tenant::parse(tenant.as_text()?).ok()?),
-                None => None,
-            },
-            provider: text(attribute::PROVIDER)?.to_owned(),
-            event_type: text(attribute::EVENT_TYPE)?.to_owned(),
-            body: None,
-            body_sha256: item.get(attribute::BODY_SHA256)?.as_bytes()?.try_into().ok()?,
-            headers: decode_headers(item.get(attribute::HEADERS)?)?,
-            secret_index: number(attribute::SECRET_INDEX)?,
-            received_at: moment(attribute::RECEIVED_AT)?,
-            journal_shard,
-            due: match (text(attribute::DUE_SHARD), moment(attribute::DUE_AT)) {
-                (Some(shard), Some(at)) => Some(Due { shard: shard.to_owned(), at }),
-                (None, _) | (_, None) => None,
-            },
-            retries: number(attribute::RETRIES).unwrap_or(0),
-            attempts: number(attribute::ATTEMPTS)?,
-            resends: number(attribute::RESENDS)?,
-            dead_letters: number(attribute::DEAD_LETTERS).unwrap_or(0),
-            dead_letter_at: moment(attribute::DEAD_LETTER_AT),
-            waits_since: moment(attribute::WAITS_SINCE),
-            not_before: moment(attribute::NOT_BEFORE),
-            parent: text(attribute::PARENT).and_then(RecordKey::parse),
-            expires_at: number(attribute::EXPIRES_AT).map(EpochSec),
-            outcome: text(attribute::OUTCOME).and_then(Outcome::parse),
-            last_error: text(attribute::LAST_ERROR).map(str::to_owned),
-            failures: item.get(attribute::FAILURES).map_or(Some(Vec::new()), decode_failures)?,
-            dead_reason: text(attribute::DEAD_REASON).and_then(DeadReason::parse),
-            duplicate_count: number(attribute::DUPLICATE_COUNT).unwrap_or(0),
-            last_seen_at: moment(attribute::LAST_SEEN_AT),
-            last_seen_by: text(attribute::LAST_SEEN_BY).map(|by| ClaimId(by.to_owned())),
-            processed_at: moment(attribute::PROCESSED_AT),
-            dead_at: moment(attribute::DEAD_AT),
-            discarded_at: moment(attribute::DISCARDED_AT),
-            accept_duplicate: flag(attribute::ACCEPT_DUPLICATE),
-            quarantine_mismatch: flag(attribute::QUARANTINE_MISMATCH),
-            effects: item.get(attribute::EFFECTS).map_or(Some(Vec::new()), decode_names)?,
-            earlier_effects: item.get(attribute::EARLIER_EFFECTS).map_or(Some(Vec::new()), decode_names)?,
-            effect,
-        })
-    }
-}
-
-fn decode_headers(value: &Value) -> Option<BTreeMap<String, String>> {
-    let Value::Map(map) = value else { return None };
-    map.iter().map(|(name, value)| Some((name.clone(), value.as_text()?.to_owned()))).collect()
 }

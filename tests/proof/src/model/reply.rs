@@ -73,7 +73,7 @@ impl World {
             }
             Answer::Planned(domain) => self.plan(call, domain),
             Answer::Declined => Reply::Planned(Planned::NoHandler),
-            Answer::Trail(count) => Reply::Trail(Ok(Trail { count: count.into(), entries: Vec::new() })),
+            Answer::Trail(count) => Reply::Trail(Ok(Trail { count: count.into(), ..Trail::default() })),
             Answer::HandlerFails { retryable } => {
                 Reply::Planned(Planned::Failed(Failure { code: "HANDLER".to_owned(), retryable }))
             }

@@ -36,6 +36,7 @@ impl OrderResult {
             | Refusal::Envelope
             | Refusal::Effect
             | Refusal::EffectOpen
+            | Refusal::LaterTrail
             | Refusal::NotDoubtable
             | Refusal::NotRedactable => Self::Refused(refusal),
         }

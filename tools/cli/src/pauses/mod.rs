@@ -9,7 +9,7 @@ mod local;
 use clap::ValueEnum;
 use hookonce_aws::DynamoStore;
 use hookonce_protocol::call::Written;
-use hookonce_protocol::item::{Item, Value};
+use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::place::{ItemRef, Key};
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::equals;
@@ -114,13 +114,14 @@ impl Act {
 
     fn decode(value: &Value) -> Option<Self> {
         let Value::Map(map) = value else { return None };
-        let text = |name: &str| map.get(name).and_then(Value::as_text).unwrap_or_default().to_owned();
-        Some(Self {
-            turn: Turn::parse(&text("operation"))?,
+        let text = |name: &str| Some(map.get(name)?.as_text()?.to_owned());
+        let act = Self {
+            turn: Turn::parse(&text("operation")?)?,
             at: EpochMs(map.get("at")?.as_i64()?),
-            by: text("by"),
-            reason: text("reason"),
-        })
+            by: text("by")?,
+            reason: text("reason")?,
+        };
+        (act.encode() == *value).then_some(act)
     }
 
     /// The same, for programs.
@@ -134,16 +135,19 @@ impl Act {
 pub(crate) struct Acts {
     count: i64,
     acts: Vec<Act>,
+    /// How much of it a later release wrote, so that this one does not understand it. Nothing is added to it.
+    unread: usize,
 }
 
 impl Acts {
     fn decode(item: Option<&Item>) -> Self {
         let Some(item) = item else { return Self::default() };
-        let acts = match item.get(ACTS) {
-            Some(Value::List(acts)) => acts.iter().filter_map(Act::decode).collect(),
-            Some(_) | None => Vec::new(),
-        };
-        Self { count: item.get(COUNT).and_then(Value::as_i64).unwrap_or(0), acts }
+        let count = item.get(COUNT).and_then(Value::as_i64);
+        let list = if let Some(Value::List(acts)) = item.get(ACTS) { Some(acts) } else { None };
+        let acts: Vec<_> = list.into_iter().flatten().filter_map(Act::decode).collect();
+        let others = item.keys().filter(|name| ![PARTITION_KEY, COUNT, ACTS].contains(&name.as_str())).count();
+        let lost = list.map_or(1, |list| list.len() - acts.len());
+        Self { count: count.unwrap_or(0), acts, unread: lost + others + usize::from(count.is_none()) }
     }
 
     /// The pause that holds now.
@@ -201,6 +205,12 @@ pub(crate) async fn read_one(store: &DynamoStore, function: PausedFunction) -> R
 /// # Errors
 /// [`Failure`] when somebody else was first, or the domain table does not answer.
 pub(crate) async fn note(store: &DynamoStore, function: PausedFunction, acts: &Acts, act: &Act) -> Result<(), Failure> {
+    if acts.unread > 0 {
+        return Err(Failure::usage(
+            format!("a later release of hookonce paused or resumed the {}", function.as_str()),
+            "use the command of that release: this one would lose what it wrote",
+        ));
+    }
     match store.write(&acts.add(function, act)).await {
         Written::Applied => Ok(()),
         Written::ConditionFailed(_) | Written::TransactionConflict => Err(Failure::unavailable(
@@ -273,5 +283,28 @@ mod tests {
         }
         assert_eq!((acts.count, acts.acts.len()), (150, ACTS_MAX));
         assert_eq!((acts.acts.first(), acts.pause()), (Some(&act(Turn::Pause, 50)), Some(&act(Turn::Pause, 149))));
+    }
+
+    /// What is written next would drop an act that is not understood.
+    #[test]
+    fn acts_of_a_later_release_are_seen_and_not_rewritten() {
+        let act = act(Turn::Pause, 7);
+        let Action::Put(mut item) = Acts::default().add(PausedFunction::Worker, &act).action else { panic!("a put") };
+        item.insert(PARTITION_KEY.to_owned(), Value::from("#op#pause#worker"));
+        let read = Acts::decode(Some(&item));
+        assert_eq!((read.pause(), read.unread), (Some(&act), 0));
+        let mut changed = item.clone();
+        changed.insert("zz_later".to_owned(), Value::from(1));
+        let mut less = item.clone();
+        less.remove(COUNT);
+        let with = |acts: Value| Item::from([(ACTS.to_owned(), acts), (COUNT.to_owned(), Value::from(1))]);
+        let mut later = Item::new();
+        if let Value::Map(fields) = act.encode() {
+            later = fields;
+        }
+        later.insert("operation".to_owned(), Value::from("ZZ_LATER"));
+        for item in [changed, less, with(Value::from("ZZ_LATER")), with(Value::List(vec![Value::Map(later)]))] {
+            assert_eq!(Acts::decode(Some(&item)).unread, 1, "{item:?}");
+        }
     }
 }
