@@ -13,6 +13,7 @@ mod relay;
 mod remote;
 mod routes;
 mod stack;
+mod stored;
 mod support;
 mod template;
 mod tidy;

@@ -139,6 +139,10 @@ ROWS = {
     "aws sqs send-message": Row('"MessageId"'),
     'aws dynamodb delete-item --table-name "$documents"': Row(so=lambda stack: not items(stack.ids["DocumentsTable"])),
     "aws dynamodb put-item": Row(mention="the page leaves out what to write"),
+    "aws dynamodb update-time-to-live": Row('"AttributeName": "hookonce_expires_at"'),
+    "aws dynamodb update-continuous-backups": Row('"PointInTimeRecoveryStatus": "ENABLED"'),
+    "aws dynamodb put-resource-policy": Row('"RevisionId"'),
+    " --deletion-protection-enabled": Row('"DeletionProtectionEnabled": true'),
     "aws dynamodb list-tables": Row(f'"{STACK}-InboxTable-'),
     # On AWS it is denied. The mock asks no policy.
     'aws dynamodb scan --table-name "$(output DocumentsTable)"': Row('"Count"'),
@@ -179,7 +183,7 @@ PLACEHOLDERS = {
 
 def variables(stack):
     """What the shell of each page knows, because a sentence of the page says so."""
-    return {"stack": STACK, "queue": stack.ids["HintQueue"], "table": SPARE, "documents": stack.ids["DocumentsTable"], "pager_url": "https://pager.example.com/alarms"}
+    return {"stack": STACK, "queue": stack.ids["HintQueue"], "table": SPARE, "documents": stack.ids["DocumentsTable"], "copy": stack.ids["InboxTable"], "arn": stack.attribute(["DocumentsTable", "Arn"]), "pager_url": "https://pager.example.com/alarms"}
 
 
 def event_file():
@@ -292,7 +296,7 @@ BREAKS = (
     Break("docs/run/runbook.md", "--function-name WEBHOOK --memory", "--function-name HOOK --memory", "nothing is known for HOOK"),
     Break("docs/run/runbook.md", "--metric-name relay_due", "--metric-name relay_duo", "no '\"Sum"),
     Break("docs/run/runbook.md", '{ $.status = "401" }', '{ $.state = "401" }', "no '\"401\"'", two=True),
-    Break("docs/run/runbook.md", "{ $.destination_unknown > 0 ||", "{ $.destination_known > 0 ||", "has a row for '$.destination_unknown > 0'", two=True),
+    Break("docs/run/runbook.md", "|| $.destination_unknown > 0 ||", "|| $.destination_known > 0 ||", "has a row for '$.destination_unknown > 0'", two=True),
     Break("docs/run/runbook.md", "|| $.key_fallback > 0", "|| $.key_fallbacks > 0", "no 'needs_a_look in '", two=True),
     Break("docs/run/runbook.md", "WORKER_LOGS --since 30m", "WORKER_LOGS --last 30m", "it fails", two=True),
     Break("docs/run/deploy.md", '--stack-name "$stack" --output text', '--stack-name "$stacks" --output text', "unbound variable"),

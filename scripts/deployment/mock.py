@@ -79,11 +79,17 @@ class Deployed:
         for kind in kinds:
             unknown = [name for name in self.resources(kind) if name not in self.made]
             if kind in BY_HAND:
-                for name in self.resources(kind) if BY_HAND[kind] is finish_table else unknown:
+                made = [name for name in self.resources(kind) if name in self.made]
+                for name in made if BY_HAND[kind] is finish_table else self.wanted(unknown):
                     BY_HAND[kind](self, name, self.properties(name))
                     self.made_by_hand.add(kind)
             elif unknown:
                 self.not_made.add(kind)
+
+    def wanted(self, names):
+        """Those whose condition holds."""
+        resources = self.template["Resources"]
+        return [name for name in names if "Condition" not in resources[name] or self.holds(self.template["Conditions"][resources[name]["Condition"]])]
 
     def resolve(self, value):
         if isinstance(value, list):
@@ -168,7 +174,8 @@ def upload_code():
     package = io.BytesIO()
     with zipfile.ZipFile(package, "w") as archive:
         archive.writestr("bootstrap", "")
-    client("s3").create_bucket(Bucket=CODE, CreateBucketConfiguration={"LocationConstraint": REGION})
+    if not client("s3").list_buckets()["Buckets"]:
+        client("s3").create_bucket(Bucket=CODE, CreateBucketConfiguration={"LocationConstraint": REGION})
     client("s3").put_object(Bucket=CODE, Key="function.zip", Body=package.getvalue())
 
 

@@ -12,6 +12,7 @@ use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::record::{DeadReason, Outcome};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::worker::{Done, Settled};
+use hookonce_runtime::config::Environment;
 use hookonce_runtime::drive::Driven;
 use hookonce_runtime::process::{Processed, respond};
 use hookonce_runtime::telemetry::{Counts, Telemetry};
@@ -118,6 +119,26 @@ fn a_metric_line_has_the_shape_that_cloudwatch_reads() {
     for name in golden().names() {
         assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
     }
+}
+
+/// Code and configuration are of two releases for a moment in each deployment, and a name may be misspelt.
+#[test]
+fn a_variable_that_no_function_knows_is_logged_and_counted_and_its_value_is_not() {
+    let logs = Logs::catch("hookonce=info");
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&lines);
+    let sink = Arc::new(move |line: &str| into.lock().unwrap().push(line.to_owned()));
+    let telemetry = Telemetry::new("webhook", "hookonce/stack", sink);
+    let known = [("HOOKONCE_LOG", "info"), ("PATH", "/bin")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let mut environment = Environment::from(known);
+    telemetry.unknown_variables(&environment, EpochMs(0));
+    assert!(lines.lock().unwrap().is_empty() && logs.take().is_empty());
+    environment.insert("HOOKONCE_ZZ_LATER".to_owned(), "LEAKMENOT".to_owned());
+    telemetry.unknown_variables(&environment, EpochMs(0));
+    let counted: Value = serde_json::from_str(&lines.lock().unwrap()[0]).unwrap();
+    assert_eq!(counted["config_unknown"], 1);
+    let logged = logs.take();
+    assert!(logged.contains("HOOKONCE_ZZ_LATER") && !logged.contains("LEAKMENOT"), "{logged}");
 }
 
 #[test]

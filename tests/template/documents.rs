@@ -154,6 +154,9 @@ fn by_the_table(template: &Template) -> Vec<String> {
 
 const WEBHOOK_READS: &str = "\"ForAllValues:StringEquals\": { \"dynamodb:LeadingKeys\": [endpoint, key] }";
 
+const OF_DOCUMENTS: &str = "Resource: !If [MakesDocumentsTable, !GetAtt DocumentsTable.Arn, !Sub \"arn:${AWS::Partition}:\
+                            dynamodb:${AWS::Region}:${AWS::AccountId}:table/${DocumentsTableName}\"]";
+
 #[test]
 fn each_function_reads_its_own_kinds_of_documents() {
     let with_destinations = WEBHOOK_READS.replace("endpoint, key", "endpoint, destination, key");
@@ -162,13 +165,13 @@ fn each_function_reads_its_own_kinds_of_documents() {
     let guarded = format!("{WEBHOOK_READS}{guard}");
     let of_destinations = "\"ForAllValues:StringEquals\": { \"dynamodb:LeadingKeys\": [destination] }";
     let of_another = of_destinations.replace("destination]", "another]");
-    let unbound =
-        format!("Resource: !GetAtt DocumentsTable.Arn\n                Condition:\n                  {guarded}\n");
+    let unbound = format!("{OF_DOCUMENTS}\n                Condition:\n                  {guarded}\n");
+    let bare = format!("{OF_DOCUMENTS}\n");
     Rule(by_the_template).finds([
         (WEBHOOK_READS, &with_destinations, "WebhookFunction may dynamodb:GetItem of destination"),
         (&guarded, WEBHOOK_READS, "WebhookFunction may dynamodb:GetItem without a kind"),
         (WEBHOOK_READS, &for_any, "WebhookFunction may dynamodb:GetItem of [\"endpoint\", \"destination\"] together"),
-        (&unbound, "Resource: !GetAtt DocumentsTable.Arn\n", "WebhookFunction may dynamodb:GetItem of destination"),
+        (&unbound, &bare, "WebhookFunction may dynamodb:GetItem of destination"),
         (of_destinations, &of_another, "DispatcherFunction may not dynamodb:GetItem of destination"),
         (
             "Action: dynamodb:PutItem\n",
@@ -182,7 +185,8 @@ fn each_function_reads_its_own_kinds_of_documents() {
 fn no_managed_policy_lets_a_role_write_documents_or_read_other_kinds() {
     let of_worker = "\"ForAnyValue:StringNotEquals\": { \"dynamodb:LeadingKeys\": [routes, key] }";
     let of_dispatcher = "\"ForAnyValue:StringNotEquals\": { \"dynamodb:LeadingKeys\": [destination] }";
-    let below = "Resource: [!GetAtt DocumentsTable.Arn, !Sub \"${DocumentsTable.Arn}/*\"]";
+    let below = ", !If [MakesDocumentsTable, !Sub \"${DocumentsTable.Arn}/*\", !Sub \"arn:${AWS::Partition}:dynamodb:\
+                 ${AWS::Region}:${AWS::AccountId}:table/${DocumentsTableName}/*\"]]";
     Rule(by_a_broad_policy).finds([
         ("NotAction: dynamodb:GetItem", "Action: dynamodb:Scan", "WorkerFunction may dynamodb:PutItem of endpoint"),
         (
@@ -196,11 +200,7 @@ fn no_managed_policy_lets_a_role_write_documents_or_read_other_kinds() {
             "WorkerFunction may dynamodb:GetItem of endpoint",
         ),
         (of_dispatcher, &of_dispatcher.replace('[', "[routes, "), "DispatcherFunction may dynamodb:GetItem of routes"),
-        (
-            below,
-            "Resource: !GetAtt DocumentsTable.Arn",
-            "WorkerFunction may dynamodb:Query on DocumentsTable.Arn/index",
-        ),
+        (below, "]", "WorkerFunction may dynamodb:Query on DocumentsTable.Arn/index"),
     ]);
 }
 

@@ -17,10 +17,10 @@ use crate::tidy::tokens;
 const GATEWAY_SECONDS_MAX: i64 = 30;
 
 /// Reads a function's environment, or every fault in it.
-type Read = fn(&Environment) -> Result<(), ConfigError>;
+pub(crate) type Read = fn(&Environment) -> Result<(), ConfigError>;
 
 /// Each function, its configuration type, and how to read it.
-const FUNCTIONS: [(&str, &str, Read); 4] = [
+pub(crate) const FUNCTIONS: [(&str, &str, Read); 4] = [
     ("WebhookFunction", "WebhookConfig", |environment| WebhookConfig::read(environment).map(drop)),
     ("WorkerFunction", "WorkerConfig", |environment| WorkerConfig::read(environment).map(drop)),
     ("RelayFunction", "RelayConfig", |environment| RelayConfig::read(environment).map(drop)),
@@ -28,7 +28,7 @@ const FUNCTIONS: [(&str, &str, Read); 4] = [
 ];
 
 /// The variables that a function gets, including every optional one.
-fn environment(template: &Template, function: &str) -> Environment {
+pub(crate) fn environment(template: &Template, function: &str) -> Environment {
     let shared = template.at(&["Globals", "Function", "Environment", "Variables"]);
     let own = template.property(function, &["Environment", "Variables"]);
     let all = [shared, own].into_iter().filter_map(|variables| variables.as_object().cloned()).flatten();

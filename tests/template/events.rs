@@ -191,7 +191,11 @@ fn misnamed(template: &Template) -> Vec<String> {
 #[test]
 fn outputs_and_parameters_name_what_people_and_commands_need() {
     Rule(misnamed).finds([
-        ("    Value: !Ref DocumentsTable\n", "    Value: !Ref DomainTable\n", "the output DocumentsTable"),
+        (
+            "    Value: !If [MakesDocumentsTable, !Ref DocumentsTable,",
+            "    Value: !If [MakesDocumentsTable, !Ref DomainTable,",
+            "the output DocumentsTable",
+        ),
         ("  SlowQueueUrl:\n", "  SlowQueue:\n", "the output SlowQueueUrl"),
         ("      Text: 0.1.0", "      Text: 0.0.9", "the output Version"),
         ("  DocumentKeyArn:\n    Type", "  DocumentsKeyArn:\n    Type", "no parameter DocumentKeyArn"),

@@ -220,7 +220,7 @@ fn the_runbook_finds_the_lines_that_need_a_look() {
         };
         filters.filter(|filter| !finds(filter)).map(|filter| filter.logs).collect()
     };
-    Rule(unfindable).finds([("{ $.destination_unknown > 0 || ", "{ ", "DispatcherLogs")]);
+    Rule(unfindable).finds([("|| $.destination_unknown > 0 ", "", "DispatcherLogs")]);
 }
 
 /// A merged alarm is quiet for ever if one of its metrics is misspelt.

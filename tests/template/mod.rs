@@ -9,7 +9,7 @@ mod bill;
 mod conditions;
 mod documentation;
 mod documents;
-mod environment;
+pub(crate) mod environment;
 mod events;
 pub(crate) mod metrics;
 mod policies;

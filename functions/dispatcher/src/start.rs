@@ -24,6 +24,7 @@ pub async fn run() -> Result<(), Error> {
     let DispatcherConfig { common, effects_queue_url } = DispatcherConfig::read(&environment)?;
     log_as_json(common.log);
     let telemetry = Telemetry::stdout("dispatcher", common.metrics_namespace);
+    telemetry.unknown_variables(&environment, System.moment().now);
     let sdk = function_config(&environment, &telemetry).await;
     let dynamodb = dynamodb_client(&sdk, DISPATCHER_STORE_MAX);
     let documents = documents_at(common.documents, &dynamodb);

@@ -29,6 +29,7 @@ pub async fn run() -> Result<(), Error> {
     let RelayConfig { common, effects_queue_url } = RelayConfig::read(&environment)?;
     log_as_json(common.log);
     let telemetry = Telemetry::stdout("relay", common.metrics_namespace);
+    telemetry.unknown_variables(&environment, System.moment().now);
     let sdk = function_config(&environment, &telemetry).await;
     let dynamodb = dynamodb_client(&sdk, CALL_MAX);
     let keys = MessageKeys::new(documents_at(common.documents, &dynamodb));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hookonce_aws::{DynamoStore, HttpsMaterials, SqsQueue, documents_at, dynamodb_client, function_config, sqs_client};
 use hookonce_providers::Catalog;
-use hookonce_runtime::ambient::System;
+use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::config::{MESSAGE_BYTES_MAX, WebhookConfig, environment};
 use hookonce_runtime::endpoint::Endpoints;
 use hookonce_runtime::ingest::IngressParts;
@@ -24,6 +24,7 @@ pub async fn run() -> Result<(), Error> {
     let WebhookConfig { common, edge } = WebhookConfig::read(&environment)?;
     log_as_json(common.log);
     let telemetry = Telemetry::stdout("webhook", common.metrics_namespace);
+    telemetry.unknown_variables(&environment, System.moment().now);
     let (sdk, timing) = (function_config(&environment, &telemetry).await, common.timing);
     let dynamodb = dynamodb_client(&sdk, timing.claim_timeout);
     let documents = documents_at(common.documents, &dynamodb);

@@ -35,6 +35,7 @@ pub async fn run(handlers: Handlers) -> Result<(), Error> {
     let WorkerConfig { common, slow_queue_url, effects_queue_url, tables } = WorkerConfig::read(&environment)?;
     log_as_json(common.log);
     let telemetry = Telemetry::stdout("worker", common.metrics_namespace);
+    telemetry.unknown_variables(&environment, System.moment().now);
     let sdk = function_config(&environment, &telemetry).await;
     let dynamodb = dynamodb_client(&sdk, CALL_MAX);
     let documents = documents_at(common.documents, &dynamodb);

@@ -11,8 +11,8 @@ use tracing::level_filters::LevelFilter;
 pub use crate::location::DocumentsLocation;
 use crate::tables::{OwnTables, is_table_name, own_tables};
 
-/// The prefix of all hookonce variables. An unknown variable with this prefix is an error.
-pub const PREFIX: &str = "HOOKONCE_";
+/// The prefix of all hookonce variables.
+const PREFIX: &str = "HOOKONCE_";
 
 /// All variables of all functions. One environment may serve all, so only a name that none reads is a misspelling.
 pub const VARIABLES: &[&str] = &[
@@ -205,12 +205,16 @@ impl DispatcherConfig {
     }
 }
 
-/// Reads a configuration, and refuses unknown variables that begin with [`PREFIX`].
+/// The names that look like variables of hookonce and are none of this release: misspelt, or of another release. A
+/// deployment and its roll-back change code and configuration one after the other, so a running function refuses none.
+pub fn unknown_variables<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> {
+    let names = names.into_iter().map(String::as_str);
+    names.filter(|name| name.starts_with(PREFIX) && !VARIABLES.contains(name)).collect()
+}
+
 fn read<T>(environment: &Environment, take: fn(&mut Reader<'_>) -> T) -> Result<T, ConfigError> {
     let mut reader = Reader::new(environment);
     let config = take(&mut reader);
-    let unknown = environment.keys().filter(|name| name.starts_with(PREFIX) && !VARIABLES.contains(&name.as_str()));
-    reader.faults.extend(unknown.map(|name| format!("{name} is not a variable of hookonce")));
     if reader.faults.is_empty() { Ok(config) } else { Err(ConfigError(reader.faults)) }
 }
 
@@ -370,7 +374,6 @@ mod tests {
     #[test]
     fn every_fault_is_named_at_once() {
         let mut environment = complete_with(&[
-            ("HOOKONCE_INBOX_TABEL", "inbox"),
             ("HOOKONCE_DOCUMENTS", "ssm:/no-table/"),
             ("HOOKONCE_LOG", "verbose"),
             ("HOOKONCE_TEST_TIMING", "webhook_timeout=3000,first_resend=soon,attempts_max=3"),
@@ -383,7 +386,6 @@ mod tests {
         let ConfigError(faults) = WebhookConfig::read(&environment).unwrap_err();
         for expected in [
             "HOOKONCE_QUEUE_URL is not set",
-            "HOOKONCE_INBOX_TABEL is not a variable",
             "HOOKONCE_DOCUMENTS must be table:NAME or file:FOLDER",
             "HOOKONCE_LOG must be",
             "HOOKONCE_TEST_TIMING has no duration `first_resend` in milliseconds",
@@ -391,6 +393,22 @@ mod tests {
             "the webhook timeout must be shorter than the provider's",
         ] {
             assert!(faults.iter().any(|fault| fault.contains(expected)), "{expected} not in {faults:?}");
+        }
+    }
+
+    /// Between the two calls with which a deployment changes a function, and in a roll-back.
+    #[test]
+    fn a_variable_of_another_release_is_named_and_not_refused() {
+        let environment = complete_with(&[("HOOKONCE_ZZ_LATER", "1"), ("HOOKONCE_LOG", "warn"), ("OTHER_ZZ", "1")]);
+        assert_eq!(unknown_variables(environment.keys()), ["HOOKONCE_ZZ_LATER"]);
+        let reads: [fn(&Environment) -> Result<(), ConfigError>; 4] = [
+            |environment| WebhookConfig::read(environment).map(drop),
+            |environment| WorkerConfig::read(environment).map(drop),
+            |environment| RelayConfig::read(environment).map(drop),
+            |environment| DispatcherConfig::read(environment).map(drop),
+        ];
+        for read in reads {
+            assert_eq!(read(&environment), Ok(()));
         }
     }
 

@@ -18,6 +18,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::config::{Environment, unknown_variables};
 use crate::differences;
 
 /// Where metric lines go.
@@ -138,6 +139,20 @@ impl Telemetry {
         line.extend(counts.properties.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
         line.insert("_aws".to_owned(), json!({"Timestamp": now.0, "CloudWatchMetrics": directives}));
         (self.sink)(&Value::Object(line).to_string());
+    }
+
+    /// Logs and counts the variables that this release does not know. A process does so once, when it starts.
+    pub fn unknown_variables(&self, environment: &Environment, now: EpochMs) {
+        let unknown = unknown_variables(environment.keys());
+        if !unknown.is_empty() {
+            tracing::error!(
+                config.unknown = unknown.join(","),
+                "variables that this release does not know are ignored"
+            );
+        }
+        let mut counts = Counts::default();
+        counts.add("config_unknown", unknown.len());
+        self.emit(&counts, now);
     }
 
     /// Logs a signal, and counts a death at once. The other counts follow at the end of the batch, which may never
