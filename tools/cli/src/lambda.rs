@@ -47,6 +47,8 @@ pub(crate) struct Code {
     pub(crate) changed_at: Option<EpochMs>,
     /// The hash of its code, in base64. Two deployments of one release differ in it if their code does.
     pub(crate) sha256: String,
+    /// The names of the variables in its environment.
+    pub(crate) variables: Vec<String>,
 }
 
 /// One event source of a function.
@@ -78,7 +80,9 @@ async fn code(config: &SdkConfig, role: &'static str, name: &str) -> Result<Code
     let fields = found.ok_or_else(|| refused(CONFIGURATION, None, &format!("there is no function {name}")))?;
     let text = |field: &str| fields.get(field).and_then(Value::as_str);
     let sha256 = text("CodeSha256").unwrap_or_default().to_owned();
-    Ok(Code { role, changed_at: text("LastModified").and_then(moment), sha256 })
+    let variables = fields.pointer("/Environment/Variables").and_then(Value::as_object);
+    let variables = variables.into_iter().flat_map(|all| all.keys().cloned()).collect();
+    Ok(Code { role, changed_at: text("LastModified").and_then(moment), sha256, variables })
 }
 
 /// Whether every event source of a function is on, or about to be.

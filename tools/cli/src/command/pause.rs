@@ -93,6 +93,7 @@ pub(crate) async fn resume(arguments: Resume) -> Result<Exit, Failure> {
 
 /// The store, and what is done by whom.
 async fn begin(stack: &Connection, person: &Person, turn: Turn, reason: &str) -> Result<(DynamoStore, Act), Failure> {
+    stack.parts().await?.takes_changes()?;
     let store = stack.store().await?;
     let by = person.known(stack).await?;
     check_lengths(&by, reason)?;

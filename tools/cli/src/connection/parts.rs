@@ -2,6 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::failure::Failure;
+
+/// The release of this command.
+pub(crate) const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// What every stack consists of. A running one writes it into a file, a deployed one has it as outputs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct StackParts {
@@ -17,4 +22,55 @@ pub(crate) struct StackParts {
     pub(crate) slow_queue_url: String,
     /// The queue of hints of effects.
     pub(crate) effects_queue_url: String,
+}
+
+impl StackParts {
+    /// Refuses a stack of a later release, for a command that changes what is stored: it would write what that release
+    /// has given another meaning. A command that only reads leaves out what it does not understand, and says so.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when the stack is of a later release than this command, or of one that cannot be compared.
+    pub(crate) fn takes_changes(&self) -> Result<(), Failure> {
+        if release(&self.version).is_some_and(|stack| Some(stack) <= release(OWN_VERSION)) {
+            return Ok(());
+        }
+        let version = &self.version;
+        Err(Failure::usage(
+            format!("the stack is of release {version}, and this command of {OWN_VERSION} changes nothing there"),
+            "use the hookonce of the deployed release; commands that only read work with this one, too",
+        ))
+    }
+}
+
+/// The three numbers of a release.
+fn release(version: &str) -> Option<[u32; 3]> {
+    let numbers = version.split(['-', '+']).next()?.split('.').map(|number| number.parse().ok());
+    numbers.collect::<Option<Vec<u32>>>()?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_is_compared_by_its_numbers() {
+        let takes = |version: &str| {
+            let url = String::new;
+            let parts = StackParts {
+                version: version.to_owned(),
+                inbox_table: url(),
+                domain_table: url(),
+                queue_url: url(),
+                slow_queue_url: url(),
+                effects_queue_url: url(),
+            };
+            parts.takes_changes().is_ok()
+        };
+        for earlier in [OWN_VERSION, "0.0.9", "0.0.10-rc.1"] {
+            assert!(takes(earlier), "{earlier}");
+        }
+        for later in ["0.10.0", "0.1.1", "1.0.0-rc.1", "tomorrow", "", "0.1", "0.1.0.1"] {
+            assert!(!takes(later), "{later}");
+        }
+    }
 }

@@ -12,11 +12,8 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 
 use super::{DocumentId, DocumentStore, Stored, missing, overtaken};
 use crate::account::{CALL_MAX, refused};
-use crate::connection::Deployed;
+use crate::connection::{Deployed, OWN_VERSION};
 use crate::failure::Failure;
-
-/// The release that writes.
-const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
 /// A stack's table of documents, and who writes to it.
 pub(crate) struct StackDocuments<'a> {
@@ -37,10 +34,17 @@ impl<'a> StackDocuments<'a> {
     /// What a write notes beside the document.
     ///
     /// # Errors
-    /// [`Failure`] when AWS does not name the caller.
+    /// [`Failure`] when the stack is of a later release, or AWS does not name the caller.
     pub(crate) async fn change(&self) -> Result<DocumentChange, Failure> {
+        self.takes_changes().await?;
         let by = self.stack.caller().await?;
-        Ok(DocumentChange { at: System.moment().now, by, with: RELEASE.to_owned() })
+        Ok(DocumentChange { at: System.moment().now, by, with: OWN_VERSION.to_owned() })
+    }
+}
+
+impl StackDocuments<'_> {
+    async fn takes_changes(&self) -> Result<(), Failure> {
+        self.stack.outputs().await?.parts.takes_changes()
     }
 }
 
@@ -133,6 +137,7 @@ impl<I: DocumentId> DocumentStore<I> for Table<'_, I> {
 
     fn remove<'a>(&'a self, id: &'a I, read: &'a Stored) -> BoxFuture<'a, Result<(), Failure>> {
         async move {
+            self.documents.takes_changes().await?;
             match self.documents.table.delete(I::KIND, &id.to_string(), &read.text).await {
                 Ok(DocumentWritten::Done | DocumentWritten::Absent) => Ok(()),
                 Ok(DocumentWritten::Overtaken) => Err(overtaken(id)),

@@ -130,6 +130,9 @@ async fn begin(arguments: &OrderArguments, kind: Kind, stack: &Connection) -> Re
     let order = arguments.order(kind, stack).await?;
     let selection = arguments.selection(kind)?;
     arguments.check_agreement(kind.operation)?;
+    if arguments.acts() {
+        stack.parts().await?.takes_changes()?;
+    }
     let store = stack.whole_store().await?;
     let selection = match selection {
         Selection::Keys(_) => {

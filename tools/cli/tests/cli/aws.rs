@@ -16,13 +16,14 @@ use hookonce_runtime::body::{compress, decompress};
 use serde_json::{Value, json as object};
 use sha2::{Digest as _, Sha256};
 
+use crate::described::{DESCRIBING, description};
 use crate::support::{Workspace, listen, root};
 
 /// Whom STS takes the caller for.
 pub(crate) const CALLER: &str = "arn:aws:sts::123456789012:assumed-role/Operator/ada";
 
 /// The table of documents.
-const DOCUMENTS_TABLE: &str = "documents";
+pub(crate) const DOCUMENTS_TABLE: &str = "documents";
 
 /// How many items one page of a list has.
 const PAGE: usize = 10;
@@ -99,6 +100,10 @@ pub(crate) struct Account {
     pub(crate) oldest_messages: BTreeMap<String, u64>,
     /// What a metric of the stack adds up to each day, by function and name.
     pub(crate) sums: BTreeMap<(&'static str, &'static str), Vec<f64>>,
+    /// What is not as it should be of the tables: an index, `expiry`, `recovery`, `protection` or `policy`.
+    pub(crate) drift: Vec<&'static str>,
+    /// A variable that somebody added to the environment of the webhook function.
+    pub(crate) misspelt: Option<&'static str>,
     /// How many seconds the service's clock is ahead.
     pub(crate) ahead_seconds: u64,
 }
@@ -169,6 +174,7 @@ impl Account {
                 Ok(object!({}))
             }
             "Query" => Ok(self.query(body)),
+            other if DESCRIBING.contains(&other) => description(&self.drift, other, body),
             other => panic!("{other} is not played"),
         }
     }
@@ -256,7 +262,14 @@ impl Account {
             return (INVOKED, String::new());
         }
         let (hash, at) = (format!("hash-of-{function}"), "2026-11-22T14:00:00.000+0000");
-        ("200 OK", object!({ "FunctionName": function, "LastModified": at, "CodeSha256": hash }).to_string())
+        let mut variables = object!({ "HOOKONCE_LOG": "info", "OTHER": "1" });
+        if let Some(name) = self.misspelt.filter(|_| function == "inbox-webhook") {
+            variables[name] = "1".into();
+        }
+        let variables = object!({ "Variables": variables });
+        let found =
+            object!({ "FunctionName": function, "LastModified": at, "CodeSha256": hash, "Environment": variables });
+        ("200 OK", found.to_string())
     }
 
     fn cloudwatch(&self, operation: &str, body: &Value) -> Value {
@@ -480,7 +493,8 @@ impl Request {
     /// Whether it is about a table that has no documents.
     fn is_of_another_table(&self) -> bool {
         let table = |body: Value| body["TableName"] == DOCUMENTS_TABLE;
-        self.target.starts_with("DynamoDB") && !serde_json::from_slice(&self.body).is_ok_and(table)
+        let describes = DESCRIBING.contains(&self.operation());
+        self.target.starts_with("DynamoDB") && !describes && !serde_json::from_slice(&self.body).is_ok_and(table)
     }
 
     pub(crate) fn read(stream: &mut BufReader<TcpStream>) -> Option<Self> {

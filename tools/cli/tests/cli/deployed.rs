@@ -57,6 +57,31 @@ fn a_stack_that_is_not_found_is_refused_with_the_next_step() {
     nowhere.exits(2).prints("set AWS_DEFAULT_REGION");
 }
 
+/// A release that came later may have given what this one writes another meaning.
+#[test]
+fn a_stack_of_a_later_release_is_read_and_not_changed() {
+    let stack = Stack::with(0, 1);
+    let deployed = Deployed::of(&stack, &[("Version", "0.2.0")]);
+    let discard = ["discard", "--key", "stripe", "evt_0", "--reason", "test data"];
+    let refused = "the stack is of release 0.2.0, and this command of";
+    for changing in [
+        &[&discard[..], &["--yes"]].concat()[..],
+        &["pause", "worker", "--reason", "a test", "--yes"],
+        &["resume", "worker"],
+        &["endpoint", "add", "shop", "--provider", "github"],
+        &["endpoint", "remove", "stripe", "--yes"],
+        &["route", "deploy", "routes.json"],
+    ] {
+        deployed.workspace.write("routes.json", br#"{"version": 1, "otherwise": "dead", "routes": []}"#);
+        deployed.aws.account().put("endpoint", "stripe", r#"{"provider": "github", "secrets": ["0123456789abcdef"]}"#);
+        deployed.run(changing).exits(2).prints_all(&[refused, "use the hookonce of the deployed release"]);
+    }
+    assert_eq!(stack.show("evt_0")["state"], "DEAD");
+    deployed.run(&["list"]).exits(0).prints("evt_0");
+    deployed.run(&["endpoint", "list"]).exits(0).prints("stripe");
+    deployed.run(&discard).exits(0).prints("would discard 1 record(s)");
+}
+
 /// A discarded record expires as the stack's records do, and the trail names whom AWS takes the caller for.
 #[test]
 fn an_order_keeps_to_the_retention_of_records() {

@@ -42,7 +42,7 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     let doctor = || deployed.run(&["doctor", "--json"]);
     let calm = json(&doctor().exits(0));
     assert_eq!(calm[0]["seen"], CALLER);
-    assert_eq!(calm.as_array().unwrap().len(), 16);
+    assert_eq!(calm.as_array().unwrap().len(), 17);
     for (check, seen) in [
         ("destinations", "0 valid"),
         ("routes", "0 valid"),
@@ -74,6 +74,7 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     aws.account().snags.push_back(("DescribeAlarms", Interception::Answered("AccessDenied")));
     reports(3, &["alarms"], "ask for the permission cloudwatch:DescribeAlarms");
     what_status_needs(aws, &reports);
+    what_safety_rests_on(aws, &reports);
     aws.account().relay_ran_at = Some(now() - 20);
     assert!(seen_of(&json(&doctor()), "metrics").starts_with("the relay ran 2"), "{}", text(&doctor()));
     aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WebhookFails", "", true));
@@ -119,6 +120,28 @@ fn what_status_needs(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
     aws.account().off = Some("inbox-worker");
     reports(0, &[], "the worker's event sources are not all on: docs/run/runbook.md#containment");
     aws.account().off = None;
+}
+
+/// Somebody changed a table or a function, or the stack was given a table that was restored.
+fn what_safety_rests_on(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
+    for (drift, expected) in [
+        ("due", "inbox table: no index due by due_shard, due_at of keys only"),
+        ("expiry", "domain table: items expire by nothing, not by hookonce_expires_at"),
+        ("recovery", "documents table: no point-in-time recovery"),
+        ("protection", "inbox table: no deletion protection"),
+        ("policy", "documents table: no resource policy denies a scan"),
+    ] {
+        aws.account().drift = vec![drift];
+        reports(1, &["tables"], expected);
+    }
+    aws.account().drift.clear();
+    for operation in ["DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups", "GetResourcePolicy"] {
+        aws.account().snags.push_back((operation, Interception::Answered("AccessDenied")));
+        reports(3, &["tables"], &format!("ask for the permission dynamodb:{operation}"));
+    }
+    aws.account().misspelt = Some("HOOKONCE_EDGE_PROOF_HASH");
+    reports(1, &["functions"], "the webhook ignores HOOKONCE_EDGE_PROOF_HASH");
+    aws.account().misspelt = None;
 }
 
 /// What a check saw.

@@ -1,6 +1,7 @@
 //! `hookonce doctor`: the first hour. Checks what hookonce needs, and says what to do about each problem.
 
 mod stack;
+mod tables;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{TcpListener, TcpStream};

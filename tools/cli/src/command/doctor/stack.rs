@@ -13,20 +13,19 @@ use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
+use hookonce_runtime::config::unknown_variables;
 use hookonce_runtime::port::Store as _;
 
+use super::tables::tables;
 use super::{Check, documents, routes};
 use crate::account::{CALL_MAX, refused, region};
-use crate::connection::{Connection, Deployed, Outputs, StackParts};
+use crate::connection::{Connection, Deployed, OWN_VERSION, Outputs, StackParts};
 use crate::failure::Failure;
-use crate::lambda::DeployedFunctions;
+use crate::lambda::{Code, DeployedFunctions};
 use crate::output;
 use crate::status::dead_letter_queue;
 
 use crate::watch::{Alarms, fetch_alarms, no_alarms, relay_ran_at};
-
-/// The release of this command.
-const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What only a call that changes something could tell.
 const WRITES: &str = "not tried, because doctor changes nothing: docs/run/deploy.md#rights lists what you need";
@@ -56,6 +55,7 @@ pub(super) async fn checks(deployed: &Deployed, stack: &Connection) -> Vec<Check
         Check::new("outputs", complete(&outputs.parts, &region(config))),
         Check::new("inbox table", inbox(&store).await),
         Check::new("domain table", domain(&store).await),
+        Check::new("tables", tables(store.client(), outputs).await),
     ]);
     checks.extend(queues(config, &outputs.parts).await);
     checks.extend([
@@ -203,6 +203,17 @@ async fn dead_letters(config: &SdkConfig, name: Option<&str>) -> Result<Waiting,
 /// The functions can be looked at.
 async fn functions(config: &SdkConfig, outputs: &Outputs) -> Result<String, Failure> {
     let DeployedFunctions { codes, worker_is_on, .. } = DeployedFunctions::of(config, &outputs.functions).await?;
+    let unknown = |code: &Code| {
+        let names = unknown_variables(&code.variables).join(", ");
+        (!names.is_empty()).then(|| format!("the {} ignores {names}", code.role))
+    };
+    let ignored: Vec<_> = codes.iter().filter_map(unknown).collect();
+    if !ignored.is_empty() {
+        return Err(Failure::usage(
+            format!("variables that this release does not know: {}", ignored.join("; ")),
+            "correct their names in template.yaml, or deploy this release there: until then they have no effect",
+        ));
+    }
     let worker = if worker_is_on { "are on" } else { "are not all on: docs/run/runbook.md#containment" };
     Ok(format!("{} functions; the worker's event sources {worker}", codes.len()))
 }
