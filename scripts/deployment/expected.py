@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import moto.awslambda.models
 import moto.logs.models
-from mock import ANSWERS, STACK, client, with_outputs
+from mock import ACCOUNT, ANSWERS, REGION, STACK, client, with_outputs
 
 SEEN, UNSEEN = "this line is to be read", "nobody asked for this line"
 EMPTY = "0\t0\t0\n"
@@ -183,7 +183,7 @@ PLACEHOLDERS = {
 
 def variables(stack):
     """What the shell of each page knows, because a sentence of the page says so."""
-    return {"stack": STACK, "queue": stack.ids["HintQueue"], "table": SPARE, "documents": stack.ids["DocumentsTable"], "copy": stack.ids["InboxTable"], "arn": stack.attribute(["DocumentsTable", "Arn"]), "pager_url": "https://pager.example.com/alarms"}
+    return {"stack": STACK, "queue": stack.ids["HintQueue"], "table": SPARE, "documents": stack.ids["DocumentsTable"], "copy": stack.ids["InboxTable"], "arn": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{stack.ids['DocumentsTable']}", "pager_url": "https://pager.example.com/alarms"}
 
 
 def event_file():

@@ -16,8 +16,11 @@ sys.path.append(str(pathlib.Path(__file__).parents[1]))
 import rig  # noqa: E402
 from mock import ANSWERS, REGION, STACK, Deployed, client, with_outputs  # noqa: E402
 from moto import mock_aws  # noqa: E402
+from moto.awslambda.models import LambdaFunction  # noqa: E402
 from moto.server import ThreadedMotoServer  # noqa: E402
 
+# The mock would run the functions that queues wake, in a container.
+LambdaFunction.invoke = lambda *_: ""
 # It prints a line for each request.
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
 
@@ -65,6 +68,7 @@ def doctor(url, folder):
 def delete(stack):
     """What CloudFormation deletes, and what the mock's does not know."""
     client("cloudformation").delete_stack(StackName=STACK)
+    client("apigatewayv2").delete_api_mapping(ApiMappingId=stack.ids["GatewayMapping"], DomainName=ANSWERS["DomainName"])
     client("apigatewayv2").delete_domain_name(DomainName=ANSWERS["DomainName"])
 
 

@@ -1,7 +1,7 @@
 //! What each release stored, as it stands in `tests/stored/RELEASE`. This release reads all of it. A folder is written at
 //! the release's tag by `scripts/stored` and never changes; `unreleased` is what the next tag would write.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ use super::forms::{
     full_record, route_set, trail,
 };
 use crate::support::clock::START;
-use crate::support::template::template;
+use crate::support::template::{Template, template};
 use crate::template::environment::{FUNCTIONS, environment};
 
 /// The folder of what the next release stores.
@@ -97,7 +97,37 @@ fn files() -> BTreeMap<String, String> {
         let name = function.trim_end_matches("Function").to_lowercase();
         (format!("environment.{name}.json"), lines(&environment(&template, function)))
     });
-    environments.into_iter().chain([("stored.json".to_owned(), lines(&written()))]).collect()
+    let others = [("stored.json", lines(&written())), ("template.json", lines(&needs(&template)))];
+    environments.into_iter().chain(others.map(|(name, text)| (name.to_owned(), text))).collect()
+}
+
+/// What code of a release, its operators and their deployments find in the template: parameters, outputs, queues, indexes
+/// and what each role may do.
+fn needs(template: &Template) -> BTreeSet<String> {
+    let mut needs = BTreeSet::new();
+    let names = |kind: &str, of: Vec<&str>| of.into_iter().map(|name| format!("{kind} {name}")).collect::<Vec<_>>();
+    needs.extend(names("parameter", template.parameters()));
+    needs.extend(names("queue", template.resources("AWS::SQS::Queue")));
+    let outputs = template.at(&["Outputs"]);
+    needs.extend(names("output", outputs.as_object().unwrap().keys().map(String::as_str).collect()));
+    for table in template.resources("AWS::DynamoDB::Table") {
+        let indexes = template.property(table, &["GlobalSecondaryIndexes"]);
+        let indexes = indexes.as_array().into_iter().flatten();
+        needs.extend(indexes.map(|index| format!("index {} of {table}", index["IndexName"].as_str().unwrap())));
+    }
+    let each = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_else(|| vec![value.clone()]);
+    for role in template.resources("AWS::IAM::Role") {
+        let policies = each(&template.property(role, &["Policies"]));
+        let statements = policies.iter().flat_map(|policy| each(&policy["PolicyDocument"]["Statement"]));
+        for statement in statements.filter(|statement| statement["Effect"] == "Allow") {
+            for (action, resource) in each(&statement["Action"]).into_iter().flat_map(|action| {
+                each(&statement["Resource"]).into_iter().map(move |resource| (action.clone(), resource))
+            }) {
+                needs.insert(format!("{role} {} {}", action.as_str().unwrap(), resource.as_str().unwrap()));
+            }
+        }
+    }
+    needs
 }
 
 fn lines(value: &impl Serialize) -> String {
@@ -188,18 +218,49 @@ fn numbers(release: &str) -> Vec<u32> {
     release.split('.').map(|number| number.parse().unwrap_or(u32::MAX)).collect()
 }
 
+/// The files of the last release that has a tag, or of the next one if none has.
+fn last_release() -> BTreeMap<String, String> {
+    let mut releases = releases();
+    releases.sort_by_key(|(release, _)| numbers(release));
+    let last = releases.iter().rposition(|(release, _)| release != UNRELEASED).unwrap_or(releases.len() - 1);
+    releases.swap_remove(last).1
+}
+
+/// A roll-back brings code back, and an update keeps the parameters of a person. So what the last release finds in its
+/// template is in this one.
+#[test]
+fn what_the_last_release_needs_of_its_template_is_there() {
+    let now = needs(&template());
+    let gone = |needs: &BTreeSet<String>| needs.difference(&now).cloned().collect::<Vec<_>>();
+    assert_eq!(gone(&serde_json::from_str(&last_release()["template.json"]).unwrap()), [""; 0]);
+    let text = crate::support::template::text();
+    for (old, new, expected) in [
+        ("  LogLevel:\n", "  LogsLevel:\n", "parameter LogLevel"),
+        ("  SlowQueueUrl:\n", "  SlowUrl:\n", "output SlowQueueUrl"),
+        ("- IndexName: journal", "- IndexName: received", "index journal of InboxTable"),
+        (
+            "Action: [dynamodb:GetItem, dynamodb:UpdateItem]",
+            "Action: dynamodb:GetItem",
+            "DispatcherRole dynamodb:UpdateItem",
+        ),
+    ] {
+        assert!(text.contains(old), "{old}");
+        let later = needs(&Template::parse(&text.replacen(old, new, 1)));
+        let gone: Vec<_> = now.difference(&later).collect();
+        assert!(gone.len() == 1 && gone[0].starts_with(expected), "{gone:?}");
+    }
+}
+
 /// A roll-back brings the code of the last release back first. So whatever it had in its environment stays for one
 /// release, although nothing reads it any more.
 #[test]
 fn the_last_release_starts_in_the_environment_of_this_one() {
-    let mut releases = releases();
-    releases.sort_by_key(|(release, _)| numbers(release));
-    let last = releases.iter().rfind(|(release, _)| release != UNRELEASED).or(releases.last()).unwrap();
+    let last = last_release();
     let now = files();
-    for (name, text) in last.1.iter().filter(|(name, _)| name.starts_with("environment.")) {
+    for (name, text) in last.iter().filter(|(name, _)| name.starts_with("environment.")) {
         let [then, now] = [text, &now[name]].map(|text| serde_json::from_str::<Environment>(text).unwrap());
         let gone: Vec<_> = then.keys().filter(|name| !now.contains_key(*name)).collect();
-        assert!(gone.is_empty(), "{name} of {} has {gone:?}", last.0);
+        assert!(gone.is_empty(), "{name} had {gone:?}");
     }
 }
 
