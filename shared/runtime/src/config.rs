@@ -401,15 +401,10 @@ mod tests {
     fn a_variable_of_another_release_is_named_and_not_refused() {
         let environment = complete_with(&[("HOOKONCE_ZZ_LATER", "1"), ("HOOKONCE_LOG", "warn"), ("OTHER_ZZ", "1")]);
         assert_eq!(unknown_variables(environment.keys()), ["HOOKONCE_ZZ_LATER"]);
-        let reads: [fn(&Environment) -> Result<(), ConfigError>; 4] = [
-            |environment| WebhookConfig::read(environment).map(drop),
-            |environment| WorkerConfig::read(environment).map(drop),
-            |environment| RelayConfig::read(environment).map(drop),
-            |environment| DispatcherConfig::read(environment).map(drop),
-        ];
-        for read in reads {
-            assert_eq!(read(&environment), Ok(()));
-        }
+        let webhook = WebhookConfig::read(&environment).map(drop);
+        let (worker, relay) = (WorkerConfig::read(&environment).map(drop), RelayConfig::read(&environment).map(drop));
+        let dispatcher = DispatcherConfig::read(&environment).map(drop);
+        assert_eq!([webhook, worker, relay, dispatcher], [Ok(()), Ok(()), Ok(()), Ok(())]);
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl Act {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Acts {
     count: i64,
-    acts: Vec<Act>,
+    list: Vec<Act>,
     /// How much of it a later release wrote, so that this one does not understand it. Nothing is added to it.
     unread: usize,
 }
@@ -144,22 +144,22 @@ impl Acts {
         let Some(item) = item else { return Self::default() };
         let count = item.get(COUNT).and_then(Value::as_i64);
         let list = if let Some(Value::List(acts)) = item.get(ACTS) { Some(acts) } else { None };
-        let acts: Vec<_> = list.into_iter().flatten().filter_map(Act::decode).collect();
+        let read: Vec<_> = list.into_iter().flatten().filter_map(Act::decode).collect();
         let others = item.keys().filter(|name| ![PARTITION_KEY, COUNT, ACTS].contains(&name.as_str())).count();
-        let lost = list.map_or(1, |list| list.len() - acts.len());
-        Self { count: count.unwrap_or(0), acts, unread: lost + others + usize::from(count.is_none()) }
+        let lost = list.map_or(1, |list| list.len() - read.len());
+        Self { count: count.unwrap_or(0), list: read, unread: lost + others + usize::from(count.is_none()) }
     }
 
     /// The pause that holds now.
     pub(crate) fn pause(&self) -> Option<&Act> {
-        self.acts.last().filter(|act| act.turn == Turn::Pause)
+        self.list.last().filter(|act| act.turn == Turn::Pause)
     }
 
     /// The write that adds an act. It fails if somebody else added one since these were read. It never expires: a pause
     /// is not forgotten while it holds.
     fn add(&self, function: PausedFunction, act: &Act) -> Write {
-        let first = (self.acts.len() + 1).saturating_sub(ACTS_MAX);
-        let acts = self.acts.iter().skip(first).chain([act]).map(Act::encode).collect();
+        let first = (self.list.len() + 1).saturating_sub(ACTS_MAX);
+        let acts = self.list.iter().skip(first).chain([act]).map(Act::encode).collect();
         let item = Item::from([
             (COUNT.to_owned(), Value::from(self.count.saturating_add(1))),
             (ACTS.to_owned(), Value::List(acts)),
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!((paused.pause(), first), (Some(&act(Turn::Pause, 1)), Condition::item_absent()));
         let (resumed, second) = applied(&paused, &act(Turn::Resume, 2));
         assert_eq!((resumed.pause(), second), (None, Condition(vec![equals(COUNT, 1)])));
-        assert_eq!(resumed.acts, [act(Turn::Pause, 1), act(Turn::Resume, 2)]);
+        assert_eq!(resumed.list, [act(Turn::Pause, 1), act(Turn::Resume, 2)]);
     }
 
     #[test]
@@ -281,8 +281,8 @@ mod tests {
         for at in 0..150 {
             acts = applied(&acts, &act(Turn::Pause, at)).0;
         }
-        assert_eq!((acts.count, acts.acts.len()), (150, ACTS_MAX));
-        assert_eq!((acts.acts.first(), acts.pause()), (Some(&act(Turn::Pause, 50)), Some(&act(Turn::Pause, 149))));
+        assert_eq!((acts.count, acts.list.len()), (150, ACTS_MAX));
+        assert_eq!((acts.list.first(), acts.pause()), (Some(&act(Turn::Pause, 50)), Some(&act(Turn::Pause, 149))));
     }
 
     /// What is written next would drop an act that is not understood.
