@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::due::Due;
-use super::effect::{EffectPart, decode_names};
+use super::effect::{EffectPart, Pass, decode_names};
 use super::failed::decode_failures;
 use super::{DeadReason, Outcome, Record, SCHEMA_VERSION, Status, Unreadable, attribute};
 use crate::effect::EffectName;
@@ -66,14 +66,18 @@ impl<'a> Attributes<'a> {
         Ok(self.optional(name, decode_names)?.unwrap_or_default())
     }
 
-    /// What two attributes say together. Either both are there or neither.
-    pub(super) fn pair<T>(
-        self,
-        [word, moment]: [&str; 2],
-        read: impl FnOnce(&str, EpochMs) -> Option<T>,
-    ) -> Result<Option<T>, NotUnderstood> {
-        match (self.optional(word, Value::as_text)?, self.moment(moment)?) {
-            (Some(word), Some(at)) => read(word, at).map(Some).ok_or(NotUnderstood),
+    /// The entry in the index of due records. An item with half of one is in no index.
+    fn due(self) -> Result<Option<Due>, NotUnderstood> {
+        match (self.optional(attribute::DUE_SHARD, Value::as_text)?, self.moment(attribute::DUE_AT)?) {
+            (Some(shard), Some(at)) => Due::stored(shard, at).map(Some).ok_or(NotUnderstood),
+            (Some(_) | None, _) => Ok(None),
+        }
+    }
+
+    /// The right to make a call. Half of one may be a right that a later release notes in another way.
+    pub(super) fn pass(self) -> Result<Option<Pass>, NotUnderstood> {
+        match (self.optional(attribute::PASS, text)?, self.moment(attribute::PASS_AT)?) {
+            (Some(id), Some(at)) => Ok(Some(Pass { id, at })),
             (None, None) => Ok(None),
             (Some(_), None) | (None, Some(_)) => Err(NotUnderstood),
         }
@@ -135,7 +139,7 @@ fn fields(item: &Item) -> Result<Record, NotUnderstood> {
         secret_index: read.number(attribute::SECRET_INDEX)?,
         received_at: EpochMs(read.number(attribute::RECEIVED_AT)?),
         journal_shard,
-        due: read.pair([attribute::DUE_SHARD, attribute::DUE_AT], Due::stored)?,
+        due: read.due()?,
         retries: read.count(attribute::RETRIES)?,
         attempts: read.number(attribute::ATTEMPTS)?,
         resends: read.number(attribute::RESENDS)?,

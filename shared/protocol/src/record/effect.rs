@@ -85,7 +85,7 @@ impl EffectPart {
             method: read.required(attribute::METHOD, |word| Method::parse(word.as_text()?))?,
             path: read.text(attribute::PATH)?,
             content_type: read.text(attribute::CONTENT_TYPE)?,
-            pass: read.pair([attribute::PASS, attribute::PASS_AT], |id, at| Some(Pass { id: id.to_owned(), at }))?,
+            pass: read.pass()?,
             first_call_at: read.moment(attribute::FIRST_CALL_AT)?,
             callee: read.optional(attribute::CALLEE, text)?,
             not_done: read.count(attribute::NOT_DONE)?,
