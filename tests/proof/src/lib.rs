@@ -7,7 +7,7 @@
 //! | [`sim`] | simulated days: the deployed drivers, with every fault at random |
 //! | [`grid`] | every remote call times every fault, and every pair of those |
 //! | [`search`] | explorations, and the replay of their traces |
-//! | [`storm`] | the relay's policy under an outage of the workers |
+//! | [`outage`] | the relay's policy under an outage of the workers |
 //! | [`route_cost`] | what a route set costs an event |
 //! | [`memory`] | what a worker holds in memory while it splits envelopes |
 //! | [`table`] | the table of mutants in the documents |
@@ -29,9 +29,9 @@ pub mod label;
 pub mod memory;
 pub mod model;
 pub mod mutant;
+pub mod outage;
 pub mod parts;
 pub mod route_cost;
 pub mod search;
 pub mod sim;
-pub mod storm;
 pub mod table;

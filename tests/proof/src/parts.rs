@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::grid::{self, Explored};
 use crate::model::scenario;
 use crate::mutant::{self, Mutant, Mutation};
+use crate::outage::{ARRIVALS, AfterOutage, FEWER_ARRIVALS, after_outage};
 use crate::search::{Counterexample, Found, explore, on_threads};
 use crate::sim::checker::Verdict;
 use crate::sim::simulate;
-use crate::storm::{ARRIVALS, FEWER_ARRIVALS, Storm, storm};
 use crate::table;
 
 /// How many explorations run at once.
@@ -222,11 +222,12 @@ const OUTAGES_MAX: f64 = 2.0;
 const OUTAGES: [u64; 7] = [5, 15, 30, 60, 120, 360, 720];
 
 /// Simulates outages of the workers.
-pub fn storms(print: &mut (dyn FnMut(&str) + Send)) -> Ended {
+pub fn outages(print: &mut (dyn FnMut(&str) + Send)) -> Ended {
     let (mut violations, mut sends, mut stretch, mut outages) = (0, 0.0_f64, 0.0_f64, 0.0_f64);
-    let storms = OUTAGES.into_iter().flat_map(|minutes| [ARRIVALS, FEWER_ARRIVALS].map(|arrivals| (minutes, arrivals)));
-    let work = |(minutes, arrivals)| (minutes, arrivals, storm(minutes * 60, arrivals, Some(Budget::standard())));
-    on_threads(THREADS, storms.collect(), work, |(minutes, arrivals, end): (u64, u64, Storm)| {
+    let runs = OUTAGES.into_iter().flat_map(|minutes| [ARRIVALS, FEWER_ARRIVALS].map(|arrivals| (minutes, arrivals)));
+    let work =
+        |(minutes, arrivals)| (minutes, arrivals, after_outage(minutes * 60, arrivals, Some(Budget::standard())));
+    on_threads(THREADS, runs.collect(), work, |(minutes, arrivals, end): (u64, u64, AfterOutage)| {
         let (end_stretch, end_outages) = (end.stretch(), end.outages());
         print(&format!(
             "outage {minutes:>3} min, {arrivals:>3}/s: {:.3} sends per record, peak {:>7}, drained after {end_outages:.2} \
@@ -244,7 +245,7 @@ pub fn storms(print: &mut (dyn FnMut(&str) + Send)) -> Ended {
         violations += usize::from(slow || end.sends_per_record >= SENDS_MAX);
     });
     let figures = json!({
-        "part": "storm", "outages": OUTAGES.len(), "sends_per_record_max": rounded(sends),
+        "part": "outage", "outages": OUTAGES.len(), "sends_per_record_max": rounded(sends),
         "drain_stretch_max": rounded(stretch), "drain_outages_max_at_60_percent": rounded(outages),
         "violations": violations,
     });

@@ -7,12 +7,12 @@ use std::sync::Mutex;
 
 use hookonce_proof::label::Role;
 use hookonce_proof::mutant::{self, Mutant, Mutation};
+use hookonce_proof::outage::{ARRIVALS, after_outage};
 use hookonce_proof::parts::{first_broken, scenario_named};
 use hookonce_proof::search::{explore, replay};
 use hookonce_proof::sim::config::Config;
 use hookonce_proof::sim::rng::Rng;
 use hookonce_proof::sim::simulate;
-use hookonce_proof::storm::{ARRIVALS, storm};
 use hookonce_proof::table;
 use hookonce_protocol::call::Call;
 use hookonce_protocol::purpose::Purpose;
@@ -105,7 +105,7 @@ fn every_trace_belongs_to_a_mutant() {
 
 #[test]
 fn without_a_budget_records_are_sent_too_often() {
-    let end = storm(7_200, ARRIVALS, None);
+    let end = after_outage(7_200, ARRIVALS, None);
     assert!(end.sends_per_record > 1.5, "{end:?}");
 }
 

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         }
         Some("simulated-mutants") => parts::simulated_mutants(only, &mut print),
         Some("grid") => parts::fault_grid(only, &mut print),
-        Some("storm") => parts::storms(&mut print),
+        Some("outage") => parts::outages(&mut print),
         _ => return usage(),
     };
     println!("{}", result.figures);

@@ -338,7 +338,7 @@ fn costs() -> Vec<Mutant> {
         "postpone-any-generation", "Q11: a wait for the handler requires the generation that was read", &["a handler away"],
             "second net: the due time that it names belongs to one generation", rewrite!(Worker, POSTPONE, any!(GENERATION));
         "re-arm-keeps-count", "R2: a re-arm counts the send to come", &["stale reads"],
-            "cost: the interval does not grow; the storm simulation, not the model, shows what that costs",
+            "cost: the interval does not grow; the simulation of outages, not the model, shows what that costs",
             rewrite!(Relay, &[Purpose::Rearm], same!(RESENDS));
         "dead-letter-any-count", "1.8: a dead letter requires the counts that were read", &["dead letters never tried"],
             "cost: two copies of one dead letter may count once",

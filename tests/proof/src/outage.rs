@@ -22,7 +22,7 @@ const PERIOD: u64 = 60;
 
 /// The result of an outage.
 #[derive(Debug, Clone, Copy)]
-pub struct Storm {
+pub struct AfterOutage {
     /// Sends for each record that arrived until the backlog was gone.
     pub sends_per_record: f64,
     /// The longest queue.
@@ -33,7 +33,7 @@ pub struct Storm {
     arrivals: u64,
 }
 
-impl Storm {
+impl AfterOutage {
     /// How much longer the drain took than without a single duplicate.
     pub fn stretch(&self) -> f64 {
         self.drained_over(self.outage * self.arrivals / (CAPACITY - self.arrivals))
@@ -107,7 +107,7 @@ impl Backlog {
 
 /// Simulates an outage of the workers, in seconds, while this many deliveries arrive per second. Without a budget, the
 /// relay sends everything that is due.
-pub fn storm(outage: u64, arrivals: u64, budget: Option<Budget>) -> Storm {
+pub fn after_outage(outage: u64, arrivals: u64, budget: Option<Budget>) -> AfterOutage {
     let timing = Timing::standard();
     let first_resend = u64::try_from(timing.first_resend.as_seconds()).unwrap_or(0);
     let granted = budget.map_or(usize::MAX, |budget| budget.sends_max(arrivals * PERIOD));
@@ -129,5 +129,5 @@ pub fn storm(outage: u64, arrivals: u64, budget: Option<Budget>) -> Storm {
         peak = peak.max(backlog.queue.len());
     }
     let records = u64::try_from(backlog.done.len()).unwrap_or(u64::MAX);
-    Storm { sends_per_record: ratio(backlog.sends, records), peak, drained, outage, arrivals }
+    AfterOutage { sends_per_record: ratio(backlog.sends, records), peak, drained, outage, arrivals }
 }
