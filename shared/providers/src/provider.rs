@@ -131,6 +131,13 @@ impl Provider {
         self.schemes.iter().filter_map(|entry| entry.scheme.age_limit()).max()
     }
 
+    /// The schemes that only an endpoint that lists them takes, because they prove less than another one with the same
+    /// secret.
+    #[cfg(feature = "tools")]
+    pub fn weaker_schemes(&self) -> impl Iterator<Item = &str> {
+        self.schemes.iter().filter(|entry| entry.only_if_listed).map(|entry| entry.name.as_str())
+    }
+
     /// True when one delivery can hold several events, each of which is claimed on its own.
     pub const fn batches(&self) -> bool {
         !self.item_tree.is_empty()

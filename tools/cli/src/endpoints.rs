@@ -136,10 +136,14 @@ fn no_such_secret(provider: &Provider, error: &dyn std::error::Error) -> Failure
 
 /// Generates a secret in the provider's form; none where the provider has no secret, or uses its own key pair.
 pub(crate) fn make_secret(provider: &Provider) -> Option<String> {
+    secret_of(provider, rand::random())
+}
+
+/// The secret in the provider's form that these bytes make.
+pub(crate) fn secret_of(provider: &Provider, random: [u8; 32]) -> Option<String> {
     if provider.fetches_keys() {
         return None;
     }
-    let random: [u8; 32] = rand::random();
     let base64 = STANDARD.encode(random);
     let hex = hookonce_protocol::key::hex(&random);
     let facts = provider.facts();

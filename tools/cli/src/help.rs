@@ -36,6 +36,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("", &["dev", "trigger stripe.invoice.paid --copies 3"]),
     ("demo", &["demo", "demo --kill 3 --json"]),
     (
+        "storm",
+        &[
+            "storm http://127.0.0.1:3000/hook --provider stripe --sink 9099",
+            "storm http://127.0.0.1:3000/hook --provider stripe -- cat mails.log",
+        ],
+    ),
+    (
         "dev",
         &[
             "dev --forward http://127.0.0.1:3000/webhooks",

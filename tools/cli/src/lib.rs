@@ -54,6 +54,7 @@ mod secret;
 mod sender;
 mod stack;
 mod status;
+mod storm;
 mod table_counts;
 mod target;
 mod timeline;
@@ -89,8 +90,10 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start the whole inbox, race deliveries at it, and count the results.
+    /// Start the whole inbox, race deliveries at it, count the results.
     Demo(command::demo::Arguments),
+    /// Send your own endpoint what its provider really sends.
+    Storm(command::storm::Arguments),
     /// Run the whole inbox on this machine until Ctrl-C.
     Dev(command::dev::Arguments),
     /// Show a stack in a browser on this machine.
@@ -197,6 +200,7 @@ async fn carry_out(arguments: Arguments) -> Result<Exit, Failure> {
     log_to_stderr(filter(wanted, &arguments.command)?, if prints_outcomes { is_no_outcome } else { |_| true });
     match arguments.command {
         Command::Demo(arguments) => Box::pin(command::demo::run(arguments)).await,
+        Command::Storm(arguments) => Box::pin(command::storm::run(arguments)).await,
         Command::Dev(arguments) => Box::pin(command::dev::run(arguments)).await,
         Command::Console(arguments) => Box::pin(command::console::run(arguments)).await,
         Command::Send(arguments) => Box::pin(command::send::run(arguments)).await,

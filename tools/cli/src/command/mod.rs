@@ -24,6 +24,7 @@ pub(crate) mod send;
 pub(crate) mod show;
 pub(crate) mod stats;
 pub(crate) mod status;
+pub(crate) mod storm;
 pub(crate) mod submit;
 pub(crate) mod trigger;
 pub(crate) mod verify;

@@ -44,7 +44,7 @@ use crate::records::{Filter, Reach};
 use crate::traffic::Traffic;
 
 /// The files that every page names. They are in the program, so no page asks for anything elsewhere.
-const STYLE: &str = include_str!("assets/console.css");
+pub(crate) const STYLE: &str = include_str!("assets/console.css");
 const SCRIPT: &str = include_str!("assets/console.js");
 const ICON: &str = include_str!("assets/icon.svg");
 

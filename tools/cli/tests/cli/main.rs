@@ -36,6 +36,7 @@ mod restores;
 mod routes;
 mod screens;
 mod stacks;
+mod storms;
 mod submits;
 mod support;
 mod terminal;

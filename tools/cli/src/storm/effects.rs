@@ -1,0 +1,257 @@
+//! Counts what took effect: lines of a command's output, or requests at the sink, that hold an event's token.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::Ipv4Addr;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::failure::Failure;
+
+/// The pause between two counts.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// How long counts may go on differing.
+const COUNTING_MAX: Duration = Duration::from_mins(1);
+
+/// How long effects that are missing are waited for.
+const MISSING_WAIT: Duration = Duration::from_secs(15);
+
+/// The most that is read of a request at the sink, in bytes.
+const SINK_BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// How often each event took effect, by its number.
+pub(crate) type Counts = BTreeMap<usize, usize>;
+
+/// The tokens of all events that were sent.
+#[derive(Debug, Default)]
+pub(crate) struct Tokens {
+    of: Vec<(usize, Vec<String>)>,
+}
+
+impl Tokens {
+    /// Adds an event.
+    pub(crate) fn add(&mut self, event: usize, tokens: Vec<String>) {
+        self.of.push((event, tokens));
+    }
+
+    /// Counts each event whose token is in this text.
+    fn count(&self, text: &str, counts: &mut Counts) {
+        for (event, tokens) in &self.of {
+            if tokens.iter().any(|token| text.contains(token.as_str())) {
+                *counts.entry(*event).or_default() += 1;
+            }
+        }
+    }
+}
+
+/// What the sink got: for each request its address, headers and body.
+type Got = Arc<Mutex<Vec<String>>>;
+
+/// A server on this machine that answers 200 to everything. Dropping it stops it.
+#[derive(Debug)]
+pub(crate) struct Sink {
+    got: Got,
+    server: AbortHandle,
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl Sink {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// [`Failure::Unavailable`] when the port is taken.
+    pub(crate) async fn start(port: u16) -> Result<Self, Failure> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(|error| {
+            Failure::unavailable(
+                format!("the sink cannot have port {port}: {error}"),
+                "choose another port with --sink",
+            )
+        })?;
+        let got = Got::default();
+        let server = tokio::spawn(serve(listener, Arc::clone(&got))).abort_handle();
+        Ok(Self { got, server })
+    }
+}
+
+async fn serve(listener: TcpListener, got: Got) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let got = Arc::clone(&got);
+        tokio::spawn(async move {
+            let service = service_fn(move |request| keep(request, Arc::clone(&got)));
+            // It fails when the app goes away.
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+async fn keep(request: Request<Incoming>, got: Got) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (head, body) = request.into_parts();
+    let body = Limited::new(body, SINK_BODY_BYTES_MAX).collect().await;
+    let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let text = format!("{} {:?} {}", head.uri, head.headers, String::from_utf8_lossy(&body));
+    got.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+    Ok(Response::new(Full::from("{}")))
+}
+
+/// Where effects show.
+#[derive(Debug)]
+pub(crate) enum Effects {
+    /// In the lines that this command prints.
+    Command(Vec<String>),
+    /// In the requests at the sink.
+    Sink(Sink),
+    /// Nowhere that the storm knows.
+    Uncounted,
+}
+
+impl Effects {
+    /// Whether they can be counted.
+    pub(crate) const fn are_counted(&self) -> bool {
+        !matches!(self, Self::Uncounted)
+    }
+
+    /// The word for JSON.
+    pub(crate) const fn word(&self) -> &'static str {
+        match self {
+            Self::Command(_) => "command",
+            Self::Sink(_) => "sink",
+            Self::Uncounted => "not counted",
+        }
+    }
+
+    /// Counts once.
+    ///
+    /// # Errors
+    /// [`Failure::Unavailable`] when the command fails.
+    async fn count(&self, tokens: &Tokens) -> Result<Counts, Failure> {
+        let mut counts = Counts::new();
+        match self {
+            Self::Command(words) => {
+                let printed = run(words).await?;
+                printed.lines().for_each(|line| tokens.count(line, &mut counts));
+            }
+            Self::Sink(sink) => {
+                let got = sink.got.lock().unwrap_or_else(PoisonError::into_inner);
+                got.iter().for_each(|request| tokens.count(request, &mut counts));
+            }
+            Self::Uncounted => {}
+        }
+        Ok(counts)
+    }
+
+    /// Counts until two counts agree. While the count is short, effects are waited for a little longer.
+    ///
+    /// # Errors
+    /// [`Failure::Unavailable`] when the command fails, or the counts go on differing.
+    pub(crate) async fn settled(&self, tokens: &Tokens, is_short: impl Fn(&Counts) -> bool) -> Result<Counts, Failure> {
+        if !self.are_counted() {
+            return Ok(Counts::new());
+        }
+        let started = Instant::now();
+        let mut last = self.count(tokens).await?;
+        loop {
+            tokio::time::sleep(PAUSE).await;
+            let counts = self.count(tokens).await?;
+            let is_short = is_short(&counts) && started.elapsed() < MISSING_WAIT;
+            if counts == last && !is_short {
+                return Ok(counts);
+            }
+            if started.elapsed() > COUNTING_MAX {
+                return Err(Failure::unavailable(
+                    "the effects were still changing a minute after the last request",
+                    "run it again when nothing else works on them",
+                ));
+            }
+            last = counts;
+        }
+    }
+}
+
+/// What a command prints.
+async fn run(words: &[String]) -> Result<String, Failure> {
+    let program = words.first().map_or("", String::as_str);
+    let failed = |why: &str| {
+        Failure::unavailable(
+            format!("the command that shows the effects failed: {program}: {why}"),
+            "run it by itself; it must print one line for each effect, and end with 0",
+        )
+    };
+    let mut command = tokio::process::Command::new(program);
+    command.args(words.iter().skip(1)).stdin(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true);
+    let output = command.output().await.map_err(|error| failed(&error.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(&output.status.to_string()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens() -> Tokens {
+        let mut tokens = Tokens::default();
+        tokens.add(1, vec!["storm1".to_owned(), "0f0f".to_owned()]);
+        tokens.add(2, vec!["storm2".to_owned()]);
+        tokens
+    }
+
+    fn shell(script: &str) -> Effects {
+        Effects::Command(["sh", "-c", script].map(str::to_owned).into())
+    }
+
+    #[tokio::test]
+    async fn a_line_is_one_effect_of_each_event_that_it_names() {
+        let effects = shell("echo 'evt_storm1|0f0f|4900'; echo in_storm2; echo 'mail to 0f0f'; echo other");
+        assert_eq!(effects.count(&tokens()).await.unwrap(), Counts::from([(1, 2), (2, 1)]));
+    }
+
+    #[tokio::test]
+    async fn a_command_that_fails_judges_nothing() {
+        for effects in [shell("echo storm1; exit 4"), Effects::Command(vec!["/nonexistent".to_owned()])] {
+            let failure = effects.count(&tokens()).await.unwrap_err();
+            assert!(matches!(failure, Failure::Unavailable { .. }), "{failure}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_at_the_sink_is_one_effect_wherever_the_token_stands() {
+        let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+        let sink = Sink::start(port).await.unwrap();
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let base = format!("http://127.0.0.1:{port}/charges");
+        let sent = [
+            client.get(format!("{base}?invoice=in_storm1")),
+            client.post(&base).header("idempotency-key", "storm1"),
+            client.post(&base).body("{\"mail\":\"storm2@example.com\"}"),
+            client.post(&base).body("nothing"),
+        ];
+        for request in sent {
+            assert_eq!(request.send().await.unwrap().status(), 200);
+        }
+        assert!(matches!(Sink::start(port).await, Err(Failure::Unavailable { .. })), "the port is taken");
+        assert_eq!(Effects::Sink(sink).count(&tokens()).await.unwrap(), Counts::from([(1, 2), (2, 1)]));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_counted_needs_no_time() {
+        assert_eq!(Effects::Uncounted.settled(&tokens(), |_| true).await.unwrap(), Counts::new());
+    }
+}
