@@ -1,11 +1,11 @@
-// A receiver in Express, right or with one bug: node receiver.mjs KIND PORT DATABASE
+// A receiver in Express, right or with one bug: node receiver.mjs PROVIDER KIND PORT DATABASE
 // The work beside the charge takes as long as a look-up and a call to a mail service do.
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import express from "express";
 
-const [kind, port, file] = process.argv.slice(2);
+const [provider, kind, port, file] = process.argv.slice(2);
 const SECRET = process.env.SECRET;
 const TOLERANCE_SECONDS = 300;
 
@@ -54,6 +54,7 @@ const kinds = {
   printed: right,
   unsigned: right,
   stale: right,
+  weaker: right,
 
   // Between the question and the marker, a copy sees nothing either.
   select: async (event) => {
@@ -119,6 +120,13 @@ const kinds = {
     if (transaction(() => { mark(createHash("sha256").update(event.raw).digest("hex")); charge(event); })) await sendReceipt();
   },
 
+  // Knows a delivery by its hash, and not each event in it.
+  delivery: async (event) => {
+    await lookUpCustomer();
+    const of = createHash("sha256").update(event.raw).update(event.id).digest("hex");
+    if (transaction(() => { mark(of); charge(event); })) await sendReceipt();
+  },
+
   // Knows the latest events only.
   recent: async (event) => {
     await lookUpCustomer();
@@ -129,14 +137,38 @@ const kinds = {
 
 if (kind === "cleared") db.exec("delete from seen where state = 'running'");
 
-const isGenuine = (raw, header) => {
+const isSignature = (expected, hex) => {
+  const given = Buffer.from(hex ?? "", "hex");
+  return given.length === expected.length && timingSafeEqual(given, expected);
+};
+
+const hash = (name, ...parts) => parts.reduce((made, part) => made.update(part), createHmac(name, SECRET)).digest();
+
+const isOfPaddle = (raw, request) => {
+  const header = request.get("paddle-signature");
   if (header === undefined) return kind === "unsigned";
   const parts = new Map(header.split(";").map((part) => part.split("=")));
   const age = Math.abs(Date.now() / 1000 - Number(parts.get("ts")));
   if (!(age <= TOLERANCE_SECONDS) && kind !== "stale") return false;
-  const expected = createHmac("sha256", SECRET).update(`${parts.get("ts")}:`).update(raw).digest();
-  const given = Buffer.from(parts.get("h1") ?? "", "hex");
-  return given.length === expected.length && timingSafeEqual(given, expected);
+  return isSignature(hash("sha256", `${parts.get("ts")}:`, raw), parts.get("h1"));
+};
+
+const isOfHub = (raw, request) => {
+  const [header, older] = [request.get("x-hub-signature-256"), request.get("x-hub-signature")];
+  if (header === undefined && older !== undefined && kind === "weaker") return isSignature(hash("sha1", raw), older.slice(5));
+  return isSignature(hash("sha256", raw), header?.slice(7));
+};
+
+// Whether a request is genuine, and the events in its body.
+const providers = {
+  paddle_billing: { isGenuine: isOfPaddle, events: (body) => [{ id: body.event_id, amount: body.event_type }] },
+  github: { isGenuine: isOfHub, events: (body, request) => [{ id: request.get("x-github-delivery"), amount: "1" }] },
+  meta_whatsapp: {
+    isGenuine: isOfHub,
+    events: (body) => body.entry.flatMap((entry) => entry.changes)
+      .flatMap((change) => change.value.messages ?? [])
+      .map((message) => ({ id: message.id, amount: message.type })),
+  },
 };
 
 const app = express();
@@ -150,9 +182,10 @@ app.post("/webhooks", async (request, response) => {
     return response.sendStatus(400);
   }
   const raw = kind === "printed" ? Buffer.from(JSON.stringify(body)) : request.body;
-  if (!isGenuine(raw, request.get("paddle-signature"))) return response.sendStatus(401);
-  const event = { id: body.event_id, amount: body.event_type, raw };
-  await kinds[kind](event, () => response.destroyed || request.socket.destroyed, response);
+  if (!providers[provider].isGenuine(raw, request)) return response.sendStatus(401);
+  for (const event of providers[provider].events(body, request)) {
+    await kinds[kind]({ ...event, raw }, () => response.destroyed || request.socket.destroyed, response);
+  }
   response.sendStatus(200);
 });
 app.listen(Number(port), "127.0.0.1");

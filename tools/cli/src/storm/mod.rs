@@ -337,3 +337,54 @@ async fn run_again(
     let shown = |sent: &[Sent]| sent.iter().filter(|sent| effects_of(&counts, &sent.event) > 1).count();
     Ok(all.iter().map(|(case, sent)| Again { case: *case, shown: shown(sent), of: sent.len() }).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use hookonce_providers::Catalog;
+
+    use super::*;
+    use crate::fixtures::EventName;
+
+    fn order(provider: &'static Provider, secret: Option<&str>) -> Order {
+        Order {
+            url: "http://127.0.0.1:3000/in".to_owned(),
+            provider,
+            secret: secret.map(str::to_owned),
+            sink: None,
+            run: Some("npm start".to_owned()),
+            command: Vec::new(),
+            only: None,
+            seed: 1,
+            is_long: false,
+            own: String::new(),
+            json: false,
+            html: None,
+        }
+    }
+
+    #[test]
+    fn every_provider_with_a_shared_secret_can_be_stormed() {
+        let name = EventName::numbered(1, 1);
+        let (mut stormed, mut need_a_secret) = (0, Vec::new());
+        for provider in Catalog::built_in().iter().filter(|provider| provider.can_sign()) {
+            let made_up = signer(&order(provider, None));
+            let signer = made_up.unwrap_or_else(|_| {
+                need_a_secret.push(provider.id());
+                signer(&order(provider, Some("user:4f9a0c7712e8b35d"))).unwrap()
+            });
+            assert_ne!(signer.secret, signer.wrong_secret, "{}", provider.id());
+            let sample = fixtures::all().iter().find(|sample| sample.provider == provider.id()).unwrap();
+            let genuine = signer.sign(event::request(sample, &name)).unwrap();
+            let told = told(provider, true);
+            for told in told.iter().filter(|told| told.is_sent && told.scenario.is_forgery()) {
+                let tokens = sample.tokens(&name);
+                let forged = signer.forge(told.scenario, event::request(sample, &name), &tokens, 1).unwrap();
+                assert!(forged.is_some_and(|it| it != genuine), "{} {}", provider.id(), told.scenario);
+            }
+            assert!(!cases(&order(provider, None), &told).unwrap().is_empty());
+            stormed += 1;
+        }
+        assert_eq!(need_a_secret, ["basic", "postmark"], "a user's name is part of their secrets");
+        assert!(stormed > 60, "{stormed}");
+    }
+}
