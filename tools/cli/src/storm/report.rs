@@ -21,6 +21,9 @@ const NAMED: usize = 3;
 /// How much of a body is shown, in characters.
 const BODY_CHARACTERS_MAX: usize = 600;
 
+/// How much of a request stands in a line, in characters: 80 columns with their indent.
+const LINE_CHARACTERS_MAX: usize = 73;
+
 /// How much of what signing added is shown where a person gave the secret, in characters.
 const SIGNED_CHARACTERS_MAX: usize = 12;
 
@@ -191,14 +194,16 @@ impl Report {
             output::line(&output::wrapped(&format!("  {}: {}", part.scenario, part.why)));
         }
         let Answers { median_ms, slowest_ms, deadline, .. } = &self.answers;
+        output::line("");
         output::line(&output::wrapped(&format!(
-            "\nanswers: {median_ms} ms (median), {slowest_ms} ms (slowest); {} waits: {deadline}",
+            "answers: {median_ms} ms (median), {slowest_ms} ms (slowest); {} waits: {deadline}",
             self.provider_name
         )));
         if self.effects == Effects::Uncounted.word() {
             output::line("effects not counted");
         }
-        output::line(&output::wrapped(&format!("\n{}.", self.summary)));
+        output::line("");
+        output::line(&output::wrapped(&format!("{}.", self.summary)));
     }
 }
 
@@ -211,7 +216,8 @@ fn good_summary(events: usize, is_counted: bool) -> String {
 
 impl Part {
     fn print(&self) {
-        output::line(&output::wrapped(&format!("\n{}: {}. Expected: {}.", self.scenario, self.says, self.expected)));
+        output::line("");
+        output::line(&output::wrapped(&format!("{}: {}. Expected: {}.", self.scenario, self.says, self.expected)));
         output::line(&output::wrapped(&format!("  {}", self.catalog)));
         output::line(&output::wrapped(&format!("  {}", self.source)));
         for named in &self.named {
@@ -219,12 +225,24 @@ impl Part {
             for request in &named.requests {
                 let Shown { at_ms, took_ms, answer, .. } = request;
                 output::line(&format!("    at {at_ms} ms: {answer}, after {took_ms} ms"));
+                output::line(&format!("      {}", request.in_a_line()));
             }
-            output::line(&format!("    only this one: {}", named.only));
+            output::line(&format!("    only this one:\n      {}", named.only));
         }
         if !self.shown_again.is_empty() {
             output::line(&format!("  sent again as it was, it showed {}", self.shown_again));
         }
+    }
+}
+
+impl Shown {
+    /// How it begins: its first line, its length, and its body.
+    fn in_a_line(&self) -> String {
+        let mut lines = self.head.lines();
+        let first = lines.next().unwrap_or_default().trim_end_matches(" HTTP/1.1");
+        let length: String = lines.filter_map(|line| line.strip_prefix("content-length: ")).collect();
+        let text = format!("{first}, {length} bytes: {}", self.body);
+        text.chars().take(LINE_CHARACTERS_MAX).collect::<String>() + "…"
     }
 }
 
