@@ -68,7 +68,7 @@ impl Storm {
         let begin = |case: &Case| {
             self.events += 1;
             let name = EventName::numbered(self.run, self.events);
-            self.tokens.add(self.events, self.sample.tokens(&name));
+            self.tokens.add(self.events, &name, self.sample.tokens(&name));
             Event { case: *case, number: self.events, name }
         };
         cases.iter().map(begin).collect()

@@ -1,6 +1,6 @@
 //! Counts what took effect: lines of a command's output, or requests at the sink, that hold an event's token.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
 use std::process::Stdio;
@@ -18,6 +18,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::failure::Failure;
+use crate::fixtures::EventName;
 
 /// The pause between two counts.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -34,24 +35,29 @@ const SINK_BODY_BYTES_MAX: usize = 1024 * 1024;
 /// How often each event took effect, by its number.
 pub(crate) type Counts = BTreeMap<usize, usize>;
 
-/// The tokens of all events that were sent.
+/// The tokens of all events that were sent. Most are or hold the event's name, which is found at once.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens {
-    of: Vec<(usize, Vec<String>)>,
+    by_name: BTreeMap<String, usize>,
+    others: Vec<(usize, String)>,
 }
 
 impl Tokens {
     /// Adds an event.
-    pub(crate) fn add(&mut self, event: usize, tokens: Vec<String>) {
-        self.of.push((event, tokens));
+    pub(crate) fn add(&mut self, event: usize, name: &EventName, tokens: Vec<String>) {
+        self.by_name.insert(name.as_str().to_owned(), event);
+        let others = tokens.into_iter().filter(|token| !token.contains(name.as_str()));
+        self.others.extend(others.map(|token| (event, token)));
     }
 
     /// Counts each event whose token is in this text.
     fn count(&self, text: &str, counts: &mut Counts) {
-        for (event, tokens) in &self.of {
-            if tokens.iter().any(|token| text.contains(token.as_str())) {
-                *counts.entry(*event).or_default() += 1;
-            }
+        let named =
+            text.match_indices(EventName::MARK).filter_map(|(at, _)| text.get(at..at + EventName::NUMBERED_BYTES));
+        let named = named.filter_map(|name| self.by_name.get(name).copied());
+        let others = self.others.iter().filter(|(_, token)| text.contains(token.as_str())).map(|(event, _)| *event);
+        for event in named.chain(others).collect::<BTreeSet<_>>() {
+            *counts.entry(event).or_default() += 1;
         }
     }
 }
@@ -208,8 +214,10 @@ mod tests {
 
     fn tokens() -> Tokens {
         let mut tokens = Tokens::default();
-        tokens.add(1, vec!["storm1".to_owned(), "0f0f".to_owned()]);
-        tokens.add(2, vec!["storm2".to_owned()]);
+        for (number, others) in [(1, vec!["0f0f".to_owned()]), (2, Vec::new())] {
+            let name = EventName::numbered(0xab, number);
+            tokens.add(number, &name, [others, vec![format!("evt_{}", name.as_str())]].concat());
+        }
         tokens
     }
 
@@ -219,13 +227,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_is_one_effect_of_each_event_that_it_names() {
-        let effects = shell("echo 'evt_storm1|0f0f|4900'; echo in_storm2; echo 'mail to 0f0f'; echo other");
+        let effects = shell(
+            "echo 'evt_storm000000ab00001|0f0f|4900 storm000000ab00001'; echo in_storm000000ab00002; echo 'mail to 0f0f'; echo storm; echo storm000000ab00003",
+        );
         assert_eq!(effects.count(&tokens()).await.unwrap(), Counts::from([(1, 2), (2, 1)]));
     }
 
     #[tokio::test]
     async fn a_command_that_fails_judges_nothing() {
-        for effects in [shell("echo storm1; exit 4"), Effects::Command(vec!["/nonexistent".to_owned()])] {
+        for effects in [shell("echo storm000000ab00001; exit 4"), Effects::Command(vec!["/nonexistent".to_owned()])] {
             let failure = effects.count(&tokens()).await.unwrap_err();
             assert!(matches!(failure, Failure::Unavailable { .. }), "{failure}");
         }
@@ -238,9 +248,9 @@ mod tests {
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let base = format!("http://127.0.0.1:{port}/charges");
         let sent = [
-            client.get(format!("{base}?invoice=in_storm1")),
-            client.post(&base).header("idempotency-key", "storm1"),
-            client.post(&base).body("{\"mail\":\"storm2@example.com\"}"),
+            client.get(format!("{base}?invoice=in_storm000000ab00001")),
+            client.post(&base).header("idempotency-key", "storm000000ab00001"),
+            client.post(&base).body("{\"mail\":\"storm000000ab00002@example.com\"}"),
             client.post(&base).body("nothing"),
         ];
         for request in sent {
