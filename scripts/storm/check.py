@@ -74,7 +74,6 @@ def free_port():
 def storm(hookonce, *arguments, secret):
     started = time.monotonic()
     command = [hookonce, "storm", *arguments]
-    # A group of its own, so that its child does not outlive a time-out.
     process = subprocess.run(command, input=secret, capture_output=True, text=True, timeout=RUN_SECONDS_MAX)
     assert secret not in process.stdout + process.stderr, f"{command}: the secret is printed"
     return process, time.monotonic() - started
