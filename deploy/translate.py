@@ -24,8 +24,8 @@ class NoManagedPolicies:
         return {}
 
 
-def translated(text):
-    template = yaml_parse(text)
+def translated(template):
+    """The template, whose code is in S3, without SAM."""
     for name, resource in template["Resources"].items():
         if resource["Type"] == "AWS::Serverless::Function" and not str(resource["Properties"].get("CodeUri")).startswith("s3://"):
             sys.exit(f"translate: the code of {name} is not in S3. Run `sam build`, then `sam package`, and pass what it wrote.")
@@ -39,7 +39,7 @@ def main():
         sys.exit(__doc__)
     _, packaged, output = sys.argv
     with open(packaged, encoding="utf-8") as file:
-        template = translated(file.read())
+        template = translated(yaml_parse(file.read()))
     with open(output, "w", encoding="utf-8") as file:
         json.dump(template, file, indent=1)
         file.write("\n")

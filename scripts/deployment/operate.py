@@ -17,6 +17,7 @@ sys.path.append(str(pathlib.Path(__file__).parents[1]))
 import boto3  # noqa: E402
 from mock import ACCOUNT, CODE, REGION, STACK, client, deployed, with_outputs  # noqa: E402
 from moto.awslambda.models import LambdaFunction  # noqa: E402
+from moto.awslambda.urls import url_paths  # noqa: E402
 from moto.core.authorization import enable_iam_authentication  # noqa: E402
 from moto.server import ThreadedMotoServer  # noqa: E402
 from waits import until  # noqa: E402
@@ -24,6 +25,8 @@ from waits import until  # noqa: E402
 # It prints a line for each request.
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
 
+# The mock has no limits of accounts.
+url_paths["{0}/2016-08-19/account-settings/$"] = lambda *_: (200, {}, '{"AccountLimit": {"ConcurrentExecutions": 25}}')
 ZSTD = bytes.fromhex("28b52ffd")
 SECRET = "whsec_0123456789abcdef"
 KEY = "evt_1SampleInvoicePaid"
@@ -276,6 +279,7 @@ def look(stack):
             commands.run("doctor", code=NO, prints="there is no route set: all events wait")
             no_samples(commands)
             commands.run("doctor", prints="message(s) wait")
+            commands.run("doctor", prints="queues and relay take at most 13 of the account's 25 executions")
             endpoints(commands)
             destinations(commands)
             queues(commands)

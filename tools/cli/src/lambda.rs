@@ -14,6 +14,9 @@ use crate::watch::list;
 
 const LAMBDA: SignedService = SignedService { name: "lambda", id: "Lambda" };
 
+/// The version of Lambda's API that has most of it.
+const API: &str = "2015-03-31";
+
 /// The names of a stack's functions.
 #[derive(Debug, Clone)]
 pub(crate) struct FunctionNames {
@@ -58,6 +61,39 @@ pub(crate) struct Mapping {
     pub(crate) uuid: String,
     /// `Enabled`, `Disabling` and so on.
     pub(crate) state: String,
+    /// How many executions it takes at most; [`u64::MAX`] if nothing bounds it.
+    executions_max: u64,
+}
+
+/// How many executions run at the same time.
+#[derive(Debug)]
+pub(crate) struct Concurrency {
+    /// In the account and its region.
+    pub(crate) limit: u64,
+    /// Of them, those that the queues and the schedule of a stack take at most.
+    pub(crate) taken_max: u64,
+}
+
+impl Concurrency {
+    /// Asks Lambda about the account and the event sources of a stack.
+    ///
+    /// # Errors
+    /// [`Failure::Unavailable`] when Lambda refuses or does not answer.
+    pub(crate) async fn of(config: &SdkConfig, names: &FunctionNames) -> Result<Self, Failure> {
+        let (settings, worker, dispatcher) =
+            try_join3(settings(config), mappings(config, &names.worker), mappings(config, &names.dispatcher)).await?;
+        let limit = settings.pointer("/AccountLimit/ConcurrentExecutions").and_then(Value::as_u64).unwrap_or(0);
+        let sources = worker.iter().chain(&dispatcher);
+        // The schedule starts one.
+        let taken_max = sources.fold(1, |sum: u64, source| sum.saturating_add(source.executions_max));
+        Ok(Self { limit, taken_max })
+    }
+}
+
+async fn settings(config: &SdkConfig) -> Result<Value, Failure> {
+    let action = "lambda:GetAccountSettings";
+    let found = get(config, action, "2016-08-19/account-settings/").await?;
+    found.ok_or_else(|| refused(action, None, &"there are none"))
 }
 
 impl DeployedFunctions {
@@ -98,10 +134,15 @@ async fn is_on(config: &SdkConfig, name: &str) -> Result<bool, Failure> {
 /// [`Failure::Unavailable`] when Lambda refuses or does not answer, or does not know the function.
 pub(crate) async fn mappings(config: &SdkConfig, name: &str) -> Result<Vec<Mapping>, Failure> {
     let action = "lambda:ListEventSourceMappings";
-    let found = get(config, action, &format!("event-source-mappings/?FunctionName={name}")).await?;
+    let found = get(config, action, &format!("{API}/event-source-mappings/?FunctionName={name}")).await?;
     let found = found.ok_or_else(|| refused(action, None, &format!("there is no function {name}")))?;
     let text = |mapping: &Value, name: &str| mapping.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let mapping = |found: &Value| Mapping { uuid: text(found, "UUID"), state: text(found, "State") };
+    let most = |found: &Value| found.pointer("/ScalingConfig/MaximumConcurrency").and_then(Value::as_u64);
+    let mapping = |found: &Value| Mapping {
+        uuid: text(found, "UUID"),
+        state: text(found, "State"),
+        executions_max: most(found).unwrap_or(u64::MAX),
+    };
     Ok(list(&found, "EventSourceMappings").map(mapping).collect())
 }
 
@@ -112,7 +153,7 @@ pub(crate) async fn mappings(config: &SdkConfig, name: &str) -> Result<Vec<Mappi
 pub(crate) async fn update_mapping(config: &SdkConfig, uuid: &str, enabled: bool) -> Result<(), Failure> {
     let action = "lambda:UpdateEventSourceMapping";
     let body = json!({ "Enabled": enabled }).to_string().into_bytes();
-    let answer = call(config, ("PUT", action), &format!("event-source-mappings/{uuid}"), body).await?;
+    let answer = call(config, ("PUT", action), &format!("{API}/event-source-mappings/{uuid}"), body).await?;
     match answer {
         // Somebody else changes it at the same moment: it is looked at again.
         Answer::Busy | Answer::Found(_) => Ok(()),
@@ -133,7 +174,7 @@ pub(crate) async fn exists(config: &SdkConfig, function: &str) -> Result<bool, F
 const CONFIGURATION: &str = "lambda:GetFunctionConfiguration";
 
 async fn configuration(config: &SdkConfig, function: &str) -> Result<Option<Value>, Failure> {
-    get(config, CONFIGURATION, &format!("functions/{function}/configuration")).await
+    get(config, CONFIGURATION, &format!("{API}/functions/{function}/configuration")).await
 }
 
 /// Reads what is at a path. `None` if there is nothing.
@@ -162,7 +203,7 @@ async fn call(
     body: Vec<u8>,
 ) -> Result<Answer, Failure> {
     let broken = |cause: &dyn std::error::Error| refused(action, None, &Report::new(cause));
-    let path = format!("/2015-03-31/{path}");
+    let path = format!("/{path}");
     let headers: &[_] = if body.is_empty() { &[] } else { &[("content-type", "application/json")] };
     let request = LAMBDA.request(config, method, &path, headers, body).await.map_err(|error| broken(&*error))?;
     let response = exchange(request).await.map_err(|error| broken(&*error))?;

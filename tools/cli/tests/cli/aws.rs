@@ -94,6 +94,8 @@ pub(crate) struct Account {
     pub(crate) off: Option<&'static str>,
     /// The states of event sources that somebody switched.
     pub(crate) switched: BTreeMap<String, &'static str>,
+    /// The account's concurrent executions. None: a thousand, as most accounts have.
+    pub(crate) executions: Option<u64>,
     /// When the relay last ran, in seconds since 1970.
     pub(crate) relay_ran_at: Option<u64>,
     /// The age of the oldest message of a queue, in seconds, by the queue's name.
@@ -235,6 +237,10 @@ impl Account {
     }
 
     fn lambda(&mut self, operation: &str, function: &str, body: &Value) -> (&'static str, String) {
+        if operation == "GetAccountSettings" {
+            let limit = self.executions.unwrap_or(1_000);
+            return ("200 OK", object!({ "AccountLimit": { "ConcurrentExecutions": limit } }).to_string());
+        }
         if operation == "ListEventSourceMappings" {
             let state = if self.off == Some(function) { "Disabled" } else { "Enabled" };
             let mappings = [("0", "Enabled"), ("1", state)].map(|(number, usual)| {
@@ -246,7 +252,7 @@ impl Account {
                     "Enabling" => self.switched.insert(uuid.clone(), "Enabled"),
                     _ => None,
                 };
-                object!({ "UUID": uuid, "State": state })
+                object!({ "UUID": uuid, "State": state, "ScalingConfig": { "MaximumConcurrency": 2 } })
             });
             return ("200 OK", object!({ "EventSourceMappings": mappings }).to_string());
         }
@@ -328,6 +334,9 @@ impl Account {
 /// Where Lambda lists the event sources of a function.
 const MAPPINGS: &str = "/2015-03-31/event-source-mappings/?FunctionName=";
 
+/// Where Lambda tells what an account may have.
+const SETTINGS: &str = "/2016-08-19/account-settings/";
+
 /// Where Lambda changes an event source.
 const MAPPING: &str = "/2015-03-31/event-source-mappings/";
 
@@ -337,6 +346,7 @@ fn function_called(path: &str) -> Option<(&'static str, String)> {
     let (operation, name) = (path.strip_prefix(MAPPINGS).map(|name| ("ListEventSourceMappings", name)))
         .or_else(|| Some(("GetFunctionConfiguration", of_path("/configuration")?)))
         .or_else(|| Some(("Invoke", of_path("/invocations")?)))
+        .or_else(|| Some(("GetAccountSettings", path.strip_prefix(SETTINGS)?)))
         .or_else(|| Some(("UpdateEventSourceMapping", path.strip_prefix(MAPPING)?)))?;
     Some((operation, name.replace("%3A", ":").replace("%24", "$")))
 }
@@ -615,9 +625,9 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
 /// A refusal in the form of the service. A message may follow the code.
 fn refusal(operation: &str, refusal: &str) -> (&'static str, String) {
     let (code, message) = refusal.split_once(": ").unwrap_or((refusal, ""));
-    if ["GetFunctionConfiguration", "Invoke", "ListEventSourceMappings", "UpdateEventSourceMapping"]
-        .contains(&operation)
-    {
+    let of_lambda =
+        ["GetAccountSettings", "GetFunctionConfiguration", "Invoke", "ListEventSourceMappings", "UpdateEventSourceMapping"];
+    if of_lambda.contains(&operation) {
         // As Lambda names it: in a header.
         let status = match code {
             "ResourceNotFoundException" => "404 Not Found\r\nx-amzn-errortype: ResourceNotFoundException",

@@ -42,12 +42,15 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     let doctor = || deployed.run(&["doctor", "--json"]);
     let calm = json(&doctor().exits(0));
     assert_eq!(calm[0]["seen"], CALLER);
-    assert_eq!(calm.as_array().unwrap().len(), 17);
+    assert_eq!(calm.as_array().unwrap().len(), 19);
     for (check, seen) in [
         ("destinations", "0 valid"),
         ("routes", "0 valid"),
         ("dead-letter queue", "0 message(s) wait"),
         ("functions", "4 functions; the worker's event sources are on"),
+        // The worker has two event sources here and the dispatcher as many, each with two executions.
+        ("concurrency", "queues and relay take at most 9 of the account's 1000 executions"),
+        ("address", "http://127.0.0.1:9/webhooks/"),
         ("metrics", "they can be read; none says that the relay ran: docs/run/runbook.md#the-relay-does-not-run"),
     ] {
         assert_eq!(seen_of(&calm, check), seen);
@@ -112,6 +115,7 @@ fn what_status_needs(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
     for (operation, check, permission) in [
         ("GetFunctionConfiguration", "functions", "lambda:GetFunctionConfiguration"),
         ("ListEventSourceMappings", "functions", "lambda:ListEventSourceMappings"),
+        ("GetAccountSettings", "concurrency", "lambda:GetAccountSettings"),
         ("GetMetricStatistics", "metrics", "cloudwatch:GetMetricStatistics"),
     ] {
         aws.account().snags.push_back((operation, Interception::Answered("AccessDenied")));
@@ -142,6 +146,20 @@ fn what_safety_rests_on(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
     aws.account().misspelt = Some("HOOKONCE_EDGE_PROOF_HASH");
     reports(1, &["functions"], "the webhook ignores HOOKONCE_EDGE_PROOF_HASH");
     aws.account().misspelt = None;
+}
+
+#[test]
+fn a_new_account_is_told_what_is_left_for_deliveries_and_that_its_address_cannot_move() {
+    let local = Stack::with(1, 0);
+    let gateway = "https://a1b2c3.execute-api.us-east-1.amazonaws.com/webhooks/";
+    let deployed = Deployed::of(&local, &[("WebhookUrl", gateway)]);
+    let doctor = || deployed.run(&["doctor"]);
+    let left = "execution(s) are left for the webhook function";
+    doctor().exits(0).prints("it belongs to this stack and can never be moved").omits(left);
+    deployed.aws.account().executions = Some(10);
+    doctor().exits(0).prints_all(&["queues and relay take at most 9 of the account's 10 executions", &format!("1 {left}")]);
+    deployed.aws.account().executions = Some(9);
+    doctor().exits(1).prints_all(&["may take all of the account's 9 executions", "lower WorkerConcurrencyMax"]);
 }
 
 /// What a check saw.

@@ -21,7 +21,7 @@ use super::{Check, documents, routes};
 use crate::account::{CALL_MAX, refused, region};
 use crate::connection::{Connection, Deployed, OWN_VERSION, Outputs, StackParts};
 use crate::failure::Failure;
-use crate::lambda::{Code, DeployedFunctions};
+use crate::lambda::{Code, Concurrency, DeployedFunctions};
 use crate::output;
 use crate::status::dead_letter_queue;
 
@@ -29,6 +29,10 @@ use crate::watch::{Alarms, fetch_alarms, no_alarms, relay_ran_at};
 
 /// What only a call that changes something could tell.
 const WRITES: &str = "not tried, because doctor changes nothing: docs/run/deploy.md#rights lists what you need";
+
+/// What leaves more executions for deliveries.
+const LOWER: &str = "lower WorkerConcurrencyMax, SlowConcurrencyMax or DispatcherConcurrencyMax, or ask AWS for more: \
+                     docs/run/deploy.md#executions";
 
 /// An endpoint and a key that no provider uses.
 const NOBODY: (&str, &str) = ("hookonce-doctor", "nothing");
@@ -60,9 +64,11 @@ pub(super) async fn checks(deployed: &Deployed, stack: &Connection) -> Vec<Check
     checks.extend(queues(config, &outputs.parts).await);
     checks.extend([
         Check::new("functions", functions(config, outputs).await),
+        concurrency(config, outputs).await,
         Check::new("metrics", metrics(config, &deployed.name).await),
     ]);
     checks.extend([
+        address(&outputs.webhook_url),
         super::endpoints(stack).await,
         Check::new("destinations", documents::<DestinationId>(stack, "; their effects wait").await),
         Check::new("routes", routes(stack).await),
@@ -216,6 +222,42 @@ async fn functions(config: &SdkConfig, outputs: &Outputs) -> Result<String, Fail
     }
     let worker = if worker_is_on { "are on" } else { "are not all on: docs/run/runbook.md#containment" };
     Ok(format!("{} functions; the worker's event sources {worker}", codes.len()))
+}
+
+/// What the queues and the schedule take at most leaves something for the webhook function.
+async fn concurrency(config: &SdkConfig, outputs: &Outputs) -> Check {
+    let Concurrency { limit, taken_max } = match Concurrency::of(config, &outputs.functions).await {
+        Ok(found) => found,
+        Err(failure) => return Check::new("concurrency", Err(failure)),
+    };
+    let left = limit.saturating_sub(taken_max);
+    if left == 0 {
+        let problem = format!(
+            "queues and relay may take all of the account's {limit} executions, so deliveries get an error meanwhile"
+        );
+        return Check::new("concurrency", Err(Failure::usage(problem, LOWER)));
+    }
+    let seen = format!("queues and relay take at most {taken_max} of the account's {limit} executions");
+    let mut check = Check::new("concurrency", Ok(seen));
+    if left < limit.div_ceil(2) {
+        check.warnings.push(format!(
+            "{left} execution(s) are left for the webhook function and for handlers in other languages:              docs/run/deploy.md#executions says how to get more"
+        ));
+    }
+    check
+}
+
+/// Whether the address that providers call can be moved.
+fn address(url: &str) -> Check {
+    let mut check = Check::new("address", Ok(url.to_owned()));
+    if url.contains(".execute-api.") {
+        check.warnings.push(
+            "it belongs to this stack and can never be moved. With a DomainName, providers need not be told of another \
+             stack, region or account: docs/run/deploy.md#your-own-domain-name"
+                .to_owned(),
+        );
+    }
+    check
 }
 
 /// Metrics can be read.

@@ -1,0 +1,41 @@
+"""AWS for the check of a release: MiniStack, in this process. It runs the functions, too. Its own variables say where and how.
+
+Two things that it lacks are added: a number in a template may be a text, as CloudFormation hands every parameter on, and the
+routes of a gateway may be in its body."""
+
+import sys
+
+from ministack.app import main
+from ministack.services import apigateway, lambda_svc
+from ministack.services.cloudformation import provisioners
+
+GATEWAY = provisioners._RESOURCE_HANDLERS["AWS::ApiGatewayV2::Api"]
+make_gateway, concurrency_of = GATEWAY["create"], lambda_svc._sqs_esm_concurrency
+
+
+def gateway(logical, properties, stack):
+    body = properties["Body"]
+    made, attributes = make_gateway(logical, {"Name": body["info"]["title"], **properties}, stack)
+    for path, methods in body["paths"].items():
+        for method, operation in methods.items():
+            asked = operation["x-amazon-apigateway-integration"]
+            known = set(apigateway._integrations[made])
+            apigateway._create_integration(made, {"integrationUri": asked["uri"], "payloadFormatVersion": asked["payloadFormatVersion"]})
+            integration, = set(apigateway._integrations[made]) - known
+            verb = "ANY" if method == "x-amazon-apigateway-any-method" else method.upper()
+            apigateway._create_route(made, {"routeKey": f"{verb} {path}", "target": f"integrations/{integration}"})
+    return made, attributes
+
+
+def concurrency(mapping, *others):
+    scaling = mapping.get("ScalingConfig") or {}
+    if "MaximumConcurrency" in scaling:
+        scaling["MaximumConcurrency"] = int(scaling["MaximumConcurrency"])
+    return concurrency_of(mapping, *others)
+
+
+GATEWAY["create"] = gateway
+lambda_svc._sqs_esm_concurrency = concurrency
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""Packs what was built into the files of a release. The same binaries give the same bytes, whoever packs them, where and when.
+
+usage: pack.py VERSION BUILT OUTPUT
+
+BUILT holds a folder for each target of Rust, with its binaries, their bills of materials and a wheel, and `packages` with the
+packages for handlers. OUTPUT receives the files of the release. SOURCE_DATE_EPOCH is the time of every entry."""
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FUNCTIONS = ("webhook", "worker", "relay", "dispatcher")
+# A processor of Lambda, and the target whose binaries it runs.
+PROCESSORS = {"arm64": "aarch64-unknown-linux-gnu", "x86_64": "x86_64-unknown-linux-gnu"}
+
+
+class Platform:
+    """Where the command line runs: its name in our files, and what npm calls it."""
+
+    def __init__(self, name, system, processor, binary="hookonce"):
+        self.name, self.system, self.processor, self.binary = name, system, processor, binary
+
+
+PLATFORMS = {
+    "x86_64-unknown-linux-musl": Platform("linux-x86_64", "linux", "x64"),
+    "aarch64-unknown-linux-musl": Platform("linux-arm64", "linux", "arm64"),
+    "x86_64-apple-darwin": Platform("macos-x86_64", "darwin", "x64"),
+    "aarch64-apple-darwin": Platform("macos-arm64", "darwin", "arm64"),
+    "x86_64-pc-windows-msvc": Platform("windows-x86_64", "win32", "x64", "hookonce.exe"),
+}
+RUNS, IS_READ = 0o755, 0o644
+SUMMARY = "The command line of hookonce, the webhook inbox that applies every event exactly once"
+LICENSE = "Apache-2.0"
+
+
+def moment():
+    return int(os.environ["SOURCE_DATE_EPOCH"])
+
+
+def zipped(entries):
+    """Entries are (path, bytes, mode)."""
+    out, when = io.BytesIO(), time.gmtime(moment())[:6]
+    with zipfile.ZipFile(out, "w") as archive:
+        for path, content, mode in entries:
+            entry = zipfile.ZipInfo(path, when)
+            entry.create_system, entry.external_attr = 3, (stat.S_IFREG | mode) << 16
+            archive.writestr(entry, content, zipfile.ZIP_DEFLATED, 9)
+    return out.getvalue()
+
+
+def tarred(folder, entries):
+    out = io.BytesIO()
+    with gzip.GzipFile("", "wb", 9, out, moment()) as packed, tarfile.open(mode="w", fileobj=packed, format=tarfile.PAX_FORMAT) as archive:
+        for path, content, mode in sorted(entries):
+            entry = tarfile.TarInfo(f"{folder}/{path}")
+            entry.size, entry.mtime, entry.mode = len(content), moment(), mode
+            archive.addfile(entry, io.BytesIO(content))
+    return out.getvalue()
+
+
+def sums(entries):
+    lines = [f"{hashlib.sha256(content).hexdigest()}  {path}\n" for path, content, _ in sorted(entries)]
+    return "SHA256SUMS", "".join(lines).encode(), IS_READ
+
+
+def text(path, mode=IS_READ):
+    return path.name, path.read_bytes(), mode
+
+
+def inside(wheel):
+    """The client for handlers in Python, as a function has it beside its handler."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if name.startswith("hookonce/")]
+        return [(f"handler/{name}", archive.read(name), IS_READ) for name in names]
+
+
+def cloud(version, processor, built, packages):
+    """Everything that an account needs: template, code, and the script that brings both there."""
+    binaries = built / PROCESSORS[processor]
+    template = subprocess.run([sys.executable, ROOT / "scripts/releases/template.py", processor, version], check=True, capture_output=True)
+    entries = [(f"{name}.zip", zipped([("bootstrap", (binaries / f"hookonce-{name}").read_bytes(), RUNS)]), IS_READ) for name in FUNCTIONS]
+    entries += [(f"sbom/{name}.cdx.json", (binaries / f"{name}.cdx.json").read_bytes(), IS_READ) for name in FUNCTIONS]
+    entries += inside(packages / f"hookonce-{version}-py3-none-any.whl")
+    handler = (ROOT / "deploy/handler.yaml").read_text("utf-8").replace("Architectures: [arm64]", f"Architectures: [{processor}]")
+    entries += [("template.json", template.stdout, IS_READ), ("handler.yaml", handler.encode(), IS_READ), text(ROOT / "LICENSE")]
+    entries += [text(ROOT / "deploy" / name) for name in ("bucket.yaml", "stack-policy.json")]
+    entries.append(text(ROOT / "deploy/deploy.sh", RUNS))
+    return tarred(f"hookonce-{version}-aws-{processor}", [*entries, sums(entries)])
+
+
+def command_line(version, platform, folder_of_target):
+    """The command line alone."""
+    folder = f"hookonce-{version}-{platform.name}"
+    entries = [text(folder_of_target / platform.binary, RUNS), text(folder_of_target / "hookonce.cdx.json"), text(ROOT / "LICENSE")]
+    if platform.system == "win32":
+        return f"{folder}.zip", zipped([(f"{folder}/{path}", content, mode) for path, content, mode in entries])
+    return f"{folder}.tar.gz", tarred(folder, entries)
+
+
+def npm(version, name, fields, entries):
+    """A package as npm publishes it. It runs nothing when it is installed."""
+    about = {"name": name, "version": version, "description": SUMMARY, "license": LICENSE, **fields}
+    described = ("package.json", f"{json.dumps(about, indent=2)}\n".encode(), IS_READ)
+    return f"{name}-{version}.tgz", tarred("package", [described, *entries, text(ROOT / "LICENSE")])
+
+
+def npm_of(version, platform, folder_of_target):
+    """The package of one platform."""
+    name, fields = f"hookonce-cli-{platform.system}-{platform.processor}", {"os": [platform.system], "cpu": [platform.processor]}
+    return npm(version, name, fields, [text(folder_of_target / platform.binary, RUNS)])
+
+
+def npm_of_all(version, platforms):
+    """The package that people name. npm installs beside it the one of their platform."""
+    others = {f"hookonce-cli-{platform.system}-{platform.processor}": version for platform in platforms}
+    launcher = ("launcher.mjs", (ROOT / "tools/cli/npm/launcher.mjs").read_bytes(), RUNS)
+    fields = {"type": "module", "bin": {"hookonce": "launcher.mjs"}, "engines": {"node": ">=20"}, "optionalDependencies": others}
+    return npm(version, "hookonce-cli", fields, [launcher])
+
+
+def main():
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    version, built, output = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+    packages = built / "packages"
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    files = {path.name: path.read_bytes() for path in packages.iterdir()}
+    for processor, target in PROCESSORS.items():
+        if (built / target).is_dir():
+            files[f"hookonce-{version}-aws-{processor}.tar.gz"] = cloud(version, processor, built, packages)
+    here = {platform: built / target for target, platform in PLATFORMS.items() if (built / target).is_dir()}
+    for platform, folder in here.items():
+        files.update([command_line(version, platform, folder), npm_of(version, platform, folder)])
+        files.update({path.name: path.read_bytes() for path in folder.glob("*.whl")})
+    files.update([npm_of_all(version, here)])
+    for name, content in [*files.items(), sums([(name, content, IS_READ) for name, content in files.items()])[:2]]:
+        (output / name).write_bytes(content)
+        print(f"{len(content):>10}  {name}")
+
+
+if __name__ == "__main__":
+    main()
