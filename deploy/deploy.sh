@@ -19,22 +19,27 @@ done
 echo "1. The files are those of the release"
 if command -v sha256sum >/dev/null; then sha256sum --check --quiet SHA256SUMS; else shasum -a 256 --check --quiet SHA256SUMS; fi
 
-echo "2. The code goes into a bucket of its own, which the stack $stack-code holds"
-deploy() {
-    aws cloudformation deploy --no-fail-on-empty-changeset "$@"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# How far an upload is, is shown only if it fails.
+quietly() {
+    "$@" 2>"$work/log" || { cat "$work/log" >&2; return 1; }
 }
+deploy() {
+    quietly aws cloudformation deploy --no-fail-on-empty-changeset "$@"
+}
+
+echo "2. The code goes into a bucket of its own, which the stack $stack-code holds"
 deploy --stack-name "$stack-code" --template-file bucket.yaml
 bucket=$(aws cloudformation describe-stacks --stack-name "$stack-code" --output text \
     --query "Stacks[0].Outputs[?OutputKey=='Bucket'].OutputValue")
-packaged=$(mktemp)
-trap 'rm -f "$packaged"' EXIT
-aws cloudformation package --template-file template.json --use-json --output-template-file "$packaged" \
+quietly aws cloudformation package --template-file template.json --use-json --output-template-file "$work/packaged.json" \
     --s3-bucket "$bucket" >/dev/null
 
 echo "3. CloudFormation makes the stack $stack, which takes some minutes"
 parameters=()
 [ $# -eq 0 ] || parameters=(--parameter-overrides "$@")
-deploy --stack-name "$stack" --template-file "$packaged" --s3-bucket "$bucket" --capabilities CAPABILITY_IAM \
+deploy --stack-name "$stack" --template-file "$work/packaged.json" --s3-bucket "$bucket" --capabilities CAPABILITY_IAM \
     ${parameters[@]+"${parameters[@]}"}
 
 echo "4. The stack cannot be deleted, and no update can replace its tables, its queues or its address"

@@ -13,11 +13,12 @@ import os
 import pathlib
 import shutil
 import stat
-import subprocess
 import sys
 import tarfile
 import time
 import zipfile
+
+from template import released
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FUNCTIONS = ("webhook", "worker", "relay", "dispatcher")
@@ -88,12 +89,12 @@ def inside(wheel):
 def cloud(version, processor, built, packages):
     """Everything that an account needs: template, code, and the script that brings both there."""
     binaries = built / PROCESSORS[processor]
-    template = subprocess.run([sys.executable, ROOT / "scripts/releases/template.py", processor, version], check=True, capture_output=True)
+    template = json.dumps(released(processor, version), indent=1)
     entries = [(f"{name}.zip", zipped([("bootstrap", (binaries / f"hookonce-{name}").read_bytes(), RUNS)]), IS_READ) for name in FUNCTIONS]
     entries += [(f"sbom/{name}.cdx.json", (binaries / f"{name}.cdx.json").read_bytes(), IS_READ) for name in FUNCTIONS]
     entries += inside(packages / f"hookonce-{version}-py3-none-any.whl")
     handler = (ROOT / "deploy/handler.yaml").read_text("utf-8").replace("Architectures: [arm64]", f"Architectures: [{processor}]")
-    entries += [("template.json", template.stdout, IS_READ), ("handler.yaml", handler.encode(), IS_READ), text(ROOT / "LICENSE")]
+    entries += [("template.json", template.encode(), IS_READ), ("handler.yaml", handler.encode(), IS_READ), text(ROOT / "LICENSE")]
     entries += [text(ROOT / "deploy" / name) for name in ("bucket.yaml", "stack-policy.json")]
     entries.append(text(ROOT / "deploy/deploy.sh", RUNS))
     return tarred(f"hookonce-{version}-aws-{processor}", [*entries, sums(entries)])

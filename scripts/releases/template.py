@@ -1,10 +1,7 @@
 """Translates template.yaml for one processor into the plain CloudFormation of a release: its functions are zip files beside it.
 
-usage: template.py PROCESSOR VERSION OUTPUT
+It needs the Python of the SAM command line."""
 
-PROCESSOR is arm64 or x86_64. Run it with the Python of the SAM command line."""
-
-import json
 import pathlib
 import sys
 
@@ -14,6 +11,7 @@ from translate import translated, yaml_parse  # noqa: E402
 
 
 def released(processor, version):
+    """PROCESSOR is arm64 or x86_64."""
     source = yaml_parse((ROOT / "template.yaml").read_text("utf-8"))
     text = source["Mappings"]["Release"]["Version"]["Text"]
     if text != version:
@@ -30,15 +28,3 @@ def released(processor, version):
     for name, file in zips.items():
         template["Resources"][name]["Properties"]["Code"] = file
     return template
-
-
-def main():
-    if len(sys.argv) != 4:
-        sys.exit(__doc__)
-    _, processor, version, output = sys.argv
-    text = json.dumps(released(processor, version), indent=1)
-    pathlib.Path(output).write_text(f"{text}\n", "utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,133 @@
+"""Types the blocks of a page into a shell, in their order, and compares what they print with the block below each.
+
+A block of `sh` is typed; the block of `text` after it is what it prints, and without one it prints nothing. `…` stands for any
+text in a line, and alone in a line for any lines. A comment tells what somebody else does at that moment: `<!-- github sends a -->`."""
+
+import os
+import pathlib
+import pty
+import re
+import select
+import subprocess
+import termios
+import time
+import tty
+
+WIDTH = 80
+# A command that only looks is repeated until it prints what it should.
+LOOKS = re.compile(r"^hookonce (list|show|status) ")
+PATIENCE_SECONDS, BLOCK_SECONDS = 30, 300
+END = re.compile(rb"\0(\d+)\n$")
+
+
+def steps(page):
+    """What the page has, in its order: ("sh", commands, what they print), ("act", words), ("section", heading)."""
+    found, kept, fence = [], [], None
+    for line in page.splitlines():
+        if fence is None and line.startswith("```"):
+            fence, kept = line[3:], []
+        elif fence is not None and line == "```":
+            if fence == "sh":
+                found.append(["sh", "\n".join(kept), ""])
+            elif fence == "text" and found and found[-1][0] == "sh":
+                found[-1][2] = "\n".join(kept)
+            fence = None
+        elif fence is not None:
+            kept.append(line)
+        elif line.startswith("<!-- "):
+            found.append(["act", line.removeprefix("<!-- ").removesuffix(" -->")])
+        elif line.startswith("#"):
+            found.append(["section", line.lstrip("# ")])
+    return found
+
+
+def expected(text):
+    """What is printed, as a pattern. White space at the end of a line is none of it."""
+    lines = []
+    for line in text.split("\n") if text else []:
+        if line == "…":
+            lines.append(r"(?:.*\n)*?")
+        else:
+            lines.append(".*?".join(re.escape(part) for part in line.rstrip().split("…")) + r" *\n")
+    return re.compile("".join(lines))
+
+
+def agrees(text, printed):
+    return expected(text).fullmatch("".join(f"{line.rstrip()}\n" for line in printed.splitlines())) is not None
+
+
+class Shell:
+    """A shell with a terminal, as a person has one, and nothing of this machine but what is given."""
+
+    def __init__(self, folder, environment):
+        self.terminal, inside = pty.openpty()
+        tty.setraw(inside)
+        attributes = termios.tcgetattr(inside)
+        attributes[3] |= termios.ICANON
+        termios.tcsetattr(inside, termios.TCSANOW, attributes)
+        termios.tcsetwinsize(inside, (24, WIDTH))
+        self.answers = []
+        # `setsid --ctty` makes the terminal that of the shell, so that a question for a secret is asked there.
+        self.shell = subprocess.Popen(["/usr/bin/setsid", "--ctty", "/bin/bash", "--norc", "--noprofile", "-c", TYPED], cwd=folder,
+                                      env=environment, stdin=inside, stdout=inside, stderr=inside, pass_fds=[])
+        os.close(inside)
+        self.folder = pathlib.Path(folder)
+
+    def type_in(self, commands):
+        """What the commands print, and their status."""
+        (self.folder / ".typed").write_text(commands + "\n", "utf-8")
+        (self.folder / ".next").touch()
+        printed, end = b"", time.monotonic() + BLOCK_SECONDS
+        while time.monotonic() < end:
+            if select.select([self.terminal], [], [], 0.2)[0]:
+                printed += os.read(self.terminal, 65536)
+            elif self.answers and printed.rstrip().endswith(b":") and not END.search(printed):
+                os.write(self.terminal, self.answers.pop(0).encode() + b"\n")
+                printed += b"\n"
+            found = END.search(printed)
+            if found:
+                return printed[:found.start()].decode().replace("\r", ""), int(found[1])
+        return printed.decode(errors="replace"), -1
+
+    def end(self):
+        (self.folder / ".stop").touch()
+        self.shell.wait()
+        os.close(self.terminal)
+
+
+# The shell waits for a file, runs it with the terminal as its input, and prints its status.
+TYPED = r"""
+here=$PWD
+while [ ! -e "$here/.stop" ]; do
+    if [ -e "$here/.next" ]; then
+        rm "$here/.next"
+        . "$here/.typed"
+        printf '\0%d\n' $?
+    else
+        sleep 0.05
+    fi
+done
+"""
+
+
+def follow(name, page, shell, act):
+    """Types the blocks of a page until one prints something else. What is wrong, how many there were, and the seconds of each section."""
+    wrong, typed, durations, section = [], 0, {}, name
+    for kind, *step in steps(page):
+        if kind == "section":
+            section = step[0]
+        elif kind == "act":
+            act(shell, step[0])
+        else:
+            commands, text = step
+            begun = time.monotonic()
+            printed, status = shell.type_in(commands)
+            while LOOKS.match(commands) and not agrees(text, printed) and time.monotonic() < begun + PATIENCE_SECONDS:
+                time.sleep(0.5)
+                printed, status = shell.type_in(commands)
+            durations[section] = durations.get(section, 0) + time.monotonic() - begun
+            typed += 1
+            if not agrees(text, printed):
+                wrong.append(f"{name}: {section}:\n{commands}\nprinted (status {status}):\n{printed}\nand should print:\n{text}")
+                break
+    return wrong, typed, durations
