@@ -11,6 +11,15 @@ cargo_mutants=27.1.0
 # The oldest that the example promises to run on. Newer ones than 1.8 cannot be built from their Go module.
 terraform=1.5.7
 
+# Installs this version of a cargo plugin, if it is missing.
+cargo_tool() {
+    local name=$1 version=$2
+    if [ "$("$tools/bin/$name" --version 2>/dev/null)" != "$name $version" ] && [ "$("$tools/bin/$name" --version 2>/dev/null)" != "$version" ]; then
+        # Without optimisation and debug information it builds much faster, and is fast enough for a few hundred crates.
+        CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --root "$tools" --target-dir "$tools/build" "$name@$version"
+    fi
+}
+
 need_python() {
     python3 -c 'import ensurepip, venv' 2>/dev/null && return
     apt-get update -qq

@@ -25,6 +25,9 @@ const inbox = new Inbox(stack, 'Inbox', {
   },
 });
 
+// The names of queues begin with that of the nested stack, and have 80 characters at most. CDK's own id for it has 48.
+inbox.nestedStackResource.overrideLogicalId('Inbox');
+
 // `hookonce --stack` wants this name. The nested stack's output WebhookUrl is the address that providers call.
 new CfnOutput(stack, 'InboxStack', { value: inbox.stackName });
 new CfnOutput(stack, 'DomainTable', { value: inbox.template.getResource('DomainTable').ref });

@@ -302,6 +302,6 @@ BREAKS = (
     Break("docs/run/deploy.md", '--stack-name "$stack" --output text', '--stack-name "$stacks" --output text', "unbound variable"),
     Break("docs/run/deploy.md", "aws dynamodb delete-table --table", "aws dynamodb drop-table --table", "has no row for it"),
     Break("docs/run/deploy.md", "-concurrent-executions 300", "-concurrent-executions 30", "the stack is not as it should be"),
-    Break("docs/run/first-deployment.md", '"hookonce/$stack/" --query', '"hookonce/$stack/ --query', "a shell cannot read it"),
-    Break("docs/run/first-deployment.md", "  aws sqs send-message", "  hookonce send", "has a row for 'aws sqs send-message'"),
+    Break("docs/run/prove-it.md", '"hookonce/$stack/" --query', '"hookonce/$stack/ --query', "a shell cannot read it"),
+    Break("docs/run/prove-it.md", "  aws sqs send-message", "  hookonce send", "has a row for 'aws sqs send-message'"),
 )

@@ -60,7 +60,10 @@ def cdk(template, synthesised):
         # An output that the root reads is CDK's own, too.
         names = ours[section] if section == "Outputs" else ours[section] | kept
         yield "CDK", f"{section} that changed", sorted(name for name in names if ours[section].get(name) != kept.get(name)), []
-    stack, = [body["Properties"] for body in root["Resources"].values() if body["Type"] == "AWS::CloudFormation::Stack"]
+    (name, stack), = [(name, body["Properties"]) for name, body in root["Resources"].items() if body["Type"] == "AWS::CloudFormation::Stack"]
+    # CloudFormation calls it ROOT-ID-RANDOM, and a queue begins with that.
+    longest = len(f"-{name}-{13 * 'x'}-effects")
+    yield "CDK", "whether a queue's name leaves 40 of its 80 characters for the root's", longest <= 40, True
     yield from passed("CDK", stack["Parameters"], template)
     yield "CDK", "parameters passed", sorted(stack["Parameters"]), ["AlarmTopicArn", "WorkerConcurrencyMax"]
     topics = [name for name, body in root["Resources"].items() if body["Type"] == "AWS::SNS::Topic"]
@@ -127,6 +130,11 @@ def break_cdk_parameter(inputs):
             body["Properties"]["Parameters"]["AlarmTopic"] = body["Properties"]["Parameters"].pop("AlarmTopicArn")
 
 
+def break_nested_id(inputs):
+    resources = inputs[1]["root"]["Resources"]
+    resources["InboxNestedStackInboxNestedStackResource3B0B17C6"] = resources.pop("Inbox")
+
+
 def break_terraform_parameter(inputs):
     inputs[2]["resources"]["aws_cloudformation_stack.inbox"]["parameters"]["WorkerConcurrency"] = "10"
 
@@ -155,6 +163,7 @@ BREAKS = {
     break_condition: "CDK's nested stack: resources that conditions and rules name",
     break_resource: "CDK: Resources that changed is ['WorkerFunctionHints']",
     break_cdk_parameter: "CDK: unknown parameters is ['AlarmTopic']",
+    break_nested_id: "CDK: whether a queue's name leaves 40 of its 80 characters for the root's is False",
     break_terraform_parameter: "Terraform: unknown parameters is ['WorkerConcurrency']",
     break_output: "Terraform: outputs is",
     break_lifecycle: "Terraform: destroys the stack",
