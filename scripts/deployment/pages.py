@@ -30,8 +30,8 @@ logging.getLogger("werkzeug").setLevel(logging.ERROR)
 COMMAND = re.compile(r"(?<![\w./@:-])aws (?=[a-z-])|^\w+=\$\(output ", re.MULTILINE)
 CAPITALS = re.compile(r"(?<![\w${%.\[])[A-Z][A-Z_]*[A-Z](?!\w)")
 END = "\0\n"
-# Queues and tables go with the last page. The runbook has nearly half of the commands.
-LAST, ALONE = "docs/run/prove-it.md", "docs/run/runbook.md"
+# The runbook has nearly half of the commands.
+ALONE = "docs/run/runbook.md"
 # `scripts/check release` types these.
 ELSEWHERE = ("docs/run/fifteen-minutes.md", "docs/run/first-night.md")
 WRAPPER = '#!/bin/sh\nexec timeout 120 "$AWS_RUN" --endpoint-url "$MOCK" "$@" $AWS_MORE\n'
@@ -196,7 +196,7 @@ def look(stack):
     paths = [*pathlib.Path(".").glob("*.md"), *pathlib.Path("docs").rglob("*.md")]
     pages = {str(path): path.read_text("utf-8") for path in sorted(paths)}
     pages = {name: page for name, page in pages.items() if name not in ELSEWHERE and commands(page)}
-    rest = {name: pages[name] for name in sorted(pages, key=lambda name: (name == LAST, name)) if name != ALONE}
+    rest = {name: page for name, page in pages.items() if name != ALONE}
     prepare(stack)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
