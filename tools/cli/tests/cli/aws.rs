@@ -625,8 +625,13 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
 /// A refusal in the form of the service. A message may follow the code.
 fn refusal(operation: &str, refusal: &str) -> (&'static str, String) {
     let (code, message) = refusal.split_once(": ").unwrap_or((refusal, ""));
-    let of_lambda =
-        ["GetAccountSettings", "GetFunctionConfiguration", "Invoke", "ListEventSourceMappings", "UpdateEventSourceMapping"];
+    let of_lambda = [
+        "GetAccountSettings",
+        "GetFunctionConfiguration",
+        "Invoke",
+        "ListEventSourceMappings",
+        "UpdateEventSourceMapping",
+    ];
     if of_lambda.contains(&operation) {
         // As Lambda names it: in a header.
         let status = match code {
