@@ -209,6 +209,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     drop(announcement);
     // Whoever looks at the folder finds what was counted until the end.
     let saved = traffic.save();
+    close(console, stack, &mut stop).await;
+    printing.abort();
+    ended.and_then(|exit| saved.map(|()| exit))
+}
+
+/// Ends what runs. Another Ctrl-C waits for nothing.
+async fn close(console: Console, stack: Stack, stop: &mut Stop) {
     let closing = async {
         console.end().await;
         stack.shutdown().await;
@@ -217,8 +224,6 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         () = closing => {}
         () = stop.came() => output::note("stopped without waiting"),
     }
-    printing.abort();
-    ended.and_then(|exit| saved.map(|()| exit))
 }
 
 /// Writes what the folder of a stack needs before it starts.

@@ -80,6 +80,7 @@ fn commands<'a>(key: &'a str, body: &'a str, document: &'a str) -> Vec<Vec<&'a s
         vec!["destination", "show", EVIL],
         vec!["destination", "add", "x", "--ready", EVIL],
         vec!["trigger", EVIL],
+        vec!["pull", EVIL, EVIL, "--stack", EVIL],
         vec!["submit", "--endpoint", EVIL, "--key", EVIL, "--type", EVIL, "--file", body],
         vec!["endpoint", "list"],
         vec!["endpoint", "show", EVIL],
