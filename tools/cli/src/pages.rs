@@ -54,7 +54,8 @@ fn fault((command, in_block): &(String, bool)) -> Option<String> {
         words.into_iter().take_while(|word| !word.starts_with(['<', '>', '|'])).map(|word| word.replace(')', ""));
     let error = Arguments::try_parse_from(["hookonce".to_owned()].into_iter().chain(words)).err()?;
     let names_only = [ErrorKind::MissingRequiredArgument, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand];
-    (*in_block || !names_only.contains(&error.kind())).then(|| format!("{command}: {error}"))
+    let is_fault = error.kind() != ErrorKind::DisplayVersion && (*in_block || !names_only.contains(&error.kind()));
+    is_fault.then(|| format!("{command}: {error}"))
 }
 
 #[test]
