@@ -44,6 +44,7 @@ def taken(stack, url, folder):
     }
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen([os.environ["WEBHOOK"]], env=variables, stdout=log, stderr=subprocess.STDOUT)
+        played.processor.set_result(rig.processor_clock(process.pid))
         ended = played.done.wait(SECONDS_MAX)
         process.kill()
         process.wait()
