@@ -81,6 +81,8 @@ fn commands<'a>(key: &'a str, body: &'a str, document: &'a str) -> Vec<Vec<&'a s
         vec!["destination", "add", "x", "--ready", EVIL],
         vec!["trigger", EVIL],
         vec!["pull", EVIL, EVIL, "--stack", EVIL],
+        vec!["storm", EVIL, "--provider", "stripe"],
+        vec!["storm", "http://127.0.0.1:9/", "--provider", EVIL],
         vec!["submit", "--endpoint", EVIL, "--key", EVIL, "--type", EVIL, "--file", body],
         vec!["endpoint", "list"],
         vec!["endpoint", "show", EVIL],
