@@ -123,7 +123,7 @@ def npm_of(version, platform, folder_of_target):
 
 
 def npm_of_all(version, platforms):
-    """The package that people name. npm installs beside it the one of their platform."""
+    """The package that people name. It comes with the one of their platform."""
     others = {f"hookonce-cli-{platform.system}-{platform.processor}": version for platform in platforms}
     launcher = ("launcher.mjs", (ROOT / "tools/cli/npm/launcher.mjs").read_bytes(), RUNS)
     fields = {"type": "module", "bin": {"hookonce": "launcher.mjs"}, "engines": {"node": ">=20"}, "optionalDependencies": others}
