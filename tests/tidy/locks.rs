@@ -56,7 +56,10 @@ fn everything_that_is_installed_is_locked_and_runs_no_script() {
         ("c/package-lock.json", "{}"),
         ("c/package.json", r#"{ "dependencies": { "b": "1.0.0" } }"#),
         ("d.md", "pip install CHECKOUT/clients/python\npip install CHECKOUT/clients/python other"),
-        ("e.md", "pip install --require-hashes --requirement a.txt\npip install --no-index a.whl\nnpx --no-install cdk\nnpx aws-cdk@2 deploy"),
+        (
+            "e.md",
+            "pip install --require-hashes --requirement a.txt\npip install --no-index a.whl\nnpx --no-install cdk\nnpx aws-cdk@2 deploy",
+        ),
         ("f", "  \"$tools/bin/pip\" install cargo-lambda==1.2.3\n  \"$node\" \"$npm\" ci --silent"),
         ("g.py", "run([\"npm\", \"ci\"])\nrun([\"npm\", \"ci\", \"--ignore-scripts\"])"),
     ]);
