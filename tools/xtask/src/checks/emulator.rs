@@ -59,7 +59,7 @@ pub(crate) fn test() -> Outcome<bool> {
             "nothing is lost while the store is unavailable",
             emulator.outage(|store| store.stop(), Duration::from_secs(1), Running::start),
         ),
-        check("a misspelt and contradicting configuration is refused, every fault at once", emulator.misconfigured()),
+        check("a missing and contradicting configuration is refused, every fault at once", emulator.misconfigured()),
         check("a handler of one's own plans for the worker", emulator.refunds()),
         check("a delivery of bytes that are no text is kept as it came", emulator.binary()),
         check("the relay runs on its clock", Emulator::relay_runs()),
@@ -183,15 +183,14 @@ impl Emulator {
     /// A function with a wrong configuration does not start, and reports every fault at once.
     fn misconfigured(&self) -> Outcome {
         let mut worker = self.servers.command("env");
-        worker.args([
-            "HOOKONCE_INBOX_TABEL=x",
-            "HOOKONCE_TEST_TIMING=first_resend=1000",
-            "AWS_LAMBDA_RUNTIME_API=127.0.0.1:1",
-        ]);
+        worker.args(["HOOKONCE_TEST_TIMING=first_resend=1000", "AWS_LAMBDA_RUNTIME_API=127.0.0.1:1"]);
         worker.args(["timeout", "20"]).arg(binaries("release")?.join("hookonce-example-worker")).stdin(Stdio::null());
         let output = worker.output().map_err(|error| format!("cannot start the worker: {error}"))?;
         let output = [output.stdout, output.stderr].concat();
-        contains(&String::from_utf8_lossy(&output), &["HOOKONCE_INBOX_TABEL", "HOOKONCE_QUEUE_URL", "first re-send"])
+        contains(
+            &String::from_utf8_lossy(&output),
+            &["HOOKONCE_INBOX_TABLE is not set", "HOOKONCE_QUEUE_URL is not set", "first re-send"],
+        )
     }
 
     /// Waits for a run that nobody here asked for. Each run counts itself.
