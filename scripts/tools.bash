@@ -13,8 +13,10 @@ terraform=1.5.7
 
 # Installs this version of a cargo plugin, if it is missing.
 cargo_tool() {
-    local name=$1 version=$2
-    if [ "$("$tools/bin/$name" --version 2>/dev/null)" != "$name $version" ] && [ "$("$tools/bin/$name" --version 2>/dev/null)" != "$version" ]; then
+    local name=$1 version=$2 said
+    said=$("$tools/bin/$name" --version 2>/dev/null) || said=
+    # Each says its own name in its own way, if at all.
+    if [ "${said##* }" != "$version" ]; then
         # Without optimisation and debug information it builds much faster, and is fast enough for a few hundred crates.
         CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --root "$tools" --target-dir "$tools/build" "$name@$version"
     fi
