@@ -7,10 +7,10 @@ use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::Site;
 use super::href::{self, Href};
+use super::{STYLE, Site};
 use crate::failure::Failure;
 use crate::looks::{Look, Tone};
 use crate::output;
@@ -78,6 +78,35 @@ pub(super) fn page(site: &Site, tab: Tab, title: &str, calls: u64, content: &Mar
             }
         }
     })
+}
+
+/// The frame of a page that is a file: it needs nothing else. `written` follows the moment at its end.
+pub(crate) fn document(title: &str, content: &Markup, written: &str) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main.wrap {
+                    (content)
+                    footer.small.note {
+                        "Written " (whole_moment(System.moment().now)) " by hookonce " (env!("CARGO_PKG_VERSION")) (written)
+                    }
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// A moment with its date and zone: nobody knows when a file is read.
+pub(super) fn whole_moment(at: EpochMs) -> Markup {
+    html! { time datetime=(output::moment(at)) { (output::local_moment(at)) } }
 }
 
 /// A page that says why there is no other.

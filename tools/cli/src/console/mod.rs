@@ -4,6 +4,7 @@
 //! `send`, and goes through the code of the commands. Every control is a link or a form, so the pages work without the
 //! script, which only keeps the arrivals up to date.
 
+mod filter;
 mod guard;
 mod href;
 mod layout;
@@ -34,6 +35,7 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 pub(crate) use self::guard::Session;
+pub(crate) use self::layout::document;
 use self::layout::{Tab, Trouble};
 use self::reader::{PAGE_REACH, Reader};
 pub(crate) use self::record::file as record_file;
@@ -44,7 +46,7 @@ use crate::records::{Filter, Reach};
 use crate::traffic::Traffic;
 
 /// The files that every page names. They are in the program, so no page asks for anything elsewhere.
-pub(crate) const STYLE: &str = include_str!("assets/console.css");
+const STYLE: &str = include_str!("assets/console.css");
 const SCRIPT: &str = include_str!("assets/console.js");
 const ICON: &str = include_str!("assets/icon.svg");
 

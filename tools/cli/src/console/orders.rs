@@ -15,8 +15,8 @@ use serde_json::json;
 use tokio::sync::{Notify, SetOnce};
 use tokio::task::JoinError;
 
+use super::filter::Typed;
 use super::layout::{Html, Tab, Trouble, chip, code, count, machine, machine_link, page, sentence, time};
-use super::records::Typed;
 use super::{Served, Site, href};
 use crate::failure::Failure;
 use crate::looks::Look;

@@ -10,12 +10,11 @@ use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_providers::Catalog;
-use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::body::decompress;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
-use super::layout::{Tab, Trouble, chip, code, machine, machine_link, page, time};
-use super::{STYLE, Site, href};
+use super::layout::{Tab, Trouble, chip, code, document, machine, machine_link, page, time, whole_moment};
+use super::{Site, href};
 use crate::command::route::Explained;
 use crate::failure::Failure;
 use crate::hints;
@@ -178,42 +177,20 @@ pub(crate) fn file(timeline: &Timeline) -> String {
     let (endpoint, own_key) = record.key.parts();
     let provider =
         Catalog::built_in().provider(&record.provider).map_or(record.provider.as_str(), |provider| provider.name());
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (output::shown(own_key)) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                main.wrap {
-                    h1 { (machine(own_key)) " " (chip(Look::of(record))) }
-                    p.note { (machine(&record.event_type)) " from " (provider) " at " (endpoint) ". " (meaning(record)) }
-                    h2 { "Story" }
-                    ol.story { @for step in &timeline.steps() { (story_step(step, whole_moment)) } }
-                    h2 { "Facts" }
-                    dl {
-                        dt { "Key" } dd { (machine(record.key.as_str())) }
-                        @for (name, value) in timeline.facts() {
-                            @if name != "body" { dt { (sentence_case(name)) } dd { (machine(&value)) } }
-                        }
-                    }
-                    footer.small.note {
-                        "Written " (whole_moment(System.moment().now)) " by hookonce " (env!("CARGO_PKG_VERSION"))
-                        ". The body of the event is left out."
-                    }
-                }
+    let content = html! {
+        h1 { (machine(own_key)) " " (chip(Look::of(record))) }
+        p.note { (machine(&record.event_type)) " from " (provider) " at " (endpoint) ". " (meaning(record)) }
+        h2 { "Story" }
+        ol.story { @for step in &timeline.steps() { (story_step(step, whole_moment)) } }
+        h2 { "Facts" }
+        dl {
+            dt { "Key" } dd { (machine(record.key.as_str())) }
+            @for (name, value) in timeline.facts() {
+                @if name != "body" { dt { (sentence_case(name)) } dd { (machine(&value)) } }
             }
         }
     };
-    page.into_string()
-}
-
-/// A moment with its date and zone: nobody knows when a file is read.
-fn whole_moment(at: EpochMs) -> Markup {
-    html! { time datetime=(output::moment(at)) { (output::local_moment(at)) } }
+    document(&output::shown(own_key), &content, ". The body of the event is left out.")
 }
 
 /// What a person may do with the record.

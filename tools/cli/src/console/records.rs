@@ -11,13 +11,14 @@ use hookonce_protocol::record::Record;
 use hookonce_protocol::time::EpochMs;
 use maud::{Markup, html};
 
+use super::filter::Typed;
 use super::layout::{Tab, Trouble, chip, code, count, machine, machine_link, page, sentence, thousands, time};
-use super::{Site, href};
+use super::{Site, href, orders};
 use crate::command::list::format_tries;
 use crate::failure::Failure;
 use crate::looks::Look;
 use crate::output;
-use crate::records::{Filter, PageOfRecords, Place, candidates, error_of};
+use crate::records::{PageOfRecords, Place, candidates, error_of};
 
 /// How many rows one page has.
 const ROWS: usize = 50;
@@ -26,54 +27,8 @@ const ROWS: usize = 50;
 const STATES: [&str; 9] =
     ["PENDING", "DEAD", "DISCARDED", "PROCESSED", "APPLIED", "DUPLICATE", "IGNORED", "FANNED_OUT", "DELIVERED"];
 
-/// The fields of the form, as the command names its options.
-const FIELDS: [&str; 8] = ["state", "endpoint", "type", "error", "kind", "destination", "since", "until"];
-
 /// The field of an address that says where its page begins.
 const BEHIND: &str = "behind";
-
-/// What a person typed into the form.
-pub(super) struct Typed(BTreeMap<&'static str, String>);
-
-impl Typed {
-    /// The fields of an address that the form has.
-    pub(super) fn of(query: &BTreeMap<String, String>) -> Self {
-        let given = |name: &&'static str| Some((*name, query.get(*name)?.trim().to_owned()));
-        Self(FIELDS.iter().filter_map(given).filter(|(_, value)| !value.is_empty()).collect())
-    }
-
-    fn value(&self, name: &str) -> &str {
-        self.0.get(name).map_or("", String::as_str)
-    }
-
-    fn is_dead(&self) -> bool {
-        self.value("state").eq_ignore_ascii_case("dead")
-    }
-
-    /// What the moments of the rows are, by which they are ordered.
-    fn moment(&self) -> &'static str {
-        match self.value("state").to_ascii_lowercase().as_str() {
-            "dead" => "Died",
-            "pending" => "Due",
-            _ => "Received",
-        }
-    }
-
-    /// The fields that have a value.
-    pub(super) fn pairs(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.0.iter().map(|(name, value)| (*name, value.as_str()))
-    }
-
-    /// The filter.
-    ///
-    /// # Errors
-    /// [`Failure::Usage`] as the command has it.
-    pub(super) fn filter(&self) -> Result<Filter, Failure> {
-        let filter = Filter::of_options(self.pairs())?;
-        filter.check()?;
-        Ok(filter)
-    }
-}
 
 pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTreeMap<String, String>>) -> Response {
     let typed = Typed::of(&query);
@@ -105,7 +60,7 @@ fn content(site: &Site, typed: &Typed, found: &PageOfRecords, is_later: bool) ->
     let number = |number: usize| u64::try_from(number).unwrap_or(0);
     html! {
         h1 { (heading(typed, number(rows.len()), next.is_some() || is_later)) }
-        (super::orders::notice(site))
+        (orders::notice(site))
         (form(typed))
         @if rows.is_empty() && next.is_some() {
             p { "None of the " (count(number(*looked_at), "record", "records")) " that were looked at passes." }

@@ -80,6 +80,13 @@ pub(crate) async fn run(order: &Order) -> Result<Exit, Failure> {
         ));
     }
     let signer = signer(order)?;
+    let samples: Vec<_> = fixtures::all().iter().filter(|sample| sample.provider == order.provider.id()).collect();
+    let sample = samples.first().copied().ok_or_else(|| {
+        Failure::usage(
+            format!("there is no sample event of {}", order.provider.name()),
+            "choose another provider; `hookonce trigger --list` shows those with samples",
+        )
+    })?;
     let told = told(order.provider, order.run.is_some());
     let cases = cases(order, &told)?;
     let effects = match (order.sink, order.command.is_empty()) {
@@ -100,13 +107,6 @@ pub(crate) async fn run(order: &Order) -> Result<Exit, Failure> {
             "start your service, or let the storm do it with --run",
         ));
     }
-    let samples: Vec<_> = fixtures::all().iter().filter(|sample| sample.provider == order.provider.id()).collect();
-    let sample = samples.first().copied().ok_or_else(|| {
-        Failure::usage(
-            format!("there is no sample event of {}", order.provider.name()),
-            "choose another provider; `hookonce trigger --list` shows those with samples",
-        )
-    })?;
     let mut storm = Storm {
         wire,
         signer,
@@ -125,6 +125,12 @@ pub(crate) async fn run(order: &Order) -> Result<Exit, Failure> {
     working.says("counting the effects".to_owned());
     let counts = effects.settled(&storm.tokens, |_| false).await?;
     let judged = judged(&sent, &counts);
+    if judged.is_empty() {
+        return Err(Failure::unavailable(
+            "cannot judge: none of the events of this storm was sent",
+            "send more of it: leave out --only",
+        ));
+    }
     let again = run_again(&mut storm, &judged, &effects, &working).await?;
     drop(working);
     let report = Report::new(order, &storm, &told, &judged, &again, &effects);
@@ -339,19 +345,15 @@ async fn run_again(
 }
 
 #[cfg(test)]
-mod tests {
-    use hookonce_providers::Catalog;
-
-    use super::*;
-    use crate::fixtures::EventName;
-
-    fn order(provider: &'static Provider, secret: Option<&str>) -> Order {
-        Order {
+impl Order {
+    /// One with nothing but what a test is about.
+    fn plain(provider: &'static Provider, secret: Option<&str>) -> Self {
+        Self {
             url: "http://127.0.0.1:3000/in".to_owned(),
             provider,
             secret: secret.map(str::to_owned),
             sink: None,
-            run: Some("npm start".to_owned()),
+            run: None,
             command: Vec::new(),
             only: None,
             seed: 1,
@@ -361,16 +363,24 @@ mod tests {
             html: None,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use hookonce_providers::Catalog;
+
+    use super::*;
+    use crate::fixtures::EventName;
 
     #[test]
     fn every_provider_with_a_shared_secret_can_be_stormed() {
         let name = EventName::numbered(1, 1);
         let (mut stormed, mut need_a_secret) = (0, Vec::new());
         for provider in Catalog::built_in().iter().filter(|provider| provider.can_sign()) {
-            let made_up = signer(&order(provider, None));
+            let made_up = signer(&Order::plain(provider, None));
             let signer = made_up.unwrap_or_else(|_| {
                 need_a_secret.push(provider.id());
-                signer(&order(provider, Some("user:4f9a0c7712e8b35d"))).unwrap()
+                signer(&Order::plain(provider, Some("user:4f9a0c7712e8b35d"))).unwrap()
             });
             assert_ne!(signer.secret, signer.wrong_secret, "{}", provider.id());
             let sample = fixtures::all().iter().find(|sample| sample.provider == provider.id()).unwrap();
@@ -381,7 +391,7 @@ mod tests {
                 let forged = signer.forge(told.scenario, event::request(sample, &name), &tokens, 1).unwrap();
                 assert!(forged.is_some_and(|it| it != genuine), "{} {}", provider.id(), told.scenario);
             }
-            assert!(!cases(&order(provider, None), &told).unwrap().is_empty());
+            assert!(!cases(&Order::plain(provider, None), &told).unwrap().is_empty());
             stormed += 1;
         }
         assert_eq!(need_a_secret, ["basic", "postmark"], "a user's name is part of their secrets");

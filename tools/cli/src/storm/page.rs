@@ -1,64 +1,48 @@
 //! The report as one page that needs nothing else, to be shown around.
 
-use hookonce_protocol::time::EpochMs;
-use hookonce_runtime::ambient::{Ambient as _, System};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use super::report::{Answers, Named, Part, Report, Shown, times};
-use crate::console::STYLE;
+use crate::console::document;
 use crate::output;
 
 /// The page.
 pub(super) fn page(report: &Report) -> String {
-    let now: EpochMs = System.moment().now;
     let Answers { median_ms, slowest_ms, by_status, deadline } = &report.answers;
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "Storm: " (report.provider_name) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                main.wrap {
-                    h1 { (output::shown(&report.summary)) " " (chip(report.is_good())) }
-                    p {
-                        (report.requests) " requests as " (report.provider_name) " sends them, to "
-                        span.mono { (output::shown(&report.url)) } ", in " (report.seconds) " s. Before them, "
-                        (report.control) " events of type " span.mono { (report.event_type) } " were sent once each"
-                        @if report.effects == "not counted" { ". Effects were not counted." }
-                        @else { ", and each took effect once." }
-                    }
-                    div.scroll { table {
-                        thead { tr {
-                            th { "Scenario" } th { "What happens" } th { "Expected" } th { "Found" }
-                            th.num { "Events" } th.num { "Sent" }
-                        } }
-                        tbody { @for part in &report.scenarios { (row(part)) } }
-                    } }
-                    @for part in report.scenarios.iter().filter(|part| !part.is_good) { (detail(part)) }
-                    h2 { "Answers" }
-                    p {
-                        (median_ms) " ms (median), " (slowest_ms) " ms (slowest). " (report.provider_name) " waits: "
-                        (deadline) "."
-                    }
-                    dl { @for (status, count) in by_status { dt { (status) } dd { (count) } } }
-                    @if !report.not_sent.is_empty() {
-                        h2 { "Not sent" }
-                        dl { @for part in &report.not_sent { dt { (part.scenario) } dd { (output::shown(&part.why)) } } }
-                    }
-                    footer.small.note {
-                        "Written " (output::local_moment(now)) " by hookonce " (env!("CARGO_PKG_VERSION")) ", seed "
-                        (report.seed) ". The seed repeats the schedule. It cannot repeat a race: that also depends on what "
-                        "the machine does at that moment."
-                    }
-                }
-            }
+    let content = html! {
+        h1 { (output::shown(&report.summary)) " " (chip(report.is_good())) }
+        p {
+            (report.requests) " requests as " (report.provider_name) " sends them, to "
+            span.mono { (output::shown(&report.url)) } ", in " (report.seconds) " s. Before them, "
+            (report.control) " events of type " span.mono { (report.event_type) } " were sent once each"
+            @if report.effects == "not counted" { ". Effects were not counted." }
+            @else { ", and each took effect once." }
+        }
+        div.scroll { table {
+            thead { tr {
+                th { "Scenario" } th { "What happens" } th { "Expected" } th { "Found" }
+                th.num { "Events" } th.num { "Sent" }
+            } }
+            tbody { @for part in &report.scenarios { (row(part)) } }
+        } }
+        @for part in report.scenarios.iter().filter(|part| !part.is_good) { (detail(part)) }
+        h2 { "Answers" }
+        p {
+            (median_ms) " ms (median), " (slowest_ms) " ms (slowest). " (report.provider_name) " waits: "
+            (deadline) "."
+        }
+        dl { @for (status, count) in by_status { dt { (status) } dd { (count) } } }
+        @if !report.not_sent.is_empty() {
+            h2 { "Not sent" }
+            dl { @for part in &report.not_sent { dt { (part.scenario) } dd { (output::shown(&part.why)) } } }
         }
     };
-    page.into_string()
+    let seed = format!(
+        ", seed {}. The seed repeats the schedule. It cannot repeat a race: that also depends on what the machine does at \
+         that moment.",
+        report.seed
+    );
+    document(&format!("Storm: {}", report.provider_name), &content, &seed)
 }
 
 fn chip(is_good: bool) -> Markup {

@@ -27,6 +27,9 @@ const LINE_CHARACTERS_MAX: usize = 73;
 /// How much of what signing added is shown where a person gave the secret, in characters.
 const SIGNED_CHARACTERS_MAX: usize = 12;
 
+/// Why nothing was sent of a scenario that the catalog announces.
+const NOTHING_TO_CHANGE: &str = "this event has nothing that it could change, or no request was left for it";
+
 /// In place of a secret that a person gave.
 const WITHHELD: &str = "WITHHELD";
 
@@ -141,7 +144,7 @@ impl Report {
         };
         let scenarios: Vec<_> = told.iter().filter_map(part).collect();
         let total = Finding::of(judged.iter().map(fact), is_counted);
-        let not_sent = told.iter().filter(|told| !told.is_sent && order.only.is_none());
+        let not_sent = if order.only.is_none() { not_sent(told, &scenarios) } else { Vec::new() };
         let seconds = storm.wire.started.elapsed().as_secs();
         let is_good = total.is_good();
         let summary = if is_good { good_summary(total.events, is_counted) } else { total.faults().join(", ") };
@@ -158,7 +161,7 @@ impl Report {
             requests: storm.wire.pace.sent(),
             seconds,
             scenarios,
-            not_sent: not_sent.map(|it| NotSent { scenario: it.scenario.word(), why: it.why.clone() }).collect(),
+            not_sent,
             answers: answers(judged, &order.provider.facts().deadline),
         }
     }
@@ -205,6 +208,13 @@ impl Report {
         output::line("");
         output::line(&output::wrapped(&format!("{}.", self.summary)));
     }
+}
+
+/// The scenarios of which nothing was sent, and why.
+fn not_sent(told: &[Told], sent: &[Part]) -> Vec<NotSent> {
+    let missing = told.iter().filter(|told| sent.iter().all(|part| part.scenario != told.scenario.word()));
+    let why = |told: &Told| if told.is_sent { NOTHING_TO_CHANGE.to_owned() } else { told.why.clone() };
+    missing.map(|told| NotSent { scenario: told.scenario.word(), why: why(told) }).collect()
 }
 
 fn good_summary(events: usize, is_counted: bool) -> String {
@@ -406,7 +416,23 @@ fn millis(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use hookonce_providers::Catalog;
+
     use super::*;
+
+    #[test]
+    fn a_scenario_of_which_nothing_was_sent_says_why() {
+        let told = |scenario: Scenario, is_sent: bool| Told {
+            scenario,
+            is_sent,
+            why: "the catalog says so".to_owned(),
+            source: String::new(),
+        };
+        let told = [told(Scenario::Byte, true), told(Scenario::Stale, false)];
+        let found = not_sent(&told, &[]);
+        let found: Vec<_> = found.iter().map(|one| (one.scenario, one.why.as_str())).collect();
+        assert_eq!(found, [("byte", NOTHING_TO_CHANGE), ("stale", "the catalog says so")]);
+    }
 
     #[test]
     fn a_secret_that_was_given_is_nowhere_in_what_is_shown() {
@@ -427,18 +453,9 @@ mod tests {
         );
         assert_eq!(open(&request, None), request, "one that was made up is shown");
         let order = Order {
-            url: "http://127.0.0.1:3000/in".to_owned(),
-            provider: hookonce_providers::Catalog::built_in().provider("stripe").unwrap(),
-            secret: Some(secret.to_owned()),
-            sink: None,
             run: Some(format!("SECRET={secret} npm start")),
             command: vec!["show".to_owned(), secret.to_owned()],
-            only: None,
-            seed: 1,
-            is_long: false,
-            own: String::new(),
-            json: false,
-            html: None,
+            ..Order::plain(Catalog::built_in().provider("stripe").unwrap(), Some(secret))
         };
         let again = only(&order, Scenario::Race, 3);
         let expected = "hookonce storm http://127.0.0.1:3000/in --provider stripe --seed 1 --only race/3 --secret - \
