@@ -4,68 +4,15 @@
 use std::collections::BTreeMap;
 
 use super::due::Due;
-use super::effect::{EffectPart, Pass, decode_names};
+use super::effect::EffectPart;
 use super::failed::decode_failures;
+use super::read::{Attributes, NotUnderstood, text};
 use super::{DeadReason, Outcome, Record, SCHEMA_VERSION, Status, Unreadable, attribute};
-use crate::effect::EffectName;
 use crate::item::{Item, PARTITION_KEY, Value};
 use crate::key::{ClaimId, RecordKey, RecordKind, Tenant};
 use crate::time::{EpochMs, EpochSec};
 
-/// An attribute is missing, or is there and not understood.
-#[derive(Debug)]
-pub(super) struct NotUnderstood;
-
-/// The attributes of a stored item.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Attributes<'a>(&'a Item);
-
-impl<'a> Attributes<'a> {
-    /// What `read` makes of an attribute. `None` if it is missing.
-    pub(super) fn optional<T>(
-        self,
-        name: &str,
-        read: impl FnOnce(&'a Value) -> Option<T>,
-    ) -> Result<Option<T>, NotUnderstood> {
-        self.0.get(name).map(|value| read(value).ok_or(NotUnderstood)).transpose()
-    }
-
-    /// The same of an attribute that is never missing.
-    pub(super) fn required<T>(self, name: &str, read: impl FnOnce(&'a Value) -> Option<T>) -> Result<T, NotUnderstood> {
-        self.optional(name, read)?.ok_or(NotUnderstood)
-    }
-
-    /// A text that is never missing.
-    pub(super) fn text(self, name: &str) -> Result<String, NotUnderstood> {
-        self.required(name, text)
-    }
-
-    /// A number that is never missing.
-    fn number(self, name: &str) -> Result<i64, NotUnderstood> {
-        self.required(name, Value::as_i64)
-    }
-
-    /// A counter, which is stored only where it is not zero.
-    pub(super) fn count(self, name: &str) -> Result<i64, NotUnderstood> {
-        Ok(self.optional(name, Value::as_i64)?.unwrap_or(0))
-    }
-
-    /// A moment.
-    pub(super) fn moment(self, name: &str) -> Result<Option<EpochMs>, NotUnderstood> {
-        self.optional(name, |value| value.as_i64().map(EpochMs))
-    }
-
-    /// A flag, which is stored only where it is set.
-    fn flag(self, name: &str) -> Result<bool, NotUnderstood> {
-        let flag = |value: &Value| if let Value::Flag(flag) = value { Some(*flag) } else { None };
-        Ok(self.optional(name, flag)?.unwrap_or(false))
-    }
-
-    /// Names of effects, which are stored only where there are any.
-    fn names(self, name: &str) -> Result<Vec<EffectName>, NotUnderstood> {
-        Ok(self.optional(name, decode_names)?.unwrap_or_default())
-    }
-
+impl Attributes<'_> {
     /// The entry in the index of due records. An item with half of one is in no index.
     fn due(self) -> Result<Option<Due>, NotUnderstood> {
         match (self.optional(attribute::DUE_SHARD, Value::as_text)?, self.moment(attribute::DUE_AT)?) {
@@ -73,20 +20,6 @@ impl<'a> Attributes<'a> {
             (Some(_) | None, _) => Ok(None),
         }
     }
-
-    /// The right to make a call. Half of one may be a right that a later release notes in another way.
-    pub(super) fn pass(self) -> Result<Option<Pass>, NotUnderstood> {
-        match (self.optional(attribute::PASS, text)?, self.moment(attribute::PASS_AT)?) {
-            (Some(id), Some(at)) => Ok(Some(Pass { id, at })),
-            (None, None) => Ok(None),
-            (Some(_), None) | (None, Some(_)) => Err(NotUnderstood),
-        }
-    }
-}
-
-/// The value as a text of its own.
-pub(super) fn text(value: &Value) -> Option<String> {
-    value.as_text().map(str::to_owned)
 }
 
 impl Record {

@@ -1,6 +1,6 @@
 //! What only the record of an effect holds.
 
-use super::decode::{Attributes, NotUnderstood, text};
+use super::read::{Attributes, NotUnderstood, text};
 use super::{attribute, equals};
 use crate::effect::{DestinationId, EffectName, Method};
 use crate::item::{Item, Value};
@@ -46,6 +46,17 @@ pub struct Pass {
     pub id: String,
     /// When it was taken.
     pub at: EpochMs,
+}
+
+impl Attributes<'_> {
+    /// The right to make a call. Half of one may be a right that a later release notes in another way.
+    fn pass(self) -> Result<Option<Pass>, NotUnderstood> {
+        match (self.optional(attribute::PASS, text)?, self.moment(attribute::PASS_AT)?) {
+            (Some(id), Some(at)) => Ok(Some(Pass { id, at })),
+            (None, None) => Ok(None),
+            (Some(_), None) | (None, Some(_)) => Err(NotUnderstood),
+        }
+    }
 }
 
 impl EffectPart {
@@ -104,15 +115,4 @@ pub(super) fn insert<const N: usize>(item: &mut Item, optional: [(&str, Option<V
             item.insert(name.to_owned(), value);
         }
     }
-}
-
-/// Names of effects as a value.
-pub(crate) fn encode_names(names: &[EffectName]) -> Value {
-    Value::List(names.iter().map(|name| name.as_str().into()).collect())
-}
-
-/// Reads stored names of effects.
-pub(super) fn decode_names(value: &Value) -> Option<Vec<EffectName>> {
-    let Value::List(names) = value else { return None };
-    names.iter().map(|name| EffectName::stored(name.as_text()?)).collect()
 }

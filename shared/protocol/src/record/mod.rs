@@ -5,6 +5,7 @@ mod decode;
 mod due;
 mod effect;
 mod failed;
+mod read;
 
 use std::collections::BTreeMap;
 
@@ -20,11 +21,11 @@ pub use due::{
     DEAD_LIST, Due, EFFECT_LIST, PENDING_LIST, WAITING_LIST, dead_shard, effect_shard, journal_shard, pending_shard,
     waiting_shard,
 };
-pub(crate) use effect::encode_names;
 use effect::insert;
 pub use effect::{EffectPart, Pass};
 use failed::encode_failures;
 pub use failed::{FAILURES_KEPT, FailedAttempt};
+pub(crate) use read::encode_names;
 
 /// The version that this code writes. It acts on no other.
 pub const SCHEMA_VERSION: i64 = 1;
