@@ -39,6 +39,8 @@ pub(crate) struct DeployedFunctions {
     pub(crate) worker_is_on: bool,
     /// Whether hints of effects reach the dispatcher.
     pub(crate) dispatcher_is_on: bool,
+    /// How many executions their event sources take at most; [`u64::MAX`] if nothing bounds one of them.
+    pub(crate) executions_max: u64,
 }
 
 /// The code that a function runs.
@@ -75,18 +77,15 @@ pub(crate) struct Concurrency {
 }
 
 impl Concurrency {
-    /// Asks Lambda about the account and the event sources of a stack.
+    /// Asks Lambda about the account of a stack.
     ///
     /// # Errors
     /// [`Failure::Unavailable`] when Lambda refuses or does not answer.
-    pub(crate) async fn of(config: &SdkConfig, names: &FunctionNames) -> Result<Self, Failure> {
-        let (settings, worker, dispatcher) =
-            try_join3(settings(config), mappings(config, &names.worker), mappings(config, &names.dispatcher)).await?;
+    pub(crate) async fn of(config: &SdkConfig, functions: &DeployedFunctions) -> Result<Self, Failure> {
+        let settings = settings(config).await?;
         let limit = settings.pointer("/AccountLimit/ConcurrentExecutions").and_then(Value::as_u64).unwrap_or(0);
-        let sources = worker.iter().chain(&dispatcher);
         // The schedule starts one.
-        let taken_max = sources.fold(1, |sum: u64, source| sum.saturating_add(source.executions_max));
-        Ok(Self { limit, taken_max })
+        Ok(Self { limit, taken_max: functions.executions_max.saturating_add(1) })
     }
 }
 
@@ -105,9 +104,15 @@ impl DeployedFunctions {
         let FunctionNames { webhook, worker, relay, dispatcher } = names;
         let all = [("webhook", webhook), ("worker", worker), ("relay", relay), ("dispatcher", dispatcher)];
         let codes = try_join_all(all.map(|(role, name)| code(config, role, name)));
-        let (codes, worker_is_on, dispatcher_is_on) =
-            try_join3(codes, is_on(config, worker), is_on(config, dispatcher)).await?;
-        Ok(Self { codes, worker_is_on, dispatcher_is_on })
+        let (codes, worker, dispatcher) =
+            try_join3(codes, mappings(config, worker), mappings(config, dispatcher)).await?;
+        let executions = worker.iter().chain(&dispatcher).map(|source| source.executions_max);
+        Ok(Self {
+            codes,
+            worker_is_on: are_on(&worker),
+            dispatcher_is_on: are_on(&dispatcher),
+            executions_max: executions.fold(0, u64::saturating_add),
+        })
     }
 }
 
@@ -122,10 +127,9 @@ async fn code(config: &SdkConfig, role: &'static str, name: &str) -> Result<Code
 }
 
 /// Whether every event source of a function is on, or about to be.
-async fn is_on(config: &SdkConfig, name: &str) -> Result<bool, Failure> {
-    let found = mappings(config, name).await?;
+fn are_on(sources: &[Mapping]) -> bool {
     let is_off = |mapping: &Mapping| matches!(mapping.state.as_str(), "Disabled" | "Disabling" | "Deleting");
-    Ok(!found.is_empty() && !found.iter().any(is_off))
+    !sources.is_empty() && !sources.iter().any(is_off)
 }
 
 /// The event sources of a function.

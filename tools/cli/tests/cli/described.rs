@@ -37,7 +37,9 @@ pub(crate) fn description(drift: &[&str], operation: &str, body: &Value) -> Resu
             "ContinuousBackupsStatus": "ENABLED",
             "PointInTimeRecoveryDescription": { "PointInTimeRecoveryStatus": status(has("recovery")) },
         } })),
-        _ if has("policy") => Ok(object!({ "Policy": r#"{"Statement":[{"Action":["dynamodb:Scan"]}]}"# })),
+        _ if has("policy") => {
+            Ok(object!({ "Policy": r#"{"Statement":[{"Effect":"Deny","Principal":"*","Action":["dynamodb:Scan"]}]}"# }))
+        }
         _ => Err(object!({ "__type": "PolicyNotFoundException", "message": "" })),
     }
 }

@@ -19,7 +19,7 @@ use hookonce_runtime::port::Store as _;
 use super::tables::tables;
 use super::{Check, documents, routes};
 use crate::account::{CALL_MAX, refused, region};
-use crate::connection::{Connection, Deployed, OWN_VERSION, Outputs, StackParts};
+use crate::connection::{Connection, Deployed, OWN_VERSION, StackParts};
 use crate::failure::Failure;
 use crate::lambda::{Code, Concurrency, DeployedFunctions};
 use crate::output;
@@ -62,12 +62,14 @@ pub(super) async fn checks(deployed: &Deployed, stack: &Connection) -> Vec<Check
         Check::new("tables", tables(store.client(), outputs).await),
     ]);
     checks.extend(queues(config, &outputs.parts).await);
+    match DeployedFunctions::of(config, &outputs.functions).await {
+        Ok(found) => {
+            checks.extend([Check::new("functions", functions(&found)), concurrency(config, &found).await]);
+        }
+        Err(failure) => checks.push(Check::new("functions", Err(failure))),
+    }
     checks.extend([
-        Check::new("functions", functions(config, outputs).await),
-        concurrency(config, outputs).await,
         Check::new("metrics", metrics(config, &deployed.name).await),
-    ]);
-    checks.extend([
         address(&outputs.webhook_url),
         super::endpoints(stack).await,
         Check::new("destinations", documents::<DestinationId>(stack, "; their effects wait").await),
@@ -207,8 +209,8 @@ async fn dead_letters(config: &SdkConfig, name: Option<&str>) -> Result<Waiting,
 }
 
 /// The functions can be looked at.
-async fn functions(config: &SdkConfig, outputs: &Outputs) -> Result<String, Failure> {
-    let DeployedFunctions { codes, worker_is_on, .. } = DeployedFunctions::of(config, &outputs.functions).await?;
+fn functions(found: &DeployedFunctions) -> Result<String, Failure> {
+    let DeployedFunctions { codes, worker_is_on, .. } = found;
     let unknown = |code: &Code| {
         let names = unknown_variables(&code.variables).join(", ");
         (!names.is_empty()).then(|| format!("the {} ignores {names}", code.role))
@@ -220,13 +222,13 @@ async fn functions(config: &SdkConfig, outputs: &Outputs) -> Result<String, Fail
             "correct their names in template.yaml, or deploy this release there: until then they have no effect",
         ));
     }
-    let worker = if worker_is_on { "are on" } else { "are not all on: docs/run/runbook.md#containment" };
+    let worker = if *worker_is_on { "are on" } else { "are not all on: docs/run/runbook.md#containment" };
     Ok(format!("{} functions; the worker's event sources {worker}", codes.len()))
 }
 
 /// What the queues and the schedule take at most leaves something for the webhook function.
-async fn concurrency(config: &SdkConfig, outputs: &Outputs) -> Check {
-    let Concurrency { limit, taken_max } = match Concurrency::of(config, &outputs.functions).await {
+async fn concurrency(config: &SdkConfig, functions: &DeployedFunctions) -> Check {
+    let Concurrency { limit, taken_max } = match Concurrency::of(config, functions).await {
         Ok(found) => found,
         Err(failure) => return Check::new("concurrency", Err(failure)),
     };
@@ -241,7 +243,8 @@ async fn concurrency(config: &SdkConfig, outputs: &Outputs) -> Check {
     let mut check = Check::new("concurrency", Ok(seen));
     if left < limit.div_ceil(2) {
         check.warnings.push(format!(
-            "{left} execution(s) are left for the webhook function and for handlers in other languages:              docs/run/deploy.md#executions says how to get more"
+            "{left} execution(s) are left for the webhook function and for handlers in other languages: \
+             docs/run/deploy.md#executions says how to get more"
         ));
     }
     check

@@ -7,9 +7,11 @@ use aws_sdk_dynamodb::types::{
     KeySchemaElement, PointInTimeRecoveryStatus, ProjectionType, TableDescription, TimeToLiveStatus,
 };
 use error_reporter::Report;
+use futures::future::try_join_all;
 use hookonce_aws::{DUE_INDEX, ID, JOURNAL_INDEX, KIND};
 use hookonce_protocol::item::PARTITION_KEY;
 use hookonce_protocol::record::attribute;
+use serde_json::Value;
 
 use crate::account::refused;
 use crate::connection::Outputs;
@@ -56,10 +58,11 @@ pub(super) async fn tables(client: &Client, outputs: &Outputs) -> Result<String,
             of_documents: true,
         },
     ];
-    let mut wrong = Vec::new();
-    for wanted in &all {
-        wrong.extend(wanted.drift(client).await?.into_iter().map(|drift| format!("{} table: {drift}", wanted.what)));
-    }
+    let drifts = try_join_all(all.iter().map(|wanted| wanted.drift(client))).await?;
+    let named = |(wanted, drift): (&Wanted<'_>, Vec<String>)| {
+        drift.into_iter().map(|drift| format!("{} table: {drift}", wanted.what)).collect::<Vec<_>>()
+    };
+    let wrong: Vec<_> = all.iter().zip(drifts).flat_map(named).collect();
     if wrong.is_empty() {
         return Ok("keys, indexes, time to live, recovery and protection are as they should be".to_owned());
     }
@@ -128,9 +131,49 @@ impl Wanted<'_> {
         const ACTION: &str = "dynamodb:GetResourcePolicy";
         let arn = table.and_then(TableDescription::table_arn).unwrap_or_default();
         match client.get_resource_policy().resource_arn(arn).send().await {
-            Ok(found) => Ok(found.policy().is_some_and(|policy| policy.contains("dynamodb:Scan"))),
+            Ok(found) => Ok(found.policy().is_some_and(denies_scans)),
             Err(error) if error.code() == Some("PolicyNotFoundException") => Ok(false),
             Err(error) => Err(refused(ACTION, error.code(), &Report::new(&error))),
         }
+    }
+}
+
+/// Whether a policy denies everybody to scan, whatever else it says.
+fn denies_scans(policy: &str) -> bool {
+    let policy: Value = serde_json::from_str(policy).unwrap_or_default();
+    let each = |value: Option<&Value>| match value {
+        Some(Value::Array(several)) => several.clone(),
+        Some(one) => vec![one.clone()],
+        None => Vec::new(),
+    };
+    each(policy.get("Statement")).iter().any(|statement| {
+        let is_all = |place: &str| statement.pointer(place).is_some_and(|who| who == "*");
+        statement.get("Effect").is_some_and(|effect| effect == "Deny")
+            && (is_all("/Principal") || is_all("/Principal/AWS"))
+            && each(statement.get("Action")).iter().any(|action| action == "dynamodb:Scan")
+            && statement.get("Condition").is_none()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_statement_that_denies_everybody_holds() {
+        let policy = |statement: &str| format!(r#"{{"Version":"2012-10-17","Statement":[{statement}]}}"#);
+        let deny =
+            r#"{"Effect":"Deny","Principal":"*","Action":["dynamodb:Scan","dynamodb:PartiQLSelect"],"Resource":"*"}"#;
+        assert!(denies_scans(&policy(deny)));
+        assert!(denies_scans(&policy(deny).replace(r#""*","Action""#, r#"{"AWS":"*"},"Action""#)));
+        for (old, new) in [
+            ("Deny", "Allow"),
+            (r#""*","Action""#, r#"{"AWS":"arn:aws:iam::123456789012:root"},"Action""#),
+            ("dynamodb:Scan", "dynamodb:Query"),
+            (r#""Resource""#, r#""Condition":{"Bool":{"aws:ViaAWSService":"true"}},"Resource""#),
+        ] {
+            assert!(!denies_scans(&policy(deny).replace(old, new)), "{new}");
+        }
+        assert!(!denies_scans("dynamodb:Scan"));
     }
 }
