@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     /// The lines and the columns of a small terminal, with a line for what was typed.
-    const LINES_MAX: usize = 44;
+    const LINES_MAX: usize = 40;
     const COLUMNS: usize = 80;
 
     /// The help of each command, by its name.

@@ -102,7 +102,7 @@ enum Command {
     Send(command::send::Arguments),
     /// Deliver a sample event, signed as its provider would.
     Trigger(command::trigger::Arguments),
-    /// Deliver what a deployed stack received to the stack on this machine.
+    /// Run what a deployed stack received on this machine.
     Pull(command::pull::Arguments),
     /// Hand an operation of your own to an endpoint, under a key.
     Submit(command::submit::Arguments),

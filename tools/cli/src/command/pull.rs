@@ -8,21 +8,22 @@ use hookonce_providers::Catalog;
 use hookonce_runtime::body::decompress;
 use serde_json::json;
 
-use super::providers::find;
+use super::providers;
 use super::send::Destination;
+use crate::connection::Connection;
 use crate::endpoints;
 use crate::failure::{Exit, Failure};
 use crate::hints::pasteable;
 use crate::output;
-use crate::records;
+use crate::records::{Named, find, find_words};
 use crate::target::{DataFolder, Place};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Endpoint of the record.
-    endpoint: String,
-    /// Key of the record.
-    key: String,
+    /// Endpoint id and record key, as `list --stack NAME` shows it. The endpoint may be left out, and a beginning of the
+    /// key is enough for a record of the last 24 hours.
+    #[arg(required = true, num_args = 1..=2, value_names = ["ENDPOINT", "KEY"])]
+    record: Vec<String>,
     /// Name of the deployed stack that has the record. It is read and not changed.
     #[arg(long, value_name = "NAME")]
     stack: String,
@@ -34,14 +35,14 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let Arguments { endpoint, key, stack, json, folder } = arguments;
+    let Arguments { record, stack, json, folder } = arguments;
     // Without a stack here there is nobody to deliver to.
     folder.running()?;
-    let store = Place { folder: folder.clone(), stack: Some(stack) }.connect().store().await?;
-    let record = event(&store, &endpoint, &key).await?;
+    let stack = Place { folder: folder.clone(), stack: Some(stack) }.connect();
+    let record = event(&stack, &stack.store().await?, &record).await?;
     let body = received(&record)?;
     let (endpoint, own_key) = record.key.parts();
-    let provider = find(Catalog::built_in(), &record.provider)?;
+    let provider = providers::find(Catalog::built_in(), &record.provider)?;
     // An endpoint of another name here, if it is the only one of its provider.
     let same = endpoints::read_all(&folder)
         .into_iter()
@@ -63,13 +64,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 /// The record of an event: an effect came with it.
-async fn event(store: &DynamoStore, endpoint: &str, key: &str) -> Result<Record, Failure> {
+async fn event(stack: &Connection, store: &DynamoStore, words: &[String]) -> Result<Record, Failure> {
     let missing = |what: String| Failure::missing(what, "it may have expired: `hookonce list` shows what is there");
-    let named = records::find(store, endpoint, key).await?;
-    let named = named.ok_or_else(|| missing(format!("endpoint {endpoint} has no record {key}")))?;
+    let named = match find_words(stack, store, words).await? {
+        Named::Whole(record) | Named::Beginning(record) => *record,
+        Named::Missing => return Err(missing(format!("there is no record {}", words.join(" ")))),
+    };
     let Some(parent) = named.parent.as_ref().filter(|_| named.effect.is_some()) else { return Ok(named) };
     let (endpoint, key) = parent.parts();
-    let found = records::find(store, endpoint, key).await?;
+    let found = find(store, endpoint, key).await?;
     found.ok_or_else(|| missing(format!("the effect came with {key}, which is gone")))
 }
 

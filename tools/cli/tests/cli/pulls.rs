@@ -27,7 +27,7 @@ fn what_a_deployed_stack_received_is_delivered_here_and_changes_nothing_there() 
     };
     let before = production.list("DEAD");
 
-    let pulled = pull(&["stripe", "evt_0"]).exits(0);
+    let pulled = pull(&["evt_0"]).exits(0);
     assert_eq!(lines(&pulled)[0]["deliveries"][0]["answer"], "accepted");
     here.wait_for("DEAD", 1);
     // Its type is in a header.
@@ -42,7 +42,7 @@ fn what_a_deployed_stack_received_is_delivered_here_and_changes_nothing_there() 
     let batch = production.list("FANNED_OUT").remove(0);
     assert!(text(&pull(&["whatsapp", batch["key"].as_str().unwrap()]).exits(2)).contains("a batch keeps none"));
 
-    assert!(text(&pull(&["stripe", "evt_none"]).exits(1)).contains("endpoint stripe has no record evt_none"));
+    assert!(text(&pull(&["stripe", "evt_none"]).exits(1)).contains("there is no record stripe evt_none"));
     here.run(&["endpoint", "remove", "github"]).exits(0);
     let refused = text(&pull(&["github", key]).exits(2));
     assert!(refused.contains("no endpoint of the local stack belongs to github"), "{refused}");
