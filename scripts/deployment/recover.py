@@ -25,34 +25,20 @@ LambdaFunction.invoke = lambda *_: ""
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
 
 TABLES = ("InboxTable", "DomainTable", "DocumentsTable")
-SECONDS_MAX = 60
 
 
-def taken(stack, url, folder):
+def taken(stack, url):
     """The metrics that the webhook function of this stack counts while it takes the one event."""
-    played = rig.Lambda(1, rig.BODY_BYTES, 0)
     made = client("lambda").get_function(FunctionName=stack.ids["WebhookFunction"])["Configuration"]
     # The gateway of the mock has no proof of a CDN.
     own = {name: value for name, value in made["Environment"]["Variables"].items() if not name.startswith(("HOOKONCE_EDGE", "HOOKONCE_CLIENT"))}
     queue = own["HOOKONCE_QUEUE_URL"].rsplit("/", 2)
     own["HOOKONCE_QUEUE_URL"] = f"{url}/{queue[1]}/{queue[2]}"
     variables = {
-        **own, "AWS_REGION": REGION, "AWS_ACCESS_KEY_ID": "mock", "AWS_SECRET_ACCESS_KEY": "mock", "AWS_ENDPOINT_URL": url,
-        "AWS_LAMBDA_RUNTIME_API": played.address, "AWS_LAMBDA_FUNCTION_NAME": "f", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "512",
-        "AWS_LAMBDA_FUNCTION_VERSION": "1", "AWS_LAMBDA_LOG_GROUP_NAME": "l", "AWS_LAMBDA_LOG_STREAM_NAME": "s", "HOME": folder,
-        "PATH": os.environ["PATH"],
+        **own, "AWS_REGION": REGION, "AWS_ACCESS_KEY_ID": "mock", "AWS_SECRET_ACCESS_KEY": "mock", "AWS_ENDPOINT_URL_DYNAMODB": url,
+        "AWS_ENDPOINT_URL_SQS": url,
     }
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen([os.environ["WEBHOOK"]], env=variables, stdout=log, stderr=subprocess.STDOUT)
-        played.processor.set_result(rig.processor_clock(process.pid))
-        ended = played.done.wait(SECONDS_MAX)
-        process.kill()
-        process.wait()
-        log.seek(0)
-        lines = log.read().decode().splitlines()
-    played.server.shutdown()
-    if not ended:
-        return ["no answer", *lines[-5:]]
+    lines = rig.run(os.environ["WEBHOOK"], deliveries=1, variables=variables).log.decode().splitlines()
     counted = [json.loads(line) for line in lines if '"CloudWatchMetrics"' in line]
     return sorted({name for line in counted for name in line if name.startswith("delivery_") and name != "delivery_duration_ms"})
 
@@ -86,8 +72,8 @@ def recover(text, url, folder, named):
     names = {logical: first.ids[logical] for logical in TABLES}
     document = {"kind": {"S": "endpoint"}, "id": {"S": "stripe"}, "document": {"S": rig.ENDPOINT}}
     client("dynamodb").put_item(TableName=names["DocumentsTable"], Item=document)
-    expect("what the first stack counts", taken(first, url, folder), ["delivery_accepted"])
-    expect("what it counts of the same event", taken(first, url, folder), ["delivery_duplicate"])
+    expect("what the first stack counts", taken(first, url), ["delivery_accepted"])
+    expect("what it counts of the same event", taken(first, url), ["delivery_duplicate"])
     delete(first)
     expect("the tables that are left", sorted(client("dynamodb").list_tables()["TableNames"]), sorted(names.values()))
     kept = dict(ANSWERS)
@@ -99,7 +85,7 @@ def recover(text, url, folder, named):
         expect("the tables in its outputs", outputs, names)
         if not named:
             client("dynamodb").put_item(TableName=outputs["DocumentsTable"], Item=document)
-        expect("what it counts of the old event", taken(again, url, folder), ["delivery_duplicate"])
+        expect("what it counts of the old event", taken(again, url), ["delivery_duplicate"])
         with_outputs(again)
         expect("what doctor says", doctor(url, folder), ["keys, indexes, time to live, recovery and protection are as they should be"])
         client("dynamodb").update_table(TableName=names["InboxTable"], DeletionProtectionEnabled=False)

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Follows docs/use/first-rule.md as a person with three terminals, and compares what each command prints with the page.
 
-A block of `sh` is typed, and the block of `text` after it is what it prints: `…` stands for any text in a line, and alone in a line for
-any lines. A comment above a block says what the person sees: `<!-- stays -->` over a command that runs until Ctrl-C, `<!-- file NAME -->`
-over the text of a file. `<!-- stop COMMAND -->` is Ctrl-C."""
+Above a block, a comment says what the person sees: `<!-- stays -->` over a command that runs until Ctrl-C, `<!-- file NAME -->` over the
+text of a file. `<!-- stop COMMAND -->` is Ctrl-C."""
 
 import os
 import pathlib
@@ -15,41 +14,15 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "scripts/releases"))
+from page import agrees, expected, steps  # noqa: E402
+
 PAGE = ROOT / "docs/use/first-rule.md"
 PLACE = ROOT / "target/first-rule"
 # A command that only looks is typed again until it prints what it should.
 LOOKS = re.compile(r"^cargo hookonce (list|show) ", re.MULTILINE)
 # Within this time a program is built, too.
 START_SECONDS, LOOK_SECONDS = 600, 60
-
-
-def steps(page):
-    """The blocks in their order: the comment above, the language, and the text."""
-    found, comment, fence, kept = [], "", None, []
-    for line in page.splitlines():
-        if fence is None and line.startswith("```"):
-            fence, kept = line[3:], []
-        elif fence is not None and line == "```":
-            found.append((comment, fence, "\n".join(kept)))
-            comment, fence = "", None
-        elif fence is not None:
-            kept.append(line)
-        elif line.startswith("<!-- stop "):
-            found.append((line.removeprefix("<!-- stop ").removesuffix(" -->"), "stop", ""))
-        elif line.startswith("<!-- "):
-            comment = line.removeprefix("<!-- ").removesuffix(" -->")
-    return found
-
-
-def expected(text):
-    """What is printed, as a pattern. White space at the end of a line is none of it."""
-    lines = []
-    for line in text.split("\n"):
-        if line == "…":
-            lines.append(r"(?:.*\n)*?")
-        else:
-            lines.append(".*?".join(re.escape(part) for part in line.rstrip().split("…")) + r" *\n")
-    return re.compile("".join(lines))
 
 
 class Person:
@@ -87,28 +60,32 @@ class Person:
 
 def follow(person, page):
     """Does what the page says, and ends with what is wrong."""
-    blocks = steps(page)
-    for number, (comment, kind, text) in enumerate(blocks):
-        printed = next(iter(blocks[number + 1 : number + 2]), ("", "", ""))
-        wanted = printed[2] if printed[1] == "text" else ""
-        if kind == "stop":
-            person.stops(comment)
-        elif comment.startswith("file "):
-            (person.folder / comment.removeprefix("file ")).write_text(text + "\n", "utf-8")
+    said, typed = "", 0
+    for kind, text, *rest in steps(page):
+        if kind == "act":
+            said = text
+            if said.startswith("stop "):
+                person.stops(said.removeprefix("stop "))
+        elif kind == "file" and said.startswith("file "):
+            (person.folder / said.removeprefix("file ")).write_text(text + "\n", "utf-8")
         elif kind == "sh":
             print(f"$ {text}", flush=True)
-            if comment == "stays":
-                output, is_right = (seen := person.starts(text, wanted)), expected(wanted).match(seen)
+            typed, wanted = typed + 1, rest[0]
+            if said == "stays":
+                printed = person.starts(text, wanted)
+                is_right = expected(wanted).match(printed) is not None
             else:
                 end = time.monotonic() + LOOK_SECONDS
-                output = person.types(text)
-                while LOOKS.search(text) and not expected(wanted).fullmatch(output) and time.monotonic() < end:
+                printed = person.types(text)
+                while LOOKS.search(text) and not agrees(wanted, printed) and time.monotonic() < end:
                     time.sleep(0.5)
-                    output = person.types(text)
-                is_right = expected(wanted).fullmatch(output)
+                    printed = person.types(text)
+                is_right = agrees(wanted, printed)
             if not is_right:
-                sys.exit(f"docs/use/first-rule.md:\n{text}\nprinted:\n{output}\nand should print:\n{wanted}")
-    print(f"first rule: {sum(kind == 'sh' for _, kind, _ in blocks)} blocks typed, each printed what the page says")
+                sys.exit(f"docs/use/first-rule.md:\n{text}\nprinted:\n{printed}\nand should print:\n{wanted}")
+        if kind != "act":
+            said = ""
+    print(f"first rule: {typed} blocks typed, each printed what the page says")
 
 
 def main():

@@ -1,7 +1,8 @@
 """Types the blocks of a page into a shell, in their order, and compares what they print with the block below each.
 
 A block of `sh` is typed; the block of `text` after it is what it prints, and without one it prints nothing. `…` stands for any
-text in a line, and alone in a line for any lines. A comment tells what somebody else does at that moment: `<!-- github sends a -->`."""
+text in a line, and alone in a line for any lines. A comment tells what somebody else does at that moment: `<!-- github sends a -->`.
+Any other block is the text of a file."""
 
 import os
 import pathlib
@@ -21,7 +22,7 @@ END = re.compile(rb"\0(\d+)\n$")
 
 
 def steps(page):
-    """What the page has, in its order: ("sh", commands, what they print), ("act", words), ("section", heading)."""
+    """What the page has, in its order: ("sh", commands, what they print), ("act", words), ("section", heading), ("file", text)."""
     found, kept, fence = [], [], None
     for line in page.splitlines():
         if fence is None and line.startswith("```"):
@@ -31,6 +32,8 @@ def steps(page):
                 found.append(["sh", "\n".join(kept), ""])
             elif fence == "text" and found and found[-1][0] == "sh":
                 found[-1][2] = "\n".join(kept)
+            else:
+                found.append(["file", "\n".join(kept)])
             fence = None
         elif fence is not None:
             kept.append(line)
@@ -118,7 +121,7 @@ def follow(name, page, shell, act):
             section = step[0]
         elif kind == "act":
             act(shell, step[0])
-        else:
+        elif kind == "sh":
             commands, text = step
             begun = time.monotonic()
             printed, status = shell.type_in(commands)
