@@ -201,3 +201,13 @@ fn what_cannot_be_sent_is_refused_with_its_reason() {
     workspace.run(&storm(url, &["--secret", SECRET])).exits(2).prints("stands on the command line").omits(SECRET);
     workspace.run(&storm(url, &["--sink", "9099", "--", "true"])).exits(2);
 }
+
+/// A form has no JSON that a receiver could parse and print again, so of this scenario nothing is sent.
+#[test]
+fn a_storm_of_which_nothing_was_sent_is_no_pass() {
+    let (address, count) = endpoint(|_| status(200));
+    let url = format!("http://{address}/in");
+    let only = ["storm", &url, "--provider", "twilio", "--only", "raw"];
+    Workspace::new().run(&only).exits(3).prints("cannot judge: none of the events of this storm was sent");
+    assert!(count.load(Ordering::SeqCst) < 30, "only the control was sent");
+}
