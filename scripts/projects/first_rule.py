@@ -46,6 +46,8 @@ class Person:
             self.staying[command] = subprocess.Popen(
                 ["bash", "-c", command], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=output,
                 stderr=subprocess.STDOUT, start_new_session=True,
+                # Where this program runs in the background of a shell, its children would ignore Ctrl-C, too.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
         end = time.monotonic() + START_SECONDS
         while not expected(text).match(log.read_text()) and self.staying[command].poll() is None and time.monotonic() < end:
