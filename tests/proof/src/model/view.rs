@@ -123,7 +123,7 @@ pub(super) fn plain(mut item: Item) -> Item {
 fn forget(name: &str, value: &mut Value) {
     if UNREAD.contains(&name) {
         *value = match name {
-            attribute::LAST_ERROR => "E".into(),
+            attribute::LAST_ERROR | attribute::LAST_SEEN_BY => "E".into(),
             attribute::FAILURES => Value::List(Vec::new()),
             _ => 0.into(),
         };
