@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     /// Language of the project's own handler. Without one, routes forward events to a service of yours.
     #[arg(long, value_enum, default_value_t = Language::None)]
     handler: Language,
-    /// Checkout of hookonce that the project builds from [default: the one that this command was built from].
+    /// Checkout of hookonce that the project builds from [default: the one that holds this command].
     #[arg(long, value_name = "DIR")]
     hookonce: Option<PathBuf>,
 }
@@ -176,17 +176,30 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
 
 /// The checkout that the project builds from: template, functions, command line and clients of one commit.
 fn checkout(named: Option<&Path>) -> Result<PathBuf, Failure> {
-    let folder = named.map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), Path::to_path_buf);
-    let folder = folder.canonicalize().map_err(|error| no_checkout(&folder, &error.to_string()))?;
-    match ["template.yaml", "tools/cli/Cargo.toml"].into_iter().find(|file| !folder.join(file).is_file()) {
+    let Some(folder) = named else { return own_checkout() };
+    let folder = folder.canonicalize().map_err(|error| no_checkout(folder, &error.to_string()))?;
+    match PARTS.into_iter().find(|file| !folder.join(file).is_file()) {
         Some(missing) => Err(no_checkout(&folder, &format!("it has no {missing}"))),
         None => Ok(folder),
     }
 }
 
+/// Files by which a checkout is known.
+const PARTS: [&str; 2] = ["template.yaml", "tools/cli/Cargo.toml"];
+
+/// The checkout in which cargo has put this program. Its folder is not compiled in, so that a release is the same
+/// wherever it was built.
+fn own_checkout() -> Result<PathBuf, Failure> {
+    let program = std::env::current_exe().and_then(|program| program.canonicalize()).unwrap_or_default();
+    let found = program.ancestors().find(|folder| PARTS.iter().all(|file| folder.join(file).is_file()));
+    found.map(Path::to_path_buf).ok_or_else(|| Failure::usage("this command is in no checkout of hookonce", CLONE))
+}
+
+/// What to do without one.
+const CLONE: &str = "clone hookonce, best as a git submodule of your project, and pass it as --hookonce";
+
 fn no_checkout(folder: &Path, why: &str) -> Failure {
-    let what = format!("{} is no checkout of hookonce: {why}", folder.display());
-    Failure::usage(what, "clone hookonce, best as a git submodule of your project, and pass it as --hookonce")
+    Failure::usage(format!("{} is no checkout of hookonce: {why}", folder.display()), CLONE)
 }
 
 /// The folder's name, if a stack can have it. Functions and nested stacks add to it.

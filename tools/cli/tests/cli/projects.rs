@@ -83,6 +83,16 @@ fn a_folder_that_is_no_checkout_or_has_an_odd_path_is_refused() {
         .prints("characters that not every tool can read");
 }
 
+#[test]
+fn a_command_outside_of_every_checkout_asks_for_one() {
+    let workspace = Workspace::new();
+    let elsewhere = workspace.path("hookonce");
+    std::fs::copy(env!("CARGO_BIN_EXE_hookonce"), &elsewhere).unwrap();
+    let output = Command::new(&elsewhere).args(["new", "shop"]).current_dir(workspace.path(".")).output().unwrap();
+    output.exits(2).prints_all(&["this command is in no checkout of hookonce", "pass it as --hookonce"]);
+    assert!(!workspace.path("shop").exists());
+}
+
 /// Calls a receiver with this key, and returns the status line.
 fn call(address: &str, key: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
