@@ -25,6 +25,48 @@ impl DocumentFault {
     }
 }
 
+/// The most faults of a document that are told at once.
+const FAULTS_MAX: usize = 20;
+
+/// Notes what is wrong at one place of a document.
+#[derive(Debug)]
+pub(crate) struct Checker<'a> {
+    place: String,
+    faults: &'a mut Vec<DocumentFault>,
+}
+
+impl<'a> Checker<'a> {
+    /// For the document as a whole.
+    pub(crate) fn new(faults: &'a mut Vec<DocumentFault>) -> Self {
+        Self { place: String::new(), faults }
+    }
+
+    /// For a field of what stands here.
+    pub(crate) fn field(&mut self, name: &str) -> Checker<'_> {
+        let place = if self.place.is_empty() { name.to_owned() } else { format!("{}.{name}", self.place) };
+        Checker { place, faults: self.faults }
+    }
+
+    /// For an element of the list that stands here.
+    pub(crate) fn element(&mut self, index: usize) -> Checker<'_> {
+        Checker { place: format!("{}[{index}]", self.place), faults: self.faults }
+    }
+
+    /// Notes a fault of what stands here.
+    pub(crate) fn add(&mut self, reason: impl Into<String>) {
+        if self.faults.len() < FAULTS_MAX {
+            self.faults.push(DocumentFault { place: self.place.clone(), reason: reason.into() });
+        }
+    }
+
+    /// Notes each of these fields that is there.
+    pub(crate) fn none_of<const N: usize>(&mut self, fields: [(&str, bool); N], reason: &str) {
+        for (name, _) in fields.into_iter().filter(|(_, is_there)| *is_there) {
+            self.field(name).add(reason);
+        }
+    }
+}
+
 /// Faults in one line.
 pub(crate) fn joined(faults: &[DocumentFault]) -> String {
     faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 use hookonce_protocol::check::Shown;
 use hookonce_protocol::destination::{Class, Terms};
@@ -18,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use super::address::{Zone, zone};
 use super::document::{ClassName, DestinationDocument, DestinationError, DestinationKind};
 use super::hand_over::{self, QueueTarget};
-use crate::fault::DocumentFault;
+use crate::fault::Checker;
 
 /// The longest timeout of a call, in milliseconds.
 pub const TIMEOUT_MS_MAX: u32 = 30_000;
@@ -155,38 +156,33 @@ impl Destination {
     /// # Errors
     /// [`DestinationError`] names each field that is wrong.
     pub fn new(id: DestinationId, document: &DestinationDocument) -> Result<Self, DestinationError> {
-        let mut faults = Faults(Vec::new());
-        let class = faults.class(document);
+        let mut faults = Vec::new();
+        let check = &mut Checker::new(&mut faults);
+        let class = class(check, document);
         let timeout =
-            faults.number("timeout_ms", document.timeout_ms, TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MIN, TIMEOUT_MS_MAX);
-        let in_flight_max = faults.number("in_flight_max", document.in_flight_max, IN_FLIGHT_DEFAULT, 1, IN_FLIGHT_MAX);
-        let hours = faults.number(
-            "give_up_after_hours",
+            number(check.field("timeout_ms"), document.timeout_ms, TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MIN..=TIMEOUT_MS_MAX);
+        let in_flight_max =
+            number(check.field("in_flight_max"), document.in_flight_max, IN_FLIGHT_DEFAULT, 1..=IN_FLIGHT_MAX);
+        let hours = number(
+            check.field("give_up_after_hours"),
             document.give_up_after_hours,
             GIVE_UP_HOURS_DEFAULT,
-            1,
-            GIVE_UP_HOURS_MAX,
+            1..=GIVE_UP_HOURS_MAX,
         );
         if document.account.as_ref().is_some_and(|account| account.is_empty() || account.len() > TEXT_BYTES_MAX) {
-            faults.add("account", format!("it has 1 to {TEXT_BYTES_MAX} bytes; leave it out if there is one account"));
+            let rule = format!("it has 1 to {TEXT_BYTES_MAX} bytes; leave it out if there is one account");
+            check.field("account").add(rule);
         }
         let target = match document.kind {
             DestinationKind::Http => {
-                faults.target(document).map(|(target, origin)| (Target::Http(Box::new(target)), origin))
+                http_target(check, document).map(|(target, origin)| (Target::Http(Box::new(target)), origin))
             }
-            DestinationKind::Sqs => {
-                faults.taken(hand_over::queue(document)).map(|queue| (Target::Queue(queue), String::new()))
-            }
-            DestinationKind::Lambda => {
-                faults.taken(hand_over::function(document)).map(|name| (Target::Function(name), String::new()))
-            }
+            DestinationKind::Sqs => Some((Target::Queue(hand_over::queue(check, document)), String::new())),
+            DestinationKind::Lambda => Some((Target::Function(hand_over::function(check, document)), String::new())),
         };
-        let (Some(class), Some((target, origin))) = (class, target) else {
-            return Err(DestinationError { faults: faults.0 });
+        let (Some(class), Some((target, origin)), true) = (class, target, faults.is_empty()) else {
+            return Err(DestinationError { faults });
         };
-        if !faults.0.is_empty() {
-            return Err(DestinationError { faults: faults.0 });
-        }
         let terms = Terms {
             class,
             callee: callee(&origin, &target, document.account.as_deref().unwrap_or_default(), class),
@@ -241,258 +237,243 @@ struct Statuses {
     retry: Vec<u16>,
 }
 
-struct Faults(Vec<DocumentFault>);
-
-impl Faults {
-    fn add(&mut self, field: impl Into<String>, reason: impl Into<String>) {
-        self.0.push(DocumentFault { place: field.into(), reason: reason.into() });
+/// The number of a field, or its default.
+fn number<T: PartialOrd + Copy + fmt::Display>(
+    mut check: Checker<'_>,
+    value: Option<T>,
+    default: T,
+    range: RangeInclusive<T>,
+) -> T {
+    let value = value.unwrap_or(default);
+    if !range.contains(&value) {
+        check.add(format!("it must be {} to {}", range.start(), range.end()));
     }
+    value
+}
 
-    fn taken<T>(&mut self, checked: Result<T, Vec<DocumentFault>>) -> Option<T> {
-        checked.map_err(|faults| self.0.extend(faults)).ok()
-    }
-
-    fn number<T: PartialOrd + Copy + fmt::Display>(
-        &mut self,
-        field: &str,
-        value: Option<T>,
-        default: T,
-        min: T,
-        max: T,
-    ) -> T {
-        let value = value.unwrap_or(default);
-        if value < min || value > max {
-            self.add(field, format!("it must be {min} to {max}"));
-        }
-        value
-    }
-
-    fn class(&mut self, document: &DestinationDocument) -> Option<Class> {
-        let keyed = document.class == Some(ClassName::Keyed);
-        let promised = [
-            ("key_window_hours", document.key_window_hours.is_some()),
-            ("key_source_url", document.key_source_url.is_some()),
-        ];
-        for (field, there) in promised {
-            match (keyed, there) {
-                (true, false) => {
-                    self.add(field, "`keyed` requires it: the callee must document how long it honours keys");
-                }
-                (false, true) => self.add(field, "only `keyed` has it"),
-                (true, true) | (false, false) => {}
+fn class(check: &mut Checker<'_>, document: &DestinationDocument) -> Option<Class> {
+    let keyed = document.class == Some(ClassName::Keyed);
+    let promised = [
+        ("key_window_hours", document.key_window_hours.is_some()),
+        ("key_source_url", document.key_source_url.is_some()),
+    ];
+    for (field, there) in promised {
+        match (keyed, there) {
+            (true, false) => {
+                check.field(field).add("`keyed` requires it: the callee must document how long it honours keys");
             }
-        }
-        if document
-            .key_source_url
-            .as_ref()
-            .is_some_and(|url| !url.starts_with("https://") || url.len() > TEXT_BYTES_MAX)
-        {
-            self.add("key_source_url", "it must be the https URL of the callee's documentation");
-        }
-        match document.class {
-            None => {
-                self.add("class", "say `keyed`, `at_most_once` or `at_least_once`: what happens if an answer is lost");
-                None
-            }
-            Some(ClassName::Keyed) => {
-                // No repeat is made in the last part of the window.
-                let min = u32::try_from(Timing::standard().key_margin.0 / Millis::hours(1).0 + 1).unwrap_or(u32::MAX);
-                let hours = self.number("key_window_hours", document.key_window_hours, min, min, KEY_WINDOW_HOURS_MAX);
-                Some(Class::Keyed { window: Millis::hours(i64::from(hours)) })
-            }
-            Some(ClassName::AtMostOnce) => Some(Class::AtMostOnce),
-            Some(ClassName::AtLeastOnce) => Some(Class::AtLeastOnce),
+            (false, true) => check.field(field).add("only `keyed` has it"),
+            (true, true) | (false, false) => {}
         }
     }
+    if document.key_source_url.as_ref().is_some_and(|url| !url.starts_with("https://") || url.len() > TEXT_BYTES_MAX) {
+        check.field("key_source_url").add("it must be the https URL of the callee's documentation");
+    }
+    match document.class {
+        None => {
+            check
+                .field("class")
+                .add("say `keyed`, `at_most_once` or `at_least_once`: what happens if an answer is lost");
+            None
+        }
+        Some(ClassName::Keyed) => {
+            // No repeat is made in the last part of the window.
+            let min = u32::try_from(Timing::standard().key_margin.0 / Millis::hours(1).0 + 1).unwrap_or(u32::MAX);
+            let hours =
+                number(check.field("key_window_hours"), document.key_window_hours, min, min..=KEY_WINDOW_HOURS_MAX);
+            Some(Class::Keyed { window: Millis::hours(i64::from(hours)) })
+        }
+        Some(ClassName::AtMostOnce) => Some(Class::AtMostOnce),
+        Some(ClassName::AtLeastOnce) => Some(Class::AtLeastOnce),
+    }
+}
 
-    /// The target, and its origin.
-    fn target(&mut self, document: &DestinationDocument) -> Option<(HttpTarget, String)> {
-        for (field, there) in
-            [("function", document.function.is_some()), ("message_group", document.message_group.is_some())]
-        {
-            if there {
-                self.add(field, "`http` does not have it");
-            }
+/// The target, and its origin.
+fn http_target(check: &mut Checker<'_>, document: &DestinationDocument) -> Option<(HttpTarget, String)> {
+    let of_others = [("function", document.function.is_some()), ("message_group", document.message_group.is_some())];
+    check.none_of(of_others, "`http` does not have it");
+    let key = key(check, document);
+    let secret = document.standard_webhooks_secret.as_deref().map(StandardSecret::parse);
+    if secret == Some(None) {
+        check.field("standard_webhooks_secret").add("it must be `whsec_` and 24 to 64 bytes in base64");
+    }
+    let Statuses { done, not_done, retry } = statuses(check, document);
+    let success = document.success_json.as_ref().map(|success| {
+        if !success.pointer.is_empty() && pointer(&success.pointer).is_none() {
+            check.field("success_json.pointer").add("it must be a JSON pointer, such as `/ok`");
         }
-        let key = self.key(document);
-        let secret = document.standard_webhooks_secret.as_deref().map(StandardSecret::parse);
-        if secret == Some(None) {
-            self.add("standard_webhooks_secret", "it must be `whsec_` and 24 to 64 bytes in base64");
+        SuccessCheck { pointer: success.pointer.clone(), equals: success.equals.clone() }
+    });
+    let headers = headers(check, document, key.as_ref());
+    let content_type = content_type(check, document);
+    let (uri, origin) = url(check, document)?;
+    let target = HttpTarget {
+        tls: uri.scheme() == Some(&Scheme::HTTPS),
+        authority: uri.authority()?.clone(),
+        path: uri.path().to_owned(),
+        query: uri.query().map(str::to_owned),
+        headers,
+        content_type,
+        key,
+        secret: secret.flatten(),
+        done_statuses: done,
+        retry_statuses: retry,
+        not_done_statuses: not_done,
+        success,
+        allow_private: document.allow_private,
+    };
+    Some((target, origin))
+}
+
+fn statuses(check: &mut Checker<'_>, document: &DestinationDocument) -> Statuses {
+    let keyed = document.class == Some(ClassName::Keyed);
+    let done = document.done_statuses.clone().unwrap_or_default();
+    let not_done = document.not_done_statuses.clone().unwrap_or_else(|| NOT_DONE_DEFAULT.to_vec());
+    let in_use = keyed && !not_done.contains(&KEY_IN_USE) && !done.contains(&KEY_IN_USE);
+    let retry_default = || in_use.then_some(KEY_IN_USE).into_iter().collect();
+    let retry = document.retry_statuses.clone().unwrap_or_else(retry_default);
+    if document.done_statuses.is_some() && !keyed {
+        check
+            .field("done_statuses")
+            .add("only `keyed` has it: a callee that honours no key cannot know what it has done");
+    }
+    // An error on the callee's side promises nothing.
+    for (field, statuses, max) in
+        [("done_statuses", &done, 499), ("not_done_statuses", &not_done, 599), ("retry_statuses", &retry, 599)]
+    {
+        if statuses.len() > STATUSES_MAX || !statuses.iter().all(|status| (400..=max).contains(status)) {
+            check.field(field).add(format!("it must list at most {STATUSES_MAX} statuses from 400 to {max}"));
         }
-        let Statuses { done, not_done, retry } = self.statuses(document);
-        let success = document.success_json.as_ref().map(|success| {
-            if !success.pointer.is_empty() && pointer(&success.pointer).is_none() {
-                self.add("success_json.pointer", "it must be a JSON pointer, such as `/ok`");
+    }
+    for (field, statuses, other, others) in [
+        ("done_statuses", &done, "not_done_statuses", &not_done),
+        ("done_statuses", &done, "retry_statuses", &retry),
+        ("retry_statuses", &retry, "not_done_statuses", &not_done),
+    ] {
+        if statuses.iter().any(|status| others.contains(status)) {
+            check.field(field).add(format!("a status stands in `{other}`, too; it is one or the other"));
+        }
+    }
+    Statuses { done, not_done, retry }
+}
+
+/// Where the key goes. `keyed` needs such a place.
+fn key(check: &mut Checker<'_>, document: &DestinationDocument) -> Option<KeyPlace> {
+    let keyed = document.class == Some(ClassName::Keyed);
+    match (&document.key_header, &document.key_json_pointer) {
+        (Some(_), Some(_)) => {
+            check.field("key_json_pointer").add("the key goes into a header or into the payload, not into both");
+            None
+        }
+        (Some(header), None) => {
+            let name = HeaderName::try_from(header.as_str()).ok().filter(|name| !is_own(name));
+            if name.is_none() {
+                check.field("key_header").add("it must be a header name, and not one that hookonce sets itself");
             }
-            SuccessCheck { pointer: success.pointer.clone(), equals: success.equals.clone() }
-        });
-        let headers = self.headers(document, key.as_ref());
-        let content_type = self.content_type(document);
-        let (uri, origin) = self.url(document)?;
-        let target = HttpTarget {
-            tls: uri.scheme() == Some(&Scheme::HTTPS),
-            authority: uri.authority()?.clone(),
-            path: uri.path().to_owned(),
-            query: uri.query().map(str::to_owned),
-            headers,
-            content_type,
-            key,
-            secret: secret.flatten(),
-            done_statuses: done,
-            retry_statuses: retry,
-            not_done_statuses: not_done,
-            success,
-            allow_private: document.allow_private,
+            name.map(KeyPlace::Header)
+        }
+        (None, Some(text)) => {
+            let steps = pointer(text);
+            if steps.is_none() {
+                check.field("key_json_pointer").add("it must be a JSON pointer to a field, such as `/idempotency_key`");
+            }
+            steps.map(KeyPlace::Json)
+        }
+        (None, None) => {
+            if keyed && document.standard_webhooks_secret.is_none() {
+                check.field("key_header").add("`keyed` needs it, or `key_json_pointer`: the callee must find the key");
+            }
+            None
+        }
+    }
+}
+
+fn headers(
+    check: &mut Checker<'_>,
+    document: &DestinationDocument,
+    key: Option<&KeyPlace>,
+) -> Vec<(HeaderName, HeaderValue)> {
+    let mut check = check.field("headers");
+    if document.headers.len() > HEADERS_MAX {
+        check.add(format!("there are at most {HEADERS_MAX}"));
+    }
+    let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
+    for (name, value) in &document.headers {
+        let Ok(header) = HeaderName::try_from(name.as_str()) else {
+            // A whole header may stand where its name belongs.
+            check.field(&Shown::from(name.as_str()).to_string()).add("this is no name of a header");
+            continue;
         };
-        Some((target, origin))
-    }
-
-    fn statuses(&mut self, document: &DestinationDocument) -> Statuses {
-        let keyed = document.class == Some(ClassName::Keyed);
-        let done = document.done_statuses.clone().unwrap_or_default();
-        let not_done = document.not_done_statuses.clone().unwrap_or_else(|| NOT_DONE_DEFAULT.to_vec());
-        let in_use = keyed && !not_done.contains(&KEY_IN_USE) && !done.contains(&KEY_IN_USE);
-        let retry_default = || in_use.then_some(KEY_IN_USE).into_iter().collect();
-        let retry = document.retry_statuses.clone().unwrap_or_else(retry_default);
-        if document.done_statuses.is_some() && !keyed {
-            self.add("done_statuses", "only `keyed` has it: a callee that honours no key cannot know what it has done");
-        }
-        // An error on the callee's side promises nothing.
-        for (field, statuses, max) in
-            [("done_statuses", &done, 499), ("not_done_statuses", &not_done, 599), ("retry_statuses", &retry, 599)]
-        {
-            if statuses.len() > STATUSES_MAX || !statuses.iter().all(|status| (400..=max).contains(status)) {
-                self.add(field, format!("it must list at most {STATUSES_MAX} statuses from 400 to {max}"));
-            }
-        }
-        for (field, statuses, other, others) in [
-            ("done_statuses", &done, "not_done_statuses", &not_done),
-            ("done_statuses", &done, "retry_statuses", &retry),
-            ("retry_statuses", &retry, "not_done_statuses", &not_done),
-        ] {
-            if statuses.iter().any(|status| others.contains(status)) {
-                self.add(field, format!("a status stands in `{other}`, too; it is one or the other"));
-            }
-        }
-        Statuses { done, not_done, retry }
-    }
-
-    /// Where the key goes. `keyed` needs such a place.
-    fn key(&mut self, document: &DestinationDocument) -> Option<KeyPlace> {
-        let keyed = document.class == Some(ClassName::Keyed);
-        match (&document.key_header, &document.key_json_pointer) {
-            (Some(_), Some(_)) => {
-                self.add("key_json_pointer", "the key goes into a header or into the payload, not into both");
-                None
-            }
-            (Some(header), None) => {
-                let name = HeaderName::try_from(header.as_str()).ok().filter(|name| !is_own(name));
-                if name.is_none() {
-                    self.add("key_header", "it must be a header name, and not one that hookonce sets itself");
-                }
-                name.map(KeyPlace::Header)
-            }
-            (None, Some(text)) => {
-                let steps = pointer(text);
-                if steps.is_none() {
-                    self.add("key_json_pointer", "it must be a JSON pointer to a field, such as `/idempotency_key`");
-                }
-                steps.map(KeyPlace::Json)
-            }
-            (None, None) => {
-                if keyed && document.standard_webhooks_secret.is_none() {
-                    self.add("key_header", "`keyed` needs it, or `key_json_pointer`: the callee must find the key");
-                }
-                None
-            }
-        }
-    }
-
-    fn headers(&mut self, document: &DestinationDocument, key: Option<&KeyPlace>) -> Vec<(HeaderName, HeaderValue)> {
-        if document.headers.len() > HEADERS_MAX {
-            self.add("headers", format!("there are at most {HEADERS_MAX}"));
-        }
-        let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
-        for (name, value) in &document.headers {
-            let field = format!("headers.{name}");
-            let Ok(name) = HeaderName::try_from(name.as_str()) else {
-                // A whole header may stand where its name belongs.
-                self.add(format!("headers.{}", Shown::from(name.as_str())), "this is no name of a header");
-                continue;
-            };
-            let fits = value.len() <= TEXT_BYTES_MAX && value.is_ascii();
-            let Some(mut value) = HeaderValue::from_str(value).ok().filter(|_| fits) else {
-                self.add(
-                    field,
-                    format!("its value must be ASCII without control characters, at most {TEXT_BYTES_MAX} bytes"),
-                );
-                continue;
-            };
-            value.set_sensitive(true);
-            if is_own(&name) || key == Some(&KeyPlace::Header(name.clone())) {
-                self.add(field, "hookonce sets this header; a document cannot");
-            } else if headers.iter().any(|(other, _)| *other == name) {
-                self.add(field, "this header is there twice");
-            } else {
-                headers.push((name, value));
-            }
-        }
-        headers
-    }
-
-    fn content_type(&mut self, document: &DestinationDocument) -> Option<HeaderValue> {
-        let text = document.content_type.as_deref()?;
-        let named = text.split_once('/').is_some_and(|(kind, rest)| !kind.is_empty() && !rest.is_empty());
-        let value =
-            HeaderValue::from_str(text).ok().filter(|_| named && text.is_ascii() && text.len() <= TEXT_BYTES_MAX);
-        if value.is_none() {
-            self.add("content_type", "it must be a media type, such as `application/x-www-form-urlencoded`");
-        }
-        value
-    }
-
-    /// The URL, and its origin.
-    fn url(&mut self, document: &DestinationDocument) -> Option<(Uri, String)> {
-        let text = document.url.as_deref().filter(|url| url.len() <= TEXT_BYTES_MAX && !url.contains('#'));
-        let uri: Option<Uri> = text.and_then(|url| url.parse().ok());
-        let (Some(uri), Some(scheme)) = (uri.as_ref(), uri.as_ref().and_then(Uri::scheme)) else {
-            self.add("url", "it must be a URL such as https://api.example.com/v1, without a fragment");
-            return None;
+        let mut check = check.field(name);
+        let fits = value.len() <= TEXT_BYTES_MAX && value.is_ascii();
+        let Some(mut value) = HeaderValue::from_str(value).ok().filter(|_| fits) else {
+            let rule = format!("its value must be ASCII without control characters, at most {TEXT_BYTES_MAX} bytes");
+            check.add(rule);
+            continue;
         };
-        let (authority, host) = (uri.authority()?, uri.host()?);
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-        let literal = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        let address: Option<IpAddr> = literal.unwrap_or(host).parse().ok();
-        let named = literal
-            .map_or_else(|| !host.is_empty() && host.bytes().all(plain), |_| address.is_some_and(|it| it.is_ipv6()));
-        if !named || authority.as_str().contains('@') {
-            self.add("url", "its host must be a name or an address, without a user; credentials go into `headers`");
-            return None;
+        value.set_sensitive(true);
+        if is_own(&header) || key == Some(&KeyPlace::Header(header.clone())) {
+            check.add("hookonce sets this header; a document cannot");
+        } else if headers.iter().any(|(other, _)| *other == header) {
+            check.add("this header is there twice");
+        } else {
+            headers.push((header, value));
         }
-        if *scheme != Scheme::HTTPS && !(*scheme == Scheme::HTTP && document.allow_private) {
-            self.add("url", "it must be https; plain http needs `allow_private`");
-        }
-        // What a name leads to is checked at each connection.
-        match address.map(zone) {
-            Some(Zone::Forbidden) => self.add("url", "no effect may be sent to this address"),
-            Some(Zone::Private | Zone::Loopback) if !document.allow_private => {
-                self.add("url", "its address is not public, which needs `allow_private`");
-            }
-            Some(Zone::Private | Zone::Loopback | Zone::Public) | None => {}
-        }
-        let default = if *scheme == Scheme::HTTPS { 443 } else { 80 };
-        // A port that is no number is no port of the authority.
-        let ported = authority.as_str().rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
-        if ported && authority.port_u16().is_none_or(|port| port == 0) {
-            self.add("url", "its port must be 1 to 65535");
-        }
-        if let Err(EffectPathError) = check_path(uri.path()) {
-            self.add("url", format!("its path {EffectPathError}"));
-        }
-        let port = authority.port_u16().unwrap_or(default);
-        let origin = format!("{scheme}://{}:{port}", host.to_ascii_lowercase());
-        Some((uri.clone(), origin))
     }
+    headers
+}
+
+fn content_type(check: &mut Checker<'_>, document: &DestinationDocument) -> Option<HeaderValue> {
+    let text = document.content_type.as_deref()?;
+    let named = text.split_once('/').is_some_and(|(kind, rest)| !kind.is_empty() && !rest.is_empty());
+    let value = HeaderValue::from_str(text).ok().filter(|_| named && text.is_ascii() && text.len() <= TEXT_BYTES_MAX);
+    if value.is_none() {
+        check.field("content_type").add("it must be a media type, such as `application/x-www-form-urlencoded`");
+    }
+    value
+}
+
+/// The URL, and its origin.
+fn url(check: &mut Checker<'_>, document: &DestinationDocument) -> Option<(Uri, String)> {
+    let text = document.url.as_deref().filter(|url| url.len() <= TEXT_BYTES_MAX && !url.contains('#'));
+    let uri: Option<Uri> = text.and_then(|url| url.parse().ok());
+    let (Some(uri), Some(scheme)) = (uri.as_ref(), uri.as_ref().and_then(Uri::scheme)) else {
+        check.field("url").add("it must be a URL such as https://api.example.com/v1, without a fragment");
+        return None;
+    };
+    let (authority, host) = (uri.authority()?, uri.host()?);
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    let literal = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let address: Option<IpAddr> = literal.unwrap_or(host).parse().ok();
+    let named =
+        literal.map_or_else(|| !host.is_empty() && host.bytes().all(plain), |_| address.is_some_and(|it| it.is_ipv6()));
+    if !named || authority.as_str().contains('@') {
+        check.field("url").add("its host must be a name or an address, without a user; credentials go into `headers`");
+        return None;
+    }
+    if *scheme != Scheme::HTTPS && !(*scheme == Scheme::HTTP && document.allow_private) {
+        check.field("url").add("it must be https; plain http needs `allow_private`");
+    }
+    // What a name leads to is checked at each connection.
+    match address.map(zone) {
+        Some(Zone::Forbidden) => check.field("url").add("no effect may be sent to this address"),
+        Some(Zone::Private | Zone::Loopback) if !document.allow_private => {
+            check.field("url").add("its address is not public, which needs `allow_private`");
+        }
+        Some(Zone::Private | Zone::Loopback | Zone::Public) | None => {}
+    }
+    let default = if *scheme == Scheme::HTTPS { 443 } else { 80 };
+    // A port that is no number is no port of the authority.
+    let ported = authority.as_str().rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
+    if ported && authority.port_u16().is_none_or(|port| port == 0) {
+        check.field("url").add("its port must be 1 to 65535");
+    }
+    if let Err(EffectPathError) = check_path(uri.path()) {
+        check.field("url").add(format!("its path {EffectPathError}"));
+    }
+    let port = authority.port_u16().unwrap_or(default);
+    let origin = format!("{scheme}://{}:{port}", host.to_ascii_lowercase());
+    Some((uri.clone(), origin))
 }
 
 /// Whether only we set this header.

@@ -2,7 +2,7 @@
 //! both are at least once, and whoever does the work deduplicates by the key.
 
 use super::document::{ClassName, DestinationDocument};
-use crate::fault::DocumentFault;
+use crate::fault::Checker;
 use crate::remote::RemoteTarget;
 
 /// The longest URL of a queue, in bytes.
@@ -27,12 +27,12 @@ pub struct QueueTarget {
 }
 
 /// The queue that a document names.
-pub(super) fn queue(document: &DestinationDocument) -> Result<QueueTarget, Vec<DocumentFault>> {
-    let mut faults = common(document);
+pub(super) fn queue(check: &mut Checker<'_>, document: &DestinationDocument) -> QueueTarget {
+    common(check, document);
     let url = document.url.clone().unwrap_or_default();
     let name = queue_name(&url);
     if name.is_none() {
-        faults.push(fault("url", "it must be the URL of a queue: https, the account and the name, and nothing else"));
+        check.field("url").add("it must be the URL of a queue: https, the account and the name, and nothing else");
     }
     let fifo = name.is_some_and(|name| name.ends_with(FIFO));
     let group = document.message_group.clone();
@@ -40,34 +40,31 @@ pub(super) fn queue(document: &DestinationDocument) -> Result<QueueTarget, Vec<D
         (1..=GROUP_CHARS_MAX).contains(&group.len()) && group.bytes().all(|byte| byte.is_ascii_graphic())
     };
     if !group.iter().all(plain) {
-        faults.push(fault("message_group", "it must be 1 to 128 visible characters of ASCII, without a space"));
+        check.field("message_group").add("it must be 1 to 128 visible characters of ASCII, without a space");
     }
     if group.is_some() && !fifo {
-        faults.push(fault("message_group", "only a queue whose name ends with `.fifo` has groups"));
+        check.field("message_group").add("only a queue whose name ends with `.fifo` has groups");
     }
     if document.function.is_some() {
-        faults.push(fault("function", "only `lambda` has it"));
+        check.field("function").add("only `lambda` has it");
     }
-    if faults.is_empty() { Ok(QueueTarget { url, fifo, group }) } else { Err(faults) }
+    QueueTarget { url, fifo, group }
 }
 
 /// The function that a document names.
-pub(super) fn function(document: &DestinationDocument) -> Result<String, Vec<DocumentFault>> {
-    let mut faults = common(document);
-    for (field, there) in [("url", document.url.is_some()), ("message_group", document.message_group.is_some())] {
-        if there {
-            faults.push(fault(field, "`lambda` does not have it"));
-        }
-    }
+pub(super) fn function(check: &mut Checker<'_>, document: &DestinationDocument) -> String {
+    common(check, document);
+    let of_others = [("url", document.url.is_some()), ("message_group", document.message_group.is_some())];
+    check.none_of(of_others, "`lambda` does not have it");
     let name = document.function.clone().unwrap_or_default();
     if RemoteTarget::lambda(&name).is_none() {
-        faults.push(fault("function", "it must be the name or the ARN of a Lambda function; a qualifier may follow"));
+        check.field("function").add("it must be the name or the ARN of a Lambda function; a qualifier may follow");
     }
-    if faults.is_empty() { Ok(name) } else { Err(faults) }
+    name
 }
 
 /// What no hand-over has.
-fn common(document: &DestinationDocument) -> Vec<DocumentFault> {
+fn common(check: &mut Checker<'_>, document: &DestinationDocument) {
     let kind = document.kind.as_str();
     let of_http = [
         ("account", document.account.is_some()),
@@ -82,20 +79,14 @@ fn common(document: &DestinationDocument) -> Vec<DocumentFault> {
         ("success_json", document.success_json.is_some()),
         ("allow_private", document.allow_private),
     ];
-    let of_http = of_http.into_iter().filter(|(_, there)| *there);
-    let mut faults: Vec<_> = of_http.map(|(field, _)| fault(field, format!("`{kind}` does not have it"))).collect();
+    check.none_of(of_http, &format!("`{kind}` does not have it"));
     if document.class.is_some_and(|class| class != ClassName::AtLeastOnce) {
         let reason = format!(
             "`{kind}` must be `at_least_once`: an answer may be lost, and it soon forgets a key; the consumer must \
              deduplicate by the key"
         );
-        faults.push(fault("class", reason));
+        check.field("class").add(reason);
     }
-    faults
-}
-
-fn fault(field: &str, reason: impl Into<String>) -> DocumentFault {
-    DocumentFault { place: field.to_owned(), reason: reason.into() }
 }
 
 /// The name of the queue with this URL.

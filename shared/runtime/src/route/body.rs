@@ -162,11 +162,11 @@ mod tests {
 
     use serde_json::json;
 
-    use super::super::fault::Faults;
     use super::*;
+    use crate::fault::Checker;
 
     fn pattern(pattern: &Value) -> Pattern {
-        Pattern::compile(pattern.as_object().unwrap(), "when", &mut Faults::default())
+        Pattern::compile(pattern.as_object().unwrap(), &mut Checker::new(&mut Vec::new()))
     }
 
     #[test]

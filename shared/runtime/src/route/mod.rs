@@ -5,7 +5,6 @@
 
 mod body;
 mod document;
-mod fault;
 mod names;
 mod pattern;
 mod set;
@@ -23,8 +22,9 @@ use crate::handler::{Assignment, HandlerError, Handlers, Recognised};
 use crate::remote::{RemoteHandling, RemoteTarget};
 
 pub use document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
-pub use fault::RouteSetError;
-pub use set::{Decision, Fit, Handling, Lack, Missing, Offered, ROUTES_MAX, RouteSet, RouteTarget, SET_BYTES_MAX};
+pub use set::{
+    Decision, Fit, Handling, Lack, Missing, Offered, ROUTES_MAX, RouteSet, RouteSetError, RouteTarget, SET_BYTES_MAX,
+};
 pub use source::{BUILTIN_SET, Current, FetchOutcome, Routes, Routing};
 
 /// Who handles an event.

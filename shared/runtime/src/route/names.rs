@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::fault::Faults;
+use crate::fault::Checker;
 
 /// The most names in the list of one route.
 const NAMES_MAX: usize = 100;
@@ -27,16 +27,16 @@ impl Names {
         })
     }
 
-    pub(super) fn compile(texts: Option<Vec<String>>, place: &str, faults: &mut Faults) -> Self {
+    pub(super) fn compile(texts: Option<Vec<String>>, check: &mut Checker<'_>) -> Self {
         let Some(texts) = texts else { return Self(None) };
         if texts.is_empty() || texts.len() > NAMES_MAX {
-            faults.add(place, format!("must list 1 to {NAMES_MAX} names; leave it out for any name"));
+            check.add(format!("must list 1 to {NAMES_MAX} names; leave it out for any name"));
         }
         let pattern = |text: String| match text.split_once('*') {
             None if !text.is_empty() => Some(NamePattern::Exact(text)),
             Some((start, "")) => Some(NamePattern::Prefix(start.to_owned())),
             None | Some(_) => {
-                faults.add(place, format!("`{text}` is empty or has a `*` before its end"));
+                check.add(format!("`{text}` is empty or has a `*` before its end"));
                 None
             }
         };

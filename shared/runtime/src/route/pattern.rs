@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Number, Value};
 
-use super::fault::Faults;
+use crate::fault::Checker;
 
 /// The most entries in the list of one field.
 const ENTRIES_MAX: usize = 100;
@@ -88,27 +88,27 @@ impl Comparison {
 
 impl Pattern {
     /// Compiles a pattern, and tells every fault with its place.
-    pub(super) fn compile(object: &Map<String, Value>, place: &str, faults: &mut Faults) -> Self {
+    pub(super) fn compile(object: &Map<String, Value>, check: &mut Checker<'_>) -> Self {
         if object.is_empty() {
-            faults.add(place, "is empty; leave it out, or name a field");
+            check.add("is empty; leave it out, or name a field");
         }
         let mut fields = Vec::with_capacity(object.len());
         for (name, value) in object {
-            let place = format!("{place}.{name}");
+            let mut check = check.field(name);
             match value {
-                _ if name == "$or" => faults.add(&place, "`$or` is not supported; write two routes"),
+                _ if name == "$or" => check.add("`$or` is not supported; write two routes"),
                 Value::Object(object) => {
-                    fields.push((name.clone(), Field::Object(Self::compile(object, &place, faults))));
+                    fields.push((name.clone(), Field::Object(Self::compile(object, &mut check))));
                 }
                 Value::Array(entries) if entries.is_empty() || entries.len() > ENTRIES_MAX => {
-                    faults.add(&place, format!("must list 1 to {ENTRIES_MAX} values or operators"));
+                    check.add(format!("must list 1 to {ENTRIES_MAX} values or operators"));
                 }
                 Value::Array(entries) => {
-                    let matchers = entries.iter().filter_map(|entry| matcher(entry, &place, faults)).collect();
+                    let matchers = entries.iter().filter_map(|entry| matcher(entry, &mut check)).collect();
                     fields.push((name.clone(), Field::Leaf(matchers)));
                 }
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-                    faults.add(&place, "must be an object or a list: write [VALUE] for one value");
+                    check.add("must be an object or a list: write [VALUE] for one value");
                 }
             }
         }
@@ -248,20 +248,20 @@ impl Matcher {
 }
 
 /// Reads one entry of a field's list.
-fn matcher(entry: &Value, place: &str, faults: &mut Faults) -> Option<Matcher> {
+fn matcher(entry: &Value, check: &mut Checker<'_>) -> Option<Matcher> {
     let object = match entry {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
             return Some(Matcher::Exact(entry.clone()));
         }
         Value::Array(_) => {
-            faults.add(place, "a list within the list is not supported");
+            check.add("a list within the list is not supported");
             return None;
         }
         Value::Object(object) => object,
     };
     let mut members = object.iter();
     let (Some((operator, operand)), None) = (members.next(), members.next()) else {
-        faults.add(place, "an operator is an object with exactly one name, such as {\"prefix\": \"a\"}");
+        check.add("an operator is an object with exactly one name, such as {\"prefix\": \"a\"}");
         return None;
     };
     let matcher = match operator.as_str() {
@@ -277,11 +277,11 @@ fn matcher(entry: &Value, place: &str, faults: &mut Faults) -> Option<Matcher> {
             .ok_or("`numeric` takes [\"=\", N], or one or both of a lower (>, >=) and an upper (<, <=) bound"),
         other => {
             let known = "prefix, suffix, anything-but, exists and numeric";
-            faults.add(place, format!("the operator `{other}` is not supported; these are: {known}"));
+            check.add(format!("the operator `{other}` is not supported; these are: {known}"));
             return None;
         }
     };
-    matcher.map_err(|reason| faults.add(place, reason)).ok()
+    matcher.map_err(|reason| check.add(reason)).ok()
 }
 
 fn anything_but(operand: &Value) -> Option<Matcher> {
@@ -362,11 +362,12 @@ mod tests {
 
     use super::super::body::{self, Named};
     use super::*;
+    use crate::fault::joined;
 
     fn compiled(pattern: &Value) -> Result<Pattern, String> {
-        let mut faults = Faults::default();
-        let pattern = Pattern::compile(pattern.as_object().unwrap(), "when", &mut faults);
-        faults.none().map(|()| pattern).map_err(|error| error.to_string())
+        let mut faults = Vec::new();
+        let pattern = Pattern::compile(pattern.as_object().unwrap(), &mut Checker::new(&mut faults).field("when"));
+        if faults.is_empty() { Ok(pattern) } else { Err(joined(&faults)) }
     }
 
     /// Patterns with bodies and whether they fit, each group by what it shows; and patterns that are refused, with what

@@ -12,10 +12,9 @@ use serde_json::Value;
 
 use super::body::{self, Named};
 use super::document::{HandlerDocument, Otherwise, ROUTES_VERSION, RouteDocument, RouteSetDocument};
-use super::fault::{Faults, RouteSetError};
 use super::names::{self, Names};
 use super::pattern::Pattern;
-use crate::fault::DocumentFault;
+use crate::fault::{Checker, DocumentFault, joined};
 use crate::handler::Grants;
 use crate::remote::RemoteTarget;
 use crate::strict::{self, ShowNames};
@@ -208,6 +207,21 @@ impl Body<'_> {
     }
 }
 
+/// A route set that is not valid. It is refused as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", joined(.faults))]
+pub struct RouteSetError {
+    /// The faults. Of very many, only the first are told.
+    pub faults: Vec<DocumentFault>,
+}
+
+impl RouteSetError {
+    /// An error if there is any fault.
+    fn unless_none(faults: Vec<DocumentFault>) -> Result<(), Self> {
+        if faults.is_empty() { Ok(()) } else { Err(Self { faults }) }
+    }
+}
+
 impl RouteSet {
     /// Checks and compiles a set for a worker. What the worker lacks is no fault: the events of the routes that name it
     /// wait, and all others go on.
@@ -215,7 +229,7 @@ impl RouteSet {
     /// # Errors
     /// [`RouteSetError`] with every fault: a set with any is refused as a whole.
     pub fn parse(text: &str, offered: Offered<'_>) -> Result<Self, RouteSetError> {
-        let mut faults = Faults::default();
+        let mut faults = Vec::new();
         let mut set = Self::read(text, &mut faults)?;
         for route in &mut set.routes {
             if let Action::Handle(handling) = &mut route.action {
@@ -223,7 +237,7 @@ impl RouteSet {
                 handling.missing = handling.lacks(offered).into_iter().next().map(missing);
             }
         }
-        faults.none().map(|()| set)
+        RouteSetError::unless_none(faults).map(|()| set)
     }
 
     /// The same for whoever deploys a set: what the worker lacks is a fault, too.
@@ -231,10 +245,11 @@ impl RouteSet {
     /// # Errors
     /// [`RouteSetError`] with every fault, and with all that the worker lacks.
     pub fn check(text: &str, offered: Offered<'_>) -> Result<Self, RouteSetError> {
-        let mut faults = Faults::default();
+        let mut faults = Vec::new();
         let set = Self::read(text, &mut faults)?;
+        let mut check = Checker::new(&mut faults);
         if set.otherwise == Otherwise::Builtin && offered.handlers.is_empty() {
-            faults.add("otherwise", Lack::Handlers.to_string());
+            check.field("otherwise").add(Lack::Handlers.to_string());
         }
         for (index, handling) in set.handlings() {
             for (field, lack) in handling.lacks(offered) {
@@ -245,13 +260,13 @@ impl RouteSet {
                     Lack::Handler(_) => format!("{lack}; it has {}", offered.handlers.join(", ")),
                     Lack::Handlers | Lack::Url | Lack::Table(_) => lack.to_string(),
                 };
-                faults.add(&format!("routes[{index}].{field}"), reason);
+                check.field("routes").element(index).field(field).add(reason);
             }
         }
-        faults.none().map(|()| set)
+        RouteSetError::unless_none(faults).map(|()| set)
     }
 
-    fn read(text: &str, faults: &mut Faults) -> Result<Self, RouteSetError> {
+    fn read(text: &str, faults: &mut Vec<DocumentFault>) -> Result<Self, RouteSetError> {
         let one = |fault| RouteSetError { faults: vec![fault] };
         if text.len() > SET_BYTES_MAX {
             let reason = format!("has more than {SET_BYTES_MAX} bytes");
@@ -259,31 +274,32 @@ impl RouteSet {
         }
         let document = strict::read::<RouteSetDocument>(text.as_bytes(), ShowNames::Whole)
             .map_err(|unread| one(DocumentFault::unread(unread, WHOLE)))?;
-        Ok(Self::compile(document, faults))
+        Ok(Self::compile(document, &mut Checker::new(faults)))
     }
 
-    fn compile(document: RouteSetDocument, faults: &mut Faults) -> Self {
+    fn compile(document: RouteSetDocument, check: &mut Checker<'_>) -> Self {
         if document.version != ROUTES_VERSION {
-            faults.add("version", format!("must be {ROUTES_VERSION}"));
+            check.field("version").add(format!("must be {ROUTES_VERSION}"));
         }
         if document.routes.len() > ROUTES_MAX {
-            faults.add("routes", format!("has more than {ROUTES_MAX} routes"));
+            check.field("routes").add(format!("has more than {ROUTES_MAX} routes"));
         }
         let mut names = HashMap::new();
         let mut routes = Vec::with_capacity(document.routes.len());
         for (index, route) in document.routes.into_iter().enumerate() {
-            let place = format!("routes[{index}]");
+            let mut list = check.field("routes");
+            let mut check = list.element(index);
             if let Some(first) = names.insert(route.name.clone(), index) {
-                faults.add(&format!("{place}.name"), format!("routes[{first}] has the same name"));
+                check.field("name").add(format!("routes[{first}] has the same name"));
             }
-            routes.push(compiled(route, &place, faults));
+            routes.push(compiled(route, &mut check));
         }
         if let Some(index) = one_too_many(&routes) {
             let reason = format!(
                 "lists too much: the routes that one event may meet list at most {ENTRIES_MAX} values and operators \
                  in their `when`, all together; narrow the `endpoints` or `types` of this route or of earlier ones"
             );
-            faults.add(&format!("routes[{index}].when"), reason);
+            check.field("routes").element(index).field("when").add(reason);
         }
         Self { routes, otherwise: document.otherwise }
     }
@@ -389,24 +405,21 @@ fn first_beyond(routes: &[Route], group: &[usize]) -> Option<usize> {
 }
 
 /// Compiles one route. A route with faults is never used, because its set is refused.
-fn compiled(route: RouteDocument, place: &str, faults: &mut Faults) -> Route {
+fn compiled(route: RouteDocument, check: &mut Checker<'_>) -> Route {
     if route.name.is_empty() || route.name.len() > NAME_BYTES_MAX || route.name.chars().any(char::is_control) {
-        faults.add(
-            &format!("{place}.name"),
-            format!("must have 1 to {NAME_BYTES_MAX} bytes, without control characters"),
-        );
+        check.field("name").add(format!("must have 1 to {NAME_BYTES_MAX} bytes, without control characters"));
     }
-    let when = route.when.as_ref().map(|pattern| Pattern::compile(pattern, &format!("{place}.when"), faults));
+    let when = route.when.as_ref().map(|pattern| Pattern::compile(pattern, &mut check.field("when")));
     Route {
-        endpoints: Names::compile(route.endpoints.clone(), &format!("{place}.endpoints"), faults),
-        types: Names::compile(route.types.clone(), &format!("{place}.types"), faults),
+        endpoints: Names::compile(route.endpoints.clone(), &mut check.field("endpoints")),
+        types: Names::compile(route.types.clone(), &mut check.field("types")),
         when,
-        action: action(&route, place, faults),
+        action: action(&route, check),
         name: route.name,
     }
 }
 
-fn action(route: &RouteDocument, place: &str, faults: &mut Faults) -> Action {
+fn action(route: &RouteDocument, check: &mut Checker<'_>) -> Action {
     match (route.handler.is_some() || route.forward.is_some(), route.ignore) {
         (true, None) => {}
         (false, Some(true)) => {
@@ -417,73 +430,69 @@ fn action(route: &RouteDocument, place: &str, faults: &mut Faults) -> Action {
                 ("tables", route.tables.is_some()),
                 ("destinations", route.destinations.is_some()),
             ];
-            for (field, _) in unused.into_iter().filter(|(_, is_there)| *is_there) {
-                faults.add(&format!("{place}.{field}"), "an ignored event has no effect to remember; leave it out");
-            }
+            check.none_of(unused, "an ignored event has no effect to remember; leave it out");
             return Action::Ignore;
         }
         (true, Some(_)) | (false, Some(false) | None) => {
-            faults.add(place, "must have either `handler` or `forward`, or `\"ignore\": true`");
+            check.add("must have either `handler` or `forward`, or `\"ignore\": true`");
             return Action::Ignore;
         }
     }
-    let handler = route.handler.as_ref().and_then(|document| parse_handler_target(document, place, faults));
+    let handler =
+        route.handler.as_ref().and_then(|document| parse_handler_target(document, &mut check.field("handler")));
     let consumer = route.consumer.clone().unwrap_or_default();
     if !is_plain(&consumer, NAME_BYTES_MAX) {
         let rule = format!("must be there and have 1 to {NAME_BYTES_MAX} of the characters a-z, 0-9, - and _");
-        faults.add(&format!("{place}.consumer"), rule);
+        check.field("consumer").add(rule);
     }
-    let (grants, fact) = (grants(route, place, faults), fact_rule(route, place, faults));
+    let (grants, fact) = (grants(route, check), fact_rule(route, check));
     Action::Handle(Box::new(Handling { handler, consumer, grants, missing: None, fact }))
 }
 
-fn grants(route: &RouteDocument, place: &str, faults: &mut Faults) -> Grants {
+fn grants(route: &RouteDocument, check: &mut Checker<'_>) -> Grants {
     if route.handler.is_none() {
-        for (field, is_there) in [("tables", route.tables.is_some()), ("destinations", route.destinations.is_some())] {
-            if is_there {
-                faults.add(&format!("{place}.{field}"), "is for the plan of a `handler`; leave it out");
-            }
-        }
+        let of_handlers = [("tables", route.tables.is_some()), ("destinations", route.destinations.is_some())];
+        check.none_of(of_handlers, "is for the plan of a `handler`; leave it out");
     }
-    let forward = destinations(route.forward.as_deref(), FORWARD_MAX, &format!("{place}.forward"), faults);
-    let named = destinations(route.destinations.as_deref(), DESTINATIONS_MAX, &format!("{place}.destinations"), faults);
+    let forward = destinations(route.forward.as_deref(), FORWARD_MAX, &mut check.field("forward"));
+    let named = destinations(route.destinations.as_deref(), DESTINATIONS_MAX, &mut check.field("destinations"));
     let destinations = named.into_iter().chain(forward.clone()).collect();
-    Grants { tables: Some(tables(route, place, faults)), destinations, forward }
+    Grants { tables: Some(tables(route, &mut check.field("tables"))), destinations, forward }
 }
 
 /// A set cannot know which destinations there are: each is a document of its own.
-fn destinations(ids: Option<&[String]>, most: usize, place: &str, faults: &mut Faults) -> Vec<DestinationId> {
+fn destinations(ids: Option<&[String]>, most: usize, check: &mut Checker<'_>) -> Vec<DestinationId> {
     let Some(ids) = ids else { return Vec::new() };
     if ids.is_empty() || ids.len() > most {
-        faults.add(place, format!("must list 1 to {most} destinations; leave it out for none"));
+        check.add(format!("must list 1 to {most} destinations; leave it out for none"));
     }
     let mut destinations = Vec::with_capacity(ids.len());
     for (index, id) in ids.iter().enumerate() {
         match DestinationId::parse(id) {
-            Ok(id) if destinations.contains(&id) => faults.add(&format!("{place}[{index}]"), "stands there twice"),
+            Ok(id) if destinations.contains(&id) => check.element(index).add("stands there twice"),
             Ok(id) => destinations.push(id),
-            Err(error) => faults.add(&format!("{place}[{index}]"), error.to_string()),
+            Err(error) => check.element(index).add(error.to_string()),
         }
     }
     destinations
 }
 
-fn tables(route: &RouteDocument, place: &str, faults: &mut Faults) -> Vec<TableAlias> {
+fn tables(route: &RouteDocument, check: &mut Checker<'_>) -> Vec<TableAlias> {
     let names = route.tables.as_deref().unwrap_or_default();
     if names.len() > OWN_TABLES_MAX {
-        faults.add(&format!("{place}.tables"), format!("must list at most {OWN_TABLES_MAX} tables"));
+        check.add(format!("must list at most {OWN_TABLES_MAX} tables"));
     }
     let mut tables = Vec::with_capacity(names.len());
     for (index, name) in names.iter().enumerate() {
         match TableAlias::parse(name) {
             Ok(table) => tables.push(table),
-            Err(error) => faults.add(&format!("{place}.tables[{index}]"), error.to_string()),
+            Err(error) => check.element(index).add(error.to_string()),
         }
     }
     tables
 }
 
-fn parse_handler_target(document: &HandlerDocument, place: &str, faults: &mut Faults) -> Option<RouteTarget> {
+fn parse_handler_target(document: &HandlerDocument, check: &mut Checker<'_>) -> Option<RouteTarget> {
     let (target, field, rule) = match document {
         HandlerDocument::Builtin(name) => return Some(RouteTarget::Builtin(name.clone())),
         HandlerDocument::Lambda(name) => {
@@ -494,26 +503,26 @@ fn parse_handler_target(document: &HandlerDocument, place: &str, faults: &mut Fa
         }
     };
     if target.is_none() {
-        faults.add(&format!("{place}.handler.{field}"), rule);
+        check.field(field).add(rule);
     }
     target.map(RouteTarget::Remote)
 }
 
-fn fact_rule(route: &RouteDocument, place: &str, faults: &mut Faults) -> Option<FactRule> {
+fn fact_rule(route: &RouteDocument, check: &mut Checker<'_>) -> Option<FactRule> {
     let Some(texts) = &route.fact else {
         if route.across_types.is_some() {
-            faults.add(&format!("{place}.across_types"), "needs `fact`: without `fact`, the handler names the fact");
+            check.field("across_types").add("needs `fact`: without `fact`, the handler names the fact");
         }
         return None;
     };
     if texts.is_empty() || texts.len() > FACT_PATHS_MAX {
-        faults.add(&format!("{place}.fact"), format!("must list 1 to {FACT_PATHS_MAX} paths"));
+        check.field("fact").add(format!("must list 1 to {FACT_PATHS_MAX} paths"));
     }
     let mut paths = Vec::with_capacity(texts.len());
     for (index, text) in texts.iter().enumerate() {
         match JsonPath::parse(text) {
             Ok(path) => paths.push(path),
-            Err(error) => faults.add(&format!("{place}.fact[{index}]"), error.to_string()),
+            Err(error) => check.field("fact").element(index).add(error.to_string()),
         }
     }
     Some(FactRule { paths, across_types: route.across_types.unwrap_or(false) })
