@@ -32,7 +32,8 @@ impl Logs {
     /// Starts to catch what passes this filter, in the functions' log format.
     pub(crate) fn catch(filter: &str) -> Self {
         let text = Text::default();
-        let format = tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(text.clone());
+        let format =
+            tracing_subscriber::fmt::layer().json().flatten_event(true).with_span_list(false).with_writer(text.clone());
         let targets = filter.parse::<Targets>().unwrap();
         let subscriber = tracing_subscriber::registry().with(format.with_filter(targets));
         Self { text, _guard: tracing::subscriber::set_default(subscriber) }

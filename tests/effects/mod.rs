@@ -210,4 +210,6 @@ async fn the_death_of_an_effect_is_logged_while_a_sibling_hangs() {
     let log = logs.take();
     assert!(log.contains("a record died") && log.contains("#receipt-refuses"), "{log}");
     assert!(log.contains("REFUSED") && !log.contains("#receipt-hangs"), "{log}");
+    let tried: Vec<_> = log.lines().filter(|line| line.contains("an effect was tried")).collect();
+    assert!(!tried.is_empty() && tried.iter().all(|line| line.contains("\"event.key\":\"in#")), "{log}");
 }

@@ -234,6 +234,29 @@ async fn every_field_of_the_log_queries_is_in_a_line() {
     assert_eq!(fields("filter ispresent(a) | stats sum(b) as c by d.e | sort c desc").len(), 3);
 }
 
+/// One search for a record's key, or for the gateway's id of a request, finds all that was logged of it.
+#[tokio::test]
+async fn every_line_of_a_request_or_a_message_names_it() {
+    let logs = Logs::catch("hookonce=info");
+    let harness = busy().await;
+    harness.deliver(&counted("msg_5", "count.later", "e")).await;
+    harness.work_under(&Script::every(Operation::Hide, Fault::Refused)).await;
+    let text = logs.take();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (of_requests, of_messages): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line["span"]["name"] == "request");
+    for (found, name, wanted) in [
+        (&of_requests, "request.id", "no secret fits"),
+        (&of_requests, "request.id", "delivery acknowledged"),
+        (&of_messages, "record.key", "a record died; `hookonce show` tells more"),
+        (&of_messages, "record.key", "changing a message's visibility timeout failed"),
+    ] {
+        assert!(found.iter().all(|line| !line["span"][name].as_str().unwrap().is_empty()), "{text}");
+        assert!(found.iter().any(|line| line["message"] == wanted), "{wanted}: {text}");
+    }
+    let hidden = of_messages.iter().find(|line| line["message"].as_str().unwrap().starts_with("changing")).unwrap();
+    assert_eq!(hidden["span"]["record.key"], "in#standard_webhooks#msg_5");
+}
+
 /// What a batch did is counted apart for each endpoint, and once.
 #[test]
 fn a_batch_has_a_line_for_each_endpoint() {

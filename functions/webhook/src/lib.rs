@@ -35,6 +35,7 @@ use lambda_http::request::LambdaRequest;
 use lambda_http::{LambdaEvent, Service};
 use serde::Serialize;
 use serde_json::Value;
+use tracing::Instrument as _;
 
 pub use {lambda_http::Error, start::run};
 
@@ -69,7 +70,9 @@ impl<S: Store, Q: Queue, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, M,
     ) -> impl Service<LambdaEvent<LambdaRequest>, Response: Serialize + Send, Error = Infallible, Future: Send> {
         gateway::service(move |request| {
             let function = Arc::clone(&self);
-            async move { function.handle(request).await }
+            let id = request.as_ref().map_or("", |inbound| inbound.request_id.as_str());
+            let span = tracing::error_span!("request", request.id = id);
+            async move { function.handle(request).await }.instrument(span)
         })
     }
 

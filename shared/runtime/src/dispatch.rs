@@ -50,8 +50,9 @@ impl<S: Store, Q: Queue, A: Ambient> DispatcherParts<S, Q, A> {
         let until = batch_end(deadline, self.ambient.moment().now);
         let calls_until = until.checked_sub(duration(SETTLE_MARGIN)).unwrap_or(until);
         let work = messages.iter().map(|received| {
+            let message = Message::decode(&received.body, None);
+            let key = message.as_ref().ok().map(|message| message.record_key().clone());
             let work = async move {
-                let message = Message::decode(&received.body, None);
                 // One pass for each receive: every repeat of its own guard has it, and no other receive.
                 let pass = self.ambient.claim_id().0;
                 let moment = self.ambient.moment();
@@ -61,7 +62,7 @@ impl<S: Store, Q: Queue, A: Ambient> DispatcherParts<S, Q, A> {
                 hide(&self.queue, HintQueue::Effects, received, &driven.output).await;
                 driven
             };
-            isolated(work, until)
+            isolated(key, work, until)
         });
         futures::future::join_all(work).await
     }
@@ -126,10 +127,11 @@ fn log_call(delivery: &Delivery, called: Called) {
         Called::Unknown { status } => ("unknown", Some(status)),
         Called::Unclear { .. } => ("unclear", None),
     };
-    let (effect, destination) = (&delivery.effect, &delivery.destination);
+    let Delivery { effect, event, destination, .. } = delivery;
     match called {
         Called::Done { .. } => {
-            tracing::info!(record.key = %effect, destination.id = %destination, status, how, "an effect was tried");
+            tracing::info!(record.key = %effect, event.key = %event, destination.id = %destination, status, how,
+                "an effect was tried");
         }
         Called::AlreadyDone { .. }
         | Called::NotDone { .. }
@@ -137,7 +139,8 @@ fn log_call(delivery: &Delivery, called: Called) {
         | Called::Refused { .. }
         | Called::Unknown { .. }
         | Called::Unclear { .. } => {
-            tracing::warn!(record.key = %effect, destination.id = %destination, status, how, "an effect was tried");
+            tracing::warn!(record.key = %effect, event.key = %event, destination.id = %destination, status, how,
+                "an effect was tried");
         }
     }
 }

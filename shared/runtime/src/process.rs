@@ -20,6 +20,7 @@ use hookonce_protocol::worker::{Done, Settled, TRANSIENT_VISIBILITY_MAX, Worker,
 use hookonce_protocol::write::Write;
 use hookonce_providers::{Catalog, EventPart, Provider};
 use tokio::time::{Instant, timeout_at};
+use tracing::{Instrument as _, Span};
 
 use crate::ambient::Ambient;
 use crate::batch::{Batch, BatchResponse, QueueMessage};
@@ -117,6 +118,11 @@ impl Processed {
     }
 }
 
+/// Names the record of a message in each line that is logged meanwhile.
+fn span(key: Option<&RecordKey>) -> Span {
+    tracing::error_span!("message", record.key = key.map(tracing::field::display))
+}
+
 /// The response to a batch: the messages that stay in the queue. Counts how each ended, by its signals and by what
 /// `metric` calls it, apart for each endpoint. What cannot be verified counts for none.
 pub fn respond(
@@ -129,7 +135,9 @@ pub fn respond(
     let (mut response, mut by_endpoint) = (BatchResponse::default(), BTreeMap::new());
     for message in batch.records {
         let named = Message::decode(&message.body, key).ok();
-        let endpoint = named.and_then(|named| EndpointId::parse(named.record_key().parts().0).ok());
+        let key = named.as_ref().map(Message::record_key);
+        let _span = span(key).entered();
+        let endpoint = key.and_then(|key| EndpointId::parse(key.parts().0).ok());
         let counts = by_endpoint.entry(endpoint).or_insert_with_key(|endpoint| Counts::of(endpoint.as_ref()));
         let ended = processed.next();
         if let Some(driven) = ended.as_ref().and_then(|ended| ended.settled(counts)) {
@@ -159,11 +167,16 @@ pub(crate) fn batch_end(deadline: EpochMs, now: EpochMs) -> Instant {
     Instant::now() + duration(left.clamp(Millis(0), BATCH_MAX))
 }
 
-/// Works on one message until the batch ends, and keeps its panic from the others.
-pub(crate) async fn isolated(work: impl Future<Output = Driven<Settled>>, until: Instant) -> Processed {
+/// Works on the message of this record until the batch ends, and keeps its panic from the others.
+pub(crate) async fn isolated(
+    key: Option<RecordKey>,
+    work: impl Future<Output = Driven<Settled>>,
+    until: Instant,
+) -> Processed {
     if Instant::now() >= until {
         return Processed::OutOfTime;
     }
+    let work = work.instrument(span(key.as_ref()));
     match timeout_at(until, AssertUnwindSafe(work).catch_unwind()).await {
         Ok(ended) => ended.map_or(Processed::Panicked, Processed::Settled),
         Err(_) => Processed::OutOfTime,
@@ -208,12 +221,13 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
         let work = messages.iter().zip(decoded).map(|(received, message)| {
             let moment = self.ambient.moment();
             let lane = message.as_ref().map_or(lane_of_batch, Message::lane);
+            let key = message.as_ref().ok().map(|message| message.record_key().clone());
             let mut first = Worker::start(message, received.receives, self.timing, moment);
             let prefetched = match &first.next {
                 Next::Call(_, Call::Read(key)) => records.remove(key),
                 Next::Call(..) | Next::Done(_) => None,
             };
-            async move {
+            let work = async move {
                 if let Some(found) = prefetched {
                     first = match first.next {
                         Next::Call(machine, _) => machine.step(Reply::Read(Ok(found)), moment),
@@ -232,9 +246,10 @@ impl<S: Store, Q: Queue, A: Ambient> WorkerParts<S, Q, A> {
                     driven.signals.push(Signal::SuspectedReplay);
                 }
                 driven
-            }
+            };
+            isolated(key, work, until)
         });
-        futures::future::join_all(work.map(|work| isolated(work, until))).await
+        futures::future::join_all(work).await
     }
 
     /// Reads all records that the batch names at once. If a read fails, the message's own machine reads the record

@@ -225,7 +225,7 @@ fn targets(level: LevelFilter) -> Targets {
 /// For a panic, only its location is logged: the panic message may contain bytes of a request.
 pub fn log_as_json(level: LevelFilter) {
     let format = tracing_subscriber::fmt::layer().json().flatten_event(true);
-    let format = format.with_current_span(false).with_span_list(false).with_filter(targets(level));
+    let format = format.with_span_list(false).with_filter(targets(level));
     // It only fails on a second call in one process, which changes nothing.
     let _ = tracing_subscriber::registry().with(format).try_init();
     std::panic::set_hook(Box::new(|panic| tracing::error!(at = panic.location().map(ToString::to_string), "panicked")));
