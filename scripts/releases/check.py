@@ -28,7 +28,7 @@ from waits import until  # noqa: E402
 PLACE = ROOT / "target/dist/check"
 PAGE, NIGHT = ROOT / "docs/run/fifteen-minutes.md", ROOT / "docs/run/first-night.md"
 # What CloudShell has of what the pages and deploy.sh use.
-TOOLS = ("bash", "cat", "dirname", "grep", "gzip", "head", "mktemp", "rm", "sed", "sha256sum", "sleep", "sort", "tar", "touch", "tr")
+TOOLS = ("bash", "cat", "cut", "dirname", "grep", "gzip", "head", "mktemp", "rm", "sed", "sha256sum", "sleep", "sort", "tar", "touch", "tr")
 # What is otherwise here than on a page: the processor; a subscription, which the mock confirms itself; and what the mock does not
 # keep of a table (expiry, recovery, policy), so that `doctor` has a problem and wider columns.
 DIFFERS = {"-aws-arm64": "-aws-x86_64", "pending confirmation": "arn:aws:sns:…", " ok  credentials ": " ok       credentials "}
@@ -138,6 +138,8 @@ def pages(url, environment):
     wrong, count, seconds = [], 0, {}
     try:
         for name, page in ((PAGE.name, first), (NIGHT.name, here(NIGHT)), (PAGE.name, "## Remove\n" + end)):
+            if page.startswith("## Remove"):
+                wrong += updates(tools)
             found, typed, durations = follow(name, page, shell, others.act)
             wrong, count = [*wrong, *found], count + typed
             seconds.update({f"{name}: {section}": round(duration, 1) for section, duration in durations.items()})
@@ -146,6 +148,56 @@ def pages(url, environment):
     finally:
         shell.end()
     return [*wrong, *others.wrong], count, others.sent, seconds
+
+
+# Templates that cost a table. MiniStack works out what CloudFormation would replace.
+def rekeyed(template):
+    template["Resources"]["InboxTable"]["Properties"]["KeySchema"][0]["AttributeName"] = "due_shard"
+
+
+def retyped(template):
+    template["Resources"]["InboxTable"]["Properties"]["AttributeDefinitions"][0]["AttributeType"] = "N"
+
+
+def renamed(template):
+    written = json.dumps(template).replace('"InboxTable"', '"Inbox2"').replace("InboxTable.", "Inbox2.")
+    template.update(json.loads(written))
+
+
+def named(template):
+    template["Resources"]["EffectsQueue"]["Properties"]["QueueName"] = "another"
+
+
+DANGERS = {rekeyed: "InboxTable", retyped: "InboxTable", renamed: "InboxTable would be removed", named: "EffectsQueue"}
+
+
+def updates(environment):
+    """The release itself changes nothing. A template that would cost a table or a queue is refused, and the stack is as before."""
+
+    def run(*words):
+        return subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+
+    def stack():
+        described = run("aws", "cloudformation", "describe-stacks", "--stack-name", "hookonce", "--query", "Stacks[0].[StackStatus,LastUpdatedTime]")
+        return described.stdout
+
+    value = "Stacks[0].Outputs[?OutputKey=='{}'].OutputValue"
+    outputs = ("aws", "cloudformation", "describe-stacks", "--stack-name", "hookonce-code", "--output", "text", "--query")
+    bucket, address = (run(*outputs, value.format(name)).stdout.strip() for name in ("Bucket", "Address"))
+    key = json.loads(run("aws", "s3api", "list-objects-v2", "--bucket", bucket, "--query", "Contents[?ends_with(Key, '.json')].Key").stdout)[0]
+    file = PLACE / "template.json"
+    run("aws", "s3api", "get-object", "--bucket", bucket, "--key", key, str(file))
+    template, before, wrong = json.loads(file.read_text()), stack(), []
+    for change, says in ((None, "is as the template says"), *DANGERS.items()):
+        changed = json.loads(json.dumps(template))
+        if change:
+            change(changed)
+        file.write_text(json.dumps(changed))
+        run("aws", "s3api", "put-object", "--bucket", bucket, "--key", "changed.json", "--body", str(file))
+        ended = run("hookonce", "deploy", "--template", f"{address}/changed.json")
+        if ended.returncode != (2 if change else 0) or says not in ended.stderr or stack() != before:
+            wrong.append(f"{change.__name__ if change else 'the same template'}: {ended.returncode} {ended.stdout}{ended.stderr}{stack()}")
+    return wrong
 
 
 def demo(environment, folder):

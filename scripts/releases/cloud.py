@@ -1,16 +1,18 @@
 """AWS for the check of a release: MiniStack, in this process. It runs the functions, too. Its own variables say where and how.
 
-Two things that it lacks are added: a number in a template may be a text, as CloudFormation hands every parameter on, and the
-routes of a gateway may be in its body."""
+Three things that it lacks are added: a number in a template may be a text, as CloudFormation hands every parameter on, the
+routes of a gateway may be in its body, and the address of a template may name its bucket first."""
 
+import re
 import sys
 
 from ministack.app import main
 from ministack.services import apigateway, lambda_svc
-from ministack.services.cloudformation import provisioners
+from ministack.services.cloudformation import helpers, provisioners
 
 GATEWAY = provisioners._RESOURCE_HANDLERS["AWS::ApiGatewayV2::Api"]
 make_gateway, concurrency_of = GATEWAY["create"], lambda_svc._sqs_esm_concurrency
+read_document = helpers._resolve_document
 
 
 def gateway(logical, properties, stack):
@@ -34,6 +36,13 @@ def concurrency(mapping, *others):
     return concurrency_of(mapping, *others)
 
 
+def document(params, body_key, url_key, label):
+    """`https://BUCKET.s3.REGION.amazonaws.com/KEY` as `https://s3.amazonaws.com/BUCKET/KEY`."""
+    url = re.sub(r"^https://([^./]+)\.s3\.[^/]+/", r"https://s3.amazonaws.com/\1/", helpers._p(params, url_key))
+    return read_document({**params, url_key: url}, body_key, url_key, label)
+
+
+helpers._resolve_document = document
 GATEWAY["create"] = gateway
 lambda_svc._sqs_esm_concurrency = concurrency
 

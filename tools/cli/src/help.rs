@@ -72,6 +72,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("verify", &["verify --last", "verify --endpoint stripe --curl curl.txt --body body.json"]),
     ("explain", &["explain UNROUTED", "explain signature_mismatch"]),
     ("providers", &["providers", "providers stripe"]),
+    (
+        "deploy",
+        &[
+            "deploy --template URL --plan",
+            "deploy --template URL --stack inbox AlarmTopicArn=arn:aws:sns:eu-central-1:1:a",
+        ],
+    ),
     ("endpoint", &["endpoint add shop --provider shopify --secret -", "endpoint list"]),
     (
         "endpoint add",

@@ -17,6 +17,7 @@ mod account;
 mod arrivals;
 pub mod bill;
 mod capture;
+mod cloudformation;
 mod cloudwatch;
 mod command;
 mod connection;
@@ -143,6 +144,9 @@ enum Command {
     Resume(command::pause::Resume),
     /// Show whether anything needs a person.
     Status(command::status::Arguments),
+    /// Bring a stack on AWS to a template that deploy.sh has packaged.
+    #[command(hide = true)]
+    Deploy(command::deploy::Arguments),
     /// Check a stack, and say how to fix each problem.
     Doctor(command::doctor::Arguments),
     /// Count records by state, endpoint, type and error.
@@ -222,6 +226,7 @@ async fn carry_out(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Pause(arguments) => Box::pin(command::pause::pause(arguments)).await,
         Command::Resume(arguments) => Box::pin(command::pause::resume(arguments)).await,
         Command::Status(arguments) => Box::pin(command::status::run(arguments)).await,
+        Command::Deploy(arguments) => Box::pin(command::deploy::run(arguments)).await,
         Command::Doctor(arguments) => Box::pin(command::doctor::run(arguments)).await,
         Command::Stats(arguments) => Box::pin(command::stats::run(arguments)).await,
         Command::Cost(arguments) => Box::pin(command::cost::run(arguments)).await,

@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod console;
 pub(crate) mod cost;
 pub(crate) mod demo;
+pub(crate) mod deploy;
 pub(crate) mod destination;
 pub(crate) mod dev;
 pub(crate) mod doctor;

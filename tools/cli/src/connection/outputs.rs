@@ -1,33 +1,19 @@
 //! Finds the parts of a deployed stack: asks CloudFormation for its outputs and parameters.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use aws_config::SdkConfig;
-use hookonce_aws::SignedService;
-use hookonce_protocol::time::Millis;
-use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::drive::duration;
 use hookonce_runtime::remote::Cause;
 use hookonce_runtime::tables::{OwnTables, own_tables};
-use roxmltree::{Document, Node};
+use roxmltree::Document;
 
 use super::parts::StackParts;
-use crate::account::{exchange, refused, region};
+use crate::account::{refused, region};
+use crate::cloudformation::{self, Refusal, child, members, text_below};
 use crate::failure::Failure;
 use crate::lambda::FunctionNames;
 
-const CLOUDFORMATION: SignedService = SignedService { name: "cloudformation", id: "CloudFormation" };
-
 const ACTION: &str = "cloudformation:DescribeStacks";
-
-/// The version of its interface in requests.
-const INTERFACE: &str = "2010-05-15";
-
-/// The bounds of the pause after an answer that throttles: it doubles from the first to the last. An account has a few
-/// calls of this kind a second.
-const FIRST_PAUSE: Millis = Millis::seconds(1);
-const LAST_PAUSE: Millis = Millis::seconds(8);
 
 /// What the template says of a stack. Later templates may add more.
 #[derive(Debug, Clone)]
@@ -59,21 +45,10 @@ impl Outputs {
             ));
         }
         let broken = |cause: Cause| refused(ACTION, None, &error_reporter::Report::new(&*cause));
-        let mut longest = FIRST_PAUSE;
-        loop {
-            let (is_success, body) = describe(config, stack).await.map_err(broken)?;
-            let answer = Document::parse(&body).map_err(|error| broken(error.into()))?;
-            if is_success {
-                return Self::read(&answer).ok_or_else(|| foreign(stack));
-            }
-            let [code, message] = ["Code", "Message"].map(|name| text_below(answer.root(), name).unwrap_or_default());
-            if code == "Throttling" && longest <= LAST_PAUSE {
-                tokio::time::sleep(duration(System.moment().uniform(longest)).max(Duration::from_millis(100))).await;
-                longest = Millis(longest.0 * 2);
-                continue;
-            }
-            return Err(unread(code, message, stack, &region(config)));
-        }
+        let answer = cloudformation::call(config, "DescribeStacks", &[("StackName", stack)]).await.map_err(broken)?;
+        let answer = answer.map_err(|Refusal { code, message }| unread(&code, &message, stack, &region(config)))?;
+        let answer = Document::parse(&answer).map_err(|error| broken(error.into()))?;
+        Self::read(&answer).ok_or_else(|| foreign(stack))
     }
 
     fn read(answer: &Document<'_>) -> Option<Self> {
@@ -121,27 +96,9 @@ impl Outputs {
     }
 }
 
-/// Whether it went well, and the answer.
-async fn describe(config: &SdkConfig, stack: &str) -> Result<(bool, String), Cause> {
-    let body = format!("Action=DescribeStacks&Version={INTERFACE}&StackName={stack}");
-    let headers = [("content-type", "application/x-www-form-urlencoded")];
-    let response = exchange(CLOUDFORMATION.request(config, "POST", "/", &headers, body.into_bytes()).await?).await?;
-    let body = std::str::from_utf8(response.body().bytes().unwrap_or_default())?.to_owned();
-    Ok((response.status().is_success(), body))
-}
-
-/// The text of the first element of this name.
-fn text_below<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
-    node.descendants().find(|it| it.tag_name().name() == name)?.text()
-}
-
 /// The values of a list by their keys.
-fn pairs<'a>(answer: &'a Document<'_>, key: &str, value: &str) -> BTreeMap<&'a str, &'a str> {
-    let entries = answer.descendants().filter(|node| node.tag_name().name() == "member");
-    let own = |entry: &Node<'a, '_>, name: &str| entry.children().find(|it| it.tag_name().name() == name);
-    entries
-        .filter_map(|entry| Some((own(&entry, key)?.text()?, own(&entry, value)?.text().unwrap_or_default())))
-        .collect()
+fn pairs<'a>(answer: &'a Document<'_>, key: &'static str, value: &str) -> BTreeMap<&'a str, &'a str> {
+    members(answer, key).filter_map(|entry| Some((text_below(entry, key)?, child(entry, value)))).collect()
 }
 
 /// The failure for a stack of another template, or of another release of this one.

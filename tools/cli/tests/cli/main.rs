@@ -10,6 +10,7 @@ mod consoles;
 mod costs;
 mod demo;
 mod deployed;
+mod deployments;
 mod described;
 mod destinations;
 mod doctor;

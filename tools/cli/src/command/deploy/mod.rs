@@ -1,0 +1,187 @@
+//! `hookonce deploy`: brings a stack to a packaged template. Nothing passes that may cost a table, a queue or the
+//! address, unless it is allowed by name.
+
+mod change;
+mod stack;
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use hookonce_aws::SdkConfig;
+use hookonce_runtime::ambient::{Ambient as _, System};
+use serde_json::{Value, json};
+
+use self::change::{Change, policy};
+use self::stack::{Before, Planned, Stack};
+use crate::account::signed_in;
+use crate::cloudwatch;
+use crate::failure::{Exit, Failure};
+use crate::interrupt::Stop;
+use crate::output;
+
+/// How long CloudFormation watches a stack of a new release before it is done, in minutes: one period of the alarm.
+const WATCH_MINUTES: &str = "5";
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Address of the packaged template in a bucket. deploy.sh of a release puts it there.
+    #[arg(long, value_name = "URL")]
+    template: String,
+    /// Name of the stack.
+    #[arg(long, value_name = "NAME", default_value = "hookonce")]
+    stack: String,
+    /// Print what would change, and change nothing.
+    #[arg(long)]
+    plan: bool,
+    /// Let the update replace or remove this table, queue or gateway.
+    #[arg(long, value_name = "RESOURCE")]
+    allow: Vec<String>,
+    /// Parameters of the template. Those that are not named keep their values.
+    #[arg(value_name = "PARAMETER=VALUE", value_parser = parameter)]
+    parameters: Vec<(String, String)>,
+}
+
+fn parameter(text: &str) -> Result<(String, String), &'static str> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("write PARAMETER=VALUE")?;
+    Ok((pair.0.to_owned(), pair.1.to_owned()))
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let config = signed_in().await?;
+    let stack = Stack { config: &config, name: &arguments.stack };
+    let before = stack.before().await?;
+    let exists = before.as_ref().is_some_and(|before| before.exists);
+    let fields = fields(&arguments, &stack, before.as_ref()).await?;
+    let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let change_set = format!("hookonce-{}", System.moment().now.0);
+    let changes = match stack.plan(&change_set, &fields).await? {
+        Planned::Changes(changes) => changes,
+        Planned::Nothing => {
+            output::note(&format!("the stack {} is as the template says", stack.name));
+            if !arguments.plan {
+                stack.protect(&policy(&[])).await?;
+            }
+            return Ok(Exit::Done);
+        }
+    };
+    show(&changes, arguments.plan || exists);
+    let refused = refused(&changes, &arguments.allow);
+    if arguments.plan || refused.is_some() {
+        stack.forget(&change_set).await;
+    }
+    if let Some(refused) = refused {
+        return Err(refused);
+    }
+    if arguments.plan {
+        return Ok(Exit::Done);
+    }
+    if exists {
+        stack.protect(&policy(&arguments.allow)).await?;
+    }
+    carry_out(&stack, &change_set, changes.len()).await
+}
+
+/// Executes a change set to its end. From then on the policy holds everything.
+async fn carry_out(stack: &Stack<'_>, change_set: &str, resources: usize) -> Result<Exit, Failure> {
+    let mut stop = Stop::watch()?;
+    let after = stack.newest_event().await?;
+    stack.execute(change_set).await?;
+    let ended = tokio::select! {
+        ended = stack.follow(after, resources) => ended?,
+        () = stop.came() => {
+            output::note(&format!("CloudFormation goes on without this command. Deploy again once it has ended: the stack {} \
+                is not protected before", stack.name));
+            return Ok(Exit::No);
+        }
+    };
+    stack.protect(&policy(&[])).await?;
+    if ["CREATE_COMPLETE", "UPDATE_COMPLETE"].contains(&ended.as_str()) {
+        output::note(&format!("the stack {} is deployed: {ended}", stack.name));
+        return Ok(Exit::Done);
+    }
+    let kept = if ended == "UPDATE_ROLLBACK_COMPLETE" { "; it is as it was before" } else { "" };
+    Err(Failure::unavailable(
+        format!("the stack {} is not deployed: {ended}{kept}", stack.name),
+        "correct what is named above, and deploy again",
+    ))
+}
+
+/// What a change set is made from.
+async fn fields(
+    arguments: &Arguments,
+    stack: &Stack<'_>,
+    before: Option<&Before>,
+) -> Result<Vec<(String, String)>, Failure> {
+    let known = stack.parameters_of(&arguments.template).await?;
+    let named: BTreeMap<_, _> = arguments.parameters.iter().cloned().collect();
+    if let Some(unknown) = named.keys().find(|name| !known.contains(*name)) {
+        let all = known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        return Err(Failure::usage(format!("the template has no parameter {unknown}"), format!("it has {all}")));
+    }
+    let exists = before.is_some_and(|before| before.exists);
+    let mut fields = vec![
+        ("TemplateURL".to_owned(), arguments.template.clone()),
+        ("ChangeSetType".to_owned(), if exists { "UPDATE" } else { "CREATE" }.to_owned()),
+        ("Capabilities.member.1".to_owned(), "CAPABILITY_IAM".to_owned()),
+    ];
+    let keeps = |name: &&String| named.contains_key(*name) || before.is_some_and(|it| it.parameters.contains(*name));
+    for (index, name) in known.iter().filter(keeps).enumerate() {
+        let field = |end: &str| format!("Parameters.member.{}.{end}", index + 1);
+        fields.push((field("ParameterKey"), name.clone()));
+        fields.push(named.get(name).map_or_else(
+            || (field("UsePreviousValue"), "true".to_owned()),
+            |value| (field("ParameterValue"), value.clone()),
+        ));
+    }
+    // Only code that is new may fail in a new way.
+    let updated = before.filter(|before| before.exists && before.release != env!("CARGO_PKG_VERSION"));
+    let alarm = match updated {
+        Some(before) => alarm(stack.config, stack.name, &before.id).await?,
+        None => None,
+    };
+    if let Some(alarm) = alarm {
+        let of_trigger = |end: &str| format!("RollbackConfiguration.RollbackTriggers.member.1.{end}");
+        fields.push((of_trigger("Arn"), alarm));
+        fields.push((of_trigger("Type"), "AWS::CloudWatch::Alarm".to_owned()));
+        fields.push(("RollbackConfiguration.MonitoringTimeInMinutes".to_owned(), WATCH_MINUTES.to_owned()));
+    }
+    Ok(fields)
+}
+
+/// The alarm that rolls an update back: the webhook function crashes or times out, which no request can make it do.
+/// CloudFormation refuses a trigger that does not exist.
+async fn alarm(config: &SdkConfig, stack: &str, stack_id: &str) -> Result<Option<String>, Failure> {
+    let name = format!("hookonce/{stack}/page/WebhookFails");
+    let found =
+        cloudwatch::call(config, "DescribeAlarms", &json!({ "AlarmNamePrefix": name, "MaxRecords": 100 })).await?;
+    let found = found.outcome?;
+    let alarms = found.get("MetricAlarms").and_then(Value::as_array).into_iter().flatten();
+    let exists = alarms.filter_map(|alarm| alarm.get("AlarmName")).any(|it| *it == name);
+    // arn:PARTITION:cloudformation:REGION:ACCOUNT:stack/…
+    let parts: Vec<_> = stack_id.split(':').collect();
+    let [_, partition, _, region, account, ..] = parts.as_slice() else { return Ok(None) };
+    Ok(exists.then(|| format!("arn:{partition}:cloudwatch:{region}:{account}:alarm:{name}")))
+}
+
+/// Prints the changes: each, or how many are new.
+fn show(changes: &[Change], each: bool) {
+    if each {
+        change::print(changes);
+    } else {
+        let new = changes.iter().filter(|change| change.adds()).count();
+        output::note(&format!("{new} resources are new; --plan lists them"));
+    }
+}
+
+/// The refusal of what is dangerous and not allowed by name.
+fn refused(changes: &[Change], allowed: &[String]) -> Option<Failure> {
+    let dangers = changes.iter().filter(|change| !allowed.contains(&change.resource));
+    let dangers: Vec<_> =
+        dangers.filter_map(|change| Some(format!("{} {}", change.resource, change.danger()?))).collect();
+    (!dangers.is_empty()).then(|| {
+        Failure::usage(
+            format!("nothing is changed: {}", dangers.join("; ")),
+            "take the release and the parameters that the stack has, or pass --allow RESOURCE if it may be lost",
+        )
+    })
+}

@@ -1,0 +1,258 @@
+//! A stack of CloudFormation, as `deploy` brings it to another template.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use hookonce_aws::SdkConfig;
+use hookonce_runtime::remote::Cause;
+use roxmltree::Document;
+
+use super::change::Change;
+use crate::account::{refused, region};
+use crate::cloudformation::{self, Refusal, child, members, text_below};
+use crate::failure::Failure;
+use crate::output;
+
+/// How often CloudFormation is asked how far it is.
+const LOOK_PERIOD: Duration = Duration::from_secs(2);
+
+/// A stack, by its name.
+#[derive(Debug)]
+pub(super) struct Stack<'a> {
+    pub(super) config: &'a SdkConfig,
+    pub(super) name: &'a str,
+}
+
+/// What there is before a deployment.
+#[derive(Debug)]
+pub(super) struct Before {
+    /// Its ARN.
+    pub(super) id: String,
+    /// Whether it was ever made. Otherwise it has a name and no resource.
+    pub(super) exists: bool,
+    /// Its release. Empty if it was never made.
+    pub(super) release: String,
+    /// The names of its parameters.
+    pub(super) parameters: BTreeSet<String>,
+}
+
+/// How a change set came out.
+#[derive(Debug)]
+pub(super) enum Planned {
+    /// It can be executed.
+    Changes(Vec<Change>),
+    /// The stack is as the template and the parameters say.
+    Nothing,
+}
+
+impl Stack<'_> {
+    /// Calls an action on this stack.
+    async fn call(&self, action: &str, fields: &[(&str, &str)]) -> Result<Result<String, Refusal>, Failure> {
+        let fields = [&[("StackName", self.name)], fields].concat();
+        let broken = |cause: Cause| self.failed(action, "", &error_reporter::Report::new(&*cause).to_string());
+        cloudformation::call(self.config, action, &fields).await.map_err(broken)
+    }
+
+    async fn done(&self, action: &str, fields: &[(&str, &str)]) -> Result<String, Failure> {
+        let answer = self.call(action, fields).await?;
+        answer.map_err(|Refusal { code, message }| self.failed(action, &code, &message))
+    }
+
+    fn failed(&self, action: &str, code: &str, message: &str) -> Failure {
+        let what = format!("{} in {}: {message}", self.name, region(self.config));
+        if code == "ValidationError" {
+            return Failure::usage(format!("cloudformation:{action} refused {what}"), "correct what it names");
+        }
+        refused(&format!("cloudformation:{action}"), Some(code).filter(|code| !code.is_empty()), &what)
+    }
+
+    fn unreadable(&self, action: &str, error: &roxmltree::Error) -> Failure {
+        self.failed(action, "", &format!("the answer cannot be read: {error}"))
+    }
+
+    /// What there is, if it can be changed. `None` if there is nothing of this name.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] with the way out of the state it is in, or when it is a stack of something else.
+    pub(super) async fn before(&self) -> Result<Option<Before>, Failure> {
+        const ACTION: &str = "DescribeStacks";
+        let answer = match self.call(ACTION, &[]).await? {
+            Ok(answer) => answer,
+            Err(Refusal { code, .. }) if code == "ValidationError" => return Ok(None),
+            Err(Refusal { code, message }) => return Err(self.failed(ACTION, &code, &message)),
+        };
+        let answer = Document::parse(&answer).map_err(|error| self.unreadable(ACTION, &error))?;
+        let field = |name: &str| text_below(answer.root(), name).unwrap_or_default();
+        let output = |name: &str| {
+            let found = members(&answer, "OutputKey").find(|output| child(*output, "OutputKey") == name);
+            found.map_or("", |output| child(output, "OutputValue"))
+        };
+        let name = self.name;
+        let (what, hint) = match field("StackStatus") {
+            "REVIEW_IN_PROGRESS" => ("", String::new()),
+            "CREATE_COMPLETE" | "UPDATE_COMPLETE" | "UPDATE_ROLLBACK_COMPLETE" | "IMPORT_COMPLETE" => {
+                if output("InboxTable").is_empty() || output("Version").is_empty() {
+                    ("is not one of hookonce", "pass another --stack".to_owned())
+                } else {
+                    ("", String::new())
+                }
+            }
+            "ROLLBACK_COMPLETE" | "ROLLBACK_FAILED" | "CREATE_FAILED" | "DELETE_FAILED" => (
+                "was never made or is half deleted",
+                format!(
+                    "remove what is left with `aws cloudformation delete-stack --stack-name {name}`, and deploy again"
+                ),
+            ),
+            "UPDATE_ROLLBACK_FAILED" => (
+                "could not be rolled back",
+                format!("`aws cloudformation continue-update-rollback --stack-name {name}`, and deploy again"),
+            ),
+            status if status.ends_with("_IN_PROGRESS") => (
+                "is being changed",
+                format!("`aws cloudformation describe-stack-events --stack-name {name}` shows how far it is"),
+            ),
+            _ => ("is in a state that this release does not know", "look at it in CloudFormation".to_owned()),
+        };
+        if !what.is_empty() {
+            return Err(Failure::usage(format!("the stack {name} {what}: {}", field("StackStatus")), hint));
+        }
+        Ok(Some(Before {
+            id: field("StackId").to_owned(),
+            exists: field("StackStatus") != "REVIEW_IN_PROGRESS",
+            release: output("Version").to_owned(),
+            parameters: members(&answer, "ParameterKey").map(|it| child(it, "ParameterKey").to_owned()).collect(),
+        }))
+    }
+
+    /// The names of a template's parameters.
+    ///
+    /// # Errors
+    /// [`Failure`] when it cannot be read.
+    pub(super) async fn parameters_of(&self, template: &str) -> Result<BTreeSet<String>, Failure> {
+        const ACTION: &str = "GetTemplateSummary";
+        let broken = |cause: Cause| self.failed(ACTION, "", &error_reporter::Report::new(&*cause).to_string());
+        let answer = cloudformation::call(self.config, ACTION, &[("TemplateURL", template)]).await.map_err(broken)?;
+        let answer = answer.map_err(|Refusal { code, message }| self.failed(ACTION, &code, &message))?;
+        let answer = Document::parse(&answer).map_err(|error| self.unreadable(ACTION, &error))?;
+        Ok(members(&answer, "ParameterKey").map(|it| child(it, "ParameterKey").to_owned()).collect())
+    }
+
+    /// Makes a change set, and reads it to its last page.
+    ///
+    /// # Errors
+    /// [`Failure`] when it cannot be made.
+    pub(super) async fn plan(&self, change_set: &str, fields: &[(&str, &str)]) -> Result<Planned, Failure> {
+        const ACTION: &str = "DescribeChangeSet";
+        let named = [("ChangeSetName", change_set)];
+        self.done("CreateChangeSet", &[&named[..], fields].concat()).await?;
+        let _working = output::working("CloudFormation compares the template with the stack");
+        let (mut changes, mut next) = (Vec::new(), String::new());
+        loop {
+            let page: &[_] = if next.is_empty() { &[] } else { &[("NextToken", next.as_str())] };
+            let answer = self.done(ACTION, &[&named[..], page].concat()).await?;
+            let answer = Document::parse(&answer).map_err(|error| self.unreadable(ACTION, &error))?;
+            let field = |name: &str| text_below(answer.root(), name).unwrap_or_default();
+            match field("Status") {
+                "CREATE_COMPLETE" => {
+                    changes.extend(Change::each(&answer));
+                    field("NextToken").clone_into(&mut next);
+                    if next.is_empty() {
+                        return Ok(Planned::Changes(changes));
+                    }
+                }
+                "FAILED" => {
+                    let why = field("StatusReason");
+                    self.forget(change_set).await;
+                    if ["didn't contain changes", "No updates are to be performed"].iter().any(|it| why.contains(it)) {
+                        return Ok(Planned::Nothing);
+                    }
+                    return Err(self.failed("CreateChangeSet", "ValidationError", why));
+                }
+                _ => tokio::time::sleep(LOOK_PERIOD).await,
+            }
+        }
+    }
+
+    /// Removes a change set that is not executed. If it fails, the change set stays, and does nothing.
+    pub(super) async fn forget(&self, change_set: &str) {
+        if let Err(failure) = self.done("DeleteChangeSet", &[("ChangeSetName", change_set)]).await {
+            tracing::info!(%failure, "the change set stays");
+        }
+    }
+
+    /// Sets what an update may never do, and that nobody can delete the stack.
+    ///
+    /// # Errors
+    /// [`Failure`] when CloudFormation refuses.
+    pub(super) async fn protect(&self, policy: &str) -> Result<(), Failure> {
+        self.done("SetStackPolicy", &[("StackPolicyBody", policy)]).await?;
+        self.done("UpdateTerminationProtection", &[("EnableTerminationProtection", "true")]).await.map(drop)
+    }
+
+    /// The id of the newest event. Empty if there is none.
+    ///
+    /// # Errors
+    /// [`Failure`] when CloudFormation refuses.
+    pub(super) async fn newest_event(&self) -> Result<String, Failure> {
+        const ACTION: &str = "DescribeStackEvents";
+        let answer = self.done(ACTION, &[]).await?;
+        let answer = Document::parse(&answer).map_err(|error| self.unreadable(ACTION, &error))?;
+        Ok(text_below(answer.root(), "EventId").unwrap_or_default().to_owned())
+    }
+
+    /// Executes a change set.
+    ///
+    /// # Errors
+    /// [`Failure`] when CloudFormation refuses.
+    pub(super) async fn execute(&self, change_set: &str) -> Result<(), Failure> {
+        self.done("ExecuteChangeSet", &[("ChangeSetName", change_set)]).await.map(drop)
+    }
+
+    /// Waits until CloudFormation has ended. Returns the state of the stack, and prints what failed. `after` is the
+    /// newest event from before.
+    ///
+    /// # Errors
+    /// [`Failure`] when CloudFormation refuses to tell.
+    pub(super) async fn follow(&self, mut after: String, resources: usize) -> Result<String, Failure> {
+        const ACTION: &str = "DescribeStackEvents";
+        let working = output::working("CloudFormation begins");
+        let mut ended = BTreeSet::new();
+        loop {
+            let (mut news, mut next) = (Vec::new(), String::new());
+            'pages: loop {
+                let page: &[_] = if next.is_empty() { &[] } else { &[("NextToken", next.as_str())] };
+                let answer = self.done(ACTION, page).await?;
+                let answer = Document::parse(&answer).map_err(|error| self.unreadable(ACTION, &error))?;
+                for event in members(&answer, "EventId") {
+                    if child(event, "EventId") == after {
+                        break 'pages;
+                    }
+                    let names =
+                        ["EventId", "LogicalResourceId", "ResourceType", "ResourceStatus", "ResourceStatusReason"];
+                    news.push(names.map(|name| child(event, name).to_owned()));
+                }
+                text_below(answer.root(), "NextToken").unwrap_or_default().clone_into(&mut next);
+                if next.is_empty() {
+                    break;
+                }
+            }
+            if let Some([id, ..]) = news.first() {
+                after.clone_from(id);
+            }
+            for [_, resource, kind, status, reason] in news.into_iter().rev() {
+                let is_over = !status.ends_with("_IN_PROGRESS");
+                if kind == "AWS::CloudFormation::Stack" && resource == self.name {
+                    if is_over {
+                        return Ok(status);
+                    }
+                } else if status.ends_with("_FAILED") && !reason.contains("cancelled") {
+                    output::note(&format!("{resource}: {status}: {reason}"));
+                } else if is_over {
+                    ended.insert(resource);
+                }
+            }
+            working.says(format!("{} of {resources} resources", ended.len()));
+            tokio::time::sleep(LOOK_PERIOD).await;
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! `hookonce deploy` against a stand-in for `CloudFormation`. The check `release` runs it on another implementation.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
+use std::io::{BufReader, Write as _};
+use std::process::Output;
+use std::sync::{Arc, Mutex};
+
+use crate::aws::{Request, SIGNED_IN};
+use crate::support::{Ended as _, Workspace, listen};
+
+const STACK_ID: &str = "arn:aws:cloudformation:us-east-1:123456789012:stack/inbox/1";
+
+/// The answers to each action, in turn. The last one stays.
+struct CloudFormation {
+    answers: BTreeMap<&'static str, VecDeque<String>>,
+    asked: Vec<BTreeMap<String, String>>,
+}
+
+/// The stand-in, and a folder to run commands in.
+struct Account(Arc<Mutex<CloudFormation>>, String, Workspace);
+
+impl Account {
+    fn answering<const N: usize>(answers: [(&'static str, &[String]); N]) -> Self {
+        let played = |(action, answers): (&'static str, &[String])| (action, answers.iter().cloned().collect());
+        let mut answers: BTreeMap<_, VecDeque<_>> = answers.map(played).into();
+        for action in
+            ["CreateChangeSet", "DeleteChangeSet", "ExecuteChangeSet", "SetStackPolicy", "UpdateTerminationProtection"]
+        {
+            answers.entry(action).or_insert_with(|| ["<Done/>".to_owned()].into());
+        }
+        answers.entry("GetTemplateSummary").or_insert_with(|| [parameters(&["AlarmTopicArn", "New", "Tables"])].into());
+        let alarm = r#"{"MetricAlarms":[{"AlarmName":"hookonce/inbox/page/WebhookFails"}]}"#.to_owned();
+        answers.entry("DescribeAlarms").or_insert_with(|| [alarm].into());
+        let played = Arc::new(Mutex::new(CloudFormation { answers, asked: Vec::new() }));
+        let served = Arc::clone(&played);
+        let address = listen(move |stream| {
+            let mut stream = BufReader::new(stream);
+            let Some(request) = Request::read(&mut stream) else { return };
+            let mut form: BTreeMap<_, _> = form_urlencoded::parse(&request.body).into_owned().collect();
+            if !request.operation().is_empty() {
+                form = [("Action".to_owned(), request.operation().to_owned())].into();
+            }
+            let mut played = served.lock().unwrap();
+            let answers = played.answers.get_mut(form["Action"].as_str()).unwrap_or_else(|| panic!("{form:?}"));
+            let answer = if answers.len() > 1 { answers.pop_front().unwrap() } else { answers[0].clone() };
+            played.asked.push(form);
+            let status = if answer.starts_with("<ErrorResponse>") { "400 Bad Request" } else { "200 OK" };
+            let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close", answer.len());
+            let _ = stream.get_mut().write_all(format!("{head}\r\n\r\n{answer}").as_bytes());
+        });
+        Self(played, format!("http://{address}"), Workspace::new())
+    }
+
+    fn deploy(&self, arguments: &[&str]) -> Output {
+        let own = [
+            ("AWS_ENDPOINT_URL_CLOUDFORMATION", self.1.as_str()),
+            ("AWS_ENDPOINT_URL_CLOUDWATCH", self.1.as_str()),
+            ("AWS_EC2_METADATA_DISABLED", "true"),
+            ("AWS_SHARED_CREDENTIALS_FILE", "none"),
+            ("AWS_CONFIG_FILE", "none"),
+        ];
+        let variables: Vec<_> =
+            own.iter().chain(&SIGNED_IN).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let words = [&["deploy", "--stack", "inbox", "--template", "https://bucket/template.json"], arguments].concat();
+        self.2.run_with_environment(&words, &variables)
+    }
+
+    /// The actions that were called, without those that only read.
+    fn acts(&self) -> Vec<String> {
+        let played = self.0.lock().unwrap();
+        let actions = played.asked.iter().map(|form| form["Action"].clone());
+        actions.filter(|action| !action.starts_with("Describe") && !action.starts_with("Get")).collect()
+    }
+
+    /// A field of the n-th call of an action. Empty if it is not there.
+    fn field(&self, action: &str, nth: usize, name: &str) -> String {
+        let played = self.0.lock().unwrap();
+        let calls: Vec<_> = played.asked.iter().filter(|form| form["Action"] == action).collect();
+        calls[nth].get(name).cloned().unwrap_or_default()
+    }
+}
+
+fn refusal(code: &str, message: &str) -> String {
+    format!("<ErrorResponse><Error><Code>{code}</Code><Message>{message}</Message></Error></ErrorResponse>")
+}
+
+/// A list of members with these fields.
+fn members(fields: &[&[(&str, &str)]]) -> String {
+    let field = |(name, value): &(&str, &str)| format!("<{name}>{value}</{name}>");
+    let member = |fields: &&[_]| format!("<member>{}</member>", fields.iter().map(field).collect::<Vec<_>>().concat());
+    fields.iter().map(member).collect::<Vec<_>>().concat()
+}
+
+fn parameters(names: &[&str]) -> String {
+    let fields: Vec<_> = names.iter().map(|name| [("ParameterKey", *name)]).collect();
+    let fields: Vec<_> = fields.iter().map(<[_; 1]>::as_slice).collect();
+    format!("<Answer><Parameters>{}</Parameters></Answer>", members(&fields))
+}
+
+/// A stack in a state, with these parameters, of a release of hookonce or, with none, of something else.
+fn stack(status: &str, names: &[&str], release: &str) -> String {
+    let table = [("OutputKey", "InboxTable"), ("OutputValue", "inbox")];
+    let version = [("OutputKey", "Version"), ("OutputValue", release)];
+    let outputs = members(&[&table, &version]);
+    let own = format!("<StackId>{STACK_ID}</StackId><StackStatus>{status}</StackStatus><Outputs>{outputs}</Outputs>");
+    format!("<Answer><Stacks><member>{own}{}</member></Stacks></Answer>", parameters(names))
+}
+
+/// A stack of an earlier release that can be updated.
+fn running() -> String {
+    stack("UPDATE_COMPLETE", &["Tables", "AlarmTopicArn", "Old"], "0.0.9")
+}
+
+/// A page of a change set: of each change the action, the resource, its type and whether it is replaced.
+fn page(changes: &[(&str, &str, &str, &str)], next: &str) -> String {
+    let mut members = String::new();
+    for (action, resource, kind, replacement) in changes {
+        write!(
+            members,
+            "<member><Type>Resource</Type><ResourceChange><Action>{action}</Action><LogicalResourceId>{resource}</LogicalResourceId>\
+             <ResourceType>AWS::{kind}</ResourceType><Replacement>{replacement}</Replacement></ResourceChange></member>"
+        )
+        .unwrap();
+    }
+    let next = if next.is_empty() { String::new() } else { format!("<NextToken>{next}</NextToken>") };
+    format!("<Answer><Status>CREATE_COMPLETE</Status><Changes>{members}</Changes>{next}</Answer>")
+}
+
+/// Events, the newest first: of each the id, the resource, its state and why.
+fn events(events: &[(&str, &str, &str, &str)]) -> String {
+    let mut members = String::new();
+    for (id, resource, status, reason) in events {
+        let kind = if *resource == "inbox" { "AWS::CloudFormation::Stack" } else { "AWS::Lambda::Function" };
+        write!(
+            members,
+            "<member><EventId>{id}</EventId><LogicalResourceId>{resource}</LogicalResourceId><ResourceType>{kind}</ResourceType>\
+             <ResourceStatus>{status}</ResourceStatus><ResourceStatusReason>{reason}</ResourceStatusReason></member>"
+        )
+        .unwrap();
+    }
+    format!("<Answer><StackEvents>{members}</StackEvents></Answer>")
+}
+
+const FUNCTION: (&str, &str, &str, &str) = ("Modify", "WorkerFunction", "Lambda::Function", "False");
+const ENDED: (&str, &str, &str, &str) = ("e3", "inbox", "UPDATE_COMPLETE", "");
+const BEFORE: (&str, &str, &str, &str) = ("e1", "inbox", "UPDATE_COMPLETE", "");
+
+#[test]
+fn a_new_stack_is_made_and_then_protected() {
+    let account = Account::answering([
+        ("DescribeStacks", &[refusal("ValidationError", "Stack with id inbox does not exist")]),
+        ("DescribeChangeSet", &[page(&[("Add", "InboxTable", "DynamoDB::Table", "")], "")]),
+        (
+            "DescribeStackEvents",
+            &[
+                events(&[("e1", "inbox", "REVIEW_IN_PROGRESS", "")]),
+                events(&[
+                    ("e3", "inbox", "CREATE_COMPLETE", ""),
+                    ("e2", "InboxTable", "CREATE_COMPLETE", ""),
+                    ("e1", "inbox", "REVIEW_IN_PROGRESS", ""),
+                ]),
+            ],
+        ),
+    ]);
+    let deployed = account.deploy(&["AlarmTopicArn=arn:1=2"]);
+    deployed.exits(0).prints_all(&["1 resources are new", "the stack inbox is deployed: CREATE_COMPLETE"]);
+    assert_eq!(
+        account.acts(),
+        ["CreateChangeSet", "ExecuteChangeSet", "SetStackPolicy", "UpdateTerminationProtection"]
+    );
+    let field = |name: &str| account.field("CreateChangeSet", 0, name);
+    assert_eq!(
+        (field("ChangeSetType"), field("Capabilities.member.1")),
+        ("CREATE".to_owned(), "CAPABILITY_IAM".to_owned())
+    );
+    assert_eq!(field("Parameters.member.1.ParameterValue"), "arn:1=2");
+    assert_eq!(field("Parameters.member.2.ParameterKey"), "", "the template has its own defaults");
+    assert_eq!(field("RollbackConfiguration.MonitoringTimeInMinutes"), "", "there is no alarm yet");
+    assert!(account.field("SetStackPolicy", 0, "StackPolicyBody").contains("Update:Replace"));
+}
+
+#[test]
+fn an_update_keeps_the_values_of_parameters_and_is_watched() {
+    let same = stack("UPDATE_COMPLETE", &["Tables"], env!("CARGO_PKG_VERSION"));
+    let account = Account::answering([
+        ("DescribeStacks", &[running(), same]),
+        (
+            "DescribeChangeSet",
+            &["<Answer><Status>CREATE_IN_PROGRESS</Status></Answer>".to_owned(), page(&[FUNCTION], "")],
+        ),
+        ("DescribeStackEvents", &[events(&[BEFORE]), events(&[BEFORE]), events(&[ENDED, BEFORE])]),
+    ]);
+    account.deploy(&["Tables=orders"]).exits(0).prints_all(&[
+        "modify",
+        "WorkerFunction",
+        "is deployed: UPDATE_COMPLETE",
+    ]);
+    let field = |name: &str| account.field("CreateChangeSet", 0, name);
+    assert_eq!(field("ChangeSetType"), "UPDATE");
+    assert_eq!(
+        (field("Parameters.member.1.ParameterKey"), field("Parameters.member.1.UsePreviousValue")),
+        ("AlarmTopicArn".to_owned(), "true".to_owned())
+    );
+    assert_eq!(
+        (field("Parameters.member.2.ParameterKey"), field("Parameters.member.2.ParameterValue")),
+        ("Tables".to_owned(), "orders".to_owned())
+    );
+    assert_eq!(field("Parameters.member.3.ParameterKey"), "", "the stack has no value of New, and the template no Old");
+    let alarm = "arn:aws:cloudwatch:us-east-1:123456789012:alarm:hookonce/inbox/page/WebhookFails";
+    assert_eq!(field("RollbackConfiguration.RollbackTriggers.member.1.Arn"), alarm);
+    let protects = ["SetStackPolicy", "UpdateTerminationProtection"];
+    let acts = [&["CreateChangeSet"][..], &protects, &["ExecuteChangeSet"], &protects].concat();
+    assert_eq!(account.acts(), acts, "also while it runs");
+    account.deploy(&["Tables=orders", "--plan"]).exits(0);
+    let watched = account.field("CreateChangeSet", 1, "RollbackConfiguration.MonitoringTimeInMinutes");
+    assert_eq!(watched, "", "the same release is not watched: nobody waits for five minutes to change a parameter");
+}
+
+#[test]
+fn what_may_cost_a_table_is_refused_on_whichever_page_it_stands_unless_it_is_allowed() {
+    let danger = ("Remove", "InboxTable", "DynamoDB::Table", "");
+    let pages = [page(&[FUNCTION], "2"), page(&[danger], "")];
+    let account = Account::answering([
+        ("DescribeStacks", &[running()]),
+        ("DescribeChangeSet", &[pages.clone(), pages.clone()].concat()),
+        ("DescribeStackEvents", &[events(&[BEFORE]), events(&[ENDED, BEFORE])]),
+    ]);
+    account.deploy(&[]).exits(2).prints_all(&["nothing is changed: InboxTable would be removed", "--allow RESOURCE"]);
+    assert_eq!(account.acts(), ["CreateChangeSet", "DeleteChangeSet"]);
+    assert_eq!(account.field("DescribeChangeSet", 1, "NextToken"), "2");
+    account.deploy(&["--allow", "InboxTable"]).exits(0);
+    assert!(account.field("SetStackPolicy", 0, "StackPolicyBody").contains("LogicalResourceId/InboxTable"));
+    assert!(
+        !account.field("SetStackPolicy", 1, "StackPolicyBody").contains("LogicalResourceId"),
+        "from then on it holds all"
+    );
+}
+
+#[test]
+fn a_plan_and_a_stack_without_changes_change_nothing() {
+    let none = "<Answer><Status>FAILED</Status><StatusReason>The submitted information didn't contain changes.</StatusReason></Answer>";
+    let account = Account::answering([
+        ("DescribeStacks", &[running()]),
+        ("DescribeChangeSet", &[page(&[FUNCTION], ""), none.to_owned()]),
+    ]);
+    account.deploy(&["--plan"]).exits(0).prints("WorkerFunction");
+    assert_eq!(account.acts(), ["CreateChangeSet", "DeleteChangeSet"]);
+    account.deploy(&["--plan"]).exits(0).prints("the stack inbox is as the template says");
+    assert_eq!(account.acts()[2..], ["CreateChangeSet", "DeleteChangeSet"]);
+    account.deploy(&["Colour=red"]).exits(2).prints_all(&["has no parameter Colour", "AlarmTopicArn, New, Tables"]);
+}
+
+#[test]
+fn an_update_that_was_rolled_back_says_what_failed() {
+    let failed = ("e2", "WorkerFunction", "UPDATE_FAILED", "its role is gone");
+    let cancelled = ("e4", "RelayFunction", "UPDATE_FAILED", "Resource update cancelled");
+    let back = ("e5", "inbox", "UPDATE_ROLLBACK_COMPLETE", "");
+    let account = Account::answering([
+        ("DescribeStacks", &[running()]),
+        ("DescribeChangeSet", &[page(&[FUNCTION], "")]),
+        (
+            "DescribeStackEvents",
+            &[events(&[BEFORE]), events(&[failed, BEFORE]), events(&[back, cancelled, failed, BEFORE])],
+        ),
+    ]);
+    let deployed = account.deploy(&[]).exits(3).prints_all(&[
+        "WorkerFunction: UPDATE_FAILED: its role is gone",
+        "UPDATE_ROLLBACK_COMPLETE; it is as it was before",
+    ]);
+    let printed = String::from_utf8(deployed.stderr).unwrap();
+    assert!(!printed.contains("cancelled") && printed.matches("its role is gone").count() == 1, "{printed}");
+}
+
+#[test]
+fn a_stack_that_cannot_be_changed_is_left_alone() {
+    for (state, release, says) in [
+        ("UPDATE_IN_PROGRESS", "0.0.9", "describe-stack-events"),
+        ("ROLLBACK_COMPLETE", "", "delete-stack --stack-name inbox"),
+        ("UPDATE_ROLLBACK_FAILED", "0.0.9", "continue-update-rollback --stack-name inbox"),
+        ("UPDATE_COMPLETE", "", "is not one of hookonce"),
+        ("SOMETHING_LATER", "0.0.9", "does not know"),
+    ] {
+        let account = Account::answering([("DescribeStacks", &[stack(state, &[], release)])]);
+        account.deploy(&[]).exits(2).prints_all(&[says, state]);
+        assert_eq!(account.acts(), [""; 0], "{state}");
+    }
+    let denied = Account::answering([("DescribeStacks", &[refusal("AccessDenied", "no")])]);
+    denied.deploy(&[]).exits(3).prints("cloudformation:DescribeStacks");
+}
