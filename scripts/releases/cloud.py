@@ -1,7 +1,8 @@
 """AWS for the check of a release: MiniStack, in this process. It runs the functions, too. Its own variables say where and how.
 
-Three things that it lacks are added: a number in a template may be a text, as CloudFormation hands every parameter on, the
-routes of a gateway may be in its body, and the address of a template may name its bucket first."""
+Four things that it lacks are added: a number in a template may be a text, as CloudFormation hands every parameter on, the
+routes of a gateway may be in its body, the address of a template may name its bucket first, and only another protocol replaces a
+gateway."""
 
 import re
 import sys
@@ -42,6 +43,8 @@ def document(params, body_key, url_key, label):
     return read_document({**params, url_key: url}, body_key, url_key, label)
 
 
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-apigatewayv2-api.html
+provisioners._REPLACING_PROPERTIES["AWS::ApiGatewayV2::Api"] = ("ProtocolType",)
 helpers._resolve_document = document
 GATEWAY["create"] = gateway
 lambda_svc._sqs_esm_concurrency = concurrency
