@@ -70,6 +70,13 @@ pub(crate) fn text_below<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> 
     node.descendants().find(|it| it.tag_name().name() == name)?.text()
 }
 
+/// The text of the first element of this name that stands in no list. Empty if there is none.
+pub(crate) fn outside_lists<'a>(answer: &'a Document<'_>, name: &str) -> &'a str {
+    let in_list = |node: &Node<'_, '_>| node.ancestors().any(|it| it.tag_name().name() == "member");
+    let found = answer.descendants().find(|node| node.tag_name().name() == name && !in_list(node));
+    found.and_then(|node| node.text()).unwrap_or_default()
+}
+
 /// The text of a child of this name. Empty if there is none.
 pub(crate) fn child<'a>(node: Node<'a, '_>, name: &str) -> &'a str {
     node.children().find(|it| it.tag_name().name() == name).and_then(|it| it.text()).unwrap_or_default()

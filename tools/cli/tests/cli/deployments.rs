@@ -181,6 +181,25 @@ fn a_new_stack_is_made_and_then_protected() {
 }
 
 #[test]
+fn a_stack_that_could_not_be_made_can_be_deleted() {
+    let account = Account::answering([
+        ("DescribeStacks", &[stack("REVIEW_IN_PROGRESS", &[], "")]),
+        ("DescribeChangeSet", &[page(&[("Add", "InboxTable", "DynamoDB::Table", "")], "")]),
+        (
+            "DescribeStackEvents",
+            &[
+                events(&[("e1", "inbox", "REVIEW_IN_PROGRESS", "")]),
+                refusal("InternalFailure", "once"),
+                events(&[("e2", "inbox", "ROLLBACK_COMPLETE", ""), ("e1", "inbox", "REVIEW_IN_PROGRESS", "")]),
+            ],
+        ),
+    ]);
+    account.deploy(&[]).exits(3).prints("the stack inbox is not deployed: ROLLBACK_COMPLETE");
+    assert_eq!(account.acts(), ["CreateChangeSet", "ExecuteChangeSet"], "it is not protected from being deleted");
+    assert_eq!(account.field("CreateChangeSet", 0, "ChangeSetType"), "CREATE");
+}
+
+#[test]
 fn an_update_keeps_the_values_of_parameters_and_is_watched() {
     let same = stack("UPDATE_COMPLETE", &["Tables"], env!("CARGO_PKG_VERSION"));
     let account = Account::answering([

@@ -94,7 +94,10 @@ async fn carry_out(stack: &Stack<'_>, change_set: &str, resources: usize) -> Res
             return Ok(Exit::No);
         }
     };
-    stack.protect(&policy(&[])).await?;
+    // What was never made can only be deleted.
+    if ended == "CREATE_COMPLETE" || ended.starts_with("UPDATE_") {
+        stack.protect(&policy(&[])).await?;
+    }
     if ["CREATE_COMPLETE", "UPDATE_COMPLETE"].contains(&ended.as_str()) {
         output::note(&format!("the stack {} is deployed: {ended}", stack.name));
         return Ok(Exit::Done);

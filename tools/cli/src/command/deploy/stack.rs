@@ -9,12 +9,18 @@ use roxmltree::Document;
 
 use super::change::Change;
 use crate::account::{refused, region};
-use crate::cloudformation::{self, Refusal, child, members, text_below};
+use crate::cloudformation::{self, Refusal, child, members, outside_lists, text_below};
 use crate::failure::Failure;
 use crate::output;
 
 /// How often CloudFormation is asked how far it is.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
+
+/// How many questions in turn may have no answer. CloudFormation goes on meanwhile.
+const UNANSWERED_MAX: u32 = 30;
+
+/// What is read of an event.
+const EVENT: [&str; 5] = ["EventId", "LogicalResourceId", "ResourceType", "ResourceStatus", "ResourceStatusReason"];
 
 /// A stack, by its name.
 #[derive(Debug)]
@@ -151,7 +157,7 @@ impl Stack<'_> {
             let page: &[_] = if next.is_empty() { &[] } else { &[("NextToken", next.as_str())] };
             let answer = self.done(ACTION, &[&named[..], page].concat()).await?;
             let answer = Document::parse(&answer).map_err(|error| self.unreadable(ACTION, &error))?;
-            let field = |name: &str| text_below(answer.root(), name).unwrap_or_default();
+            let field = |name: &str| outside_lists(&answer, name);
             match field("Status") {
                 "CREATE_COMPLETE" => {
                     changes.extend(Change::each(&answer));
@@ -212,34 +218,23 @@ impl Stack<'_> {
     /// newest event from before.
     ///
     /// # Errors
-    /// [`Failure`] when CloudFormation refuses to tell.
+    /// [`Failure`] when CloudFormation does not tell, again and again.
     pub(super) async fn follow(&self, mut after: String, resources: usize) -> Result<String, Failure> {
-        const ACTION: &str = "DescribeStackEvents";
         let working = output::working("CloudFormation begins");
-        let mut ended = BTreeSet::new();
+        let (mut ended, mut unanswered) = (BTreeSet::new(), 0);
         loop {
-            let (mut news, mut next) = (Vec::new(), String::new());
-            'pages: loop {
-                let page: &[_] = if next.is_empty() { &[] } else { &[("NextToken", next.as_str())] };
-                let answer = self.done(ACTION, page).await?;
-                let answer = Document::parse(&answer).map_err(|error| self.unreadable(ACTION, &error))?;
-                for event in members(&answer, "EventId") {
-                    if child(event, "EventId") == after {
-                        break 'pages;
-                    }
-                    let names =
-                        ["EventId", "LogicalResourceId", "ResourceType", "ResourceStatus", "ResourceStatusReason"];
-                    news.push(names.map(|name| child(event, name).to_owned()));
+            let news = match self.events(&after).await {
+                Ok(news) => news,
+                Err(_) if unanswered < UNANSWERED_MAX => {
+                    unanswered += 1;
+                    tokio::time::sleep(LOOK_PERIOD).await;
+                    continue;
                 }
-                text_below(answer.root(), "NextToken").unwrap_or_default().clone_into(&mut next);
-                if next.is_empty() {
-                    break;
-                }
-            }
-            if let Some([id, ..]) = news.first() {
-                after.clone_from(id);
-            }
-            for [_, resource, kind, status, reason] in news.into_iter().rev() {
+                Err(failure) => return Err(failure),
+            };
+            unanswered = 0;
+            for [id, resource, kind, status, reason] in news {
+                after = id;
                 let is_over = !status.ends_with("_IN_PROGRESS");
                 if kind == "AWS::CloudFormation::Stack" && resource == self.name {
                     if is_over {
@@ -253,6 +248,27 @@ impl Stack<'_> {
             }
             working.says(format!("{} of {resources} resources", ended.len()));
             tokio::time::sleep(LOOK_PERIOD).await;
+        }
+    }
+
+    /// The events since this one, the oldest first: of each its id, the resource, its type, its state and why.
+    async fn events(&self, after: &str) -> Result<Vec<[String; 5]>, Failure> {
+        const ACTION: &str = "DescribeStackEvents";
+        let (mut news, mut next) = (Vec::new(), String::new());
+        loop {
+            let page: &[_] = if next.is_empty() { &[] } else { &[("NextToken", next.as_str())] };
+            let answer = self.done(ACTION, page).await?;
+            let answer = Document::parse(&answer).map_err(|error| self.unreadable(ACTION, &error))?;
+            let read = |event| EVENT.map(|name| child(event, name).to_owned());
+            let mut newer = members(&answer, "EventId").map(read).peekable();
+            while let Some(event) = newer.next_if(|[id, ..]| id != after) {
+                news.push(event);
+            }
+            outside_lists(&answer, "NextToken").clone_into(&mut next);
+            if newer.peek().is_some() || next.is_empty() {
+                news.reverse();
+                return Ok(news);
+            }
         }
     }
 }
