@@ -33,10 +33,12 @@ def of(provider, body, known=None):
     return OTHERS.get(provider, {**REPORT, "body": known} if known else REPORT)
 
 
-def refused(code):
-    """The answer to a request that is refused: the same for all providers, and nothing but the code."""
+def refused(code, file):
+    """The answer to a request that is refused: nothing but the code, and the methods by which the provider calls."""
     status = {"method_not_allowed": 405, "malformed": 400}.get(code, 401)
-    return fixed(status, json.dumps({"error": code}), "application/json")
+    methods = sorted({"POST", *(handshake["method"] for handshake in file.get("handshake", []))})
+    allowed = {"allow": ", ".join(methods)} if status == 405 else {}
+    return {**fixed(status, json.dumps({"error": code}), "application/json"), **allowed}
 
 
 def document(body):

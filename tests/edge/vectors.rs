@@ -1,4 +1,4 @@
-//! Every conformance vector through the whole function: its status, its content type and its body are those that the
+//! Every conformance vector through the whole function: status, content type, allowed methods and body are those that the
 //! vector states.
 
 use base64::Engine as _;
@@ -17,15 +17,16 @@ use crate::support::{Harness, Script};
 const LISTED: [(&str, &str); 1] = [("adyen-platform-header", "platform")];
 
 /// What a sender sees of an answer, in the form of a vector. JSON is compared as JSON.
-fn stated(status: &Value, content_type: Option<&Value>, body: &str) -> Value {
+fn stated(status: &Value, header: impl Fn(&str) -> Option<Value>, body: &str) -> Value {
     let body = serde_json::from_str(body).unwrap_or_else(|_| json!(body));
-    json!({ "status": status, "content_type": content_type, "body": body })
+    json!({ "status": status, "content_type": header("content-type"), "allow": header("allow"), "body": body })
 }
 
 /// The answer that the vector states.
 fn wanted(vector: &Value) -> Value {
     let response = &vector["expected"]["response"];
-    stated(&response["status"], response.get("content_type"), response["body"].as_str().unwrap_or("no body is stated"))
+    let header = |name: &str| response.get(name.replace('-', "_")).cloned();
+    stated(&response["status"], header, response["body"].as_str().unwrap_or("no body is stated"))
 }
 
 /// The event of a load balancer, which hands over headers as they came, even if two share a name.
@@ -74,10 +75,12 @@ async fn answered(harness: &Harness, endpoint: &str, vector: &Value, captured: &
     }
     let answer = harness.webhook(&Script::none()).invoke(event(endpoint, vector)).await;
     let headers = [&answer["multiValueHeaders"], &answer["headers"]];
-    let content_type = headers.iter().find_map(|headers| headers.get("content-type"));
-    let content_type = content_type.map(|value| value.get(0).unwrap_or(value));
+    let header = |name: &str| {
+        let value = headers.iter().find_map(|headers| headers.get(name))?;
+        Some(value.get(0).unwrap_or(value).clone())
+    };
     assert_eq!(answer["isBase64Encoded"], false, "{answer}");
-    stated(&answer["statusCode"], content_type, answer["body"].as_str().unwrap_or_default())
+    stated(&answer["statusCode"], header, answer["body"].as_str().unwrap_or_default())
 }
 
 /// The same for a vector that was recorded with a secret so short, or settings so incomplete, that no endpoint may have
@@ -95,8 +98,8 @@ fn answer_to_verdict(provider: &Provider, endpoint: &str, captured: &CapturedReq
         }
         Ok(Received::NeedsMaterial(_)) => panic!("every vector holds the key that it needs"),
     };
-    let content_type = headers.get("content-type").map(|value| json!(value));
-    stated(&json!(status), content_type.as_ref(), &String::from_utf8(body).unwrap())
+    let header = |name: &str| headers.get(name).map(|value| json!(value));
+    stated(&json!(status), header, &String::from_utf8(body).unwrap())
 }
 
 /// A vector that states no body, or another one than a sender gets, is a mistake, whatever its verdict.
@@ -121,9 +124,6 @@ async fn every_vector_states_what_the_function_answers() {
                 judged += 1;
                 answer_to_verdict(provider, &endpoint, &captured)
             };
-            if std::env::var_os("DUMP").is_some() {
-                println!("DUMP\t{}\t{}", vector["id"].as_str().unwrap(), found);
-            }
             if wanted(&vector) != found {
                 println!("{}: stated {}, but it is {found}", vector["id"], wanted(&vector));
                 wrong += 1;

@@ -124,6 +124,9 @@ pub(crate) struct Response {
     pub(crate) status: u16,
     #[serde(default)]
     pub(crate) content_type: Option<String>,
+    /// The methods by which the provider calls, if it was called by another one.
+    #[serde(default, rename = "allow")]
+    _allow: Option<String>,
     /// The report names the record.
     #[serde(default)]
     pub(crate) body: Option<String>,
@@ -149,7 +152,7 @@ impl Response {
             AnswerBody::Xml(text) => (Some("text/xml"), Some(text.as_str())),
         };
         let status = accepted.status;
-        Self { status, content_type: content_type.map(str::to_owned), body: body.map(str::to_owned) }
+        Self { status, content_type: content_type.map(str::to_owned), _allow: None, body: body.map(str::to_owned) }
     }
 }
 
@@ -239,7 +242,7 @@ impl Expected {
             Ok(Received::Handshake(answer)) => {
                 let content_type = Some(answer.content_type).filter(|kind| !kind.is_empty());
                 let body = Some(String::from_utf8(answer.body).unwrap());
-                let response = Response { status: answer.status, content_type, body };
+                let response = Response { status: answer.status, content_type, _allow: None, body };
                 Self { verdict: Verdict::Handshake, code: None, response: Some(response), ..rejected("") }
             }
             Ok(Received::Delivery(delivery)) => {
