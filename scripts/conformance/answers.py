@@ -1,4 +1,4 @@
-"""What the first answer to an accepted delivery is, and the content type of the answer to a handshake."""
+"""What the first answer to an accepted delivery is, the answer to a refused one, and the content type of the answer to a handshake."""
 
 import json
 
@@ -17,6 +17,7 @@ def fixed(status, body="", content_type=None):
 OTHERS = {
     "adyen": fixed(202, "[accepted]", "text/plain"),
     "airtable": fixed(200),
+    "bigcommerce": fixed(200),
     "discord": fixed(204),
     "slack": fixed(200),
     "telegram": fixed(200),
@@ -25,11 +26,19 @@ OTHERS = {
 }
 
 
-def of(provider, body):
-    """The answer to a delivery with this body."""
+def of(provider, body, known=None):
+    """The answer to a delivery with this body. A report names the record, as it did when the vector was made."""
     if provider == "discord" and document(body).get("token"):
         return fixed(202)
-    return OTHERS.get(provider, REPORT)
+    return OTHERS.get(provider, {**REPORT, "body": known} if known else REPORT)
+
+
+def refused(code, file):
+    """The answer to a request that is refused: nothing but the code, and the methods by which the provider calls."""
+    status = {"method_not_allowed": 405, "malformed": 400}.get(code, 401)
+    methods = sorted({"POST", *(handshake["method"] for handshake in file.get("handshake", []))})
+    allowed = {"allow": ", ".join(methods)} if status == 405 else {}
+    return {**fixed(status, json.dumps({"error": code}), "application/json"), **allowed}
 
 
 def document(body):

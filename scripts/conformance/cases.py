@@ -151,19 +151,28 @@ class Cases:
 
         drop = lambda r: setattr(r, "headers", [pair for pair in r.headers if pair[0] != self.header])
         self.add("missing-signature", changed(drop), "rejected", "signature_missing")
-        self.add("empty-signature", changed(lambda r: r.set_header(self.header, "")), "rejected")
-        self.add("truncated-signature", changed(lambda r: r.set_header(self.header, value[:-1])), "rejected")
+        empty, truncated, joined = self.codes()
+        self.add("empty-signature", changed(lambda r: r.set_header(self.header, "")), "rejected", empty)
+        self.add("truncated-signature", changed(lambda r: r.set_header(self.header, value[:-1])), "rejected", truncated)
         twice = changed(lambda r: r.headers.append((self.header, value)))
         self.add("duplicated-signature-header", twice, "rejected", "duplicate_header")
         if "prefix" in self.scheme:
             self.add("bare-token", changed(lambda r: r.set_header(self.header, value.removeprefix(self.scheme["prefix"]))), "rejected", "signature_malformed")
         if self.joined_is_refused():
-            self.add("joined-signature-header", changed(lambda r: r.set_header(self.header, f"{value}, {value}")), "rejected")
+            self.add("joined-signature-header", changed(lambda r: r.set_header(self.header, f"{value}, {value}")), "rejected", joined)
         if self.scheme.get("encoding") == "hex" and value.upper() != value:
             layout = self.scheme.get("format")
             start = 0 if not isinstance(layout, dict) else value.rindex("=") + 1
             upper = value[:start] + value[start:].upper()
             self.add("upper-case-signature", changed(lambda r: r.set_header(self.header, upper)), "rejected", "signature_malformed")
+
+    def codes(self):
+        """Why a signature is refused that is empty, lacks its last character, or comes twice in one header."""
+        layout = self.scheme.get("format")
+        is_listed = isinstance(layout, dict) and "pairs" in layout
+        empty = "signature_missing" if is_listed or self.scheme["kind"] == "paypal" else "signature_malformed"
+        by_kind = {"token": ("signature_mismatch", "signature_mismatch"), "basic": ("signature_malformed", "signature_malformed")}
+        return empty, *by_kind.get(self.scheme["kind"], ("signature_malformed", "duplicate_header"))
 
     def forged_fields(self):
         """A signature in the body: its field is changed as headers are elsewhere."""
@@ -178,10 +187,11 @@ class Cases:
 
         dropped = lambda body: re.sub(rb"[,&]" + pattern + rb"|" + pattern + rb"[,&]?", b"", body, count=1)
         self.add("missing-signature", changed(dropped), "rejected", "signature_missing")
-        self.add("empty-signature", changed(lambda body: body.replace(field, field.replace(value, b""))), "rejected")
-        self.add("truncated-signature", changed(lambda body: body.replace(value, value[:-1])), "rejected")
+        empty = "signature_missing" if self.provider == "mailgun" else "signature_malformed"
+        self.add("empty-signature", changed(lambda body: body.replace(field, field.replace(value, b""))), "rejected", empty)
+        self.add("truncated-signature", changed(lambda body: body.replace(value, value[:-1])), "rejected", "signature_malformed")
         separator = b"&" if self.provider == "braintree" else b","
-        self.add("duplicated-signature", changed(lambda body: body.replace(field, field + separator + field)), "rejected")
+        self.add("duplicated-signature", changed(lambda body: body.replace(field, field + separator + field)), "rejected", "signature_malformed")
 
     def joined_is_refused(self):
         """Two lists of signatures, joined, are one longer list where no timestamp comes twice in it."""
@@ -257,7 +267,7 @@ class Cases:
         if self.scheme["kind"] == "contentful":
             request = self.request()
             request.headers = [pair for pair in request.headers if pair[0] != "x-contentful-timestamp"]
-            self.add("missing-timestamp", request, "rejected")
+            self.add("missing-timestamp", request, "rejected", "timestamp_missing")
         else:
             self.add("missing-timestamp", self.request(at=None), "rejected", "timestamp_missing")
 
@@ -310,12 +320,12 @@ class Cases:
             request, place = self.request(), UNSIGNED_TEXT[self.provider]
             assert place in request.body, self.provider
             request.body = request.body.replace(place, place + b"\xff\xfe", 1)
-            self.add("non-utf8-document", request, "rejected")
+            self.add("non-utf8-document", request, "rejected", "signature_malformed")
         else:
             request = self.request()
             request.body = b"\xff\xfe" + request.body
             sign(request, {**self.scheme, "timestamp": None}, self.sample["secrets"][0], NOW)
-            self.add("non-utf8-document", request, "rejected")
+            self.add("non-utf8-document", request, "rejected", "signature_malformed")
 
     def without_id_headers(self, request):
         names = {rule[7:] for rule in self.file.get("key", []) if rule.startswith("header:")}

@@ -10,3 +10,4 @@ mod providers;
 mod races;
 mod refusals;
 mod strangers;
+mod vectors;

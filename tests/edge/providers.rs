@@ -57,7 +57,7 @@ async fn answered(harness: &Harness, script: &Script, provider: &str, vector: &V
 fn wanted(provider: &str) -> (u16, Option<&'static str>, u16) {
     match provider {
         "adyen" => (202, Some("[accepted]"), 503),
-        "airtable" | "slack" | "telegram" | "vonage" => (200, Some(""), 503),
+        "airtable" | "bigcommerce" | "slack" | "telegram" | "vonage" => (200, Some(""), 503),
         "discord" => (202, Some(""), 503),
         "twilio" => (200, Some("<Response/>"), 503),
         "zendesk" => (200, None, 409),

@@ -281,6 +281,35 @@ async fn a_body_of_too_many_values_dies_and_its_batch_goes_on() {
     assert_eq!(applied.count(), 9);
 }
 
+/// One secret of an app signs for all its customers, and a 401 would switch its webhooks off for all of them. So what
+/// is another customer's is ignored after the signature, event by event.
+#[tokio::test]
+async fn an_event_of_another_customer_is_ignored_and_counted_and_never_refused() {
+    let acme = json!({
+        "name": "acme", "consumer": "counting", "endpoints": ["crm-acme"], "when": {"portalId": [33]},
+        "handler": {"builtin": "counting"},
+    });
+    let others = json!({ "name": "of others", "endpoints": ["crm-acme"], "ignore": true });
+    let harness = Harness::with(counting).await.routed(&set("dead", &json!([acme, others])));
+    harness.endpoints.put("crm-acme", json!({ "provider": "hubspot", "secrets": [secret("hubspot")] }).to_string());
+    let item = |event: u32, portal: &Value| {
+        json!({
+            "eventId": event, "subscriptionId": 25, "portalId": portal, "occurredAt": 1_767_225_590_000_u64,
+            "objectId": event, "subscriptionType": "count.once", "fact": event.to_string(),
+        })
+    };
+    let batch = json!([item(1, &json!(33)), item(2, &json!(44)), item(3, &Value::Null), item(4, &json!("33"))]);
+    let alone = json!([item(5, &json!(44))]);
+    for body in [batch, alone] {
+        let answer = harness.deliver(&Delivery::new("hubspot", body.to_string()).to("crm-acme")).await;
+        assert_eq!(crate::support::word(&answer), (200, "accepted".to_owned()));
+    }
+    harness.settle().await;
+    let tables = harness.tables().await;
+    assert_eq!(tables.verdict(&["crm-acme#counting#1".to_owned()]), Verdict::applied(1));
+    assert_eq!((harness.metric("event_ignored"), harness.metric("delivery_refused")), (4, 0));
+}
+
 /// A retry lets an event that no route wanted be looked at again, under its own fact: whoever else reports the fact, it
 /// takes effect once.
 #[tokio::test]

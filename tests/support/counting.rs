@@ -37,7 +37,8 @@ impl Handler for Counting {
             return Ok(None);
         }
         let body: Value = read(event, "NOT_JSON")?;
-        let fact = body["fact"].as_str().ok_or(HandlerError::permanent("NO_FACT"))?;
+        // An event of HubSpot is a list of one.
+        let fact = body.get(0).unwrap_or(&body)["fact"].as_str().ok_or(HandlerError::permanent("NO_FACT"))?;
         may_panic("recognise", fact);
         Ok(Some(fact.to_owned()))
     }

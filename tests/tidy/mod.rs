@@ -9,6 +9,7 @@ mod codes;
 mod ideas;
 mod links;
 mod locks;
+mod personal;
 mod samples;
 mod size;
 pub(crate) mod tokens;

@@ -161,7 +161,7 @@ fn section(page: &mut String, provider: &Provider) {
     line("A retry changes", &changed.join(", "));
     line("An id can come twice", if provider.ids_repeat() { REPEATED } else { "" });
     line("Deadline", &facts.deadline);
-    line("Reads of an answer", reads_answer(facts.reads_answer));
+    line("Reads of an answer", &format!("{} ({})", reads_answer(facts.reads_answer), facts.reads_answer_source));
     line("Several events in a delivery", &facts.batching);
     line("A retry may group them differently", &facts.regrouping);
     line("Size", &facts.size);

@@ -42,6 +42,8 @@ pub struct Facts {
     pub deadline_seconds: Option<u32>,
     /// What the provider reads of an answer.
     pub reads_answer: ReadsAnswer,
+    /// The page or code that says so, or "unconfirmed": no source says that it reads more than the status.
+    pub reads_answer_source: String,
     /// Whether one delivery can hold several events.
     pub batching: String,
     /// Whether a retry may group events differently.
@@ -157,6 +159,11 @@ pub enum SecretKind {
 /// In place of a fact and of its source.
 pub(crate) const UNCONFIRMED: &str = "unconfirmed";
 
+/// Whether a source can be looked up.
+fn is_address(source: &str) -> bool {
+    ["https://", "github:"].iter().any(|start| source.contains(start))
+}
+
 /// `endpoint add` prints it in a line.
 const REGISTER_AT_BYTES_MAX: usize = 100;
 
@@ -262,6 +269,15 @@ impl Facts {
         token.into_iter().chain(app).chain(perhaps_app).chain(api).collect()
     }
 
+    /// Checks that the provider says itself what it reads of an answer: where it reads more than the status, or gets
+    /// another answer than most.
+    pub(crate) fn check_answer_source(&self) -> Result<(), String> {
+        if is_address(&self.reads_answer_source) && !self.reads_answer_source.starts_with(UNCONFIRMED) {
+            return Ok(());
+        }
+        Err("name the provider's page that says so: only the usual answers may be unconfirmed".to_owned())
+    }
+
     /// Checks what the types cannot.
     pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
         if self.sources.is_empty() {
@@ -272,6 +288,9 @@ impl Facts {
         }
         if self.retries.contains("Retry-After") && self.reads_answer == ReadsAnswer::Status {
             return Err(("facts.reads_answer", "`Retry-After` is a header: write `headers` or `body`".to_owned()));
+        }
+        if self.reads_answer != ReadsAnswer::Status {
+            self.check_answer_source().map_err(|problem| ("facts.reads_answer_source", problem))?;
         }
         if self.apps_share && self.secret_scope == SecretScope::App {
             return Err(("facts.apps_share", "leave it out where every secret is an app's".to_owned()));
@@ -290,10 +309,12 @@ impl Facts {
         if is_missing(self.secret_is == SecretKind::None) {
             return Err(("facts.secret_is", "`none` and `secret_from = \"nobody\"` go together".to_owned()));
         }
-        for (fact, source) in
-            [("facts.secret_source", &self.secret_source), ("facts.register_source", &self.register_source)]
-        {
-            if !["https://", "github:", "unconfirmed"].iter().any(|word| source.contains(word)) {
+        for (fact, source) in [
+            ("facts.secret_source", &self.secret_source),
+            ("facts.register_source", &self.register_source),
+            ("facts.reads_answer_source", &self.reads_answer_source),
+        ] {
+            if !is_address(source) && !source.contains(UNCONFIRMED) {
                 return Err((fact, "name a source, or write \"unconfirmed\"".to_owned()));
             }
         }

@@ -68,6 +68,24 @@ impl DocumentId for EndpointId {
     }
 }
 
+/// The most endpoints that a warning names.
+const IDS_MAX: usize = 5;
+
+/// The first of these ids, and how many more there are.
+pub(crate) fn some(ids: &[String]) -> String {
+    let shown = ids.iter().take(IDS_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if ids.len() > IDS_MAX { format!("{shown} and {} more", ids.len() - IDS_MAX) } else { shown }
+}
+
+/// Each warning once, with the endpoints that it is about.
+pub(crate) fn by_warning(warned: impl IntoIterator<Item = (&'static str, String)>) -> Vec<String> {
+    let mut holders: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (warning, id) in warned {
+        holders.entry(warning).or_default().push(id);
+    }
+    holders.into_iter().map(|(warning, ids)| format!("{}: {warning}", some(&ids))).collect()
+}
+
 /// Checks that an endpoint does not share facts and items unasked: its id is a tenant of others, and its own document
 /// names none.
 ///

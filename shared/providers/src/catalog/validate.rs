@@ -55,6 +55,11 @@ fn about(text: &str, schemes: &[SchemeEntry], answers: &Answers) -> Result<About
     if reports && about.facts.reads_answer == ReadsAnswer::Body {
         return Err(owned(("answers", "the provider reads the body of an answer: say what it is to read".to_owned())));
     }
+    let usual = Answers { retry_please: answers.retry_please, ..Answers::default() };
+    if *answers != usual {
+        let source = about.facts.check_answer_source();
+        source.map_err(|problem| owned(("facts.reads_answer_source", problem)))?;
+    }
     age::check(schemes, &about.facts)?;
     about.written = toml::from_str(text).map_err(|problem| unreadable(&problem))?;
     about.written.remove("answers");

@@ -53,8 +53,15 @@ fn vector_file() -> String {
         });
         format!("{vector}\n")
     };
-    let accepted = json!({ "verdict": "accepted", "matched_secret": 0, "events": [{ "key": "1", "type": "made" }] });
-    let rejected = json!({ "verdict": "rejected", "code": "signature_mismatch" });
+    let answer =
+        |status: u16, body: &str| json!({ "status": status, "content_type": "application/json", "body": body });
+    let accepted = json!({
+        "verdict": "accepted", "matched_secret": 0, "events": [{ "key": "1", "type": "made" }],
+        "response": answer(200, r#"{"status":"accepted","id":"1"}"#),
+    });
+    let rejected = json!({
+        "verdict": "rejected", "code": "signature_mismatch", "response": answer(401, r#"{"error":"signature_mismatch"}"#),
+    });
     vector("valid", r#"{"id":"1","type":"made"}"#, accepted)
         + &vector("tampered-body", r#"{"id":"1","type":"mare"}"#, rejected)
 }
@@ -76,4 +83,5 @@ fn a_new_provider_is_one_data_file_and_one_vector_file() {
     assert_eq!(wrong(vector_file()), [""; 0]);
     // The new vectors are judged, not just read.
     assert_eq!(wrong(vector_file().replace("\"rejected\"", "\"accepted\"")).len(), 1);
+    assert_eq!(wrong(vector_file().replace("\"status\":200", "\"status\":204")).len(), 1);
 }

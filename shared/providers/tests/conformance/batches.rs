@@ -391,3 +391,64 @@ fn a_form_of_a_new_kind_is_unknown_and_not_unreadable() {
     assert_eq!(read("slack", "trigger_id=1.2&team_id=T1", "application/json"), unreadable);
     assert_eq!(read("stripe", "a=b", form), unreadable, "it sends no forms");
 }
+
+/// A name of a kind that something else was taken for.
+#[test]
+fn what_is_another_kind_of_event_has_another_type() {
+    let twitch = |kind: &str| {
+        let headers = [("twitch-eventsub-message-type", kind), ("twitch-eventsub-subscription-type", "channel.follow")];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        provider("twitch_eventsub").split(b"{}", &headers.into()).remove(0).event_type
+    };
+    assert_eq!(["notification", "revocation"].map(twitch), ["channel.follow", "revocation"]);
+    let form = |id: &str, body: &str| {
+        let headers = BTreeMap::from([("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned())]);
+        provider(id).split(body.as_bytes(), &headers).remove(0).event_type
+    };
+    for (id, body, event_type) in [
+        ("slack", "ssl_check=1&token=x", "ssl_check"),
+        ("slack", "command=%2Fdeploy&trigger_id=1.2", "command"),
+        ("slack", "payload=%7B%7D", "interaction"),
+        ("twilio", "AccountSid=AC1&CallSid=CA1&CallStatus=completed", "call.completed"),
+        ("twilio", "AccountSid=AC1&CallStatus=in-progress&RecordingStatus=completed", "recording.completed"),
+        ("twilio", "AccountSid=AC1&ConversationSid=CH1&EventType=onMessageAdded", "onMessageAdded"),
+        ("twilio", "AccountSid=AC1&MessagingServiceSid=MG1", "form"),
+    ] {
+        assert_eq!(form(id, body), event_type, "{id}: {body}");
+    }
+    let standby = r#"{"object":"page","entry":[{"id":"p","time":1,"standby":[{"sender":{"id":"1"},"message":{"mid":"m1"}}],
+        "messaging":[{"sender":{"id":"1"},"timestamp":2,"pass_thread_control":{"new_owner_app_id":"3"}}]}]}"#;
+    let mut found = types(&split("meta_messenger_instagram", standby)).join(" ");
+    assert!(found.contains("standby") && found.contains("pass_thread_control"), "{found}");
+    found = types(&split("intercom", r#"{"type":"notification_event","topic":"ping","id":"n"}"#)).join(" ");
+    assert_eq!(found, "ping");
+}
+
+/// Who uses WhatsApp without showing a number has an id for each business.
+#[test]
+fn users_of_whatsapp_without_a_number_are_told_apart() {
+    let status = |who: &str| {
+        format!(
+            r#"{{"entry":[{{"id":"7","changes":[{{"value":{{"statuses":[
+            {{"id":"wamid.A","status":"read","timestamp":"2",{who}}}]}}}}]}}]}}"#
+        )
+    };
+    let (mut found, forms) = (
+        BTreeSet::new(),
+        [
+            r#""recipient_id":"15550101234""#,
+            r#""recipient_user_id":"US.1""#,
+            r#""recipient_user_id":"US.2""#,
+            r#""recipient_id":"group-1","recipient_participant_user_id":"US.3""#,
+            r#""recipient_id":"group-1","recipient_participant_user_id":"US.4""#,
+        ],
+    );
+    for form in forms {
+        let parts = split("meta_whatsapp", &status(form));
+        assert_eq!((types(&parts), parts[0].fallback), (vec!["status.read"], None), "{form}");
+        found.insert(keys(&parts)[0].to_owned());
+    }
+    assert_eq!(found.len(), forms.len(), "{found:?}");
+    let message = split("meta_whatsapp", &of_messages(r#"{"from_user_id":"US.1","id":"wamid.B","type":"text"}"#));
+    assert_eq!((keys(&message), types(&message)), (vec!["wamid.B"], vec!["message"]));
+}

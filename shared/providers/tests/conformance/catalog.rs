@@ -144,6 +144,26 @@ fn a_combination_that_makes_no_sense_is_refused_at_its_field() {
     }
 }
 
+/// Only the status and the usual answers may be unconfirmed.
+#[test]
+fn what_a_provider_reads_of_an_answer_has_a_source_of_its_own() {
+    for (place, other) in [
+        ("reads_answer_source = \"unconfirmed\"", "reads_answer_source = \"I know it\""),
+        ("reads_answer = \"status\"", "reads_answer = \"headers\""),
+        ("reads_answer = \"status\"", "reads_answer = \"body\""),
+        ("[facts]", "[answers]\naccepted.body = \"empty\"\n[facts]"),
+        ("[facts]", "[answers]\nduplicate.status = 202\n[facts]"),
+        ("[facts]", "[[answers.instead]]\npresent = \"json:$.a\"\nanswer.status = 202\n[facts]"),
+    ] {
+        let (found, problem) = problem(&SMALL.replacen(place, other, 1));
+        assert_eq!(found, "facts.reads_answer_source", "{place} -> {other}: {problem}");
+    }
+    let without = SMALL.replacen("reads_answer_source = \"unconfirmed\"\n", "", 1);
+    assert!(problem(&without).1.contains("missing field `reads_answer_source`"));
+    let asked_again_later = SMALL.replacen("[facts]", "[answers]\nretry_please.after_seconds = 9\n[facts]", 1);
+    assert!(Catalog::parse([("acme.toml", asked_again_later.as_str())]).is_ok(), "it asks for a retry as usual");
+}
+
 #[test]
 fn the_key_is_known_to_be_signed_or_not() {
     let unsigned: Vec<&str> = Catalog::built_in().iter().filter(|p| !p.key_is_signed()).map(Provider::id).collect();

@@ -13,6 +13,7 @@ mod explanations;
 mod facts;
 mod flips;
 mod handshakes;
+mod key_pairs;
 mod materials;
 mod pasted;
 mod properties;

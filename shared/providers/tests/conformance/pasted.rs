@@ -153,6 +153,24 @@ fn what_a_provider_hands_out_is_taken_as_it_is() {
     }
 }
 
+/// Public keys are pasted from the same pages. Certificates and keys of several lines are files.
+#[test]
+fn a_public_key_of_one_line_is_taken_out_of_what_was_pasted() {
+    let mut keys = 0;
+    for provider in Catalog::built_in().iter().filter(|provider| !provider.can_sign()) {
+        let secret = valid(provider.id()).secrets[0].as_str();
+        if secret.contains('\n') || secret.starts_with('{') {
+            continue;
+        }
+        keys += 1;
+        for form in TAKEN.iter().filter(|form| !form.starts_with('{')) {
+            let taken = pasted(provider, &form.replace('@', secret));
+            assert_eq!(taken.as_deref(), Ok(secret), "{}: {form:?}", provider.id());
+        }
+    }
+    assert_eq!(keys, 3, "Discord, SendGrid and Telnyx");
+}
+
 /// Those that only repeat a token.
 const TOKENS: [&str; 6] = ["auth0", "basic", "okta", "postmark", "telegram", "token"];
 

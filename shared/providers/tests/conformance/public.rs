@@ -7,7 +7,8 @@ use hookonce_providers::{CapturedRequest, EventPart, Received};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::support::{headers, provider, received, sign, valid};
+use crate::key_pairs::signed;
+use crate::support::{headers, received, valid};
 
 /// Payloads whose events have no type or no id, and why.
 const LACKS: &[(&str, &str)] = &[];
@@ -28,16 +29,13 @@ fn payloads() -> Vec<Payload> {
     texts.iter().flat_map(|text| text.lines()).map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The events of a payload, signed as its provider signs if a secret can.
+/// The events of a payload, signed as its provider signs.
 fn events(payload: &Payload) -> Vec<EventPart> {
     let (id, _) = payload.id.split_once('/').unwrap();
     let body = payload.body.to_string().into_bytes();
     let unsigned =
         CapturedRequest { headers: headers(payload.headers.clone()), body: body.clone(), ..valid(id).clone() };
-    if !provider(id).can_sign() {
-        return provider(id).split(&body, &payload.headers);
-    }
-    match received(&sign(&unsigned).unwrap()) {
+    match received(&signed(&unsigned).unwrap()) {
         Ok(Received::Delivery(delivery)) => delivery.contents().events().to_vec(),
         other => panic!("{}: {other:?}", payload.id),
     }

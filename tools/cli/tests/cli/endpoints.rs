@@ -159,9 +159,17 @@ fn who_stores_a_secret_of_an_app_is_told_by_each_command_that_sees_it() {
         line["warnings"].as_array().unwrap().len()
     };
     assert_eq!(["shop-1", "slack", "repo"].map(warnings), [2, 1, 1]);
+    let entries = br#"{"id": "bulk-1", "provider": "slack", "secrets": ["0123456789abcdef0123456789abcd01"]}
+{"id": "bulk-2", "provider": "slack", "secrets": ["0123456789abcdef0123456789abcd02"]}
+{"id": "bulk-3", "provider": "stripe", "secrets": ["whsec_0123456789abcdef"]}"#;
+    let file = workspace.write("endpoints.jsonl", entries);
+    let imported = workspace.run(&["endpoint", "import", &file]).exits(0);
+    imported.prints_all(&["bulk-1, bulk-2: this secret is the app's", app]).omits("bulk-3");
+    let again = lines(&workspace.run(&["endpoint", "import", &file, "--json"]).exits(0));
+    assert_eq!(again[0]["warnings"].as_array().unwrap().len(), 1);
     let doctor = workspace.run(&["doctor"]);
     doctor.prints_all(&[
-        "endpoints: shop-1, shop-2, slack: this secret is the app's",
+        "endpoints: bulk-1, bulk-2, shop-1, shop-2, slack: this secret is the app's",
         "endpoints: shop-1, shop-2: this secret is a",
         "endpoints: shop-1, shop-2: they share a secret",
     ]);

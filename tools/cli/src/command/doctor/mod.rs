@@ -3,7 +3,7 @@
 mod stack;
 mod tables;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use serde_json::json;
 
 use crate::connection::Connection;
 use crate::documents::{DocumentId, Stored};
+use crate::endpoints::{by_warning, some};
 use crate::failure::{Exit, Failure};
 use crate::target::{DataFolder, Place};
 use crate::{handlers, hints, output, route_set};
@@ -33,9 +34,6 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 
 /// The tools that only a deployment needs, and where they come from.
 const DEPLOYMENT_TOOLS: [(&str, &[&str]); 2] = [("sam", &["--version"]), ("cargo-lambda", &["lambda", "--version"])];
-
-/// The most endpoints that a warning names.
-const IDS_MAX: usize = 5;
 
 /// The oldest Rust that builds hookonce.
 const RUST_VERSION: &str = env!("CARGO_PKG_RUST_VERSION");
@@ -206,32 +204,23 @@ const SHARED: &str = "they share a secret, so whoever has a delivery for one can
 
 /// Every endpoint is valid. A secret that does more than sign for one endpoint is named with those that hold it.
 async fn endpoints(stack: &Connection) -> Check {
-    let mut holders: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut warned = Vec::new();
     let mut of_secret: HashMap<(String, String), Vec<String>> = HashMap::new();
     if let Ok(store) = stack.documents::<EndpointId>().await
         && let Ok(all) = store.all().await
     {
         let documents = all.iter().filter_map(|(id, stored)| Some((id, stored.document(id).ok()?)));
         for (id, document) in documents {
-            for warning in EndpointId::warnings(&document) {
-                holders.entry(warning).or_default().push(id.to_string());
-            }
+            warned.extend(EndpointId::warnings(&document).into_iter().map(|warning| (warning, id.to_string())));
             for secret in document.secrets.into_iter().collect::<BTreeSet<_>>() {
                 of_secret.entry((document.provider.clone(), secret)).or_default().push(id.to_string());
             }
         }
     }
-    let named = |(warning, ids): (&str, Vec<String>)| format!("{}: {warning}", some(&ids));
     let shared: BTreeSet<_> = of_secret.into_values().filter(|ids| ids.len() > 1).collect();
-    let shared = shared.into_iter().map(|ids| (SHARED, ids));
-    let warnings = holders.into_iter().chain(shared).map(named).collect();
+    let shared = shared.into_iter().map(|ids| format!("{}: {SHARED}", some(&ids)));
+    let warnings = by_warning(warned).into_iter().chain(shared).collect();
     Check { warnings, ..Check::new("endpoints", documents::<EndpointId>(stack, "").await) }
-}
-
-/// The first of these ids, and how many more there are.
-fn some(ids: &[String]) -> String {
-    let shown = ids.iter().take(IDS_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
-    if ids.len() > IDS_MAX { format!("{shown} and {} more", ids.len() - IDS_MAX) } else { shown }
 }
 
 /// Every stored document is one that the functions take. `waits` says what the others do.

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::command::providers::find;
 use crate::documents::{DocumentId as _, DocumentStore, Stored, parse_id, text_of};
-use crate::endpoints::check_secret;
+use crate::endpoints::{by_warning, check_secret};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -52,6 +52,8 @@ struct Tally {
     imported: usize,
     there: usize,
     differ: Vec<EndpointId>,
+    /// What a person should know of those that are there now.
+    warnings: Vec<String>,
 }
 
 pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
@@ -77,6 +79,10 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
     }
     check_sizes(&*store, &fresh)?;
+    let warned = documents.iter().flat_map(|(id, document)| {
+        EndpointId::warnings(document).into_iter().map(move |warning| (warning, id.to_string()))
+    });
+    tally.warnings = by_warning(warned);
     let written = write(&*store, &fresh, &arguments, &mut tally, interrupt).await;
     let is_complete = matches!(written, Ok(true));
     print_summary(&tally, is_complete, arguments.json);
@@ -141,6 +147,7 @@ fn print_summary(tally: &Tally, is_complete: bool, as_json: bool) {
             "there_before": tally.there,
             "different": tally.differ,
             "complete": is_complete,
+            "warnings": tally.warnings,
         }));
         return;
     }
@@ -150,6 +157,9 @@ fn print_summary(tally: &Tally, is_complete: bool, as_json: bool) {
     }
     if tally.differ.len() > PROBLEMS_MAX {
         output::note(&format!("... and {} more", tally.differ.len() - PROBLEMS_MAX));
+    }
+    for warning in &tally.warnings {
+        output::note(&format!("note: {warning}"));
     }
 }
 
