@@ -36,6 +36,7 @@ mod hints;
 mod interrupt;
 mod lambda;
 mod life;
+mod logs;
 mod looks;
 mod operate;
 mod output;

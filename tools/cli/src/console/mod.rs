@@ -4,6 +4,7 @@
 //! `send`, and goes through the code of the commands. Every control is a link or a form, so the pages work without the
 //! script, which only keeps the arrivals up to date.
 
+mod day;
 mod filter;
 mod guard;
 mod href;
@@ -53,6 +54,9 @@ const ICON: &str = include_str!("assets/icon.svg");
 /// How long what was read of a stack on AWS counts as new.
 const ASK_AGAIN: Millis = Millis::seconds(2);
 
+/// How long an answer of CloudWatch does: a question costs money, and its log lags by seconds anyway.
+const DAY_IS_NEW: Millis = Millis::minutes(1);
+
 /// A path that nobody can guess: a browser sends the cookie of this path to no other server on this machine.
 fn fresh_base() -> String {
     format!("/{}/", Uuid::new_v4().simple())
@@ -84,6 +88,8 @@ pub(crate) struct Site {
     pub(crate) rights: Rights,
     /// When the tables were last asked for arrivals.
     asked: Mutex<Option<EpochMs>>,
+    /// What CloudWatch said of the last 24 hours, and when.
+    day: tokio::sync::Mutex<Option<(EpochMs, Arc<day::Day>)>>,
     runs: orders::Runs,
     base: String,
     store: OnceCell<DynamoStore>,
@@ -99,6 +105,7 @@ impl Site {
             traffic: Some(traffic),
             rights: Rights::Send,
             asked: Mutex::default(),
+            day: tokio::sync::Mutex::default(),
             runs: orders::Runs::default(),
             base: fresh_base(),
             store: OnceCell::new(),
@@ -114,6 +121,7 @@ impl Site {
             traffic: None,
             rights,
             asked: Mutex::default(),
+            day: tokio::sync::Mutex::default(),
             runs: orders::Runs::default(),
             base: fresh_base(),
             store: OnceCell::new(),
@@ -139,6 +147,20 @@ impl Site {
             self.arrivals.keep(Arrival::of(record));
         }
         Ok(())
+    }
+
+    /// What CloudWatch knows of the last 24 hours of a stack on AWS. However many pages ask, it is asked once a minute.
+    /// `None` for the stack on this machine, which counts itself.
+    async fn day(&self) -> Option<Arc<day::Day>> {
+        let deployed = self.connection.deployed()?;
+        let now = System.moment().now;
+        let mut kept = self.day.lock().await;
+        if let Some((_, day)) = kept.as_ref().filter(|(at, _)| (0..DAY_IS_NEW.0).contains(&(now.0 - at.0))) {
+            return Some(Arc::clone(day));
+        }
+        let day = Arc::new(Box::pin(day::Day::of(deployed, now)).await);
+        *kept = Some((now, Arc::clone(&day)));
+        Some(day)
     }
 
     /// The path of all pages, which nobody can guess.

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Output};
 
-use crate::aws::Deployed;
+use crate::aws::{Deployed, now};
 use crate::stacks::Stack;
 use crate::support::{Ended, interrupt, text, wait_until};
 
@@ -90,6 +90,56 @@ fn the_console_of_a_deployed_stack_shows_it_and_changes_nothing() {
         assert_eq!(console.status(method, target, form), 403, "{method} {target}");
     }
     assert_eq!(stack.list("DEAD").len(), 1);
+    console.stop();
+}
+
+#[test]
+fn a_deployed_stack_has_its_day_once_somebody_asks_and_is_asked_once_a_minute() {
+    let stack = Stack::with(1, 0);
+    let deployed = Deployed::of(&stack, &[]);
+    let at = ((now() - 3_600) * 1_000).to_string();
+    {
+        let mut account = deployed.aws.account();
+        account.put("endpoint", "stripe", r#"{"provider": "github", "secrets": ["0123456789abcdef"]}"#);
+        let text = |text: &str| text.to_owned();
+        account.logged = vec![
+            vec![
+                ("endpoint", text("stripe")),
+                ("answer", text("none")),
+                ("accepted", text("1234")),
+                ("last_accepted", at.clone()),
+                ("last", at.clone()),
+            ],
+            vec![
+                ("endpoint", text("stripe")),
+                ("answer", text("signature_mismatch")),
+                ("requests", text("56")),
+                ("last", at),
+            ],
+        ];
+        account.series.insert(("worker", "event_applied"), 7_890.0);
+        account.series.insert(("webhook", "delivery_duration_ms"), 12.4);
+    }
+    let asked = || ["StartQuery", "GetMetricData"].map(|operation| deployed.aws.account().count(operation));
+    let console = Opened::of(&deployed, &[]);
+    let now = console.ask("GET", "/", "");
+    assert!(now.contains("Ask CloudWatch for the last 24 hours") && !now.contains("Last accepted"), "{now}");
+    let before = asked();
+    assert_eq!(before[0], 0);
+    for _ in 0..2 {
+        let day = console.ask("GET", "/?day=1", "");
+        for part in [
+            "1,234",
+            "56",
+            "signature_mismatch",
+            "In 24 hours 1234 accepted, 0 duplicate, 56 refused",
+            "7,890",
+            "<td class=\"num\">12</td>",
+        ] {
+            assert!(day.contains(part), "{part}: {day}");
+        }
+    }
+    assert_eq!(asked()[0], 1);
     console.stop();
 }
 
