@@ -38,6 +38,7 @@ mod lambda;
 mod life;
 mod logs;
 mod looks;
+mod meter;
 mod operate;
 mod output;
 mod own_handlers;

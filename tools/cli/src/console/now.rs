@@ -20,6 +20,7 @@ use super::{Site, href};
 use crate::arrivals::Arrival;
 use crate::documents::Stored;
 use crate::failure::Failure;
+use crate::meter::metered;
 use crate::output;
 use crate::status::{Need, StackStatus};
 use crate::traffic::{Cell, EndpointTraffic};
@@ -35,13 +36,14 @@ const DAY: &str = "day";
 
 pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTreeMap<String, String>>) -> Response {
     let day = if query.contains_key(DAY) { Box::pin(site.day()).await } else { None };
-    match content(&site, day.as_deref()).await {
-        Ok((title, calls, content)) => page(&site, Tab::Now, &title, calls, &content).into_response(),
+    let (content, cost) = metered(Box::pin(content(&site, day.as_deref()))).await;
+    match content {
+        Ok((title, content)) => page(&site, Tab::Now, &title, cost, &content).into_response(),
         Err(failure) => Trouble::from(failure).page(&site, Tab::Now),
     }
 }
 
-async fn content(site: &Site, day: Option<&Day>) -> Result<(String, u64, Markup), Failure> {
+async fn content(site: &Site, day: Option<&Day>) -> Result<(String, Markup), Failure> {
     let reader = site.reader().await?;
     let (title, needs) = needs_section(site, &reader).await?;
     site.catch_up(&reader).await?;
@@ -58,7 +60,8 @@ async fn content(site: &Site, day: Option<&Day>) -> Result<(String, u64, Markup)
         }
         @if arrivals.is_empty() {
             p id="nothing" {
-                "Nothing has arrived. "
+                @if site.traffic.is_some() { "Nothing has arrived. " }
+                @else { "Nothing has arrived in this hour. What came in the hours before appears here in a moment." }
                 @if site.sends() { a.button.primary href=(href::page("send")) { "Send a sample event" } }
             }
         }
@@ -69,7 +72,7 @@ async fn content(site: &Site, day: Option<&Day>) -> Result<(String, u64, Markup)
             }
         }
     };
-    Ok((title, reader.calls(), content))
+    Ok((title, content))
 }
 
 /// What needs a person, and the title that says so.

@@ -19,6 +19,7 @@ use crate::command::route::Explained;
 use crate::failure::Failure;
 use crate::hints;
 use crate::looks::Look;
+use crate::meter::metered;
 use crate::output;
 use crate::timeline::{Mark, Planning, Step, Timeline};
 
@@ -42,12 +43,13 @@ pub(super) async fn show(
         let reader = site.reader().await?;
         let Some(record) = reader.find(&endpoint, &key).await? else { return Ok(None) };
         let timeline = reader.timeline(&site.connection, record, planning).await?;
-        Ok::<_, Failure>(Some((timeline, reader.calls())))
+        Ok::<_, Failure>(Some(timeline))
     };
-    match Box::pin(read).await {
-        Ok(Some((timeline, calls))) => {
+    let (read, cost) = metered(Box::pin(read)).await;
+    match read {
+        Ok(Some(timeline)) => {
             let title = output::shown(timeline.record.key.parts().1);
-            page(&site, Tab::Records, &title, calls, &content(&site, &timeline, &shown)).into_response()
+            page(&site, Tab::Records, &title, cost, &content(&site, &timeline, &shown)).into_response()
         }
         Ok(None) => not_found(&endpoint, &key).page(&site, Tab::Records),
         Err(failure) => Trouble::from(failure).page(&site, Tab::Records),

@@ -145,16 +145,6 @@ impl Filter {
         Self { destination, state: Some(State::Status(status)), ..Self::default() }
     }
 
-    /// The effects that wait.
-    pub(crate) fn pending_effects() -> Self {
-        Self { kind: Some(Kind::Effect), ..Self::in_state(State::Status(Status::Pending)) }
-    }
-
-    /// The records in a state.
-    pub(crate) fn in_state(state: State) -> Self {
-        Self { state: Some(state), ..Self::default() }
-    }
-
     /// The same, without what was received after a moment.
     pub(super) fn received_until(self, at: EpochMs) -> Self {
         let until = Some(self.until.map_or(at, |until| until.min(at)));

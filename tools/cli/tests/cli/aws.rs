@@ -159,6 +159,12 @@ impl Account {
         self.documents.keys().filter(|(of, _)| of == kind).map(|(_, id)| id.clone()).collect()
     }
 
+    /// The server of the tables, for one more request.
+    fn server_of_tables(&mut self) -> Option<String> {
+        self.relayed += 1;
+        self.tables.clone()
+    }
+
     /// How many requests of an operation came.
     pub(crate) fn count(&self, operation: &str) -> usize {
         self.requests.iter().filter(|request| request.operation == operation).count()
@@ -511,11 +517,7 @@ fn relayed(request: &Request, server: &str) -> Vec<u8> {
 fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     let Some(request) = Request::read(stream) else { return };
     if request.is_of_another_table() {
-        let server = {
-            let mut account = account.lock().unwrap();
-            account.relayed += 1;
-            account.tables.clone()
-        };
+        let server = account.lock().unwrap().server_of_tables();
         let answer = server.map_or_else(|| NO_SERVER.to_vec(), |server| relayed(&request, &server));
         let _ = stream.get_mut().write_all(&answer);
         return;
@@ -541,8 +543,7 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
         None if operation == DESCRIBE => object!({ "StackName": form["StackName"] }),
         None => sent,
     };
-    let is_logs = request.target.starts_with("Logs_");
-    let is_cloudwatch = request.target.starts_with("Granite");
+    let target = request.target;
     let authorization = request.authorization;
     account.requests.push(ApiCall { operation: operation.clone(), body: body.clone(), authorization });
     let next = account.snags.iter().position(|(of, _)| *of == operation);
@@ -558,9 +559,9 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
         refusal(&operation, code)
     } else if let Some(function) = function {
         account.lambda(&operation, &function, &body)
-    } else if is_cloudwatch {
+    } else if target.starts_with("Granite") {
         ("200 OK", account.cloudwatch(&operation, &body).to_string())
-    } else if is_logs {
+    } else if target.starts_with("Logs_") {
         ("200 OK", account.logs(&operation, &body).to_string())
     } else if operation == "SendMessage" {
         ("200 OK", object!({ "MessageId": MESSAGE_ID }).to_string())

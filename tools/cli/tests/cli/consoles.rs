@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Output};
 
-use crate::aws::{Deployed, now};
+use crate::aws::{Alarm, Deployed, now};
 use crate::stacks::Stack;
 use crate::support::{Ended, interrupt, text, wait_until};
 
@@ -90,6 +90,49 @@ fn the_console_of_a_deployed_stack_shows_it_and_changes_nothing() {
         assert_eq!(console.status(method, target, form), 403, "{method} {target}");
     }
     assert_eq!(stack.list("DEAD").len(), 1);
+    console.stop();
+}
+
+/// The number that stands before a word of the page's footer.
+fn cost(page: &str, word: &str) -> u64 {
+    let before = page.rsplit_once(word).unwrap().0.trim_end();
+    before.rsplit([' ', '>']).next().unwrap().replace(',', "").parse().unwrap()
+}
+
+/// The first page asks the tables, the documents, the queues, the alarms and the functions. All of it counts, and the
+/// footer says it: what reaches the stand-in and the queues' server is no more.
+#[test]
+fn the_first_page_of_a_deployed_stack_takes_at_most_100_calls_and_says_how_many() {
+    let stack = Stack::with(3, 3);
+    let deployed = Deployed::of(&stack, &[]);
+    {
+        let mut account = deployed.aws.account();
+        for number in 0..8 {
+            account.put(
+                "endpoint",
+                &format!("shop{number}"),
+                r#"{"provider": "github", "secrets": ["0123456789abcdef"]}"#,
+            );
+        }
+        for number in 0..20 {
+            account.alarms.push(Alarm::new(&format!("hookonce/inbox/notice/{number}"), "x", number % 2 == 0));
+        }
+    }
+    let console = Opened::of(&deployed, &[]);
+    let reached = || {
+        let account = deployed.aws.account();
+        account.requests.len() + account.relayed
+    };
+    for page in ["the first", "a later one"] {
+        let before = reached();
+        let now = console.ask("GET", "/", "");
+        assert!(now.contains("INVOICE_UNREADABLE") && now.contains("shop7"), "{now}");
+        let (calls, units) = (cost(&now, " calls · "), cost(&now, " read units"));
+        let reached = u64::try_from(reached() - before).unwrap();
+        // The queues have a server of their own.
+        assert!((reached..=reached + 5).contains(&calls), "{page}: {calls} calls, and {reached} came");
+        assert!(calls <= 100 && (1..=2_100).contains(&units), "{page}: {calls} calls, {units} read units");
+    }
     console.stop();
 }
 
