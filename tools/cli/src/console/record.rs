@@ -37,11 +37,13 @@ pub(super) async fn show(
     Path((endpoint, key)): Path<(String, String)>,
     Query(query): Query<BTreeMap<String, String>>,
 ) -> Response {
-    let shown = Shown { body: query.contains_key("body"), plan: query.contains_key("plan") };
+    let key = href::key_of(&key);
+    // A page that only shows calls no handler either: a function of another runs, and is paid for.
+    let shown = Shown { body: query.contains_key("body"), plan: query.contains_key("plan") && site.may_change() };
     let planning = if shown.plan { Planning::CallHandlers } else { Planning::Nothing };
     let read = async {
         let reader = site.reader().await?;
-        let Some(record) = reader.find(&endpoint, &key).await? else { return Ok(None) };
+        let Some(record) = reader.find(&endpoint, key).await? else { return Ok(None) };
         let timeline = reader.timeline(&site.connection, record, planning).await?;
         Ok::<_, Failure>(Some(timeline))
     };
@@ -51,7 +53,7 @@ pub(super) async fn show(
             let title = output::shown(timeline.record.key.parts().1);
             page(&site, Tab::Records, &title, cost, &content(&site, &timeline, &shown)).into_response()
         }
-        Ok(None) => not_found(&endpoint, &key).page(&site, Tab::Records),
+        Ok(None) => not_found(&endpoint, key).page(&site, Tab::Records),
         Err(failure) => Trouble::from(failure).page(&site, Tab::Records),
     }
 }
@@ -204,7 +206,7 @@ fn acts(site: &Site, record: &Record) -> Markup {
     };
     html! {
         div.acts {
-            @if is_event && record.body.is_some() {
+            @if is_event && record.body.is_some() && site.may_change() {
                 a.button href=(href::record(&record.key).with("plan", "1")) { "Dry run with today's handler" }
             }
             @if site.may_change() {
@@ -288,7 +290,7 @@ fn commands(record: &Record) -> Vec<String> {
 
 /// The body as it was received: as text, whatever it is, so that no browser runs it.
 pub(super) async fn body(State(site): State<Arc<Site>>, Path((endpoint, key)): Path<(String, String)>) -> Response {
-    match read(&site, &endpoint, &key).await {
+    match read(&site, &endpoint, href::key_of(&key)).await {
         Ok(Some(record)) => match record.body.as_deref().map(decompress) {
             Some(Ok(raw)) => ([(CONTENT_TYPE, "text/plain; charset=utf-8")], raw).into_response(),
             Some(Err(_)) | None => Trouble::missing("no body is kept of this record", "").page(&site, Tab::Records),
@@ -306,7 +308,7 @@ async fn read(site: &Site, endpoint: &str, key: &str) -> Result<Option<Record>, 
 pub(super) async fn json(State(site): State<Arc<Site>>, Path((endpoint, key)): Path<(String, String)>) -> Response {
     let read = async {
         let reader = site.reader().await?;
-        let Some(record) = reader.find(&endpoint, &key).await? else { return Ok(None) };
+        let Some(record) = reader.find(&endpoint, href::key_of(&key)).await? else { return Ok(None) };
         Ok::<_, Failure>(Some(reader.timeline(&site.connection, record, Planning::Nothing).await?.json()))
     };
     match Box::pin(read).await {

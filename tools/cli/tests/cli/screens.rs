@@ -44,7 +44,15 @@ fn a_list_fits_a_terminal_and_shows_states_as_signs_words_and_colours() {
     assert!(listed[row("✕ dead")].contains("\u{1b}[31m"), "{listed:#?}");
     let received = shown[row("evt_sound")].trim_start().split(' ').next().unwrap();
     assert_eq!((received.len(), received.matches(':').count()), (8, 2), "the time of day: {received}");
+    let both = stack.run(&["list", "--stack", "inbox", "--data", ".hookonce"]).exits(2);
+    both.prints_all(&["--stack", "cannot be used with", "--data"]);
     stack.run(&["list", "--since", received, "--until", "0s", "--json"]).exits(0).prints("evt_sound");
+
+    let coloured = |command: &str, part: &str| on_screen(&stack, &[command]).iter().any(|line| line.contains(part));
+    assert!(coloured("stats", "\u{1b}[32m✓ applied\u{1b}[0m") && coloured("stats", "\u{1b}[31m✕ dead\u{1b}[0m"));
+    assert!(coloured("doctor", "\u{1b}[32m✓ ok\u{1b}[0m"));
+    stack.run(&["stats"]).prints_all(&[" state APPLIED ", " state DEAD "]).omits("✓");
+    stack.run(&["doctor"]).prints(" ok ").omits("✓");
 
     // What is not read on a terminal stays as it was.
     let piped = stack.run(&["list"]);
