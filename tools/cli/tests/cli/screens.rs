@@ -44,8 +44,6 @@ fn a_list_fits_a_terminal_and_shows_states_as_signs_words_and_colours() {
     assert!(listed[row("✕ dead")].contains("\u{1b}[31m"), "{listed:#?}");
     let received = shown[row("evt_sound")].trim_start().split(' ').next().unwrap();
     assert_eq!((received.len(), received.matches(':').count()), (8, 2), "the time of day: {received}");
-    let both = stack.run(&["list", "--stack", "inbox", "--data", ".hookonce"]).exits(2);
-    both.prints_all(&["--stack", "cannot be used with", "--data"]);
     stack.run(&["list", "--since", received, "--until", "0s", "--json"]).exits(0).prints("evt_sound");
 
     let coloured = |command: &str, part: &str| on_screen(&stack, &[command]).iter().any(|line| line.contains(part));
@@ -182,6 +180,8 @@ fn a_drill_says_when_there_may_be_more_records() {
 #[test]
 fn who_looks_in_the_wrong_folder_or_starts_a_second_stack_is_told_where_one_runs() {
     let stack = Stack::new();
+    let both = stack.run(&["list", "--stack", "inbox", "--data", ".hookonce"]).exits(2);
+    both.prints_all(&["--stack", "cannot be used with", "--data"]);
     std::fs::create_dir(stack.path("below")).unwrap();
     let place = stack.announced();
     let again = stack.run(&["dev", "--port", "0"]).exits(3);
