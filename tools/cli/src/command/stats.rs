@@ -60,6 +60,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     } else {
         counts.print(now);
         note_default_since(default_since);
+        arguments.filter.note_exact_type();
     }
     Ok(if counts.records == 0 { Exit::No } else { Exit::Done })
 }

@@ -92,7 +92,7 @@ fn content(site: &Site, timeline: &Timeline, shown: &Shown) -> Markup {
                 @if let Some(routed) = &timeline.routed { (routes(routed)) }
                 (body_section(record, shown))
                 h2 { "Commands" }
-                @for command in commands(record) { pre tabindex="0" { (command) } }
+                @for command in commands(site, record) { pre tabindex="0" { (command) } }
             }
         }
     }
@@ -278,14 +278,24 @@ fn readable(raw: &[u8]) -> String {
 }
 
 /// The commands that show or change the same.
-fn commands(record: &Record) -> Vec<String> {
+fn commands(site: &Site, record: &Record) -> Vec<String> {
     let (endpoint, key) = record.key.parts();
     let quoted = shlex::try_quote(key).map_or_else(|_| key.to_owned(), Into::into);
     let mut commands = vec![format!("hookonce show {endpoint} {quoted}")];
+    let is_event = matches!(record.key.kind(), RecordKind::Delivery | RecordKind::Event);
+    if is_event && record.body.is_some() {
+        commands.push(format!("hookonce show {endpoint} {quoted} --body"));
+        // No signature is kept, so nobody can send it again as the provider did: another stack signs it anew.
+        if site.connection.deployed().is_some() {
+            commands.push(format!("hookonce pull {endpoint} {quoted}"));
+        }
+    }
     if record.status == Status::Dead {
         commands.push(format!("hookonce replay --key {endpoint} {quoted}"));
     }
-    commands.into_iter().map(hints::pasteable).map(|command| output::shown(&command)).collect()
+    // On an indented line, a command gets the flags that lead to the same stack.
+    let whole = |command: String| hints::pasteable(format!("  {command}")).trim_start().to_owned();
+    commands.into_iter().map(whole).map(|command| output::shown(&command)).collect()
 }
 
 /// The body as it was received: as text, whatever it is, so that no browser runs it.

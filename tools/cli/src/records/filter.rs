@@ -232,6 +232,15 @@ impl Filter {
             || self.state == Some(State::Outcome(Outcome::Delivered))
     }
 
+    /// Says that a type is compared as it stands, to whoever wrote it as routes do.
+    pub(crate) fn note_exact_type(&self) {
+        if let Some(pattern) = self.event_type.as_ref().filter(|wanted| wanted.ends_with('*')) {
+            output::note(&format!(
+                "--type is compared exactly, without patterns: no provider's type is {pattern}; `hookonce stats` lists types"
+            ));
+        }
+    }
+
     /// Refuses a selection that no record can meet.
     ///
     /// # Errors

@@ -85,6 +85,7 @@ fn the_console_of_a_deployed_stack_shows_it_and_changes_nothing() {
     assert!(console.ask("GET", "/records?state=DEAD", "").contains("INVOICE_UNREADABLE"));
     let record = console.ask("GET", "/records/stripe/evt_1?plan=1", "");
     assert!(record.contains("INVOICE_UNREADABLE") && !record.contains("Plan today") && !record.contains("Dry run"));
+    assert!(record.contains("hookonce pull stripe evt_1 --stack inbox"), "{record}");
     let order = "operation=retry&state=DEAD&agreed=1&token=00&reason=x";
     for (method, target, form) in
         [("GET", DRY_RUN, ""), ("POST", "/orders", order), ("GET", "/send", ""), ("POST", "/send", "event=x")]

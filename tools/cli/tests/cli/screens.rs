@@ -52,6 +52,11 @@ fn a_list_fits_a_terminal_and_shows_states_as_signs_words_and_colours() {
     stack.run(&["stats"]).prints_all(&[" state APPLIED ", " state DEAD "]).omits("✓");
     stack.run(&["doctor"]).prints(" ok ").omits("✓");
 
+    for (command, exit) in [("list", 0), ("stats", 1)] {
+        stack.run(&[command, "--type", "invoice.*"]).exits(exit).prints("--type is compared exactly, without patterns");
+        stack.run(&[command, "--type", "invoice.paid"]).exits(0).omits("patterns");
+    }
+
     // What is not read on a terminal stays as it was.
     let piped = stack.run(&["list"]);
     piped.prints_all(&["DUPS", " APPLIED ", " DEAD "]).omits("✓");
