@@ -17,6 +17,7 @@ use hookonce_runtime::remote::Cause;
 
 use crate::credentials::{SIGN_IN, are_rejected};
 use crate::failure::Failure;
+use crate::meter::{self, Metering};
 
 /// How long one call may take, with its retries.
 pub(crate) const CALL_MAX: Millis = Millis::seconds(20);
@@ -78,6 +79,7 @@ pub(crate) fn region(config: &SdkConfig) -> String {
 /// [`Failure::Unavailable`] when AWS rejects the credentials or does not answer.
 pub(crate) async fn caller(config: &SdkConfig) -> Result<String, Failure> {
     let own = aws_sdk_sts::config::Builder::from(config).timeout_config(timeouts(CALL_MAX)).retry_config(retries());
+    let own = own.interceptor(Metering);
     let answer = aws_sdk_sts::Client::from_conf(own.build()).get_caller_identity().send().await;
     let answer = answer.map_err(|error| refused("sts:GetCallerIdentity", error.code(), &Report::new(&error)))?;
     Ok(answer.arn.unwrap_or_default())
@@ -89,6 +91,7 @@ pub(crate) async fn caller(config: &SdkConfig) -> Result<String, Failure> {
 /// Why there is no answer.
 pub(crate) async fn exchange(request: HttpRequest) -> Result<HttpResponse, Cause> {
     let connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::Ring)).build();
+    meter::count_call();
     let exchange = async {
         let mut response = connector.call(request).await?;
         let body = std::mem::replace(response.body_mut(), SdkBody::taken());

@@ -53,7 +53,7 @@ impl Arrival {
     }
 }
 
-/// The latest arrivals, oldest first, each with the number of its last change.
+/// The latest arrivals, in the order of their moments, each with the number of its last change.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals(Mutex<Kept>);
 
@@ -77,9 +77,12 @@ impl Arrivals {
         }
         kept.changes += 1;
         let row = (kept.changes, arrival);
-        match known.and_then(|place| kept.rows.get_mut(place)) {
-            Some(known) => *known = row,
-            None => kept.rows.push_back(row),
+        if let Some(known) = known.and_then(|place| kept.rows.get_mut(place)) {
+            *known = row;
+        } else {
+            // What a stack on AWS is asked for last may have arrived before.
+            let place = kept.rows.partition_point(|(_, known)| known.at <= row.1.at);
+            kept.rows.insert(place, row);
         }
         let without_record = |(_, row): &(u64, Arrival)| row.key.is_none();
         if kept.rows.iter().filter(|row| without_record(row)).count() > WITHOUT_RECORD_MAX {
@@ -91,7 +94,7 @@ impl Arrivals {
         }
     }
 
-    /// What changed after a number, oldest first, and the number of the last change.
+    /// What changed after a number, in the order of arrival, and the number of the last change.
     pub(crate) fn after(&self, number: u64) -> (Vec<Arrival>, u64) {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A page that outlived the process it came from asks for what is yet to come.
@@ -135,6 +138,16 @@ mod tests {
         assert_eq!((rows.len(), changes), (1 + WITHOUT_RECORD_MAX, 201));
         assert_eq!(rows[0], arrival("a", Look::ANSWERED));
         assert_eq!(rows.last().unwrap().at, EpochMs(199), "the latest of them stay");
+    }
+
+    #[test]
+    fn what_is_found_late_stands_where_it_arrived() {
+        let arrivals = Arrivals::default();
+        for (key, at) in [("late", 9), ("early", 3), ("later", 12)] {
+            arrivals.keep(Arrival { at: EpochMs(at), ..arrival(key, Look::ANSWERED) });
+        }
+        let (rows, changes) = arrivals.after(0);
+        assert_eq!((rows.iter().map(|row| row.at.0).collect::<Vec<_>>(), changes), (vec![3, 9, 12], 3));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Two reads of CloudWatch.
+//! Reads of CloudWatch and of its logs.
 
 use aws_config::SdkConfig;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
@@ -11,13 +11,33 @@ use serde_json::Value;
 use crate::account::{exchange, refused};
 use crate::failure::Failure;
 
-const CLOUDWATCH: SignedService = SignedService { name: "monitoring", id: "CloudWatch" };
+/// A service that speaks JSON and is called without its SDK.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct JsonService {
+    signed: SignedService,
+    /// How the names of its permissions begin.
+    actions: &'static str,
+    /// The name of its interface in requests.
+    interface: &'static str,
+    /// The media type of its protocol.
+    media: &'static str,
+}
 
-/// The name of its interface in requests.
-const INTERFACE: &str = "GraniteServiceVersion20100801";
+/// Metrics and alarms.
+pub(crate) const METRICS: JsonService = JsonService {
+    signed: SignedService { name: "monitoring", id: "CloudWatch" },
+    actions: "cloudwatch",
+    interface: "GraniteServiceVersion20100801",
+    media: "application/x-amz-json-1.0",
+};
 
-/// The media type of its JSON protocol.
-const JSON: &str = "application/x-amz-json-1.0";
+/// Logs, and searches in them.
+pub(crate) const LOGS: JsonService = JsonService {
+    signed: SignedService { name: "logs", id: "CloudWatch Logs" },
+    actions: "logs",
+    interface: "Logs_20140328",
+    media: "application/x-amz-json-1.1",
+};
 
 /// An answer, and the service's clock when it was given.
 #[derive(Debug)]
@@ -28,19 +48,27 @@ pub(crate) struct Answer {
     pub(crate) date: Option<EpochMs>,
 }
 
-/// Calls an operation.
-///
-/// # Errors
-/// [`Failure::Unavailable`] when the service does not answer.
-pub(crate) async fn call(config: &SdkConfig, operation: &str, input: &Value) -> Result<Answer, Failure> {
-    let action = format!("cloudwatch:{operation}");
-    let broken = |cause: &dyn std::error::Error| refused(&action, None, &Report::new(cause));
-    let request = signed(config, operation, input.to_string()).await.map_err(|error| broken(&*error))?;
-    let response = exchange(request).await.map_err(|error| broken(&*error))?;
-    let fields: Value = serde_json::from_slice(response.body().bytes().unwrap_or_default()).unwrap_or_default();
-    let date = response.headers().get("date").and_then(parse_date);
-    let outcome = if response.status().is_success() { Ok(fields) } else { Err(refusal(&action, &fields)) };
-    Ok(Answer { outcome, date })
+impl JsonService {
+    /// Calls an operation.
+    ///
+    /// # Errors
+    /// [`Failure::Unavailable`] when the service does not answer.
+    pub(crate) async fn call(self, config: &SdkConfig, operation: &str, input: &Value) -> Result<Answer, Failure> {
+        let action = format!("{}:{operation}", self.actions);
+        let broken = |cause: &dyn std::error::Error| refused(&action, None, &Report::new(cause));
+        let request = self.request(config, operation, input.to_string()).await.map_err(|error| broken(&*error))?;
+        let response = exchange(request).await.map_err(|error| broken(&*error))?;
+        let fields: Value = serde_json::from_slice(response.body().bytes().unwrap_or_default()).unwrap_or_default();
+        let date = response.headers().get("date").and_then(parse_date);
+        let outcome = if response.status().is_success() { Ok(fields) } else { Err(refusal(&action, &fields)) };
+        Ok(Answer { outcome, date })
+    }
+
+    async fn request(self, config: &SdkConfig, operation: &str, body: String) -> Result<HttpRequest, Cause> {
+        let target = format!("{}.{operation}", self.interface);
+        let headers = [("content-type", self.media), ("x-amz-target", target.as_str())];
+        self.signed.request(config, "POST", "/", &headers, body.into_bytes()).await
+    }
 }
 
 /// The failure that a refusal stands for.
@@ -48,12 +76,6 @@ fn refusal(action: &str, fields: &Value) -> Failure {
     let code = fields["__type"].as_str().map(|code| code.rsplit('#').next().unwrap_or(code));
     let reason = ["message", "Message"].iter().find_map(|name| fields[name].as_str()).unwrap_or("it gave no reason");
     refused(action, code, &reason)
-}
-
-async fn signed(config: &SdkConfig, operation: &str, body: String) -> Result<HttpRequest, Cause> {
-    let target = format!("{INTERFACE}.{operation}");
-    let headers = [("content-type", JSON), ("x-amz-target", target.as_str())];
-    CLOUDWATCH.request(config, "POST", "/", &headers, body.into_bytes()).await
 }
 
 /// Reads the `Date` header.

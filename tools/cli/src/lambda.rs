@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::account::{exchange, refused};
 use crate::failure::Failure;
+use crate::status::Looking;
 use crate::watch::list;
 
 const LAMBDA: SignedService = SignedService { name: "lambda", id: "Lambda" };
@@ -33,7 +34,7 @@ pub(crate) struct FunctionNames {
 /// The functions of a deployed stack.
 #[derive(Debug)]
 pub(crate) struct DeployedFunctions {
-    /// The code of each function.
+    /// The code of each function, if everything is looked at.
     pub(crate) codes: Vec<Code>,
     /// Whether hints reach the worker.
     pub(crate) worker_is_on: bool,
@@ -100,10 +101,11 @@ impl DeployedFunctions {
     ///
     /// # Errors
     /// [`Failure::Unavailable`] when Lambda refuses or does not answer, or does not know one of them.
-    pub(crate) async fn of(config: &SdkConfig, names: &FunctionNames) -> Result<Self, Failure> {
+    pub(crate) async fn of(config: &SdkConfig, names: &FunctionNames, looking: Looking) -> Result<Self, Failure> {
         let FunctionNames { webhook, worker, relay, dispatcher } = names;
         let all = [("webhook", webhook), ("worker", worker), ("relay", relay), ("dispatcher", dispatcher)];
-        let codes = try_join_all(all.map(|(role, name)| code(config, role, name)));
+        let wanted = all.into_iter().filter(|_| looking == Looking::Whole);
+        let codes = try_join_all(wanted.map(|(role, name)| code(config, role, name)));
         let (codes, worker, dispatcher) =
             try_join3(codes, mappings(config, worker), mappings(config, dispatcher)).await?;
         let executions = worker.iter().chain(&dispatcher).map(|source| source.executions_max);

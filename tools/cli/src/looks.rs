@@ -76,6 +76,35 @@ impl Look {
         Cell::styled(text, style)
     }
 
+    /// A cell of a table: glyph and word for a person on a terminal, elsewhere a word for programs.
+    pub(crate) fn cell(self, word: &str) -> Cell {
+        if !output::is_terminal() {
+            return word.into();
+        }
+        Cell::styled(format!("{} {}", self.glyph, self.word), self.tone.style())
+    }
+
+    /// What is as it should be.
+    pub(crate) const SOUND: Self = Self::new("✓", "ok", Tone::Good);
+
+    /// What is not.
+    pub(crate) const PROBLEM: Self = Self::new("✕", "problem", Tone::Bad);
+
+    /// The look of a state, by the word that is printed for it.
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
+        Some(match word {
+            "PENDING" => Self::new("…", "pending", Tone::Waits),
+            "DEAD" => Self::new("✕", "dead", Tone::Bad),
+            "DISCARDED" => Self::new("–", "discarded", Tone::Settled),
+            "DUPLICATE" => Self::DUPLICATE,
+            "IGNORED" => Self::new("–", "ignored", Tone::Settled),
+            "FANNED_OUT" => Self::new("✓", "split", Tone::Good),
+            "DELIVERED" => Self::new("✓", "delivered", Tone::Good),
+            "APPLIED" => Self::new("✓", "applied", Tone::Good),
+            _ => return None,
+        })
+    }
+
     /// A delivery that came again.
     pub(crate) const DUPLICATE: Self = Self::new("=", "duplicate", Tone::Settled);
 

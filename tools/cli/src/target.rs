@@ -103,7 +103,7 @@ pub(crate) struct Place {
     #[command(flatten)]
     pub(crate) folder: DataFolder,
     /// Name of a deployed stack.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "data")]
     pub(crate) stack: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! What each endpoint of the stack on this machine answered in the last 24 hours. The running stack counts, and keeps its
-//! counts in a file, where `endpoint list` finds them.
+//! What each endpoint answered in the last 24 hours. A stack that runs on this machine counts, and keeps its counts in a
+//! file, where `endpoint list` finds them. Of a stack on AWS, `logs` asks.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::target::{DataFolder, write};
 
 /// How long one count covers.
-const CELL: Millis = Millis::minutes(10);
+pub(crate) const CELL: Millis = Millis::minutes(10);
 
 /// How many counts are kept of an endpoint: those of 24 hours.
 pub(crate) const CELLS: i64 = 144;
@@ -48,7 +48,38 @@ pub(crate) enum Answer<'a> {
     Refused(&'a str),
 }
 
+/// What an endpoint answered within an hour, as a log tells: all of it in one way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Logged {
+    pub(crate) accepted: u64,
+    pub(crate) duplicates: u64,
+    /// How many were refused, and with which code.
+    pub(crate) refused: Option<(u64, String)>,
+    pub(crate) last_accepted: Option<EpochMs>,
+    /// The latest answer of all.
+    pub(crate) last: EpochMs,
+}
+
 impl EndpointTraffic {
+    /// Adds what a log tells of the 24 hours before now, in any order. An hour counts as the ten minutes of its end.
+    pub(crate) fn add(&mut self, logged: Logged) {
+        let at = logged.last.0.div_euclid(CELL.0);
+        let place = self.cells.partition_point(|cell| cell.at < at);
+        if self.cells.get(place).is_none_or(|cell| cell.at != at) {
+            self.cells.insert(place, Cell { at, ..Cell::default() });
+        }
+        if let Some(cell) = self.cells.get_mut(place) {
+            cell.accepted = cell.accepted.saturating_add(logged.accepted);
+            cell.duplicates = cell.duplicates.saturating_add(logged.duplicates);
+            cell.refused = cell.refused.saturating_add(logged.refused.as_ref().map_or(0, |(count, _)| *count));
+        }
+        self.last_accepted = self.last_accepted.max(logged.last_accepted);
+        let refusal = logged.refused.map(|(_, code)| (logged.last, code));
+        if refusal.as_ref().map(|(at, _)| at) > self.last_refusal.as_ref().map(|(at, _)| at) {
+            self.last_refusal = refusal;
+        }
+    }
+
     fn count(&mut self, answer: Answer<'_>, at: EpochMs) {
         let slot = at.0.div_euclid(CELL.0);
         if self.cells.back().is_none_or(|cell| cell.at < slot) {
@@ -77,6 +108,19 @@ impl EndpointTraffic {
         let known: BTreeMap<_, _> = self.cells.iter().map(|cell| (cell.at, *cell)).collect();
         let cell = |at| known.get(&at).copied().unwrap_or(Cell { at, ..Cell::default() });
         (last - CELLS + 1..=last).map(cell).collect()
+    }
+
+    /// The same by hours, for counts that are no finer.
+    pub(crate) fn hours(&self, now: EpochMs) -> Vec<Cell> {
+        let hour = |cells: &[Cell]| {
+            cells.iter().skip(1).fold(cells.first().copied().unwrap_or_default(), |hour, cell| Cell {
+                at: hour.at,
+                accepted: hour.accepted.saturating_add(cell.accepted),
+                duplicates: hour.duplicates.saturating_add(cell.duplicates),
+                refused: hour.refused.saturating_add(cell.refused),
+            })
+        };
+        self.cells(now).chunks(6).map(hour).collect()
     }
 
     /// How many were accepted in the 24 hours before a moment, and how many refused. A duplicate is neither.

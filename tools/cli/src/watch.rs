@@ -5,8 +5,9 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use serde_json::{Value, json};
 
 use crate::bill::MONTH;
-use crate::cloudwatch::{Answer, call};
+use crate::cloudwatch::{Answer, METRICS};
 use crate::failure::Failure;
+use crate::traffic::{CELL, CELLS};
 
 /// How far back the latest point of a metric is looked for.
 const LOOK_BACK: Millis = Millis::hours(3);
@@ -136,6 +137,57 @@ pub(crate) async fn sums_of_month<const N: usize>(
     Ok(sums)
 }
 
+/// What a series shows of the values of its period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Statistic {
+    /// How much there was.
+    Sum,
+    /// What all but one in a hundred stayed below.
+    P99,
+}
+
+/// Metrics of a stack's functions over a day, in [`CELLS`] values each, oldest first: one request, and a hundredth of a
+/// cent for ten of them. Each is given as function, name and statistic. A period without a value counts as nothing.
+///
+/// # Errors
+/// [`Failure::Unavailable`] when CloudWatch refuses or does not answer.
+pub(crate) async fn series_of_day(
+    config: &SdkConfig,
+    stack: &str,
+    metrics: &[(&str, &str, Statistic)],
+    now: EpochMs,
+) -> Result<Vec<Vec<f64>>, Failure> {
+    let start = (now.0.div_euclid(CELL.0) - CELLS + 1) * CELL.0 / 1_000;
+    let seconds = CELL.0 / 1_000;
+    let query = |(number, (function, name, statistic)): (usize, &(&str, &str, Statistic))| {
+        let metric = json!({
+            "Namespace": format!("hookonce/{stack}"),
+            "MetricName": name,
+            "Dimensions": [{ "Name": "function", "Value": function }],
+        });
+        let stat = match statistic {
+            Statistic::Sum => "Sum",
+            Statistic::P99 => "p99",
+        };
+        json!({ "Id": format!("m{number}"), "MetricStat": { "Metric": metric, "Period": seconds, "Stat": stat } })
+    };
+    let queries: Vec<_> = metrics.iter().enumerate().map(query).collect();
+    // What happens while this is asked belongs to the last period.
+    let input = json!({ "MetricDataQueries": queries, "StartTime": start, "EndTime": start + CELLS * seconds });
+    let answer = METRICS.call(config, "GetMetricData", &input).await?.outcome?;
+    let mut series = vec![vec![0.0; usize::try_from(CELLS).unwrap_or(0)]; metrics.len()];
+    for result in list(&answer, "MetricDataResults") {
+        let number = result["Id"].as_str().and_then(|id| id.strip_prefix('m')?.parse::<usize>().ok());
+        let Some(values) = number.and_then(|number| series.get_mut(number)) else { continue };
+        for (at, value) in list(result, "Timestamps").zip(list(result, "Values")) {
+            let place = moment(at).and_then(|at| usize::try_from((at.0 / 1_000 - start).div_euclid(seconds)).ok());
+            let Some(cell) = place.and_then(|place| values.get_mut(place)) else { continue };
+            *cell = value.as_f64().unwrap_or_default();
+        }
+    }
+    Ok(series)
+}
+
 /// A metric with one dimension that has a point each minute.
 struct Metric<'a> {
     namespace: &'a str,
@@ -167,7 +219,7 @@ impl Metric<'_> {
             "StartTime": (now.0 - back.0) / 1_000,
             "EndTime": now.0 / 1_000,
         });
-        let answer = call(config, "GetMetricStatistics", &input).await?.outcome?;
+        let answer = METRICS.call(config, "GetMetricStatistics", &input).await?.outcome?;
         let point = |point: &Value| Some((moment(&point["Timestamp"])?, point[self.statistic].as_f64()?));
         Ok(list(&answer, "Datapoints").filter_map(point).collect())
     }
@@ -187,7 +239,7 @@ pub(crate) fn no_alarms(stack: &str) -> Failure {
 /// [`Failure::Unavailable`] when CloudWatch does not answer.
 pub(crate) async fn fetch_alarms(config: &SdkConfig, stack: &str) -> Result<Answer, Failure> {
     let input = json!({ "AlarmNamePrefix": prefix(stack), "MaxRecords": ALARMS_MAX });
-    call(config, "DescribeAlarms", &input).await
+    METRICS.call(config, "DescribeAlarms", &input).await
 }
 
 /// How the names of a stack's alarms begin.

@@ -45,6 +45,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         print(&records);
     }
     note_default_since(arguments.filter.default_since());
+    arguments.filter.note_exact_type();
     if let (true, Some(endpoint)) = (records.is_empty(), &arguments.filter.endpoint) {
         note_missing_endpoint(&stack, endpoint).await;
     }

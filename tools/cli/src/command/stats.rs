@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::list::tries;
 use crate::failure::{Exit, Failure};
+use crate::looks::Look;
 use crate::output;
 use crate::records::{Filter, READS_AT_ONCE, Read, error_of, note_default_since, select};
 use crate::target::Target;
@@ -59,6 +60,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     } else {
         counts.print(now);
         note_default_since(default_since);
+        arguments.filter.note_exact_type();
     }
     Ok(if counts.records == 0 { Exit::No } else { Exit::Done })
 }
@@ -149,7 +151,10 @@ impl Counts {
             counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
             let shares = shares(&counts.iter().map(|(_, count)| **count).collect::<Vec<_>>(), self.records);
             for ((word, count), share) in counts.into_iter().zip(shares) {
-                table.add_row([format!("{name} {word}"), count.to_string(), share]);
+                let plain = format!("{name} {word}");
+                let look = Look::of_word(word).filter(|_| *name == "state");
+                let what = look.map_or_else(|| plain.as_str().into(), |look| look.cell(&plain));
+                table.add_row([what, count.to_string().into(), share.into()]);
             }
         }
         output::print(&table);

@@ -11,7 +11,7 @@ use crate::connection::{RunningStack, StackParts};
 use crate::failure::{Exit, Failure};
 use crate::lambda::Code;
 use crate::output;
-use crate::status::{AwsStatus, Counting, Depth, Due, Need, StackStatus, Unreached};
+use crate::status::{AwsStatus, Depth, Due, Looking, Need, StackStatus, Unreached};
 use crate::target::Target;
 use crate::watch::{Alarm, Watch};
 
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let stack = &arguments.target.connect();
     let now = System.moment().now;
-    let report = Box::pin(StackStatus::read(stack, stack.store().await, Counting::All, now)).await?;
+    let report = Box::pin(StackStatus::read(stack, stack.store().await, Looking::Whole, now)).await?;
     let unknown = report.unknown();
     let needs = report.needs(now);
     if arguments.json {

@@ -13,6 +13,7 @@ use hookonce_runtime::tables::OwnTables;
 
 use crate::account::CALL_MAX;
 use crate::failure::Failure;
+use crate::meter::Metering;
 use crate::target::{DataFolder, Place, Target};
 
 pub(crate) use self::deployed::Deployed;
@@ -165,7 +166,10 @@ impl Connection {
     pub(crate) async fn sqs(&self) -> Result<aws_sdk_sqs::Client, Failure> {
         match &self.side {
             Side::Local(local) => Ok(clients::sqs(&local.running()?.sqs_url)),
-            Side::Deployed(deployed) => Ok(sqs_client(deployed.account().await?, CALL_MAX)),
+            Side::Deployed(deployed) => {
+                let client = sqs_client(deployed.account().await?, CALL_MAX);
+                Ok(aws_sdk_sqs::Client::from_conf(client.config().to_builder().interceptor(Metering).build()))
+            }
         }
     }
 

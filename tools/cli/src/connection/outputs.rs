@@ -24,6 +24,8 @@ pub(crate) struct Outputs {
     pub(crate) documents_table: String,
     /// The address for providers, up to the endpoint's id.
     pub(crate) webhook_url: String,
+    /// The log group of the function that takes deliveries.
+    pub(crate) webhook_logs: String,
     /// The functions.
     pub(crate) functions: FunctionNames,
     /// The user tables, as the worker's variable lists them.
@@ -67,6 +69,7 @@ impl Outputs {
             },
             documents_table: output("DocumentsTable")?,
             webhook_url: output("WebhookUrl")?,
+            webhook_logs: output("WebhookLogs")?,
             functions: FunctionNames {
                 webhook: output("WebhookFunction")?,
                 worker: output("WorkerFunction")?,

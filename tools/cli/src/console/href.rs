@@ -45,10 +45,20 @@ pub(super) fn order(number: u64, part: &'static str) -> Href {
     Href(format!("orders/{number}{part}"))
 }
 
+/// What stands before a key that a browser would take for a step in the path.
+const KEY_MARK: char = '~';
+
 /// The page of a record.
 pub(super) fn record(key: &RecordKey) -> Href {
     let (endpoint, own) = key.parts();
-    Href(format!("records/{}/{}", encoded(endpoint), encoded(own)))
+    let is_marked = [".", ".."].contains(&own) || own.starts_with(KEY_MARK);
+    let mark = if is_marked { KEY_MARK.to_string() } else { String::new() };
+    Href(format!("records/{}/{mark}{}", encoded(endpoint), encoded(own)))
+}
+
+/// The key that a part of an address stands for.
+pub(super) fn key_of(part: &str) -> &str {
+    part.strip_prefix(KEY_MARK).unwrap_or(part)
 }
 
 /// What belongs to the page of a record, such as its body.
@@ -70,6 +80,11 @@ mod tests {
     fn no_part_of_an_address_leaves_its_place() {
         let key = RecordKey::parse("in#stripe#a/../b?c=d&e=\"f>").unwrap();
         assert_eq!(record(&key).0, "records/stripe/a%2F..%2Fb%3Fc%3Dd%26e%3D%22f%3E");
+        for own in [".", "..", "~", "~.", "a.b"] {
+            let href = record(&RecordKey::parse(&format!("in#stripe#{own}")).unwrap()).0;
+            let part = href.strip_prefix("records/stripe/").unwrap();
+            assert!(part != "." && part != ".." && key_of(part) == own, "{href}");
+        }
         assert_eq!(records([("state", "DEAD"), ("type", ""), ("error", "a&b")]).0, "records?state=DEAD&error=a%26b");
     }
 }

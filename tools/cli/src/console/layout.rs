@@ -13,6 +13,7 @@ use super::href::{self, Href};
 use super::{STYLE, Site};
 use crate::failure::Failure;
 use crate::looks::{Look, Tone};
+use crate::meter::Cost;
 use crate::output;
 
 /// The longest text of another that is shown in a line, in characters.
@@ -35,8 +36,8 @@ impl IntoResponse for Html {
     }
 }
 
-/// The frame of a page. `calls` is how many calls to the tables it took.
-pub(super) fn page(site: &Site, tab: Tab, title: &str, calls: u64, content: &Markup) -> Html {
+/// The frame of a page, and what the page cost.
+pub(super) fn page(site: &Site, tab: Tab, title: &str, cost: Cost, content: &Markup) -> Html {
     let tabs = [(Tab::Now, "Now", "."), (Tab::Records, "Records", "records"), (Tab::Send, "Send", "send")];
     let tabs = tabs.into_iter().filter(|(tab, ..)| *tab != Tab::Send || site.sends());
     Html(html! {
@@ -72,12 +73,22 @@ pub(super) fn page(site: &Site, tab: Tab, title: &str, calls: u64, content: &Mar
                     (content)
                     footer.small.note {
                         "Read " (time(System.moment().now))
-                        @if calls > 0 { " · " (count(calls, "call to the tables", "calls to the tables")) }
+                        @if cost.calls > 0 {
+                            " · " (count(cost.calls, "call", "calls")) " · "
+                            (count(read_units(cost), "read unit", "read units"))
+                        }
                     }
                 }
             }
         }
     })
+}
+
+/// Whole read units: a read of an index may take a half.
+fn read_units(cost: Cost) -> u64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of a float ends at the limits")]
+    let whole = cost.read_units.ceil() as u64;
+    whole
 }
 
 /// The frame of a page that is a file: it needs nothing else. `written` follows the moment at its end.
@@ -148,7 +159,7 @@ impl Trouble {
             p { a href="." { "Back to what happens now" } }
         };
         let title = "Not possible";
-        (self.status, page(site, tab, title, 0, &content)).into_response()
+        (self.status, page(site, tab, title, Cost::default(), &content)).into_response()
     }
 }
 

@@ -4,6 +4,7 @@
 //! `send`, and goes through the code of the commands. Every control is a link or a form, so the pages work without the
 //! script, which only keeps the arrivals up to date.
 
+mod day;
 mod filter;
 mod guard;
 mod href;
@@ -42,7 +43,7 @@ pub(crate) use self::record::file as record_file;
 use crate::arrivals::{ARRIVALS_MAX, Arrival, Arrivals};
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::records::{Filter, Reach};
+use crate::records::{Place, Reach};
 use crate::traffic::Traffic;
 
 /// The files that every page names. They are in the program, so no page asks for anything elsewhere.
@@ -53,9 +54,26 @@ const ICON: &str = include_str!("assets/icon.svg");
 /// How long what was read of a stack on AWS counts as new.
 const ASK_AGAIN: Millis = Millis::seconds(2);
 
+/// How long an answer of CloudWatch does: a question costs money, and its log lags by seconds anyway.
+const DAY_IS_NEW: Millis = Millis::minutes(1);
+
 /// A path that nobody can guess: a browser sends the cookie of this path to no other server on this machine.
 fn fresh_base() -> String {
     format!("/{}/", Uuid::new_v4().simple())
+}
+
+/// How often a stack on AWS is asked for the arrivals of one more hour, further back each time.
+const HOURS_BACK: usize = 4;
+
+/// When the tables were last asked for arrivals, and how far back. One hour at a time: the first page of a quiet stack
+/// waits for no more.
+#[derive(Debug, Clone, Default)]
+struct Asked {
+    at: Option<EpochMs>,
+    /// How many hours were looked at before the latest one.
+    hours: usize,
+    /// Where the next one begins. `None` if it is not known yet, or nothing is left.
+    behind: Option<Place>,
 }
 
 /// What a person may do in the console.
@@ -82,8 +100,10 @@ pub(crate) struct Site {
     pub(crate) traffic: Option<Arc<Traffic>>,
     /// What may be done.
     pub(crate) rights: Rights,
-    /// When the tables were last asked for arrivals.
-    asked: Mutex<Option<EpochMs>>,
+    /// What the tables were asked for arrivals.
+    asked: Mutex<Asked>,
+    /// What CloudWatch said of the last 24 hours, and when.
+    day: tokio::sync::Mutex<Option<(EpochMs, Arc<day::Day>)>>,
     runs: orders::Runs,
     base: String,
     store: OnceCell<DynamoStore>,
@@ -99,6 +119,7 @@ impl Site {
             traffic: Some(traffic),
             rights: Rights::Send,
             asked: Mutex::default(),
+            day: tokio::sync::Mutex::default(),
             runs: orders::Runs::default(),
             base: fresh_base(),
             store: OnceCell::new(),
@@ -114,6 +135,7 @@ impl Site {
             traffic: None,
             rights,
             asked: Mutex::default(),
+            day: tokio::sync::Mutex::default(),
             runs: orders::Runs::default(),
             base: fresh_base(),
             store: OnceCell::new(),
@@ -127,18 +149,52 @@ impl Site {
             return Ok(());
         }
         let now = System.moment().now;
-        {
+        let asked = {
             let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-            if asked.is_some_and(|asked| (0..ASK_AGAIN.0).contains(&(now.0 - asked.0))) {
+            if asked.at.is_some_and(|at| (0..ASK_AGAIN.0).contains(&(now.0 - at.0))) {
                 return Ok(());
             }
-            *asked = Some(now);
+            asked.at = Some(now);
+            asked.clone()
+        };
+        let mut behind = self.keep_hour(reader, None).await?;
+        if let Some(place) = &asked.behind {
+            behind = self.keep_hour(reader, Some(place)).await?;
         }
-        let latest = reader.page(&Filter::default(), ARRIVALS_MAX, None).await?;
-        for (_, record) in latest.rows.iter().take(ARRIVALS_MAX).rev() {
+        let mut kept = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever asks at the same moment may have come further.
+        if kept.hours == asked.hours && asked.hours < HOURS_BACK {
+            kept.hours += 1;
+            kept.behind = behind;
+        } else if asked.hours >= HOURS_BACK {
+            kept.behind = None;
+        }
+        drop(kept);
+        Ok(())
+    }
+
+    /// Keeps the arrivals of an hour, and returns where the one before begins.
+    async fn keep_hour(&self, reader: &Reader, behind: Option<&Place>) -> Result<Option<Place>, Failure> {
+        let hour = reader.hour(ARRIVALS_MAX, behind).await?;
+        for (_, record) in hour.rows.iter().rev() {
             self.arrivals.keep(Arrival::of(record));
         }
-        Ok(())
+        let is_full = hour.rows.len() >= ARRIVALS_MAX;
+        Ok(hour.next.filter(|_| !is_full))
+    }
+
+    /// What CloudWatch knows of the last 24 hours of a stack on AWS. However many pages ask, it is asked once a minute.
+    /// `None` for the stack on this machine, which counts itself.
+    async fn day(&self) -> Option<Arc<day::Day>> {
+        let deployed = self.connection.deployed()?;
+        let now = System.moment().now;
+        let mut kept = self.day.lock().await;
+        if let Some((_, day)) = kept.as_ref().filter(|(at, _)| (0..DAY_IS_NEW.0).contains(&(now.0 - at.0))) {
+            return Some(Arc::clone(day));
+        }
+        let day = Arc::new(Box::pin(day::Day::of(deployed, now)).await);
+        *kept = Some((now, Arc::clone(&day)));
+        Some(day)
     }
 
     /// The path of all pages, which nobody can guess.

@@ -1,5 +1,6 @@
 //! What happens now: what needs a person, the endpoints, and what arrives.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
@@ -12,12 +13,14 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 use maud::{Markup, html};
 use serde::Deserialize;
 
+use super::day::Day;
 use super::layout::{Html, Tab, Trouble, chip, code, machine, machine_link, page, sentence, thousands, time};
 use super::reader::Reader;
 use super::{Site, href};
 use crate::arrivals::Arrival;
 use crate::documents::Stored;
 use crate::failure::Failure;
+use crate::meter::metered;
 use crate::output;
 use crate::status::{Need, StackStatus};
 use crate::traffic::{Cell, EndpointTraffic};
@@ -28,30 +31,37 @@ const NEXT: HeaderName = HeaderName::from_static("x-next");
 /// How many arrivals a page shows. The script knows the same number.
 const ROWS: usize = 20;
 
-pub(super) async fn show(State(site): State<Arc<Site>>) -> Response {
-    match content(&site).await {
-        Ok((title, calls, content)) => page(&site, Tab::Now, &title, calls, &content).into_response(),
+/// The field of an address that asks for the last 24 hours of a stack on AWS.
+const DAY: &str = "day";
+
+pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTreeMap<String, String>>) -> Response {
+    let day = if query.contains_key(DAY) { Box::pin(site.day()).await } else { None };
+    let (content, cost) = metered(Box::pin(content(&site, day.as_deref()))).await;
+    match content {
+        Ok((title, content)) => page(&site, Tab::Now, &title, cost, &content).into_response(),
         Err(failure) => Trouble::from(failure).page(&site, Tab::Now),
     }
 }
 
-async fn content(site: &Site) -> Result<(String, u64, Markup), Failure> {
+async fn content(site: &Site, day: Option<&Day>) -> Result<(String, Markup), Failure> {
     let reader = site.reader().await?;
     let (title, needs) = needs_section(site, &reader).await?;
     site.catch_up(&reader).await?;
     let (arrivals, next) = site.arrivals.after(0);
-    let endpoints = endpoints(site).await;
+    let endpoints = endpoints(site, day).await;
     let content = html! {
         section id="needs" aria-live="polite" { (needs) }
         h2 { "Endpoints" }
         (endpoints)
+        @if let Some(day) = day { (day.section()) }
         h2 {
             "Arriving "
             span.small.note id="live" hidden { "live · " button.link type="button" id="pause" aria-pressed="false" { "pause" } }
         }
         @if arrivals.is_empty() {
             p id="nothing" {
-                "Nothing has arrived. "
+                @if site.traffic.is_some() { "Nothing has arrived. " }
+                @else { "Nothing has arrived in this hour. What came in the hours before appears here in a moment." }
                 @if site.sends() { a.button.primary href=(href::page("send")) { "Send a sample event" } }
             }
         }
@@ -62,7 +72,7 @@ async fn content(site: &Site) -> Result<(String, u64, Markup), Failure> {
             }
         }
     };
-    Ok((title, reader.calls(), content))
+    Ok((title, content))
 }
 
 /// What needs a person, and the title that says so.
@@ -133,20 +143,22 @@ fn machine_free(what: &str) -> Markup {
 }
 
 /// The endpoints. Where their documents cannot be read, the page says so and shows the rest.
-async fn endpoints(site: &Site) -> Markup {
+async fn endpoints(site: &Site, day: Option<&Day>) -> Markup {
     let found = async { site.connection.documents::<EndpointId>().await?.all().await };
     let documents = match found.await {
         Ok(documents) => documents,
         Err(failure) => return html! { p.note { (sentence(&failure.to_string())) " " (code(failure.hint())) } },
     };
     let now = System.moment().now;
+    let logged = day.and_then(|day| day.traffic.as_ref().ok());
+    let is_known = site.traffic.is_some() || logged.is_some();
     html! {
         div.scroll tabindex="0" role="region" aria-label="Endpoints" {
             table {
                 thead {
                     tr {
                         th { "Endpoint" } th.hide { "Provider" }
-                        @if site.traffic.is_some() {
+                        @if is_known {
                             th { "Last accepted" } th.num { "Accepted, 24 h" } th.num { "Refused, 24 h" } th.hide { "24 hours" }
                         }
                     }
@@ -157,12 +169,20 @@ async fn endpoints(site: &Site) -> Markup {
                             td { a href=(href::records([("endpoint", id.as_str())])) { (id) } }
                             td.hide { (provider(id, stored)) }
                             @if let Some(traffic) = &site.traffic {
-                                (traffic_cells(&traffic.endpoint(id.as_str()), now))
+                                @let traffic = traffic.endpoint(id.as_str());
+                                (traffic_cells(&traffic, now, "never", &traffic.cells(now)))
+                            }
+                            @if let Some(day) = logged {
+                                @let traffic = day.endpoint(id.as_str());
+                                (traffic_cells(&traffic, now, "not in 24 hours", &traffic.hours(now)))
                             }
                         }
                     }
                 }
             }
+        }
+        @if day.is_none() && site.connection.deployed().is_some() {
+            p.small { a href=(href::page(".").with(DAY, "1")) { "Ask CloudWatch for the last 24 hours" } }
         }
     }
 }
@@ -179,18 +199,18 @@ fn provider(id: &EndpointId, stored: &Stored) -> Markup {
 }
 
 /// What an endpoint answered, as cells of a row.
-fn traffic_cells(traffic: &EndpointTraffic, now: EpochMs) -> Markup {
+fn traffic_cells(traffic: &EndpointTraffic, now: EpochMs, no_acceptance: &str, cells: &[Cell]) -> Markup {
     let (accepted, refused) = traffic.totals(now);
     let code = traffic.last_refusal.as_ref().filter(|_| refused > 0).map(|(_, code)| code);
     html! {
-        td { @match traffic.last_accepted { Some(at) => (time(at)), None => span.note { "never" } } }
+        td { @match traffic.last_accepted { Some(at) => (time(at)), None => span.note { (no_acceptance) } } }
         td.num { (thousands(accepted)) }
         td.num.code { (thousands(refused)) @if let Some(code) = code { div.hide { (machine(code)) } } }
-        td.hide { (strip(&traffic.cells(now))) }
+        td.hide { (strip(cells)) }
     }
 }
 
-/// A day as one line of cells, each ten minutes: the fuller, the more was accepted; another colour where some was
+/// A day as one line of cells of the same length: the fuller, the more was accepted; another colour where some was
 /// refused.
 fn strip(cells: &[Cell]) -> Markup {
     let most = cells.iter().map(|cell| cell.accepted).max().unwrap_or(0).max(1);

@@ -20,6 +20,7 @@ use super::layout::{Html, Tab, Trouble, chip, code, count, machine, machine_link
 use super::{Served, Site, href};
 use crate::failure::Failure;
 use crate::looks::Look;
+use crate::meter::Cost;
 use crate::operate::{
     self, Act, Carried, End, Finished, Kind, OrderArguments, OrderResult, Report, Row, Style, no_way_back,
 };
@@ -207,7 +208,7 @@ pub(super) async fn new(
             let token = session.agreement(&fixed.text(&found.to_string()));
             let person = site.connection.local().map(|_| environment().get("USER").cloned().unwrap_or_default());
             let content = dry_run(&fixed, &finished.report, found, &token, person.as_deref());
-            page(&site, Tab::Records, "Dry run", 0, &content).into_response()
+            page(&site, Tab::Records, "Dry run", Cost::default(), &content).into_response()
         }
         Err(failure) => Trouble::from(failure).page(&site, Tab::Records),
     }
@@ -343,7 +344,7 @@ pub(super) fn notice(site: &Site) -> Markup {
 /// The page of an order.
 pub(super) async fn show(State(Served { site, .. }): State<Served>, Path(number): Path<String>) -> Response {
     match site.runs.find(&number) {
-        Some(run) => page(&site, Tab::Records, "Order", 0, &progress(&run)).into_response(),
+        Some(run) => page(&site, Tab::Records, "Order", Cost::default(), &progress(&run)).into_response(),
         None => no_such_order().page(&site, Tab::Records),
     }
 }

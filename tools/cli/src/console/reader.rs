@@ -2,15 +2,15 @@
 
 use aws_sdk_dynamodb::Client;
 use hookonce_aws::DynamoStore;
-use hookonce_local::calls::CallCounts;
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::Record;
 use hookonce_protocol::time::EpochMs;
 
 use crate::connection::Connection;
 use crate::failure::Failure;
+use crate::meter::Metering;
 use crate::records::{self, Filter, PageOfRecords, Place, Reach, page_of};
-use crate::status::{Counting, StackStatus};
+use crate::status::{Looking, StackStatus};
 use crate::timeline::{Planning, Timeline};
 
 /// How far one page looks in a stack on AWS, where each call costs money and time.
@@ -19,21 +19,14 @@ pub(super) const PAGE_REACH: Reach = Reach { keys: 2_000, hours: 5 };
 /// The tables of a stack, for one page.
 pub(super) struct Reader {
     store: DynamoStore,
-    calls: CallCounts,
     reach: Reach,
 }
 
 impl Reader {
-    /// The same tables, with calls that are counted from now on.
+    /// The same tables, with calls that are counted.
     pub(super) fn of(store: DynamoStore, reach: Reach) -> Self {
-        let calls = CallCounts::default();
-        let config = store.client().config().to_builder().interceptor(calls.clone()).build();
-        Self { store: store.with_client(Client::from_conf(config)), calls, reach }
-    }
-
-    /// How many calls were made.
-    pub(super) fn calls(&self) -> u64 {
-        self.calls.by_name().values().sum()
+        let config = store.client().config().to_builder().interceptor(Metering).build();
+        Self { store: store.with_client(Client::from_conf(config)), reach }
     }
 
     /// A page of the records that pass a filter, behind a place.
@@ -47,6 +40,15 @@ impl Reader {
         behind: Option<&Place>,
     ) -> Result<PageOfRecords, Failure> {
         page_of(&self.store, filter, limit, self.reach, behind).await
+    }
+
+    /// What was received latest, or behind a place: at most these many records, of one hour. The hours before are a page
+    /// each.
+    ///
+    /// # Errors
+    /// [`Failure`] when the store does not answer.
+    pub(super) async fn hour(&self, limit: usize, behind: Option<&Place>) -> Result<PageOfRecords, Failure> {
+        page_of(&self.store, &Filter::default(), limit, Reach { hours: 1, ..self.reach }, behind).await
     }
 
     /// The records of these keys, without their bodies.
@@ -84,46 +86,64 @@ impl Reader {
     /// # Errors
     /// [`Failure`] when nothing of it can be known.
     pub(super) async fn status(&self, stack: &Connection, now: EpochMs) -> Result<StackStatus, Failure> {
-        Box::pin(StackStatus::read(stack, Ok(self.store.clone()), Counting::FirstReads, now)).await
+        Box::pin(StackStatus::read(stack, Ok(self.store.clone()), Looking::Once, now)).await
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meter::{Cost, metered};
     use crate::scale::filled;
     use crate::status::Records;
 
-    /// The most calls of one page.
+    /// The most calls of one page, and the most read units.
     const CALLS_MAX: u64 = 100;
+    const READ_UNITS_MAX: f64 = 2_100.0;
 
     fn filter(options: &[(&'static str, &'static str)]) -> Filter {
         Filter::of_options(options.iter().copied()).unwrap()
     }
 
-    /// The calls of the page of all dead records, of one that looks for a rare error, of one that looks in the journal,
-    /// and of what the first page says of records.
-    async fn calls_of_pages(records: usize) -> [u64; 4] {
+    /// What the page of all dead records costs, one that looks for a rare error, one that looks in the journal, and what
+    /// the first page says of records.
+    async fn costs_of_pages(records: usize) -> [Cost; 4] {
         let (backends, store) = filled(records).await;
-        let mut calls = Vec::new();
-        for options in [&[("state", "DEAD")][..], &[("state", "DEAD"), ("error", "RARE")], &[("type", "rare")]] {
-            let reader = Reader::of(store.clone(), PAGE_REACH);
-            reader.page(&filter(options), 50, None).await.unwrap();
-            calls.push(reader.calls());
-        }
         let reader = Reader::of(store, PAGE_REACH);
-        let status = Records::read(Ok(reader.store.clone()), Counting::FirstReads).await;
+        let mut costs = Vec::new();
+        for options in [&[("state", "DEAD")][..], &[("state", "DEAD"), ("error", "RARE")], &[("type", "rare")]] {
+            let (page, cost) = metered(reader.page(&filter(options), 50, None)).await;
+            page.unwrap();
+            costs.push(cost);
+        }
+        let (status, cost) = metered(Records::read(Ok(reader.store.clone()), Looking::Once)).await;
         assert!(status.dead.unwrap().count > 0 && status.top_error.unwrap().is_some());
-        calls.push(reader.calls());
+        costs.push(cost);
         backends.shutdown().await;
-        calls.try_into().unwrap()
+        costs.try_into().unwrap()
+    }
+
+    async fn check(records: usize) {
+        let (few, many) = (costs_of_pages(1_000).await, costs_of_pages(records).await);
+        println!("costs of pages:\n{few:?} at 1,000 records\n{many:?} at {records} records");
+        // A rare error ends with the records where there are few.
+        for page in [0, 2, 3] {
+            assert_eq!(few[page].calls, many[page].calls, "{page}");
+        }
+        for Cost { calls, read_units } in few.into_iter().chain(many) {
+            assert!(calls > 0 && calls <= CALLS_MAX, "{calls} calls");
+            assert!(read_units > 0.0 && read_units <= READ_UNITS_MAX, "{read_units} read units");
+        }
     }
 
     #[tokio::test]
-    async fn a_page_costs_few_calls_however_many_records_there_are() {
-        let (few, many) = (calls_of_pages(400).await, calls_of_pages(10_000).await);
-        println!("calls of pages: {few:?} at 400 records, {many:?} at 10,000");
-        assert_eq!((few[0], few[2], few[3]), (many[0], many[2], many[3]));
-        assert!(few.iter().chain(&many).all(|calls| *calls <= CALLS_MAX), "{few:?} {many:?}");
+    async fn a_page_costs_few_calls_and_read_units_however_many_records_there_are() {
+        check(10_000).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "it takes minutes to write a million records"]
+    async fn a_page_costs_the_same_with_a_million_records() {
+        check(1_000_000).await;
     }
 }

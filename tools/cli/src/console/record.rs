@@ -19,6 +19,7 @@ use crate::command::route::Explained;
 use crate::failure::Failure;
 use crate::hints;
 use crate::looks::Look;
+use crate::meter::metered;
 use crate::output;
 use crate::timeline::{Mark, Planning, Step, Timeline};
 
@@ -36,20 +37,23 @@ pub(super) async fn show(
     Path((endpoint, key)): Path<(String, String)>,
     Query(query): Query<BTreeMap<String, String>>,
 ) -> Response {
-    let shown = Shown { body: query.contains_key("body"), plan: query.contains_key("plan") };
+    let key = href::key_of(&key);
+    // A page that only shows calls no handler either: a function of another runs, and is paid for.
+    let shown = Shown { body: query.contains_key("body"), plan: query.contains_key("plan") && site.may_change() };
     let planning = if shown.plan { Planning::CallHandlers } else { Planning::Nothing };
     let read = async {
         let reader = site.reader().await?;
-        let Some(record) = reader.find(&endpoint, &key).await? else { return Ok(None) };
+        let Some(record) = reader.find(&endpoint, key).await? else { return Ok(None) };
         let timeline = reader.timeline(&site.connection, record, planning).await?;
-        Ok::<_, Failure>(Some((timeline, reader.calls())))
+        Ok::<_, Failure>(Some(timeline))
     };
-    match Box::pin(read).await {
-        Ok(Some((timeline, calls))) => {
+    let (read, cost) = metered(Box::pin(read)).await;
+    match read {
+        Ok(Some(timeline)) => {
             let title = output::shown(timeline.record.key.parts().1);
-            page(&site, Tab::Records, &title, calls, &content(&site, &timeline, &shown)).into_response()
+            page(&site, Tab::Records, &title, cost, &content(&site, &timeline, &shown)).into_response()
         }
-        Ok(None) => not_found(&endpoint, &key).page(&site, Tab::Records),
+        Ok(None) => not_found(&endpoint, key).page(&site, Tab::Records),
         Err(failure) => Trouble::from(failure).page(&site, Tab::Records),
     }
 }
@@ -88,7 +92,7 @@ fn content(site: &Site, timeline: &Timeline, shown: &Shown) -> Markup {
                 @if let Some(routed) = &timeline.routed { (routes(routed)) }
                 (body_section(record, shown))
                 h2 { "Commands" }
-                @for command in commands(record) { pre tabindex="0" { (command) } }
+                @for command in commands(site, record) { pre tabindex="0" { (command) } }
             }
         }
     }
@@ -202,7 +206,7 @@ fn acts(site: &Site, record: &Record) -> Markup {
     };
     html! {
         div.acts {
-            @if is_event && record.body.is_some() {
+            @if is_event && record.body.is_some() && site.may_change() {
                 a.button href=(href::record(&record.key).with("plan", "1")) { "Dry run with today's handler" }
             }
             @if site.may_change() {
@@ -274,19 +278,29 @@ fn readable(raw: &[u8]) -> String {
 }
 
 /// The commands that show or change the same.
-fn commands(record: &Record) -> Vec<String> {
+fn commands(site: &Site, record: &Record) -> Vec<String> {
     let (endpoint, key) = record.key.parts();
     let quoted = shlex::try_quote(key).map_or_else(|_| key.to_owned(), Into::into);
     let mut commands = vec![format!("hookonce show {endpoint} {quoted}")];
+    let is_event = matches!(record.key.kind(), RecordKind::Delivery | RecordKind::Event);
+    if is_event && record.body.is_some() {
+        commands.push(format!("hookonce show {endpoint} {quoted} --body"));
+        // No signature is kept, so nobody can send it again as the provider did: another stack signs it anew.
+        if site.connection.deployed().is_some() {
+            commands.push(format!("hookonce pull {endpoint} {quoted}"));
+        }
+    }
     if record.status == Status::Dead {
         commands.push(format!("hookonce replay --key {endpoint} {quoted}"));
     }
-    commands.into_iter().map(hints::pasteable).map(|command| output::shown(&command)).collect()
+    // On an indented line, a command gets the flags that lead to the same stack.
+    let whole = |command: String| hints::pasteable(format!("  {command}")).trim_start().to_owned();
+    commands.into_iter().map(whole).map(|command| output::shown(&command)).collect()
 }
 
 /// The body as it was received: as text, whatever it is, so that no browser runs it.
 pub(super) async fn body(State(site): State<Arc<Site>>, Path((endpoint, key)): Path<(String, String)>) -> Response {
-    match read(&site, &endpoint, &key).await {
+    match read(&site, &endpoint, href::key_of(&key)).await {
         Ok(Some(record)) => match record.body.as_deref().map(decompress) {
             Some(Ok(raw)) => ([(CONTENT_TYPE, "text/plain; charset=utf-8")], raw).into_response(),
             Some(Err(_)) | None => Trouble::missing("no body is kept of this record", "").page(&site, Tab::Records),
@@ -304,7 +318,7 @@ async fn read(site: &Site, endpoint: &str, key: &str) -> Result<Option<Record>, 
 pub(super) async fn json(State(site): State<Arc<Site>>, Path((endpoint, key)): Path<(String, String)>) -> Response {
     let read = async {
         let reader = site.reader().await?;
-        let Some(record) = reader.find(&endpoint, &key).await? else { return Ok(None) };
+        let Some(record) = reader.find(&endpoint, href::key_of(&key)).await? else { return Ok(None) };
         Ok::<_, Failure>(Some(reader.timeline(&site.connection, record, Planning::Nothing).await?.json()))
     };
     match Box::pin(read).await {

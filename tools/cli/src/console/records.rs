@@ -17,6 +17,7 @@ use super::{Site, href, orders};
 use crate::command::list::format_tries;
 use crate::failure::Failure;
 use crate::looks::Look;
+use crate::meter::metered;
 use crate::output;
 use crate::records::{PageOfRecords, Place, candidates, error_of};
 
@@ -36,12 +37,13 @@ pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTre
         let reader = site.reader().await?;
         let behind = query.get(BEHIND).and_then(|place| Place::parse(place));
         let found = Box::pin(reader.page(&typed.filter()?, ROWS, behind.as_ref())).await?;
-        Ok::<_, Failure>((found, behind.is_some(), reader.calls()))
+        Ok::<_, Failure>((found, behind.is_some()))
     };
-    match found.await {
-        Ok((found, is_later, calls)) => {
+    let (found, cost) = metered(Box::pin(found)).await;
+    match found {
+        Ok((found, is_later)) => {
             let content = content(&site, &typed, &found, is_later);
-            page(&site, Tab::Records, "Records", calls, &content).into_response()
+            page(&site, Tab::Records, "Records", cost, &content).into_response()
         }
         Err(failure @ Failure::Usage { .. }) => {
             let content = html! {
@@ -49,7 +51,7 @@ pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTre
                 (form(&typed))
                 p.fault role="alert" { (code(&sentence(&failure.to_string()))) " " (code(failure.hint())) }
             };
-            (StatusCode::BAD_REQUEST, page(&site, Tab::Records, "Records", 0, &content)).into_response()
+            (StatusCode::BAD_REQUEST, page(&site, Tab::Records, "Records", cost, &content)).into_response()
         }
         Err(failure) => Trouble::from(failure).page(&site, Tab::Records),
     }
@@ -187,12 +189,12 @@ pub(super) async fn find(State(site): State<Arc<Site>>, Query(query): Query<BTre
         for id in endpoints.keys() {
             keys.extend(candidates(id.as_str(), key)?);
         }
-        let found = reader.heads(keys).await?;
-        Ok::<_, Failure>((found, reader.calls()))
+        reader.heads(keys).await
     };
-    match Box::pin(found).await {
+    let (found, cost) = metered(Box::pin(found)).await;
+    match found {
         Err(failure) => Trouble::from(failure).page(&site, Tab::Records),
-        Ok((found, calls)) => match found.as_slice() {
+        Ok(found) => match found.as_slice() {
             [] => {
                 let what = format!("no endpoint has a record {}", output::shown(key));
                 let hint = "Paste the key as `hookonce list` or the answer to the delivery shows it.";
@@ -204,7 +206,7 @@ pub(super) async fn find(State(site): State<Arc<Site>>, Query(query): Query<BTre
                 let number = u64::try_from(rows.len()).unwrap_or(0);
                 let title = format!("{} with this key", count(number, "record", "records"));
                 let content = html! { h1 { (title) } (table(&rows, "Received")) };
-                page(&site, Tab::Records, "Records", calls, &content).into_response()
+                page(&site, Tab::Records, "Records", cost, &content).into_response()
             }
         },
     }

@@ -20,6 +20,7 @@ use crate::documents::parse_id;
 use crate::endpoints;
 use crate::failure::Failure;
 use crate::fixtures::{self, EventName, Sample, SampleRequest};
+use crate::meter::Cost;
 use crate::output;
 use crate::records::candidates;
 use crate::sender::{Delivered, Delivery, Sender, SignedDelivery, now_unix};
@@ -93,8 +94,14 @@ pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTre
         }),
     };
     match body {
-        Ok(body) => page(&site, Tab::Send, "Send", 0, &html! { h1 { "Send an event" } (form(&site, &query, &body)) })
-            .into_response(),
+        Ok(body) => page(
+            &site,
+            Tab::Send,
+            "Send",
+            Cost::default(),
+            &html! { h1 { "Send an event" } (form(&site, &query, &body)) },
+        )
+        .into_response(),
         Err(failure) => Trouble::from(failure).page(&site, Tab::Send),
     }
 }
@@ -213,7 +220,7 @@ pub(super) async fn send(State(site): State<Arc<Site>>, Form(fields): Form<BTree
         h2 { "Send another" }
         (form(&site, &fields, field("body")))
     };
-    page(&site, Tab::Send, "Sent", 0, &content).into_response()
+    page(&site, Tab::Send, "Sent", Cost::default(), &content).into_response()
 }
 
 /// How the copies were answered, in words.

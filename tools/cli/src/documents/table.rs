@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
+use aws_sdk_dynamodb::Client;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hookonce_aws::{
@@ -14,6 +15,7 @@ use super::{DocumentId, DocumentStore, Stored, missing, overtaken};
 use crate::account::{CALL_MAX, refused};
 use crate::connection::{Deployed, OWN_VERSION};
 use crate::failure::Failure;
+use crate::meter::Metering;
 
 /// A stack's table of documents, and who writes to it.
 pub(crate) struct StackDocuments<'a> {
@@ -28,7 +30,8 @@ impl<'a> StackDocuments<'a> {
     /// [`Failure`] when there is no such stack, or AWS does not answer.
     pub(crate) async fn open(stack: &'a Deployed) -> Result<Self, Failure> {
         let (account, name) = (stack.account().await?, &stack.outputs().await?.documents_table);
-        Ok(Self { table: DocumentTable::new(dynamodb_client(account, CALL_MAX), name), stack })
+        let config = dynamodb_client(account, CALL_MAX).config().to_builder().interceptor(Metering).build();
+        Ok(Self { table: DocumentTable::new(Client::from_conf(config), name), stack })
     }
 
     /// What a write notes beside the document.

@@ -145,16 +145,6 @@ impl Filter {
         Self { destination, state: Some(State::Status(status)), ..Self::default() }
     }
 
-    /// The effects that wait.
-    pub(crate) fn pending_effects() -> Self {
-        Self { kind: Some(Kind::Effect), ..Self::in_state(State::Status(Status::Pending)) }
-    }
-
-    /// The records in a state.
-    pub(crate) fn in_state(state: State) -> Self {
-        Self { state: Some(state), ..Self::default() }
-    }
-
     /// The same, without what was received after a moment.
     pub(super) fn received_until(self, at: EpochMs) -> Self {
         let until = Some(self.until.map_or(at, |until| until.min(at)));
@@ -240,6 +230,15 @@ impl Filter {
         self.kind == Some(Kind::Effect)
             || self.destination.is_some()
             || self.state == Some(State::Outcome(Outcome::Delivered))
+    }
+
+    /// Says that a type is compared as it stands, to whoever wrote it as routes do.
+    pub(crate) fn note_exact_type(&self) {
+        if let Some(pattern) = self.event_type.as_ref().filter(|wanted| wanted.ends_with('*')) {
+            output::note(&format!(
+                "--type is compared exactly, without patterns: no provider's type is {pattern}; `hookonce stats` lists types"
+            ));
+        }
     }
 
     /// Refuses a selection that no record can meet.

@@ -10,7 +10,7 @@ use hookonce_protocol::time::{EpochMs, Millis};
 
 pub(crate) use self::needs::Need;
 pub(crate) use self::queues::{Depth, Depths, dead_letter_queue};
-pub(crate) use self::records::{Counting, Due, Records, Unreached};
+pub(crate) use self::records::{Due, Looking, Records, Unreached};
 use crate::connection::{Connection, Deployed, Local, RunningStack};
 use crate::failure::Failure;
 use crate::lambda::DeployedFunctions;
@@ -44,19 +44,19 @@ impl StackStatus {
     pub(crate) async fn read(
         stack: &Connection,
         store: Result<DynamoStore, Failure>,
-        counting: Counting,
+        looking: Looking,
         now: EpochMs,
     ) -> Result<Self, Failure> {
         let deployed = stack.deployed().filter(|_| !stack.is_copy());
         let aws = match deployed {
-            Some(deployed) => Some(Box::pin(AwsStatus::of(deployed, now)).await?),
+            Some(deployed) => Some(Box::pin(AwsStatus::of(deployed, looking, now)).await?),
             None => None,
         };
         let pauses = pauses(stack, store.clone());
-        let (records, depths, pauses) = futures::join!(Records::read(store, counting), queues::depths(stack), pauses);
+        let (records, depths, pauses) = futures::join!(Records::read(store, looking), queues::depths(stack), pauses);
         let depths = match deployed {
-            Some(deployed) => depths.with_ages(deployed.account().await?, now).await,
-            None => depths,
+            Some(deployed) if looking == Looking::Whole => depths.with_ages(deployed.account().await?, now).await,
+            Some(_) | None => depths,
         };
         let is_usage = matches!(records.pending, Err(Failure::Usage { .. }));
         if let (true, Err(failure), Err(_)) = (stack.local().is_some() || is_usage, &records.pending, &depths.queue) {
@@ -122,9 +122,9 @@ pub(crate) struct AwsStatus {
 impl AwsStatus {
     /// # Errors
     /// [`Failure`] when there are no credentials or no region.
-    async fn of(stack: &Deployed, now: EpochMs) -> Result<Self, Failure> {
+    async fn of(stack: &Deployed, looking: Looking, now: EpochMs) -> Result<Self, Failure> {
         let account = stack.account().await?;
-        let functions = async { DeployedFunctions::of(account, &stack.outputs().await?.functions).await };
+        let functions = async { DeployedFunctions::of(account, &stack.outputs().await?.functions, looking).await };
         let (caller, watch) = (stack.caller(), Watch::of(account, &stack.name, now));
         let (caller, functions, watch) = futures::join!(caller, functions, watch);
         let version = stack.outputs().await.map(|outputs| outputs.parts.version.clone());

@@ -114,7 +114,7 @@ impl StackStatus {
             let share = if count == of && u64::try_from(*of) == Ok(dead.count) {
                 String::new()
             } else {
-                format!("{count} of the latest {of} ")
+                format!("{count} of {of} that were looked at, ")
             };
             format!(": {share}{error} at {endpoint}, {event_type}")
         });

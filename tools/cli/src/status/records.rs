@@ -4,33 +4,35 @@ use std::collections::BTreeMap;
 
 use futures::{FutureExt as _, StreamExt as _};
 use hookonce_aws::{DynamoStore, IndexQuery};
-use hookonce_protocol::call::{DueQuery, DueState};
+use hookonce_protocol::call::{DueEntry, DueQuery, DueState};
 use hookonce_protocol::key::RecordKind;
-use hookonce_protocol::record::Status;
+use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::SHARDS;
 use hookonce_runtime::port::Store as _;
 
 use crate::failure::Failure;
-use crate::records::{Filter, READS_AT_ONCE, Reach, State, error_of, page_of};
+use crate::records::{READS_AT_ONCE, error_of, states};
 use crate::target::store_unavailable;
 
 /// How many entries of a shard one read returns at most.
 const ENTRIES_MAX: usize = 1_000;
 
-/// How many of the latest dead records are looked at, to say what most of them died of, and of the latest effects.
-const DEAD_LOOKED_AT: usize = 100;
+/// How many of the latest dead records are looked at, to say what most of them died of, and of the latest effects: as
+/// many as one call reads. Of a shard with more than [`ENTRIES_MAX`], the latest that were read are not the latest.
+const LOOKED_AT: usize = 100;
 
 /// The states that are counted. All together make at most [`READS_AT_ONCE`] calls at once.
 const STATES: usize = 4;
 
-/// How far records are counted.
+/// How much is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counting {
-    /// To the last one: a call for some ten thousand of them.
-    All,
+pub(crate) enum Looking {
+    /// All: records are counted to the last one, a call for some ten thousand of them. What only the command prints is
+    /// asked for, too.
+    Whole,
     /// As far as one read of each shard shows.
-    FirstReads,
+    Once,
 }
 
 /// The records of a state that are due or dead.
@@ -45,6 +47,8 @@ pub(crate) struct Due {
     pub(crate) effects_at_least: bool,
     /// Since when the oldest of them is.
     pub(crate) oldest: Option<EpochMs>,
+    /// The latest of those that were read, which are looked at.
+    latest: Vec<DueEntry>,
 }
 
 impl Due {
@@ -54,6 +58,9 @@ impl Due {
         self.effects += other.effects;
         self.effects_at_least |= other.effects_at_least;
         self.oldest = self.oldest.into_iter().chain(other.oldest).min();
+        self.latest.extend(other.latest.iter().cloned());
+        self.latest.sort_by(|one, other| (other.due_at, &other.key).cmp(&(one.due_at, &one.key)));
+        self.latest.truncate(LOOKED_AT);
     }
 }
 
@@ -99,7 +106,7 @@ pub(crate) struct Records {
 
 impl Records {
     /// Reads them.
-    pub(crate) async fn read(store: Result<DynamoStore, Failure>, counting: Counting) -> Self {
+    pub(crate) async fn read(store: Result<DynamoStore, Failure>, looking: Looking) -> Self {
         let store = match store {
             Ok(store) => store,
             Err(failure) => {
@@ -108,42 +115,47 @@ impl Records {
                 return Self { pending: due(), waiting: due(), effects: due(), dead: due(), top_error, unreached };
             }
         };
-        let due = |state| due(&store, state, counting);
+        let due = |state| due(&store, state, looking);
         let (pending, waiting, effects, dead) =
             futures::join!(due(DueState::Pending), due(DueState::Waiting), due(DueState::Effect), due(DueState::Dead));
-        let died = dead.as_ref().is_ok_and(|dead| dead.count > 0);
-        let top_error = if died { top_error(&store).await } else { Ok(None) };
-        let waits = effects.as_ref().is_ok_and(|effects| effects.count > 0);
-        let unreached = if waits { unreached(&store).await } else { Ok(Vec::new()) };
+        let top_error = top_error(&heads(&store, dead.as_ref().ok()).await);
+        let unreached = unreached(&heads(&store, effects.as_ref().ok()).await);
         Self { pending, waiting, effects, dead, top_error, unreached }
     }
 }
 
-/// What most of the latest dead records died of.
-async fn top_error(store: &DynamoStore) -> Result<Option<TopError>, Failure> {
-    let filter = Filter::in_state(State::Status(Status::Dead));
-    let found = page_of(store, &filter, DEAD_LOOKED_AT, Reach::ALL, None).await?.rows;
+/// The latest of these records, as far as they still are in their state.
+async fn heads(store: &DynamoStore, due: Option<&Due>) -> Result<Vec<Record>, Failure> {
+    let keys: Vec<_> = due.into_iter().flat_map(|due| &due.latest).map(|entry| entry.key.clone()).collect();
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(states(store, keys).await?.into_iter().filter_map(|(_, record)| record).collect())
+}
+
+/// What most of some dead records died of.
+fn top_error(found: &Result<Vec<Record>, Failure>) -> Result<Option<TopError>, Failure> {
+    let dead: Vec<_> = found.as_ref().map_err(Clone::clone)?.iter().filter(|it| it.status == Status::Dead).collect();
     let mut counts = BTreeMap::new();
-    for (_, record) in &found {
+    for record in &dead {
         let cause = (error_of(record).unwrap_or_default(), record.key.parts().0, record.event_type.as_str());
         *counts.entry(cause).or_insert(0) += 1;
     }
     let top = counts.into_iter().max_by_key(|(_, count)| *count);
     Ok(top.map(|((error, endpoint, event_type), count)| TopError {
         count,
-        of: found.len(),
+        of: dead.len(),
         error: error.to_owned(),
         endpoint: endpoint.to_owned(),
         event_type: event_type.to_owned(),
     }))
 }
 
-/// Which destinations the latest pending effects wait for that were tried.
-async fn unreached(store: &DynamoStore) -> Result<Vec<Unreached>, Failure> {
-    let filter = Filter::pending_effects();
-    let found = page_of(store, &filter, DEAD_LOOKED_AT, Reach::ALL, None).await?.rows;
+/// Which destinations some pending effects wait for that were tried.
+fn unreached(found: &Result<Vec<Record>, Failure>) -> Result<Vec<Unreached>, Failure> {
     let mut by_destination: BTreeMap<String, Unreached> = BTreeMap::new();
-    for (_, record) in &found {
+    let pending = found.as_ref().map_err(Clone::clone)?.iter().filter(|record| record.status == Status::Pending);
+    for record in pending {
         let (Some(part), Some(error)) = (&record.effect, &record.last_error) else { continue };
         let destination = part.destination.to_string();
         let (since, error) = (record.received_at, error.clone());
@@ -160,7 +172,7 @@ async fn unreached(store: &DynamoStore) -> Result<Vec<Unreached>, Failure> {
 }
 
 /// How many records of a state there are, and since when the oldest of them is due or dead.
-async fn due(store: &DynamoStore, state: DueState, counting: Counting) -> Result<Due, Failure> {
+async fn due(store: &DynamoStore, state: DueState, looking: Looking) -> Result<Due, Failure> {
     let of_shard = |shard| {
         async move {
             let query = DueQuery { state, shard, until: EpochMs(i64::MAX), after: None, limit: ENTRIES_MAX };
@@ -172,8 +184,9 @@ async fn due(store: &DynamoStore, state: DueState, counting: Counting) -> Result
                 effects: u64::try_from(effects).unwrap_or(0),
                 effects_at_least: page.next.is_some(),
                 oldest: page.entries.first().map(|entry| entry.due_at),
+                latest: page.entries.into_iter().rev().take(LOOKED_AT).collect(),
             };
-            if due.at_least && counting == Counting::All {
+            if due.at_least && looking == Looking::Whole {
                 let all = IndexQuery::due(query.partition());
                 due.count = store.index_count(&all).await.map_err(|_| store_unavailable())?;
                 due.at_least = false;

@@ -1,5 +1,5 @@
-//! A stand-in for the services of an account that are no part of a local stack: `CloudFormation`, STS, `CloudWatch`,
-//! Lambda, the queues of destinations, and the table of documents. Requests about other tables go on to the server of
+//! A stand-in for the services of an account that are no part of a local stack: `CloudFormation`, STS, `CloudWatch`
+//! with its logs, Lambda, the queues of destinations, and the table of documents. Requests about other tables go on to the server of
 //! the local stack.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -106,6 +106,12 @@ pub(crate) struct Account {
     pub(crate) drift: Vec<&'static str>,
     /// A variable that somebody added to the environment of the webhook function.
     pub(crate) misspelt: Option<&'static str>,
+    /// What a search in a log finds: rows of fields and values.
+    pub(crate) logged: Vec<Vec<(&'static str, String)>>,
+    /// The values of a metric that a series of it has, all in its last period, by function and name.
+    pub(crate) series: BTreeMap<(&'static str, &'static str), f64>,
+    /// How many requests went on to the server of the tables.
+    pub(crate) relayed: usize,
     /// How many seconds the service's clock is ahead.
     pub(crate) ahead_seconds: u64,
 }
@@ -151,6 +157,12 @@ impl Account {
     /// The ids of all documents of a kind.
     pub(crate) fn ids(&self, kind: &str) -> Vec<String> {
         self.documents.keys().filter(|(of, _)| of == kind).map(|(_, id)| id.clone()).collect()
+    }
+
+    /// The server of the tables, for one more request.
+    fn server_of_tables(&mut self) -> Option<String> {
+        self.relayed += 1;
+        self.tables.clone()
     }
 
     /// How many requests of an operation came.
@@ -277,58 +289,6 @@ impl Account {
             object!({ "FunctionName": function, "LastModified": at, "CodeSha256": hash, "Environment": variables });
         ("200 OK", found.to_string())
     }
-
-    fn cloudwatch(&self, operation: &str, body: &Value) -> Value {
-        match operation {
-            "DescribeAlarms" => {
-                let prefix = body["AlarmNamePrefix"].as_str().unwrap();
-                assert_eq!(body, &object!({ "AlarmNamePrefix": prefix, "MaxRecords": 100 }));
-                let alarm = |alarm: &Alarm| {
-                    object!({
-                        "AlarmName": alarm.name, "AlarmDescription": alarm.description, "ActionsEnabled": true,
-                        "AlarmActions": alarm.actions, "StateValue": if alarm.is_raised { "ALARM" } else { "OK" },
-                        "StateTransitionedTimestamp": now() - 630,
-                    })
-                };
-                let found = self.alarms.iter().filter(|alarm| alarm.name.starts_with(prefix));
-                object!({ "MetricAlarms": found.map(alarm).collect::<Vec<_>>() })
-            }
-            "GetMetricStatistics" => {
-                let of = &body["Dimensions"][0];
-                let points: Vec<Value> =
-                    match (body["Namespace"].as_str().unwrap(), body["MetricName"].as_str().unwrap()) {
-                        ("hookonce/inbox", name) if body["Statistics"] == object!(["Sum"]) => {
-                            let days =
-                                (body["EndTime"].as_u64().unwrap() - body["StartTime"].as_u64().unwrap()) / 86_400;
-                            assert_eq!(
-                                (days, &body["Period"], &of["Name"]),
-                                (30, &object!(86_400), &object!("function"))
-                            );
-                            let sums = self.sums.get(&(of["Value"].as_str().unwrap(), name));
-                            let point = |sum: &f64| object!({ "Timestamp": now(), "Sum": sum });
-                            sums.into_iter().flatten().map(point).collect()
-                        }
-                        ("hookonce/inbox", "relay_ran") => {
-                            assert_eq!(of, &object!({ "Name": "function", "Value": "relay" }));
-                            self.relay_ran_at
-                                .map(|at| object!({ "Timestamp": at, "SampleCount": 1.0 }))
-                                .into_iter()
-                                .collect()
-                        }
-                        ("AWS/SQS", "ApproximateAgeOfOldestMessage") => {
-                            assert_eq!(of["Name"], "QueueName");
-                            let age = self.oldest_messages.get(of["Value"].as_str().unwrap());
-                            let point = |age: &u64, before| object!({ "Timestamp": now() - before, "Maximum": age });
-                            // In no order, as CloudWatch has them.
-                            age.into_iter().flat_map(|age| [point(age, 60), point(&0, 120)]).collect()
-                        }
-                        other => panic!("{other:?} is not played"),
-                    };
-                object!({ "Datapoints": points })
-            }
-            other => panic!("{other} is not played"),
-        }
-    }
 }
 
 /// Where Lambda lists the event sources of a function.
@@ -425,6 +385,7 @@ impl Aws {
             ("AWS_ENDPOINT_URL_DYNAMODB", self.url.as_str()),
             ("AWS_ENDPOINT_URL_STS", self.url.as_str()),
             ("AWS_ENDPOINT_URL_CLOUDWATCH", self.url.as_str()),
+            ("AWS_ENDPOINT_URL_CLOUDWATCH_LOGS", self.url.as_str()),
             ("AWS_ENDPOINT_URL_LAMBDA", self.url.as_str()),
             ("AWS_EC2_METADATA_DISABLED", "true"),
             ("AWS_SHARED_CREDENTIALS_FILE", "none"),
@@ -556,7 +517,7 @@ fn relayed(request: &Request, server: &str) -> Vec<u8> {
 fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     let Some(request) = Request::read(stream) else { return };
     if request.is_of_another_table() {
-        let server = account.lock().unwrap().tables.clone();
+        let server = account.lock().unwrap().server_of_tables();
         let answer = server.map_or_else(|| NO_SERVER.to_vec(), |server| relayed(&request, &server));
         let _ = stream.get_mut().write_all(&answer);
         return;
@@ -582,7 +543,7 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
         None if operation == DESCRIBE => object!({ "StackName": form["StackName"] }),
         None => sent,
     };
-    let is_cloudwatch = request.target.starts_with("Granite");
+    let target = request.target;
     let authorization = request.authorization;
     account.requests.push(ApiCall { operation: operation.clone(), body: body.clone(), authorization });
     let next = account.snags.iter().position(|(of, _)| *of == operation);
@@ -598,8 +559,10 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
         refusal(&operation, code)
     } else if let Some(function) = function {
         account.lambda(&operation, &function, &body)
-    } else if is_cloudwatch {
+    } else if target.starts_with("Granite") {
         ("200 OK", account.cloudwatch(&operation, &body).to_string())
+    } else if target.starts_with("Logs_") {
+        ("200 OK", account.logs(&operation, &body).to_string())
     } else if operation == "SendMessage" {
         ("200 OK", object!({ "MessageId": MESSAGE_ID }).to_string())
     } else if operation == "GetCallerIdentity" {
@@ -662,6 +625,7 @@ pub(crate) fn of_the_template(parts: &[(&str, &str)]) -> BTreeMap<String, String
         ("SlowQueueUrl", "http://127.0.0.1:9/slow"),
         ("EffectsQueueUrl", "http://127.0.0.1:9/effects"),
         ("WebhookUrl", "http://127.0.0.1:9/webhooks/"),
+        ("WebhookLogs", "/aws/lambda/inbox-webhook"),
         ("Tables", ""),
         ("WebhookFunction", "inbox-webhook"),
         ("WorkerFunction", "inbox-worker"),

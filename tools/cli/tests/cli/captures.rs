@@ -2,7 +2,8 @@
 //! works behind a tunnel.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
@@ -69,6 +70,16 @@ fn the_latest_refusal_is_explained_without_a_word_more() {
     let none = ["no refused request is kept in .hookonce/requests", "`hookonce dev` keeps its latest requests"];
     workspace.run(&last).exits(2).prints_all(&none);
     let running = workspace.dev(&["dev", "--port", "0"]);
+    // An earlier refusal, for another reason.
+    let gateway = workspace.announced()["url"].as_str().unwrap().trim_start_matches("http://").to_owned();
+    let mut unsigned = TcpStream::connect(&gateway).unwrap();
+    let head = format!(
+        "POST /webhooks/stripe HTTP/1.1\r\nhost: {gateway}\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}"
+    );
+    unsigned.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    unsigned.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("signature_missing"), "{answer}");
     let wrong = "whsec_another_secret_of_enough_bytes";
     let trigger = ["trigger", "stripe.invoice.paid", "--secret", "-"];
     let refused = workspace.run_with_input(&trigger, wrong).exits(1);
@@ -82,7 +93,7 @@ fn the_latest_refusal_is_explained_without_a_word_more() {
     workspace.run(&github).exits(2).prints("no refused request of github is kept in /");
     let kept = fs::read_dir(workspace.path(".hookonce/requests")).unwrap().map(|file| file.unwrap());
     let kept: Vec<_> = kept.map(|file| (fs::read_to_string(file.path()).unwrap(), file.metadata().unwrap())).collect();
-    assert_eq!(kept.len(), 2, "the accepted one, too");
+    assert_eq!(kept.len(), 3, "the accepted one, too");
     let secret = json(&workspace.run(&["endpoint", "show", "stripe", "--reveal", "--json"]));
     let secret = secret["secrets"][0].as_str().unwrap();
     for (text, metadata) in kept {

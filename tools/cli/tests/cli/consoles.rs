@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Output};
 
-use crate::aws::Deployed;
+use crate::aws::{Alarm, Deployed, now};
 use crate::stacks::Stack;
 use crate::support::{Ended, interrupt, text, wait_until};
 
@@ -83,6 +83,9 @@ fn the_console_of_a_deployed_stack_shows_it_and_changes_nothing() {
     let now = console.ask("GET", "/", "");
     assert!(now.contains("INVOICE_UNREADABLE") && now.contains("read only") && now.contains("evt_1"), "{now}");
     assert!(console.ask("GET", "/records?state=DEAD", "").contains("INVOICE_UNREADABLE"));
+    let record = console.ask("GET", "/records/stripe/evt_1?plan=1", "");
+    assert!(record.contains("INVOICE_UNREADABLE") && !record.contains("Plan today") && !record.contains("Dry run"));
+    assert!(record.contains("hookonce pull stripe evt_1 --stack inbox"), "{record}");
     let order = "operation=retry&state=DEAD&agreed=1&token=00&reason=x";
     for (method, target, form) in
         [("GET", DRY_RUN, ""), ("POST", "/orders", order), ("GET", "/send", ""), ("POST", "/send", "event=x")]
@@ -90,6 +93,99 @@ fn the_console_of_a_deployed_stack_shows_it_and_changes_nothing() {
         assert_eq!(console.status(method, target, form), 403, "{method} {target}");
     }
     assert_eq!(stack.list("DEAD").len(), 1);
+    console.stop();
+}
+
+/// The number that stands before a word of the page's footer.
+fn cost(page: &str, word: &str) -> u64 {
+    let before = page.rsplit_once(word).unwrap().0.trim_end();
+    before.rsplit([' ', '>']).next().unwrap().replace(',', "").parse().unwrap()
+}
+
+/// The first page asks the tables, the documents, the queues, the alarms and the functions. All of it counts, and the
+/// footer says it: what reaches the stand-in and the queues' server is no more.
+#[test]
+fn the_first_page_of_a_deployed_stack_takes_at_most_100_calls_and_says_how_many() {
+    let stack = Stack::with(3, 3);
+    let deployed = Deployed::of(&stack, &[]);
+    {
+        let mut account = deployed.aws.account();
+        for number in 0..8 {
+            account.put(
+                "endpoint",
+                &format!("shop{number}"),
+                r#"{"provider": "github", "secrets": ["0123456789abcdef"]}"#,
+            );
+        }
+        for number in 0..20 {
+            account.alarms.push(Alarm::new(&format!("hookonce/inbox/notice/{number}"), "x", number % 2 == 0));
+        }
+    }
+    let console = Opened::of(&deployed, &[]);
+    let reached = || {
+        let account = deployed.aws.account();
+        account.requests.len() + account.relayed
+    };
+    for page in ["the first", "a later one"] {
+        let before = reached();
+        let now = console.ask("GET", "/", "");
+        assert!(now.contains("INVOICE_UNREADABLE") && now.contains("shop7"), "{now}");
+        let (calls, units) = (cost(&now, " calls · "), cost(&now, " read units"));
+        let reached = u64::try_from(reached() - before).unwrap();
+        // The queues have a server of their own.
+        assert!((reached..=reached + 5).contains(&calls), "{page}: {calls} calls, and {reached} came");
+        assert!(calls <= 100 && (1..=2_100).contains(&units), "{page}: {calls} calls, {units} read units");
+    }
+    console.stop();
+}
+
+#[test]
+fn a_deployed_stack_has_its_day_once_somebody_asks_and_is_asked_once_a_minute() {
+    let stack = Stack::with(1, 0);
+    let deployed = Deployed::of(&stack, &[]);
+    let at = ((now() - 3_600) * 1_000).to_string();
+    {
+        let mut account = deployed.aws.account();
+        account.put("endpoint", "stripe", r#"{"provider": "github", "secrets": ["0123456789abcdef"]}"#);
+        let text = |text: &str| text.to_owned();
+        account.logged = vec![
+            vec![
+                ("endpoint", text("stripe")),
+                ("answer", text("none")),
+                ("accepted", text("1234")),
+                ("last_accepted", at.clone()),
+                ("last", at.clone()),
+            ],
+            vec![
+                ("endpoint", text("stripe")),
+                ("answer", text("signature_mismatch")),
+                ("requests", text("56")),
+                ("last", at),
+            ],
+        ];
+        account.series.insert(("worker", "event_applied"), 7_890.0);
+        account.series.insert(("webhook", "delivery_duration_ms"), 12.4);
+    }
+    let asked = || ["StartQuery", "GetMetricData"].map(|operation| deployed.aws.account().count(operation));
+    let console = Opened::of(&deployed, &[]);
+    let now = console.ask("GET", "/", "");
+    assert!(now.contains("Ask CloudWatch for the last 24 hours") && !now.contains("Last accepted"), "{now}");
+    let before = asked();
+    assert_eq!(before[0], 0);
+    for _ in 0..2 {
+        let day = console.ask("GET", "/?day=1", "");
+        for part in [
+            "1,234",
+            "56",
+            "signature_mismatch",
+            "In 24 hours 1234 accepted, 0 duplicate, 56 refused",
+            "7,890",
+            "<td class=\"num\">12</td>",
+        ] {
+            assert!(day.contains(part), "{part}: {day}");
+        }
+    }
+    assert_eq!(asked()[0], 1);
     console.stop();
 }
 

@@ -3,9 +3,11 @@
 use std::net::TcpListener;
 use std::process::Output;
 
-use crate::aws::Deployed;
+use serde_json::json as object;
+
+use crate::aws::{Aws, Deployed, Interception, now};
 use crate::stacks::lines;
-use crate::support::{Ended, Workspace, text};
+use crate::support::{Ended, Workspace, json, text};
 
 fn give_a_secret(workspace: &Workspace, arguments: &[&str]) -> Output {
     workspace.run_with_input(arguments, "whsec_a_secret_of_enough_bytes")
@@ -287,4 +289,65 @@ fn this_machine_is_not_reached_through_a_proxy() {
     let variables = ["HTTP_PROXY", "http_proxy", "ALL_PROXY"].map(|name| (name.to_owned(), url.clone()));
     workspace.run_with_environment(&arguments, &variables).exits(3);
     assert!(proxy.accept().is_err(), "no request reached the proxy");
+}
+
+/// Rows as the search returns them: one endpoint was refused last, the other one accepted long ago.
+fn logged_day(aws: &Aws) {
+    let at = |hours: u64| ((now() - hours * 3_600) * 1_000).to_string();
+    let text = |text: &str| text.to_owned();
+    let mut account = aws.account();
+    for id in ["shop", "quiet"] {
+        account.put("endpoint", id, r#"{"provider": "github", "secrets": ["0123456789abcdef"]}"#);
+    }
+    account.logged = vec![
+        vec![
+            ("endpoint", text("shop")),
+            ("answer", text("none")),
+            ("accepted", text("40")),
+            ("duplicates", text("2")),
+            ("last_accepted", at(3)),
+            ("last", at(3)),
+        ],
+        vec![
+            ("endpoint", text("shop")),
+            ("answer", text("signature_mismatch")),
+            ("requests", text("7")),
+            ("last", at(1)),
+        ],
+        vec![
+            ("endpoint", text("shop")),
+            ("answer", text("timestamp_missing")),
+            ("requests", text("2")),
+            ("last", at(2)),
+        ],
+    ];
+}
+
+#[test]
+fn the_endpoints_of_a_deployed_stack_say_what_its_log_says_of_them() {
+    let deployed = Deployed::new("endpoint", &[]);
+    logged_day(&deployed.aws);
+    let listed = json(&deployed.run(&["list", "--json"]).exits(0));
+    let of = |id: &str| listed.as_array().unwrap().iter().find(|it| it["id"] == id).unwrap()["answered"].clone();
+    let shop = of("shop");
+    assert_eq!((&shop["accepted_24h"], &shop["refused_24h"]), (&object!(40), &object!(9)));
+    assert_eq!(shop["last_refusal"]["code"], "signature_mismatch", "the latest one");
+    let age = now() * 1_000 - shop["last_accepted_at_ms"].as_u64().unwrap();
+    assert!((3 * 3_600_000..3 * 3_600_000 + 60_000).contains(&age), "{age}");
+    assert!(of("quiet")["last_accepted_at_ms"].is_null());
+    assert_eq!(deployed.aws.account().count("StartQuery"), 1, "one search, which is asked until it is done");
+    let people = deployed.run(&["list"]).exits(0);
+    people.prints_all(&["LAST ACCEPTED", "signature_mismatch", "not in 24h", "13 KB of the webhook function's log"]);
+}
+
+/// Who may not read the log still sees the endpoints.
+#[test]
+fn a_log_that_refuses_hides_no_endpoint() {
+    let deployed = Deployed::new("endpoint", &[]);
+    logged_day(&deployed.aws);
+    deployed.aws.account().snags.push_back(("StartQuery", Interception::Answered("AccessDeniedException")));
+    let listed = deployed.run(&["list"]).exits(0);
+    listed.prints_all(&["shop", "quiet", "is not known", "ask for the permission logs:StartQuery"]).omits("REFUSED");
+    deployed.aws.account().snags.push_back(("StartQuery", Interception::Answered("AccessDeniedException")));
+    assert!(json(&deployed.run(&["list", "--json"]))[0]["answered"].is_null());
 }

@@ -43,3 +43,4 @@ mod support;
 mod terminal;
 mod triggers;
 mod verify;
+mod watched;

@@ -46,6 +46,17 @@ fn a_list_fits_a_terminal_and_shows_states_as_signs_words_and_colours() {
     assert_eq!((received.len(), received.matches(':').count()), (8, 2), "the time of day: {received}");
     stack.run(&["list", "--since", received, "--until", "0s", "--json"]).exits(0).prints("evt_sound");
 
+    let coloured = |command: &str, part: &str| on_screen(&stack, &[command]).iter().any(|line| line.contains(part));
+    assert!(coloured("stats", "\u{1b}[32m✓ applied\u{1b}[0m") && coloured("stats", "\u{1b}[31m✕ dead\u{1b}[0m"));
+    assert!(coloured("doctor", "\u{1b}[32m✓ ok\u{1b}[0m"));
+    stack.run(&["stats"]).prints_all(&[" state APPLIED ", " state DEAD "]).omits("✓");
+    stack.run(&["doctor"]).prints(" ok ").omits("✓");
+
+    for (command, exit) in [("list", 0), ("stats", 1)] {
+        stack.run(&[command, "--type", "invoice.*"]).exits(exit).prints("--type is compared exactly, without patterns");
+        stack.run(&[command, "--type", "invoice.paid"]).exits(0).omits("patterns");
+    }
+
     // What is not read on a terminal stays as it was.
     let piped = stack.run(&["list"]);
     piped.prints_all(&["DUPS", " APPLIED ", " DEAD "]).omits("✓");
@@ -174,6 +185,8 @@ fn a_drill_says_when_there_may_be_more_records() {
 #[test]
 fn who_looks_in_the_wrong_folder_or_starts_a_second_stack_is_told_where_one_runs() {
     let stack = Stack::new();
+    let both = stack.run(&["list", "--stack", "inbox", "--data", ".hookonce"]).exits(2);
+    both.prints_all(&["--stack", "cannot be used with", "--data"]);
     std::fs::create_dir(stack.path("below")).unwrap();
     let place = stack.announced();
     let again = stack.run(&["dev", "--port", "0"]).exits(3);

@@ -155,8 +155,9 @@ async fn fields(
 /// CloudFormation refuses a trigger that does not exist.
 async fn alarm(config: &SdkConfig, stack: &str, stack_id: &str) -> Result<Option<String>, Failure> {
     let name = format!("hookonce/{stack}/page/WebhookFails");
-    let found =
-        cloudwatch::call(config, "DescribeAlarms", &json!({ "AlarmNamePrefix": name, "MaxRecords": 100 })).await?;
+    let found = cloudwatch::METRICS
+        .call(config, "DescribeAlarms", &json!({ "AlarmNamePrefix": name, "MaxRecords": 100 }))
+        .await?;
     let found = found.outcome?;
     let alarms = found.get("MetricAlarms").and_then(Value::as_array).into_iter().flatten();
     let exists = alarms.filter_map(|alarm| alarm.get("AlarmName")).any(|it| *it == name);

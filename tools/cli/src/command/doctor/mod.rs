@@ -20,6 +20,7 @@ use crate::connection::Connection;
 use crate::documents::{DocumentId, Stored};
 use crate::endpoints::{by_warning, some};
 use crate::failure::{Exit, Failure};
+use crate::looks::Look;
 use crate::target::{DataFolder, Place};
 use crate::{handlers, hints, output, route_set};
 
@@ -100,8 +101,10 @@ fn print(checks: &[Check]) {
     let mut table = output::table(&[]);
     for check in checks {
         match &check.seen {
-            Ok(seen) => table.add_row(["ok", check.what, seen.as_str()]),
-            Err(failure) => table.add_row(["problem", check.what, &failure.to_string()]),
+            Ok(seen) => table.add_row([Look::SOUND.cell("ok"), check.what.into(), seen.into()]),
+            Err(failure) => {
+                table.add_row([Look::PROBLEM.cell("problem"), check.what.into(), failure.to_string().into()]);
+            }
         }
     }
     output::print(&table);

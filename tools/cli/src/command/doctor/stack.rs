@@ -23,7 +23,7 @@ use crate::connection::{Connection, Deployed, OWN_VERSION, StackParts};
 use crate::failure::Failure;
 use crate::lambda::{Code, Concurrency, DeployedFunctions};
 use crate::output;
-use crate::status::dead_letter_queue;
+use crate::status::{Looking, dead_letter_queue};
 
 use crate::watch::{Alarms, fetch_alarms, no_alarms, relay_ran_at};
 
@@ -62,7 +62,7 @@ pub(super) async fn checks(deployed: &Deployed, stack: &Connection) -> Vec<Check
         Check::new("tables", tables(store.client(), outputs).await),
     ]);
     checks.extend(queues(config, &outputs.parts).await);
-    match DeployedFunctions::of(config, &outputs.functions).await {
+    match DeployedFunctions::of(config, &outputs.functions, Looking::Whole).await {
         Ok(found) => {
             checks.extend([Check::new("functions", functions(&found)), concurrency(config, &found).await]);
         }

@@ -7,8 +7,10 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::document::EndpointDocument;
 use serde_json::{Value, json};
 
+use crate::connection::Connection;
 use crate::documents;
 use crate::failure::{Exit, Failure};
+use crate::logs::LoggedDay;
 use crate::output;
 use crate::target::Place;
 use crate::traffic::{EndpointTraffic, Traffic};
@@ -22,25 +24,68 @@ pub(crate) struct List {
     place: Place,
 }
 
+/// What the endpoints answered, where that is known.
+enum Answered {
+    /// By the running stack itself.
+    Counted(Traffic),
+    /// By the log of a stack on AWS, within 24 hours.
+    Logged(LoggedDay),
+    Unknown,
+}
+
+impl Answered {
+    /// A log that cannot be searched hides no endpoint.
+    async fn by(stack: &Connection, now: EpochMs) -> Self {
+        let Some(deployed) = stack.deployed() else { return Self::Counted(Traffic::of(&stack.folder)) };
+        let searching = output::working("searching the log of 24 hours");
+        let day = LoggedDay::of(deployed, now).await;
+        drop(searching);
+        match day {
+            Ok(day) => Self::Logged(day),
+            Err(failure) => {
+                output::note(&format!("what they answered is not known: {failure}"));
+                output::note(&format!("  try: {}", failure.hint()));
+                Self::Unknown
+            }
+        }
+    }
+
+    fn endpoint(&self, id: &EndpointId) -> Option<EndpointTraffic> {
+        match self {
+            Self::Counted(traffic) => Some(traffic.endpoint(id.as_str())),
+            Self::Logged(day) => Some(day.endpoint(id.as_str())),
+            Self::Unknown => None,
+        }
+    }
+
+    /// What stands in the place of the moment of an acceptance that is not known.
+    const fn no_acceptance(&self) -> &'static str {
+        match self {
+            Self::Counted(_) => "never",
+            Self::Logged(_) => "not in 24h",
+            Self::Unknown => "",
+        }
+    }
+}
+
 pub(super) async fn run(arguments: &List) -> Result<Exit, Failure> {
     let stack = arguments.place.connect();
     let endpoints = documents::valid(&*stack.documents::<EndpointId>().await?).await?;
     let now = System.moment().now;
-    // The functions of a stack on AWS count what they answer in CloudWatch alone.
-    let traffic = stack.local().map(|_| Traffic::of(&arguments.place.folder));
-    let answered = |id: &EndpointId| traffic.as_ref().map(|traffic| traffic.endpoint(id.as_str()));
+    let answered = Answered::by(&stack, now).await;
     if arguments.json {
         let rows = endpoints.iter().map(|(id, document, changed_at)| {
             json!({ "id": id, "provider": document.provider, "tenant": tenant_of(id, document),
                 "secrets": document.secrets.len(), "changed_at_ms": changed_at.map(|at| at.0),
-                "answered": answered(id).map(|answered| json_of(&answered, now)) })
+                "answered": answered.endpoint(id).map(|answered| json_of(&answered, now)) })
         });
         output::json(&rows.collect::<Vec<_>>());
         return Ok(Exit::Done);
     }
     let own = ["id", "provider", "tenant", "secrets"];
     let counted = ["last accepted", "accepted 24h", "refused 24h", "latest refusal"];
-    let header = [&own[..], traffic.as_ref().map_or(&[], |_| &counted)].concat();
+    let is_known = !matches!(answered, Answered::Unknown);
+    let header = [&own[..], if is_known { &counted } else { &[] }].concat();
     let mut table = output::table(&header);
     for (id, document, _) in &endpoints {
         let own = [
@@ -49,11 +94,12 @@ pub(super) async fn run(arguments: &List) -> Result<Exit, Failure> {
             tenant_of(id, document).to_owned(),
             document.secrets.len().to_string(),
         ];
-        table.add_row(own.into_iter().chain(answered(id).into_iter().flat_map(|answered| cells(&answered, now))));
+        let counted = answered.endpoint(id).map(|traffic| cells(&traffic, now, answered.no_acceptance()));
+        table.add_row(own.into_iter().chain(counted.into_iter().flatten()));
     }
     output::print(&table);
-    if traffic.is_none() {
-        output::note("what they answered is in CloudWatch: docs/run/runbook.md#an-endpoint-is-silent");
+    if let Answered::Logged(day) = &answered {
+        output::note(&day.source());
     }
     Ok(Exit::Done)
 }
@@ -63,11 +109,11 @@ fn tenant_of<'a>(id: &'a EndpointId, document: &'a EndpointDocument) -> &'a str 
 }
 
 /// What an endpoint answered, for people. The last acceptance may be older than the counts.
-fn cells(answered: &EndpointTraffic, now: EpochMs) -> [String; 4] {
+fn cells(answered: &EndpointTraffic, now: EpochMs, no_acceptance: &str) -> [String; 4] {
     let (accepted, refused) = answered.totals(now);
     let refusal = answered.last_refusal.as_ref().filter(|_| refused > 0);
     [
-        answered.last_accepted.map_or_else(|| "never".to_owned(), output::local_time),
+        answered.last_accepted.map_or_else(|| no_acceptance.to_owned(), output::local_time),
         accepted.to_string(),
         refused.to_string(),
         refusal.map_or_else(|| "-".to_owned(), |(_, code)| code.clone()),

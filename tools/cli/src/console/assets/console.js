@@ -29,7 +29,8 @@ if (table) {
 
   const put = (row) => {
     const known = [...body.rows].find((old) => row.dataset.row && old.dataset.row === row.dataset.row);
-    if (known) known.replaceWith(row); else body.prepend(row);
+    const at = (row) => row.querySelector("time").dateTime;
+    if (known) known.replaceWith(row); else body.insertBefore(row, [...body.rows].find((old) => at(old) <= at(row)) ?? null);
     row.classList.add("new");
     while (body.rows.length > ROWS_MAX) body.lastElementChild.remove();
   };
