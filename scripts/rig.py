@@ -45,7 +45,7 @@ def delivery(number, body_bytes):
     return json.dumps({
         "version": "2.0", "routeKey": "ANY /webhooks/{endpoint}", "rawPath": "/webhooks/stripe", "rawQueryString": "",
         "headers": headers, "requestContext": context, "pathParameters": {"endpoint": "stripe"}, "body": body, "isBase64Encoded": False,
-    })
+    }, separators=(",", ":"))
 
 
 class Lambda:
