@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Counts what the webhook function does at its start and for a delivery, and compares the counts with scripts/counts.json.
+"""Counts what the functions do for an event, and the webhook at its start, and compares the counts with scripts/counts.json.
 
-usage: scripts/counts.py WEBHOOK
+usage: scripts/counts.py RELEASE HOOKONCE
 
-WEBHOOK is the release binary. scripts/rig.py plays Lambda, DynamoDB and SQS for it. No clock is read: a count is the same on a
-busy machine. `valgrind` counts instructions and allocations, `strace` counts system calls. A count above its limit fails. So does
-one below: write it into scripts/counts.json, so that it stays.
+RELEASE is the folder of the release binaries, HOOKONCE the command. scripts/rig.py plays Lambda and SQS for the functions, and for the
+start and the deliveries of the webhook DynamoDB, too; the other functions have the tables of `hookonce dev`, which count units. No clock
+is read: a count is the same on a busy machine. `valgrind` counts instructions and allocations, `strace` counts system calls. A count
+above its limit fails. So does one below: write it into scripts/counts.json, so that it stays.
 """
 
 import collections
+import concurrent.futures
 import json
 import pathlib
 import re
@@ -16,34 +18,42 @@ import sys
 import tempfile
 import time
 
-from rig import SECONDS_MAX, run
+from rig import BODY_BYTES, INBOX, SECONDS_MAX, Store, batches, delivery, deliveries, run
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LIMITS = json.loads((ROOT / "scripts/counts.json").read_text())
-# The first deliveries read the endpoint's document and open connections. A delivery costs what these many more cost.
+# The first events read documents and open connections. An event costs what these many more cost.
 WARM, COUNTED = 20, 100
+# How many bytes more the longer body has, which tells what a byte costs, and how many of those deliveries are enough to tell.
+MORE_BYTES, LONG = 8192, 20
 ALLOCATIONS = {"malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign"}
 # Per mille of a limit by which a count may differ from it, by the group in which scripts/counts.json lists it.
 TOLERANCES = {"exact": 0, "within 3 percent": 30, "within a tenth": 100}
 
 
-def under_valgrind(webhook, deliveries, folder):
-    """Instructions and allocations of a run."""
-    profile = folder / f"callgrind.{deliveries}"
-    valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", f"--log-file={folder}/valgrind.log"]
-    run(*valgrind, webhook, deliveries=deliveries)
-    text = profile.read_text()
+def under_valgrind(function, events, folder, store=None):
+    """What a run took, by name."""
+    place = pathlib.Path(tempfile.mkdtemp(dir=folder))
+    valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={place}/profile", f"--log-file={place}/valgrind.log"]
+    played = run(*valgrind, function, events=events, store=store)
+    text = (place / "profile").read_text()
     names = dict(re.findall(r"^c?fn=(\(\d+\)) (.+)$", text, re.MULTILINE))
     calls = re.findall(r"^cfn=(\(\d+\)).*\n(?:c?(?:fi|fe|fl|ob)=.*\n)*calls=(\d+)", text, re.MULTILINE)
     allocations = sum(int(count) for place, count in calls if names[place].partition("'")[0] in ALLOCATIONS)
-    return int(re.search(r"^(?:summary|totals): (\d+)", text, re.MULTILINE).group(1)), allocations
+    instructions = int(re.search(r"^(?:summary|totals): (\d+)", text, re.MULTILINE).group(1))
+    return of(played) + collections.Counter({"instructions": instructions, "allocations": allocations})
 
 
-def under_strace(webhook, deliveries, folder):
+def of(played):
+    """The calls and units of a run."""
+    return collections.Counter(played.calls) + played.units
+
+
+def under_strace(webhook, count, folder):
     """The system calls of a run, and what Lambda saw."""
-    trace = folder / f"strace.{deliveries}"
+    trace = folder / f"strace.{count}"
     # With -D the function is the child of this program, which can end it.
-    played = run("strace", "-D", "-f", "-qq", "-o", str(trace), webhook, deliveries=deliveries)
+    played = run("strace", "-D", "-f", "-qq", "-o", str(trace), webhook, events=deliveries(count))
     end = time.monotonic() + SECONDS_MAX
     while "+++ killed" not in (text := trace.read_text()):
         assert time.monotonic() < end, "strace has not written how the function ended"
@@ -59,18 +69,21 @@ def is_document(call):
     return bool(opened) and not re.search(r"\.so(\.|$)|^/(proc|sys|dev)/|^/etc/ld\.so", opened.group(1))
 
 
-def measure(webhook, folder):
-    start, start_allocations = under_valgrind(webhook, 0, folder)
-    warm, warm_allocations = under_valgrind(webhook, WARM, folder)
-    all_, all_allocations = under_valgrind(webhook, WARM + COUNTED, folder)
+def each(after, before, count=COUNTED):
+    return (after - before) / count
+
+
+def of_webhook(webhook, folder):
+    start = under_valgrind(webhook, [], folder)
+    warm = under_valgrind(webhook, deliveries(WARM), folder)
+    all_ = under_valgrind(webhook, deliveries(WARM + COUNTED), folder)
+    long = [under_valgrind(webhook, deliveries(count, body_bytes=BODY_BYTES + MORE_BYTES), folder) for count in (WARM, WARM + LONG)]
     first_calls, _ = under_strace(webhook, 0, folder)
     warm_calls, warm_played = under_strace(webhook, WARM, folder)
     all_calls, all_played = under_strace(webhook, WARM + COUNTED, folder)
     made, made_before = collections.Counter(all_played.calls), collections.Counter(warm_played.calls)
-
-    def each(after, before):
-        return (after - before) / COUNTED
-
+    instructions = each(all_["instructions"], warm["instructions"])
+    of_long = each(long[1]["instructions"], long[0]["instructions"], LONG)
     return {
         "AWS calls at start": all_played.calls_at_start.total(),
         "PutItem per delivery": each(made["PutItem"], made_before["PutItem"]),
@@ -78,25 +91,76 @@ def measure(webhook, folder):
         "AWS calls per delivery": each(made.total(), made_before.total()),
         "files opened at start": sum(map(is_document, first_calls)),
         "connections at start": sum(call.startswith("connect(") for call in first_calls),
-        "instructions at start": start,
-        "instructions per delivery": each(all_, warm),
-        "allocations at start": start_allocations,
-        "allocations per delivery": each(all_allocations, warm_allocations),
+        "instructions at start": start["instructions"],
+        "instructions per delivery": instructions,
+        "instructions per byte of a body": each(of_long, instructions, MORE_BYTES),
+        "allocations at start": start["allocations"],
+        "allocations per delivery": each(all_["allocations"], warm["allocations"]),
         "system calls at start": len(first_calls),
         "system calls per delivery": each(len(all_calls), len(warm_calls)),
         "log bytes per delivery": each(len(all_played.log), len(warm_played.log)),
     }
 
 
+def fall_due(store, hints):
+    """Lets the records of these hints be due."""
+    for hint in hints:
+        past = {":past": {"N": str(int(time.time() * 1000) - 1000)}}
+        key = {"pk": {"S": json.loads(hint)["pk"]}}
+        status, _ = store.call("UpdateItem", {
+            "TableName": INBOX, "Key": key, "UpdateExpression": "SET due_at = :past", "ExpressionAttributeValues": past})
+        assert status == 200, hint
+
+
+def of_others(release, store, folder):
+    """What worker, relay and dispatcher do for a record, and the relay for a run."""
+    webhook, worker = f"{release}/hookonce-webhook", f"{release}/hookonce-example-worker"
+    counts = {}
+
+    def claimed(endpoint, first=0):
+        events = [delivery(first + number, endpoint=endpoint) for number in range(WARM + WARM + COUNTED)]
+        played = run(webhook, events=events, store=store)
+        return played.sent["hints"], played.units["write units"] / len(events)
+
+    def count(name, warm, all_):
+        counts.update({f"{name}: {what} per record": each(all_[what], warm[what]) for what in sorted(all_) if all_[what] != warm[what]})
+
+    hints, counts["webhook: write units per record"] = claimed("stripe")
+    count("worker", *(under_valgrind(worker, batches(some), folder, store) for some in (hints[:WARM], hints[WARM:])))
+    # The time-outs of the other two are too short for valgrind.
+    dispatcher, relay = f"{release}/hookonce-dispatcher", f"{release}/hookonce-relay"
+    hints = run(worker, events=batches(claimed("receipts")[0]), store=store).sent["effects"]
+    count("dispatcher", *(of(run(dispatcher, events=batches(some), store=store)) for some in (hints[:WARM], hints[WARM:])))
+    scheduled = json.dumps({"dead_letters": "http://127.0.0.1/000000000000/dead"})
+    one, two = (of(run(relay, events=[scheduled] * runs, store=store)) for runs in (1, 2))
+    counts.update({f"relay: {what} per run": two[what] - one[what] for what in sorted(two)})
+    hints, runs = claimed("stripe", first=1000)[0], []
+    for some in (hints[:WARM], hints[WARM:]):
+        fall_due(store, some)
+        runs.append(of(run(relay, events=[scheduled], store=store)))
+    count("relay", *runs)
+    return counts
+
+
+def measure(release, hookonce, folder):
+    """Both at a time: whoever has two processors waits half as long."""
+    tables = pathlib.Path(tempfile.mkdtemp(dir=folder))
+    with Store(hookonce, tables) as store, concurrent.futures.ThreadPoolExecutor() as pool:
+        others = pool.submit(of_others, release, store, folder)
+        return of_webhook(f"{release}/hookonce-webhook", folder) | others.result()
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        counts = measure(sys.argv[1], pathlib.Path(folder))
+        counts = measure(*sys.argv[1:], pathlib.Path(folder))
     bad = 0
     listed = {name: (limit, TOLERANCES[group]) for group, names in LIMITS.items() for name, limit in names.items()}
-    assert counts.keys() == listed.keys(), "scripts/counts.json lists other counts"
+    if unlike := counts.keys() ^ listed.keys():
+        print(json.dumps(counts, indent=2))
+        sys.exit(f"only one of scripts/counts.json and this program has: {', '.join(sorted(unlike))}")
     for name, count in counts.items():
         limit, tolerance = listed[name]
-        print(f"{name:28} {count:14,.2f} of {limit:14,.2f}")
+        print(f"{name:40} {count:14,.2f} of {limit:14,.2f}")
         if abs(count - limit) * 1000 > limit * tolerance:
             bad = 1
             print(f"{name}: more than scripts/counts.json allows" if count > limit else

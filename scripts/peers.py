@@ -15,7 +15,7 @@ import pathlib
 import statistics
 import sys
 
-from rig import SECRET, run
+from rig import SECRET, deliveries, run
 
 PEERS = pathlib.Path(__file__).resolve().parents[1] / "benches/peers"
 ROUNDS = 7
@@ -47,7 +47,7 @@ def main():
         runs = {name: [] for name in compared}
         for _ in range(ROUNDS):
             for name, (function, variables) in compared.items():
-                played = run(*function, deliveries=WARM + COUNTED, delay=delay, variables=variables)
+                played = run(*function, events=deliveries(WARM + COUNTED), delay=delay, variables=variables)
                 each = (played.used[-1] - played.used[WARM]) / COUNTED
                 runs[name].append({"start_ms": played.used[0] * 1000, "delivery_us": each * 1_000_000})
         for name, rounds in runs.items():

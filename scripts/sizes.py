@@ -15,7 +15,7 @@ import pathlib
 import statistics
 import sys
 
-from rig import run
+from rig import deliveries, run
 
 # A whole processor, by Lambda's documentation.
 PROCESSOR_MB = 1769
@@ -42,10 +42,10 @@ def group(size_mb):
     return place
 
 
-def measure(webhook, size_mb, body_bytes, deliveries):
+def measure(webhook, size_mb, events):
     place = group(size_mb)
     enter = ["sh", "-c", f'echo $$ >{place}/cgroup.procs && exec "$0"']
-    played = run(*enter, webhook, deliveries=deliveries, body_bytes=body_bytes, delay=DELAY_SECONDS)
+    played = run(*enter, webhook, events=events, delay=DELAY_SECONDS)
     place.rmdir()
     took = [(answered - handed) * 1000 for handed, answered in zip(played.handed, played.answered)]
     later = sorted(took[1:])
@@ -58,11 +58,11 @@ def measure(webhook, size_mb, body_bytes, deliveries):
 
 def main():
     lines = []
-    for body_bytes, deliveries in BODIES.items():
+    for body_bytes, count in BODIES.items():
         runs = {size: [] for size in SIZES_MB}
         for _ in range(ROUNDS):
             for size in SIZES_MB:
-                runs[size].append(measure(sys.argv[1], size, body_bytes, deliveries))
+                runs[size].append(measure(sys.argv[1], size, deliveries(count, body_bytes=body_bytes)))
         for size in SIZES_MB:
             figures = {name: round(statistics.median(one[name] for one in runs[size]), 2) for name in runs[size][0]}
             ratio = statistics.median(one["p50_ms"] / base["p50_ms"] for one, base in zip(runs[size], runs[PROCESSOR_MB]))

@@ -10,7 +10,9 @@ use hookonce_local::gateway::answer::http_answer;
 use hookonce_webhook::answer::Denial;
 use hookonce_webhook::gateway::{Inbound, Malformed, Outbound, call, service};
 use lambda_http::request::LambdaRequest;
+use lambda_http::{Context, LambdaEvent, Service as _};
 use proptest::prelude::*;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::support::samples::{bytes, json as recorded};
@@ -223,6 +225,30 @@ fn echo(event: Value) -> Value {
         })
     };
     call(service(function), event).now_or_never().unwrap()
+}
+
+/// AWS writes the version first and no white space. Such an event is read by another way.
+#[test]
+fn payload_2_0_is_read_alike_in_every_form_of_its_text() {
+    let seen = |text: &str| {
+        let show = |request: Result<Inbound, Malformed>| {
+            let Inbound { method, path, query, called, headers, body, source, request_id } = request.unwrap();
+            let all = format!("{method} {path} {query} {called:?} {headers:?} {body:?} {source:?} {request_id}");
+            ready(Outbound::new(200, "text/plain", all.into_bytes()))
+        };
+        let event = RawValue::from_string(text.to_owned()).unwrap();
+        let answer = service(show).call(LambdaEvent::new(event, Context::default())).now_or_never().unwrap().unwrap();
+        serde_json::to_value(answer).unwrap()
+    };
+    let events = ["http-api-json", "http-api-cookies", "http-api-octet-stream", "function-url-json"];
+    for name in events {
+        let mut fields = event(name);
+        let version = fields.as_object_mut().unwrap().remove("version").unwrap();
+        let rest = fields.to_string();
+        let first = format!(r#"{{"version":{version},{}"#, rest.strip_prefix('{').unwrap());
+        let last = format!(r#"{},"version":{version}}}"#, rest.strip_suffix('}').unwrap());
+        assert_eq!(seen(&first), seen(&last), "{name}");
+    }
 }
 
 /// The status and the bytes that the gateway sends.

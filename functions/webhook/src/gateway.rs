@@ -22,6 +22,7 @@ use lambda_http::request::LambdaRequest;
 use lambda_http::{Adapter, Body, Context, IntoResponse, LambdaEvent, Service, service_fn};
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 /// An HTTP request. Nothing in it is trusted yet.
 #[derive(Clone, PartialEq, Eq)]
@@ -59,14 +60,15 @@ pub struct Malformed;
 /// request gets a response, too.
 pub fn service<F, R>(
     function: F,
-) -> impl Service<LambdaEvent<LambdaRequest>, Response: Serialize + Send, Error = Infallible, Future: Send>
+) -> impl Service<LambdaEvent<Box<RawValue>>, Response: Serialize + Send, Error = Infallible, Future: Send>
 where
     F: Fn(Result<Inbound, Malformed>) -> R,
     R: Future<Output = Outbound> + Send,
 {
-    service_fn(move |LambdaEvent { payload, context, .. }| {
-        let blank = blank(&payload);
-        let answered = function(Inbound::read(payload));
+    service_fn(move |LambdaEvent { payload, context, .. }: LambdaEvent<Box<RawValue>>| {
+        let event = typed(payload.get());
+        let blank = blank(&event);
+        let answered = function(Inbound::read(event));
         async move {
             let outbound = answered.await;
             let answer = service_fn(move |_blank| ready(Ok(outbound.clone())));
@@ -78,12 +80,22 @@ where
 /// Calls a [`service`] with a JSON event, as the Lambda runtime would, and returns its response as JSON.
 pub async fn call<S>(mut service: S, event: Value) -> Value
 where
-    S: Service<LambdaEvent<LambdaRequest>, Response: Serialize, Error = Infallible>,
+    S: Service<LambdaEvent<Box<RawValue>>, Response: Serialize, Error = Infallible>,
 {
-    // JSON of any other shape passes through. It is never an error.
-    let event = serde_json::from_value(event).unwrap_or(LambdaRequest::PassThrough(String::new()));
+    // What is JSON has a text.
+    let Ok(event) = to_raw_value(&event) else { return Value::Null };
     let Ok(answer) = service.call(LambdaEvent::new(event, Context::default())).await;
     serde_json::to_value(answer).unwrap_or_default()
+}
+
+/// The event of this text. `lambda_http` tries one kind after the other. Payload 2.0 comes second there and says what it
+/// is in its first field, so it is read at once.
+fn typed(event: &str) -> LambdaRequest {
+    let is_v2 = event.starts_with(r#"{"version":"2.0","#);
+    let v2 = is_v2.then(|| serde_json::from_str(event).map(LambdaRequest::ApiGatewayV2));
+    // JSON of any other shape passes through. It is never an error.
+    let any = || serde_json::from_str(event).unwrap_or(LambdaRequest::PassThrough(String::new()));
+    v2.and_then(Result::ok).unwrap_or_else(any)
 }
 
 /// An empty event of the same kind. The kind decides the format of the response.

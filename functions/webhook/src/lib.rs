@@ -31,10 +31,10 @@ use hookonce_runtime::ingest::{IngestError, IngressParts};
 use hookonce_runtime::material::Materials;
 use hookonce_runtime::port::{MaterialSource, Queue, Store};
 use hookonce_runtime::telemetry::{self, Counts, Telemetry};
-use lambda_http::request::LambdaRequest;
 use lambda_http::{LambdaEvent, Service};
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tracing::Instrument as _;
 
 pub use {lambda_http::Error, start::run};
@@ -67,7 +67,7 @@ impl<S: Store, Q: Queue, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, M,
     /// This function as a service that the Lambda runtime can run.
     pub fn service(
         self: Arc<Self>,
-    ) -> impl Service<LambdaEvent<LambdaRequest>, Response: Serialize + Send, Error = Infallible, Future: Send> {
+    ) -> impl Service<LambdaEvent<Box<RawValue>>, Response: Serialize + Send, Error = Infallible, Future: Send> {
         gateway::service(move |request| {
             let function = Arc::clone(&self);
             let id = request.as_ref().map_or("", |inbound| inbound.request_id.as_str());

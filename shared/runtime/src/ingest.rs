@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use hookonce_protocol::call::{Call, Next};
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::ingress::{Ingress, IngressAnswer, OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::item::{ITEM_BYTES_MAX, size_bytes};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::{Record, attribute};
 use hookonce_protocol::timing::Timing;
+use hookonce_protocol::write::{Action, Write};
 use hookonce_providers::{Contents, VerifiedDelivery};
 
 use crate::ambient::Ambient;
@@ -87,6 +89,12 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
         let claim = self.claim(endpoint, delivery)?;
         let key = claim.pk.clone();
         let first = Ingress::start(claim, endpoint.on_store_outage, self.message_bytes_max, self.timing);
+        // The record as it is written, so that it is encoded once.
+        if let Next::Call(_, Call::Write(Write { action: Action::Put(record), .. })) = &first.next
+            && size_bytes(record) > CLAIM_BYTES_MAX
+        {
+            return Err(IngestError::TooLarge);
+        }
         let remote = StoreAndQueue { store: &self.store, queue: &self.queue };
         let best_effort = duration(self.timing.best_effort_timeout);
         let carrier = UntilDeadline { carrier: &remote, deadline, best_effort };
@@ -110,7 +118,7 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
             Contents::Several(parts) => (format!("batch.{}", parts.len()), delivery.body(), delivery.body_sha256()),
         };
         let now = self.ambient.moment().now;
-        let mut claim = Claim {
+        Ok(Claim {
             pk: delivery.record_key(&endpoint.id),
             claim_id: self.ambient.claim_id(),
             tenant: endpoint.tenant.clone(),
@@ -123,17 +131,8 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
             headers: BTreeMap::clone(delivery.headers()),
             secret_index: i64::try_from(delivery.secret_index()).unwrap_or(i64::MAX),
             quarantine_mismatch: endpoint.on_body_mismatch == OnBodyMismatch::Quarantine,
-        };
-        if stored_bytes(&mut claim, &self.timing) <= CLAIM_BYTES_MAX { Ok(claim) } else { Err(IngestError::TooLarge) }
+        })
     }
-}
-
-/// The size of a claim's record in the table, in bytes. It copies no body.
-fn stored_bytes(claim: &mut Claim, timing: &Timing) -> usize {
-    let body = std::mem::take(&mut claim.body);
-    let head = size_bytes(&claim.record(timing, claim.received_at).encode());
-    claim.body = body;
-    head + claim.body.len()
 }
 
 /// The most bytes that the body and the type of one event may have for a record of its own, beside what it takes over
