@@ -261,7 +261,8 @@ fn is_no_outcome(line: &Metadata<'_>) -> bool {
 }
 
 fn log_to_stderr(targets: Targets, wanted: fn(&Metadata<'_>) -> bool) {
-    let filter = targets.and(filter_fn(wanted));
+    // A line for a person names its record itself, where that matters.
+    let filter = targets.and(filter_fn(move |line| line.is_event() && wanted(line)));
     let format = tracing_subscriber::fmt::layer().with_writer(|| output::Log).with_filter(filter);
     // This fails only when called twice.
     let _ = tracing_subscriber::registry().with(format).try_init();

@@ -18,6 +18,7 @@ mod send;
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{FromRef, State};
@@ -30,7 +31,10 @@ use error_reporter::Report;
 use hookonce_aws::DynamoStore;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_runtime::ambient::{Ambient as _, System};
-use tokio::net::TcpListener;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -226,6 +230,11 @@ impl Site {
     }
 }
 
+/// How long a browser may take to send the head of a request, so that no client holds a connection for ever.
+const HEADERS_TIME: Duration = Duration::from_secs(5);
+
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// What to do where a port is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PortChoice {
@@ -263,9 +272,15 @@ impl Console {
         let session = Session::new(listener.local_addr().map_err(failed)?.port(), site.base.clone());
         let site = Arc::new(site);
         let router = router(Arc::clone(&site), session.clone());
+        // It ends with this process.
         let serving = tokio::spawn(async move {
-            // It ends with this process.
-            let _ = axum::serve(listener, router).await;
+            loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => drop(tokio::spawn(serve(stream, router.clone()))),
+                    // No socket is free.
+                    Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                }
+            }
         });
         Ok(Self { site, session, serving })
     }
@@ -285,6 +300,14 @@ impl Drop for Console {
     fn drop(&mut self) {
         self.serving.abort();
     }
+}
+
+/// Answers on a connection until the browser ends it, or is too slow.
+async fn serve(stream: TcpStream, router: Router) {
+    let (timer, service) = (TokioTimer::new(), TowerToHyperService::new(router));
+    let mut http = http1::Builder::new();
+    // Whoever is cut off asks again.
+    let _ = http.timer(timer).header_read_timeout(HEADERS_TIME).serve_connection(TokioIo::new(stream), service).await;
 }
 
 /// What the pages share.

@@ -76,6 +76,19 @@ fn field(page: &str, name: &str) -> String {
 const DRY_RUN: &str = "/orders/new?operation=retry&state=DEAD";
 
 #[test]
+fn a_client_that_sends_half_a_request_is_cut_off() {
+    let stack = Stack::with(1, 1);
+    let deployed = Deployed::of(&stack, &[]);
+    let console = Opened::of(&deployed, &[]);
+    let mut slow = TcpStream::connect(&console.host).unwrap();
+    slow.write_all(b"GET / HTTP/1.1\r\nhost: ").unwrap();
+    let mut answer = Vec::new();
+    // Without an end, the test's own limit ends it.
+    slow.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    slow.read_to_end(&mut answer).unwrap();
+}
+
+#[test]
 fn the_console_of_a_deployed_stack_shows_it_and_changes_nothing() {
     let stack = Stack::with(1, 1);
     let deployed = Deployed::of(&stack, &[]);
