@@ -1,35 +1,36 @@
-// The inbox inside a CDK app: a nested stack that holds the translated template, and around it what is yours.
-// docs/run/iac.md says how to make the template.
-import { App, CfnOutput, NestedStack, Stack } from 'aws-cdk-lib';
+// The inbox inside a CDK app: two stages, each a stack that holds the template of a release and what is yours.
+// docs/run/iac.md describes it.
+import { App, Stack } from 'aws-cdk-lib';
 import { CfnInclude } from 'aws-cdk-lib/cloudformation-include';
+import { Asset } from 'aws-cdk-lib/aws-s3-assets';
 import { Topic } from 'aws-cdk-lib/aws-sns';
+import { join } from 'node:path';
 
-class Inbox extends NestedStack {
-  constructor(scope, id, { templateFile, parameters }) {
-    super(scope, id, { parameters });
-    this.template = new CfnInclude(this, 'Template', { templateFile });
+const app = new App();
+// The unpacked archive of a release.
+const release = app.node.tryGetContext('release') ?? 'hookonce';
+
+class Hooks extends Stack {
+  constructor(id, parameters) {
+    super(app, id, { terminationProtection: true });
+    // Parameters stand in the template's conditions, where CloudFormation reads no resource. So the topic has a name, of which
+    // its ARN is made.
+    const topicName = `${id}-alarms`;
+    new Topic(this, 'Alarms', { topicName });
+    const AlarmTopicArn = this.formatArn({ service: 'sns', resource: topicName });
+    const inbox = new CfnInclude(this, 'Inbox', {
+      templateFile: join(release, 'template.json'),
+      parameters: { AlarmTopicArn, ...parameters },
+    });
+    for (const name of ['Webhook', 'Worker', 'Relay', 'Dispatcher']) {
+      const code = new Asset(this, `${name}Code`, { path: join(release, `${name.toLowerCase()}.zip`) });
+      inbox.getResource(`${name}Function`).code = { s3Bucket: code.s3BucketName, s3Key: code.s3ObjectKey };
+    }
+    // Your code finds the inbox's parts, such as inbox.getResource('DomainTable').
   }
 }
 
-const app = new App();
-const stack = new Stack(app, 'Hooks');
-const alarms = new Topic(stack, 'Alarms');
-
-// The values are the nested stack's parameters. Passed to CfnInclude instead, a value that CloudFormation finds out
-// itself, such as this ARN, would stand in the template's conditions, where CloudFormation refuses it.
-const inbox = new Inbox(stack, 'Inbox', {
-  templateFile: app.node.tryGetContext('template') ?? 'hookonce.template.json',
-  parameters: {
-    AlarmTopicArn: alarms.topicArn,
-    WorkerConcurrencyMax: '10',
-  },
-});
-
-// The names of queues begin with that of the nested stack, and have 80 characters at most. CDK's own id for it has 48.
-inbox.nestedStackResource.overrideLogicalId('Inbox');
-
-// `hookonce --stack` wants this name. The nested stack's output WebhookUrl is the address that providers call.
-new CfnOutput(stack, 'InboxStack', { value: inbox.stackName });
-new CfnOutput(stack, 'DomainTable', { value: inbox.template.getResource('DomainTable').ref });
+new Hooks('hooks-prod', { WorkerConcurrencyMax: '10' });
+new Hooks('hooks-staging', { LogLevel: 'debug' });
 
 app.synth();

@@ -1,5 +1,5 @@
-# The inbox inside a Terraform configuration: one CloudFormation stack from the translated template, and around it what is
-# yours. docs/run/iac.md says how to make the template.
+# The inbox inside a Terraform configuration: one CloudFormation stack from the template of a release, and around it what is
+# yours. Each workspace is a stage. docs/run/iac.md describes it.
 
 terraform {
   required_version = ">= 1.5"
@@ -13,13 +13,24 @@ terraform {
 
 variable "bucket" {
   type        = string
-  description = "Bucket that the template is read from, in the stack's region. The one that `sam package` wrote to will do."
+  description = "Bucket that the template is read from, in the stack's region: the one that `aws cloudformation package` wrote to."
 }
 
-variable "template" {
+variable "release" {
   type        = string
-  default     = "hookonce.template.json"
-  description = "The translated template."
+  default     = "hookonce"
+  description = "The unpacked archive of a release, with packaged.json in it."
+}
+
+variable "parameters" {
+  type        = map(string)
+  default     = {}
+  description = "Parameters of the stack that differ between stages."
+}
+
+locals {
+  name     = "hooks-${terraform.workspace}"
+  template = "${var.release}/packaged.json"
 }
 
 data "aws_region" "current" {}
@@ -28,22 +39,26 @@ data "aws_region" "current" {}
 # a new template is a new address, and the stack sees that it must be updated.
 resource "aws_s3_object" "template" {
   bucket = var.bucket
-  key    = "hookonce/${filesha256(var.template)}.json"
-  source = var.template
+  key    = "${local.name}/${filesha256(local.template)}.json"
+  source = local.template
 }
 
 resource "aws_sns_topic" "alarms" {
-  name = "hookonce-alarms"
+  name = "${local.name}-alarms"
 }
 
 resource "aws_cloudformation_stack" "inbox" {
-  name         = "hookonce"
+  name         = local.name
   template_url = "https://${var.bucket}.s3.${data.aws_region.current.id}.amazonaws.com/${aws_s3_object.template.key}"
+  policy_body  = file("${var.release}/stack-policy.json")
   capabilities = ["CAPABILITY_IAM"]
+  parameters   = merge({ AlarmTopicArn = aws_sns_topic.alarms.arn }, var.parameters)
 
-  parameters = {
-    AlarmTopicArn        = aws_sns_topic.alarms.arn
-    WorkerConcurrencyMax = 10
+  # Terraform stops to wait after half an hour otherwise, and CloudFormation goes on without it.
+  timeouts {
+    create = "1h"
+    update = "1h"
+    delete = "1h"
   }
 
   # The tables outlive the stack, but a new stack would begin with empty ones.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import moto.awslambda.models
 import moto.logs.models
-from mock import ACCOUNT, ANSWERS, REGION, STACK, client, with_outputs
+from mock import ACCOUNT, ANSWERS, CODE, REGION, STACK, client, with_outputs
 
 SEEN, UNSEEN = "this line is to be read", "nobody asked for this line"
 EMPTY = "0\t0\t0\n"
@@ -78,6 +78,11 @@ def table_names():
     return client("dynamodb").list_tables()["TableNames"]
 
 
+def packaged():
+    """Whether the code of a release is in the bucket of the page."""
+    return client("s3").list_objects_v2(Bucket=CODE, Prefix="")["KeyCount"] > 1
+
+
 NO_LIMITS = "the mock has no limits of accounts"
 
 # A command of a page belongs to the first row whose words it has.
@@ -90,6 +95,8 @@ ROWS = {
     "OutputKey=='WebhookUrl'": Row(f"https://{ANSWERS['DomainName']}/webhooks/"),
     "aws cloudformation set-stack-policy": Row(so=lambda stack: stack_policy()),
     "aws cloudformation continue-update-rollback --stack-name NAME": Row(mention="the mock lacks it"),
+    "aws cloudformation package": Row("Successfully packaged", so=lambda stack: packaged()),
+    "aws cloudformation update-termination-protection": Row(mention="the mock lacks it"),
     "aws cloudformation deploy --region us-east-1": Row("Successfully created"),
     'outputs=$(aws cloudformation describe-stacks --stack-name "$stack"': Row(),
     'aws cloudformation deploy --stack-name "$stack-dashboard"': Row("Successfully created", so=lambda stack: widgets(stack)),
@@ -181,7 +188,7 @@ PLACEHOLDERS = {
 
 def variables(stack):
     """What the shell of each page knows, because a sentence of the page says so."""
-    return {"stack": STACK, "queue": stack.ids["HintQueue"], "table": SPARE, "documents": stack.ids["DocumentsTable"], "copy": stack.ids["InboxTable"], "arn": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{stack.ids['DocumentsTable']}", "pager_url": "https://pager.example.com/alarms"}
+    return {"stack": STACK, "bucket": CODE, "queue": stack.ids["HintQueue"], "table": SPARE, "documents": stack.ids["DocumentsTable"], "copy": stack.ids["InboxTable"], "arn": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{stack.ids['DocumentsTable']}", "pager_url": "https://pager.example.com/alarms"}
 
 
 def event_file():

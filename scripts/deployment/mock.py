@@ -56,9 +56,9 @@ class Deployed:
         upload_code()
         # The mock cannot take an output that names a resource it does not know.
         body = {name: part for name, part in self.template.items() if name != "Outputs"}
-        client("cloudformation").create_stack(
+        self.id = client("cloudformation").create_stack(
             StackName=STACK, TemplateBody=json.dumps(body), Capabilities=["CAPABILITY_IAM"],
-            Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in ANSWERS.items()])
+            Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in ANSWERS.items()])["StackId"]
         described = client("cloudformation").describe_stack_resources(StackName=STACK)["StackResources"]
         # What the mock does not know is an entry without a name; what has no id of its own, such as a permission, has none.
         self.made = {entry["LogicalResourceId"] for entry in described if "LogicalResourceId" in entry}
@@ -105,7 +105,7 @@ class Deployed:
 
     def reference(self, name):
         pseudo = {"AWS::StackName": STACK, "AWS::Region": REGION, "AWS::AccountId": ACCOUNT, "AWS::Partition": "aws",
-                  "AWS::URLSuffix": "amazonaws.com", "AWS::NoValue": NOTHING}
+                  "AWS::URLSuffix": "amazonaws.com", "AWS::NoValue": NOTHING, "AWS::StackId": self.id}
         if name in pseudo:
             return pseudo[name]
         if name in self.template["Parameters"]:
@@ -141,6 +141,14 @@ class Deployed:
         left, right = self.resolve(argument)
         return left == right
 
+    def select(self, argument):
+        place, parts = argument
+        return self.resolve(parts)[place]
+
+    def split(self, argument):
+        separator, text = self.resolve(argument)
+        return text.split(separator)
+
     def find(self, path):
         first, second, third = self.resolve(path)
         # CloudFormation hands every value of a mapping on as a text.
@@ -155,6 +163,8 @@ INTRINSIC = {
     "Fn::Sub": Deployed.substitute,
     "Fn::If": Deployed.choose,
     "Fn::FindInMap": Deployed.find,
+    "Fn::Select": Deployed.select,
+    "Fn::Split": Deployed.split,
 }
 
 

@@ -34,7 +34,7 @@ END = "\0\n"
 ALONE = "docs/run/runbook.md"
 # `scripts/check release` types these.
 ELSEWHERE = ("docs/run/fifteen-minutes.md", "docs/run/first-night.md")
-WRAPPER = '#!/bin/sh\nexec timeout 120 "$AWS_RUN" --endpoint-url "$MOCK" "$@" $AWS_MORE\n'
+WRAPPER = '#!/bin/sh\nAWS_ENDPOINT_URL="$MOCK" exec timeout 120 "$AWS_RUN" --endpoint-url "$MOCK" "$@" $AWS_MORE\n'
 
 
 @functools.cache
@@ -221,6 +221,13 @@ def breaks():
 def place(folder):
     """What the commands find in the folder in which they run."""
     os.symlink(os.path.abspath("deploy"), os.path.join(folder, "deploy"))
+    # A release, as far as the pages read it: the unpacked archive.
+    release = pathlib.Path(folder, "hookonce")
+    release.mkdir()
+    (release / "stack-policy.json").symlink_to(os.path.abspath("deploy/stack-policy.json"))
+    (release / "webhook.zip").write_bytes(b"code")
+    code = {"Type": "AWS::Lambda::Function", "Properties": {"Code": "webhook.zip"}}
+    (release / "template.json").write_text(json.dumps({"Resources": {"WebhookFunction": code}}), "utf-8")
     pathlib.Path(folder, "event.json").write_text(event_file(), "utf-8")
     wrapper = pathlib.Path(folder, "aws")
     wrapper.write_text(WRAPPER, "utf-8")

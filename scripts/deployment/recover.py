@@ -38,7 +38,7 @@ def taken(stack, url):
         **own, "AWS_REGION": REGION, "AWS_ACCESS_KEY_ID": "mock", "AWS_SECRET_ACCESS_KEY": "mock", "AWS_ENDPOINT_URL_DYNAMODB": url,
         "AWS_ENDPOINT_URL_SQS": url,
     }
-    lines = rig.run(os.environ["WEBHOOK"], deliveries=1, variables=variables).log.decode().splitlines()
+    lines = rig.run(os.environ["WEBHOOK"], events=rig.deliveries(1), variables=variables).log.decode().splitlines()
     counted = [json.loads(line) for line in lines if '"CloudWatchMetrics"' in line]
     return sorted({name for line in counted for name in line if name.startswith("delivery_") and name != "delivery_duration_ms"})
 
@@ -70,7 +70,7 @@ def recover(text, url, folder, named):
     expect.count = 0
     first = Deployed(text)
     names = {logical: first.ids[logical] for logical in TABLES}
-    document = {"kind": {"S": "endpoint"}, "id": {"S": "stripe"}, "document": {"S": rig.ENDPOINT}}
+    document = {"kind": {"S": "endpoint"}, "id": {"S": "stripe"}, "document": rig.DOCUMENTS["endpoint"]}
     client("dynamodb").put_item(TableName=names["DocumentsTable"], Item=document)
     expect("what the first stack counts", taken(first, url), ["delivery_accepted"])
     expect("what it counts of the same event", taken(first, url), ["delivery_duplicate"])

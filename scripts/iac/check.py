@@ -1,9 +1,9 @@
 """Checks the examples of deploy/cdk and deploy/terraform against the template, as far as no account is needed. Then breaks
 each input once: each break must be found.
 
-usage: check.py TEMPLATE CDK_OUTPUT TERRAFORM PLACE
+usage: check.py RELEASE CDK_OUTPUT TERRAFORM PLACE
 
-TEMPLATE is the translated template, CDK_OUTPUT the folder that the CDK example was synthesised into, TERRAFORM the
+RELEASE is what release.py wrote, CDK_OUTPUT the folder that the CDK example was synthesised into, TERRAFORM the
 example's file, PLACE a folder for Terraform. Terraform itself runs, but with a stand-in for its provider (provider.py).
 Nothing is deployed."""
 
@@ -19,8 +19,9 @@ from references import references  # noqa: E402
 
 # Whatever CDK adds to a template of ours.
 CDKS_OWN = {"BootstrapVersion", "CheckBootstrapVersion"}
-# `sam package` has put a place in S3 where they stood.
-READ_BY_THE_BUILD = {"WorkerCode"}
+REGION = "eu-central-1"
+# CloudFormation gives a stack's name 128, and the last part of its id 36.
+QUEUE_NAME_CHARACTERS_MAX = 80
 SECTIONS = ("Parameters", "Rules", "Mappings", "Conditions", "Resources", "Outputs")
 # CloudFormation reads no more from the body of a request.
 REQUEST_BYTES_MAX = 51_200
@@ -42,8 +43,23 @@ def translation(template):
     yield "the translation", "transform", template.get("Transform"), None
     text = json.dumps(template)
     used = references({name: template[name] for name in SECTIONS if name != "Parameters"})
-    unused = [name for name in template["Parameters"] if name not in used | READ_BY_THE_BUILD and f"${{{name}}}" not in text]
+    unused = [name for name in template["Parameters"] if name not in used and f"${{{name}}}" not in text]
     yield "the translation", "parameters that nothing reads", unused, []
+    queues = [body["Properties"].get("QueueName", "") for body in template["Resources"].values() if body["Type"] == "AWS::SQS::Queue"]
+    long = [name for name in map(longest, queues) if len(name) > QUEUE_NAME_CHARACTERS_MAX]
+    yield "the translation", "queues whose name can be too long", long, []
+
+
+def longest(name):
+    """The longest name that comes of a substitution."""
+    text, values = (lambda argument: argument if isinstance(argument, list) else [argument, {}])(name.get("Fn::Sub", "") if name else "")
+    text = text.replace("${AWS::StackName}", 128 * "n")
+    for key, value in values.items():
+        text = text.replace(f"${{{key}}}", 36 * "i" if value == LAST_OF_THE_ID else 200 * "?")
+    return text
+
+
+LAST_OF_THE_ID = {"Fn::Select": [2, {"Fn::Split": ["/", {"Ref": "AWS::StackId"}]}]}
 
 
 def passed(where, parameters, template):
@@ -52,50 +68,89 @@ def passed(where, parameters, template):
     yield where, "parameters without a value", missing, []
 
 
-def cdk(template, synthesised):
-    root, (nested,) = synthesised["root"], synthesised["nested"]
-    ours, theirs = sorted_dependencies(template), sorted_dependencies(nested)
-    for section in SECTIONS:
-        kept = {name: body for name, body in theirs.get(section, {}).items() if name not in CDKS_OWN}
-        # An output that the root reads is CDK's own, too.
-        names = ours[section] if section == "Outputs" else ours[section] | kept
-        yield "CDK", f"{section} that changed", sorted(name for name in names if ours[section].get(name) != kept.get(name)), []
-    (name, stack), = [(name, body["Properties"]) for name, body in root["Resources"].items() if body["Type"] == "AWS::CloudFormation::Stack"]
-    # CloudFormation calls it ROOT-ID-RANDOM, and a queue begins with that.
-    longest = len(f"-{name}-{13 * 'x'}-effects")
-    yield "CDK", "whether a queue's name leaves 40 of its 80 characters for the root's", longest <= 40, True
-    yield from passed("CDK", stack["Parameters"], template)
-    yield "CDK", "parameters passed", sorted(stack["Parameters"]), ["AlarmTopicArn", "WorkerConcurrencyMax"]
-    topics = [name for name, body in root["Resources"].items() if body["Type"] == "AWS::SNS::Topic"]
-    yield "CDK", "the topic of alarms", [stack["Parameters"].get("AlarmTopicArn")], [{"Ref": name} for name in topics]
-    # CloudFormation evaluates both before there is any resource.
-    for where, one in (("CDK's root", root), ("CDK's nested stack", nested)):
-        early = references([one.get("Conditions", {}), one.get("Rules", {})]) - set(one["Parameters"])
-        yield where, "resources that conditions and rules name", sorted(early), []
-    types = [body["Type"] for body in nested["Resources"].values()]
-    yield "CDK", "functions and tables", (types.count("AWS::Lambda::Function"), types.count("AWS::DynamoDB::Table")), (4, 3)
-    read = {name.removeprefix("Outputs.") for body in [root["Outputs"]] for name in nested_outputs(body)}
-    yield "CDK", "outputs that do not exist", sorted(read - set(nested["Outputs"])), []
+def cdk(template, stages):
+    for stage, stack in stages.items():
+        topic, arn = f"{stage}-alarms", ["arn:", "AWS::Partition", ":sns:", "AWS::Region", ":", "AWS::AccountId", f":{stage}-alarms"]
+        parameters = {"AlarmTopicArn": {"Fn::Join": ["", [{"Ref": part} if "::" in part else part for part in arn]]}} | PARAMETERS[stage]
+        yield from passed("CDK", parameters, template)
+        ours, theirs = (sorted_dependencies(with_texts(one)) for one in (inserted(template, parameters), stack))
+        for section in SECTIONS:
+            kept = {name: body for name, body in theirs.get(section, {}).items() if name not in CDKS_OWN and not is_topic(body)}
+            names = ours[section] | kept
+            yield stage, f"{section} that changed", sorted(name for name in names if without_code(ours[section].get(name)) != without_code(kept.get(name))), []
+        yield stage, "topics", [body["Properties"] for body in stack["Resources"].values() if is_topic(body)], [{"TopicName": topic}]
+        # CloudFormation evaluates both before there is any resource.
+        early = references([stack["Conditions"], stack["Rules"]]) - set(stack["Parameters"])
+        yield stage, "resources that conditions and rules name", sorted(name for name in early if "::" not in name), []
+        places = [body["Properties"]["Code"] for body in stack["Resources"].values() if body["Type"] == "AWS::Lambda::Function"]
+        yield stage, "functions with code of their own", len({place["S3Key"] for place in places}), 4
+    shared = [named(stack) for stack in stages.values()]
+    yield "CDK", "names that its stages share", sorted(set.intersection(*shared)), []
 
 
-def nested_outputs(outputs):
-    """The outputs of the nested stack that the root reads."""
-    found = []
-    for body in outputs.values():
-        target = body["Value"].get("Fn::GetAtt", [])
-        if len(target) == 2 and target[1].startswith("Outputs."):
-            found.append(target[1])
-    return found
+# Of each stage, beside its topic.
+PARAMETERS = {"hooks-prod": {"WorkerConcurrencyMax": "10"}, "hooks-staging": {"LogLevel": "debug"}}
+
+
+def is_topic(body):
+    return body.get("Type") == "AWS::SNS::Topic"
+
+
+def without_code(body):
+    """CDK puts it into a place of its own."""
+    if not body or body.get("Type") != "AWS::Lambda::Function":
+        return body
+    return body | {"Properties": {name: value for name, value in body["Properties"].items() if name != "Code"}, "Metadata": None}
+
+
+def inserted(template, values):
+    """The template with values in place of parameters."""
+    def insert(part):
+        if isinstance(part, list):
+            return [insert(item) for item in part]
+        if not isinstance(part, dict):
+            return part
+        if part.keys() == {"Ref"} and part["Ref"] in values:
+            return values[part["Ref"]]
+        return {name: insert(item) for name, item in part.items()}
+
+    return insert({**template, "Parameters": {name: body for name, body in template["Parameters"].items() if name not in values}})
+
+
+def with_texts(part):
+    """CDK writes a number where it knows that one is wanted. CloudFormation takes both."""
+    if isinstance(part, list):
+        return [with_texts(item) for item in part]
+    if isinstance(part, dict):
+        return {name: with_texts(item) for name, item in part.items()}
+    return str(part) if isinstance(part, (int, float)) and not isinstance(part, bool) else part
+
+
+def named(stack):
+    """What would have the same name in any other stack."""
+    names = set()
+    for body in stack["Resources"].values():
+        chosen = [value for key, value in body.get("Properties", {}).items() if key in NAMES and (isinstance(value, str) or "Ref" not in value)]
+        names |= {f"{body['Type']} {value}" for value in map(json.dumps, chosen) if "AWS::StackName" not in value and "AWS::StackId" not in value}
+    return names
+
+
+# Properties by which an account knows a resource.
+NAMES = ("AlarmName", "DashboardName", "FunctionName", "LogGroupName", "ManagedPolicyName", "QueueName", "RoleName", "TableName", "TopicName")
 
 
 def terraform(template, example):
-    stack = example["resources"]["aws_cloudformation_stack.inbox"]
+    stages = {stage: resources["aws_cloudformation_stack.inbox"] for stage, resources in example["stages"].items()}
+    stack = stages["prod"]
     yield from passed("Terraform", stack["parameters"], template)
-    topic = example["resources"]["aws_sns_topic.alarms"]["arn"]
+    topic = example["stages"]["prod"]["aws_sns_topic.alarms"]["arn"]
     yield "Terraform", "parameters passed", stack["parameters"], {"AlarmTopicArn": topic, "WorkerConcurrencyMax": "10"}
     roles = [name for name, body in template["Resources"].items() if body["Type"] == "AWS::IAM::Role"]
-    named = [name for name in roles if "RoleName" in template["Resources"][name]["Properties"]]
-    yield "Terraform", "capabilities", stack["capabilities"], ["CAPABILITY_NAMED_IAM" if named else "CAPABILITY_IAM"]
+    named_roles = [name for name in roles if "RoleName" in template["Resources"][name]["Properties"]]
+    yield "Terraform", "capabilities", stack["capabilities"], ["CAPABILITY_NAMED_IAM" if named_roles else "CAPABILITY_IAM"]
+    policy = json.loads(stack["policy_body"] or "{}")
+    yield "Terraform", "the stack policy", policy, json.loads(pathlib.Path("deploy/stack-policy.json").read_text())
+    yield "Terraform", "time-outs", sorted(name for block in stack["timeouts"] for name, value in block.items() if value), ["create", "delete", "update"]
     # The provider takes either. The stand-in has found the template at its address.
     yield "Terraform", "the template in the request", stack["template_body"], None
     yield "Terraform", "the template is too large for a request", len(json.dumps(template, separators=(",", ":"))) > REQUEST_BYTES_MAX, True
@@ -105,6 +160,8 @@ def terraform(template, example):
     updated = {"aws_cloudformation_stack.inbox": ["update"], "aws_s3_object.template": ["delete", "create"]}
     yield "Terraform", "changes with a new template", example["new template"], updated
     yield "Terraform", "destroys the stack", "Instance cannot be destroyed" not in example["destroy"], False
+    ids = [[body["id"] for body in resources.values() if body.get("id") != REGION] for resources in example["stages"].values()]
+    yield "Terraform", "names that its stages share", sorted(set(ids[0]) & set(ids[1])), []
 
 
 def findings(inputs):
@@ -115,28 +172,38 @@ def findings(inputs):
 
 
 def break_condition(inputs):
-    nested, = inputs[1]["nested"]
-    nested["Conditions"]["HasAlarmTopic"] = {"Fn::Not": [{"Fn::Equals": [{"Ref": "Gateway"}, ""]}]}
+    inputs[1]["hooks-prod"]["Conditions"]["HasAlarmTopic"] = {"Fn::Not": [{"Fn::Equals": [{"Ref": "Gateway"}, ""]}]}
 
 
 def break_resource(inputs):
-    nested, = inputs[1]["nested"]
-    del nested["Resources"]["WorkerFunctionHints"]["Properties"]["FunctionResponseTypes"]
+    del inputs[1]["hooks-prod"]["Resources"]["WorkerFunctionHints"]["Properties"]["FunctionResponseTypes"]
 
 
 def break_cdk_parameter(inputs):
-    for body in inputs[1]["root"]["Resources"].values():
-        if body["Type"] == "AWS::CloudFormation::Stack":
-            body["Properties"]["Parameters"]["AlarmTopic"] = body["Properties"]["Parameters"].pop("AlarmTopicArn")
+    inputs[1]["hooks-staging"]["Resources"]["WorkerFunction"]["Properties"]["Environment"]["Variables"]["HOOKONCE_LOG"] = "info"
 
 
-def break_nested_id(inputs):
-    resources = inputs[1]["root"]["Resources"]
-    resources["InboxNestedStackInboxNestedStackResource3B0B17C6"] = resources.pop("Inbox")
+def break_code(inputs):
+    functions = [body for body in inputs[1]["hooks-prod"]["Resources"].values() if body["Type"] == "AWS::Lambda::Function"]
+    functions[0]["Properties"]["Code"] = functions[1]["Properties"]["Code"]
+
+
+def break_topic(inputs):
+    for stack in inputs[1].values():
+        for body in filter(is_topic, stack["Resources"].values()):
+            body["Properties"]["TopicName"] = "alarms"
+
+
+def break_queue(inputs):
+    inputs[0]["Resources"]["SlowQueue"]["Properties"]["QueueName"] = {"Fn::Sub": "${AWS::StackName}-slow"}
 
 
 def break_terraform_parameter(inputs):
-    inputs[2]["resources"]["aws_cloudformation_stack.inbox"]["parameters"]["WorkerConcurrency"] = "10"
+    inputs[2]["stages"]["prod"]["aws_cloudformation_stack.inbox"]["parameters"]["WorkerConcurrency"] = "10"
+
+
+def break_stage(inputs):
+    inputs[2]["stages"]["staging"]["aws_sns_topic.alarms"]["id"] = inputs[2]["stages"]["prod"]["aws_sns_topic.alarms"]["id"]
 
 
 def break_output(inputs):
@@ -149,9 +216,8 @@ def break_lifecycle(inputs):
 
 
 def break_translation(inputs):
-    inputs[0]["Resources"]["WorkerFunctionHints"]["Properties"]["ScalingConfig"] = {"MaximumConcurrency": 5}
-    nested, = inputs[1]["nested"]
-    nested["Resources"]["WorkerFunctionHints"]["Properties"]["ScalingConfig"] = {"MaximumConcurrency": 5}
+    for template in (inputs[0], *inputs[1].values()):
+        template["Resources"]["WorkerFunctionSlowHints"]["Properties"]["ScalingConfig"] = {"MaximumConcurrency": 5}
 
 
 def break_capability(inputs):
@@ -160,14 +226,17 @@ def break_capability(inputs):
 
 # Each break, and what must then be found.
 BREAKS = {
-    break_condition: "CDK's nested stack: resources that conditions and rules name",
-    break_resource: "CDK: Resources that changed is ['WorkerFunctionHints']",
-    break_cdk_parameter: "CDK: unknown parameters is ['AlarmTopic']",
-    break_nested_id: "CDK: whether a queue's name leaves 40 of its 80 characters for the root's is False",
+    break_condition: "hooks-prod: resources that conditions and rules name",
+    break_resource: "hooks-prod: Resources that changed is ['WorkerFunctionHints']",
+    break_cdk_parameter: "hooks-staging: Resources that changed is ['WorkerFunction']",
+    break_code: "hooks-prod: functions with code of their own is 3",
+    break_topic: "CDK: names that its stages share is",
+    break_queue: "the translation: queues whose name can be too long",
     break_terraform_parameter: "Terraform: unknown parameters is ['WorkerConcurrency']",
+    break_stage: "Terraform: names that its stages share is",
     break_output: "Terraform: outputs is",
     break_lifecycle: "Terraform: destroys the stack",
-    break_translation: "the translation: parameters that nothing reads is ['WorkerConcurrencyMax']",
+    break_translation: "the translation: parameters that nothing reads is ['SlowConcurrencyMax']",
     break_capability: "Terraform: capabilities",
 }
 # Each break of the example's text, and what Terraform must then say.
@@ -175,16 +244,16 @@ TEXT_BREAKS = {
     ("bucket = var.bucket", "bucket  = var.bucket"): "terraform fmt: main.tf",
     ("capabilities =", "timeout      = 30\n  capabilities ="): 'An argument named "timeout" is not expected here',
     ('= ["CAPABILITY_IAM"]', '= "CAPABILITY_IAM"'): 'Inappropriate value for attribute "capabilities": set of string required',
-    ("var.template)", "var.templates)"): 'An input variable with the name "templates" has not been declared',
-    ("${aws_s3_object.template.key}", "${var.template}"): "TemplateURL must reference a valid S3 object",
+    ("file(\"${var.release}", "file(\"${var.releases}"): 'An input variable with the name "releases" has not been declared',
+    ("${aws_s3_object.template.key}", "${var.bucket}"): "TemplateURL must reference a valid S3 object",
     ('outputs["DomainTable"]', 'outputs["Domain"]'): "Invalid index on main.tf",
 }
 
 
-def missed_text_breaks(place, template, text):
+def missed_text_breaks(place, release, text):
     for (old, new), expected in TEXT_BREAKS.items():
         try:
-            applied(place / "broken", template, text.replace(old, new))
+            applied(place / "broken", release, text.replace(old, new))
             printed = "nothing"
         except Refused as refused:
             printed = str(refused)
@@ -200,25 +269,20 @@ def missed_breaks(inputs):
             yield f"nothing is found after {broken.__name__}"
 
 
-def read_cdk(folder):
-    root = json.loads((folder / "Hooks.template.json").read_text())
-    nested = [json.loads(file.read_text()) for file in sorted(folder.glob("*.nested.template.json"))]
-    return {"root": root, "nested": nested}
-
-
 def main():
-    template, cdk_output, terraform_file, place = (pathlib.Path(word).absolute() for word in sys.argv[1:])
+    release, cdk_output, terraform_file, place = (pathlib.Path(word).absolute() for word in sys.argv[1:])
     text = terraform_file.read_text()
+    stages = {stage: json.loads((cdk_output / f"{stage}.template.json").read_text()) for stage in PARAMETERS}
     try:
-        inputs = json.loads(template.read_text()), read_cdk(cdk_output), applied(place / "example", template, text)
+        inputs = json.loads((release / "template.json").read_text()), stages, applied(place / "example", release, text)
     except Refused as refused:
         print(refused)
         return 1
     rules, found = findings(inputs)
-    missed = [] if found else [*missed_breaks(inputs), *missed_text_breaks(place, template, text)]
+    missed = [] if found else [*missed_breaks(inputs), *missed_text_breaks(place, release, text)]
     for line in found + missed:
         print(line)
-    print("NOT checked: a deployment, `sam package`, `terraform init` and Terraform's provider, for which a stand-in ran")
+    print("NOT checked: a deployment, `aws cloudformation package`, `terraform init` and Terraform's provider, for which a stand-in ran")
     figures = {"rules": rules, "broken": len(BREAKS) + len(TEXT_BREAKS), "violations": len(found) + len(missed)}
     print(json.dumps({"part": "iac", "terraform": inputs[2]["version"]} | figures))
     return 1 if found or missed else 0

@@ -8,14 +8,15 @@ import json
 import pathlib
 import re
 
+from tf.blocks import SetNestedBlock
 from tf.iface import DataSource, Provider, Resource
 from tf.runner import run_provider
-from tf.schema import Attribute, Schema
+from tf.schema import Attribute, Block, Schema
 from tf.types import Bool, Map, Number, Set, String, Unknown
 
 REGION = "eu-central-1"
 ACCOUNT = "123456789012"
-# Every attribute of version 6 of the provider, but no blocks. Names, types and what is required were compared by hand
+# Every attribute of version 6 of the provider, and of its blocks the time-outs. Names, types and what is required were compared by hand
 # with the npm package @cdktf/provider-aws 21.22.1, which is generated from the provider 6.25.0 and too large for a check;
 # what is computed and what replaces (!), with the provider's source.
 ATTRIBUTES = {
@@ -49,6 +50,8 @@ ATTRIBUTES = {
     },
     "aws_region": {"optional computed": "endpoint id name region", "computed": "description"},
 }
+# The provider has one such block, and not a set of them, which this library lacks.
+TIMEOUTS = SetNestedBlock("timeouts", Block([Attribute(name, String(), optional=True) for name in ("create", "delete", "update")]))
 TYPES = {"": String(), "bool": Bool(), "number": Number(), "set": Set(String()), "map": Map(String())}
 
 
@@ -69,7 +72,7 @@ class Named:
             for word in words.split():
                 name, _, type_name = word.rstrip("!").partition(":")
                 attributes.append(Attribute(name, TYPES[type_name], requires_replace="!" in word, **dict.fromkeys(kinds.split(), True)))
-        return Schema(attributes, version=0)
+        return Schema(attributes, version=0, block_types=[TIMEOUTS] if cls.name == "cloudformation_stack" else [])
 
 
 class Made(Named, Resource):

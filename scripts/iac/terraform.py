@@ -9,14 +9,17 @@ import subprocess
 import sys
 
 
+PARAMETERS = '-var=parameters={"WorkerConcurrencyMax":"10"}'
+
+
 class Refused(Exception):
     """A command that failed, with what it printed."""
 
 
 class Example:
-    """A folder with the example and the template. All that Terraform writes stays there."""
+    """A folder with the example and a release. All that Terraform writes stays there."""
 
-    def __init__(self, folder, template, text):
+    def __init__(self, folder, release, text):
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "home").mkdir(parents=True)
         provider = folder / "home" / "terraform-provider-aws"
@@ -26,7 +29,7 @@ class Example:
         overrides = f'provider_installation {{\n  dev_overrides {{\n    "hashicorp/aws" = "{provider.parent}"\n  }}\n}}\n'
         (folder / "home" / "terraform.rc").write_text(overrides)
         (folder / "main.tf").write_text(text)
-        shutil.copy(template, folder / "hookonce.template.json")
+        shutil.copytree(release, folder / "hookonce")
         self.folder = folder
         self.environment = {
             "PATH": os.environ["PATH"], "HOME": str(provider.parent), "CHECKPOINT_DISABLE": "1",
@@ -42,23 +45,25 @@ class Example:
 
     def plan(self, *words):
         """What a plan would do to which resource."""
-        self("plan", "-no-color", "-input=false", "-var=bucket=code", "-out=plan", *words)
+        self("plan", "-no-color", "-input=false", "-var=bucket=code", PARAMETERS, "-out=plan", *words)
         changes = json.loads(self("show", "-json", "plan")).get("resource_changes", [])
         return {body["address"]: body["change"]["actions"] for body in changes if body["change"]["actions"] not in (["no-op"], ["read"])}
 
 
-def applied(folder, template, text):
-    """What there is after `terraform apply`, what a new template changes, and what further plans would."""
-    terraform = Example(folder, template, text)
+def applied(folder, release, text):
+    """What there is after `terraform apply` of two stages, what a new template changes, and what further plans would."""
+    terraform = Example(folder, release, text)
     terraform("fmt", "-check", "-diff")
     terraform("validate", "-no-color")
-    terraform.plan()
-    terraform("apply", "-no-color", "plan")
-    result = {"version": json.loads(terraform("version", "-json"))["terraform_version"]}
-    values = json.loads(terraform("show", "-json"))["values"]
-    result["resources"] = {body["address"]: body["values"] for body in values["root_module"]["resources"]}
+    result = {"version": json.loads(terraform("version", "-json"))["terraform_version"], "stages": {}}
+    for stage in ("staging", "prod"):
+        terraform("workspace", "new", stage)
+        terraform.plan()
+        terraform("apply", "-no-color", "plan")
+        values = json.loads(terraform("show", "-json"))["values"]
+        result["stages"][stage] = {body["address"]: body["values"] for body in values["root_module"]["resources"]}
     result["outputs"] = {name: body["value"] for name, body in json.loads(terraform("output", "-json")).items()}
-    with (folder / "hookonce.template.json").open("a") as file:
+    with (folder / "hookonce/packaged.json").open("a") as file:
         file.write("\n")
     result["new template"] = terraform.plan()
     terraform("apply", "-no-color", "plan")

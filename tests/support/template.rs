@@ -79,6 +79,8 @@ impl Template {
                     raw(&self.0["Mappings"], &names).clone()
                 }
                 Some(("Fn::If", branches)) => self.resolve(&branches[1]),
+                // No account, no text to cut.
+                Some(("Fn::Select", parts)) => self.resolve(&parts[1]["Fn::Split"][1]),
                 _ => {
                     let resolved = map.iter().map(|(name, value)| (name.clone(), self.resolve(value)));
                     Value::Object(resolved.filter(|(_, value)| !value.is_null()).collect())

@@ -189,6 +189,21 @@ fn wildcards(template: &Template) -> Vec<String> {
     findings
 }
 
+/// Roles that an organisation could not bound.
+fn unbounded(template: &Template) -> Vec<String> {
+    let boundary =
+        json!({ "Fn::If": ["HasPermissionsBoundary", { "Ref": "PermissionsBoundaryArn" }, { "Ref": "AWS::NoValue" }] });
+    let is_loose = |role: &&str| template.raw(&["Resources", role, "Properties", "PermissionsBoundary"]) != &boundary;
+    template.resources("AWS::IAM::Role").into_iter().filter(is_loose).map(str::to_owned).collect()
+}
+
+#[test]
+fn each_role_takes_the_boundary_of_an_organisation() {
+    let boundary =
+        "      PermissionsBoundary: !If [HasPermissionsBoundary, !Ref PermissionsBoundaryArn, !Ref AWS::NoValue]\n";
+    Rule(unbounded).finds([(boundary, "", "WebhookRole")]);
+}
+
 /// Uses of a key that are not bound to the service that stores the data.
 fn loose_keys(template: &Template) -> Vec<String> {
     let mut findings = Vec::new();

@@ -108,7 +108,7 @@ fn each_queue_has_a_policy_that_sqs_takes_and_that_only_its_functions_pass() {
         ("              \"Null\": { \"aws:PrincipalArn\": \"false\" }\n", "", "what SQS does"),
         ("\"aws:SecureTransport\": \"false\"", "\"aws:SecureTransport\": \"true\"", "TLS"),
         ("redrivePermission: byQueue", "redrivePermission: allowAll", "queues of others"),
-        ("QueueName: !Sub ${AWS::StackName}-hints", "QueueName: hints", "queues of others"),
+        ("QueueName: !Sub [\"hookonce-${Id}-hints\"", "QueueName: !Sub [\"${Id}-hints\"", "queues of others"),
     ]);
 }
 
