@@ -198,13 +198,15 @@ def event_file():
 
 
 class Pattern:
-    """The two kinds of filter patterns that the pages have: fields of a JSON line, and words of which one is in the line."""
+    """The kinds of filter patterns that the pages have: fields of a JSON line, one text, and words of which one is in the line."""
 
     def __init__(self, pattern):
         fields = re.fullmatch(r"\{ (.+) \}", pattern or "")
         self.fields = [re.fullmatch(r'\$\.([\w.]+) (=|>|>=) ("[^"]*"|\d+)', one).groups() for one in fields[1].split(" || ")] if fields else []
         self.words = [] if fields else [quoted or word for quoted, word in re.findall(r'\?(?:"([^"]+)"|(\w+))', pattern or "")]
-        if pattern and not self.fields and " ".join(f'?"{word}"' if " " in word else f"?{word}" for word in self.words) != pattern:
+        if alone := re.fullmatch('"([^"]+)"', pattern or ""):
+            self.words = [alone[1]]
+        elif pattern and not self.fields and " ".join(f'?"{word}"' if " " in word else f"?{word}" for word in self.words) != pattern:
             raise ValueError(f"no such pattern: {pattern}")
 
     def matches(self, line):
@@ -256,7 +258,7 @@ def lines(stack, logical):
         form = stack.properties("GatewayApiGatewayDefaultStage")["AccessLogSettings"]["Format"]
         answered = lambda status: re.sub(r"\$context\.\w+", "-", form.replace("$context.status", status).replace("$context.requestId", "ID"))
         return [answered("401").replace("ID", SEEN), answered("429"), answered("200").replace("ID", UNSEEN)]
-    written = [{"level": "WARN", "message": f"{SEEN} in {logical}"}, {"level": "INFO", "message": UNSEEN}]
+    written = [{"level": "WARN", "message": f"{SEEN} in {logical}", "request": "in#stripe#evt_1"}, {"level": "INFO", "message": UNSEEN}]
     counted = {"WebhookLogs": "key_fallback", "WorkerLogs": "routes_refused", "RelayLogs": "write_invalid", "DispatcherLogs": "destination_unknown"}
     written += [{counted[logical]: 1, "endpoint": f"needs_a_look in {logical}"}, {counted[logical]: 0, "endpoint": UNSEEN}]
     if logical == "WebhookLogs":
