@@ -31,7 +31,7 @@ PAGE, NIGHT = ROOT / "docs/run/fifteen-minutes.md", ROOT / "docs/run/first-night
 TOOLS = ("bash", "cat", "cut", "dirname", "grep", "gzip", "head", "mktemp", "rm", "sed", "sha256sum", "sleep", "sort", "tar", "touch", "tr")
 # What is otherwise here than on a page: the processor; a subscription, which the mock confirms itself; and what the mock does not
 # keep of a table (expiry, recovery, policy), so that `doctor` has a problem and wider columns.
-DIFFERS = {"-aws-arm64": "-aws-x86_64", "pending confirmation": "arn:aws:sns:…", " ok  credentials ": " ok       credentials "}
+DIFFERS = {"-aws-arm64": "-aws-x86_64", "pending confirmation": "arn:aws:sns:…", " ✓ ok  credentials ": " ✓ ok       credentials "}
 # Functions read the route set again after a minute.
 LATER, MINUTE_SECONDS = "a minute later, ", 62
 MOCK = {"AWS_ACCESS_KEY_ID": "mock", "AWS_SECRET_ACCESS_KEY": "mock"}
