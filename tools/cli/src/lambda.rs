@@ -10,8 +10,7 @@ use serde_json::{Value, json};
 
 use crate::account::{exchange, refused};
 use crate::failure::Failure;
-use crate::status::Looking;
-use crate::watch::list;
+use crate::watch::{Looking, list};
 
 const LAMBDA: SignedService = SignedService { name: "lambda", id: "Lambda" };
 

@@ -9,6 +9,16 @@ use crate::cloudwatch::{Answer, METRICS};
 use crate::failure::Failure;
 use crate::traffic::{CELL, CELLS};
 
+/// How much is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Looking {
+    /// All: records are counted to the last one, a call for some ten thousand of them. What only the command prints is
+    /// asked for, too.
+    Whole,
+    /// As far as one read of each shard shows.
+    Once,
+}
+
 /// How far back the latest point of a metric is looked for.
 const LOOK_BACK: Millis = Millis::hours(3);
 

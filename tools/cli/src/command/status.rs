@@ -11,9 +11,9 @@ use crate::connection::{RunningStack, StackParts};
 use crate::failure::{Exit, Failure};
 use crate::lambda::Code;
 use crate::output;
-use crate::status::{AwsStatus, Depth, Due, Looking, Need, StackStatus, Unreached};
+use crate::status::{AwsStatus, Depth, Due, Need, StackStatus, Unreached};
 use crate::target::Target;
-use crate::watch::{Alarm, Watch};
+use crate::watch::{Alarm, Looking, Watch};
 
 /// The release of this command.
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");

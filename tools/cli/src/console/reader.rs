@@ -10,8 +10,9 @@ use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::meter::Metering;
 use crate::records::{self, Filter, PageOfRecords, Place, Reach, page_of};
-use crate::status::{Looking, StackStatus};
+use crate::status::StackStatus;
 use crate::timeline::{Planning, Timeline};
+use crate::watch::Looking;
 
 /// How far one page looks in a stack on AWS, where each call costs money and time.
 pub(super) const PAGE_REACH: Reach = Reach { keys: 2_000, hours: 5 };

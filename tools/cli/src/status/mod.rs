@@ -10,13 +10,13 @@ use hookonce_protocol::time::{EpochMs, Millis};
 
 pub(crate) use self::needs::Need;
 pub(crate) use self::queues::{Depth, Depths, dead_letter_queue};
-pub(crate) use self::records::{Due, Looking, Records, Unreached};
+pub(crate) use self::records::{Due, Records, Unreached};
 use crate::connection::{Connection, Deployed, Local, RunningStack};
 use crate::failure::Failure;
 use crate::lambda::DeployedFunctions;
 use crate::pauses::{self, Act, Acts, PausedFunction};
 use crate::route_set;
-use crate::watch::Watch;
+use crate::watch::{Looking, Watch};
 
 /// How long a record may be due before somebody should know. The alarm of the template says the same.
 pub(crate) const OVERDUE: Millis = Millis::minutes(10);

@@ -14,6 +14,7 @@ use hookonce_runtime::port::Store as _;
 use crate::failure::Failure;
 use crate::records::{READS_AT_ONCE, error_of, states};
 use crate::target::store_unavailable;
+use crate::watch::Looking;
 
 /// How many entries of a shard one read returns at most.
 const ENTRIES_MAX: usize = 1_000;
@@ -24,16 +25,6 @@ const LOOKED_AT: usize = 100;
 
 /// The states that are counted. All together make at most [`READS_AT_ONCE`] calls at once.
 const STATES: usize = 4;
-
-/// How much is looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Looking {
-    /// All: records are counted to the last one, a call for some ten thousand of them. What only the command prints is
-    /// asked for, too.
-    Whole,
-    /// As far as one read of each shard shows.
-    Once,
-}
 
 /// The records of a state that are due or dead.
 #[derive(Debug, Default)]

@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use clap::Args;
 use hookonce_aws::SdkConfig;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use serde_json::{Value, json};
 
 use self::change::{Change, policy};
 use self::stack::{Before, Planned, Stack};
 use crate::account::signed_in;
-use crate::cloudwatch;
+use crate::connection::OWN_VERSION;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Stop;
 use crate::output;
+use crate::watch::{fetch_alarms, list};
 
 /// How long CloudFormation watches a stack of a new release before it is done, in minutes: one period of the alarm.
 const WATCH_MINUTES: &str = "5";
@@ -137,7 +137,7 @@ async fn fields(
         ));
     }
     // Only code that is new may fail in a new way.
-    let updated = before.filter(|before| before.exists && before.release != env!("CARGO_PKG_VERSION"));
+    let updated = before.filter(|before| before.exists && before.release != OWN_VERSION);
     let alarm = match updated {
         Some(before) => alarm(stack.config, stack.name, &before.id).await?,
         None => None,
@@ -155,12 +155,8 @@ async fn fields(
 /// CloudFormation refuses a trigger that does not exist.
 async fn alarm(config: &SdkConfig, stack: &str, stack_id: &str) -> Result<Option<String>, Failure> {
     let name = format!("hookonce/{stack}/page/WebhookFails");
-    let found = cloudwatch::METRICS
-        .call(config, "DescribeAlarms", &json!({ "AlarmNamePrefix": name, "MaxRecords": 100 }))
-        .await?;
-    let found = found.outcome?;
-    let alarms = found.get("MetricAlarms").and_then(Value::as_array).into_iter().flatten();
-    let exists = alarms.filter_map(|alarm| alarm.get("AlarmName")).any(|it| *it == name);
+    let found = fetch_alarms(config, stack).await?.outcome?;
+    let exists = list(&found, "MetricAlarms").filter_map(|alarm| alarm.get("AlarmName")).any(|it| *it == name);
     // arn:PARTITION:cloudformation:REGION:ACCOUNT:stack/…
     let parts: Vec<_> = stack_id.split(':').collect();
     let [_, partition, _, region, account, ..] = parts.as_slice() else { return Ok(None) };

@@ -23,9 +23,9 @@ use crate::connection::{Connection, Deployed, OWN_VERSION, StackParts};
 use crate::failure::Failure;
 use crate::lambda::{Code, Concurrency, DeployedFunctions};
 use crate::output;
-use crate::status::{Looking, dead_letter_queue};
+use crate::status::dead_letter_queue;
 
-use crate::watch::{Alarms, fetch_alarms, no_alarms, relay_ran_at};
+use crate::watch::{Alarms, Looking, fetch_alarms, no_alarms, relay_ran_at};
 
 /// What only a call that changes something could tell.
 const WRITES: &str = "not tried, because doctor changes nothing: docs/run/deploy.md#rights lists what you need";
