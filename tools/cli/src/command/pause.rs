@@ -55,7 +55,7 @@ pub(crate) async fn pause(arguments: Pause) -> Result<Exit, Failure> {
     if let Some(held) = acts.pause() {
         output::note(&format!("the {} is paused already, {}", function.as_str(), held.described()));
     } else {
-        if let (Some(deployed), false) = (&place.stack, yes) {
+        if let (Some(deployed), false) = (place.deployed(), yes) {
             output::note(&format!(
                 "{deployed} goes on accepting deliveries, and {} wait until `hookonce resume {name}`: for six days at most, \
                  because the queue forgets what is a week old",

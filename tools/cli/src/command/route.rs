@@ -125,9 +125,9 @@ fn refused(path: &Path, error: &RouteSetError) -> Failure {
 }
 
 async fn check(arguments: &Check) -> Result<Exit, Failure> {
-    let path = match (&arguments.file, &arguments.target.stack) {
+    let path = match (&arguments.file, arguments.target.deployed()) {
         (Some(file), _) => file.clone(),
-        (None, None) => arguments.target.folder.routes(),
+        (None, None) => arguments.target.folder().routes(),
         (None, Some(_)) => {
             return Err(Failure::usage("no route set is named", "pass the file that is to be deployed to the stack"));
         }
@@ -165,14 +165,14 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
 
 /// The set to explain.
 async fn explained_set(arguments: &Explain, connection: &Connection) -> Result<RouteSet, Failure> {
-    match (&arguments.routes, &arguments.target.stack) {
+    match (&arguments.routes, arguments.target.deployed()) {
         (Some(path), _) => parse(&text(path)?, path, connection),
         (None, Some(stack)) => match stored(connection).await? {
             Some(text) => parse(&text, Path::new(&format!("the set of {stack}")), connection),
             None => Err(Failure::usage(format!("{stack} has no route set"), "pass one with --routes FILE")),
         },
         (None, None) => {
-            let path = arguments.target.folder.routes();
+            let path = arguments.target.folder().routes();
             parse(&text(&path)?, &path, connection)
         }
     }
@@ -270,13 +270,14 @@ async fn show(target: &Place) -> Result<Exit, Failure> {
     let stack = target.connect();
     if let Some(text) = stored(&stack).await? {
         output::line(text.trim_end());
-        let offered = Offered { handlers: &handlers::of(&stack).names(), urls: target.stack.is_none(), tables: None };
+        let offered =
+            Offered { handlers: &handlers::of(&stack).names(), urls: target.deployed().is_none(), tables: None };
         let Err(error) = RouteSet::parse(&text, offered) else { return Ok(Exit::Done) };
         output::note(&format!("this set is refused, so all events wait: {error}"));
         output::note("`hookonce route check` names each fault of a file");
         return Ok(Exit::No);
     }
-    output::note(match target.stack {
+    output::note(match target.deployed() {
         None => "there is no route set: the handlers of this build are asked in their order",
         Some(_) => "there is no route set: all events wait",
     });
@@ -296,7 +297,7 @@ async fn deploy(arguments: &Deploy) -> Result<Exit, Failure> {
     if let Some(deployed) = stack.deployed() {
         return deploy_to(deployed, &text).await;
     }
-    let path = arguments.target.folder.routes();
+    let path = arguments.target.folder().routes();
     write(&path, &text)?;
     output::note(&format!(
         "{} has {} route(s); a running stack takes them over within a second",

@@ -39,7 +39,7 @@ fn what_is_missing_is_named_and_nothing_is_done() {
         (&["replay", "--state", "LOST"], "it must be one of PENDING, PROCESSED"),
         (&["replay", "--key", "stripe"], "2 values required"),
         (&["discard", "--key", "stripe", "evt_1", "--error", "X", "--by", "ada", "--yes"], "cannot be used with"),
-        (&["audit", "--table", "t"], "--stack <NAME>"),
+        (&["audit", "--table", "t"], "--stack <NAME|DIR>"),
         (&["discard", "--state", "DEAD", "--yes", "--reason", "...", "--by", "ada"], "pass --reason"),
         (&["replay", "--force", "--since", "96d"], "pass --since 95d"),
         (&["list", "--since", "96d"], "95 days at once"),
@@ -158,8 +158,7 @@ fn times_for_people_are_in_their_zone_and_name_it() {
     let stack = Stack::with(0, 1);
     let zone = [("TZ".to_owned(), "Asia/Kathmandu".to_owned())];
     // The log, on standard error, is in UTC for everybody.
-    let here =
-        |arguments: &[&str]| String::from_utf8(stack.run_with_environment(arguments, &zone).stdout).unwrap();
+    let here = |arguments: &[&str]| String::from_utf8(stack.run_with_environment(arguments, &zone).stdout).unwrap();
     let listed = here(&["list"]);
     let received = listed.split_whitespace().find(|word| word.ends_with("+05:45"));
     let received = received.unwrap_or_else(|| panic!("{listed}"));

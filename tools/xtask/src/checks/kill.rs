@@ -141,7 +141,7 @@ pub(crate) fn test(long: bool, language: Option<Language>, embedded: bool) -> Ou
     let handlers = language.map_or(Ok(Vec::new()), Language::prepare)?;
     let backends = Backends::start(embedded)?;
     let mut dev = backends.command(&hookonce);
-    dev.args(["dev", "--data", DATA, "--port", &PORT.to_string(), "--binaries"]).arg(binaries("release")?);
+    dev.args(["dev", "--stack", DATA, "--port", &PORT.to_string(), "--binaries"]).arg(binaries("release")?);
     let _stack = Background::start(dev.args(handlers).args(backends.options()), &data("dev.log"))?;
     wait_for("the stack", &data("dev.log"), || data("stack.json").exists())?;
     let stack: Stack = json(&read(&data("stack.json"))?)?;
