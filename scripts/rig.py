@@ -96,7 +96,7 @@ class Store:
 
     def __init__(self, hookonce, folder):
         self.folder, self.own = pathlib.Path(folder), threading.local()
-        command = [hookonce, "dev", "--functions", "http://127.0.0.1:1", "--data", folder]
+        command = [hookonce, "dev", "--functions", "http://127.0.0.1:1", "--stack", folder]
         with open(self.folder / "dev.log", "w", encoding="utf-8") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         file = self.folder / "stack.json"

@@ -258,7 +258,7 @@ async fn events_come_while_everything_fails() {
     let log = File::create(data.join("dev.log")).unwrap();
     let mut dev = Command::new(hookonce);
     dev.args(["dev", "--port", &PORT.to_string(), "--dynamodb-url", &without_key(dynamodb.url()), "--sqs-url"]);
-    dev.args([&without_key(sqs.url()), "--binaries", &named("TEST_BINARIES").unwrap(), "--data"]).arg(&data);
+    dev.args([&without_key(sqs.url()), "--binaries", &named("TEST_BINARIES").unwrap(), "--stack"]).arg(&data);
     let dev = dev.stdout(log.try_clone().unwrap()).stderr(log).kill_on_drop(true).spawn().unwrap();
     let is_up = async {
         while !data.join("stack.json").exists() {

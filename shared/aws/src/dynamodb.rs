@@ -41,9 +41,6 @@ pub const JOURNAL_INDEX: &str = "journal";
 /// The code of a request that DynamoDB can never carry out.
 const VALIDATION_EXCEPTION: &str = "ValidationException";
 
-/// The code of a write to items that share a key and are too large together, which a repetition cannot change.
-const COLLECTION_TOO_LARGE: &str = "ItemCollectionSizeLimitExceededException";
-
 /// The most keys in one BatchGetItem.
 const BATCH_KEYS_MAX: usize = 100;
 
@@ -589,7 +586,8 @@ where
     log_write_failure(operation, std::slice::from_ref(write), error);
     let code = error.as_service_error().and_then(ProvideErrorMetadata::code);
     match code {
-        Some(VALIDATION_EXCEPTION | COLLECTION_TOO_LARGE) => Written::Invalid,
+        // The second one: items that share a key are too large together. A repetition changes neither.
+        Some(VALIDATION_EXCEPTION | "ItemCollectionSizeLimitExceededException") => Written::Invalid,
         _ => Written::Unavailable,
     }
 }

@@ -25,18 +25,6 @@ use hookonce_runtime::destination::{
 };
 use hookonce_runtime::drive::duration;
 
-/// What SQS says about the message itself: its characters, or that it is longer than the queue takes.
-const MESSAGE_FAULTS: [&str; 3] = ["InvalidMessageContents", "InvalidParameterValue", "InvalidParameterValueException"];
-
-/// What Lambda says about the event itself.
-const EVENT_FAULT: &str = "InvalidRequestContentException";
-
-/// The header in which Lambda names an invocation. The function's log has the same id.
-const REQUEST_ID: &str = "x-amzn-requestid";
-
-/// The status with which SQS confirms a message.
-const OK: u16 = 200;
-
 const NOT_DONE: Called = Called::NotDone { retry_after: None };
 const UNCLEAR: Called = Called::Unclear { retry_after: None };
 
@@ -82,7 +70,7 @@ impl AccountCaller {
         }
         match send.send().await {
             Ok(taken) => {
-                let answer = CalleeAnswer { id: taken.message_id, ..CalleeAnswer::of(OK) };
+                let answer = CalleeAnswer { id: taken.message_id, ..CalleeAnswer::of(200) };
                 Attempt { called: Called::Done { status: None }, answer: Ok(answer), sent: true }
             }
             Err(error) => Attempt {
@@ -105,7 +93,9 @@ impl AccountCaller {
             Ok(response) => {
                 let (status, header) = (response.status().as_u16(), |name: &str| response.headers().get(name));
                 let code = header(ERROR_TYPE).and_then(|named| named.split(':').next()).map(str::to_owned);
-                let (called, id) = (of_function(status, code.as_deref()), header(REQUEST_ID).map(str::to_owned));
+                // The function's log has the same id.
+                let id = header("x-amzn-requestid").map(str::to_owned);
+                let called = of_function(status, code.as_deref());
                 // How it ended is known by now, also if the rest of the answer never comes.
                 let body = timeout_at(end, read(response.into_body(), ANSWER_BYTES_MAX)).await;
                 let message = body.ok().and_then(Result::ok).and_then(|body| message(&body));
@@ -164,7 +154,9 @@ fn of_queue(error: &SdkError<SendMessageError>) -> Called {
     // Timed out, broken, unreadable. The SDK tells what it could not sign like a connection that broke.
     let SdkError::ServiceError(answer) = error else { return UNCLEAR };
     let status = answer.raw().status().as_u16();
-    let about_message = answer.err().code().is_some_and(|code| MESSAGE_FAULTS.contains(&code));
+    // Its characters, or that it is longer than the queue takes.
+    let faults = ["InvalidMessageContents", "InvalidParameterValue", "InvalidParameterValueException"];
+    let about_message = answer.err().code().is_some_and(|code| faults.contains(&code));
     match status {
         400..=499 if about_message => Called::Refused { status: Some(status) },
         400..=499 => NOT_DONE,
@@ -202,7 +194,7 @@ fn message(body: &[u8]) -> Option<String> {
 fn of_function(status: u16, code: Option<&str>) -> Called {
     match (status, code) {
         (202, _) => Called::Done { status: Some(status) },
-        (413 | 415, _) | (400, Some(EVENT_FAULT)) => Called::Refused { status: Some(status) },
+        (413 | 415, _) | (400, Some("InvalidRequestContentException")) => Called::Refused { status: Some(status) },
         // Not permitted, missing, not ready, too many. With a 502, Lambda names why it cannot prepare the function: its
         // key, its network, its code. A proxy on the way names nothing, and may have passed the call on.
         (408, None) => UNCLEAR,

@@ -15,8 +15,6 @@ use super::loopback::{answer, refusal};
 use super::signed::SignedService;
 use hookonce_runtime::remote::{CallError, CallHandler, Cause};
 
-const LAMBDA: SignedService = SignedService { name: "lambda", id: "Lambda" };
-
 /// How long connecting may take. A service that cannot be reached must not look like a slow function.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
@@ -86,8 +84,9 @@ impl LambdaClient {
             Invocation::Event => "Event",
         };
         let headers = [("content-type", "application/json"), ("x-amz-invocation-type", kind)];
+        let lambda = SignedService { name: "lambda", id: "Lambda" };
         let request =
-            LAMBDA.request(&self.config, "POST", &path, &headers, body).await.map_err(NotInvoked::Unsigned)?;
+            lambda.request(&self.config, "POST", &path, &headers, body).await.map_err(NotInvoked::Unsigned)?;
         self.connector().call(request).await.map_err(NotInvoked::Unanswered)
     }
 }

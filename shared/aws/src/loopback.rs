@@ -10,9 +10,6 @@ use futures::future::BoxFuture;
 use super::https::{ReadError, read};
 use hookonce_runtime::remote::{ANSWER_BYTES_MAX, CallError, CallHandler, Cause};
 
-/// Statuses of a function, or of what stands in front of it, that takes no calls for now.
-const AWAY: [u16; 4] = [429, 502, 503, 504];
-
 /// Calls handlers over plain HTTP. It follows no redirect, uses no proxy and keeps no connection.
 #[derive(Debug)]
 pub struct LoopbackHandlers(Connector);
@@ -45,7 +42,8 @@ impl CallHandler for LoopbackHandlers {
                 None => CallError::Away(error.into()),
             })?;
             let status = response.status().as_u16();
-            if AWAY.contains(&status) {
+            // The function, or what stands in front of it, takes no calls for now.
+            if matches!(status, 429 | 502..=504) {
                 return Err(CallError::Away(refusal(status)));
             }
             if !response.status().is_success() {

@@ -439,12 +439,9 @@ impl From<OnceKey> for ItemKey {
     }
 }
 
-/// The prefix of domain table items that note which record a body first came with.
-pub const FIRST_SEEN_PREFIX: &str = "#seen#";
-
 /// The partition key of the item that notes which record of an endpoint a body first came with.
 pub fn first_seen_item(endpoint: &str, body_sha256: &[u8; 32]) -> String {
-    format!("{FIRST_SEEN_PREFIX}{endpoint}#{}", hex(body_sha256))
+    format!("#seen#{endpoint}#{}", hex(body_sha256))
 }
 
 /// Makes a key that is unique per forced generation. Generation 0 was not forced, so it keeps the plain key.

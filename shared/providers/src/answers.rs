@@ -3,9 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::limits::RETRY_AFTER_SECONDS_MAX;
-use crate::provider::Provider;
-use crate::receive::VerifiedDelivery;
-use crate::source::{Facets, Source};
+use crate::source::Source;
 
 /// The answers of an endpoint to its provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,17 +106,5 @@ impl Answers {
             return Err(("answers.retry_please", problem));
         }
         Ok(())
-    }
-}
-
-impl Provider {
-    /// The answers to a delivery: that it was stored, and that it had been stored before.
-    pub fn answers_to(&self, delivery: &VerifiedDelivery) -> [&ProviderAnswer; 2] {
-        let facets = Facets::new(delivery.body(), delivery.headers());
-        let holds = |place: &str| Source::parse(place).is_ok_and(|source| facets.is_present(&source));
-        match self.answers().instead.iter().find(|instead| holds(&instead.present)) {
-            Some(instead) => [&instead.answer; 2],
-            None => [&self.answers().accepted, &self.answers().duplicate],
-        }
     }
 }

@@ -28,6 +28,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod adyen_item;
 mod answers;
 #[cfg(feature = "tools")]
 mod captured;

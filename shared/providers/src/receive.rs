@@ -6,6 +6,7 @@ use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::time::{EpochSec, Millis};
 use sha2::{Digest, Sha256};
 
+use crate::answers::ProviderAnswer;
 use crate::event::Contents;
 use crate::handshake::{Handshake, HandshakeAnswer, Method, Question, is_word};
 use crate::keyring::Keyring;
@@ -15,6 +16,7 @@ use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::scheme::proof::{Authentic, Context, Verification};
 use crate::settings::Settings;
+use crate::source::{Facets, Source};
 
 /// A request that was not refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,6 +149,16 @@ impl Provider {
         match proof {
             Some(proof) => Ok(Received::Delivery(self.delivery(request, &proof, now))),
             None => Err(self.refusal_without_proof(request.method)),
+        }
+    }
+
+    /// The answers to a delivery: that it was stored, and that it had been stored before.
+    pub fn answers_to(&self, delivery: &VerifiedDelivery) -> [&ProviderAnswer; 2] {
+        let facets = Facets::new(delivery.body(), delivery.headers());
+        let holds = |place: &str| Source::parse(place).is_ok_and(|source| facets.is_present(&source));
+        match self.answers().instead.iter().find(|instead| holds(&instead.present)) {
+            Some(instead) => [&instead.answer; 2],
+            None => [&self.answers().accepted, &self.answers().duplicate],
         }
     }
 

@@ -8,10 +8,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
+use crate::adyen_item::text_as_key;
 use crate::json::{JsonError, Node, compact_sha256};
 use crate::path::{Path, Root, Segment, find};
 use crate::request::is_form;
-use crate::scheme::adyen::text_as_key;
 
 /// One place to read a value from.
 #[derive(Debug, Clone, PartialEq, Eq)]

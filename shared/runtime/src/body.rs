@@ -10,9 +10,6 @@ use zstd::zstd_safe;
 /// The longest payload that is decompressed, in bytes. No accepted payload is longer.
 pub const BODY_BYTES_MAX: u64 = 6 * 1024 * 1024;
 
-/// Level 3: zstd's default, and fast enough for the hot path.
-const LEVEL: i32 = 3;
-
 /// A stored payload that cannot be read back.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
@@ -48,8 +45,8 @@ fn with<T, U>(
 /// # Errors
 /// [`BodyError::Unreadable`] when the compressor fails, which it does only when memory runs out.
 pub fn compress(raw: &[u8]) -> Result<Vec<u8>, BodyError> {
-    // Not as a stream: a stream's tables, sized for any length, cost more than compressing a small body.
-    with(&COMPRESSOR, || Compressor::new(LEVEL), |compressor| compressor.compress(raw))
+    // Level 3: zstd's default, and fast enough for the hot path. Not as a stream: a stream's tables, sized for any length, cost more than compressing a small body.
+    with(&COMPRESSOR, || Compressor::new(3), |compressor| compressor.compress(raw))
 }
 
 /// Decompresses a stored payload.

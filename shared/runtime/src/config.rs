@@ -11,9 +11,6 @@ use tracing::level_filters::LevelFilter;
 pub use crate::location::DocumentsLocation;
 use crate::tables::{OwnTables, is_table_name, own_tables};
 
-/// The prefix of all hookonce variables.
-const PREFIX: &str = "HOOKONCE_";
-
 /// All variables of all functions. One environment may serve all, so only a name that none reads is a misspelling.
 pub const VARIABLES: &[&str] = &[
     "HOOKONCE_CLIENT_ADDRESS_HEADER",
@@ -209,7 +206,7 @@ impl DispatcherConfig {
 /// deployment and its roll-back change code and configuration one after the other, so a running function refuses none.
 pub fn unknown_variables<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> {
     let names = names.into_iter().map(String::as_str);
-    names.filter(|name| name.starts_with(PREFIX) && !VARIABLES.contains(name)).collect()
+    names.filter(|name| name.starts_with("HOOKONCE_") && !VARIABLES.contains(name)).collect()
 }
 
 fn read<T>(environment: &Environment, take: fn(&mut Reader<'_>) -> T) -> Result<T, ConfigError> {

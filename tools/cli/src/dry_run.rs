@@ -6,25 +6,63 @@ use error_reporter::Report;
 use hookonce_aws::LambdaHandlers;
 use hookonce_aws::{DynamoStore, LoopbackHandlers};
 use hookonce_protocol::call::{Planned, Split};
+use hookonce_protocol::key::DomainKey;
+use hookonce_protocol::plan::Event;
 use hookonce_protocol::record::Record;
 use hookonce_protocol::timing::{HANDLER_CALL_MAX, HANDLER_CALLS_MAX, Timing};
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::drive::duration;
-use hookonce_runtime::handler::Handlers;
+use hookonce_runtime::handler::{Assignment, Grants, HandlerError, Handlers};
 use hookonce_runtime::memory::{MemoryPermit, MemoryPermits};
 use hookonce_runtime::message_key::MessageKeys;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::{CallBudget, CallHandler, Calls, RemoteHandlers, RemoteTarget};
-use hookonce_runtime::route::{Missing, Offered, RouteSet, Routing};
+use hookonce_runtime::route::{Assigned, Decision, Fit, Missing, Offered, RouteSet, Routing, assign};
+use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::command::route::{Explained, explained};
 use crate::connection::{Connection, RunningStack};
 use crate::failure::Failure;
 use crate::handlers;
 use crate::own_handlers::calls_at;
 use crate::route_set::text_of;
+
+/// What becomes of one event of the delivery.
+#[derive(Debug, Serialize)]
+pub(crate) struct Explained {
+    pub(crate) key: String,
+    #[serde(rename = "type")]
+    pub(crate) event_type: String,
+    /// The name of the route that takes it.
+    pub(crate) route: Option<String>,
+    /// `ignored`, a fixed code, what is missing, or the consumer.
+    pub(crate) outcome: Outcome,
+    /// The handler in another language that plans.
+    pub(crate) handler: Option<String>,
+    /// The destinations that the event is forwarded to.
+    pub(crate) forward: Vec<String>,
+    /// The key of the fact in the domain table. None if only such a handler can name the fact.
+    pub(crate) domain_key: Option<String>,
+    pub(crate) routes: Vec<ExplainedRoute>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    Ignored,
+    HandledFor(String),
+    WaitsBecause(String),
+    FailsWith(&'static str),
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct ExplainedRoute {
+    pub(crate) name: String,
+    fits: bool,
+    /// Why it does not fit.
+    pub(crate) why: Option<String>,
+}
 
 /// The handlers that a local stack has started.
 fn own(running: &RunningStack) -> Result<Box<dyn CallHandler>, Failure> {
@@ -132,4 +170,54 @@ impl DryRun {
     pub(crate) fn split(&self, record: &Record) -> Split {
         self.parts.split(record)
     }
+}
+
+/// Which route takes an event, and why the others do not.
+pub(crate) fn explained(handlers: &Handlers, set: &RouteSet, event: &Event) -> Explained {
+    let key = |fact: &DomainKey, consumer: &str| fact.item(&event.tenant, consumer, &event.record, 0);
+    let (outcome, handler, domain_key, grants) = match assign(handlers, set, Catalog::built_in(), event) {
+        Ok(Assigned::Nobody) => (Outcome::Ignored, None, None, Grants::default()),
+        Ok(Assigned::Missing(missing)) => {
+            (Outcome::WaitsBecause(missing.what.to_string()), None, None, Grants::default())
+        }
+        Err(HandlerError { code, .. }) => (Outcome::FailsWith(code), None, None, Grants::default()),
+        Ok(Assigned::Builtin(recognised)) => {
+            let key = key(&recognised.domain_key, &recognised.consumer);
+            (Outcome::HandledFor(recognised.consumer.into_owned()), None, Some(key), recognised.grants)
+        }
+        Ok(Assigned::Remote(handling)) => {
+            let key = handling.fact.as_ref().map(|fact| key(fact, &handling.consumer));
+            (Outcome::HandledFor(handling.consumer), Some(handling.target.to_string()), key, handling.grants)
+        }
+        Ok(Assigned::Forward(Assignment { consumer, domain_key, grants })) => {
+            let key = key(&domain_key, &consumer);
+            (Outcome::HandledFor(consumer), None, Some(key), grants)
+        }
+    };
+    let fits = set.explain(event);
+    let taken = match set.decide(event) {
+        Decision::Otherwise(_) | Decision::Unreadable => None,
+        Decision::Ignore | Decision::Handle(_) => fits.iter().find(|(_, fit)| *fit == Fit::Fits),
+    };
+    Explained {
+        key: event.key.clone(),
+        event_type: event.event_type.clone(),
+        route: taken.map(|(name, _)| (*name).to_owned()),
+        outcome,
+        handler,
+        forward: grants.forward.iter().map(ToString::to_string).collect(),
+        domain_key,
+        routes: fits.into_iter().map(|(name, fit)| explained_route(name, fit, event)).collect(),
+    }
+}
+
+fn explained_route(name: &str, fit: Fit, event: &Event) -> ExplainedRoute {
+    let why = match fit {
+        Fit::Fits => None,
+        Fit::Endpoint => Some(format!("is not for the endpoint {}", event.endpoint)),
+        Fit::EventType => Some(format!("is not for the type {}", event.event_type)),
+        Fit::When(field) => Some(format!("when.{field} does not fit")),
+        Fit::Unreadable => Some("asks about the body, which cannot be read (EVENT_UNREADABLE)".to_owned()),
+    };
+    ExplainedRoute { name: name.to_owned(), fits: why.is_none(), why }
 }

@@ -61,7 +61,7 @@ pub(crate) fn set_up(folder: &DataFolder, url: &str) -> Result<(), Failure> {
         return Err(Failure::usage(
             format!("{} exists, and --forward writes a route set only where there is none", folder.routes().display()),
             format!(
-                "name another folder with --data, or run `hookonce destination add {DESTINATION} --url {url} --class \
+                "name another folder with --stack, or run `hookonce destination add {DESTINATION} --url {url} --class \
                  at_least_once --allow-private`, write \"forward\": [\"{DESTINATION}\"] into a route, and leave \
                  --forward out"
             ),

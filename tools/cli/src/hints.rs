@@ -6,8 +6,12 @@ use std::sync::OnceLock;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
-/// The options that say which stack a command acts on.
-const FLAGS: [&str; 4] = ["data", "stack", "table", "domain_table"];
+use crate::target::is_folder;
+
+/// The options that say which stack a command acts on. `data` is the `--stack` of a command that takes folders only.
+const FLAGS: [&str; 4] = [FOLDER, "stack", "table", "domain_table"];
+
+const FOLDER: &str = "data";
 
 /// How an indented command begins.
 const INDENTED: &str = "  hookonce ";
@@ -52,7 +56,8 @@ impl TypedFlags {
             let value =
                 if is_typed { leaf.get_raw(name)?.next()?.to_string_lossy().into_owned() } else { return None };
             let quoted = shlex::try_quote(&value).map_or_else(|_| value.clone(), Into::into);
-            Some((format!("--{}", name.replace('_', "-")), quoted))
+            let long = if *name == FOLDER { "stack".to_owned() } else { name.replace('_', "-") };
+            Some((format!("--{long}"), quoted))
         };
         Self { flags: FLAGS.iter().filter_map(typed).collect(), commands }
     }
@@ -88,12 +93,16 @@ impl TypedFlags {
             let Some(inner) = leaf.find_subcommand(word) else { break };
             leaf = inner;
         }
-        let takes = |flag: &str| leaf.get_arguments().any(|it| it.get_long() == flag.strip_prefix("--"));
+        let takes = |flag: &str, value: &str| {
+            let mut same = leaf.get_arguments().filter(|it| it.get_long() == flag.strip_prefix("--"));
+            same.any(|it| it.get_id() != FOLDER || is_folder(value.trim_matches('\'')))
+        };
         let names = |flag: &str| words.iter().any(|word| word.split('=').next() == Some(flag));
         let named = leaf.get_arguments().filter(|it| it.get_long().is_some_and(|long| names(&format!("--{long}"))));
         let excluded: Vec<_> = named.flat_map(|it| leaf.get_arg_conflicts_with(it)).filter_map(Arg::get_long).collect();
         let is_excluded = |flag: &str| flag.strip_prefix("--").is_some_and(|long| excluded.contains(&long));
-        let lacking = self.flags.iter().filter(|(flag, _)| takes(flag) && !names(flag) && !is_excluded(flag));
+        let lacking =
+            self.flags.iter().filter(|(flag, value)| takes(flag, value) && !names(flag) && !is_excluded(flag));
         let flags: Vec<_> = lacking.map(|(flag, value)| format!(" {flag} {value}")).collect();
         format!("{command}{}{behind}", flags.concat())
     }
@@ -215,11 +224,11 @@ mod tests {
     #[test]
     fn every_command_that_a_message_names_leads_to_the_stack_that_was_named() {
         let deployed = typed("hookonce list --stack inbox");
-        let local = typed("hookonce list --data elsewhere");
+        let local = typed("hookonce list --stack ./elsewhere");
         let (mut of_a_stack, mut of_a_folder) = (0, 0);
         for (file, hint) in hints().into_iter().filter(|(_, hint)| hint != NAMED_ONLY) {
             for (connection, option, value, count) in
-                [(&deployed, "stack", "inbox", &mut of_a_stack), (&local, "data", "elsewhere", &mut of_a_folder)]
+                [(&deployed, "stack", "inbox", &mut of_a_stack), (&local, "stack", "./elsewhere", &mut of_a_folder)]
             {
                 let completed = connection.complete(&format!("`{hint}`"));
                 let completed = completed.trim_matches('`');
@@ -254,10 +263,10 @@ mod tests {
             typed_at("hookonce list --stack inbox", "`hookonce list --stack=inbox`\n`aws x`, no `hookonce list"),
             "`hookonce list --stack=inbox`\n`aws x`, no `hookonce list"
         );
-        assert_eq!(typed("hookonce list --data .hookonce").flags.len(), 1, "what was typed");
+        assert_eq!(typed("hookonce list --stack .hookonce").flags.len(), 1, "what was typed");
         assert!(typed("hookonce list").flags.is_empty() && typed("hookonce dev --table a=b:S").flags.is_empty());
-        let spaces = Arguments::command().try_get_matches_from(["hookonce", "list", "--data", "my folder"]).unwrap();
+        let spaces = Arguments::command().try_get_matches_from(["hookonce", "list", "--stack", "./my folder"]).unwrap();
         let spaces = TypedFlags::of(Arguments::command(), &spaces);
-        assert_eq!(spaces.complete("`hookonce stats`"), "`hookonce stats --data 'my folder'`");
+        assert_eq!(spaces.complete("`hookonce stats`"), "`hookonce stats --stack './my folder'`");
     }
 }

@@ -19,6 +19,7 @@ pub mod bill;
 mod capture;
 mod cloudformation;
 mod cloudwatch;
+mod codes;
 mod command;
 mod connection;
 mod console;

@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::arrivals::{Arrival, Arrivals};
 use crate::capture::Capturer;
-use crate::command::explain;
+use crate::codes;
 use crate::looks::Look;
 use crate::output;
 use crate::records::{candidates, error_of, states};
@@ -228,7 +228,7 @@ impl Printer {
             let after = format!(" {endpoint} {event_type} {key}  {status} {took} ms");
             return output::styled_line(&before, (&column(&word), &style), &after);
         }
-        let page = explain::command(&word).map_or_else(String::new, |page| format!(": {page}"));
+        let page = codes::explaining(&word).map_or_else(String::new, |page| format!(": {page}"));
         output::styled_line(
             &before,
             (&column("refused"), &style),

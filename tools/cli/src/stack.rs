@@ -44,7 +44,7 @@ use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::RemoteHandlers;
 use hookonce_runtime::route::Routes;
 use hookonce_runtime::tables::{OwnTables, aliases};
-use hookonce_runtime::telemetry::{Sink, Telemetry};
+use hookonce_runtime::telemetry::Telemetry;
 use hookonce_webhook::WebhookFunction;
 use hookonce_worker::WorkerFunction;
 use serde_json::json;
@@ -147,8 +147,6 @@ pub(crate) struct StackConfig {
     pub(crate) tables: Vec<OwnTableShape>,
     /// The protocol's durations.
     pub(crate) timing: Timing,
-    /// Receives the lines of metrics.
-    pub(crate) metrics: Sink,
     /// The origin under which providers call, if not that of the gateway.
     pub(crate) public_url: Option<String>,
     /// Learns of deliveries and outcomes.
@@ -473,8 +471,9 @@ impl Parts<'_> {
         MessageKeys::new(self.documents())
     }
 
-    fn telemetry(&self, function: &'static str) -> Telemetry {
-        Telemetry::new(function, "hookonce", Arc::clone(&self.config.metrics))
+    /// Nobody reads metrics here.
+    fn telemetry(function: &'static str) -> Telemetry {
+        Telemetry::new(function, "hookonce", Arc::new(|_| ()))
     }
 
     fn webhook(&self, calls: &CallCounts) -> impl Invoke + use<> {
@@ -501,7 +500,7 @@ impl Parts<'_> {
             endpoints,
             materials,
             EdgeConfig { public_url: self.config.public_url.clone(), ..EdgeConfig::direct() },
-            self.telemetry("webhook"),
+            Self::telemetry("webhook"),
         ));
         invoke_fn(move |event| {
             let webhook = Arc::clone(&webhook);
@@ -524,7 +523,7 @@ impl Parts<'_> {
             catalog: Catalog::built_in(),
             timing: self.config.timing,
         };
-        let worker = Arc::new(WorkerFunction::new(parts, routes, self.telemetry("worker")));
+        let worker = Arc::new(WorkerFunction::new(parts, routes, Self::telemetry("worker")));
         let time = self.config.timing.worker_timeout;
         invoke_fn(move |event| {
             let worker = Arc::clone(&worker);
@@ -547,7 +546,7 @@ impl Parts<'_> {
             budget: Budget { period: Millis::seconds(2), ..Budget::standard() },
             call_max: RELAY_CALL_MAX,
         };
-        let relay = Arc::new(RelayFunction::new(parts, self.telemetry("relay")));
+        let relay = Arc::new(RelayFunction::new(parts, Self::telemetry("relay")));
         let time = self.config.timing.worker_timeout;
         invoke_fn(move |event| {
             let relay = Arc::clone(&relay);
@@ -565,7 +564,7 @@ impl Parts<'_> {
             caller: RateLimited::new(Arc::new(HttpCaller::on_loopback())),
             timing: self.config.timing,
         };
-        let dispatcher = Arc::new(DispatcherFunction::new(parts, self.telemetry("dispatcher")));
+        let dispatcher = Arc::new(DispatcherFunction::new(parts, Self::telemetry("dispatcher")));
         let time = self.config.timing.dispatcher_timeout;
         let deaths = Arc::clone(&self.config.dispatcher_deaths);
         invoke_fn(move |event| {

@@ -14,11 +14,23 @@ use crate::failure::Failure;
 /// The default folder of a local stack.
 pub(crate) const DATA_FOLDER: &str = ".hookonce";
 
+/// Whether a text names a folder. The name of a deployed stack begins with a letter and has no separator, its ARN
+/// begins with `arn:`.
+pub(crate) fn is_folder(text: &str) -> bool {
+    text.starts_with('.') || (text.contains(std::path::is_separator) && !text.starts_with("arn:"))
+}
+
+/// Reads the folder of a local stack.
+fn folder(text: &str) -> Result<PathBuf, String> {
+    let form = || format!("a stack on this machine is named by its folder: write ./{text}");
+    is_folder(text).then(|| text.into()).ok_or_else(form)
+}
+
 /// The folder of a local stack.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DataFolder {
-    /// Folder of the local stack.
-    #[arg(long, value_name = "DIR", default_value = DATA_FOLDER)]
+    /// Folder of the local stack, such as ./shop.
+    #[arg(long = "stack", value_name = "DIR", default_value = DATA_FOLDER, value_parser = folder)]
     pub(crate) data: PathBuf,
 }
 
@@ -94,17 +106,32 @@ fn written(path: &Path, text: &str) -> Result<NamedTempFile, Failure> {
 }
 
 fn denied(path: &Path, error: &io::Error) -> Failure {
-    Failure::usage(format!("{} cannot be written: {error}", path.display()), "choose another folder with --data")
+    Failure::usage(format!("{} cannot be written: {error}", path.display()), "choose another folder with --stack")
 }
 
 /// The stack that a command acts on. For a deployed stack, the AWS SDK reads region and credentials as usual.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Place {
-    #[command(flatten)]
-    pub(crate) folder: DataFolder,
-    /// Name of a deployed stack.
-    #[arg(long, value_name = "NAME", conflicts_with = "data")]
-    pub(crate) stack: Option<String>,
+    /// Name of a deployed stack, or folder of a local one, such as ./shop.
+    #[arg(long, value_name = "NAME|DIR", default_value = DATA_FOLDER)]
+    stack: String,
+}
+
+impl Place {
+    /// A deployed stack.
+    pub(crate) const fn named(stack: String) -> Self {
+        Self { stack }
+    }
+
+    /// The name of a deployed stack. `None` for a local one.
+    pub(crate) fn deployed(&self) -> Option<&str> {
+        (!is_folder(&self.stack)).then_some(&self.stack)
+    }
+
+    /// The folder of the local stack, or the default one beside a deployed stack.
+    pub(crate) fn folder(&self) -> DataFolder {
+        DataFolder { data: self.deployed().map_or(&*self.stack, |_| DATA_FOLDER).into() }
+    }
 }
 
 /// The stack whose records a command acts on, or restored copies of its tables.

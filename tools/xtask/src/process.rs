@@ -157,6 +157,18 @@ pub(crate) fn build_functions() -> Outcome {
     build_release(&FUNCTIONS)
 }
 
+/// A folder from which the functions' release binaries run with these variables, as a shell reads them.
+pub(crate) fn functions_with(variables: &str, folder: PathBuf) -> Outcome<PathBuf> {
+    let from = binaries("release")?;
+    fresh_folder(&folder)?;
+    for name in FUNCTIONS {
+        let (script, binary) = (folder.join(name), from.join(name));
+        write(&script, format!("#!/bin/sh\nexec env {variables} {}\n", binary.display()))?;
+        output(Command::new("chmod").arg("+x").arg(script))?;
+    }
+    Ok(folder)
+}
+
 /// The command line, built; where it is.
 pub(crate) fn build_hookonce() -> Outcome<PathBuf> {
     run(Command::new("cargo").args(["build", "--bin", "hookonce", "--quiet"]))?;

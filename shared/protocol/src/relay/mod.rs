@@ -35,20 +35,17 @@ pub struct Budget {
     pub period: Millis,
 }
 
-/// Effects, and events that wait, each have this many times the least budget.
-const BACKLOG_FACTOR: usize = 5;
-
 impl Budget {
     /// The default values: 10 sends per second or 20 % of arrivals, whichever is more, once a minute.
     pub const fn standard() -> Self {
         Self { sends_per_second_min: 10, arrivals_percent: 20, period: Millis::seconds(60) }
     }
 
-    /// How many hints one run may send of effects, and how many of events that wait. If a destination or a handler is
+    /// How many hints one run may send of effects, and how many of events that wait: five times the least budget. If a destination or a handler is
     /// away for a day, everything for it waits, and each record asks for a hint about once an hour. The arrival rate
     /// says nothing about how many wait.
     pub fn backlog_max(&self) -> usize {
-        self.sends_max(0).saturating_mul(BACKLOG_FACTOR)
+        self.sends_max(0).saturating_mul(5)
     }
 
     /// How many messages one run may send, if this many records arrived within [`SAMPLE_SPAN`].

@@ -13,9 +13,6 @@ use crate::write::{Action, Change, Table, Write};
 /// its receipt.
 pub const TRANSIENT_VISIBILITY_MAX: Millis = Millis::hours(11);
 
-/// What a record may wait for without a counted attempt.
-const WAITED_FOR: [Code; 3] = [Code::HandlerUnavailable, Code::TableUnavailable, Code::ConditionFailed];
-
 /// The longest pause before an unavailable handler is called again for a record.
 const HANDLER_PAUSE_MAX: Millis = Millis::hours(1);
 
@@ -83,7 +80,9 @@ impl Worker {
         };
         let pause = Pause::new(moment.uniform(self.timing.backoff_bound(record.attempts)));
         let mut changes = record.failed_again(&failure.code, moment.now);
-        if !WAITED_FOR.map(Code::as_str).contains(&failure.code.as_str()) {
+        // What a record may wait for without a counted attempt.
+        let waited_for = [Code::HandlerUnavailable, Code::TableUnavailable, Code::ConditionFailed].map(Code::as_str);
+        if !waited_for.contains(&failure.code.as_str()) {
             changes.push(remove(attribute::WAITS_SINCE));
             record.waits_since = None;
         }

@@ -6,8 +6,8 @@
 use hookonce_protocol::time::EpochSec;
 use subtle::ConstantTimeEq;
 
-use crate::json::{JsonError, Node};
-use crate::limits::SIGNATURES_MAX;
+use crate::adyen_item::{Members, SIGNED, message, nodes};
+use crate::json::Node;
 #[cfg(feature = "tools")]
 use crate::path::Path;
 use crate::refusal::Refusal;
@@ -27,21 +27,6 @@ const ITEMS: &str = "$.notificationItems";
 #[cfg(feature = "tools")]
 const SIGNATURE: &str = "additionalData.hmacSignature";
 
-/// The signed fields of an item, in the order in which they are signed.
-const SIGNED: [&str; 8] = [
-    "pspReference",
-    "originalReference",
-    "merchantAccountCode",
-    "merchantReference",
-    "amount.value",
-    "amount.currency",
-    "eventCode",
-    "success",
-];
-
-/// Those that name the event together.
-const NAMING: [&str; 3] = ["pspReference", "eventCode", "success"];
-
 /// The header that signs the bodies of Adyen's other webhooks.
 const OTHER_SIGNATURE: &str = "hmacsignature";
 
@@ -53,60 +38,6 @@ pub(crate) struct AdyenScheme;
 struct Item {
     message: String,
     signature: Vec<u8>,
-}
-
-/// The members of an object, read once.
-struct Members<'a>(Vec<(String, Node<'a>)>);
-
-impl<'a> Members<'a> {
-    fn of(node: Option<Node<'a>>) -> Result<Self, JsonError> {
-        node.map_or(Ok(Vec::new()), |node| node.members()).map(Self)
-    }
-
-    fn get(&self, name: &str) -> Option<Node<'a>> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, node)| *node)
-    }
-
-    fn text(&self, name: &str) -> Option<String> {
-        self.get(name).and_then(|node| node.scalar())
-    }
-}
-
-/// The items of a body, as nodes. No delivery has more than [`SIGNATURES_MAX`].
-fn nodes(body: &[u8]) -> Result<Vec<Node<'_>>, JsonError> {
-    let root = Members::of(Some(Node::parse_unproven(body)?))?;
-    let Some(items) = root.get("notificationItems") else { return Ok(Vec::new()) };
-    let elements = items.elements()?;
-    if elements.len() > SIGNATURES_MAX {
-        return Err(JsonError::NotJson);
-    }
-    let mut nodes = Vec::with_capacity(elements.len());
-    for element in elements {
-        nodes.push(Members::of(Some(element))?.get("NotificationRequestItem").ok_or(JsonError::NotJson)?);
-    }
-    Ok(nodes)
-}
-
-/// What is signed of an item: the fields, with `:` between them.
-fn message(item: &Members<'_>) -> Result<String, JsonError> {
-    let amount = Members::of(item.get("amount"))?;
-    let field = |name: &&str| match name.strip_prefix("amount.") {
-        Some(name) => amount.text(name),
-        None => item.text(name),
-    };
-    let fields: Vec<String> = SIGNED.iter().map(|name| field(name).unwrap_or_default()).collect();
-    Ok(fields.join(":"))
-}
-
-/// The signed text of an element of `notificationItems`, if a field of it has a `:`, too, or one that names the event is
-/// missing. Names of reports have times: other fields fit the same text, so it is the text itself that is deduplicated.
-pub(crate) fn text_as_key(element: Node<'_>) -> Option<String> {
-    let item = Members::of(Some(element)).ok()?.get("NotificationRequestItem")?;
-    let item = Members::of(Some(item)).ok()?;
-    let text = message(&item).ok()?;
-    let is_missing = |name: &str| item.text(name).is_none_or(|text| text.is_empty());
-    let is_key = text.matches(':').count() < SIGNED.len() && !NAMING.iter().any(|name| is_missing(name));
-    (!is_key).then_some(text)
 }
 
 fn items(body: &[u8]) -> Result<Vec<Item>, Refusal> {
@@ -193,6 +124,8 @@ impl SchemeTools for AdyenScheme {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adyen_item::text_as_key;
+    use crate::limits::SIGNATURES_MAX;
 
     /// A body with this number of items, all with these fields.
     fn body(items: usize, psp: &str, original: &str, account: &str, reference: &str) -> String {

@@ -30,43 +30,11 @@ pub const IN_FLIGHT_MAX: u16 = 100;
 /// The most headers of a document.
 pub const HEADERS_MAX: usize = 20;
 
-/// The shortest timeout of a call, in milliseconds.
-const TIMEOUT_MS_MIN: u32 = 100;
-const TIMEOUT_MS_DEFAULT: u32 = 5_000;
-const IN_FLIGHT_DEFAULT: u16 = 10;
-const GIVE_UP_HOURS_DEFAULT: u16 = 72;
-/// A week.
-const GIVE_UP_HOURS_MAX: u16 = 168;
-/// A year.
-const KEY_WINDOW_HOURS_MAX: u32 = 8_760;
 const TEXT_BYTES_MAX: usize = 2_048;
 const STATUSES_MAX: usize = 20;
 const POINTER_STEPS_MAX: usize = 8;
-const NOT_DONE_DEFAULT: [u16; 1] = [429];
 /// What callees that honour a key answer to a repeat that meets its first call.
 const KEY_IN_USE: u16 = 409;
-
-/// Headers that the client sets, or that would change what the request is.
-const OWN_HEADERS: [&str; 15] = [
-    "accept-encoding",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "expect",
-    "host",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "x-http-method",
-    "x-http-method-override",
-    "x-method-override",
-];
-
-/// Families of headers that are ours, or a proxy's.
-const OWN_FAMILIES: [&str; 3] = ["hookonce-", "proxy-", "webhook-"];
 
 /// A destination, ready to be called.
 #[derive(Clone, PartialEq)]
@@ -159,16 +127,9 @@ impl Destination {
         let mut faults = Vec::new();
         let check = &mut Checker::new(&mut faults);
         let class = class(check, document);
-        let timeout =
-            number(check.field("timeout_ms"), document.timeout_ms, TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MIN..=TIMEOUT_MS_MAX);
-        let in_flight_max =
-            number(check.field("in_flight_max"), document.in_flight_max, IN_FLIGHT_DEFAULT, 1..=IN_FLIGHT_MAX);
-        let hours = number(
-            check.field("give_up_after_hours"),
-            document.give_up_after_hours,
-            GIVE_UP_HOURS_DEFAULT,
-            1..=GIVE_UP_HOURS_MAX,
-        );
+        let timeout = number(check.field("timeout_ms"), document.timeout_ms, 5_000, 100..=TIMEOUT_MS_MAX);
+        let in_flight_max = number(check.field("in_flight_max"), document.in_flight_max, 10, 1..=IN_FLIGHT_MAX);
+        let hours = number(check.field("give_up_after_hours"), document.give_up_after_hours, 3 * 24, 1..=7 * 24);
         if document.account.as_ref().is_some_and(|account| account.is_empty() || account.len() > TEXT_BYTES_MAX) {
             let rule = format!("it has 1 to {TEXT_BYTES_MAX} bytes; leave it out if there is one account");
             check.field("account").add(rule);
@@ -279,8 +240,7 @@ fn class(check: &mut Checker<'_>, document: &DestinationDocument) -> Option<Clas
         Some(ClassName::Keyed) => {
             // No repeat is made in the last part of the window.
             let min = u32::try_from(Timing::standard().key_margin.0 / Millis::hours(1).0 + 1).unwrap_or(u32::MAX);
-            let hours =
-                number(check.field("key_window_hours"), document.key_window_hours, min, min..=KEY_WINDOW_HOURS_MAX);
+            let hours = number(check.field("key_window_hours"), document.key_window_hours, min, min..=365 * 24);
             Some(Class::Keyed { window: Millis::hours(i64::from(hours)) })
         }
         Some(ClassName::AtMostOnce) => Some(Class::AtMostOnce),
@@ -328,7 +288,7 @@ fn http_target(check: &mut Checker<'_>, document: &DestinationDocument) -> Optio
 fn statuses(check: &mut Checker<'_>, document: &DestinationDocument) -> Statuses {
     let keyed = document.class == Some(ClassName::Keyed);
     let done = document.done_statuses.clone().unwrap_or_default();
-    let not_done = document.not_done_statuses.clone().unwrap_or_else(|| NOT_DONE_DEFAULT.to_vec());
+    let not_done = document.not_done_statuses.clone().unwrap_or_else(|| vec![429]);
     let in_use = keyed && !not_done.contains(&KEY_IN_USE) && !done.contains(&KEY_IN_USE);
     let retry_default = || in_use.then_some(KEY_IN_USE).into_iter().collect();
     let retry = document.retry_statuses.clone().unwrap_or_else(retry_default);
@@ -476,9 +436,28 @@ fn url(check: &mut Checker<'_>, document: &DestinationDocument) -> Option<(Uri, 
     Some((uri.clone(), origin))
 }
 
-/// Whether only we set this header.
+/// Whether only we set this header, or a proxy: the client sets it, or it would change what the request is.
 fn is_own(name: &HeaderName) -> bool {
-    OWN_HEADERS.contains(&name.as_str()) || OWN_FAMILIES.iter().any(|family| name.as_str().starts_with(family))
+    let families = ["hookonce-", "proxy-", "webhook-"];
+    families.iter().any(|family| name.as_str().starts_with(family))
+        || matches!(
+            name.as_str(),
+            "accept-encoding"
+                | "connection"
+                | "content-encoding"
+                | "content-length"
+                | "content-type"
+                | "expect"
+                | "host"
+                | "keep-alive"
+                | "te"
+                | "trailer"
+                | "transfer-encoding"
+                | "upgrade"
+                | "x-http-method"
+                | "x-http-method-override"
+                | "x-method-override"
+        )
 }
 
 /// The steps of a JSON pointer to a field. `None` if the text is no such pointer.

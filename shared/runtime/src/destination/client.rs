@@ -5,7 +5,6 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
@@ -241,32 +240,19 @@ async fn read(mut body: Incoming) -> Option<Vec<u8>> {
 }
 
 /// What the request passes on its way out. Another thread may still drive the connection when the time is over, so it
-/// is closed before anybody says that no byte has left.
+/// is closed before anybody says that no byte has left. The first caller decides whether bytes leave.
 #[derive(Debug, Clone, Default)]
-struct Gate(Arc<AtomicU8>);
+struct Gate(Arc<OnceLock<bool>>);
 
 impl Gate {
-    /// No byte has left.
-    const FRESH: u8 = 0;
-    /// A byte may have left.
-    const PASSED: u8 = 1;
-    /// No byte will leave.
-    const CLOSED: u8 = 2;
-
     /// Says whether bytes may leave.
     fn pass(&self) -> bool {
-        self.turn(Self::PASSED)
+        *self.0.get_or_init(|| true)
     }
 
     /// Says whether it could be closed before a byte left.
     fn close(&self) -> bool {
-        self.turn(Self::CLOSED)
-    }
-
-    /// The first caller decides; a later one is told whether that was its own state.
-    fn turn(&self, state: u8) -> bool {
-        let before = self.0.compare_exchange(Self::FRESH, state, Ordering::AcqRel, Ordering::Acquire);
-        before.map_or_else(|before| before == state, |_| true)
+        !*self.0.get_or_init(|| false)
     }
 }
 

@@ -8,9 +8,8 @@ use crate::remote::RemoteTarget;
 /// The longest URL of a queue, in bytes.
 const QUEUE_URL_BYTES_MAX: usize = 512;
 
-/// The longest name of a queue, and the longest group of messages.
+/// The longest name of a queue.
 const QUEUE_NAME_CHARS_MAX: usize = 80;
-const GROUP_CHARS_MAX: usize = 128;
 
 /// What the name of a FIFO queue ends with.
 const FIFO: &str = ".fifo";
@@ -36,9 +35,7 @@ pub(super) fn queue(check: &mut Checker<'_>, document: &DestinationDocument) -> 
     }
     let fifo = name.is_some_and(|name| name.ends_with(FIFO));
     let group = document.message_group.clone();
-    let plain = |group: &String| {
-        (1..=GROUP_CHARS_MAX).contains(&group.len()) && group.bytes().all(|byte| byte.is_ascii_graphic())
-    };
+    let plain = |group: &String| (1..=128).contains(&group.len()) && group.bytes().all(|byte| byte.is_ascii_graphic());
     if !group.iter().all(plain) {
         check.field("message_group").add("it must be 1 to 128 visible characters of ASCII, without a space");
     }

@@ -9,13 +9,6 @@ const SLOW_MIN: Millis = Millis::seconds(1);
 /// gets one call, and the other events still move.
 pub const REMEMBERED: Millis = Millis::minutes(5);
 
-/// A longer call changes the average by this part of the difference, so that one cold start makes nobody slow.
-const WEIGHT_UP: i64 = 4;
-
-/// A shorter call changes it by this part. A batch waits for its slowest call: a handler that is slow for some events
-/// holds most of its batches.
-const WEIGHT_DOWN: i64 = 16;
-
 /// The average of the calls, in which long ones and the latest ones weigh most.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
@@ -31,7 +24,10 @@ impl Pace {
         let is_new = std::mem::take(&mut self.is_tried) || !self.is_known(now);
         let average = if is_new { 0 } else { self.average_ms };
         let difference = length.0.saturating_sub(average);
-        self.average_ms = average + difference / if difference > 0 { WEIGHT_UP } else { WEIGHT_DOWN };
+        // A longer call changes the average by a fourth of the difference, so that one cold start makes nobody slow. A
+        // shorter one changes it less: a batch waits for its slowest call, so a handler that is slow for some events
+        // holds most of its batches.
+        self.average_ms = average + difference / if difference > 0 { 4 } else { 16 };
         self.last_call = Some(now);
     }
 

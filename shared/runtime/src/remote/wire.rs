@@ -20,14 +20,8 @@ use crate::strict::{self, ShowNames, StrictError, present};
 /// its event fits into one, as long as no items are shown with it.
 pub const REQUEST_BYTES_MAX: usize = EVENT_BYTES_MAX;
 
-/// The version of the form.
-const VERSION: u32 = 1;
-
 /// The longest code of a handler's own, in bytes.
 const CODE_BYTES_MAX: usize = 64;
-
-/// The code of a handler that does not know the version of a request. The packages in `clients` answer with it.
-const VERSION_UNKNOWN: &str = "REQUEST_VERSION_UNKNOWN";
 
 /// What the codes of hookonce about handlers begin with, also those of later releases.
 const RESERVED_PREFIX: &str = "HANDLER_";
@@ -58,7 +52,7 @@ pub struct HandlerRequest<'a> {
 impl<'a> HandlerRequest<'a> {
     /// A request in this version.
     pub fn new(request: &'a str, event: &'a Event, items: &'a [SnapshotItem<'a>]) -> Self {
-        Self { version: VERSION, request, event, items }
+        Self { version: 1, request, event, items }
     }
 
     /// The request as bytes. `None` if it would be longer than [`REQUEST_BYTES_MAX`].
@@ -220,7 +214,8 @@ impl HandlerAnswer {
                 let ErrorFields { code, retryable, at } = error;
                 check_code(&code)?;
                 check_path(&at)?;
-                let is_old = code == VERSION_UNKNOWN;
+                // As the packages in `clients` answer to a version that they do not know.
+                let is_old = code == "REQUEST_VERSION_UNKNOWN";
                 let failure = Failure { code, retryable };
                 Ok(if is_old { Self::VersionUnknown } else { Self::Error { failure, at } })
             }

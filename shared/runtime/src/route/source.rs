@@ -233,7 +233,6 @@ mod tests {
 
     const BAD: &str = "{}";
     const GOOD: &str = r#"{"version":1,"otherwise":"dead","routes":[]}"#;
-    const OTHER: &str = r#"{"version":1,"otherwise":"ignore","routes":[]}"#;
 
     #[tokio::test]
     async fn the_built_in_set_of_a_laptop_is_read_once() {
@@ -250,13 +249,12 @@ mod tests {
     /// A worker that starts while the set is not valid has nothing to use. Its batches must not read each time.
     #[tokio::test]
     async fn a_refused_set_is_read_with_growing_pauses() {
-        const BATCHES: i64 = 6_000;
         let mut first = BTreeSet::new();
         for entropy in [0, 12_345, u64::MAX / 3] {
             // 1, 2, 4, 8, 16, 32 seconds, and then each minute, for ten minutes.
             let (left, routes) = scripted(vec![Some(Some(BAD)); 16], false);
             let mut refused = Vec::new();
-            for batch in 0..BATCHES {
+            for batch in 0..6_000 {
                 let current = routes.current(Moment { now: EpochMs(batch * 100), entropy }).await;
                 assert!(matches!(current.routing, Routing::Unknown));
                 if current.refused {
@@ -308,7 +306,8 @@ mod tests {
     /// Whatever the source answers, events go by the set that it named last, or they wait.
     #[tokio::test]
     async fn a_process_never_routes_by_a_set_that_is_no_longer_in_use() {
-        let [bad, good, other] = [BAD, GOOD, OTHER].map(|text| Some(Some(text)));
+        let ignoring = r#"{"version":1,"otherwise":"ignore","routes":[]}"#;
+        let [bad, good, other] = [BAD, GOOD, ignoring].map(|text| Some(Some(text)));
         let (gone, silence) = (Some(None), None);
         for (answers, expected) in [
             (vec![good, good], vec![("good", false), ("good", false)]),

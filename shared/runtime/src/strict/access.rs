@@ -9,9 +9,6 @@ use serde::de::{DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess,
 use super::at::{Notes, at};
 use super::place::{DocumentPath, Expected, Mismatch};
 
-/// About what a struct takes, in bytes: the largest are a write and an effect.
-const STRUCT_BYTES: usize = 256;
-
 /// The elements of a list.
 pub(super) struct Elements<'a, A> {
     pub(super) list: A,
@@ -58,7 +55,8 @@ impl<'a, A> Fields<'a, A> {
     fn next_field_bytes(&self) -> usize {
         match (self.expected, self.seen.len()) {
             (Expected::Object([]), seen) => map_bytes(seen) - map_bytes(seen - 1),
-            (Expected::Object(_), 1) => STRUCT_BYTES,
+            // About what the largest take: a write and an effect.
+            (Expected::Object(_), 1) => 256,
             (..) => 0,
         }
     }

@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let connection = arguments.place.connect();
-    let Some(name) = arguments.place.stack else {
+    let Some(name) = arguments.place.deployed().map(str::to_owned) else {
         // A stack on this machine serves its console itself.
         if let Some(local) = connection.local() {
             output::line(&local.running()?.console_url);

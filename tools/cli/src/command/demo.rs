@@ -31,7 +31,7 @@ use crate::samples::{self, DemoRequest, ENDPOINTS, Plan, RequestKind};
 use crate::sender::{Delivered, Delivery, PROVIDER_ATTEMPTS_MAX, Sender, now_unix};
 use crate::stack::{FunctionCalls, Functions, Servers, Stack, StackConfig};
 use crate::table_counts::{self, TableCounts};
-use crate::target::{self, DataFolder, Target, store_unavailable};
+use crate::target::{self, DataFolder, Place, store_unavailable};
 
 /// How long the demo waits until every event is applied, in minutes. An event whose worker dies right after it has
 /// counted a failure is sent again after the visibility timeout, which is six minutes.
@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    target: Target,
+    place: Place,
 }
 
 /// The results, counted from the answers and from the tables.
@@ -128,9 +128,9 @@ struct Own {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    if arguments.url.is_none() && (arguments.target.place.stack.is_some() || arguments.target.table.is_some()) {
+    if arguments.url.is_none() && arguments.place.deployed().is_some() {
         return Err(Failure::usage(
-            "--stack and --table need --url, because without it the demo starts a stack of its own",
+            "--stack needs --url, because without it the demo starts a stack of its own",
             "pass the URL of that stack's gateway with --url",
         ));
     }
@@ -185,8 +185,8 @@ fn run_name(arguments: &Arguments) -> String {
 impl DemoStack {
     async fn prepare(arguments: &Arguments) -> Result<Self, Failure> {
         if let Some(url) = &arguments.url {
-            let store = arguments.target.connect().store().await?;
-            let secrets = secrets(&arguments.target.place.folder)?;
+            let store = arguments.place.connect().store().await?;
+            let secrets = secrets(&arguments.place.folder())?;
             let url = url.trim_end_matches('/').to_owned();
             return Ok(Self { own: None, url, store, secrets });
         }
@@ -218,7 +218,6 @@ impl DemoStack {
             capturer: None,
             handlers: HandlerCommands::default(),
             dispatcher_deaths,
-            metrics: Arc::new(|_| ()),
         };
         let stack = Box::pin(Stack::start(config)).await.map_err(|error| no_port(&error))?;
         // A separate client, so that reading the tables does not add to the call counts.

@@ -31,7 +31,7 @@ use crate::interrupt::Stop;
 use crate::life::Watchers;
 use crate::own_handlers::{HandlerCommand, HandlerCommands, OwnHandlers};
 use crate::stack::{Functions, PREFIX, Servers, Stack, StackConfig, environment, own_tables};
-use crate::target::{DataFolder, Place, write};
+use crate::target::{DataFolder, write};
 use crate::traffic::Traffic;
 use crate::{forward, handlers, life, output, route_set};
 
@@ -49,9 +49,6 @@ pub(crate) struct Arguments {
     /// Print what happens as lines of JSON.
     #[arg(long)]
     json: bool,
-    /// Print the metrics, as CloudWatch EMF JSON.
-    #[arg(long)]
-    metrics: bool,
     /// Public URL of a tunnel to this machine, such as `https://abc.ngrok.app`.
     ///
     /// It is the URL that providers sign.
@@ -146,7 +143,6 @@ fn prefix(text: &str) -> Result<String, String> {
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let folder = arguments.folder;
     prepare(&folder, arguments.forward.as_deref())?;
-    let (show_metrics, timing) = (arguments.metrics, Timing::standard());
     let (feed, printer) = life::feed(arguments.json);
     // Functions that run elsewhere may find others.
     let finds_own_handlers = arguments.functions.is_none() || !arguments.handlers.is_empty();
@@ -166,7 +162,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         built_in: handlers::local,
         folder: folder.clone(),
         tables: arguments.tables,
-        timing,
+        timing: Timing::standard(),
         public_url: public_url.clone(),
         feed,
         capturer: capturer.clone(),
@@ -175,16 +171,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             watched: arguments.handler_watch,
             data: folder.data.clone(),
         },
-        metrics: Arc::new(move |line| {
-            if show_metrics {
-                output::note(line);
-            }
-        }),
     };
     let stack = Box::pin(Stack::start(config)).await.map_err(|error| {
         Failure::unavailable(
             Report::new(&error).to_string(),
-            "another stack may use this port or folder: pass --port or --data",
+            "another stack may use this port or folder: pass --port or --stack",
         )
     })?;
     let console_port = if arguments.port == 0 { 0 } else { arguments.port.saturating_add(1) };
@@ -252,7 +243,7 @@ fn functions(url: Option<String>, binaries: Option<PathBuf>, port: u16) -> Funct
 /// Serves the console of this stack, and says who has to learn what it shows.
 async fn open_console(folder: &DataFolder, port: u16) -> Result<(Console, Watchers), Failure> {
     let watchers = Watchers { arrivals: Arc::default(), traffic: Arc::new(Traffic::of(folder)) };
-    let stack = Place { folder: folder.clone(), stack: None }.connect();
+    let stack = folder.connect();
     let site = Site::local(stack, Arc::clone(&watchers.arrivals), Arc::clone(&watchers.traffic));
     Ok((Console::start(site, port, PortChoice::Preferred).await?, watchers))
 }

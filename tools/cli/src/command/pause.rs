@@ -53,9 +53,9 @@ pub(crate) async fn pause(arguments: Pause) -> Result<Exit, Failure> {
     let (store, act) = begin(&stack, &person, Turn::Pause, reason).await?;
     let acts = pauses::read_one(&store, function).await?;
     if let Some(held) = acts.pause() {
-        output::note(&format!("the {} is paused already, {}", function.as_str(), described(held)));
+        output::note(&format!("the {} is paused already, {}", function.as_str(), held.described()));
     } else {
-        if let (Some(deployed), false) = (&place.stack, yes) {
+        if let (Some(deployed), false) = (place.deployed(), yes) {
             output::note(&format!(
                 "{deployed} goes on accepting deliveries, and {} wait until `hookonce resume {name}`: for six days at most, \
                  because the queue forgets what is a week old",
@@ -80,7 +80,7 @@ pub(crate) async fn resume(arguments: Resume) -> Result<Exit, Failure> {
     let acts = pauses::read_one(&store, function).await?;
     match acts.pause() {
         Some(held) => {
-            output::note(&format!("the {} was paused {}", function.as_str(), described(held)));
+            output::note(&format!("the {} was paused {}", function.as_str(), held.described()));
             pauses::note(&store, function, &acts, &act).await?;
         }
         // An earlier run may have died before it switched them on, or somebody switched them off by hand.
@@ -98,9 +98,4 @@ async fn begin(stack: &Connection, person: &Person, turn: Turn, reason: &str) ->
     let by = person.known(stack).await?;
     check_lengths(&by, reason)?;
     Ok((store, Act { turn, at: System.moment().now, by, reason: reason.to_owned() }))
-}
-
-/// Since when, by whom and why.
-pub(crate) fn described(Act { at, by, reason, .. }: &Act) -> String {
-    format!("since {} by {by}: \"{reason}\"", output::local_moment(*at))
 }

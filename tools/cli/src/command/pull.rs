@@ -1,5 +1,7 @@
 //! `hookonce pull`: delivers what a deployed stack received to the stack on this machine, with today's handlers.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use hookonce_aws::DynamoStore;
 use hookonce_protocol::key::RecordKind;
@@ -16,7 +18,7 @@ use crate::failure::{Exit, Failure};
 use crate::hints::pasteable;
 use crate::output;
 use crate::records::{Named, find, find_words};
-use crate::target::{DataFolder, Place};
+use crate::target::{DATA_FOLDER, DataFolder, Place};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -30,15 +32,17 @@ pub(crate) struct Arguments {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    folder: DataFolder,
+    /// Folder of the local stack that gets it.
+    #[arg(long = "data", value_name = "DIR", default_value = DATA_FOLDER)]
+    folder: PathBuf,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let Arguments { record, stack, json, folder } = arguments;
+    let folder = DataFolder { data: folder };
     // Without a stack here there is nobody to deliver to.
     folder.running()?;
-    let stack = Place { folder: folder.clone(), stack: Some(stack) }.connect();
+    let stack = Place::named(stack).connect();
     let record = event(&stack, &stack.store().await?, &record).await?;
     let body = received(&record)?;
     let (endpoint, own_key) = record.key.parts();

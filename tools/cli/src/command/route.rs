@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use hookonce_aws::DocumentWritten;
 use hookonce_aws::{DocumentTooLong, fits};
-use hookonce_protocol::key::{DomainKey, EndpointId, Tenant};
+use hookonce_protocol::key::{EndpointId, Tenant};
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::plan::{EVENT_VERSION, Event};
 use hookonce_protocol::time::EpochMs;
@@ -15,18 +15,17 @@ use hookonce_providers::{Catalog, EventPart, Provider};
 use hookonce_runtime::documents::DocumentKind;
 use hookonce_runtime::documents::ROUTE_SET_ID;
 use hookonce_runtime::fault::DocumentFault;
-use hookonce_runtime::handler::{Assignment, Grants, HandlerError, Handlers};
-use hookonce_runtime::route::{Assigned, Decision, Fit, Offered, Otherwise, RouteSet, RouteSetError, assign};
-use serde::Serialize;
+use hookonce_runtime::route::{Offered, Otherwise, RouteSet, RouteSetError};
 use serde_json::json;
 
-use super::explain;
 use super::providers::find;
 use super::send::open_headers;
+use crate::codes;
 use crate::connection::Connection;
 use crate::connection::Deployed;
 use crate::documents::parse_id;
 use crate::documents::{StackDocuments, failed};
+use crate::dry_run::{Explained, Outcome, explained};
 use crate::failure::{Exit, Failure};
 use crate::handlers;
 use crate::output;
@@ -126,9 +125,9 @@ fn refused(path: &Path, error: &RouteSetError) -> Failure {
 }
 
 async fn check(arguments: &Check) -> Result<Exit, Failure> {
-    let path = match (&arguments.file, &arguments.target.stack) {
+    let path = match (&arguments.file, arguments.target.deployed()) {
         (Some(file), _) => file.clone(),
-        (None, None) => arguments.target.folder.routes(),
+        (None, None) => arguments.target.folder().routes(),
         (None, Some(_)) => {
             return Err(Failure::usage("no route set is named", "pass the file that is to be deployed to the stack"));
         }
@@ -164,52 +163,16 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
     Ok(if checked.is_ok() && needs.missing.is_empty() { Exit::Done } else { Exit::No })
 }
 
-/// What becomes of one event of the delivery.
-#[derive(Debug, Serialize)]
-pub(crate) struct Explained {
-    key: String,
-    #[serde(rename = "type")]
-    event_type: String,
-    /// The name of the route that takes it.
-    pub(crate) route: Option<String>,
-    /// `ignored`, a fixed code, what is missing, or the consumer.
-    outcome: Outcome,
-    /// The handler in another language that plans.
-    handler: Option<String>,
-    /// The destinations that the event is forwarded to.
-    forward: Vec<String>,
-    /// The key of the fact in the domain table. None if only such a handler can name the fact.
-    domain_key: Option<String>,
-    pub(crate) routes: Vec<ExplainedRoute>,
-}
-
-#[derive(Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Outcome {
-    Ignored,
-    HandledFor(String),
-    WaitsBecause(String),
-    FailsWith(&'static str),
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct ExplainedRoute {
-    pub(crate) name: String,
-    fits: bool,
-    /// Why it does not fit.
-    pub(crate) why: Option<String>,
-}
-
 /// The set to explain.
 async fn explained_set(arguments: &Explain, connection: &Connection) -> Result<RouteSet, Failure> {
-    match (&arguments.routes, &arguments.target.stack) {
+    match (&arguments.routes, arguments.target.deployed()) {
         (Some(path), _) => parse(&text(path)?, path, connection),
         (None, Some(stack)) => match stored(connection).await? {
             Some(text) => parse(&text, Path::new(&format!("the set of {stack}")), connection),
             None => Err(Failure::usage(format!("{stack} has no route set"), "pass one with --routes FILE")),
         },
         (None, None) => {
-            let path = arguments.target.folder.routes();
+            let path = arguments.target.folder().routes();
             parse(&text(&path)?, &path, connection)
         }
     }
@@ -274,56 +237,6 @@ fn event(
     }
 }
 
-/// Which route takes an event, and why the others do not.
-pub(crate) fn explained(handlers: &Handlers, set: &RouteSet, event: &Event) -> Explained {
-    let key = |fact: &DomainKey, consumer: &str| fact.item(&event.tenant, consumer, &event.record, 0);
-    let (outcome, handler, domain_key, grants) = match assign(handlers, set, Catalog::built_in(), event) {
-        Ok(Assigned::Nobody) => (Outcome::Ignored, None, None, Grants::default()),
-        Ok(Assigned::Missing(missing)) => {
-            (Outcome::WaitsBecause(missing.what.to_string()), None, None, Grants::default())
-        }
-        Err(HandlerError { code, .. }) => (Outcome::FailsWith(code), None, None, Grants::default()),
-        Ok(Assigned::Builtin(recognised)) => {
-            let key = key(&recognised.domain_key, &recognised.consumer);
-            (Outcome::HandledFor(recognised.consumer.into_owned()), None, Some(key), recognised.grants)
-        }
-        Ok(Assigned::Remote(handling)) => {
-            let key = handling.fact.as_ref().map(|fact| key(fact, &handling.consumer));
-            (Outcome::HandledFor(handling.consumer), Some(handling.target.to_string()), key, handling.grants)
-        }
-        Ok(Assigned::Forward(Assignment { consumer, domain_key, grants })) => {
-            let key = key(&domain_key, &consumer);
-            (Outcome::HandledFor(consumer), None, Some(key), grants)
-        }
-    };
-    let fits = set.explain(event);
-    let taken = match set.decide(event) {
-        Decision::Otherwise(_) | Decision::Unreadable => None,
-        Decision::Ignore | Decision::Handle(_) => fits.iter().find(|(_, fit)| *fit == Fit::Fits),
-    };
-    Explained {
-        key: event.key.clone(),
-        event_type: event.event_type.clone(),
-        route: taken.map(|(name, _)| (*name).to_owned()),
-        outcome,
-        handler,
-        forward: grants.forward.iter().map(ToString::to_string).collect(),
-        domain_key,
-        routes: fits.into_iter().map(|(name, fit)| explained_route(name, fit, event)).collect(),
-    }
-}
-
-fn explained_route(name: &str, fit: Fit, event: &Event) -> ExplainedRoute {
-    let why = match fit {
-        Fit::Fits => None,
-        Fit::Endpoint => Some(format!("is not for the endpoint {}", event.endpoint)),
-        Fit::EventType => Some(format!("is not for the type {}", event.event_type)),
-        Fit::When(field) => Some(format!("when.{field} does not fit")),
-        Fit::Unreadable => Some("asks about the body, which cannot be read (EVENT_UNREADABLE)".to_owned()),
-    };
-    ExplainedRoute { name: name.to_owned(), fits: why.is_none(), why }
-}
-
 fn print(explained: &Explained) {
     output::line(&format!("event {} of type {}", output::shown(&explained.key), output::shown(&explained.event_type)));
     let by = explained
@@ -334,7 +247,7 @@ fn print(explained: &Explained) {
         Outcome::Ignored => "it ends as IGNORED".to_owned(),
         Outcome::WaitsBecause(missing) => format!("it waits: {}", output::shown(missing)),
         Outcome::HandledFor(consumer) => format!("the consumer {consumer} remembers it"),
-        Outcome::FailsWith(code) => format!("it fails with {code}; {}", explain::describe(code)),
+        Outcome::FailsWith(code) => format!("it fails with {code}; {}", codes::describe(code)),
     };
     output::line(&format!("  {by}; {outcome}"));
     if let Some(handler) = &explained.handler {
@@ -357,13 +270,14 @@ async fn show(target: &Place) -> Result<Exit, Failure> {
     let stack = target.connect();
     if let Some(text) = stored(&stack).await? {
         output::line(text.trim_end());
-        let offered = Offered { handlers: &handlers::of(&stack).names(), urls: target.stack.is_none(), tables: None };
+        let offered =
+            Offered { handlers: &handlers::of(&stack).names(), urls: target.deployed().is_none(), tables: None };
         let Err(error) = RouteSet::parse(&text, offered) else { return Ok(Exit::Done) };
         output::note(&format!("this set is refused, so all events wait: {error}"));
         output::note("`hookonce route check` names each fault of a file");
         return Ok(Exit::No);
     }
-    output::note(match target.stack {
+    output::note(match target.deployed() {
         None => "there is no route set: the handlers of this build are asked in their order",
         Some(_) => "there is no route set: all events wait",
     });
@@ -383,7 +297,7 @@ async fn deploy(arguments: &Deploy) -> Result<Exit, Failure> {
     if let Some(deployed) = stack.deployed() {
         return deploy_to(deployed, &text).await;
     }
-    let path = arguments.target.folder.routes();
+    let path = arguments.target.folder().routes();
     write(&path, &text)?;
     output::note(&format!(
         "{} has {} route(s); a running stack takes them over within a second",

@@ -11,11 +11,10 @@ use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use serde_json::json;
 
-use super::list::tries;
 use crate::failure::{Exit, Failure};
 use crate::looks::Look;
 use crate::output;
-use crate::records::{Filter, READS_AT_ONCE, Read, error_of, note_default_since, select};
+use crate::records::{Filter, READS_AT_ONCE, Read, error_of, note_default_since, select, tries};
 use crate::target::Target;
 
 /// The most different types, errors or endpoints that are counted apart.

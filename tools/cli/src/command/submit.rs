@@ -15,7 +15,6 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::list::{format_tries, summary};
 use super::providers::find;
 use super::send;
 use crate::connection::Connection;
@@ -23,6 +22,7 @@ use crate::documents::parse_id;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::{Progress, Wait};
+use crate::records::{format_tries, summary};
 use crate::sender::{ATTEMPTS_MAX, Delivered, Delivery, Sender};
 use crate::target::Place;
 

@@ -94,7 +94,7 @@ impl DataFolder {
             let hint = if elsewhere.is_empty() {
                 "start one with `hookonce dev`, or name a deployed one with --stack".to_owned()
             } else {
-                let options = elsewhere.iter().map(|data| format!("--data {}", data.display())).collect::<Vec<_>>();
+                let options = elsewhere.iter().map(|data| format!("--stack {}", data.display())).collect::<Vec<_>>();
                 format!("one runs in a folder above: pass {}", options.join(", or "))
             };
             Failure::unavailable(format!("no stack is running in {}", self.data.display()), hint)

@@ -59,14 +59,21 @@ enum Side {
     Deployed(Box<Deployed>),
 }
 
+impl DataFolder {
+    /// The stack of this folder. Nothing is read yet.
+    pub(crate) fn connect(&self) -> Connection {
+        Connection { folder: self.clone(), restored: None, side: Side::Local(Box::new(Local::of(self))) }
+    }
+}
+
 impl Place {
     /// The named stack, or the one of the folder. Nothing is read yet.
     pub(crate) fn connect(&self) -> Connection {
-        let side = match &self.stack {
-            None => Side::Local(Box::new(Local::of(&self.folder))),
-            Some(name) => Side::Deployed(Box::new(Deployed::named(name))),
-        };
-        Connection { folder: self.folder.clone(), restored: None, side }
+        let here = self.folder().connect();
+        match self.deployed() {
+            None => here,
+            Some(name) => Connection { side: Side::Deployed(Box::new(Deployed::named(name))), ..here },
+        }
     }
 }
 

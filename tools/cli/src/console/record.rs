@@ -15,7 +15,7 @@ use maud::{Markup, html};
 
 use super::layout::{Tab, Trouble, chip, code, document, machine, machine_link, page, time, whole_moment};
 use super::{Site, href};
-use crate::command::route::Explained;
+use crate::dry_run::Explained;
 use crate::failure::Failure;
 use crate::hints;
 use crate::looks::Look;

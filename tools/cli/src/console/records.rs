@@ -14,12 +14,11 @@ use maud::{Markup, html};
 use super::filter::Typed;
 use super::layout::{Tab, Trouble, chip, code, count, machine, machine_link, page, sentence, thousands, time};
 use super::{Site, href, orders};
-use crate::command::list::format_tries;
 use crate::failure::Failure;
 use crate::looks::Look;
 use crate::meter::metered;
 use crate::output;
-use crate::records::{PageOfRecords, Place, candidates, error_of};
+use crate::records::{PageOfRecords, Place, candidates, error_of, format_tries};
 
 /// How many rows one page has.
 const ROWS: usize = 50;

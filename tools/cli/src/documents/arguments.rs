@@ -14,7 +14,7 @@ use crate::target::{Place, text};
 #[derive(Debug, Args)]
 pub(crate) struct Check {
     /// Document as JSON. Without it, every stored document is checked.
-    #[arg(conflicts_with_all = ["stack", "data"])]
+    #[arg(conflicts_with = "stack")]
     file: Option<PathBuf>,
     /// Print JSON, one line for each document.
     #[arg(long)]

@@ -21,6 +21,7 @@ use serde_json::json;
 
 use crate::connection::Connection;
 use crate::failure::Failure;
+use crate::output;
 use crate::target::store_unavailable;
 
 pub(crate) use local::Switches;
@@ -102,6 +103,11 @@ pub(crate) struct Act {
 }
 
 impl Act {
+    /// Since when, by whom and why.
+    pub(crate) fn described(&self) -> String {
+        format!("since {} by {}: \"{}\"", output::local_moment(self.at), self.by, self.reason)
+    }
+
     fn encode(&self) -> Value {
         let text = |name: &str, text: &str| (name.to_owned(), Value::from(text));
         Value::Map(Item::from([

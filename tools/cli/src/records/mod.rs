@@ -1,6 +1,7 @@
 //! Which records a command is about: by key, or by the same filters everywhere.
 
 mod batch;
+mod exact;
 mod filter;
 mod find;
 mod latest;
@@ -8,19 +9,13 @@ mod merged;
 mod paged;
 mod query;
 mod stream;
-
-use hookonce_protocol::record::{DeadReason, Record};
+mod summary;
 
 pub(crate) use self::batch::created_by;
+pub(crate) use self::exact::{candidates, find, readable};
 pub(crate) use self::filter::{Filter, State, note_default_since};
-pub(crate) use self::find::{
-    Beginnings, Named, candidates, candidates_of_words, find, find_words, readable, shown_key, states, whole_keys,
-};
+pub(crate) use self::find::{Beginnings, Named, candidates_of_words, find_words, shown_key, states, whole_keys};
 pub(crate) use self::latest::latest;
 pub(crate) use self::paged::{PageOfRecords, Place, Reach, page_of};
 pub(crate) use self::stream::{Page, READS_AT_ONCE, Read, Selection, agree_to_scan, select};
-
-/// What the error column prints: the last error, or else the death reason.
-pub(crate) fn error_of(record: &Record) -> Option<&str> {
-    record.last_error.as_deref().or(record.dead_reason.map(DeadReason::as_str))
-}
+pub(crate) use self::summary::{error_of, format_tries, summary, tries};

@@ -10,8 +10,8 @@ use hookonce_protocol::record::{Found, Record, Status};
 use hookonce_protocol::write::Table;
 use hookonce_runtime::port::Store as _;
 
+use super::exact::find;
 use super::filter::Filter;
-use super::find::find;
 use crate::failure::Failure;
 use crate::output;
 use crate::target::store_unavailable;

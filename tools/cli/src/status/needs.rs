@@ -4,7 +4,6 @@ use hookonce_protocol::time::{EpochMs, Millis};
 
 use super::records::{Due, TopError, Unreached};
 use super::{AwsStatus, OVERDUE, StackStatus};
-use crate::command::pause::described;
 use crate::output;
 use crate::pauses::PausedFunction;
 use crate::watch::{Alarm, no_alarms};
@@ -54,7 +53,7 @@ impl StackStatus {
         needs.extend(self.aws.iter().flat_map(|aws| self.needs_of_functions(aws)));
         needs.extend(self.paused().map(|(function, act)| {
             let name = function.as_str();
-            let what = format!("the {name} is paused {}, and {} wait", described(act), function.waiting());
+            let what = format!("the {name} is paused {}, and {} wait", act.described(), function.waiting());
             let next = format!("hookonce resume {name}");
             Need::new(format!("{name}_paused"), what, next, "docs/run/runbook.md#containment")
         }));

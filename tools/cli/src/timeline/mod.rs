@@ -3,15 +3,13 @@
 mod call;
 
 use self::call::EffectCall;
-use crate::command::explain;
-use crate::command::list::{format_tries, summary, tries};
-use crate::command::route::Explained;
+use crate::codes;
 use crate::connection::Connection;
-use crate::dry_run::DryRun;
+use crate::dry_run::{DryRun, Explained};
 use crate::failure::Failure;
 use crate::looks::Look;
 use crate::output;
-use crate::records::{created_by, states};
+use crate::records::{created_by, format_tries, states, summary, tries};
 use crate::target::store_unavailable;
 use hookonce_aws::DynamoStore;
 use hookonce_protocol::call::{Planned, Split};
@@ -340,8 +338,8 @@ impl Timeline {
         if let (Some(at), Some(reason)) = (record.dead_at, record.dead_reason) {
             // The code of the last failure says more than "permanent".
             let code = record.last_error.as_deref().filter(|_| !record.effect_unknown());
-            let page = code.and_then(explain::command).unwrap_or_else(|| format!("`hookonce explain {reason}`"));
-            let own = code.filter(|code| explain::command(code).is_none());
+            let page = code.and_then(codes::explaining).unwrap_or_else(|| format!("`hookonce explain {reason}`"));
+            let own = code.filter(|code| codes::explaining(code).is_none());
             let own = own.map_or_else(String::new, |code| format!("; {code} is its handler's own code"));
             steps.push(failed(at, format!("dead: {reason}, after {}; see {page}{own}", format_attempts(record))));
         }

@@ -43,7 +43,7 @@ fn a_stack_that_is_not_found_is_refused_with_the_next_step() {
         workspace.run_with_environment(&["list", "--stack", "inbox"], &aws.signed_in()).exits(exit).prints(expected);
     }
     let named = |name: &str| workspace.run_with_environment(&["list", "--stack", name], &Aws::start().signed_in());
-    named("a/b").exits(2).prints("pass the stack's name alone");
+    named("arn:aws:cloudformation:eu-west-1:123456789012:stack/inbox/1").exits(2).prints("pass the stack's name alone");
     // CloudFormation answers a few of these calls in a second, for a whole account.
     let busy = Aws::with_stack(of_the_template(&[]));
     busy.account().snags.extend([(); 2].map(|()| ("DescribeStacks", Interception::Answered("Throttling"))));

@@ -366,7 +366,7 @@ fn effects_that_wait_are_listed_and_keep_their_destination() {
 fn a_queue_and_a_function_are_at_least_once_and_wait_on_a_laptop() {
     let workspace = Workspace::new();
     let url = "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs.fifo";
-    let queue = ["add", "jobs", "--queue", url, "--message-group", "all"];
+    let queue = ["add", "jobs", "--queue", url];
     let function = ["add", "billing", "--function", "billing:live"];
     for arguments in [&queue[..], &function] {
         for class in ["keyed", "at_most_once"] {
@@ -380,7 +380,7 @@ fn a_queue_and_a_function_are_at_least_once_and_wait_on_a_laptop() {
         let report = json(&run(&workspace, &["test", arguments[1], "--json"]));
         assert_eq!((&report["trouble"], &report["outcome"]), (&object!("no_url"), &object!("not_done")));
     }
-    let document = object!({ "kind": "sqs", "url": url, "message_group": "all", "class": "at_least_once", "allow_private": false });
+    let document = object!({ "kind": "sqs", "url": url, "class": "at_least_once", "allow_private": false });
     assert_eq!(stored(&workspace, "jobs"), document);
     assert_eq!(stored(&workspace, "billing")["function"], "billing:live");
     for shown in [&["list"][..], &["list", "--json"]] {

@@ -15,11 +15,11 @@ fn a_suggested_command_leads_to_the_stack_that_was_named() {
     deployed.run(&["status"]).prints("  hookonce stats --state DEAD --stack inbox\n");
     deployed.run(&["show", "stripe", "evt_404"]).prints("`hookonce list --stack inbox` shows what there is");
     deployed.run(&["replay", "--state", "DEAD"]).prints("hookonce replay --state DEAD --stack inbox --ended-until");
-    let place = ["--data", stack.path(".hookonce").to_str().unwrap()].map(str::to_owned);
+    let place = ["--stack", stack.path(".hookonce").to_str().unwrap()].map(str::to_owned);
     let elsewhere = Workspace::new();
     let output = elsewhere.run(&["show", "stripe", "evt_404", &place[0], &place[1]]);
     output.prints(&format!("`hookonce list {}` shows", place.join(" ")));
-    elsewhere.run(&["list", "--data", "my folder"]).exits(3).prints("`hookonce dev --data 'my folder'`");
+    elsewhere.run(&["list", "--stack", "./my folder"]).exits(3).prints("`hookonce dev --stack './my folder'`");
 }
 
 /// It names options that it has, and says how long it takes.

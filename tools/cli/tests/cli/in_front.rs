@@ -56,7 +56,7 @@ fn a_route_set_or_a_destination_of_ones_own_is_never_replaced() {
     let own = r#"{"version": 1, "otherwise": "dead", "routes": []}"#;
     let workspace = Workspace::routed(own);
     let forward = |url: &str| workspace.run(&["dev", "--port", "0", "--forward", url, "--", "true"]);
-    forward("http://127.0.0.1:9/in").exits(2).prints_all(&["writes a route set only where there is none", "--data"]);
+    forward("http://127.0.0.1:9/in").exits(2).prints_all(&["writes a route set only where there is none", "--stack"]);
     assert_eq!(workspace.read(".hookonce/routes.json"), own);
     assert!(!workspace.path(".hookonce/destinations/app.json").exists(), "nothing is written");
 

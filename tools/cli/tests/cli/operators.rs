@@ -39,7 +39,7 @@ fn what_is_missing_is_named_and_nothing_is_done() {
         (&["replay", "--state", "LOST"], "it must be one of PENDING, PROCESSED"),
         (&["replay", "--key", "stripe"], "2 values required"),
         (&["discard", "--key", "stripe", "evt_1", "--error", "X", "--by", "ada", "--yes"], "cannot be used with"),
-        (&["audit", "--table", "t"], "--stack <NAME>"),
+        (&["audit", "--table", "t"], "--stack <NAME|DIR>"),
         (&["discard", "--state", "DEAD", "--yes", "--reason", "...", "--by", "ada"], "pass --reason"),
         (&["replay", "--force", "--since", "96d"], "pass --since 95d"),
         (&["list", "--since", "96d"], "95 days at once"),

@@ -71,8 +71,8 @@ fn a_pause_needs_a_reason_and_a_running_stack() {
         stack.run(arguments).exits(2).prints(expected);
     }
     assert_eq!(needs(&stack.run(&["status", "--json"]).exits(0)), [] as [&str; 0]);
-    let nowhere = ["pause", "worker", "--reason", "x", "--by", "ada", "--data", "elsewhere"];
-    stack.run(&nowhere).exits(3).prints("no stack is running in elsewhere");
+    let nowhere = ["pause", "worker", "--reason", "x", "--by", "ada", "--stack", "./elsewhere"];
+    stack.run(&nowhere).exits(3).prints("no stack is running in ./elsewhere");
     stack.run(&["pause", "--help"]).exits(0).prints("hookonce pause dispatcher --reason");
 }
 

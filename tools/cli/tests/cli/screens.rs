@@ -185,8 +185,7 @@ fn a_drill_says_when_there_may_be_more_records() {
 #[test]
 fn who_looks_in_the_wrong_folder_or_starts_a_second_stack_is_told_where_one_runs() {
     let stack = Stack::new();
-    let both = stack.run(&["list", "--stack", "inbox", "--data", ".hookonce"]).exits(2);
-    both.prints_all(&["--stack", "cannot be used with", "--data"]);
+    stack.run(&["dev", "--stack", "inbox"]).exits(2).prints("named by its folder: write ./inbox");
     std::fs::create_dir(stack.path("below")).unwrap();
     let place = stack.announced();
     let again = stack.run(&["dev", "--port", "0"]).exits(3);
@@ -198,7 +197,7 @@ fn who_looks_in_the_wrong_folder_or_starts_a_second_stack_is_told_where_one_runs
         .output()
         .unwrap();
     let data = stack.path(".hookonce").canonicalize().unwrap();
-    below.exits(3).prints(&format!("one runs in a folder above: pass --data {}", data.display()));
+    below.exits(3).prints(&format!("one runs in a folder above: pass --stack {}", data.display()));
 }
 
 /// Whoever asks about a booking knows its invoice, not the id of an event.

@@ -18,7 +18,7 @@ fn a_missing_endpoint_is_named_with_the_folder_that_was_searched() {
     request.as_object_mut().unwrap().remove("secrets");
     request["endpoint"] = json!("shop");
     let output = Workspace::new().run_with_input(&["verify", "--request", "-"], &request.to_string()).exits(1);
-    output.prints_all(&["there is no endpoint shop in the folder .hookonce", "--data", "--stack"]);
+    output.prints_all(&["there is no endpoint shop in the folder .hookonce", "--stack"]);
 }
 
 /// The 3 a.m. case: is the secret wrong, or did something change the body?

@@ -146,7 +146,7 @@ impl Stack<'_> {
 
     fn command(&self, name: &str) -> Command {
         let mut command = self.backends.command("env");
-        command.args(&self.variables).arg(self.hookonce).args([name, "--data", DATA]);
+        command.args(&self.variables).arg(self.hookonce).args([name, "--stack", DATA]);
         command
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::process::{FUNCTIONS, Outcome, binaries, fresh_folder, output, write};
+use crate::process::{Outcome, functions_with, output, write};
 
 /// A clock that starts at the true time and can be set forward, for the wall and for timers.
 pub(crate) struct Clock {
@@ -50,14 +50,7 @@ impl Clock {
 
     /// A folder from which the functions' release binaries run by this clock. They get no environment of ours.
     pub(crate) fn functions(&self) -> Outcome<PathBuf> {
-        let (folder, from) = (self.file.with_file_name("functions"), binaries("release")?);
-        fresh_folder(&folder)?;
-        for name in FUNCTIONS {
-            let (script, binary) = (folder.join(name), from.join(name));
-            write(&script, format!("#!/bin/sh\nexec env {} {}\n", self.variables().join(" "), binary.display()))?;
-            output(Command::new("chmod").arg("+x").arg(script))?;
-        }
-        Ok(folder)
+        functions_with(&self.variables().join(" "), self.file.with_file_name("functions"))
     }
 }
 

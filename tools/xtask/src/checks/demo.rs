@@ -38,7 +38,7 @@ impl Deliveries {
     /// Delivers, with `hookonce` as the command line, and waits until every event is settled.
     pub(crate) fn make(&self, mut hookonce: Command) -> Outcome<Report> {
         let Self { port, data, events, seed } = self;
-        hookonce.args(["demo", "--json", "--data", data, "--url", &format!("http://127.0.0.1:{port}")]);
+        hookonce.args(["demo", "--json", "--stack", data, "--url", &format!("http://127.0.0.1:{port}")]);
         hookonce.args(["--deliveries", &events.to_string(), "--copies", "3", "--concurrency", "12"]);
         hookonce.args(["--seed", &seed.to_string(), "--wait-minutes", "25"]);
         let output = hookonce.output().map_err(|error| format!("cannot start hookonce: {error}"))?;

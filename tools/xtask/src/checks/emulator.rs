@@ -97,7 +97,7 @@ impl Emulator {
         let (servers, end) = backends::start(true)?;
         let mut dev = servers.command(&hookonce);
         write(&data("routes.json"), ROUTES)?;
-        dev.args(["dev", "--data", DATA, "--functions", &address()]).args(Running::options());
+        dev.args(["dev", "--stack", DATA, "--functions", &address()]).args(Running::options());
         dev.arg(format!("--handler=payments={}", Language::Python.command("payments")));
         let event_source = Background::start(&dev, &data("dev.log"))?;
         wait_for("the event source", &data("dev.log"), || data("stack.json").exists())?;
@@ -126,7 +126,7 @@ impl Emulator {
 
     /// What the command line prints.
     fn hookonce(&self, arguments: &[&str]) -> Outcome<String> {
-        output(self.servers.command(&self.hookonce).args(arguments).args(["--data", DATA]))
+        output(self.servers.command(&self.hookonce).args(arguments).args(["--stack", DATA]))
     }
 
     fn demo(&self) -> Outcome {
@@ -175,7 +175,7 @@ impl Emulator {
         let sent: Value = json(&self.hookonce(&send)?)?;
         let id = sent.pointer("/0/id").and_then(Value::as_str).ok_or_else(|| format!("no delivery id: {sent}"))?;
         let mut show = self.servers.command(&self.hookonce);
-        show.args(["show", "github", id, "--body", "--data", DATA]);
+        show.args(["show", "github", id, "--body", "--stack", DATA]);
         // While the claim is not certain, a message keeps the body.
         wait_for("the very bytes", &data("watch.log"), || show.output().is_ok_and(|shown| shown.stdout == body))
     }

@@ -24,7 +24,7 @@ use super::demo::{Deliveries, Report};
 use super::tables;
 use crate::backends::{self, End, Running};
 use crate::process::{
-    Background, Outcome, binaries, build_functions, build_hookonce, children, fresh_folder, json, read, signal,
+    Background, Outcome, build_functions, build_hookonce, children, fresh_folder, functions_with, json, read, signal,
     wait_for, write,
 };
 
@@ -141,10 +141,14 @@ pub(crate) fn test(long: bool, language: Option<Language>, embedded: bool) -> Ou
     let handlers = language.map_or(Ok(Vec::new()), Language::prepare)?;
     let backends = Backends::start(embedded)?;
     let mut dev = backends.command(&hookonce);
-    dev.args(["dev", "--data", DATA, "--port", &PORT.to_string(), "--binaries"]).arg(binaries("release")?);
+    // The functions read their documents from the table, as on AWS.
+    let table = "HOOKONCE_DOCUMENTS=\"table:${HOOKONCE_INBOX_TABLE%-inbox}-documents\"";
+    let functions = functions_with(table, data("functions"))?;
+    dev.args(["dev", "--stack", DATA, "--port", &PORT.to_string(), "--binaries"]).arg(functions);
     let _stack = Background::start(dev.args(handlers).args(backends.options()), &data("dev.log"))?;
     wait_for("the stack", &data("dev.log"), || data("stack.json").exists())?;
     let stack: Stack = json(&read(&data("stack.json"))?)?;
+    tables::put_documents(|| backends.command("curl"), Path::new(DATA))?;
 
     let (killed, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let mut reports: Vec<Report> = Vec::new();
@@ -165,7 +169,9 @@ pub(crate) fn test(long: bool, language: Option<Language>, embedded: bool) -> Ou
     let (kills, events, lost) = (killed.into_inner(), sum(|report| report.events), sum(|report| report.lost));
     let doubled = sum(|report| report.applied_twice);
     let (planned, more) = language.map_or(Ok((true, String::new())), |_| compare(&backends, events))?;
-    println!("{{\"part\":\"kill\",\"kills\":{kills},\"events\":{events},\"lost\":{lost},\"doubled\":{doubled}{more}}}");
+    println!(
+        "{{\"part\":\"kill\",\"documents\":\"table\",\"kills\":{kills},\"events\":{events},\"lost\":{lost},\"doubled\":{doubled}{more}}}"
+    );
     Ok(held && planned)
 }
 

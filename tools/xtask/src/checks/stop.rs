@@ -127,7 +127,7 @@ impl Stack<'_> {
 
     fn command(&self, name: &str) -> Command {
         let mut command = Command::new("env");
-        command.args(&self.variables).arg(self.hookonce).args([name, "--data", DATA]);
+        command.args(&self.variables).arg(self.hookonce).args([name, "--stack", DATA]);
         command
     }
 

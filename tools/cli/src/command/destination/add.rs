@@ -43,11 +43,6 @@ pub(crate) struct Arguments {
     /// Effects become its messages, at least once.
     #[arg(long, value_name = "URL", conflicts_with_all = ["ready", "file", "url", "function"])]
     queue: Option<String>,
-    /// Group of all messages in a FIFO queue.
-    ///
-    /// Without it, each event is a group.
-    #[arg(long, value_name = "ID", requires = "queue")]
-    message_group: Option<String>,
     /// Lambda function, by its name or ARN.
     ///
     /// It is invoked asynchronously, at least once.
@@ -55,27 +50,9 @@ pub(crate) struct Arguments {
     function: Option<String>,
     /// keyed, at_most_once or at_least_once.
     ///
-    /// It says what to do when the result of a call is unknown.
+    /// It says what to do when the result of a call is unknown. A document with --file says how its callee takes keys.
     #[arg(long, hide_possible_values = true, value_parser = word(ClassName::ALL, ClassName::as_str))]
     class: Option<ClassName>,
-    /// Header that carries the key.
-    #[arg(long, value_name = "NAME")]
-    key_header: Option<String>,
-    /// Field that carries it, as a JSON pointer.
-    ///
-    /// The field is one of the JSON payload.
-    #[arg(long, value_name = "P", conflicts_with = "key_header")]
-    key_json_pointer: Option<String>,
-    /// For keyed: hours that a key is known.
-    ///
-    /// It is required with --class keyed.
-    #[arg(long, value_name = "N")]
-    key_window_hours: Option<u32>,
-    /// For keyed: the callee's page on keys.
-    ///
-    /// It is required with --class keyed.
-    #[arg(long, value_name = "URL")]
-    key_source_url: Option<String>,
     /// Header of every call; may be repeated.
     ///
     /// `NAME=-` reads a secret value from standard input.
@@ -91,14 +68,6 @@ pub(crate) struct Arguments {
     /// It tells accounts apart that one address serves. Keep it when the secret of the same account changes.
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
-    /// Content type of every call.
-    ///
-    /// It overrides that of the effect.
-    #[arg(long, value_name = "TYPE")]
-    content_type: Option<String>,
-    /// Timeout of a call, in milliseconds.
-    #[arg(long, value_name = "MS")]
-    timeout_ms: Option<u32>,
     /// Allow a private address, and plain http.
     #[arg(long)]
     allow_private: bool,
@@ -148,7 +117,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     if destination.http().is_some() {
         output::note(&format!("next: list it in a route, and `hookonce destination test {id}`"));
-    } else if arguments.place.stack.is_some() {
+    } else if arguments.place.deployed().is_some() {
         output::note(&format!(
             "next: list it in a route, permit it by the stack's parameter DestinationPolicyArn, and `hookonce destination \
              test {id}`"
@@ -181,9 +150,7 @@ fn chosen(arguments: &Arguments) -> Result<Option<&'static Ready>, Failure> {
 /// The beginning of a document of one's own: what it is.
 fn own(arguments: &Arguments) -> Result<DestinationDocument, Failure> {
     let document = match (&arguments.queue, &arguments.function) {
-        (Some(url), _) => {
-            json!({"kind": "sqs", "url": url, "message_group": arguments.message_group, "class": "at_least_once"})
-        }
+        (Some(url), _) => json!({"kind": "sqs", "url": url, "class": "at_least_once"}),
         (None, Some(name)) => json!({"kind": "lambda", "function": name, "class": "at_least_once"}),
         (None, None) => json!({"kind": "http"}),
     };
@@ -231,19 +198,11 @@ fn set(document: &mut DestinationDocument, arguments: &Arguments) {
         }
     };
     over(&mut document.account, &arguments.account);
-    over(&mut document.content_type, &arguments.content_type);
-    over(&mut document.key_source_url, &arguments.key_source_url);
-    if arguments.key_header.is_some() || arguments.key_json_pointer.is_some() {
-        document.key_header.clone_from(&arguments.key_header);
-        document.key_json_pointer.clone_from(&arguments.key_json_pointer);
-    }
     document.class = arguments.class.or(document.class);
     if document.class != Some(ClassName::Keyed) && arguments.class.is_some() && arguments.file.is_none() {
         // A ready-made document promised more.
-        (document.key_window_hours, document.key_source_url) = (None, arguments.key_source_url.clone());
+        (document.key_window_hours, document.key_source_url) = (None, None);
     }
-    document.key_window_hours = arguments.key_window_hours.or(document.key_window_hours);
-    document.timeout_ms = arguments.timeout_ms.or(document.timeout_ms);
     document.allow_private |= arguments.allow_private;
 }
 

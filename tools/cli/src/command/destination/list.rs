@@ -14,7 +14,7 @@ use crate::target::Place;
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// List the ready-made documents instead: what they are based on, and what they need.
-    #[arg(long, conflicts_with_all = ["stack", "data"])]
+    #[arg(long, conflicts_with = "stack")]
     ready: bool,
     /// Print JSON.
     #[arg(long)]

@@ -81,14 +81,14 @@ async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
     let stored = store.find(&id).await?;
     let counted = count(&stack, &id).await;
     let waits = !matches!(&counted, Ok(Waiting { pending: 0, at_least: false, .. }));
-    let needs_answer = arguments.place.stack.is_some() || (waits && counted.is_ok());
+    let needs_answer = arguments.place.deployed().is_some() || (waits && counted.is_ok());
     match &counted {
         Ok(counted) if waits => output::note(&describe(counted)),
         Ok(Waiting { dead: 0, .. }) => {}
         Ok(counted) => {
             output::note(&format!("{} of its effects are DEAD; once it is removed, none can run again", counted.dead));
         }
-        Err(_) if arguments.place.stack.is_none() => {}
+        Err(_) if arguments.place.deployed().is_none() => {}
         Err(failure) => output::note(&format!("the effects that wait for it cannot be counted: {failure}")),
     }
     if needs_answer && !arguments.yes {

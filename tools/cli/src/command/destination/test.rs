@@ -71,7 +71,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let delivery = delivery(&id, &destination, &arguments)?;
     let call = describe_call(&destination, delivery.method);
     // The dispatcher on this machine leaves queues and functions alone.
-    let may_leave = destination.http().is_some() || arguments.place.stack.is_some();
+    let may_leave = destination.http().is_some() || arguments.place.deployed().is_some();
     if may_leave && !arguments.yes {
         output::note(&format!("this makes one real {call}, which may have an effect there"));
         output::confirm("Send it?", "pass --yes to send it")?;

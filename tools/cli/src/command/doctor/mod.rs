@@ -172,7 +172,7 @@ fn writable(folder: &DataFolder) -> Result<String, Failure> {
     // It does not leave a folder behind that was not there.
     let existing = folder.data.ancestors().find(|parent| parent.is_dir()).unwrap_or(std::path::Path::new("."));
     tempfile::NamedTempFile::new_in(existing).map(|_| format!("{path} can be written")).map_err(|error| {
-        Failure::usage(format!("{path} cannot be written: {error}"), "choose another folder with --data")
+        Failure::usage(format!("{path} cannot be written: {error}"), "choose another folder with --stack")
     })
 }
 

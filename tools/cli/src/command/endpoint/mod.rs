@@ -107,7 +107,7 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     let provider = find(Catalog::built_in(), &arguments.provider)?;
     let is_issued = provider.facts().secret_from == SecretFrom::Provider;
     let mut option = arguments.secret.clone();
-    if is_issued && option.is_none() && arguments.place.stack.is_some() {
+    if is_issued && option.is_none() && arguments.place.deployed().is_some() {
         // The provider shows it once the address is registered, which a person is told before it is asked for.
         option = Some(SecretOption::asked().ok_or_else(|| no_secret(provider))?);
     }
@@ -268,7 +268,7 @@ async fn remove(arguments: &Remove) -> Result<Exit, Failure> {
     let stack = arguments.place.connect();
     let store = stack.documents::<EndpointId>().await?;
     let stored = store.find(&id).await?;
-    if let (Some(name), false) = (&arguments.place.stack, arguments.yes) {
+    if let (Some(name), false) = (arguments.place.deployed(), arguments.yes) {
         output::note(&format!(
             "within 5 minutes, {name} will refuse every delivery to {id}, and its secrets are gone for good"
         ));

@@ -126,7 +126,7 @@ async fn agree_to_retire(
     id: &EndpointId,
     stays: Option<usize>,
 ) -> Result<(), Failure> {
-    let Some(name) = &arguments.place.stack else { return Ok(()) };
+    let Some(name) = arguments.place.deployed() else { return Ok(()) };
     output::note(&format!(
         "within 5 minutes, {name} will refuse every delivery to {id} that an older secret signed, and those secrets are \
          gone for good"

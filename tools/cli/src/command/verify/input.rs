@@ -115,7 +115,7 @@ impl RequestArguments {
 
     /// The fields of the latest request that was refused.
     fn latest(&self) -> Result<Map<String, Value>, Failure> {
-        let stack = &self.place.folder;
+        let stack = &self.place.folder();
         // A stack that ran before kept its requests in its folder, unless it was told otherwise.
         let folder = match stack.running() {
             Ok(running) => running.requests.ok_or_else(|| {
@@ -131,7 +131,7 @@ impl RequestArguments {
             return Err(Failure::usage(
                 format!("no refused request{of} is kept in {}", folder.display()),
                 "`hookonce dev` keeps its latest requests there, those to an endpoint that exists; pass another file with \
-                 --request, or the folder of another stack with --data",
+                 --request, or the folder of another stack with --stack",
             ));
         };
         output::note(&format!("the latest refused request: {}", file.display()));
@@ -219,7 +219,7 @@ impl RequestArguments {
     /// The origin that the inbox takes a request to have: the public one of the running local stack, or else the name
     /// in the Host header, which a gateway reports without a port.
     fn origin(&self, host: &str) -> String {
-        let running = self.place.stack.is_none().then(|| self.place.folder.running().ok()).flatten();
+        let running = self.place.deployed().is_none().then(|| self.place.folder().running().ok()).flatten();
         let name = host.rsplit_once(':').map_or(host, |(name, _port)| name);
         running.and_then(|running| running.public_url).unwrap_or_else(|| format!("https://{name}"))
     }
@@ -228,11 +228,11 @@ impl RequestArguments {
 impl RequestArguments {
     /// The failure when there is no such endpoint. The request may be of another stack than the one of this folder.
     fn missing(&self, id: &EndpointId) -> Failure {
-        let (place, advice) = match &self.place.stack {
+        let (place, advice) = match self.place.deployed() {
             Some(stack) => (format!(" in the stack {stack}"), "; --stack names the stack"),
             None => (
-                format!(" in the folder {}", self.place.folder.data.display()),
-                "; --data names another local stack's folder, and --stack a deployed stack",
+                format!(" in the folder {}", self.place.folder().data.display()),
+                "; --stack names another local stack's folder, or a deployed stack",
             ),
         };
         documents::missing(id).with(&place, advice)

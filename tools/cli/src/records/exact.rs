@@ -1,0 +1,59 @@
+//! A record by its whole key.
+
+use hookonce_aws::DynamoStore;
+use hookonce_protocol::call::Unavailable;
+use hookonce_protocol::key::{EndpointId, RecordKey};
+use hookonce_protocol::record::{Found, Record};
+use hookonce_runtime::port::Store as _;
+
+use crate::failure::Failure;
+use crate::target::store_unavailable;
+
+/// The keys that a record may have, by its endpoint and the key that `list` and the HTTP answer show.
+///
+/// # Errors
+/// [`Failure`] when it is no endpoint's id.
+pub(crate) fn candidates(endpoint: &str, key: &str) -> Result<Vec<RecordKey>, Failure> {
+    let endpoint = &EndpointId::parse(endpoint).map_err(|error| {
+        Failure::usage(error.to_string(), "take the endpoint and the key as `hookonce list` prints them")
+    })?;
+    Ok(candidates_at(endpoint, key))
+}
+
+/// The keys that a record of this endpoint may have.
+pub(super) fn candidates_at(endpoint: &EndpointId, key: &str) -> Vec<RecordKey> {
+    let candidates = [
+        RecordKey::parse(&format!("in#{endpoint}#{key}")),
+        Some(RecordKey::delivery(endpoint, key)),
+        Some(RecordKey::event(endpoint, key)),
+    ];
+    candidates.into_iter().flatten().collect()
+}
+
+/// Finds a record by its endpoint and the key that `list` and the HTTP answer show.
+///
+/// # Errors
+/// [`Failure`] when it is no endpoint's id, the store does not answer, or another version wrote the record.
+pub(crate) async fn find(store: &DynamoStore, endpoint: &str, key: &str) -> Result<Option<Record>, Failure> {
+    let keys = candidates(endpoint, key)?;
+    for found in store.read_each(&keys).await {
+        if let Some(record) = readable(found)? {
+            return Ok(Some(record));
+        }
+    }
+    Ok(None)
+}
+
+/// The record that was found.
+///
+/// # Errors
+/// [`Failure`] when the store did not answer, or another version wrote the record.
+pub(crate) fn readable(found: Result<Found, Unavailable>) -> Result<Option<Record>, Failure> {
+    match found.map_err(|_| store_unavailable())? {
+        Found::Record(record) => Ok(Some(*record)),
+        Found::Nothing => Ok(None),
+        Found::Unreadable(unreadable) => {
+            Err(Failure::usage(unreadable.to_string(), "use the hookonce version that wrote this record"))
+        }
+    }
+}
