@@ -276,6 +276,9 @@ impl Drill {
         let stored = self.store.read_items(&items).await.map_err(|_| store_unavailable())?;
         let by = stored.item(domain_key.as_str()).and_then(|item| item.get(RECORD)).and_then(Value::as_text);
         let mine = by == Some(record.key.as_str());
+        if let Some(error) = self.handlers.unmet(record, plan, &domain_key).await? {
+            return Ok(Finding::Fails(error));
+        }
         Ok(match (record.status, record.outcome) {
             (Status::Pending | Status::Dead | Status::Discarded, _) => Finding::WouldApply,
             (Status::Processed, Some(Outcome::Applied)) if !mine => {

@@ -158,8 +158,7 @@ fn times_for_people_are_in_their_zone_and_name_it() {
     let stack = Stack::with(0, 1);
     let zone = [("TZ".to_owned(), "Asia/Kathmandu".to_owned())];
     // The log, on standard error, is in UTC for everybody.
-    let here =
-        |arguments: &[&str]| String::from_utf8(stack.run_with_environment(arguments, &zone).stdout).unwrap();
+    let here = |arguments: &[&str]| String::from_utf8(stack.run_with_environment(arguments, &zone).stdout).unwrap();
     let listed = here(&["list"]);
     let received = listed.split_whitespace().find(|word| word.ends_with("+05:45"));
     let received = received.unwrap_or_else(|| panic!("{listed}"));

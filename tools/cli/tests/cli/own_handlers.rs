@@ -103,6 +103,26 @@ fn drill_and_show_refuse_what_the_worker_refuses() {
     stack.run(&["drill", "--state", "DEAD", "--call-handlers"]).exits(1).prints(why);
 }
 
+/// The record keeps a code alone. Which condition it was, the stored items still say.
+#[test]
+fn drill_and_show_name_the_condition_that_does_not_hold() {
+    let handler = serve(|event| {
+        let put = |key: &str| json!({ "key": key, "action": { "put": {} }, "condition": [{ "absent": "pk" }] });
+        let own = put(&format!("stripe#row#{}", event["event"]["key"].as_str().unwrap()));
+        let (fact, writes) = (event["event"]["key"].clone(), json!([own, put("stripe#row#all")]));
+        json!({ "request": event["request"], "fact": fact, "writes": writes, "when_condition_fails": "permanent" })
+    });
+    let stack = handled_at(&handler);
+    stack.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
+    stack.wait_for("APPLIED", 1);
+    stack.run(&["trigger", "stripe.invoice.paid", "--id", "second"]).exits(0);
+    stack.wait_for("DEAD", 1);
+    let why = "CONDITION_FAILED: writes[1]: its condition does not hold";
+    stack.run(&["show", "stripe", "evt_second", "--call-handlers"]).exits(0).prints(why);
+    stack.run(&["drill", "--state", "DEAD", "--call-handlers", "--json"]).exits(1).prints(why);
+    stack.run(&["show", "stripe", "evt_first", "--call-handlers"]).exits(0).omits(why);
+}
+
 /// An effect's payload is sent as the handler wrote it, and a field that stands there twice is refused, as on AWS.
 #[test]
 fn dev_reads_the_very_bytes_that_a_handler_answers() {
