@@ -10,7 +10,7 @@ use clap::{Arg, ArgMatches, Command};
 const FLAGS: [&str; 4] = ["data", "stack", "table", "domain_table"];
 
 /// How an indented command begins.
-const INDENTED: &str = "  hookonce ";
+pub(crate) const INDENTED: &str = "  hookonce ";
 
 /// How a quoted one does.
 const QUOTED: &str = "`hookonce ";
