@@ -343,8 +343,7 @@ mod tests {
     #[test]
     fn a_sentence_is_divided_between_words_and_never_within_a_command() {
         let sentence = "  try: look at it with `hookonce show stripe evt_1 --stack inbox`, or at all of them";
-        let expected =
-            "  try: look at it with\n  `hookonce show stripe evt_1 --stack inbox`,\n  or at all of them";
+        let expected = "  try: look at it with\n  `hookonce show stripe evt_1 --stack inbox`,\n  or at all of them";
         assert_eq!(filled(sentence, 44), expected);
     }
 

@@ -72,6 +72,19 @@ pub(crate) enum Mark {
     ToCome,
 }
 
+/// What today's handler makes of the event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Today {
+    /// It ignores it.
+    Ignored,
+    /// It fails.
+    Fails,
+    /// It names this fact.
+    Fact(String),
+    /// It plans, and its route names the fact.
+    Plans,
+}
+
 /// A record and everything that belongs to it.
 pub(crate) struct Timeline {
     pub(crate) record: Record,
@@ -209,6 +222,21 @@ impl Timeline {
     fn domain_key(&self, generation: i64) -> Option<String> {
         let Some(Planned::Plan(plan)) = &self.plan else { return None };
         Some(plan.domain_key.item(&self.record.owner()?, &plan.consumer, &self.record.key, generation))
+    }
+
+    /// What today's handler makes of the event. `None` if nobody knows.
+    pub(crate) fn today(&self) -> Option<Today> {
+        match self.plan.as_ref()? {
+            Planned::Plan(plan) if plan.domain_key.as_str().starts_with('%') => Some(Today::Plans),
+            Planned::Plan(plan) => Some(Today::Fact(plan.domain_key.as_str().to_owned())),
+            Planned::NoHandler => Some(Today::Ignored),
+            Planned::Failed(_) => Some(Today::Fails),
+            Planned::CallsUsedUp
+            | Planned::Unavailable
+            | Planned::HandlerSlow { .. }
+            | Planned::HandlerAway
+            | Planned::UserTableUnavailable => None,
+        }
     }
 
     fn call(&self) -> Option<(&EffectCall, &EffectPart)> {
