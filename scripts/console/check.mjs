@@ -1,10 +1,12 @@
 // Uses the console as people do, in a real browser: node check.mjs HOOKONCE FOLDER_FOR_PICTURES
 import { AxeBuilder } from "@axe-core/playwright";
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { createServer } from "node:http";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { chromium } from "playwright-core";
+import { startAccount } from "./account.mjs";
 import { startStack, until } from "./stack.mjs";
 
 const [hookonce, pictures] = process.argv.slice(2);
@@ -14,16 +16,16 @@ const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? 
 const strangers = [];
 const dialogs = [];
 
-const open = async (options = {}) => {
+const open = async (options = {}, entrance = stack.entrance) => {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   context.on("request", (request) => {
-    if (!request.url().startsWith(stack.origin) && !request.url().startsWith(`file://${stack.folder}/story.html`)) strangers.push(request.url());
+    if (!request.url().startsWith(new URL(entrance).origin) && !request.url().startsWith(`file://${stack.folder}/story.html`)) strangers.push(request.url());
   });
   const page = await context.newPage();
   page.on("dialog", (dialog) => { dialogs.push(dialog.message()); dialog.dismiss(); });
   page.on("pageerror", (error) => dialogs.push(error.message));
   page.setDefaultTimeout(20_000);
-  await page.goto(stack.entrance);
+  await page.goto(entrance);
   return page;
 };
 
@@ -126,6 +128,24 @@ const checks = {
     await picture("record");
   },
 
+  "a record has the command that sends it again and a test case": async () => {
+    await go("/records/stripe/evt_live?plan=1");
+    const [keep, again] = await page.locator("pre", { hasText: /event\.json/ }).filter({ hasText: /^hookonce/ }).allInnerTexts();
+    const shell = `PATH=${dirname(hookonce)}:$PATH; ${keep} && ${again} --json`;
+    const [sent] = JSON.parse(execFileSync("sh", ["-c", shell], { cwd: stack.folder, encoding: "utf8" }));
+    assert.deepEqual([sent.status, sent.answer], [200, "duplicate"], JSON.stringify(sent));
+    await page.getByText("Python", { exact: true }).click();
+    const test = await page.locator("details", { hasText: "Python" }).locator("pre").innerText();
+    const handler = ["import hookonce", "class MyHandler:", "    def fact(self, event): return hookonce.fact_of(event.key)",
+      "    def reads(self, event): return []", "    def plan(self, event, items): return hookonce.Plan()", "test_the_event()"];
+    execFileSync("python3", ["-c", [test, ...handler].join("\n")], { cwd: stack.folder, env: { ...process.env, PYTHONPATH: join(process.cwd(), "clients/python/src") } });
+    await page.getByText("Python", { exact: true }).click();
+    for (const [language, line] of [["Python", 'assert played.fact == "evt_live"'], ["TypeScript", 'assert.equal(played.fact, "evt_live");']]) {
+      await page.getByText(language, { exact: true }).click();
+      assert.ok((await text()).includes(line), `${language}: ${await text()}`);
+    }
+  },
+
   "what is applied once more is so once, whoever asks twice": async () => {
     for (const expected of ["Apply once more: 1 record done", "Apply once more: nothing was changed"]) {
       await go("/orders/new?operation=force&endpoint=stripe&key=evt_live");
@@ -147,6 +167,7 @@ const checks = {
     await picture("now");
     await go("/records?state=DEAD");
     await page.getByRole("link", { name: "Dry run of a replay" }).click();
+    await picture("dry_run");
     await give(page, "mended");
     await page.getByRole("button", { name: "Replay 25 records" }).click();
     await page.getByRole("progressbar").waitFor();
@@ -251,6 +272,26 @@ const checks = {
     for (const tab of tabs) await tab.close();
   },
 
+  "a tab that nobody sees asks for nothing": async () => {
+    const tab = await page.context().newPage();
+    let asked = 0;
+    tab.on("request", (request) => { if (request.url().includes("/arrivals?")) asked += 1; });
+    await tab.goto(`${stack.base}/`);
+    const hide = (hidden) => tab.evaluate((hidden) => {
+      Object.defineProperty(document, "hidden", { get: () => hidden, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, hidden);
+    await until("it asks while it is seen", () => asked > 1);
+    await hide(true);
+    await tab.waitForTimeout(1_500);
+    asked = 0;
+    await tab.waitForTimeout(3_000);
+    assert.equal(asked, 0, "it asks while it is hidden");
+    await hide(false);
+    await until("it asks again", () => asked > 0);
+    await tab.close();
+  },
+
   "without the script everything works but what moves by itself": async () => {
     const plain = await open({ javaScriptEnabled: false });
     await plain.goto(`${stack.base}/records?state=DEAD`);
@@ -280,11 +321,18 @@ const checks = {
 // What every picture shows, with rows, needs, errors, open details and a dry run.
 const scenes = {
   now: "/", records: "/records", dead: "/records?state=DEAD", fault: "/records?since=yesterday", record: "/records/stripe/evt_poison?body=1",
-  dry_run: "/orders/new?operation=retry&state=DEAD", send: "/send?event=stripe/stripe.invoice.paid", missing: "/nothing",
+  test_case: "/records/stripe/evt_poison?plan=1", dry_run: "/orders/new?operation=retry&state=DEAD", send: "/send?event=stripe/stripe.invoice.paid", missing: "/nothing",
 };
-for (const [look, options] of Object.entries({
-  light: {}, dark: { colorScheme: "dark" }, phone: { viewport: { width: 390, height: 844 } },
-})) {
+const looks = { light: {}, dark: { colorScheme: "dark" }, phone: { viewport: { width: 390, height: 844 } } };
+// Takes a picture of a page, which has no fault that axe knows and does not scroll sideways.
+const lookAt = async (seen, name, look) => {
+  await seen.screenshot({ path: join(pictures, `${name}-${look}.png`), fullPage: true });
+  const { violations } = await new AxeBuilder({ page: seen }).analyze();
+  assert.deepEqual(violations.map((it) => `${name}: ${it.id}: ${it.nodes[0].html}`), []);
+  const width = await seen.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.equal(width, 0, `${name} scrolls sideways`);
+};
+for (const [look, options] of Object.entries(looks)) {
   checks[`axe finds nothing: ${look}`] = async () => {
     stack.handler.broken = true;
     for (const id of ["evt_a", "evt_b"]) send(`${id}_${look}`);
@@ -292,15 +340,43 @@ for (const [look, options] of Object.entries({
     const seen = await open(options);
     for (const [name, target] of Object.entries(scenes)) {
       await seen.goto(stack.base + target);
-      await seen.screenshot({ path: join(pictures, `${name}-${look}.png`), fullPage: true });
-      const { violations } = await new AxeBuilder({ page: seen }).analyze();
-      assert.deepEqual(violations.map((it) => `${name}: ${it.id}: ${it.nodes[0].html}`), []);
-      const width = await seen.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-      assert.equal(width, 0, `${name} scrolls sideways`);
+      await lookAt(seen, name, look);
     }
     await seen.context().close();
   };
 }
+checks["a stack on AWS is shown and not changed"] = async () => {
+  const account = await startAccount(hookonce, stack.folder);
+  try {
+    for (const [look, options] of Object.entries(looks)) {
+      const seen = await open(options, account.entrance);
+      for (const [name, target] of Object.entries({ now: "/", day: "/?day=1", dead: "/records?state=DEAD", record: "/records/stripe/evt_poison" })) {
+        await seen.goto(account.base + target);
+        await lookAt(seen, `aws_${name}`, look);
+        const words = await seen.locator("body").innerText();
+        assert.match(words, /inbox · read only/, `${name}: ${words}`);
+        assert.doesNotMatch(words, /Replay…|Dry run|Send/, `${name}: ${words}`);
+      }
+      assert.equal((await seen.goto(`${account.base}/orders/new?operation=retry&state=DEAD`)).status(), 403);
+      await seen.context().close();
+    }
+  } finally {
+    await account.stop();
+  }
+};
+checks["the pages read well without a style"] = async () => {
+  const plain = await open();
+  await plain.route("**/console.css", (route) => route.abort());
+  for (const [name, target] of Object.entries(scenes)) {
+    await plain.goto(stack.base + target);
+    await plain.screenshot({ path: join(pictures, `${name}-plain.png`), fullPage: true });
+    const words = await plain.locator("body").innerText();
+    assert.match(words, /hookonce\s+Now\s+Records\s+Send/, `${name}: ${words}`);
+    const titles = await plain.locator("h1, h2").evaluateAll((all) => all.map((it) => it.tagName));
+    assert.equal(titles[0], "H1", `${name} begins with its title`);
+  }
+  await plain.context().close();
+};
 checks["no page asked for anything elsewhere, and none opened a dialog"] = async () => {
   assert.deepEqual([strangers, dialogs], [[], []]);
 };

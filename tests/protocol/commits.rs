@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 
 use hookonce_protocol::call::CancellationReason::{self, ConditionFailed, Invalid, None as Fine, Transient};
 use hookonce_protocol::call::{Call, Committed, Failure, HandlerPlan, Next, Planned, Reply, Signal, Step, Written};
-use hookonce_protocol::check::Scope;
+use hookonce_protocol::check::{PlanError, PlanFault, Scope};
 use hookonce_protocol::code::Code;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::operator::retry;
 use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
-use hookonce_protocol::plan::{DomainWrite, Plan};
+use hookonce_protocol::plan::{Check, DomainWrite, Plan, Snapshot, WhenConditionFails};
 use hookonce_protocol::record::{DeadReason, Found, Outcome, Record, attribute, set};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
-use hookonce_protocol::worker::{Cancellation, Done, Settled, VISIBILITY_MAX, WAITING_VISIBILITY_MAX, Worker};
+use hookonce_protocol::worker::{
+    Cancellation, Done, REPLANS_MAX, Settled, VISIBILITY_MAX, WAITING_VISIBILITY_MAX, Worker,
+};
 use hookonce_protocol::write::{Action, Change, Write};
 
 use super::{a_record, after, answered, at, call, hint, planned};
@@ -144,6 +146,49 @@ fn the_fact_of_an_earlier_record_of_the_same_key_makes_a_duplicate() {
         let ended = after(write, &a_record("in#shop#evt_1"));
         let reason = outcome.is_none().then_some(DeadReason::Rewound);
         assert_eq!((ended.outcome, ended.dead_reason), (outcome, reason), "{applied_at:?}");
+    }
+}
+
+/// A plan with a write to the domain table, one to a user table, and a check.
+fn several(when_condition_fails: WhenConditionFails) -> Planned {
+    let orders = TableAlias::parse("orders").unwrap();
+    let partition = KeyAttribute { name: "order".to_owned(), kind: KeyKind::Text };
+    let scope = Scope { tables: BTreeMap::from([(orders, KeySchema { partition, sort: None })]), ..Scope::default() };
+    let paid = |order: &str| ItemRef::own(orders, [("order", order.into())]);
+    let plan = Plan { when_condition_fails, ..Plan::default() }
+        .with(DomainWrite::update("shop#a", vec![set("paid", 1)]))
+        .with(DomainWrite::update(paid("a"), vec![set("paid", 1)]))
+        .with_check(Check::as_seen(paid("b"), &Snapshot::default(), ["paid"]));
+    let (consumer, domain_key) = ("h".to_owned(), DomainKey::of(["fact"]));
+    Planned::Plan(Box::new(HandlerPlan { consumer, domain_key, plan, effects: Vec::new(), scope }))
+}
+
+/// The log says it, by the place in the plan and the table: the key may hold what a provider sent.
+#[test]
+fn the_condition_that_did_not_hold_is_named() {
+    let orders = TableAlias::parse("orders").ok();
+    let fault = || PlanFault::ConditionFailed;
+    let key = || a_record("in#shop#evt_1").key;
+    for (failing, error) in [
+        (2, PlanError::Write { index: 0, table: None, fault: fault() }),
+        (3, PlanError::Write { index: 1, table: orders, fault: fault() }),
+        (4, PlanError::Check { index: 0, table: orders, fault: fault() }),
+    ] {
+        let reasons: Vec<_> = (0..5).map(|index| if index >= failing { ConditionFailed } else { Fine }).collect();
+        let cancelled = |step| answered(step, Reply::Committed(Committed::Cancelled(reasons.clone())), START);
+        let dies = cancelled(planned(a_record("in#shop#evt_1"), several(WhenConditionFails::Permanent), 0));
+        assert_eq!(dies.signals, [Signal::PlanRefused { key: key(), error: error.clone() }]);
+
+        let mut step = planned(a_record("in#shop#evt_1"), several(WhenConditionFails::Retry), 0);
+        for _ in 0..REPLANS_MAX {
+            step = cancelled(step);
+            assert_eq!(step.signals, [], "it plans again");
+            step = answered(step, Reply::Read(Ok(Found::Record(Box::new(a_record("in#shop#evt_1"))))), START);
+            step = answered(step, Reply::Planned(several(WhenConditionFails::Retry)), START);
+        }
+        let waits = cancelled(step);
+        assert!(waits_with(&waits, Code::ConditionFailed));
+        assert_eq!(waits.signals, [Signal::PlanOvertaken { key: key(), error: Some(error) }]);
     }
 }
 

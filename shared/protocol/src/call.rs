@@ -445,12 +445,17 @@ pub enum Signal {
     /// A user table that a handler uses is missing or busy, or cannot be read or written.
     UserTableUnavailable,
     /// An event waits because others changed its items each time that it was planned.
-    PlanOvertaken,
-    /// A handler's plan broke a limit of the store.
+    PlanOvertaken {
+        /// Of the record that was planned.
+        key: RecordKey,
+        /// The condition that did not hold the last time. `None` if that plan is not known any more.
+        error: Option<PlanError>,
+    },
+    /// A handler's plan broke a limit of the store, or has a condition that did not hold, and that it calls permanent.
     PlanRefused {
         /// Of the record that was planned.
         key: RecordKey,
-        /// The limit.
+        /// The limit, or the condition.
         error: PlanError,
     },
     /// A callee did an effect.
@@ -492,7 +497,7 @@ impl Signal {
             Self::HandlerCalled => "handler_calls",
             Self::HandlerAway => "handler_unavailable",
             Self::UserTableUnavailable => "table_unavailable",
-            Self::PlanOvertaken => "plan_overtaken",
+            Self::PlanOvertaken { .. } => "plan_overtaken",
             Self::EffectDelivered => "effect_delivered",
             Self::EffectWaits => "effect_waits",
             Self::DestinationUnknown => "destination_unknown",

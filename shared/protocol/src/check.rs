@@ -11,7 +11,7 @@ use crate::effect::{DestinationId, EFFECT_BYTES_MAX, EFFECT_PATH_BYTES_MAX, Effe
 use crate::item::{ITEM_BYTES_MAX, RESERVED_PREFIX, Value, ValueFault, is_attribute_name, memory_bytes};
 use crate::key::Tenant;
 use crate::place::{ItemRef, Key, KeySchema, PlaceFault, TableAlias};
-use crate::plan::{DomainWrite, PLAN_BYTES_MAX, PLAN_MEMORY_MAX, PLAN_WRITES_MAX, Plan, VersionFault};
+use crate::plan::{DomainWrite, PLAN_BYTES_MAX, PLAN_MEMORY_MAX, PLAN_WRITES_MAX, Plan, Snapshot, VersionFault};
 use crate::write::{Action, Change, Clause, Condition};
 
 /// The most clauses in one condition. Its expression then stays below DynamoDB's 4 KB, whatever the clauses are.
@@ -162,6 +162,9 @@ pub enum PlanFault {
     /// A value that DynamoDB refuses.
     #[error("attribute {0} {1}")]
     Value(Shown, ValueFault),
+    /// A condition that did not hold. No check of a plan finds it, only the commit.
+    #[error("its condition does not hold")]
+    ConditionFailed,
 }
 
 /// The name of an attribute, as an error shows it: how it begins, and its length. A handler may have made it of what a
@@ -227,6 +230,19 @@ impl Plan {
             bytes = bytes.saturating_add(check.key.size_bytes() + condition_bytes(&check.condition));
         }
         if bytes > PLAN_BYTES_MAX { Err(PlanError::TooLarge) } else { Ok(()) }
+    }
+
+    /// The first write or check whose condition does not hold for what is stored now, as the commit would find it.
+    pub fn unmet(&self, stored: &Snapshot) -> Option<PlanError> {
+        let fails = |condition: &Condition, item: &ItemRef| !condition.holds(stored.item(item));
+        let fault = PlanFault::ConditionFailed;
+        let mut writes = self.writes.iter().enumerate();
+        if let Some((index, write)) = writes.find(|(_, write)| fails(&write.condition, &write.item())) {
+            return Some(PlanError::Write { index, table: write.table, fault });
+        }
+        let mut checks = self.checks.iter().enumerate();
+        let (index, check) = checks.find(|(_, check)| fails(&check.condition, &check.item()))?;
+        Some(PlanError::Check { index, table: check.table, fault })
     }
 
     /// The memory that the values of the writes and checks take, in bytes.

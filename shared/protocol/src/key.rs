@@ -343,6 +343,11 @@ impl DomainKey {
         if self.is_named() { Self(format!("{kind}#{}", self.0)) } else { self }
     }
 
+    /// The fact as a handler names it, or as a route does. Empty for one without a name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// Whether it has a name.
     pub fn is_named(&self) -> bool {
         !self.0.is_empty()

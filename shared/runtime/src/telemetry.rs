@@ -191,6 +191,10 @@ pub fn log(signal: &Signal) {
         Signal::PlanRefused { key, error } => {
             tracing::warn!(record.key = %key, error = %error, "the handler's plan is refused");
         }
+        Signal::PlanOvertaken { key, error } => {
+            let error = error.as_ref().map(ToString::to_string);
+            tracing::warn!(record.key = %key, error, "the event waits: others change what its plan needs");
+        }
         Signal::SuspectedReplay
         | Signal::ClaimReplyLost
         | Signal::ClaimConflict
@@ -207,7 +211,6 @@ pub fn log(signal: &Signal) {
         | Signal::HandlerCalled
         | Signal::HandlerAway
         | Signal::UserTableUnavailable
-        | Signal::PlanOvertaken
         | Signal::EffectDelivered
         | Signal::EffectWaits
         | Signal::DestinationUnknown

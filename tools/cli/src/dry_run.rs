@@ -5,10 +5,12 @@ use std::sync::Arc;
 use error_reporter::Report;
 use hookonce_aws::LambdaHandlers;
 use hookonce_aws::{DynamoStore, LoopbackHandlers};
-use hookonce_protocol::call::{Planned, Split};
+use hookonce_protocol::call::{HandlerPlan, Planned, Split};
+use hookonce_protocol::code::Code;
 use hookonce_protocol::key::DomainKey;
+use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::Event;
-use hookonce_protocol::record::Record;
+use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::timing::{HANDLER_CALL_MAX, HANDLER_CALLS_MAX, Timing};
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::{Ambient as _, System};
@@ -16,6 +18,7 @@ use hookonce_runtime::drive::duration;
 use hookonce_runtime::handler::{Assignment, Grants, HandlerError, Handlers};
 use hookonce_runtime::memory::{MemoryPermit, MemoryPermits};
 use hookonce_runtime::message_key::MessageKeys;
+use hookonce_runtime::port::Store as _;
 use hookonce_runtime::process::WorkerParts;
 use hookonce_runtime::remote::{CallBudget, CallHandler, Calls, RemoteHandlers, RemoteTarget};
 use hookonce_runtime::route::{Assigned, Decision, Fit, Missing, Offered, RouteSet, Routing, assign};
@@ -27,6 +30,7 @@ use crate::failure::Failure;
 use crate::handlers;
 use crate::own_handlers::calls_at;
 use crate::route_set::text_of;
+use crate::target::store_unavailable;
 
 /// What becomes of one event of the delivery.
 #[derive(Debug, Serialize)]
@@ -164,6 +168,30 @@ impl DryRun {
         let memory = &MemoryPermit::of(&all);
         let calls = Calls { slow_move: false, budget: &budget, memory, request_id: &request_id, moment: &moment };
         self.parts.plan(record, &self.routing, calls).await
+    }
+
+    /// The condition of a plan that does not hold now, so that the record would wait, or die. None also for a record that
+    /// is settled, and for a fact that was applied: it makes a duplicate, whatever the conditions say.
+    ///
+    /// # Errors
+    /// [`Failure`] when the store does not answer.
+    pub(crate) async fn unmet(
+        &self,
+        record: &Record,
+        plan: &HandlerPlan,
+        domain_key: &str,
+    ) -> Result<Option<String>, Failure> {
+        let fact = ItemRef::from(domain_key);
+        let writes = plan.plan.writes.iter().map(|write| (&write.condition, write.item()));
+        let checks = plan.plan.checks.iter().map(|check| (&check.condition, check.item()));
+        let conditions = writes.chain(checks).filter(|(condition, _)| !condition.0.is_empty());
+        let items: Vec<_> = std::iter::once(fact.clone()).chain(conditions.map(|(_, item)| item)).collect();
+        if record.status == Status::Processed || items.len() == 1 {
+            return Ok(None);
+        }
+        let stored = self.parts.store.read_items(&items).await.map_err(|_| store_unavailable())?;
+        let unmet = if stored.item(&fact).is_some() { None } else { plan.plan.unmet(&stored) };
+        Ok(unmet.map(|error| format!("{}: {error}", Code::ConditionFailed)))
     }
 
     /// The events of an envelope.

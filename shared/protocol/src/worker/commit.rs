@@ -1,6 +1,7 @@
 //! The transaction that applies an event, and what its cancellation means.
 
 use crate::call::{CancellationReason, HandlerPlan};
+use crate::check::{PlanError, PlanFault};
 use crate::effect::EffectDraft;
 use crate::ingress::creation;
 use crate::item::{Item, Value};
@@ -51,6 +52,21 @@ impl Cancellation {
             _ => Self::Transient,
         }
     }
+}
+
+/// The first of the handler's own writes and checks whose condition did not hold, by its place in the plan.
+pub(super) fn failed_condition(writes: &[Write], reasons: &[CancellationReason]) -> Option<PlanError> {
+    let own = |purpose| {
+        let all = writes.iter().zip(reasons).filter(move |(write, _)| write.purpose == purpose);
+        let (index, (write, _)) = all.enumerate().find(|(_, (_, reason))| reason.is_failed_condition())?;
+        let table = if let Table::Own(table) = write.table { Some(table) } else { None };
+        Some((index, table))
+    };
+    let fault = PlanFault::ConditionFailed;
+    if let Some((index, table)) = own(Purpose::DomainWrite) {
+        return Some(PlanError::Write { index, table, fault });
+    }
+    own(Purpose::DomainCheck).map(|(index, table)| PlanError::Check { index, table, fault })
 }
 
 /// Whether a fact that was applied then under this record's key was applied by this record, although it is PENDING: its

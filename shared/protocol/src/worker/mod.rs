@@ -31,6 +31,7 @@ use crate::call::{
     Call, CancellationReason, ChildEvent, Committed, Failure, HandlerPlan, Machine, Planned, Reply, Signal, Step,
     Unavailable, Written,
 };
+use crate::check::PlanError;
 use crate::claim::Claim;
 use crate::code::Code;
 use crate::full_claim::{Claimed, FullClaim};
@@ -215,9 +216,7 @@ impl Worker {
             Planned::Failed(failure) => self.fail(record, &failure, moment).signal(Signal::HandlerFailed),
             // Each plan of this event met changed items, and no call is left for another one: treat it as if its plans
             // were used up.
-            Planned::CallsUsedUp if replans > 0 => {
-                self.postpone(record, Code::ConditionFailed, moment).signal(Signal::PlanOvertaken)
-            }
+            Planned::CallsUsedUp if replans > 0 => self.overtaken(record, None, moment),
             Planned::CallsUsedUp | Planned::Unavailable => self.transient(record.attempts, moment),
             Planned::HandlerAway => self.postpone(record, Code::HandlerUnavailable, moment).signal(Signal::HandlerAway),
             Planned::UserTableUnavailable => {
@@ -228,6 +227,12 @@ impl Worker {
                 self.call(State::Moving { record }, call)
             }
         }
+    }
+
+    /// Lets the record wait, because others change what its plans need.
+    fn overtaken(self, record: Box<Record>, error: Option<PlanError>, moment: Moment) -> WorkerStep {
+        let overtaken = Signal::PlanOvertaken { key: record.key.clone(), error };
+        self.postpone(record, Code::ConditionFailed, moment).signal(overtaken)
     }
 
     fn commit(self, record: Box<Record>, plan: HandlerPlan, replans: u8, moment: Moment) -> WorkerStep {
@@ -293,10 +298,15 @@ impl Worker {
             Cancellation::Invalid => self.fail(attempt.record, &Failure::permanent(Code::PlanRefused), moment),
             Cancellation::Overtaken => match attempt.when_condition_fails {
                 WhenConditionFails::Permanent => {
-                    self.fail(attempt.record, &Failure::permanent(Code::ConditionFailed), moment)
+                    let key = &attempt.record.key;
+                    let refused = commit::failed_condition(&attempt.writes, reasons)
+                        .map(|error| Signal::PlanRefused { key: key.clone(), error });
+                    let step = self.fail(attempt.record, &Failure::permanent(Code::ConditionFailed), moment);
+                    refused.into_iter().fold(step, Step::signal)
                 }
                 WhenConditionFails::Retry if attempt.replans >= REPLANS_MAX => {
-                    self.postpone(attempt.record, Code::ConditionFailed, moment).signal(Signal::PlanOvertaken)
+                    let error = commit::failed_condition(&attempt.writes, reasons);
+                    self.overtaken(attempt.record, error, moment)
                 }
                 WhenConditionFails::Retry => {
                     let call = Call::Read(attempt.record.key.clone());

@@ -22,6 +22,7 @@ use serde_json::json;
 use crate::connection::Connection;
 use crate::dry_run::DryRun;
 use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
 use crate::looks::Look;
 use crate::output::{self, Cell};
 use crate::records::{Beginnings, Filter, Selection, note_default_since, shown_key, states, whole_keys};
@@ -114,8 +115,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let reading = output::working("reading records");
     let (records, cut) = sample(&stack, &store, &arguments).await?;
     drop(reading);
-    let bar = output::bar("drill", if arguments.json { 0 } else { u64::try_from(records.len()).unwrap_or(0) });
+    let (interrupt, total) = (Interrupt::watch()?, records.len());
+    let bar = output::bar("drill", if arguments.json { 0 } else { u64::try_from(total).unwrap_or(0) });
     for record in records {
+        if interrupt.came() {
+            break;
+        }
         let finding = drill.of(&record).await?;
         bar.inc(1);
         *tally.entry(finding.word()).or_default() += 1;
@@ -138,6 +143,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
     }
     bar.finish_and_clear();
+    let left = total - tally.values().sum::<usize>();
     let of =
         |findings: [Finding; 2]| -> usize { findings.iter().filter_map(|finding| tally.get(finding.word())).sum() };
     let failed = of([Finding::Differs(String::new()), Finding::Fails(String::new())]);
@@ -145,7 +151,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let default_since = if arguments.key.is_empty() { arguments.filter.default_since() } else { None };
     if arguments.json {
         let mut summary: BTreeMap<_, _> = tally.iter().map(|(word, count)| (*word, json!(count))).collect();
-        summary.extend(cut.then_some(("cut", json!(true))));
+        summary.extend((cut || left > 0).then_some(("cut", json!(true))));
         summary.extend(default_since.or(arguments.filter.since).map(|since| ("since_ms", json!(since.0))));
         output::json_line(&json!({ "summary": summary }));
     } else {
@@ -153,10 +159,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             output::print(&table);
         }
         note_findings(&tally, cut, sound + failed > 0);
+        if left > 0 {
+            output::note(&format!("stopped before {left} more, which were read and not tried"));
+        }
         note_default_since(default_since);
         output::note("nothing was written. The handlers are those of this build of hookonce");
     }
-    Ok(if sound == 0 || failed > 0 { Exit::No } else { Exit::Done })
+    Ok(if sound == 0 || failed + left > 0 { Exit::No } else { Exit::Done })
 }
 
 /// What a drill found, in sentences.
@@ -276,6 +285,9 @@ impl Drill {
         let stored = self.store.read_items(&items).await.map_err(|_| store_unavailable())?;
         let by = stored.item(domain_key.as_str()).and_then(|item| item.get(RECORD)).and_then(Value::as_text);
         let mine = by == Some(record.key.as_str());
+        if let Some(error) = self.handlers.unmet(record, plan, &domain_key).await? {
+            return Ok(Finding::Fails(error));
+        }
         Ok(match (record.status, record.outcome) {
             (Status::Pending | Status::Dead | Status::Discarded, _) => Finding::WouldApply,
             (Status::Processed, Some(Outcome::Applied)) if !mine => {

@@ -58,7 +58,7 @@ pub(super) fn page(site: &Site, tab: Tab, title: &str, cost: Cost, content: &Mar
                         a.brand href="." { "hookonce" }
                         nav aria-label="Pages" {
                             @for (of, name, path) in tabs {
-                                a href=(href::page(path)) aria-current=[(of == tab).then_some("page")] { (name) }
+                                a href=(href::page(path)) aria-current=[(of == tab).then_some("page")] { (name) } " "
                             }
                         }
                         form role="search" action="find" {

@@ -4,6 +4,7 @@
 //! `send`, and goes through the code of the commands. Every control is a link or a form, so the pages work without the
 //! script, which only keeps the arrivals up to date.
 
+mod case;
 mod day;
 mod filter;
 mod guard;

@@ -125,7 +125,7 @@ fn card(need: &Need, site: &Site) -> Markup {
             }
             @if word == "records_died" {
                 div.acts {
-                    a.button href=(href::records([("state", "DEAD")])) { "Look" }
+                    a.button href=(href::records([("state", "DEAD")])) { "Look" } " "
                     @if site.may_change() {
                         a.button.primary href=(href::page("orders/new").with("operation", "retry").with("state", "DEAD")) {
                             "Dry run of a replay"

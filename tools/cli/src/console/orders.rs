@@ -240,7 +240,7 @@ fn dry_run(order: &Order, report: &Report, found: usize, token: &str, person: Op
                         input name="by" maxlength="256" value=(person) required;
                     }
                 }
-                div.acts { button.primary { (verb) " " (records) } a.button href=(href::page("records")) { "Change nothing" } }
+                div.acts { button.primary { (verb) " " (records) } " " a.button href=(href::page("records")) { "Change nothing" } }
             }
         }
         (rows(order.operation, report))
@@ -402,7 +402,7 @@ fn progress(run: &Running) -> Markup {
                     Carried::Through(finished) => {
                         @for line in finished.report.counts() { p.note { (code(&sentence(&line))) } }
                         div.acts {
-                            @if finished.end != End::Complete { a.button.primary href=(run.order.href()) { "Go on: dry run of the rest" } }
+                            @if finished.end != End::Complete { a.button.primary href=(run.order.href()) { "Go on: dry run of the rest" } " " }
                             a.button href=(href::page(".")) { "What happens now" }
                         }
                         (rows(run.order.operation, &finished.report))

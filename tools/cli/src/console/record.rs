@@ -14,7 +14,7 @@ use hookonce_runtime::body::decompress;
 use maud::{Markup, html};
 
 use super::layout::{Tab, Trouble, chip, code, document, machine, machine_link, page, time, whole_moment};
-use super::{Site, href};
+use super::{Site, case, href};
 use crate::dry_run::Explained;
 use crate::failure::Failure;
 use crate::hints;
@@ -91,8 +91,9 @@ fn content(site: &Site, timeline: &Timeline, shown: &Shown) -> Markup {
                 }
                 @if let Some(routed) = &timeline.routed { (routes(routed)) }
                 (body_section(record, shown))
+                (case::section(timeline))
                 h2 { "Commands" }
-                @for command in commands(site, record) { pre tabindex="0" { (command) } }
+                @for command in commands(site, record) { pre.command { (command) } }
             }
         }
     }
@@ -207,15 +208,15 @@ fn acts(site: &Site, record: &Record) -> Markup {
     html! {
         div.acts {
             @if is_event && record.body.is_some() && site.may_change() {
-                a.button href=(href::record(&record.key).with("plan", "1")) { "Dry run with today's handler" }
+                a.button href=(href::record(&record.key).with("plan", "1")) { "Dry run with today's handler" } " "
             }
             @if site.may_change() {
                 @if record.status == Status::Dead {
-                    a.button.primary href=(order("retry")) { "Replay…" }
-                    a.button href=(order("discard")) { "Discard…" }
+                    a.button.primary href=(order("retry")) { "Replay…" } " "
+                    a.button href=(order("discard")) { "Discard…" } " "
                 }
                 @if record.status == Status::Processed && is_event {
-                    a.button href=(order("force")) { "Apply once more…" }
+                    a.button href=(order("force")) { "Apply once more…" } " "
                 }
             }
             a.button href=(href::of_record(&record.key, "json")) { "JSON" }
@@ -284,11 +285,13 @@ fn commands(site: &Site, record: &Record) -> Vec<String> {
     let mut commands = vec![format!("hookonce show {endpoint} {quoted}")];
     let is_event = matches!(record.key.kind(), RecordKind::Delivery | RecordKind::Event);
     if is_event && record.body.is_some() {
-        commands.push(format!("hookonce show {endpoint} {quoted} --body"));
-        // No signature is kept, so nobody can send it again as the provider did: another stack signs it anew.
-        if site.connection.deployed().is_some() {
-            commands.push(format!("hookonce pull {endpoint} {quoted}"));
-        }
+        commands.push(format!("hookonce show {endpoint} {quoted} --body > event.json"));
+        // No signature is kept, so nobody, and no curl, can send it again as the provider did: a stack here signs it anew.
+        commands.push(if site.connection.deployed().is_some() {
+            format!("hookonce pull {endpoint} {quoted}")
+        } else {
+            send_again(record, endpoint)
+        });
     }
     if record.status == Status::Dead {
         commands.push(format!("hookonce replay --key {endpoint} {quoted}"));
@@ -296,6 +299,19 @@ fn commands(site: &Site, record: &Record) -> Vec<String> {
     // On an indented line, a command gets the flags that lead to the same stack.
     let whole = |command: String| hints::pasteable(format!("  {command}")).trim_start().to_owned();
     commands.into_iter().map(whole).map(|command| output::shown(&command)).collect()
+}
+
+/// The command that makes the request again: the same body and the headers that are kept, signed with the endpoint's
+/// secret.
+fn send_again(record: &Record, endpoint: &str) -> String {
+    let header = |(name, value): (&String, &String)| {
+        let header = format!("{name}:{value}");
+        format!(" --header {}", shlex::try_quote(&header).map_or_else(|_| header.clone(), Into::into))
+    };
+    // `send` says so by itself.
+    let is_usual = |(name, value): &(&String, &String)| *name == "content-type" && *value == "application/json";
+    let headers: String = record.headers.iter().filter(|it| !is_usual(it)).map(header).collect();
+    format!("hookonce send --provider {} --endpoint {endpoint} --file event.json{headers}", record.provider)
 }
 
 /// The body as it was received: as text, whatever it is, so that no browser runs it.

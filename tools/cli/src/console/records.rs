@@ -135,7 +135,7 @@ fn groups(site: &Site, typed: &Typed, rows: &[(EpochMs, Record)]) -> Markup {
         @if site.may_change() {
             @let order = typed.pairs().fold(href::page("orders/new"), |href, (name, value)| href.with(name, value));
             div.acts {
-                a.button.primary href=(order.with("operation", "retry")) { "Dry run of a replay" }
+                a.button.primary href=(order.with("operation", "retry")) { "Dry run of a replay" } " "
                 a.button href=(order.with("operation", "discard")) { "Dry run of a discard" }
             }
         }

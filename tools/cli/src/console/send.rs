@@ -156,7 +156,7 @@ fn form(site: &Site, fields: &BTreeMap<String, String>, body: &str) -> Markup {
                 }
             }
             div.acts {
-                button.primary { "Send" }
+                button.primary { "Send" } " "
                 button formmethod="get" { @if body.is_empty() { "Show its body" } @else { "Another event" } }
             }
         }

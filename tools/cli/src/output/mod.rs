@@ -16,7 +16,7 @@ pub(crate) use self::time::{
     between, clock, full_moment, known_moment, length, local_moment, local_time, moment, zoned,
 };
 use crate::failure::{Exit, Failure};
-use crate::hints::pasteable;
+use crate::hints::{INDENTED, pasteable};
 
 /// The first error of standard output that means lost data.
 static LOST: OnceLock<String> = OnceLock::new();
@@ -65,7 +65,11 @@ pub(crate) fn is_terminal() -> bool {
 
 /// How many columns the terminal has.
 fn terminal_columns() -> usize {
-    usize::from(console::Term::stdout().size().1)
+    columns_of(&console::Term::stdout())
+}
+
+fn columns_of(terminal: &console::Term) -> usize {
+    usize::from(terminal.size().1)
 }
 
 /// Writes a message to standard output that may name commands.
@@ -78,9 +82,15 @@ pub(crate) fn parser(message: &clap::Error) {
     keep_error(message.print());
 }
 
-/// Writes text to standard error, for a person. Only its line breaks reach the terminal as they are.
+/// Writes text to standard error, for a person. Only its line breaks reach the terminal as they are, and those that a
+/// long line needs there. A command on a line of its own stays on it.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", lines(&pasteable(text.to_owned())));
+    let text = lines(&pasteable(text.to_owned()));
+    let is_command = |line: &str| line.starts_with(INDENTED) || line.starts_with("    ");
+    let columns = columns_of(&console::Term::stderr());
+    let fitting = |line: &str| if is_command(line) { line.to_owned() } else { filled(line, columns) };
+    let text = if is_watched() { text.split('\n').map(fitting).collect::<Vec<_>>().join("\n") } else { text };
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// The log on standard error. Its lines name records by keys that senders chose.
@@ -106,17 +116,27 @@ pub(crate) fn json(data: &impl Serialize) {
 
 /// Writes data as JSON in one line.
 pub(crate) fn json_line(data: &impl Serialize) {
-    json_text(&serde_json::to_string(data).unwrap_or_default());
+    json_text(&json_safe(data));
 }
 
-/// Writes JSON. Outside of strings it is ASCII, so what a terminal could take for a command is escaped as JSON does.
+/// Writes JSON.
 fn json_text(text: &str) {
+    write_out(format!("{}\n", without_commands(text)).as_bytes());
+}
+
+/// Data as JSON in one line, which a terminal or a page only shows.
+pub(crate) fn json_safe(data: &(impl Serialize + ?Sized)) -> String {
+    // Plain data always serialises.
+    without_commands(&serde_json::to_string(data).unwrap_or_default())
+}
+
+/// JSON is ASCII outside of strings, so what a terminal could take for a command is escaped as JSON does.
+fn without_commands(json: &str) -> String {
     let escape = |c: char| {
         let units = c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<Vec<_>>();
         units.concat()
     };
-    let text = escaped(text, |c| c != '\n' && is_unsafe(c), escape);
-    write_out(format!("{text}\n").as_bytes());
+    escaped(json, |c| c != '\n' && is_unsafe(c), escape)
 }
 
 /// True for what a terminal obeys instead of showing it: control characters of both sets, and those that change the
@@ -144,13 +164,20 @@ fn lines(text: &str) -> String {
 
 /// A sentence in lines that fit the terminal, the later ones indented. Where nobody watches, it stays one line.
 pub(crate) fn wrapped(sentence: &str) -> String {
-    if !is_terminal() {
-        return sentence.to_owned();
-    }
-    textwrap::fill(
-        sentence,
-        textwrap::Options::new(terminal_columns().clamp(40, 100)).subsequent_indent("  ").break_words(false),
-    )
+    if is_terminal() { filled(sentence, terminal_columns()) } else { sentence.to_owned() }
+}
+
+/// A line in as many as a terminal needs. A command in backticks stays in one piece: it is there to be pasted.
+fn filled(line: &str, columns: usize) -> String {
+    const GLUE: char = '\u{a0}';
+    let mut is_quoted = false;
+    let glue = |letter| {
+        is_quoted ^= letter == '`';
+        if is_quoted && letter == ' ' { GLUE } else { letter }
+    };
+    let options = textwrap::Options::new(columns.clamp(40, 100)).subsequent_indent("  ").break_words(false);
+    let options = options.word_splitter(textwrap::WordSplitter::NoHyphenation);
+    textwrap::fill(&line.chars().map(glue).collect::<String>(), options).replace(GLUE, " ")
 }
 
 /// Whether a person watches standard error.
@@ -311,6 +338,13 @@ mod tests {
         let expected = expected.join("\n");
         assert_eq!(shown, expected);
         assert_eq!(indented("a=1&b={2}"), "a=1&b={2}");
+    }
+
+    #[test]
+    fn a_sentence_is_divided_between_words_and_never_within_a_command() {
+        let sentence = "  try: look at it with `hookonce show stripe evt_1 --stack inbox`, or at all of them";
+        let expected = "  try: look at it with\n  `hookonce show stripe evt_1 --stack inbox`,\n  or at all of them";
+        assert_eq!(filled(sentence, 44), expected);
     }
 
     #[test]

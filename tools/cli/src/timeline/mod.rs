@@ -70,6 +70,19 @@ pub(crate) enum Mark {
     ToCome,
 }
 
+/// What today's handler makes of the event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Today {
+    /// It ignores it.
+    Ignored,
+    /// It fails.
+    Fails,
+    /// It names this fact.
+    Fact(String),
+    /// It plans, and its route names the fact.
+    Plans,
+}
+
 /// A record and everything that belongs to it.
 pub(crate) struct Timeline {
     pub(crate) record: Record,
@@ -86,6 +99,8 @@ pub(crate) struct Timeline {
     /// What today's handlers would do with it. `None` for an envelope and an effect, and if the domain table is not
     /// known.
     plan: Option<Planned>,
+    /// The condition of that plan that does not hold now.
+    unmet: Option<String>,
     /// What its route names and this build lacks.
     missing: Option<Lack>,
     /// Which route takes it today, and why the others do not.
@@ -144,6 +159,7 @@ impl Timeline {
             effects,
             earlier_effects,
             plan,
+            unmet: None,
             missing,
             routed: None,
             planning,
@@ -171,6 +187,9 @@ impl Timeline {
         let plan = if planned && self.missing.is_none() { Some(dry_run.plan(record).await) } else { None };
         self.routed = if planned { dry_run.routed(record) } else { None };
         (self.trail, self.plan) = (trail, plan);
+        if let (Some(Planned::Plan(plan)), Some(key)) = (&self.plan, self.domain_key(self.record.generation)) {
+            self.unmet = dry_run.unmet(&self.record, plan, &key).await?;
+        }
         self.applied_before = self.read_applied_before(store).await?;
         Ok(())
     }
@@ -201,6 +220,21 @@ impl Timeline {
     fn domain_key(&self, generation: i64) -> Option<String> {
         let Some(Planned::Plan(plan)) = &self.plan else { return None };
         Some(plan.domain_key.item(&self.record.owner()?, &plan.consumer, &self.record.key, generation))
+    }
+
+    /// What today's handler makes of the event. `None` if nobody knows.
+    pub(crate) fn today(&self) -> Option<Today> {
+        match self.plan.as_ref()? {
+            Planned::Plan(plan) if plan.domain_key.as_str().starts_with('%') => Some(Today::Plans),
+            Planned::Plan(plan) => Some(Today::Fact(plan.domain_key.as_str().to_owned())),
+            Planned::NoHandler => Some(Today::Ignored),
+            Planned::Failed(_) => Some(Today::Fails),
+            Planned::CallsUsedUp
+            | Planned::Unavailable
+            | Planned::HandlerSlow { .. }
+            | Planned::HandlerAway
+            | Planned::UserTableUnavailable => None,
+        }
     }
 
     fn call(&self) -> Option<(&EffectCall, &EffectPart)> {
@@ -265,6 +299,7 @@ impl Timeline {
             ("earlier_effects", states(&self.earlier_effects)),
             ("domain_key_today", json!(effect.as_ref().map(|(key, _)| key))),
             ("writes", writes),
+            ("unmet_condition", json!(self.unmet)),
             ("body_stored_bytes", json!(self.record.body.as_ref().map(Vec::len))),
             ("next_try_at_ms", json!(self.next_try().map(|at| at.0))),
             ("call", self.call().map_or(Value::Null, |(call, part)| call.json(part))),
@@ -364,6 +399,7 @@ impl Timeline {
                 let refused = self.record.owner().and_then(|tenant| plan.check(&tenant).err());
                 let mut facts: Vec<_> =
                     refused.map(|error| ("plan today", format!("PLAN_REFUSED: {error}"))).into_iter().collect();
+                facts.extend(self.unmet.iter().map(|error| ("plan today", error.clone())));
                 if let Some((key, writes)) = self.effect() {
                     facts.push(("domain key today", key));
                     facts.extend(writes.into_iter().map(|(action, item)| ("plan today", format!("{action} {item}"))));

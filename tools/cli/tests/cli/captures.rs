@@ -70,11 +70,11 @@ fn the_latest_refusal_is_explained_without_a_word_more() {
     let none = ["no refused request is kept in .hookonce/requests", "`hookonce dev` keeps its latest requests"];
     workspace.run(&last).exits(2).prints_all(&none);
     let running = workspace.dev(&["dev", "--port", "0"]);
-    // An earlier refusal, for another reason.
+    // An earlier refusal, for another reason, with a slash at the end of its path.
     let gateway = workspace.announced()["url"].as_str().unwrap().trim_start_matches("http://").to_owned();
     let mut unsigned = TcpStream::connect(&gateway).unwrap();
     let head = format!(
-        "POST /webhooks/stripe HTTP/1.1\r\nhost: {gateway}\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}"
+        "POST /webhooks/stripe/ HTTP/1.1\r\nhost: {gateway}\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}"
     );
     unsigned.write_all(head.as_bytes()).unwrap();
     let mut answer = String::new();
@@ -205,7 +205,7 @@ fn verify_takes_a_request_in_parts_or_from_curl() {
     assert_eq!((&report["verdict"], &report["causes"]), (&object!("accepted"), &object!([])), "{report}");
 
     let curl =
-        format!("* Connected\n> POST /webhooks/shop HTTP/1.1\n> Host: x.example\n> {header}\n>\n< HTTP/1.1 401\n");
+        format!("* Connected\n> POST /webhooks/shop/ HTTP/1.1\n> Host: x.example\n> {header}\n>\n< HTTP/1.1 401\n");
     let curl = workspace.write("curl.txt", curl.as_bytes());
     let report = json(&workspace.run(&["verify", "--json", "--curl", &curl, "--body", &body, "--at", &at]));
     assert_eq!(report["verdict"], "accepted", "{report}");

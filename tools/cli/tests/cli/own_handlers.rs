@@ -1,12 +1,16 @@
 //! `dev --handler` runs a handler in another language: here a script that speaks to the Runtime API.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;
 use serde_json::json;
 
 use crate::poison::serve;
 use crate::stacks::{Stack, Tables, summary};
-use crate::support::{Ended, Workspace, json as parsed, wait_until};
+use crate::support::{Ended, Workspace, interrupt, json as parsed, wait_until};
 
 const RUNTIME: &str = include_str!("../../../local/tests/local/runtime.bash");
 
@@ -88,6 +92,27 @@ fn a_drill_names_a_handler_that_hangs_and_goes_on() {
     drilled.prints(&format!("HANDLER_TIMED_OUT: {hangs}")).prints(&format!("its circuit is open: {hangs}"));
 }
 
+/// Whoever has seen enough learns what was tried.
+#[test]
+fn a_drill_that_is_stopped_says_how_far_it_came() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let handler = serve(move |event| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(300));
+        json!({ "request": event["request"], "ignore": true })
+    });
+    let stack = handled_at(&handler);
+    for id in 0..20 {
+        stack.run(&["trigger", "stripe.invoice.paid", "--id", &id.to_string()]).exits(0);
+    }
+    stack.wait_for("IGNORED", 20);
+    let before = calls.load(Ordering::Relaxed);
+    let drill = stack.start(&["drill", "--call-handlers"]);
+    wait_until("it calls", || calls.load(Ordering::Relaxed) > before + 1);
+    interrupt(drill).exits(1).prints_all(&["record(s) tried", "stopped before ", "which were read and not tried"]);
+}
+
 /// The worker refuses a plan together with its effects. So do `drill` and `show`, which say what it would do.
 #[test]
 fn drill_and_show_refuse_what_the_worker_refuses() {
@@ -101,6 +126,26 @@ fn drill_and_show_refuse_what_the_worker_refuses() {
     let why = "PLAN_REFUSED: effects[0]";
     stack.run(&["show", "stripe", "evt_first", "--call-handlers"]).exits(0).prints(why);
     stack.run(&["drill", "--state", "DEAD", "--call-handlers"]).exits(1).prints(why);
+}
+
+/// The record keeps a code alone. Which condition it was, the stored items still say.
+#[test]
+fn drill_and_show_name_the_condition_that_does_not_hold() {
+    let handler = serve(|event| {
+        let put = |key: &str| json!({ "key": key, "action": { "put": {} }, "condition": [{ "absent": "pk" }] });
+        let own = put(&format!("stripe#row#{}", event["event"]["key"].as_str().unwrap()));
+        let (fact, writes) = (event["event"]["key"].clone(), json!([own, put("stripe#row#all")]));
+        json!({ "request": event["request"], "fact": fact, "writes": writes, "when_condition_fails": "permanent" })
+    });
+    let stack = handled_at(&handler);
+    stack.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
+    stack.wait_for("APPLIED", 1);
+    stack.run(&["trigger", "stripe.invoice.paid", "--id", "second"]).exits(0);
+    stack.wait_for("DEAD", 1);
+    let why = "CONDITION_FAILED: writes[1]: its condition does not hold";
+    stack.run(&["show", "stripe", "evt_second", "--call-handlers"]).exits(0).prints(why);
+    stack.run(&["drill", "--state", "DEAD", "--call-handlers", "--json"]).exits(1).prints(why);
+    stack.run(&["show", "stripe", "evt_first", "--call-handlers"]).exits(0).omits(why);
 }
 
 /// An effect's payload is sent as the handler wrote it, and a field that stands there twice is refused, as on AWS.

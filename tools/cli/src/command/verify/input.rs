@@ -143,7 +143,7 @@ impl RequestArguments {
         let transcript = self.curl.as_deref().map(transcript).transpose()?;
         let called = transcript.as_ref().map_or("", |it| it.path.as_str());
         let path = called.split('?').next().unwrap_or_default();
-        let id = self.endpoint.as_deref().or_else(|| path.strip_prefix("/webhooks/"));
+        let id = self.endpoint.as_deref().or_else(|| path.trim_end_matches('/').strip_prefix("/webhooks/"));
         let method = self.method.clone().or_else(|| Some(transcript.as_ref()?.method.clone()));
         let method = method.unwrap_or_else(|| "POST".to_owned()).to_ascii_uppercase();
         let given = self.given_headers()?;
