@@ -80,7 +80,9 @@ impl Capacity {
             if READS.contains(&operation) {
                 reads += units.values().sum::<f64>();
             } else {
-                units.into_iter().for_each(|(name, units)| *writes.entry(name).or_default() += units);
+                for (name, units) in units {
+                    *writes.entry(name).or_default() += units;
+                }
             }
         }
         let mut of = |name: &str| writes.remove(name).unwrap_or_default();
