@@ -68,6 +68,20 @@ def fill(release, hookonce, folder, size):
     file.close()
 
 
+def report(counts):
+    """Prints the table. Whether anything grows."""
+    print(f"{'':42}" + "".join(f"{size:>12,}" for size in SIZES))
+    bad = False
+    for name in counts[0]:
+        values = [of_size.get(name, 0) for of_size in counts]
+        print(f"{name:42}" + "".join(f"{value:12,.{0 if value >= 1000 else 2}f}" for value in values))
+        near = NEAR if "instructions" in name or "allocations" in name else 0
+        if max(values) - min(values) > near * max(values):
+            bad = True
+            print(f"{name}: differs with the size of the store")
+    return bad
+
+
 def main():
     release, hookonce = sys.argv[1:]
     counts = []
@@ -77,15 +91,7 @@ def main():
             fill(release, hookonce, folder, size)
             with Store(hookonce, folder) as store:
                 counts.append(of_others(release, store, folder))
-    print(f"{'':42}" + "".join(f"{size:>12,}" for size in SIZES))
-    bad = 0
-    for name in counts[0]:
-        values = [of_size.get(name, 0) for of_size in counts]
-        print(f"{name:42}" + "".join(f"{value:12,.2f}" for value in values))
-        near = NEAR if "instructions" in name or "allocations" in name else 0
-        if max(values) - min(values) > near * max(values):
-            bad = 1
-            print(f"{name}: grows with the store")
+    bad = report(counts)
     if any(of_size.keys() != counts[0].keys() for of_size in counts):
         sys.exit("not the same is counted at each size")
     print(json.dumps({"part": "growth", "records": SIZES, "counts": counts}))
