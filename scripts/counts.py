@@ -3,17 +3,21 @@
 
 usage: scripts/counts.py RELEASE HOOKONCE
 
-RELEASE is the folder of the release binaries, HOOKONCE the command. scripts/rig.py plays Lambda and SQS for the functions, and for the
+RELEASE is the folder of the release binaries, of which the webhook has its symbols, and HOOKONCE the command. scripts/rig.py plays Lambda and SQS for the functions, and for the
 start and the deliveries of the webhook DynamoDB, too; the other functions have the tables of `hookonce dev`, which count units. No clock
 is read: a count is the same on a busy machine. `valgrind` counts instructions and allocations, `strace` counts system calls. A count
 above its limit fails. So does one below: write it into scripts/counts.json, so that it stays.
 """
 
+import atexit
 import collections
 import concurrent.futures
+import functools
 import json
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,22 +30,56 @@ LIMITS = json.loads((ROOT / "scripts/counts.json").read_text())
 WARM, COUNTED = 20, 100
 # How many bytes more the longer body has, which tells what a byte costs, and how many of those deliveries are enough to tell.
 MORE_BYTES, LONG = 8192, 20
+BLOCK_BYTES = 64
+# The functions that compress blocks of 64 bytes for SHA-256: those of sha2 and of ring.
+COMPRESS = re.compile(r"sha2::sha256::(soft|x86_sha).*::compress$|sha256_block_data_order_")
 ALLOCATIONS = {"malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign"}
 # Per mille of a limit by which a count may differ from it, by the group in which scripts/counts.json lists it.
 TOLERANCES = {"exact": 0, "within 3 percent": 30, "within a tenth": 100}
 
 
+@functools.cache
+def slow_clock():
+    """The library of scripts/slow_clock.c."""
+    place = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, place)
+    library = f"{place}/slow_clock.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, ROOT / "scripts/slow_clock.c"], check=True)
+    return library
+
+
 def under_valgrind(function, events, folder, store=None):
     """What a run took, by name."""
     place = pathlib.Path(tempfile.mkdtemp(dir=folder))
-    valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={place}/profile", f"--log-file={place}/valgrind.log"]
-    played = run(*valgrind, function, events=events, store=store)
+    valgrind = [
+        "valgrind", "--tool=callgrind", "--dump-instr=yes", "--compress-pos=no", f"--callgrind-out-file={place}/profile",
+        f"--log-file={place}/valgrind.log",
+    ]
+    played = run(*valgrind, function, events=events, store=store, variables={"LD_PRELOAD": slow_clock()}.items())
     text = (place / "profile").read_text()
     names = dict(re.findall(r"^c?fn=(\(\d+\)) (.+)$", text, re.MULTILINE))
     calls = re.findall(r"^cfn=(\(\d+\)).*\n(?:c?(?:fi|fe|fl|ob)=.*\n)*calls=(\d+)", text, re.MULTILINE)
     allocations = sum(int(count) for place, count in calls if names[place].partition("'")[0] in ALLOCATIONS)
     instructions = int(re.search(r"^(?:summary|totals): (\d+)", text, re.MULTILINE).group(1))
-    return of(played) + collections.Counter({"instructions": instructions, "allocations": allocations})
+    blocks = sha256_blocks(text, names)
+    return of(played) + collections.Counter({"instructions": instructions, "allocations": allocations, "SHA-256 blocks": blocks})
+
+
+def sha256_blocks(profile, names):
+    """How many blocks of 64 bytes were hashed. A function that compresses blocks runs each of its instructions at most once for each,
+    and those of its loop once."""
+    compress = {place for place, name in names.items() if COMPRESS.search(name)}
+    executed, inside, called = collections.defaultdict(collections.Counter), None, False
+    for line in profile.splitlines():
+        if line.startswith("fn="):
+            place = line[3:].partition(" ")[0]
+            inside = place if place in compress else None
+        elif inside and line.startswith("0x"):
+            if not called:
+                address, _, count = line.split()
+                executed[inside][address] += int(count)
+        called = line.startswith("calls=")
+    return sum(max(counts.values()) for counts in executed.values())
 
 
 def of(played):
@@ -83,7 +121,8 @@ def of_webhook(webhook, folder):
     all_calls, all_played = under_strace(webhook, WARM + COUNTED, folder)
     made, made_before = collections.Counter(all_played.calls), collections.Counter(warm_played.calls)
     instructions = each(all_["instructions"], warm["instructions"])
-    of_long = each(long[1]["instructions"], long[0]["instructions"], LONG)
+    blocks = each(all_["SHA-256 blocks"], warm["SHA-256 blocks"])
+    of_long, of_long_blocks = (each(long[1][what], long[0][what], LONG) for what in ("instructions", "SHA-256 blocks"))
     return {
         "AWS calls at start": all_played.calls_at_start.total(),
         "PutItem per delivery": each(made["PutItem"], made_before["PutItem"]),
@@ -94,6 +133,8 @@ def of_webhook(webhook, folder):
         "instructions at start": start["instructions"],
         "instructions per delivery": instructions,
         "instructions per byte of a body": each(of_long, instructions, MORE_BYTES),
+        "SHA-256 blocks per delivery": blocks,
+        "SHA-256 blocks per 64 bytes of a body": each(of_long_blocks, blocks, MORE_BYTES / BLOCK_BYTES),
         "allocations at start": start["allocations"],
         "allocations per delivery": each(all_["allocations"], warm["allocations"]),
         "system calls at start": len(first_calls),
@@ -127,17 +168,16 @@ def of_others(release, store, folder):
 
     hints, counts["webhook: write units per record"] = claimed("stripe")
     count("worker", *(under_valgrind(worker, batches(some), folder, store) for some in (hints[:WARM], hints[WARM:])))
-    # The time-outs of the other two are too short for valgrind.
     dispatcher, relay = f"{release}/hookonce-dispatcher", f"{release}/hookonce-relay"
     hints = run(worker, events=batches(claimed("receipts")[0]), store=store).sent["effects"]
-    count("dispatcher", *(of(run(dispatcher, events=batches(some), store=store)) for some in (hints[:WARM], hints[WARM:])))
+    count("dispatcher", *(under_valgrind(dispatcher, batches(some), folder, store) for some in (hints[:WARM], hints[WARM:])))
     scheduled = json.dumps({"dead_letters": "http://127.0.0.1/000000000000/dead"})
-    one, two = (of(run(relay, events=[scheduled] * runs, store=store)) for runs in (1, 2))
-    counts.update({f"relay: {what} per run": two[what] - one[what] for what in sorted(two)})
+    one, two = (under_valgrind(relay, [scheduled] * runs, folder, store) for runs in (1, 2))
+    counts.update({f"relay: {what} per run": two[what] - one[what] for what in sorted(two) if two[what] != one[what]})
     hints, runs = claimed("stripe", first=1000)[0], []
     for some in (hints[:WARM], hints[WARM:]):
         fall_due(store, some)
-        runs.append(of(run(relay, events=[scheduled], store=store)))
+        runs.append(under_valgrind(relay, [scheduled], folder, store))
     count("relay", *runs)
     return counts
 

@@ -188,7 +188,9 @@ class Lambda:
             answer(connection, 202, '{"status":"OK"}', {})
             return
         operation, asked = target.rpartition(".")[2], json.loads(body)
-        self.calls.append(operation)
+        # A document is read again after a minute, however many events there were.
+        if self.calls_at_start is None or asked.get("TableName") != "documents":
+            self.calls.append(operation)
         if target.startswith("DynamoDB"):
             status, answered = self.of_table(operation, asked)
         else:

@@ -12,77 +12,116 @@ use aws_sdk_dynamodb::error::BoxError;
 use aws_sdk_dynamodb::operation::batch_get_item::{BatchGetItemInput, BatchGetItemOutput};
 use aws_sdk_dynamodb::operation::get_item::{GetItemInput, GetItemOutput};
 use aws_sdk_dynamodb::operation::put_item::{PutItemInput, PutItemOutput};
+use aws_sdk_dynamodb::operation::query::{QueryInput, QueryOutput};
 use aws_sdk_dynamodb::operation::transact_write_items::{TransactWriteItemsInput, TransactWriteItemsOutput};
 use aws_sdk_dynamodb::operation::update_item::{UpdateItemInput, UpdateItemOutput};
 use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
 use hookonce::bill::WriteUnits;
 use hookonce_local::backends::{Backends, DataLocation};
+use hookonce_local::tables::StackResources;
 
 use super::Harness;
 use super::stack::TestStack;
 
 /// What the calls of a stack consumed. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Capacity(Arc<Mutex<Sums>>);
+pub(crate) struct Capacity(Arc<Mutex<Vec<Consumed>>>);
+
+/// A query that found nothing.
+pub(crate) const EMPTY_QUERY: &str = "Query of nothing";
+
+/// The operations that only read.
+const READS: [&str; 4] = ["GetItem", "BatchGetItem", "Query", EMPTY_QUERY];
+
+/// What a call consumed: `inbox`, `inbox/INDEX` or `domain`. A read has no entries for indexes.
+pub(crate) type Units = BTreeMap<String, f64>;
+
+/// A call that consumed units.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Consumed {
+    pub(crate) operation: &'static str,
+    pub(crate) units: Units,
+}
 
 /// A stack whose calls are counted, and the servers that it is on.
 pub(crate) struct Metered {
     pub(crate) harness: Harness,
     pub(crate) capacity: Capacity,
-    _servers: Backends,
+    _servers: Option<Backends>,
 }
 
 impl Metered {
-    /// A stack on embedded servers of its own, whatever the run uses: of the items that a transaction writes in one
-    /// table, DynamoDB Local counts a single one, and index entries twice.
+    /// A stack on embedded servers of its own, whatever the run uses.
     pub(crate) async fn new() -> Self {
         let servers = Backends::start(DataLocation::Memory, Duration::from_hours(1)).unwrap();
         let mut harness = Harness::new().await;
         harness.stack = TestStack::at(servers.dynamodb_url(), servers.sqs_url()).await;
+        Self { _servers: Some(servers), ..Self::of(harness) }
+    }
+
+    /// A stack on the servers of the run.
+    pub(crate) async fn of_the_run() -> Self {
+        Self::of(Harness::new().await)
+    }
+
+    fn of(mut harness: Harness) -> Self {
         let capacity = Capacity::default();
         let config = harness.stack.dynamodb.config().to_builder().interceptor(capacity.clone()).build();
         harness.stack.dynamodb = aws_sdk_dynamodb::Client::from_conf(config);
-        Self { harness, capacity, _servers: servers }
+        Self { harness, capacity, _servers: None }
     }
-}
-
-#[derive(Debug, Default)]
-struct Sums {
-    /// Write units by table, or by `TABLE/INDEX`.
-    writes: BTreeMap<String, f64>,
-    reads: f64,
 }
 
 impl Capacity {
     /// The write units since the last time, and the read units.
     pub(crate) fn take(&self, harness: &Harness) -> (WriteUnits, f64) {
-        let Sums { mut writes, reads } = std::mem::take(&mut *self.0.lock().unwrap());
-        let resources = &harness.stack.resources;
-        let mut of = |name: String| writes.remove(&name).unwrap_or_default();
-        let inbox = &resources.inbox_table;
-        let units = WriteUnits {
-            inbox: of(inbox.clone()),
-            due: of(format!("{inbox}/due")),
-            journal: of(format!("{inbox}/journal")),
-            domain: of(resources.domain_table.clone()),
-        };
+        let (mut writes, mut reads) = (Units::new(), 0.0);
+        for Consumed { operation, units } in self.take_calls(harness) {
+            if READS.contains(&operation) {
+                reads += units.values().sum::<f64>();
+            } else {
+                for (name, units) in units {
+                    *writes.entry(name).or_default() += units;
+                }
+            }
+        }
+        let mut of = |name: &str| writes.remove(name).unwrap_or_default();
+        let units =
+            WriteUnits { inbox: of("inbox"), due: of("inbox/due"), journal: of("inbox/journal"), domain: of("domain") };
         assert!(writes.is_empty(), "nobody expects writes to {writes:?}");
         (units, reads)
     }
 
-    fn write(&self, consumed: &ConsumedCapacity) {
-        let mut sums = self.0.lock().unwrap();
-        let table = consumed.table_name().unwrap();
-        let indexes = consumed.global_secondary_indexes().into_iter().flatten();
-        let indexes = indexes.map(|(name, units)| (format!("{table}/{name}"), units.capacity_units().unwrap()));
-        let own = (table.to_owned(), consumed.table().unwrap().capacity_units().unwrap());
-        for (name, units) in indexes.chain([own]).filter(|(_, units)| *units > 0.0) {
-            *sums.writes.entry(name).or_default() += units;
-        }
+    /// The calls since the last time.
+    pub(crate) fn take_calls(&self, harness: &Harness) -> Vec<Consumed> {
+        let StackResources { inbox_table, domain_table, .. } = &harness.stack.resources;
+        let named = |(name, units): (String, f64)| {
+            (name.replacen(inbox_table, "inbox", 1).replacen(domain_table, "domain", 1), units)
+        };
+        let calls = std::mem::take(&mut *self.0.lock().unwrap());
+        let calls =
+            calls.into_iter().map(|call| Consumed { units: call.units.into_iter().map(named).collect(), ..call });
+        calls.collect()
     }
 
-    fn read(&self, consumed: &ConsumedCapacity) {
-        self.0.lock().unwrap().reads += consumed.capacity_units().unwrap();
+    fn add<'a>(&self, operation: &'static str, consumed: impl IntoIterator<Item = &'a ConsumedCapacity>) {
+        let mut sums = Units::new();
+        let consumed: Vec<_> = consumed.into_iter().collect();
+        assert!(!consumed.is_empty(), "{operation} does not say what it consumed");
+        for consumed in consumed {
+            let table = consumed.table_name().unwrap();
+            let indexes = consumed.global_secondary_indexes().into_iter().flatten();
+            let indexes = indexes.filter(|_| !READS.contains(&operation));
+            let indexes = indexes.map(|(name, units)| (format!("{table}/{name}"), units.capacity_units().unwrap()));
+            let own = match consumed.table() {
+                Some(own) if !READS.contains(&operation) => own.capacity_units().unwrap(),
+                _ => consumed.capacity_units().unwrap(),
+            };
+            for (name, units) in indexes.chain([(table.to_owned(), own)]).filter(|(_, units)| *units > 0.0) {
+                *sums.entry(name).or_default() += units;
+            }
+        }
+        self.0.lock().unwrap().push(Consumed { operation, units: sums });
     }
 }
 
@@ -107,7 +146,8 @@ impl Intercept for Capacity {
         _bag: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let input = context.input_mut();
-        ask!(input, PutItemInput, UpdateItemInput, TransactWriteItemsInput, GetItemInput, BatchGetItemInput);
+        ask!(input, PutItemInput, UpdateItemInput, TransactWriteItemsInput);
+        ask!(input, GetItemInput, BatchGetItemInput, QueryInput);
         Ok(())
     }
 
@@ -119,17 +159,17 @@ impl Intercept for Capacity {
     ) -> Result<(), BoxError> {
         let Some(Ok(output)) = context.output_or_error() else { return Ok(()) };
         if let Some(output) = output.downcast_ref::<PutItemOutput>() {
-            self.write(output.consumed_capacity().unwrap());
+            self.add("PutItem", output.consumed_capacity());
         } else if let Some(output) = output.downcast_ref::<UpdateItemOutput>() {
-            self.write(output.consumed_capacity().unwrap());
+            self.add("UpdateItem", output.consumed_capacity());
         } else if let Some(output) = output.downcast_ref::<TransactWriteItemsOutput>() {
-            assert!(!output.consumed_capacity().is_empty());
-            output.consumed_capacity().iter().for_each(|consumed| self.write(consumed));
+            self.add("TransactWriteItems", output.consumed_capacity());
         } else if let Some(output) = output.downcast_ref::<GetItemOutput>() {
-            self.read(output.consumed_capacity().unwrap());
+            self.add("GetItem", output.consumed_capacity());
         } else if let Some(output) = output.downcast_ref::<BatchGetItemOutput>() {
-            assert!(!output.consumed_capacity().is_empty());
-            output.consumed_capacity().iter().for_each(|consumed| self.read(consumed));
+            self.add("BatchGetItem", output.consumed_capacity());
+        } else if let Some(output) = output.downcast_ref::<QueryOutput>() {
+            self.add(if output.count() == 0 { EMPTY_QUERY } else { "Query" }, output.consumed_capacity());
         }
         Ok(())
     }

@@ -75,6 +75,11 @@ pub(crate) fn urls() -> (&'static str, &'static str) {
     }
 }
 
+/// Whether the servers are part of the run.
+pub(crate) fn is_embedded() -> bool {
+    matches!(&*SERVERS, Servers::Embedded(_))
+}
+
 /// A stack of tables and queues that nothing else uses.
 #[derive(Debug, Clone)]
 pub(crate) struct TestStack {

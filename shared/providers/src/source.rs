@@ -206,6 +206,8 @@ pub(crate) struct Facets<'a> {
     pruned_sha256: Option<[u8; 32]>,
     /// What a retry changes, see [`Facets::sha256`].
     changes: &'a [Path],
+    /// The key of an event and its record ask for the same hash.
+    sha256: OnceCell<[u8; 32]>,
 }
 
 /// A body as JSON. All events of a delivery share it, so that it is read once for all of them.
@@ -217,12 +219,20 @@ struct Document<'a> {
 
 impl<'a> Facets<'a> {
     pub(crate) fn new(body: &'a [u8], headers: &'a BTreeMap<String, String>) -> Self {
-        Self { headers, body, document: Rc::default(), item: None, pruned_sha256: None, changes: &[] }
+        Self {
+            headers,
+            body,
+            document: Rc::default(),
+            item: None,
+            pruned_sha256: None,
+            changes: &[],
+            sha256: OnceCell::new(),
+        }
     }
 
     /// The same delivery, of a provider that changes these values when it sends an event again.
     pub(crate) fn retried_with(self, changes: &'a [Path]) -> Self {
-        Self { changes, ..self }
+        Self { changes, sha256: OnceCell::new(), ..self }
     }
 
     /// The same delivery, for one of its events; `pruned` is the delivery reduced to this event.
@@ -234,6 +244,7 @@ impl<'a> Facets<'a> {
             item: Some(item),
             pruned_sha256: Some(compact_sha256(pruned)),
             changes: self.changes,
+            sha256: OnceCell::new(),
         }
     }
 
@@ -305,6 +316,10 @@ impl<'a> Facets<'a> {
     /// The SHA-256 of one event's own text, or of the whole body, without the bytes of the values that change from try
     /// to try. Everything else counts to the byte.
     pub(crate) fn sha256(&self) -> [u8; 32] {
+        *self.sha256.get_or_init(|| self.hashed())
+    }
+
+    fn hashed(&self) -> [u8; 32] {
         let (text, start) = self.item.map_or((self.body, 0), |item| (item.text().as_bytes(), item.start()));
         let mut spans: Vec<_> = self.changed().map(|node| (node.start(), node.end())).collect();
         spans.sort_unstable();

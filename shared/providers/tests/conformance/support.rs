@@ -11,7 +11,7 @@ use hookonce_providers::{
     UnsignedRequest, VerifiedDelivery,
 };
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 /// When requests are signed and judged, unless a test says otherwise.
@@ -320,6 +320,26 @@ pub(crate) fn sign(unsigned: &CapturedRequest) -> Result<CapturedRequest, SignEr
     let signed = provider(&unsigned.provider).sign_request_with(&request, &secrets[0], settings, schemes, *now)?;
     let headers = headers(given.into_iter().chain(signed.headers));
     Ok(CapturedRequest { headers, body: signed.body, ..unsigned.clone() })
+}
+
+/// The body of a delivery, made longer by about so many bytes where its signature covers it.
+pub(crate) fn longer(id: &str, body: &[u8], bytes: usize) -> Vec<u8> {
+    let filler = "7".repeat(bytes);
+    let json = |change: fn(&mut Value, String)| {
+        let mut value: Value = serde_json::from_slice(body).unwrap();
+        change(&mut value, filler.clone());
+        value.to_string().into_bytes()
+    };
+    match id {
+        "adyen" => json(|value, filler| {
+            value["notificationItems"][0]["NotificationRequestItem"]["merchantReference"] = json!(filler);
+        }),
+        "mailgun" => json(|value, filler| value["signature"]["token"] = json!(filler)),
+        "aws_sns" => json(|value, filler| value["Message"] = json!(filler)),
+        "twilio" => [body, b"&Body=", filler.as_bytes()].concat(),
+        "braintree" => format!("<notification><kind>check</kind><timestamp>{filler}</timestamp></notification>").into(),
+        _ => [body, " ".repeat(bytes).as_bytes()].concat(),
+    }
 }
 
 /// The request without the headers whose names have one of these parts.

@@ -1,6 +1,7 @@
 //! Every conformance vector in `events/vectors` is judged as the vector says.
 
 use hookonce_providers::{Catalog, Provider, Received};
+use sha2::{Digest as _, Sha256};
 
 use crate::support::{Origin, Verdict, all, provider, received, valid, vectors};
 
@@ -25,6 +26,18 @@ fn every_vector_gets_its_expected_verdict() {
     let vectors = all().values().flatten();
     let wrong: Vec<_> = vectors.filter_map(|vector| vector.difference(provider(&vector.captured.provider))).collect();
     assert!(wrong.is_empty(), "{} vectors differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn the_hash_of_a_body_is_that_of_every_byte_of_it() {
+    let vectors = all().values().flatten().filter(|vector| vector.expected.verdict == Verdict::Accepted);
+    let deliveries = vectors.filter_map(|vector| match received(&vector.captured) {
+        Ok(Received::Delivery(delivery)) => Some((&vector.id, delivery)),
+        _ => None,
+    });
+    for (id, delivery) in deliveries {
+        assert_eq!(delivery.body_sha256(), <[u8; 32]>::from(Sha256::digest(delivery.body())), "{id}");
+    }
 }
 
 #[test]

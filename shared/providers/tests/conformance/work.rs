@@ -5,9 +5,8 @@
 
 use hookonce_providers::limits::{SECRETS_MAX, SIGNATURES_MAX};
 use hookonce_providers::{CapturedRequest, Catalog, Keyring, Provider, Received, hashed_bytes, parsed_bytes};
-use serde_json::{Value, json};
 
-use crate::support::{URL, headers, provider, received, sign, valid, vector};
+use crate::support::{URL, headers, longer, provider, received, sign, valid, vector};
 
 /// How many times as much as an accepted request a refused one may hash. Twilio needs two: it signs one of two URLs.
 const RATIO_MAX: usize = 2;
@@ -39,7 +38,7 @@ impl Target {
         let (other, oldest) = (&secrets[0], &secrets[1]);
         let keyring = provider.keyring(&[vec![other.clone(); held - 1], vec![oldest.clone()]].concat()).unwrap();
         let mut unsigned = CapturedRequest { url: URL.to_owned(), ..valid(provider.id()).clone() };
-        unsigned.body = long(provider.id(), &unsigned.body, bytes);
+        unsigned.body = longer(provider.id(), &unsigned.body, bytes);
         unsigned.secrets = vec![oldest.clone()];
         let sent = std::mem::take(&mut unsigned.headers);
         let accepted = match sign(&unsigned) {
@@ -78,26 +77,6 @@ impl Target {
             Cost { hashed: self.accepted.body.len() * self.keyring.len(), parsed: 0 }
         };
         (accepted, Cost { hashed, parsed })
-    }
-}
-
-/// The body of a delivery, made longer where its signature covers it.
-fn long(id: &str, body: &[u8], bytes: usize) -> Vec<u8> {
-    let filler = "7".repeat(bytes);
-    let json = |change: fn(&mut Value, String)| {
-        let mut value: Value = serde_json::from_slice(body).unwrap();
-        change(&mut value, filler.clone());
-        value.to_string().into_bytes()
-    };
-    match id {
-        "adyen" => json(|value, filler| {
-            value["notificationItems"][0]["NotificationRequestItem"]["merchantReference"] = json!(filler);
-        }),
-        "mailgun" => json(|value, filler| value["signature"]["token"] = json!(filler)),
-        "aws_sns" => json(|value, filler| value["Message"] = json!(filler)),
-        "twilio" => [body, b"&Body=", filler.as_bytes()].concat(),
-        "braintree" => format!("<notification><kind>check</kind><timestamp>{filler}</timestamp></notification>").into(),
-        _ => [body, " ".repeat(bytes).as_bytes()].concat(),
     }
 }
 
