@@ -49,7 +49,7 @@ def cloud(python):
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     variables = {"PATH": "/usr/bin:/bin", "HOME": str(PLACE), "BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "AWS_ENDPOINT_URL": url,
-                 "LAMBDA_EXECUTOR": "local", "SFTP_ENABLED": "0", "IOT_MTLS_ENABLED": "0", "TMPDIR": str(PLACE / "tmp")}
+                 "LAMBDA_EXECUTOR": "local", "SFTP_ENABLED": "0", "IOT_MTLS_ENABLED": "0", "HELD_SECONDS": "8", "TMPDIR": str(PLACE / "tmp")}
     (PLACE / "tmp").mkdir()
     with open(PLACE / "cloud.log", "w", encoding="utf-8") as log:
         process = subprocess.Popen([python, ROOT / "scripts/releases/cloud.py"], env=variables, stdout=log, stderr=subprocess.STDOUT)
