@@ -43,7 +43,7 @@ class Account:
         self.name = getattr(options, "stack", None) or f"hookonce-proof-{secrets.token_hex(3)}"
         self.secret = f"whsec_{secrets.token_urlsafe(24)}"
         self.patience = MOCK_PATIENCE_SECONDS if self.mock else PATIENCE_SECONDS
-        self.parameters, self.outputs, self.loads, self.delivered, self.pair = {}, {}, {}, 1, None
+        self.parameters, self.outputs, self.loads, self.pair = {}, {}, {}, None
 
     def run(self, *words, given=None, seconds=COMMAND_SECONDS, folder=None):
         """What a command prints. Ctrl-C ends this program and not the command, which may be in the middle of a deployment."""
@@ -151,11 +151,11 @@ class Account:
     def records(self, *filters):
         return self.told("list", "--limit", "10000", *filters)
 
-    def settled(self, count, *filters):
-        """The records once there are so many and none waits, or when all patience is over."""
+    def settled(self, count, *filters, keys=None):
+        """The records, or those of these keys, once there are so many and none waits, or when all patience is over."""
         def look():
             nonlocal records
-            records = self.records(*filters)
+            records = [record for record in self.records(*filters) if keys is None or record["key"] in keys]
             return len(records) >= count and all(record["state"] != "PENDING" for record in records)
 
         records = []

@@ -3,7 +3,7 @@
 from account import NAME, Refused
 
 BUSY_SECONDS = 3600
-ENDED = ("_COMPLETE", "_FAILED")
+ENDED = ("_COMPLETE", "_FAILED", "REVIEW_IN_PROGRESS")
 
 
 def tables(account):
@@ -23,8 +23,9 @@ def topics(account):
 
 def groups(account):
     """Lambda makes that of the handler by itself."""
-    listed = account.aws("logs", "describe-log-groups", log_group_name_prefix=f"/aws/lambda/{account.name}")
-    return [one["logGroupName"] for one in listed["logGroups"]]
+    prefixes = (f"/aws/lambda/{account.name}-", f"{account.name}-")
+    listed = [account.aws("logs", "describe-log-groups", log_group_name_prefix=prefix)["logGroups"] for prefix in prefixes]
+    return [one["logGroupName"] for some in listed for one in some]
 
 
 KINDS = {"table": tables, "stack": stacks, "topic": topics, "log group": groups}

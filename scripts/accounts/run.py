@@ -73,7 +73,7 @@ def say(text):
 def intends(account, old, new):
     say(f"In {account.region} this makes the stacks {account.name}, {account.name}-handler and {account.name}-code, their tables and up to "
         "three copies, a bucket, a topic and log groups, and removes them at the end, also after a failure or Ctrl-C.")
-    say(f"It sends about a thousand deliveries of two hundred bytes. That costs less than one US dollar by AWS's list prices; most of it is "
+    say(f"It sends some thousand deliveries of two hundred bytes. That costs less than one US dollar by AWS's list prices; most of it is "
         "for metrics and alarms that stand for about an hour.")
     say(f"first release {old['version']} for {old['processor']}; "
         + (f"upgrade to {new['version']}" if new else "upgrade to the same release, packed again, because there is no --before"))
@@ -228,4 +228,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
