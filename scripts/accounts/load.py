@@ -13,7 +13,7 @@ import urllib.request
 
 COPIES = 3
 PAUSE_MS, EACH_PAUSES = 600, 5
-AGAIN_SECONDS, GIVE_UP_SECONDS, ANSWER_SECONDS = 1, 300, 30
+AGAIN_SECONDS, GIVE_UP_SECONDS, ANSWER_SECONDS = 1, 120, 30
 
 
 def body_of(event, step, pause_ms=0, kind="invoice.paid"):
@@ -48,7 +48,7 @@ class Load:
         self.acknowledged, self.refused = collections.Counter(), collections.Counter()
         self.given_up, self.answers = [], collections.Counter()
         self.lock, self.over = threading.Lock(), threading.Event()
-        self.begun, self.thread, self.error = 0, None, None
+        self.begun, self.thread, self.error, self.gives_up = 0, None, None, False
 
     def deliver(self, event, pause_ms=0):
         """Delivers an event until it is acknowledged, as a provider does."""
@@ -61,7 +61,7 @@ class Load:
                     self.answers[json.loads(text)["status"]] += 1
                     return
                 self.refused[str(status)] += 1
-            if time.monotonic() > end:
+            if time.monotonic() > end or self.gives_up:
                 with self.lock:
                     self.given_up.append(event)
                 return
@@ -78,9 +78,18 @@ class Load:
 
     def run(self, count, each_second):
         with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
-            for sent in list(self.send(count, each_second, pool)):
-                sent.result()
+            self.ended(self.send(count, each_second, pool))
         return self
+
+    def ended(self, deliveries):
+        """Waits for all. After one that nobody would acknowledge, or Ctrl-C, no other is sent again."""
+        try:
+            for sent in list(deliveries):
+                sent.result()
+                self.gives_up = bool(self.given_up)
+        except BaseException:
+            self.gives_up = True
+            raise
 
     def start(self, count, each_second):
         """Sends while something else happens, until `end`."""
@@ -104,8 +113,7 @@ class Load:
         """Delivers each event once more. How many got which answer."""
         self.answers.clear()
         with concurrent.futures.ThreadPoolExecutor(max_workers=8) as pool:
-            for sent in [pool.submit(self.deliver, event) for event in list(self.acknowledged)]:
-                sent.result()
+            self.ended([pool.submit(self.deliver, event) for event in list(self.acknowledged)])
         return dict(self.answers)
 
 

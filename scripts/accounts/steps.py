@@ -40,10 +40,13 @@ def compared(account, expect, load):
 
 
 def under_load(account, expect, step, act, each_second=EACH_SECOND):
-    """Does something while deliveries come in, and compares what became of them. What was done may fail: the load ends first."""
+    """Does something while deliveries come in, and compares what became of them. If it fails, the load ends first."""
     load = account.load(step).start(EVENTS, each_second)
     try:
         act()
+    except BaseException:
+        load.gives_up = True
+        raise
     finally:
         load.end()
     expect("events delivered", len(load.acknowledged), load.begun)
