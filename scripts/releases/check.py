@@ -1,5 +1,5 @@
 """Installs a release where no compiler can be seen, runs the demo from it, and follows the pages that tell how to use it, on a mock of
-AWS that runs the functions of the release.
+AWS that runs the functions of the release. Beside the pages it runs scripts/account on another one.
 
 usage: check.py VERSION FILES AWS MINISTACK
 
@@ -18,6 +18,7 @@ import sys
 import tarfile
 import time
 
+import proof
 from page import WIDTH, Shell, follow
 from providers import Gateway, changed, github, meta, stripe
 
@@ -45,16 +46,17 @@ def free_port():
 
 
 @contextlib.contextmanager
-def cloud(python):
+def cloud(python, place):
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    variables = {"PATH": "/usr/bin:/bin", "HOME": str(PLACE), "BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "AWS_ENDPOINT_URL": url,
-                 "LAMBDA_EXECUTOR": "local", "SFTP_ENABLED": "0", "IOT_MTLS_ENABLED": "0", "TMPDIR": str(PLACE / "tmp")}
-    (PLACE / "tmp").mkdir()
-    with open(PLACE / "cloud.log", "w", encoding="utf-8") as log:
+    variables = {"PATH": "/usr/bin:/bin", "HOME": str(place), "BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "AWS_ENDPOINT_URL": url,
+                 "LAMBDA_EXECUTOR": "local", "SFTP_ENABLED": "0", "IOT_MTLS_ENABLED": "0", "HELD_SECONDS": "8",
+                 "TMPDIR": str(place / "tmp")}
+    (place / "tmp").mkdir(parents=True)
+    with open(place / "cloud.log", "w", encoding="utf-8") as log:
         process = subprocess.Popen([python, ROOT / "scripts/releases/cloud.py"], env=variables, stdout=log, stderr=subprocess.STDOUT)
     try:
-        until("the mock of AWS", lambda: "Running on" in (PLACE / "cloud.log").read_text(), PLACE)
+        until("the mock of AWS", lambda: "Running on" in (place / "cloud.log").read_text(), place)
         yield url
     finally:
         process.terminate()
@@ -244,17 +246,27 @@ def main():
     wrong += found
     with tarfile.open(home / f"hookonce-{version}-aws-x86_64.tar.gz") as archive:
         read = {name: json.load(archive.extractfile(f"hookonce-{version}-aws-x86_64/{name}")) for name in ("template.json", "stack-policy.json")}
+        archive.extractall(PLACE / "account", filter="data")
     wrong += guards(read["template.json"], read["stack-policy.json"])
+    account = PLACE / f"account/hookonce-{version}-aws-x86_64"
+    found, planted = proof.breaks()
+    wrong += found
     blocks = sent = 0
     seconds = {}
     if not wrong:
-        with cloud(python) as url:
-            wrong, blocks, sent, seconds = pages(url, environment)
+        with cloud(python, PLACE) as url, cloud(python, PLACE / "account") as other:
+            process, wrong = proof.start(other, {**environment, "PATH": f"{folder}:{environment['PATH']}"}, account, PLACE / "account")
+            try:
+                found, blocks, sent, seconds = pages(url, environment)
+                wrong += found
+            finally:
+                found, seconds["scripts/account"] = proof.end(process)
+                wrong += found
     for one in wrong:
         print(one)
     for section, duration in seconds.items():
         print(f"{duration:>6} s  {section}")
-    print(json.dumps({"part": "release", "demo_seconds": demo_seconds, "blocks": blocks, "deliveries": sent, "violations": len(wrong)}))
+    print(json.dumps({"part": "release", "demo_seconds": demo_seconds, "blocks": blocks, "deliveries": sent, "planted": planted, "violations": len(wrong)}))
     return 1 if wrong else 0
 
 
