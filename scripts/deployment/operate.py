@@ -296,7 +296,8 @@ def console(commands):
         for page in ("", "?day=1", "records", f"records/stripe/{KEY}"):
             with browser.open(base + page, timeout=120) as answer:
                 text = answer.read().decode()
-            if answer.status != 200 or "not known: " in text:
+            # A reader may not read the endpoints, which the first page lists.
+            if answer.status != 200 or "not known: " in text or ("dynamodb:Query" in text) != (page in ("", "?day=1")):
                 commands.found.append(f"console: {page!r} answers {answer.status} {text}")
     finally:
         process.terminate()
