@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 import moto.awslambda.models
 import moto.logs.models
+import policies
 from mock import ACCOUNT, ANSWERS, CODE, REGION, STACK, client, with_outputs
 
 SEEN, UNSEEN = "this line is to be read", "nobody asked for this line"
 EMPTY = "0\t0\t0\n"
 WAIT = f"hookonce/{STACK}/notice/DeadRecordsWait"
-SPARE = "a-table-to-delete"
+SPARE = f"{STACK}-a-table-to-delete"
 
 
 class Row(NamedTuple):
@@ -32,6 +33,8 @@ class Row(NamedTuple):
     mention: str = ""
     # Whether only version 2 of the command line knows it.
     two: bool = False
+    # Who runs it: a role of deploy/policies, somebody else, or nobody, because AWS denies it.
+    who: str = "reader"
 
 
 def memory(stack):
@@ -74,6 +77,13 @@ def widgets(stack):
     return json.loads(body)["widgets"] and "${" not in body and f'"{queue}"' in body and f'"{stack.ids["Gateway"]}"' in body
 
 
+def made_policies():
+    """The statements of the policies that the page has made."""
+    made = {one["PolicyName"].removeprefix(f"{STACK}-"): one for one in client("iam").list_policies(Scope="Local")["Policies"]}
+    versions = {name: client("iam").get_policy_version(PolicyArn=one["Arn"], VersionId="v1")["PolicyVersion"] for name, one in made.items()}
+    return {name: version["Document"]["Statement"] for name, version in versions.items()}
+
+
 def table_names():
     return client("dynamodb").list_tables()["TableNames"]
 
@@ -89,16 +99,18 @@ NO_LIMITS = "the mock has no limits of accounts"
 ROWS = {
     "aws sso login": Row(mention="it opens a browser"),
     "aws login": Row(mention="it opens a browser"),
+    "account=$(aws sts get-caller-identity": Row(),
     "aws sts get-caller-identity": Row('"Account"'),
+    "aws iam create-policy": Row(f"arn:aws:iam::{ACCOUNT}:policy/{STACK}-deployer", so=lambda stack: made_policies() == policies.of_all(), who="other"),
     "aws cloudformation describe-stacks --stack-name NAME": Row("DISPATCHER_LOGS"),
     "OutputKey=='WebhookUrl'": Row(f"https://{ANSWERS['DomainName']}/webhooks/"),
-    "aws cloudformation set-stack-policy": Row(so=lambda stack: stack_policy()),
+    "aws cloudformation set-stack-policy": Row(so=lambda stack: stack_policy(), who="deployer"),
     "aws cloudformation continue-update-rollback --stack-name NAME": Row(mention="the mock lacks it"),
-    "aws cloudformation package": Row("Successfully packaged", so=lambda stack: packaged()),
+    "aws cloudformation package": Row("Successfully packaged", so=lambda stack: packaged(), who="deployer"),
     "aws cloudformation update-termination-protection": Row(mention="the mock lacks it"),
-    "aws cloudformation deploy --region us-east-1": Row("Successfully created"),
+    "aws cloudformation deploy --region us-east-1": Row("Successfully created", who="other"),
     'outputs=$(aws cloudformation describe-stacks --stack-name "$stack"': Row(),
-    'aws cloudformation deploy --stack-name "$stack-dashboard"': Row("Successfully created", so=lambda stack: widgets(stack)),
+    'aws cloudformation deploy --stack-name "$stack-dashboard"': Row("Successfully created", so=lambda stack: widgets(stack), who="deployer"),
     "$.body_mismatch > 0": Row("needs_a_look in ", two=True),
     "$.destination_unknown > 0": Row("needs_a_look in DispatcherLogs", two=True),
     '$.status = "413" ||': Row('"429"', two=True),
@@ -114,38 +126,38 @@ ROWS = {
     "aws logs tail": Row(mention="the sentence names it only"),
     "aws logs start-query": Row('"queryId"'),
     "aws logs get-query-results": Row('"status"'),
-    "aws lambda put-function-concurrency": Row(so=lambda stack: reserved(stack) == 300),
-    "--memory-size 576": Row(so=lambda stack: memory(stack) == 576),
-    "aws lambda wait function-updated-v2": Row(),
-    "--memory-size 512": Row(so=lambda stack: memory(stack) == stack.properties("WebhookFunction")["MemorySize"]),
+    "aws lambda put-function-concurrency": Row(so=lambda stack: reserved(stack) == 300, who="deployer"),
+    "--memory-size 576": Row(so=lambda stack: memory(stack) == 576, who="operator"),
+    "aws lambda wait function-updated-v2": Row(who="operator"),
+    "--memory-size 512": Row(so=lambda stack: memory(stack) == stack.properties("WebhookFunction")["MemorySize"], who="operator"),
     "aws lambda get-account-settings --query": Row("0", cannot=NO_LIMITS),
-    "aws lambda invoke": Row('"StatusCode": 200', so=lambda stack: json.loads(event_file()) in INVOKED, two=True),
+    "aws lambda invoke": Row('"StatusCode": 200', so=lambda stack: json.loads(event_file()) in INVOKED, two=True, who="other"),
     "aws service-quotas list-service-quotas": Row("QuotaName\t", cannot=NO_LIMITS),
     "aws service-quotas request-service-quota-increase": Row('"Status"', cannot=NO_LIMITS),
     "aws cloudwatch get-metric-statistics --namespace hookonce/NAME": Row('"Sum": 5.0'),
     "aws cloudwatch get-metric-statistics --namespace AWS/Lambda": Row('"Maximum": 7.0'),
     "aws cloudwatch list-metrics": Row('"store_unavailable"'),
-    "aws cloudwatch set-alarm-state --alarm-name hookonce/inbox/notice/DeadRecordsWait": Row(so=lambda stack: alarm(WAIT) == "ALARM"),
-    "aws sns create-topic": Row(so=lambda stack: client("sns").list_topics()["Topics"]),
-    "--protocol email": Row('"SubscriptionArn"', so=lambda stack: subscriptions("Protocol", "email")),
-    "aws sns subscribe": Row('"SubscriptionArn"', so=lambda stack: subscriptions("FilterPolicyScope", "MessageBody")),
+    "aws cloudwatch set-alarm-state --alarm-name hookonce/inbox/notice/DeadRecordsWait": Row(so=lambda stack: alarm(WAIT) == "ALARM", who="operator"),
+    "aws sns create-topic": Row(so=lambda stack: client("sns").list_topics()["Topics"], who="deployer"),
+    "--protocol email": Row('"SubscriptionArn"', so=lambda stack: subscriptions("Protocol", "email"), who="deployer"),
+    "aws sns subscribe": Row('"SubscriptionArn"', so=lambda stack: subscriptions("FilterPolicyScope", "MessageBody"), who="deployer"),
     "aws sqs get-queue-attributes --queue-url URL": Row(so=policy),
-    "--attributes Policy=": Row(so=lambda stack: not policy(stack)),
-    "aws sqs set-queue-attributes": Row(so=lambda stack: json.loads(policy(stack))["Statement"]),
+    "--attributes Policy=": Row(so=lambda stack: not policy(stack), who="deployer"),
+    "aws sqs set-queue-attributes": Row(so=lambda stack: json.loads(policy(stack))["Statement"], who="deployer"),
     "aws sqs get-queue-attributes": Row(EMPTY),
-    'aws dynamodb delete-item --table-name "$documents"': Row(so=lambda stack: not items(stack.ids["DocumentsTable"])),
+    'aws dynamodb delete-item --table-name "$documents"': Row(so=lambda stack: not items(stack.ids["DocumentsTable"]), who="operator"),
     "aws dynamodb put-item": Row(mention="the page leaves out what to write"),
-    "aws dynamodb update-time-to-live": Row('"AttributeName": "hookonce_expires_at"'),
-    "aws dynamodb update-continuous-backups": Row('"PointInTimeRecoveryStatus": "ENABLED"'),
-    "aws dynamodb put-resource-policy": Row('"RevisionId"'),
-    " --deletion-protection-enabled": Row('"DeletionProtectionEnabled": true'),
-    "aws dynamodb list-tables": Row(f'"{STACK}-InboxTable-'),
-    "aws dynamodb update-table": Row('"DeletionProtectionEnabled": false'),
-    "aws dynamodb delete-table": Row(so=lambda stack: SPARE not in table_names()),
+    "aws dynamodb update-time-to-live": Row('"AttributeName": "hookonce_expires_at"', who="deployer"),
+    "aws dynamodb update-continuous-backups": Row('"PointInTimeRecoveryStatus": "ENABLED"', who="deployer"),
+    "aws dynamodb put-resource-policy": Row('"RevisionId"', who="deployer"),
+    " --deletion-protection-enabled": Row('"DeletionProtectionEnabled": true', who="deployer"),
+    "aws dynamodb list-tables": Row(f'"{STACK}-InboxTable-', who="deployer"),
+    "aws dynamodb update-table": Row('"DeletionProtectionEnabled": false', who="deployer"),
+    "aws dynamodb delete-table": Row(so=lambda stack: SPARE not in table_names(), who="deployer"),
 }
 
 # What a command may write in capitals.
-WORDS = {"ALARM", "AWS", "COUNT", "ERROR", "EXIT", "JSON", "WARN"}
+WORDS = {"ACCOUNT", "ALARM", "AWS", "BOUNDARY", "COUNT", "ERROR", "EXIT", "JSON", "REGION", "STACK", "WARN"}
 
 
 def moment(minutes):
@@ -175,7 +187,7 @@ PLACEHOLDERS = {
 
 def variables(stack):
     """What the shell of each page knows, because a sentence of the page says so."""
-    return {"stack": STACK, "bucket": CODE, "queue": stack.ids["HintQueue"], "table": SPARE, "documents": stack.ids["DocumentsTable"], "copy": stack.ids["InboxTable"], "arn": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{stack.ids['DocumentsTable']}", "pager_url": "https://pager.example.com/alarms"}
+    return {"stack": STACK, "bucket": CODE, "queue": stack.ids["HintQueue"], "table": SPARE, "documents": stack.ids["DocumentsTable"], "copy": stack.ids["InboxTable"], "arn": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{stack.ids['DocumentsTable']}", "boundary": policies.PLACEHOLDERS["BOUNDARY"], "pager_url": "https://pager.example.com/alarms"}
 
 
 def event_file():

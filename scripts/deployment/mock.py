@@ -21,7 +21,7 @@ for noisy in ("moto", "samtranslator"):
 REGION = "eu-central-1"
 ACCOUNT = "123456789012"
 STACK = "inbox"
-CODE = "code"
+CODE = f"{STACK}-code-bucket-an-id"
 # What `sam deploy` would answer; every optional part is on.
 ANSWERS = {
     "AlarmTopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:alarms",

@@ -9,12 +9,14 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import urllib.request
 
 os.environ.update(AWS_ACCESS_KEY_ID="mock", AWS_SECRET_ACCESS_KEY="mock", AWS_DEFAULT_REGION="eu-central-1")
 
 sys.path.append(str(pathlib.Path(__file__).parents[1]))
 
 import boto3  # noqa: E402
+import calls  # noqa: E402
 from mock import ACCOUNT, CODE, REGION, STACK, client, deployed, with_outputs  # noqa: E402
 from moto.awslambda.models import LambdaFunction  # noqa: E402
 from moto.awslambda.urls import url_paths  # noqa: E402
@@ -26,7 +28,12 @@ from waits import until  # noqa: E402
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
 
 # The mock has no limits of accounts.
-url_paths["{0}/2016-08-19/account-settings/$"] = lambda *_: (200, {}, '{"AccountLimit": {"ConcurrentExecutions": 25}}')
+def account_settings(request, *_):
+    calls.note(request.headers, "lambda", "GetAccountSettings")
+    return 200, {}, '{"AccountLimit": {"ConcurrentExecutions": 25}}'
+
+
+url_paths["{0}/2016-08-19/account-settings/$"] = account_settings
 ZSTD = bytes.fromhex("28b52ffd")
 SECRET = "whsec_0123456789abcdef"
 KEY = "evt_1SampleInvoicePaid"
@@ -36,6 +43,9 @@ ROUTES = {"version": 1, "otherwise": "dead", "routes": [
 SAMPLES = {"version": 1, "otherwise": "builtin", "routes": [
     {"name": "paid", "consumer": "billing", "types": ["invoice.paid"], "handler": {"builtin": "payments"}}]}
 DONE, NO, USAGE = 0, 1, 2
+# The commands that docs/run/deploy.md lets a reader run. Whoever tests a destination needs rights of that destination, too.
+READS = {"audit", "console", "cost", "drill", "list", "route show", "show", "stats", "status"}
+OF_OTHERS = {"destination test"}
 WRITTEN = {"kind", "id", "document", "changed_at", "changed_by", "changed_with"}
 
 
@@ -45,17 +55,26 @@ class Commands:
     def __init__(self, folder, url, stack):
         self.folder, self.count, self.found, self.documents = folder, 0, [], stack.ids["DocumentsTable"]
         self.environment = {**os.environ, "AWS_ENDPOINT_URL": url, "AWS_REGION": REGION, "USER": "ada"}
+        self.usual = self.environment
 
     def run(self, *words, code=DONE, prints="", give=None, here=False):
         """Runs one command on the stack, or on this machine, and says what it printed."""
         words = [*words, *([] if here else ["--stack", STACK])]
-        ran = subprocess.run([os.environ["HOOKONCE"], *words], cwd=self.folder, env=self.environment, input=give or "",
+        ran = subprocess.run([os.environ["HOOKONCE"], *words], cwd=self.folder, env=self.as_role(words, here), input=give or "",
                              capture_output=True, text=True, timeout=120, check=False)
         self.count += 1
         printed = ran.stdout + ran.stderr
         if ran.returncode != code or prints not in printed:
             self.found.append(f"{' '.join(words)}: exit {ran.returncode} instead of {code}, or no {prints!r} in:\n{printed}")
         return ran.stdout
+
+    def as_role(self, words, here=False):
+        """The environment of a command, with a key by which its calls are noted."""
+        name = " ".join(words[:2]) if words[0] in ("destination", "endpoint", "route") else words[0]
+        if here or name in OF_OTHERS or self.environment is not self.usual:
+            return self.environment
+        role = "reader" if name in READS else "operator"
+        return {**self.environment, "AWS_ACCESS_KEY_ID": calls.key_of(role, f"hookonce {name}")}
 
     def item(self, kind, name):
         """A document as it is stored."""
@@ -190,6 +209,7 @@ def no_samples(commands):
 
 
 def routes(commands):
+    commands.run("route", "check", "routes.json", code=NO, prints="crm")
     commands.run("route", "deploy", "routes.json", prints="in use")
     item = commands.item("routes", "set")
     types = {attribute: next(iter(value)) for attribute, value in item.items()}
@@ -241,6 +261,9 @@ def records(commands, stack, tables):
     run("list", "--state", "PENDING", prints=KEY)
     run("redact", "--key", "stripe", KEY, "--reason", "a test", "--yes", code=NO, prints="refused 1 record(s)")
     run("show", "stripe", KEY, prints="a test")
+    run("discard", "--state", "DEAD", "--reason", "a test", code=NO, prints="no record matches")
+    run("doubt", "--state", "APPLIED", "--reason", "a test", code=NO, prints="no record matches")
+    run("cost", code=USAGE, prints="CloudWatch has no metric")
 
 
 def pauses(commands, stack):
@@ -258,6 +281,27 @@ def pauses(commands, stack):
         run("status", code=NO, prints=f"  hookonce resume {function} --stack {STACK}\n")
         run("resume", function, prints=f"the {function} runs")
         commands.expect(f"the resumed event sources of the {function}", states(), {"Enabled"})
+
+
+def console(commands):
+    """Opens each page that shows something."""
+    words = ["console", "--stack", STACK, "--port", "0"]
+    process = subprocess.Popen([os.environ["HOOKONCE"], *words], cwd=commands.folder, env=commands.as_role(words), stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, text=True)
+    try:
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        browser.addheaders = [("sec-fetch-site", "none")]
+        with browser.open(process.stdout.readline().strip(), timeout=120) as first:
+            base = first.url
+        for page in ("", "?day=1", "records", f"records/stripe/{KEY}"):
+            with browser.open(base + page, timeout=120) as answer:
+                text = answer.read().decode()
+            # A reader may not read the endpoints, which the first page lists.
+            if answer.status != 200 or "not known: " in text or ("dynamodb:Query" in text) != (page in ("", "?day=1")):
+                commands.found.append(f"console: {page!r} answers {answer.status} {text}")
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def look(stack):
@@ -287,6 +331,7 @@ def look(stack):
             rights(commands)
             records(commands, stack, record(commands))
             routes(commands)
+            console(commands)
             pauses(commands, stack)
             # No function runs on the mock, and its alarms have no data: a person is needed.
             commands.run("status", code=NO, prints="PENDING")
@@ -298,6 +343,7 @@ def look(stack):
 def main():
     with open("template.yaml", encoding="utf-8") as file:
         commands = deployed(file.read(), look)
+    calls.write()
     for finding in commands.found:
         print(finding)
     print(json.dumps({"part": "operate", "commands": commands.count, "violations": len(commands.found)}))

@@ -19,6 +19,7 @@ import textwrap
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "mock", "AWS_SECRET_ACCESS_KEY": "mock", "AWS_DEFAULT_REGION": "eu-central-1"}
 os.environ.update(CREDENTIALS)
 
+import calls  # noqa: E402
 from moto.server import ThreadedMotoServer  # noqa: E402
 from expected import BREAKS, NOT_ON_THE_MOCK, PLACEHOLDERS, ROWS, UNSEEN, WORDS, Row, event_file, prepare, variables  # noqa: E402
 from mock import deployed  # noqa: E402
@@ -82,8 +83,8 @@ def is_whole(text):
 class Session:
     """A shell in which the commands of one page run one after the other. It ends with the first one that fails."""
 
-    def __init__(self, folder, stack):
-        self.stack, self.has_ended = stack, False
+    def __init__(self, folder, stack, page):
+        self.stack, self.page, self.has_ended = stack, page, False
         # Nothing of the account that this machine may use.
         own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_") or name in CREDENTIALS}
         environment = {**own, **variables(stack), "HOME": folder, "PATH": f"{folder}:{own['PATH']}", "AWS_PAGER": ""}
@@ -143,7 +144,8 @@ def fault(session, command):
     if strange:
         return f"nothing is known for {', '.join(strange)}"
     more = "--generate-cli-skeleton output" if row.cannot else ""
-    session.type_in(f"export AWS_RUN='{cli}' AWS_MORE='{more}'")
+    key = calls.key_of(row.who, f"{session.page}: {' '.join(words.split())}")
+    session.type_in(f"export AWS_ACCESS_KEY_ID='{key}' AWS_RUN='{cli}' AWS_MORE='{more}'")
     printed = session.type_in(typed)
     if session.has_ended:
         return f"it fails:\n{printed}"
@@ -159,7 +161,7 @@ def follow(folder, stack, pages):
     """Runs the commands of these pages, each page in a shell of its own."""
     found = []
     for name, page in pages.items():
-        session = Session(folder, stack)
+        session = Session(folder, stack, name)
         for command in commands(page):
             wrong = fault(session, command)
             if wrong:
@@ -186,7 +188,7 @@ def missed(folder, stack, pages, planted):
     found = unused(broken)
     for command in commands(broken[name]):
         if command not in known:
-            session = Session(folder, stack)
+            session = Session(folder, stack, name)
             found.append(fault(session, command) or "")
             session.end()
     return [] if any(expected in one for one in found) else [f"{name}: nothing is found after {old!r} became {new!r}: {found}"]
@@ -207,6 +209,7 @@ def look(stack):
             place(folder)
             runs = pool.map(lambda some: follow(folder, stack, some), [{ALONE: pages[ALONE]}, rest])
             found = [*unused(pages), *(one for run in runs for one in run)]
+            calls.write()
             if not found:
                 found = [one for some in pool.map(lambda planted: missed(folder, stack, pages, planted), breaks()) for one in some]
             return [command for page in pages.values() for command in commands(page)], found

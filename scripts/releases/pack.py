@@ -96,6 +96,7 @@ def cloud(version, processor, built, packages):
     handler = (ROOT / "deploy/handler.yaml").read_text("utf-8").replace("Architectures: [arm64]", f"Architectures: [{processor}]")
     entries += [("template.json", template.encode(), IS_READ), ("handler.yaml", handler.encode(), IS_READ), text(ROOT / "LICENSE")]
     entries += [text(ROOT / "deploy" / name) for name in ("bucket.yaml", "stack-policy.json")]
+    entries += [(f"policies/{path.name}", path.read_bytes(), IS_READ) for path in sorted((ROOT / "deploy/policies").iterdir())]
     entries.append(text(ROOT / "deploy/deploy.sh", RUNS))
     return tarred(f"hookonce-{version}-aws-{processor}", [*entries, sums(entries)])
 
