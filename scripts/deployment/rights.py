@@ -198,7 +198,7 @@ def sizes():
 
 # Commands for which no role is here: they need an account that only one person has, or a right that is not in the stack.
 NOT_HERE = {"hookonce destination test", "hookonce pull", "hookonce submit"}
-COMMAND = re.compile(r"hookonce ((?:endpoint|destination|route) [a-z]+|[a-z]+)[^`\n]* --stack ")
+COMMAND = re.compile(r"hookonce ((?:endpoint|destination|route) [a-z]+|[a-z]+)[^`\n]* --stack (?!\S*/)")
 
 
 def untried(notes):

@@ -163,12 +163,14 @@ impl Trouble {
     }
 }
 
-/// A text with its first letter as a sentence has it, and a full stop.
+/// A text with its first letter as a sentence has it, and a full stop. The name of an action stays as AWS writes it.
 pub(super) fn sentence(text: &str) -> String {
+    let is_action = text.split_whitespace().next().is_some_and(|word| word.trim_end_matches(':').contains(':'));
     let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).filter(|_| !is_action);
+    let rest = if first.is_some() { letters.as_str() } else { text };
     let stop = if text.ends_with(['.', '?', '!', ':']) { "" } else { "." };
-    format!("{first}{}{stop}", letters.as_str())
+    format!("{}{rest}{stop}", first.unwrap_or_default())
 }
 
 /// A text of this program, whose commands stand in backticks.
