@@ -38,6 +38,9 @@ class Account:
     def __init__(self, options, work):
         self.work, self.mock = work, os.environ.get(MOCK)
         self.environment = {**os.environ, "AWS_PAGER": "", "AWS_PROFILE": options.profile, "COLUMNS": "80"}
+        # They would go before the profile.
+        for name in () if self.mock else ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+            self.environment.pop(name, None)
         self.region = options.region or self.run("aws", "configure", "get", "region").strip()
         self.environment |= {"AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region}
         self.name = getattr(options, "stack", None) or f"hookonce-proof-{secrets.token_hex(3)}"
@@ -46,12 +49,17 @@ class Account:
         self.parameters, self.outputs, self.loads, self.pair = {}, {}, {}, None
 
     def run(self, *words, given=None, seconds=COMMAND_SECONDS, folder=None):
-        """What a command prints. Ctrl-C ends this program and not the command, which may be in the middle of a deployment."""
-        ran = subprocess.run([str(word) for word in words], env=self.environment, input=given, capture_output=True, text=True,
-                             timeout=seconds, cwd=folder, check=False, start_new_session=True)
+        """What a command prints. Ctrl-C ends the wait and not the command, which may be in the middle of a deployment."""
+        ran = subprocess.Popen([str(word) for word in words], env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, cwd=folder, start_new_session=True)
+        try:
+            printed, failure = ran.communicate(given, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            ran.kill()
+            raise Refused(f"{' '.join(map(str, words[:3]))} did not end in {seconds} s") from None
         if ran.returncode:
-            raise Refused(f"{' '.join(map(str, words[:3]))} ended with {ran.returncode}: {(ran.stderr or ran.stdout).strip()[-500:]}")
-        return ran.stdout
+            raise Refused(f"{' '.join(map(str, words[:3]))} ended with {ran.returncode}: {(failure or printed).strip()[-500:]}")
+        return printed
 
     def until(self, look, patience=None):
         """What `look` returns once that is true, or when all patience is over."""
@@ -136,8 +144,10 @@ class Account:
 
     def delete(self, name):
         """Deletes a stack, and waits until it is gone."""
-        self.run("aws", "cloudformation", "update-termination-protection", "--stack-name", name, "--no-enable-termination-protection")
-        self.run("aws", "cloudformation", "delete-stack", "--stack-name", name)
+        # An interrupted run may have begun it.
+        if self.status(name) != "DELETE_IN_PROGRESS":
+            self.run("aws", "cloudformation", "update-termination-protection", "--stack-name", name, "--no-enable-termination-protection")
+            self.run("aws", "cloudformation", "delete-stack", "--stack-name", name)
         self.until(lambda: self.status(name) in (None, "DELETE_FAILED"))
         if self.status(name):
             raise Refused(f"the stack {name} was not deleted: {self.status(name)}")

@@ -24,6 +24,7 @@ NAME_MAX = 40
 ARN = "arn:aws:{}:eu-central-1:123456789012:{}".format
 DOCUMENTS, INBOX, DOMAIN = (ARN("dynamodb", f"table/inbox-{name}Table-AN1ID") for name in ("Documents", "Inbox", "Domain"))
 ROLE = "arn:aws:iam::123456789012:role/inbox-WebhookRole-AN1ID"
+ADMIN = "arn:aws:iam::123456789012:role/inbox-ci-admin"
 WEBHOOK = ARN("lambda", "function:inbox-WebhookFunction-AN1ID")
 
 
@@ -60,6 +61,9 @@ FORBIDDEN = {
         ("iam:CreatePolicyVersion", schemas.BOUNDARY, {}),
         ("iam:PassRole", ROLE.replace("inbox", "other"), {"iam:PassedToService": ["lambda.amazonaws.com"]}),
         ("iam:PassRole", ROLE, {"iam:PassedToService": ["ec2.amazonaws.com"]}),
+        # A role that somebody else has made, whose name begins as the stack's does.
+        ("iam:PassRole", ADMIN, {"iam:PassedToService": ["lambda.amazonaws.com"]}),
+        ("iam:UpdateAssumeRolePolicy", ADMIN, {}),
         *((f"sqs:{action}", ARN("sqs", "hookonce-an-id-hints"), {}) for action in ("ReceiveMessage", "SendMessage", "DeleteMessage", "PurgeQueue")),
         ("lambda:InvokeFunction", WEBHOOK, {}),
         ("lambda:UpdateFunctionCode", ARN("lambda", "function:other-WebhookFunction-AN1ID"), {}),
