@@ -14,7 +14,7 @@ const FLAGS: [&str; 4] = [FOLDER, "stack", "table", "domain_table"];
 const FOLDER: &str = "data";
 
 /// How an indented command begins.
-pub(crate) const INDENTED: &str = "  hookonce ";
+const INDENTED: &str = "  hookonce ";
 
 /// How a quoted one does.
 const QUOTED: &str = "`hookonce ";

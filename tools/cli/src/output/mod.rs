@@ -16,7 +16,7 @@ pub(crate) use self::time::{
     between, clock, full_moment, known_moment, length, local_moment, local_time, moment, zoned,
 };
 use crate::failure::{Exit, Failure};
-use crate::hints::{INDENTED, pasteable};
+use crate::hints::pasteable;
 
 /// The first error of standard output that means lost data.
 static LOST: OnceLock<String> = OnceLock::new();
@@ -65,11 +65,7 @@ pub(crate) fn is_terminal() -> bool {
 
 /// How many columns the terminal has.
 fn terminal_columns() -> usize {
-    columns_of(&console::Term::stdout())
-}
-
-fn columns_of(terminal: &console::Term) -> usize {
-    usize::from(terminal.size().1)
+    usize::from(console::Term::stdout().size().1)
 }
 
 /// Writes a message to standard output that may name commands.
@@ -82,15 +78,9 @@ pub(crate) fn parser(message: &clap::Error) {
     keep_error(message.print());
 }
 
-/// Writes text to standard error, for a person. Only its line breaks reach the terminal as they are, and those that a
-/// long line needs there. A command on a line of its own stays on it.
+/// Writes text to standard error, for a person. Only its line breaks reach the terminal as they are.
 pub(crate) fn note(text: &str) {
-    let text = lines(&pasteable(text.to_owned()));
-    let is_command = |line: &str| line.starts_with(INDENTED) || line.starts_with("    ");
-    let columns = columns_of(&console::Term::stderr());
-    let fitting = |line: &str| if is_command(line) { line.to_owned() } else { filled(line, columns) };
-    let text = if is_watched() { text.split('\n').map(fitting).collect::<Vec<_>>().join("\n") } else { text };
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", lines(&pasteable(text.to_owned())));
 }
 
 /// The log on standard error. Its lines name records by keys that senders chose.
