@@ -61,7 +61,7 @@ NOT_SENT = {
     "github": {"race", "given-up", "rendering", "regrouped", "stale"},
 }
 # How many run at once: they mostly wait.
-TOGETHER = 3
+TOGETHER = 5
 RUN_SECONDS_MAX = 300
 
 
