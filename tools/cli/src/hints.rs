@@ -6,8 +6,6 @@ use std::sync::OnceLock;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
-use crate::target::is_folder;
-
 /// The options that say which stack a command acts on. `data` is the `--stack` of a command that takes folders only.
 const FLAGS: [&str; 4] = [FOLDER, "stack", "table", "domain_table"];
 
@@ -15,6 +13,12 @@ const FOLDER: &str = "data";
 
 /// How an indented command begins.
 const INDENTED: &str = "  hookonce ";
+
+/// Whether a text names a folder. The name of a deployed stack begins with a letter and has no separator, its ARN
+/// begins with `arn:`.
+pub(crate) fn is_folder(text: &str) -> bool {
+    text.starts_with('.') || (text.contains(std::path::is_separator) && !text.starts_with("arn:"))
+}
 
 /// How a quoted one does.
 const QUOTED: &str = "`hookonce ";

@@ -10,15 +10,10 @@ use hookonce_runtime::file::DocumentFolder;
 use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
+use crate::hints::is_folder;
 
 /// The default folder of a local stack.
 pub(crate) const DATA_FOLDER: &str = ".hookonce";
-
-/// Whether a text names a folder. The name of a deployed stack begins with a letter and has no separator, its ARN
-/// begins with `arn:`.
-pub(crate) fn is_folder(text: &str) -> bool {
-    text.starts_with('.') || (text.contains(std::path::is_separator) && !text.starts_with("arn:"))
-}
 
 /// Reads the folder of a local stack.
 fn folder(text: &str) -> Result<PathBuf, String> {

@@ -306,7 +306,8 @@ fn commands(site: &Site, record: &Record) -> Vec<String> {
 fn send_again(record: &Record, endpoint: &str) -> String {
     let header = |(name, value): (&String, &String)| {
         let header = format!("{name}:{value}");
-        format!(" --header {}", shlex::try_quote(&header).map_or_else(|_| header.clone(), Into::into))
+        // No header holds a zero byte, which is all that cannot be quoted. What is not quoted is not shown.
+        shlex::try_quote(&header).map(|quoted| format!(" --header {quoted}")).unwrap_or_default()
     };
     // `send` says so by itself.
     let is_usual = |(name, value): &(&String, &String)| *name == "content-type" && *value == "application/json";
