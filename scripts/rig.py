@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -281,6 +282,8 @@ def run(*function, events, store=None, delay=0, variables=()):
             if time.monotonic() > played.started + SECONDS_MAX:
                 process.kill()
                 sys.exit(f"the function answered {len(played.answers)} of {len(events)} events in {SECONDS_MAX} s")
+        # The most that it ever held.
+        played.memory_kb = int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{process.pid}/status").read_text()).group(1))
         process.terminate()
         process.wait()
         refused = [one for one in played.answers if not is_fine(one)]
