@@ -11,8 +11,28 @@ cargo_mutants=27.1.0
 # The oldest that the example promises to run on. Newer ones than 1.8 cannot be built from their Go module.
 terraform=1.5.7
 
+# Runs a command while no other check installs anything. Without flock, as on macOS, nobody runs two checks at once.
+alone() {
+    mkdir -p "$tools"
+    command -v flock >/dev/null || { "$@"; return; }
+    (
+        flock 9
+        "$@"
+    ) 9>"$tools/lock"
+}
+
+# Installs packages of Debian or Ubuntu.
+apt_packages() {
+    alone apt-get update -qq
+    alone apt-get install -y -qq --no-install-recommends "$@"
+}
+
 # Installs this version of a cargo plugin, if it is missing.
 cargo_tool() {
+    alone install_cargo_tool "$@"
+}
+
+install_cargo_tool() {
     local name=$1 version=$2 said
     said=$("$tools/bin/$name" --version 2>/dev/null) || said=
     # Each says its own name in its own way, if at all.
@@ -24,18 +44,21 @@ cargo_tool() {
 
 need_python() {
     python3 -c 'import ensurepip, venv' 2>/dev/null && return
-    apt-get update -qq
-    apt-get install -y -qq --no-install-recommends python3 python3-venv
+    apt_packages python3 python3-venv
 }
 
 # Installs the Python packages of scripts/locks/NAME.txt into an environment of their own, unless they are there. Each
 # file that pip downloads must have a hash from that list.
 python_tool() {
+    need_python
+    alone install_python_tool "$1"
+}
+
+install_python_tool() {
     local lock="scripts/locks/$1.txt" environment="$tools/$1"
     if cmp --silent "$lock" "$environment/lock.txt"; then
         return
     fi
-    need_python
     python3 -m venv --clear "$environment"
     "$environment/bin/pip" install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement "$lock"
     cp "$lock" "$environment/lock.txt"
@@ -50,6 +73,10 @@ node_of() {
 # environment: npm_packages ENVIRONMENT FROM INTO. No package runs a script. The mark is within what npm replaces, so an
 # installation that broke off is none.
 npm_packages() {
+    alone install_npm_packages "$@"
+}
+
+install_npm_packages() {
     local node from=$2 into=$3
     cmp --silent "$from/package-lock.json" "$into/node_modules/lock.json" && return
     node=$(node_of "$1")
@@ -79,8 +106,17 @@ handler_packages() {
 # Counts instructions and system calls.
 need_counters() {
     command -v strace >/dev/null && command -v valgrind >/dev/null && return
-    apt-get update -qq
-    apt-get install -y -qq --no-install-recommends strace valgrind
+    apt_packages strace valgrind
+}
+
+# An allocator to compare that of the C library with: mimalloc.
+allocator() {
+    ldconfig -p | sed -n 's/.*libmimalloc\.so\.2 .* => //p' | head -1
+}
+
+need_allocator() {
+    [ -z "$(allocator)" ] || return 0
+    apt_packages libmimalloc2.0
 }
 
 # Lambda's own clients of the Runtime API for Python and Node. That for Node is built from C++ here, against the headers of this
@@ -118,8 +154,7 @@ need_peers() {
 # A browser.
 need_chromium() {
     command -v chromium >/dev/null && return
-    apt-get update -qq
-    apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core
+    apt_packages chromium fonts-dejavu-core
 }
 
 # `cargo lambda`. With zig it builds for any processor and any glibc.
@@ -145,7 +180,7 @@ faketime_library() {
 # Terraform: this machine's, or built from its Go module. Go checks what it downloads against its checksum database.
 need_terraform() {
     command -v terraform >/dev/null || [ -x "$tools/bin/terraform" ] && return
-    command -v go >/dev/null || { apt-get update -qq; apt-get install -y -qq --no-install-recommends golang-go ca-certificates; }
+    command -v go >/dev/null || apt_packages golang-go ca-certificates
     CGO_ENABLED=0 GOBIN="$tools/bin" go install "github.com/hashicorp/terraform@v$terraform"
 }
 
