@@ -398,6 +398,7 @@ impl Pollers {
         let timeout = duration(config.timing.worker_timeout);
         let begins = |function| Switches::begins_on(&config.folder, function);
         let (worker_on, dispatcher_on) = (begins(PausedFunction::Worker), begins(PausedFunction::Dispatcher));
+        // A pause waits for the poll that is running.
         let source = |queue: &QueueRef, enabled| EventSourceConfig {
             queue_url: queue.url.clone(),
             queue_arn: queue.arn.clone(),
@@ -417,8 +418,9 @@ impl Pollers {
         let effects = EventSource::start(sqs.clone(), dispatcher, source(effects_queue, dispatcher_on))
             .map_err(StackError::EventSource)?;
         let burying = WatchedWorker(Arc::clone(&relay), config.feed.clone());
-        let dead_letters =
-            EventSource::start(sqs, burying, source(dead_letter_queue, true)).map_err(StackError::EventSource)?;
+        // Nobody pauses this one.
+        let patient = EventSourceConfig { long_poll: Duration::from_secs(20), ..source(dead_letter_queue, true) };
+        let dead_letters = EventSource::start(sqs, burying, patient).map_err(StackError::EventSource)?;
         let clock = ScheduleConfig { rule: "relay".to_owned(), period: RELAY_PERIOD, function_timeout: timeout };
         let schedule = Schedule::start(RestingRelay::new(relay, config.feed.clone()), clock, ambient());
         let sources = [
