@@ -5,7 +5,8 @@ use hookonce_aws::{AccountCaller, SdkConfig};
 use hookonce_protocol::destination::{Called, Delivery};
 use hookonce_protocol::effect::Method;
 use hookonce_runtime::body::compress;
-use hookonce_runtime::destination::{CalleeAnswer, Caller as _, Destination, HttpCaller, MESSAGE_BYTES_MAX};
+use hookonce_runtime::config::MESSAGE_BYTES_MAX;
+use hookonce_runtime::destination::{CalleeAnswer, Caller as _, Destination, HttpCaller};
 use serde_json::{Value, json};
 
 use super::account::without_credentials;

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use hookonce_aws::{LambdaHandlers, LoopbackHandlers};
-use hookonce_runtime::remote::{ANSWER_BYTES_MAX, CallError, CallHandler};
+use hookonce_runtime::document::EVENT_BYTES_MAX;
+use hookonce_runtime::remote::{CallError, CallHandler};
 use serde_json::json;
 
 use super::account::without_credentials;
@@ -45,7 +46,7 @@ async fn each_answer_of_a_url_has_its_result() {
         // It died with the request in its hands.
         (Reaction::Close, "crashed"),
         (Reaction::Break(answer("{\"fact\":\"in_1\"}")), "crashed"),
-        (Reaction::Answer(answer(&"x".repeat(ANSWER_BYTES_MAX + 1))), "too long"),
+        (Reaction::Answer(answer(&"x".repeat(EVENT_BYTES_MAX + 1))), "too long"),
     ] {
         let server = ScriptedServer::start(move |_, _| reaction.clone()).await;
         let url = format!("{}/plan?x=1", server.url());
@@ -75,7 +76,7 @@ async fn each_answer_of_lambda_has_its_result() {
         (status(413), "crashed"),
         (status(415), "crashed"),
         (Reaction::Break(answer("{\"fact\":\"in_1\"}")), "away"),
-        (Reaction::Answer(answer(&"x".repeat(ANSWER_BYTES_MAX + 1))), "too long"),
+        (Reaction::Answer(answer(&"x".repeat(EVENT_BYTES_MAX + 1))), "too long"),
         (status(403), "away"),
         (status(404), "away"),
         (status(409), "away"),

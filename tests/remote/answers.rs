@@ -9,8 +9,8 @@ use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::{ItemRef, Key, TableAlias};
 use hookonce_protocol::plan::Event;
 use hookonce_protocol::record::{DeadReason, Outcome, Status};
-use hookonce_runtime::document::BODY_BYTES_MAX;
-use hookonce_runtime::remote::{HandlerAnswer, HandlerRequest, MalformedAnswer, REQUEST_BYTES_MAX, SnapshotItem};
+use hookonce_runtime::document::{BODY_BYTES_MAX, EVENT_BYTES_MAX};
+use hookonce_runtime::remote::{HandlerAnswer, HandlerRequest, MalformedAnswer, SnapshotItem};
 use serde_json::{Value, json};
 
 use super::{count_at_once, count_in_two_rounds, harness};
@@ -313,7 +313,7 @@ fn a_request_is_never_longer_than_its_limit() {
     // The longest body that an endpoint takes, with the longest headers, of which each character may need a backslash.
     (event.body, event.headers) = (vec![0; BODY_BYTES_MAX], [("a".to_owned(), "\"".repeat(10_240))].into());
     assert!(HandlerRequest::new("r", &event, &[]).encode().is_some());
-    event.body = vec![0; REQUEST_BYTES_MAX];
+    event.body = vec![0; EVENT_BYTES_MAX];
     assert_eq!(HandlerRequest::new("r", &event, &[]).encode(), None);
 }
 

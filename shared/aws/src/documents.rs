@@ -162,14 +162,14 @@ impl DocumentTable {
     /// # Errors
     /// [`DocumentCallError`] when DynamoDB refuses or does not answer, or an item holds no text.
     pub async fn page(&self, kind: DocumentKind, after: Option<&str>) -> Result<DocumentPage, DocumentCallError> {
-        const OPERATION: &str = "dynamodb:Query";
+        let operation = "dynamodb:Query";
         let query = self.client.query().table_name(&self.table).consistent_read(true);
         let query = query
             .key_condition_expression("#kind = :kind")
             .expression_attribute_names("#kind", KIND)
             .expression_attribute_values(":kind", text(kind.as_str()))
             .set_exclusive_start_key(after.map(|id| key(kind, id)));
-        let answer = query.send().await.map_err(|error| failed(OPERATION, error))?;
+        let answer = query.send().await.map_err(|error| failed(operation, error))?;
         let document = |item: &Attributes| {
             let id = id_of(item)?;
             let stored =
@@ -179,8 +179,8 @@ impl DocumentTable {
         let documents: Result<_, _> = answer.items().iter().map(document).collect();
         let next = answer.last_evaluated_key.as_ref().map(id_of).transpose();
         Ok(DocumentPage {
-            documents: documents.map_err(|cause| no_text(OPERATION, cause))?,
-            next: next.map_err(|cause| no_text(OPERATION, cause))?,
+            documents: documents.map_err(|cause| no_text(operation, cause))?,
+            next: next.map_err(|cause| no_text(operation, cause))?,
         })
     }
 
@@ -196,9 +196,9 @@ impl DocumentTable {
         new: &str,
         change: &DocumentChange,
     ) -> Result<DocumentWritten, DocumentCallError> {
-        const OPERATION: &str = "dynamodb:PutItem";
+        let operation = "dynamodb:PutItem";
         let mut item = key(kind, id);
-        item.extend(document(kind, new).map_err(|error| no_text(OPERATION, error.into()))?);
+        item.extend(document(kind, new).map_err(|error| no_text(operation, error.into()))?);
         item.extend([
             (CHANGED_AT.to_owned(), AttributeValue::N(change.at.0.to_string())),
             (CHANGED_BY.to_owned(), text(&change.by)),
@@ -223,7 +223,7 @@ impl DocumentTable {
                 Some(found) if stored(kind, found).is_ok_and(|found| found.text == new) => DocumentWritten::Done,
                 Some(_) => DocumentWritten::Overtaken,
             }),
-            _ => Err(failed(OPERATION, error)),
+            _ => Err(failed(operation, error)),
         }
     }
 

@@ -8,7 +8,8 @@ use aws_smithy_types::body::SdkBody;
 use futures::future::BoxFuture;
 
 use super::https::{ReadError, read};
-use hookonce_runtime::remote::{ANSWER_BYTES_MAX, CallError, CallHandler, Cause};
+use hookonce_runtime::document::EVENT_BYTES_MAX;
+use hookonce_runtime::remote::{CallError, CallHandler, Cause};
 
 /// Calls handlers over plain HTTP. It follows no redirect, uses no proxy and keeps no connection.
 #[derive(Debug)]
@@ -61,7 +62,7 @@ pub(super) fn refusal(status: u16) -> Cause {
 
 /// The body of an answer. `broken` says what a connection that breaks in its middle means.
 pub(super) async fn answer(body: SdkBody, broken: fn(Cause) -> CallError) -> Result<Vec<u8>, CallError> {
-    read(body, ANSWER_BYTES_MAX).await.map_err(|error| match error {
+    read(body, EVENT_BYTES_MAX).await.map_err(|error| match error {
         ReadError::TooLong => CallError::TooLong,
         ReadError::Broken(error) => broken(error.into()),
     })

@@ -42,9 +42,6 @@ pub const EVENT_VERSION: u32 = 1;
 /// The most writes and checks in one plan. A transaction holds 100 actions; two are the protocol's own.
 pub const PLAN_WRITES_MAX: usize = 98;
 
-/// The most data in one transaction, in bytes.
-const TRANSACTION_BYTES_MAX: usize = 4 * 1024 * 1024;
-
 /// The most data in one plan, in bytes. Its transaction also holds the record, with the body, and the domain key.
 /// Neither depends on the plan, so every plan of this size that only puts items can be committed with every record. An
 /// update counts as the item that it leaves, which the plan does not know: DynamoDB may still refuse it.
@@ -54,7 +51,8 @@ pub const PLAN_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// hundred megabytes, once each in the plan, in its writes and in the request.
 pub const PLAN_MEMORY_MAX: usize = 32 * 1024 * 1024;
 
-const _: () = assert!(PLAN_BYTES_MAX + 2 * ITEM_BYTES_MAX <= TRANSACTION_BYTES_MAX);
+// DynamoDB takes 4 MB in one transaction.
+const _: () = assert!(PLAN_BYTES_MAX + 2 * ITEM_BYTES_MAX <= 4 * 1024 * 1024);
 
 /// One business fact, as the provider reported it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

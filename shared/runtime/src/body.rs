@@ -7,8 +7,7 @@ use std::thread::LocalKey;
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe;
 
-/// The longest payload that is decompressed, in bytes. No accepted payload is longer.
-pub const BODY_BYTES_MAX: u64 = 6 * 1024 * 1024;
+use crate::document::EVENT_BYTES_MAX;
 
 /// A stored payload that cannot be read back.
 #[derive(Debug, thiserror::Error)]
@@ -16,8 +15,8 @@ pub enum BodyError {
     /// Not a zstd frame of known length.
     #[error("the stored body is not a zstd frame")]
     Unreadable(#[source] std::io::Error),
-    /// Longer than any accepted payload.
-    #[error("the stored body is longer than {BODY_BYTES_MAX} bytes")]
+    /// Longer than any accepted payload, which came in an event.
+    #[error("the stored body is longer than {EVENT_BYTES_MAX} bytes")]
     TooLong,
 }
 
@@ -57,10 +56,7 @@ pub fn decompress(stored: &[u8]) -> Result<Vec<u8>, BodyError> {
     // A frame that was compressed in one call records its length.
     let length = zstd_safe::get_frame_content_size(stored).ok().flatten();
     let length = length.ok_or_else(|| BodyError::Unreadable(io::ErrorKind::InvalidData.into()))?;
-    if length > BODY_BYTES_MAX {
-        return Err(BodyError::TooLong);
-    }
-    let length = usize::try_from(length).map_err(|_| BodyError::TooLong)?;
+    let length = usize::try_from(length).ok().filter(|length| *length <= EVENT_BYTES_MAX).ok_or(BodyError::TooLong)?;
     with(&DECOMPRESSOR, Decompressor::new, |decompressor| decompressor.decompress(stored, length))
 }
 
@@ -78,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_decompression_bomb_is_refused() {
-        let bomb = compress(&vec![0_u8; usize::try_from(BODY_BYTES_MAX).unwrap() + 1]).unwrap();
+        let bomb = compress(&vec![0_u8; EVENT_BYTES_MAX + 1]).unwrap();
         assert!(bomb.len() < 10_000, "a bomb is small");
         assert!(matches!(decompress(&bomb), Err(BodyError::TooLong)));
     }

@@ -28,7 +28,7 @@ pub const VARIABLES: &[&str] = &[
     "HOOKONCE_TEST_TIMING",
 ];
 
-/// The longest message that SQS accepts, in bytes.
+/// The longest message that SQS accepts, in bytes, its attributes included.
 pub const MESSAGE_BYTES_MAX: usize = 1_048_576;
 
 /// Environment variables by name.

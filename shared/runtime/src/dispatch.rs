@@ -9,17 +9,14 @@ use hookonce_protocol::dispatcher::Dispatcher;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::message::{HintQueue, Message};
 use hookonce_protocol::time::{EpochMs, Millis};
-use hookonce_protocol::timing::{DISPATCHER_MARGIN, DISPATCHER_STORE_MAX, Timing};
+use hookonce_protocol::timing::{DESTINATION_TURN_MAX, DISPATCHER_MARGIN, DISPATCHER_STORE_MAX, Timing};
 use tokio::time::{Instant, timeout_at};
 
 use crate::ambient::Ambient;
-use crate::destination::{Destination, DestinationLookupError, Destinations, PERMIT_WAIT_MAX, Permit, RateLimited};
+use crate::destination::{Destination, DestinationLookupError, Destinations, Permit, RateLimited};
 use crate::drive::{Carry, StoreAndQueue, drive_with, duration};
 use crate::port::{Queue, Store};
 use crate::process::{DEADLINE_MARGIN, Processed, Received, batch_end, hide, isolated};
-
-/// How long before the end of a batch the last call ends: the time to write how it ended.
-pub const SETTLE_MARGIN: Millis = Millis(DISPATCHER_MARGIN.0 - DEADLINE_MARGIN.0);
 
 /// The parts that the dispatcher needs.
 #[derive(Debug)]
@@ -48,7 +45,9 @@ impl<S: Store, Q: Queue, A: Ambient> DispatcherParts<S, Q, A> {
         on_signal: &(impl Fn(&Signal) + Sync),
     ) -> Vec<Processed> {
         let until = batch_end(deadline, self.ambient.moment().now);
-        let calls_until = until.checked_sub(duration(SETTLE_MARGIN)).unwrap_or(until);
+        // The time to write how the last call ended.
+        let margin = duration(Millis(DISPATCHER_MARGIN.0 - DEADLINE_MARGIN.0));
+        let calls_until = until.checked_sub(margin).unwrap_or(until);
         let work = messages.iter().map(|received| {
             let message = Message::decode(&received.body, None);
             let key = message.as_ref().ok().map(|message| message.record_key().clone());
@@ -88,7 +87,7 @@ impl<S: Store, Q: Queue, A: Ambient> OneEffect<'_, S, Q, A> {
         let terms = destination.terms();
         // A call that begins has all its time, the wait for its turn and its pass included, and then there is time to
         // write how it ended.
-        let before = PERMIT_WAIT_MAX + duration(DISPATCHER_STORE_MAX);
+        let before = duration(DESTINATION_TURN_MAX) + duration(DISPATCHER_STORE_MAX);
         let turn = if self.has_time(before + duration(terms.timeout)) {
             self.parts.caller.turn(&destination, self.parts.ambient.moment()).await
         } else {

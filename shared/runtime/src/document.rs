@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::fault::DocumentFault;
 use crate::strict::{self, ShowNames};
 
-/// The longest event that Lambda passes to a function, in bytes. The gateway itself takes 10 MB.
+/// The longest event that Lambda passes to a function, in bytes, and the longest answer that it passes back. The gateway
+/// itself takes 10 MB.
 pub const EVENT_BYTES_MAX: usize = 6 * 1024 * 1024;
 
 /// What the event of a request needs beside the body, in bytes, at most: 10,240 bytes of request line and headers, each
@@ -27,9 +28,6 @@ pub const BODY_BYTES_MAX: usize = (EVENT_BYTES_MAX - EVENT_BYTES_RESERVED) / 4 *
 /// The longest body that passes a gateway as text if every character of it needs a backslash, in bytes. A longer text
 /// passes if fewer do, up to [`BODY_BYTES_MAX`].
 pub const TEXT_BODY_BYTES_MAX: usize = (EVENT_BYTES_MAX - EVENT_BYTES_RESERVED) / 2;
-
-/// What is always read back: a longer stored body counts as a decompression bomb.
-const _: () = assert!(BODY_BYTES_MAX as u64 <= crate::body::BODY_BYTES_MAX);
 
 /// An endpoint's configuration, stored as one JSON document.
 ///

@@ -32,9 +32,6 @@ pub const CLAIM_BYTES_MAX: usize = ITEM_BYTES_MAX - ITEM_BYTES_RESERVED;
 /// What the record of an event has more than its envelope's, in bytes: the names of its keys and of its parent.
 const CHILD_KEYS_BYTES_MAX: usize = 2 * 1024;
 
-/// How long an answer waits at most for the message key, which it does not need.
-const KEY_AHEAD_MAX: Duration = Duration::from_millis(300);
-
 /// An item always fits into a message, as base64 with quotation marks and escapes around it.
 const _: () = assert!(ITEM_BYTES_MAX / 3 * 4 + 64 * 1024 < MESSAGE_BYTES_MAX);
 
@@ -107,8 +104,8 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
     /// "please retry".
     async fn read_key_ahead(&self, endpoint: &Endpoint, deadline: Deadline) {
         if endpoint.on_store_outage == OnStoreOutage::Enqueue && self.keys.known().is_none() {
-            // If it takes longer, the next delivery tries again.
-            let _ = deadline.at_most(KEY_AHEAD_MAX).within(self.keys.get()).await;
+            // The answer does not need it, so it does not wait longer. The next delivery tries again.
+            let _ = deadline.at_most(Duration::from_millis(300)).within(self.keys.get()).await;
         }
     }
 

@@ -19,13 +19,6 @@ pub const SCANS_IN_FLIGHT_MAX: usize = 32;
 /// The most chunks of one list that are under way at once. So many can at most be re-armed when a queue fails.
 pub const CHUNKS_IN_FLIGHT_MAX: usize = 4;
 
-/// The most calls that a chunk makes one after the other: it reads, re-arms, sends and repairs.
-const CHUNK_CALLS_MAX: usize = READ_ROUNDS_MAX + 2 * CHUNK_MAX.div_ceil(WRITES_IN_FLIGHT_MAX) + 1;
-
-/// The most calls that a dead letter makes one after the other: it reads the message key, claims, keeps another body,
-/// and settles the record that won.
-const DEAD_LETTER_CALLS_MAX: i64 = 4;
-
 /// How a run hands out its next machine.
 type Next<M> = fn(&mut Run, Moment) -> Option<Step<M, <M as Machine>::Output>>;
 
@@ -117,13 +110,17 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
     }
 
     fn limits(&self, deadline: EpochMs) -> Limits {
-        let calls = i64::try_from(CHUNK_CALLS_MAX).unwrap_or(i64::MAX);
+        // The most that a chunk makes one after the other: it reads, re-arms, sends and repairs.
+        let calls = READ_ROUNDS_MAX + 2 * CHUNK_MAX.div_ceil(WRITES_IN_FLIGHT_MAX) + 1;
+        let calls = i64::try_from(calls).unwrap_or(i64::MAX);
         Limits { deadline, scan_max: self.call_max, chunk_max: Millis(self.call_max.0.saturating_mul(calls)) }
     }
 
     /// Whether a dead letter that is taken now is settled before the deadline, however slow the store is.
     pub fn may_bury(&self, deadline: EpochMs) -> bool {
-        self.ambient.moment().now.plus(Millis(self.call_max.0.saturating_mul(DEAD_LETTER_CALLS_MAX))) <= deadline
+        // Four calls at most, one after the other: it reads the message key, claims, keeps another body, and settles the
+        // record that won.
+        self.ambient.moment().now.plus(Millis(self.call_max.0.saturating_mul(4))) <= deadline
     }
 
     /// Settles one dead letter, given when it was sent. Signals are told at once.

@@ -22,10 +22,6 @@ pub const MATERIAL_AGE_MAX: Millis = Millis::hours(6);
 /// How long it may be used at most, if fetching it again fails.
 pub const STALE_AGE_MAX: Millis = Millis::hours(24);
 
-/// How long to wait after a failed fetch. For a name that never verified a delivery, the pause doubles with each
-/// failure.
-pub const FAILURE_PAUSE: Millis = Millis::seconds(10);
-
 /// The longest pause after failed fetches of a name that never verified a delivery.
 pub const FAILURE_PAUSE_MAX: Millis = Millis::minutes(5);
 
@@ -69,10 +65,11 @@ struct Kept {
 }
 
 impl Kept {
-    /// How long to wait after one more failure.
+    /// How long to wait after one more failure: ten seconds. For a name that never verified a delivery, the pause doubles
+    /// with each failure.
     fn pause(&self) -> Millis {
         let doublings = if self.proven { 0 } else { self.failures.min(16) };
-        Millis((FAILURE_PAUSE.0 << doublings).min(FAILURE_PAUSE_MAX.0))
+        Millis((Millis::seconds(10).0 << doublings).min(FAILURE_PAUSE_MAX.0))
     }
 
     fn usable(self, now: EpochMs) -> Result<Material, Unavailable> {

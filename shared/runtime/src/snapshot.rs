@@ -12,7 +12,8 @@ use hookonce_protocol::place::{ItemRef, Key, TableAlias};
 use hookonce_protocol::plan::{Event, PLAN_MEMORY_MAX, PLAN_WRITES_MAX, Plan, Snapshot};
 use sha2::{Digest as _, Sha256};
 
-use crate::body::{self, BODY_BYTES_MAX};
+use crate::body;
+use crate::document::EVENT_BYTES_MAX;
 use crate::handler::{Assignment, READS_MAX};
 use crate::memory::{MemoryPermit, SHORT_BYTES_MAX};
 use crate::port::{NotRead, Store};
@@ -129,8 +130,8 @@ fn drafts(effects: Vec<Effect>, event: &Event, forward: &[DestinationId]) -> Res
 
 /// The compressed payload and its hash. A payload that is too long to be decompressed again is refused.
 fn stored(payload: &[u8]) -> Result<(Vec<u8>, [u8; 32]), Failure> {
-    if payload.len() as u64 > BODY_BYTES_MAX {
-        tracing::warn!("the payload of an effect has more than {BODY_BYTES_MAX} bytes");
+    if payload.len() > EVENT_BYTES_MAX {
+        tracing::warn!("the payload of an effect has more than {EVENT_BYTES_MAX} bytes");
         return Err(Failure::permanent(Code::PlanRefused));
     }
     let body = body::compress(payload).map_err(|_| Failure::retryable(Code::BodyNotCompressed))?;

@@ -11,9 +11,6 @@ use crate::timing::{Moment, Timing};
 use crate::worker::{Done, Pause, Settled, death};
 use crate::write::{Action, Change, Condition, Table, Write};
 
-/// The longest pause of an effect that its callee did not do, unless the callee asks for a longer one.
-const DESTINATION_PAUSE_MAX: Millis = Millis::hours(1);
-
 impl Dispatcher {
     /// Ends an effect that its callee did, even if another process has the pass by now or an operator has retried it.
     /// Only a replaced key means another call.
@@ -70,7 +67,8 @@ impl Dispatcher {
         moment: Moment,
     ) -> DispatcherStep {
         let NextCall { effect, first, terms } = call;
-        let backoff = Millis(self.timing.backoff_bound(tries).0.min(DESTINATION_PAUSE_MAX.0));
+        // At most an hour, unless the callee asks for a longer pause.
+        let backoff = Millis(self.timing.backoff_bound(tries).0.min(Millis::hours(1).0));
         let requested = retry_after.unwrap_or(Millis(0));
         let wait = stretched(requested.max(backoff), &self.timing, moment);
         let fitting =

@@ -13,9 +13,6 @@ use crate::write::{Action, Change, Table, Write};
 /// its receipt.
 pub const TRANSIENT_VISIBILITY_MAX: Millis = Millis::hours(11);
 
-/// The longest pause before an unavailable handler is called again for a record.
-const HANDLER_PAUSE_MAX: Millis = Millis::hours(1);
-
 impl Worker {
     /// Backs off without counting, because the event is not to blame. The exponent also grows with the receives, up to
     /// hours, so that no outage uses up the receives after which the message becomes a dead letter. A hint that waits
@@ -46,7 +43,8 @@ impl Worker {
         if away > self.timing.uncounted_wait_max {
             return self.fail(record, &Failure::retryable(code), moment).signal(Signal::HandlerFailed);
         }
-        let half = Millis(away.0.max(self.timing.backoff_base.0).min(HANDLER_PAUSE_MAX.0) / 2);
+        // The handler is called again for a record after an hour at the latest.
+        let half = Millis(away.0.max(self.timing.backoff_base.0).min(Millis::hours(1).0) / 2);
         let pause = Pause::uncounted(Millis(half.0 + moment.uniform(half).0));
         let due_at = pause.due_at(moment.now, self.timing.visibility_timeout);
         let due = Due::waiting(&record.key, self.timing.shards, due_at);

@@ -14,9 +14,6 @@ pub const VISIBILITY_MAX: Millis = Millis::seconds(900);
 /// a day, for any number of events, and SQS hides only so many messages.
 pub const WAITING_VISIBILITY_MAX: Millis = Millis::seconds(60);
 
-/// How long after its due time the relay sends a record, as a rule: it runs every minute.
-const RELAY_MAX: Millis = Millis::minutes(2);
-
 /// A pause of a record. Where a due time is written, it and the message must agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Pause {
@@ -48,7 +45,8 @@ impl Pause {
     /// When the record is worked on again at the latest, as a rule.
     pub(crate) fn ends_at(self, now: EpochMs) -> EpochMs {
         let end = now.plus(self.length);
-        if self.is_hidden { end } else { end.plus(RELAY_MAX) }
+        // The relay runs every minute, so it sends the record two minutes after its due time, as a rule.
+        if self.is_hidden { end } else { end.plus(Millis::minutes(2)) }
     }
 
     pub(crate) fn settled(self) -> Settled {

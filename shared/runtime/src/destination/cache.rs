@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use error_reporter::Report;
 use hookonce_protocol::effect::DestinationId;
@@ -14,6 +13,7 @@ use tokio::time::timeout;
 use super::checked::Destination;
 use super::document::{DestinationDocument, DestinationError};
 use crate::documents::{DocumentKind, DocumentSource, DocumentsUnavailable};
+use crate::drive::duration;
 
 /// How long a destination is cached: how late a changed secret or address is noticed.
 pub const CACHE_AGE_MAX: Millis = Millis::seconds(60);
@@ -25,9 +25,6 @@ pub const STALE_AGE_MAX: Millis = Millis::minutes(15);
 /// How long a failed lookup is cached: there is no such destination, its document is not valid, or the source did not
 /// answer.
 pub const REFUSED_AGE_MAX: Millis = Millis::seconds(10);
-
-/// How long a lookup waits for the source.
-pub const FETCH_MAX: Duration = Duration::from_millis(DESTINATION_LOOKUP_MAX.0.unsigned_abs());
 
 /// Why a destination cannot be used now. Its effects wait.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -85,7 +82,7 @@ impl Destinations {
         };
         let mut slot = slot.lock().await;
         if slot.next_read_at.is_none_or(|next_read_at| now >= next_read_at) {
-            let read = timeout(FETCH_MAX, self.read(id)).await;
+            let read = timeout(duration(DESTINATION_LOOKUP_MAX), self.read(id)).await;
             let late = |elapsed| Err(ReadError::Unavailable(DocumentsUnavailable(Box::new(elapsed))));
             slot.learn(id, read.unwrap_or_else(late), now);
         }

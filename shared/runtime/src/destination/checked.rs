@@ -9,7 +9,7 @@ use hookonce_protocol::destination::{Class, Terms};
 use hookonce_protocol::effect::{DestinationId, EffectPathError, check_path};
 use hookonce_protocol::key::hex;
 use hookonce_protocol::time::Millis;
-use hookonce_protocol::timing::Timing;
+use hookonce_protocol::timing::{DESTINATION_CALL_MAX, Timing};
 use hookonce_providers::StandardSecret;
 use http::header::{HeaderName, HeaderValue};
 use http::uri::{Authority, Scheme, Uri};
@@ -21,9 +21,6 @@ use super::document::{ClassName, DestinationDocument, DestinationError, Destinat
 use super::hand_over::{self, QueueTarget};
 use crate::fault::Checker;
 
-/// The longest timeout of a call, in milliseconds.
-pub const TIMEOUT_MS_MAX: u32 = 30_000;
-
 /// The most calls that one process has under way to one destination.
 pub const IN_FLIGHT_MAX: u16 = 100;
 
@@ -32,7 +29,6 @@ pub const HEADERS_MAX: usize = 20;
 
 const TEXT_BYTES_MAX: usize = 2_048;
 const STATUSES_MAX: usize = 20;
-const POINTER_STEPS_MAX: usize = 8;
 /// What callees that honour a key answer to a repeat that meets its first call.
 const KEY_IN_USE: u16 = 409;
 
@@ -127,7 +123,8 @@ impl Destination {
         let mut faults = Vec::new();
         let check = &mut Checker::new(&mut faults);
         let class = class(check, document);
-        let timeout = number(check.field("timeout_ms"), document.timeout_ms, 5_000, 100..=TIMEOUT_MS_MAX);
+        let timeout_max = u32::try_from(DESTINATION_CALL_MAX.0).unwrap_or(u32::MAX);
+        let timeout = number(check.field("timeout_ms"), document.timeout_ms, 5_000, 100..=timeout_max);
         let in_flight_max = number(check.field("in_flight_max"), document.in_flight_max, 10, 1..=IN_FLIGHT_MAX);
         let hours = number(check.field("give_up_after_hours"), document.give_up_after_hours, 3 * 24, 1..=7 * 24);
         if document.account.as_ref().is_some_and(|account| account.is_empty() || account.len() > TEXT_BYTES_MAX) {
@@ -468,6 +465,6 @@ fn pointer(text: &str) -> Option<Vec<String>> {
         (!bare.contains('~')).then(|| step.replace("~1", "/").replace("~0", "~"))
     };
     let steps: Vec<_> = steps.split('/').map(unescaped).collect::<Option<_>>()?;
-    let fits = text.len() <= TEXT_BYTES_MAX && steps.len() <= POINTER_STEPS_MAX && !steps.iter().any(String::is_empty);
+    let fits = text.len() <= TEXT_BYTES_MAX && steps.len() <= 8 && !steps.iter().any(String::is_empty);
     fits.then_some(steps)
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use hookonce_protocol::destination::{Called, Delivery, NoTurn};
 use hookonce_protocol::effect::DestinationId;
@@ -14,9 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Caller;
 use super::checked::Destination;
 use crate::circuit_breaker::CircuitBreaker;
-
-/// How long a call waits for its turn. A call takes no longer than this and its destination's timeout.
-pub const PERMIT_WAIT_MAX: Duration = Duration::from_millis(DESTINATION_TURN_MAX.0.unsigned_abs());
+use crate::drive::duration;
 
 /// A caller that keeps to `in_flight_max`, and does not call a destination that fails again and again: who calls has a
 /// [`Permit`], and there is none while the circuit is open. A destination that hangs would otherwise hold batch after
@@ -60,13 +57,13 @@ impl RateLimited {
         Arc::clone(known.entry(key).or_insert_with(fresh))
     }
 
-    /// Waits for a turn, for [`PERMIT_WAIT_MAX`] at most.
+    /// Waits for a turn, for [`DESTINATION_TURN_MAX`] at most.
     ///
     /// # Errors
     /// [`NoTurn`] when there is none in time, or the circuit is open.
     pub async fn turn(&self, destination: &Destination, moment: Moment) -> Result<Permit, NoTurn> {
         let known = self.known(destination);
-        let until = Instant::now() + PERMIT_WAIT_MAX;
+        let until = Instant::now() + duration(DESTINATION_TURN_MAX);
         known.is_closed(moment)?;
         let turn = timeout_at(until, Arc::clone(&known.turns).acquire_owned()).await;
         let Ok(Ok(turn)) = turn else {

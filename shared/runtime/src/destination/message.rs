@@ -12,9 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::hand_over::QueueTarget;
 use super::request::{Unsendable, hops, visible};
 use crate::body;
-
-/// The longest message of a queue, its attributes included.
-pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
+use crate::config::MESSAGE_BYTES_MAX;
 
 /// A message of a queue. SQS would replace or refuse characters that XML does not allow, so such a payload is not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -19,14 +19,12 @@ mod request;
 
 pub use address::{Zone, zone};
 pub use attempt::{Attempt, AttemptError, CalleeAnswer};
-pub use cache::{CACHE_AGE_MAX, DestinationLookupError, Destinations, FETCH_MAX, REFUSED_AGE_MAX, STALE_AGE_MAX};
+pub use cache::{CACHE_AGE_MAX, DestinationLookupError, Destinations, REFUSED_AGE_MAX, STALE_AGE_MAX};
 pub use caller::{Caller, HOPS_MAX};
-pub use checked::{
-    Destination, HEADERS_MAX, HttpTarget, IN_FLIGHT_MAX, KeyPlace, SuccessCheck, TIMEOUT_MS_MAX, Target,
-};
+pub use checked::{Destination, HEADERS_MAX, HttpTarget, IN_FLIGHT_MAX, KeyPlace, SuccessCheck, Target};
 pub use client::{ANSWER_BYTES_MAX, HttpCaller};
 pub use document::{ClassName, DestinationDocument, DestinationError, DestinationKind, SuccessDocument};
-pub use guard::{PERMIT_WAIT_MAX, Permit, RateLimited};
+pub use guard::{Permit, RateLimited};
 pub use hand_over::QueueTarget;
-pub use message::{HandedMessage, MESSAGE_BYTES_MAX, function_event, queue_message};
+pub use message::{HandedMessage, function_event, queue_message};
 pub use request::Unsendable;

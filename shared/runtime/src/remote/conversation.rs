@@ -14,7 +14,8 @@ use tokio::time::{Instant, timeout};
 use super::calls::{Calls, call_max};
 use super::handlers::{CallError, RemoteHandlers};
 use super::target::RemoteHandling;
-use super::wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, REQUEST_BYTES_MAX, SnapshotItem};
+use super::wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, SnapshotItem};
+use crate::document::EVENT_BYTES_MAX;
 use crate::handler::Assignment;
 use crate::memory::SHORT_BYTES_MAX;
 use crate::port::Store;
@@ -121,7 +122,7 @@ impl Conversation<'_> {
         let items: Vec<_> = snapshot.items().map(|(name, item)| SnapshotItem { name, item }).collect();
         let Some(bytes) = HandlerRequest::new(&request, self.event, &items).encode() else {
             tracing::warn!(record.key = %record, handler = %target,
-                "the event and the items that the handler asked for make a request of more than {REQUEST_BYTES_MAX} bytes");
+                "the event and the items that the handler asked for make a request of more than {EVENT_BYTES_MAX} bytes");
             return Err(reads_refused());
         };
         drop(items);

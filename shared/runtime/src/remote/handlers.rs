@@ -11,9 +11,7 @@ use hookonce_protocol::timing::{HANDLER_CALL_MAX, Moment};
 use super::pace::Pace;
 use super::target::RemoteTarget;
 use crate::circuit_breaker::CircuitBreaker;
-
-/// The longest answer, in bytes. Lambda returns no longer one.
-pub const ANSWER_BYTES_MAX: usize = 6 * 1024 * 1024;
+use crate::document::EVENT_BYTES_MAX;
 
 /// The cause of an error of a call. It never holds a byte of a request or an answer.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -27,8 +25,8 @@ pub enum CallError {
     /// The handler crashed, ran out of its own time, or refused the call.
     #[error("the handler crashed, or refused the call")]
     Crashed(#[source] Cause),
-    /// The answer is longer than [`ANSWER_BYTES_MAX`].
-    #[error("the answer has more than {ANSWER_BYTES_MAX} bytes")]
+    /// The answer is longer than [`EVENT_BYTES_MAX`].
+    #[error("the answer has more than {EVENT_BYTES_MAX} bytes")]
     TooLong,
 }
 
@@ -48,7 +46,7 @@ pub enum CallError {
 /// }
 /// ```
 pub trait CallHandler: Send + Sync + fmt::Debug + 'static {
-    /// Sends a request to the handler of this name or URL, and returns its answer of at most [`ANSWER_BYTES_MAX`].
+    /// Sends a request to the handler of this name or URL, and returns its answer of at most [`EVENT_BYTES_MAX`].
     fn call<'a>(&'a self, handler: &'a str, request: Vec<u8>) -> BoxFuture<'a, Result<Vec<u8>, CallError>>;
 }
 

@@ -17,7 +17,7 @@ mod wire;
 
 pub use calls::{CallBudget, Calls};
 pub(crate) use conversation::plan;
-pub use handlers::{ANSWER_BYTES_MAX, CallError, CallHandler, Cause, RemoteHandlers};
+pub use handlers::{CallError, CallHandler, Cause, RemoteHandlers};
 pub use pace::REMEMBERED;
 pub use target::{RemoteHandling, RemoteTarget};
-pub use wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, REQUEST_BYTES_MAX, SnapshotItem};
+pub use wire::{HandlerAnswer, HandlerRequest, MalformedAnswer, SnapshotItem};

@@ -2,9 +2,6 @@
 
 use hookonce_protocol::time::{EpochMs, Millis};
 
-/// A handler is slow if its calls take this long on average.
-const SLOW_MIN: Millis = Millis::seconds(1);
-
 /// How long a process remembers a handler that it does not call. Then it finds out anew how the handler is: a slow one
 /// gets one call, and the other events still move.
 pub const REMEMBERED: Millis = Millis::minutes(5);
@@ -34,7 +31,7 @@ impl Pace {
     /// Whether its events move. If nobody has called a slow handler for long, the first event that asks stays, to
     /// measure it again.
     pub(super) fn is_slow(&mut self, now: EpochMs) -> bool {
-        let (is_slow, is_known) = (self.average_ms >= SLOW_MIN.0, self.is_known(now));
+        let (is_slow, is_known) = (self.average_ms >= Millis::seconds(1).0, self.is_known(now));
         if is_slow && !is_known {
             (self.is_tried, self.last_call) = (true, Some(now));
         }

@@ -16,10 +16,6 @@ use serde::{Deserialize, Serialize};
 use crate::document::EVENT_BYTES_MAX;
 use crate::strict::{self, ShowNames, StrictError, present};
 
-/// The longest request, in bytes. Lambda takes no longer one. A delivery comes in a request of at most this length, so
-/// its event fits into one, as long as no items are shown with it.
-pub const REQUEST_BYTES_MAX: usize = EVENT_BYTES_MAX;
-
 /// The longest code of a handler's own, in bytes.
 const CODE_BYTES_MAX: usize = 64;
 
@@ -55,7 +51,8 @@ impl<'a> HandlerRequest<'a> {
         Self { version: 1, request, event, items }
     }
 
-    /// The request as bytes. `None` if it would be longer than [`REQUEST_BYTES_MAX`].
+    /// The request as bytes. `None` if Lambda would not take it, because it is longer than [`EVENT_BYTES_MAX`]. A
+    /// delivery comes in an event of at most this length, so it fits into a request that shows no items.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let mut bounded = Bounded(Vec::new());
         serde_json::to_writer(&mut bounded, self).ok()?;
@@ -63,12 +60,12 @@ impl<'a> HandlerRequest<'a> {
     }
 }
 
-/// Takes at most [`REQUEST_BYTES_MAX`] bytes: a hundred large items must not become tens of megabytes first.
+/// Takes at most [`EVENT_BYTES_MAX`] bytes: a hundred large items must not become tens of megabytes first.
 struct Bounded(Vec<u8>);
 
 impl io::Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > REQUEST_BYTES_MAX {
+        if self.0.len() + bytes.len() > EVENT_BYTES_MAX {
             return Err(io::Error::from(io::ErrorKind::FileTooLarge));
         }
         self.0.extend_from_slice(bytes);

@@ -25,9 +25,6 @@ const FIRST_PAUSE: Millis = Millis::seconds(1);
 /// How long a set is used until it is read again: how late a worker notices another one.
 const PAUSE: Millis = Millis::seconds(60);
 
-/// The same on a laptop.
-const PAUSE_LOCAL: Millis = Millis::seconds(1);
-
 /// The set of a laptop without a file: the handlers of the build are asked in their order.
 pub const BUILTIN_SET: &str = r#"{"version":1,"otherwise":"builtin","routes":[]}"#;
 
@@ -122,7 +119,7 @@ impl Routes {
     /// What decides now. Reads the source if it is time to. Other callers use meanwhile what is in memory.
     pub async fn current(&self, moment: Moment) -> Current {
         let Some(source) = &self.source else { return Current::of(self.state().routing.clone()) };
-        let pause = if source.is_local() { PAUSE_LOCAL } else { PAUSE };
+        let pause = if source.is_local() { Millis::seconds(1) } else { PAUSE };
         {
             let mut state = self.state();
             if moment.now < state.next_read_at {
