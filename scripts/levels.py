@@ -19,6 +19,8 @@ from rig import deliveries, run
 
 def measure(binary, variables, delay):
     played = run(binary, events=deliveries(WARM + COUNTED), delay=delay, variables=variables)
+    # The loader goes on without a library that it cannot load.
+    assert b"cannot be preloaded" not in played.log
     return {
         "start_ms": played.used[0] * 1000, "delivery_us": (played.used[-1] - played.used[WARM]) / COUNTED * 1_000_000,
         "memory_mb": played.memory_kb / 1024,

@@ -48,6 +48,8 @@ def main():
         for _ in range(ROUNDS):
             for name, (function, variables) in compared.items():
                 played = run(*function, events=deliveries(WARM + COUNTED), delay=delay, variables=variables)
+                for call in [] if name == "hello" else ["PutItem", "SendMessage"]:
+                    assert played.calls.count(call) >= WARM + COUNTED, f"{name} made too few calls {call}"
                 each = (played.used[-1] - played.used[WARM]) / COUNTED
                 runs[name].append({"start_ms": played.used[0] * 1000, "delivery_us": each * 1_000_000})
         for name, rounds in runs.items():

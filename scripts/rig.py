@@ -252,7 +252,7 @@ def processor_clock(process):
 
 def is_fine(answered):
     """Whether a function did all that its event asks for."""
-    return answered.get("statusCode") == 200 or answered.get("batchItemFailures") == [] or "sent" in answered
+    return answered.get("statusCode") == 200 or answered.get("batchItemFailures") == [] or answered.get("failed") == 0
 
 
 def run(*function, events, store=None, delay=0, variables=()):

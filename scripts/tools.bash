@@ -115,8 +115,8 @@ allocator() {
 }
 
 need_allocator() {
-    [ -z "$(allocator)" ] || return 0
-    apt_packages libmimalloc2.0
+    [ -n "$(allocator)" ] || apt_packages libmimalloc2.0
+    [ -n "$(allocator)" ]
 }
 
 # Lambda's own clients of the Runtime API for Python and Node. That for Node is built from C++ here, against the headers of this
@@ -194,7 +194,7 @@ aws_two() {
             return
         fi
     done
-    if unpack_aws_two "$place" >/dev/null 2>&1; then
+    if alone unpack_aws_two "$place" >/dev/null 2>&1; then
         echo "$place/aws"
     fi
 }
