@@ -48,6 +48,15 @@ pub(crate) fn pasteable(message: String) -> String {
     }
 }
 
+/// A command of these words, which leads to the stack that this process acts on. `behind` is what a shell does with its
+/// output.
+pub(crate) fn command(words: &[&str], behind: &str) -> String {
+    match TYPED.get() {
+        Some(typed) => typed.whole(words, behind),
+        None => words.join(" ") + behind,
+    }
+}
+
 impl TypedFlags {
     fn of(commands: Command, typed: &ArgMatches) -> Self {
         let mut leaf = typed;
@@ -91,7 +100,10 @@ impl TypedFlags {
     fn with_flags(&self, command: &str) -> String {
         let ends = [" > ", "  ("].into_iter().filter_map(|end| command.find(end));
         let (command, behind) = command.split_at(ends.min().unwrap_or(command.len()));
-        let words: Vec<_> = command.split(' ').collect();
+        self.whole(&command.split(' ').collect::<Vec<_>>(), behind)
+    }
+
+    fn whole(&self, words: &[&str], behind: &str) -> String {
         let mut leaf = &self.commands;
         for word in words.iter().skip(1) {
             let Some(inner) = leaf.find_subcommand(word) else { break };
@@ -108,7 +120,7 @@ impl TypedFlags {
         let lacking =
             self.flags.iter().filter(|(flag, value)| takes(flag, value) && !names(flag) && !is_excluded(flag));
         let flags: Vec<_> = lacking.map(|(flag, value)| format!(" {flag} {value}")).collect();
-        format!("{command}{}{behind}", flags.concat())
+        format!("{}{}{behind}", words.join(" "), flags.concat())
     }
 }
 
@@ -269,6 +281,10 @@ mod tests {
         );
         assert_eq!(typed("hookonce list --stack .hookonce").flags.len(), 1, "what was typed");
         assert!(typed("hookonce list").flags.is_empty() && typed("hookonce dev --table a=b:S").flags.is_empty());
+        assert_eq!(
+            typed("hookonce console --stack inbox").whole(&["hookonce", "show", "a", "'b > c  (--stack d)'"], " > e"),
+            "hookonce show a 'b > c  (--stack d)' --stack inbox > e"
+        );
         let spaces = Arguments::command().try_get_matches_from(["hookonce", "list", "--stack", "./my folder"]).unwrap();
         let spaces = TypedFlags::of(Arguments::command(), &spaces);
         assert_eq!(spaces.complete("`hookonce stats`"), "`hookonce stats --stack './my folder'`");

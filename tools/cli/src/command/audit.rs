@@ -325,7 +325,7 @@ impl Audit<'_> {
         if !complete {
             let rate = self.rate;
             output::note("stopped before the end. To go on; the domain keys are read again:");
-            output::note(&match last.map(|last| shlex::try_quote(last).unwrap_or_else(|_| last.into())) {
+            output::note(&match last.and_then(output::word) {
                 Some(last) => format!("  hookonce audit --scan --rate {rate} --after {last}"),
                 None => format!("  hookonce audit --scan --rate {rate}"),
             });

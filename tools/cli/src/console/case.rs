@@ -80,9 +80,16 @@ impl Language {
     }
 }
 
-/// The test in each language that has a kit. Nothing if nobody knows what is expected of the handler.
+/// The test in each language that has a kit. Nothing if nobody knows what is expected of the handler, or for a text of
+/// somebody else that the languages would have to write each in its own way.
 pub(super) fn section(timeline: &Timeline) -> Markup {
     let Some(today) = timeline.today() else { return html! {} };
+    let record = &timeline.record;
+    let headers = record.headers.values().map(String::as_str);
+    let mut texts = headers.chain([record.key.as_str(), &record.event_type]);
+    if texts.any(|text| output::shown(text) != text) {
+        return html! {};
+    }
     html! {
         h2 { "Test case" }
         p.note { "It reads the body from the file of the command below, and names your handler MyHandler." }

@@ -93,7 +93,9 @@ fn content(site: &Site, timeline: &Timeline, shown: &Shown) -> Markup {
                 (body_section(record, shown))
                 (case::section(timeline))
                 h2 { "Commands" }
-                @for command in commands(site, record) { pre.command { (command) } }
+                @let commands = commands(site, record);
+                @for command in &commands { pre.command { (command) } }
+                @if commands.is_empty() { p.note { "Its key holds what cannot be typed." } }
             }
         }
     }
@@ -278,41 +280,38 @@ fn readable(raw: &[u8]) -> String {
     if letters.next().is_some() { short + "…" } else { short }
 }
 
-/// The commands that show or change the same.
+/// The commands that show or change the same. None for a key that cannot be typed: its sender chose it.
 fn commands(site: &Site, record: &Record) -> Vec<String> {
     let (endpoint, key) = record.key.parts();
-    let quoted = shlex::try_quote(key).map_or_else(|_| key.to_owned(), Into::into);
-    let mut commands = vec![format!("hookonce show {endpoint} {quoted}")];
+    let Some(key) = output::word(key) else { return Vec::new() };
+    let mut commands = vec![hints::command(&["hookonce", "show", endpoint, &key], "")];
     let is_event = matches!(record.key.kind(), RecordKind::Delivery | RecordKind::Event);
     if is_event && record.body.is_some() {
-        commands.push(format!("hookonce show {endpoint} {quoted} --body > event.json"));
+        commands.push(hints::command(&["hookonce", "show", endpoint, &key, "--body"], " > event.json"));
         // No signature is kept, so nobody, and no curl, can send it again as the provider did: a stack here signs it anew.
         commands.push(if site.connection.deployed().is_some() {
-            format!("hookonce pull {endpoint} {quoted}")
+            hints::command(&["hookonce", "pull", endpoint, &key], "")
         } else {
             send_again(record, endpoint)
         });
     }
     if record.status == Status::Dead {
-        commands.push(format!("hookonce replay --key {endpoint} {quoted}"));
+        commands.push(hints::command(&["hookonce", "replay", "--key", endpoint, &key], ""));
     }
-    // On an indented line, a command gets the flags that lead to the same stack.
-    let whole = |command: String| hints::pasteable(format!("  {command}")).trim_start().to_owned();
-    commands.into_iter().map(whole).map(|command| output::shown(&command)).collect()
+    commands
 }
 
 /// The command that makes the request again: the same body and the headers that are kept, signed with the endpoint's
-/// secret.
+/// secret. A header that cannot be typed is left out.
 fn send_again(record: &Record, endpoint: &str) -> String {
-    let header = |(name, value): (&String, &String)| {
-        let header = format!("{name}:{value}");
-        // No header holds a zero byte, which is all that cannot be quoted. What is not quoted is not shown.
-        shlex::try_quote(&header).map(|quoted| format!(" --header {quoted}")).unwrap_or_default()
-    };
     // `send` says so by itself.
     let is_usual = |(name, value): &(&String, &String)| *name == "content-type" && *value == "application/json";
-    let headers: String = record.headers.iter().filter(|it| !is_usual(it)).map(header).collect();
-    format!("hookonce send --provider {} --endpoint {endpoint} --file event.json{headers}", record.provider)
+    let headers = record.headers.iter().filter(|it| !is_usual(it)).map(|(name, value)| format!("{name}:{value}"));
+    let headers: Vec<_> = headers.filter_map(|header| Some(output::word(&header)?.into_owned())).collect();
+    let mut words =
+        vec!["hookonce", "send", "--provider", &record.provider, "--endpoint", endpoint, "--file", "event.json"];
+    words.extend(headers.iter().flat_map(|header| ["--header", header]));
+    hints::command(&words, "")
 }
 
 /// The body as it was received: as text, whatever it is, so that no browser runs it.

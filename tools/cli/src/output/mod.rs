@@ -3,6 +3,7 @@
 mod table;
 mod time;
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -147,7 +148,14 @@ pub(crate) fn shown(value: &str) -> String {
     escaped(value, is_unsafe, |c| c.escape_unicode().to_string())
 }
 
-/// The same for a text of this program, which may have line breaks.
+/// A word that somebody else wrote, for a command: in quotes where a shell needs them. None if a shell or a terminal would
+/// make another word of it, or hookonce an option.
+pub(crate) fn word(text: &str) -> Option<Cow<'_, str>> {
+    let can_be_typed = !text.starts_with('-') && shown(text) == text;
+    if can_be_typed { shlex::try_quote(text).ok() } else { None }
+}
+
+/// The same as [`shown`] for a text of this program, which may have line breaks.
 fn lines(text: &str) -> String {
     text.split('\n').map(shown).collect::<Vec<_>>().join("\n")
 }
@@ -310,6 +318,14 @@ pub(crate) fn failure(failure: &Failure) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_typed_is_in_no_command() {
+        assert_eq!(shlex::split(&word("it's $HOME").unwrap()).unwrap(), ["it's $HOME"]);
+        for other in ["a\0;touch b", "--html=c", "a\nb", "a\u{200b}b", "\u{e0001}"] {
+            assert_eq!(word(other), None, "{other:?}");
+        }
+    }
 
     #[test]
     fn json_gets_lines_and_keeps_what_it_holds() {
