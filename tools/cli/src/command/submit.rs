@@ -36,6 +36,7 @@ const KEY_HEADER: &str = "webhook-id";
 const KEY_BYTES_MAX: usize = 512;
 
 #[derive(Debug, Args)]
+#[command(override_usage = "hookonce submit [OPTIONS] --endpoint <ID> --key <KEY> --type <TYPE>\n       --file <FILE>")]
 pub(crate) struct Arguments {
     /// Endpoint of the provider standard_webhooks.
     #[arg(long, value_name = "ID")]
