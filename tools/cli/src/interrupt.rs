@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::output;
 
 /// Ctrl-C and the request to end. From the moment they are watched, neither ends the process by itself.
@@ -40,6 +40,21 @@ impl Stop {
             _ = self.1.recv() => {}
         }
     }
+}
+
+/// Waits for Ctrl-C, which no longer ends the process. Where it cannot be watched, it does.
+pub(crate) async fn ctrl_c() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// How a command ends that was stopped while it read.
+pub(crate) fn stopped_reading(records: impl std::fmt::Display) -> Exit {
+    output::note(&format!(
+        "stopped after {records} record(s) were read; nothing was changed. --since, --until and --endpoint read fewer"
+    ));
+    Exit::No
 }
 
 /// The status of a process that Ctrl-C ended.

@@ -8,9 +8,10 @@ use hookonce_protocol::record::Record;
 
 use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
+use crate::interrupt;
 use crate::looks::Look;
 use crate::output;
-use crate::records::{Filter, error_of, format_tries, latest, note_default_since, shown_key, summary};
+use crate::records::{Filter, Latest, error_of, format_tries, note_default_since, shown_key, summary};
 use crate::target::Target;
 
 #[derive(Debug, Args)]
@@ -32,8 +33,17 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let limit = arguments.limit.get();
     let stack = arguments.target.connect();
     let reading = output::working("reading records");
-    let latest = latest(&stack.store().await?, &arguments.filter, limit).await?;
+    let store = stack.store().await?;
+    let mut latest = Latest::default();
+    let is_stopped = tokio::select! {
+        biased;
+        () = interrupt::ctrl_c() => true,
+        read = latest.read(&store, &arguments.filter, limit) => read.map(|()| false)?,
+    };
     drop(reading);
+    if is_stopped {
+        return Ok(interrupt::stopped_reading(latest.records.len()));
+    }
     let mut records: Vec<_> = latest.records.into_values().collect();
     records.sort_by(|a, b| (b.received_at, &a.key).cmp(&(a.received_at, &b.key)));
     let cut = latest.cut || records.len() > limit;

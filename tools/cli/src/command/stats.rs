@@ -12,6 +12,7 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
+use crate::interrupt;
 use crate::looks::Look;
 use crate::output;
 use crate::records::{Filter, READS_AT_ONCE, Read, error_of, note_default_since, select, tries};
@@ -44,9 +45,19 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.filter.check()?;
     let store = arguments.target.connect().store().await?;
     let mut pages = pin!(select(&store, &arguments.filter, READS_AT_ONCE, Read::Heads));
+    let mut stop = pin!(interrupt::ctrl_c());
     let mut counts = Counts::default();
     let reading = output::working("reading records");
-    while let Some(page) = pages.next().await.transpose()? {
+    loop {
+        let page = tokio::select! {
+            biased;
+            () = &mut stop => {
+                drop(reading);
+                return Ok(interrupt::stopped_reading(counts.records));
+            }
+            page = pages.next() => page,
+        };
+        let Some(page) = page.transpose()? else { break };
         counts.unreadable += page.unreadable;
         page.records.iter().for_each(|record| counts.add(record));
         reading.says(format!("{} records read", counts.records));
