@@ -23,6 +23,7 @@ pub(crate) use self::report::{Act, Report, Row, Style, no_way_back};
 pub(crate) use self::result::{End, OrderResult};
 use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
+use crate::interrupt;
 use crate::output;
 use crate::records::{Beginnings, Selection, agree_to_scan, note_default_since, whole_keys};
 
@@ -104,7 +105,18 @@ pub(crate) async fn carry_out(
     if acts && selection.filter().is_some() && report.shows_progress() {
         let total = selection.total(&store).await.map_err(|failure| (failure, None))?;
         let most = arguments.limit.and_then(|limit| u64::try_from(limit).ok()).unwrap_or(u64::MAX);
-        report.begin(total.min(most));
+        let total = total.min(most);
+        report.begin(total);
+        // An index also has entries of records that the rest of the filter leaves out.
+        report.of = matches!(selection, Selection::Index(_)).then(|| format!("of at most {total}"));
+    }
+    match (arguments.yes, &selection) {
+        (Some(Agreement::Counted(agreed)), _) => report.of = Some(format!("of {agreed}")),
+        // A redaction also changes records that hold bytes of those.
+        (_, Selection::Keys(keys)) if kind.operation != Operation::Redact => {
+            report.of = Some(format!("of {}", keys.len() / 2));
+        }
+        _ => {}
     }
     // To act on pages that are as fresh as possible, read one at a time.
     let pages = selection.pages(&store, if acts { 1 } else { READS_AT_ONCE });
@@ -161,13 +173,7 @@ pub(crate) async fn run(arguments: OrderArguments, kind: Kind) -> Result<Exit, F
         report.bar = output::bar(operation.as_str(), 0);
     }
     let stack = arguments.target.connect();
-    let ctrl_c = async {
-        // Where it cannot be watched, it ends the process.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    let carried = Box::pin(carry_out(&arguments, kind, &stack, report, ctrl_c)).await;
+    let carried = Box::pin(carry_out(&arguments, kind, &stack, report, interrupt::ctrl_c())).await;
     let Finished { order, selection, report, end } = match carried {
         Ok(Carried::Through(finished)) => *finished,
         Ok(Carried::Disagreed { agreed, found }) => {

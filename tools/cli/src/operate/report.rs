@@ -53,6 +53,8 @@ pub(crate) struct Report {
     operation: Operation,
     act: Act,
     style: Style,
+    /// Of how many records, in words. `None` if they are not counted before.
+    pub(super) of: Option<String>,
     /// How far the run is.
     pub(crate) bar: ProgressBar,
     /// What is shown of single records.
@@ -81,6 +83,7 @@ impl Report {
             operation,
             act,
             style,
+            of: None,
             bar: ProgressBar::hidden(),
             rows: Vec::new(),
             more_rows: 0,
@@ -98,9 +101,9 @@ impl Report {
         self.act == Act::CarryOut
     }
 
-    /// Whether somebody watches how far the run is.
+    /// Whether a person is told how far the run is.
     pub(super) fn shows_progress(&self) -> bool {
-        self.style == Style::Rows || !self.bar.is_hidden()
+        self.style != Style::Json
     }
 
     /// Begins to show how far the run is, of so many entries.
@@ -298,7 +301,9 @@ impl Report {
             }
             (End::Limit, false) => sentences.push("there may be more records: --limit was reached".to_owned()),
             (End::Stopped, true) => {
-                sentences.push(format!("stopped. To resume; records that are done are skipped:\n  {again}"));
+                let of = self.of.as_deref().unwrap_or("record(s)");
+                let done = self.count("done");
+                sentences.push(format!("stopped: {done} {of} done. To resume; these are skipped:\n  {again}"));
             }
             (End::Stopped, false) => sentences.push("stopped".to_owned()),
         }
