@@ -233,7 +233,12 @@ fn a_record_is_found_by_the_fact_that_it_applied() {
         let shown = json(&stack.run(&["show", "--fact", fact, "--json"]).exits(0));
         assert_eq!(shown["key"], "evt_1", "{fact}");
     }
-    stack.run(&["show", "--fact", "invoice#none"]).exits(1).prints("no record that is kept has applied the fact");
+    let (event_type, invoice) = fact.split_once('#').unwrap();
+    assert_eq!((event_type, invoice), ("invoice.paid", "in_1"), "{fact}");
+    let shown = json(&stack.run(&["show", "--fact", invoice, "--json"]).exits(0));
+    assert_eq!(shown["key"], "evt_1", "an invoice's number is what support has in hand");
+    let none = stack.run(&["show", "--fact", "in_none"]).exits(1);
+    none.prints("no record that is kept has applied the fact").prints("  hookonce show --fact invoice.paid#in_none");
     stack.run(&["show", "stripe", "evt_1", "--fact", fact]).exits(2);
     stack.run(&["show"]).exits(2);
 }

@@ -1,6 +1,6 @@
 //! The record that applied a fact, by what a person knows of the fact: the id of an invoice or an order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_aws::DynamoStore;
 use hookonce_protocol::item::{Item, Value as Stored};
@@ -13,11 +13,12 @@ use crate::connection::Connection;
 use crate::documents;
 use crate::failure::Failure;
 use crate::handlers;
+use crate::records::{Filter, latest};
 use crate::route_set::text_of;
 use crate::target::store_unavailable;
 use crate::timeline::RECORD;
 
-/// How many domain keys one read asks for.
+/// How many domain keys one read asks for, and how many records are read for their types.
 const KEYS_AT_ONCE: usize = 100;
 
 /// The records that applied a fact, as endpoints and keys: one for each tenant and consumer that knows it.
@@ -29,7 +30,27 @@ pub(super) async fn applied_by(
     store: &DynamoStore,
     fact: &str,
 ) -> Result<Vec<[String; 2]>, Failure> {
-    let keys = keys(stack, fact).await?;
+    if fact.starts_with(DOMAIN_KEY_PREFIX) {
+        return recorded(store, &[fact.to_owned()]).await;
+    }
+    let consumers = Consumers::read(stack).await?;
+    let found = recorded(store, &consumers.keys(fact, &[])).await?;
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    recorded(store, &consumers.keys(fact, &latest_types(store).await?)).await
+}
+
+/// The types of the records that were applied last, for a handler whose facts name them and that no route gives types.
+async fn latest_types(store: &DynamoStore) -> Result<Vec<String>, Failure> {
+    let applied = Filter::of_options([("state", "APPLIED")].into_iter())?;
+    let latest = latest(store, &applied, KEYS_AT_ONCE).await?;
+    let types: BTreeSet<_> = latest.records.into_values().map(|record| record.event_type).collect();
+    Ok(types.into_iter().collect())
+}
+
+/// The records that the items under these domain keys name.
+async fn recorded(store: &DynamoStore, keys: &[String]) -> Result<Vec<[String; 2]>, Failure> {
     let mut found = BTreeSet::new();
     for keys in keys.chunks(KEYS_AT_ONCE) {
         let items: Vec<_> = keys.iter().map(|key| ItemRef { table: None, key: Key::from(key.as_str()) }).collect();
@@ -40,27 +61,47 @@ pub(super) async fn applied_by(
     Ok(found.iter().map(|key| [key.parts().0.to_owned(), key.parts().1.to_owned()]).collect())
 }
 
-/// The domain keys that a fact may have: the whole one, or one for each tenant, consumer and type of the routes.
-async fn keys(stack: &Connection, fact: &str) -> Result<Vec<String>, Failure> {
-    if fact.starts_with(DOMAIN_KEY_PREFIX) {
-        return Ok(vec![fact.to_owned()]);
+/// Who may have applied a fact.
+struct Consumers {
+    tenants: BTreeSet<Tenant>,
+    /// Their names, each with the types that the routes give it.
+    types: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Consumers {
+    async fn read(stack: &Connection) -> Result<Self, Failure> {
+        let endpoints = documents::valid(&*stack.documents::<EndpointId>().await?).await?;
+        let tenants = endpoints
+            .into_iter()
+            .map(|(id, document, _)| document.tenant.unwrap_or_else(|| Tenant::from(id)))
+            .collect();
+        let set: Value = text_of(stack).await?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        // A handler of this build that no route names is its own consumer.
+        let mut types: BTreeMap<_, BTreeSet<_>> =
+            handlers::of(stack).names().iter().map(|name| ((*name).to_owned(), BTreeSet::new())).collect();
+        for route in set.get("routes").and_then(Value::as_array).into_iter().flatten() {
+            let Some(consumer) = route.get("consumer").and_then(Value::as_str) else { continue };
+            let named = route.get("types").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+            types.entry(consumer.to_owned()).or_default().extend(named.map(str::to_owned));
+        }
+        Ok(Self { tenants, types })
     }
-    let endpoints = documents::valid(&*stack.documents::<EndpointId>().await?).await?;
-    let tenants: BTreeSet<_> =
-        endpoints.into_iter().map(|(id, document, _)| document.tenant.unwrap_or_else(|| Tenant::from(id))).collect();
-    let set: Value = text_of(stack).await?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    let routes = set.get("routes").and_then(Value::as_array).into_iter().flatten();
-    // A handler of this build that no route names is its own consumer.
-    let mut facts: BTreeSet<_> = handlers::of(stack).names().iter().map(|name| format!("{name}#{fact}")).collect();
-    for route in routes {
-        let Some(consumer) = route.get("consumer").and_then(Value::as_str) else { continue };
-        let types = route.get("types").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-        let of_type = types.map(|event_type| format!("%type#{event_type}#{fact}"));
-        let forms = [fact.to_owned(), format!("%fact#{fact}")].into_iter().chain(of_type);
-        facts.extend(forms.map(|form| format!("{consumer}#{form}")));
+
+    /// The domain keys that a fact may have: the whole one, or one for each tenant, consumer and type. Handlers put the
+    /// type before the id with which people know the fact.
+    fn keys(&self, fact: &str, more_types: &[String]) -> Vec<String> {
+        let mut facts = BTreeSet::new();
+        for (consumer, types) in &self.types {
+            let of_types = types.iter().chain(more_types);
+            let of_types = of_types.flat_map(|name| [format!("%type#{name}#{fact}"), format!("{name}#{fact}")]);
+            let forms = [fact.to_owned(), format!("%fact#{fact}")].into_iter().chain(of_types);
+            facts.extend(forms.map(|form| format!("{consumer}#{form}")));
+        }
+        let of_tenant = |tenant: &Tenant| -> Vec<String> {
+            facts.iter().map(|fact| format!("{DOMAIN_KEY_PREFIX}{tenant}#{fact}")).collect()
+        };
+        // A fact may also be named as `audit` prints it, with its tenant and consumer.
+        let whole = format!("{DOMAIN_KEY_PREFIX}{fact}");
+        self.tenants.iter().flat_map(of_tenant).chain([whole]).collect()
     }
-    let of_tenant = |tenant: &Tenant| facts.iter().map(|fact| format!("{DOMAIN_KEY_PREFIX}{tenant}#{fact}")).collect();
-    // A fact may also be named as `audit` prints it, with its tenant and consumer.
-    let whole = format!("{DOMAIN_KEY_PREFIX}{fact}");
-    Ok(tenants.iter().flat_map(|tenant| -> Vec<String> { of_tenant(tenant) }).chain([whole]).collect())
 }

@@ -59,7 +59,11 @@ pub(crate) async fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
             [record] => arguments.record = record.to_vec(),
             [] => {
                 output::note(&format!("no record that is kept has applied the fact {fact}"));
-                output::note("a fact is named as `hookonce show` prints it in the domain key, behind the consumer");
+                output::note(&format!(
+                    "it was looked for alone and behind the types of the routes and of the latest records. A fact is named \
+                     as `hookonce show` prints it in the domain key, behind the consumer:\n  hookonce show --fact \
+                     invoice.paid#{fact}"
+                ));
                 return Ok(Exit::No);
             }
             several => return Err(several_apply(fact, several)),
