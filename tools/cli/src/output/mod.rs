@@ -14,7 +14,7 @@ use serde::Serialize;
 
 pub(crate) use self::table::{Cell, Table, print, table};
 pub(crate) use self::time::{
-    between, clock, full_moment, known_moment, length, local_moment, local_time, moment, zoned,
+    between, clock, dated_moment, known_moment, length, local_moment, local_time, moment, zoned,
 };
 use crate::failure::{Exit, Failure};
 use crate::hints::pasteable;

@@ -17,14 +17,15 @@ pub(crate) fn moment(at: EpochMs) -> String {
     humantime::format_rfc3339_millis(at).to_string()
 }
 
-/// A point in time in this machine's time zone, whoever reads it.
-pub(crate) fn full_moment(at: EpochMs) -> String {
-    zoned(at).strftime("%Y-%m-%d %H:%M:%S%.3f %:z").to_string()
+/// A point in time in this machine's time zone, with its date, whoever reads it.
+pub(crate) fn dated_moment(at: EpochMs) -> String {
+    let at = zoned(at);
+    if is_terminal() { dated(&at) } else { at.strftime("%Y-%m-%d %H:%M:%S%.3f %:z").to_string() }
 }
 
 /// The same as short as a person on a terminal needs it.
 pub(crate) fn local_moment(at: EpochMs) -> String {
-    if is_terminal() { short(&zoned(at), &zoned(System.moment().now)) } else { full_moment(at) }
+    if is_terminal() { short(&zoned(at), &zoned(System.moment().now)) } else { dated_moment(at) }
 }
 
 /// The time of day, for what happens now.
@@ -39,8 +40,11 @@ pub(crate) fn zoned(at: EpochMs) -> Zoned {
 
 /// The time of day, with the date if that is not today.
 fn short(at: &Zoned, now: &Zoned) -> String {
-    let form = if at.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
-    at.strftime(form).to_string()
+    if at.date() == now.date() { at.strftime("%H:%M:%S").to_string() } else { dated(at) }
+}
+
+fn dated(at: &Zoned) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 /// The same where the point may not be known.

@@ -54,7 +54,19 @@ fn a_list_fits_a_terminal_and_shows_states_as_signs_words_and_colours() {
     let coloured = |command: &str, part: &str| on_screen(&stack, &[command]).iter().any(|line| line.contains(part));
     assert!(coloured("stats", "\u{1b}[32m✓ applied\u{1b}[0m") && coloured("stats", "\u{1b}[31m✕ dead\u{1b}[0m"));
     assert!(coloured("doctor", "\u{1b}[32m✓ ok\u{1b}[0m"));
-}
+    let clock =
+        on_screen(&stack, &["doctor"]).into_iter().find(|line| strip_ansi_codes(line).contains(" clock ")).unwrap();
+    let clock = strip_ansi_codes(&clock).trim_end().to_owned();
+    let has_form =
+        jiff::fmt::strtime::parse("%Y-%m-%d %H:%M:%S", clock.split_once(" clock ").unwrap().1.trim()).is_ok();
+    assert!(has_form, "as other commands print a time with its date: {clock}");
+    stack.run(&["stats"]).prints_all(&[" state APPLIED ", " state DEAD "]).omits("✓");
+    stack.run(&["doctor"]).prints(" ok ").omits("✓");
+
+    for (command, exit) in [("list", 0), ("stats", 1)] {
+        stack.run(&[command, "--type", "invoice.*"]).exits(exit).prints("--type is compared exactly, without patterns");
+        stack.run(&[command, "--type", "invoice.paid"]).exits(0).omits("patterns");
+    }
 
     // What is not read on a terminal stays as it was.
     let piped = stack.run(&["list"]);

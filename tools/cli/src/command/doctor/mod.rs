@@ -159,10 +159,10 @@ fn c_compiler(version: Option<String>) -> String {
 
 fn clock(now: EpochMs) -> Result<String, Failure> {
     if now >= EARLIEST {
-        return Ok(output::full_moment(now));
+        return Ok(output::dated_moment(now));
     }
     Err(Failure::usage(
-        format!("the clock says {}", output::full_moment(now)),
+        format!("the clock says {}", output::dated_moment(now)),
         "set this machine's clock: otherwise every signature with a time is refused",
     ))
 }
