@@ -2,7 +2,7 @@
 import { AxeBuilder } from "@axe-core/playwright";
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, symlinkSync } from "node:fs";
 import { createServer } from "node:http";
 import { dirname, join } from "node:path";
 import { chromium } from "playwright-core";
@@ -134,15 +134,34 @@ const checks = {
     const shell = `PATH=${dirname(hookonce)}:$PATH; ${keep} && ${again} --json`;
     const [sent] = JSON.parse(execFileSync("sh", ["-c", shell], { cwd: stack.folder, encoding: "utf8" }));
     assert.deepEqual([sent.status, sent.answer], [200, "duplicate"], JSON.stringify(sent));
-    await page.getByText("Python", { exact: true }).click();
-    const test = await page.locator("details", { hasText: "Python" }).locator("pre").innerText();
-    const handler = ["import hookonce", "class MyHandler:", "    def fact(self, event): return hookonce.fact_of(event.key)",
-      "    def reads(self, event): return []", "    def plan(self, event, items): return hookonce.Plan()", "test_the_event()"];
-    execFileSync("python3", ["-c", [test, ...handler].join("\n")], { cwd: stack.folder, env: { ...process.env, PYTHONPATH: join(process.cwd(), "clients/python/src") } });
-    await page.getByText("Python", { exact: true }).click();
-    for (const [language, line] of [["Python", 'assert played.fact == "evt_live"'], ["TypeScript", 'assert.equal(played.fact, "evt_live");']]) {
+    const shown = async (language, line) => {
       await page.getByText(language, { exact: true }).click();
-      assert.ok((await text()).includes(line), `${language}: ${await text()}`);
+      const test = await page.locator("details", { hasText: language }).locator("pre").innerText();
+      assert.ok(test.includes(line), `${language}: ${test}`);
+      await page.getByText(language, { exact: true }).click();
+      return test;
+    };
+    // Each passes with its kit and a handler that names the fact so, and fails with one that names another fact.
+    const python = await shown("Python", 'assert played.fact == "evt_live"');
+    const inPython = (fact) => {
+      const handler = ["import hookonce", "class MyHandler:", `    def fact(self, event): return hookonce.fact_of(${fact})`,
+        "    def reads(self, event): return []", "    def plan(self, event, items): return hookonce.Plan()", "test_the_event()"];
+      const env = { ...process.env, PYTHONPATH: join(process.cwd(), "clients/python/src") };
+      execFileSync("python3", ["-c", [python, ...handler].join("\n")], { cwd: stack.folder, env, stdio: "pipe" });
+    };
+    mkdirSync(join(stack.folder, "node_modules"));
+    symlinkSync(join(process.cwd(), "clients/typescript"), join(stack.folder, "node_modules/hookonce"));
+    const typescript = await shown("TypeScript", 'assert.equal(played.fact, "evt_live");');
+    const inTypescript = (fact) => {
+      const handler = ['import { factOf, Plan } from "hookonce";', "class MyHandler {", `  fact(event) { return factOf(${fact}); }`,
+        "  reads() { return []; }", "  plan() { return new Plan(); }", "}"];
+      stack.write("case.test.mjs", [...handler, typescript].join("\n"));
+      return execFileSync(process.execPath, ["--test-reporter=tap", "case.test.mjs"], { cwd: stack.folder, encoding: "utf8", stdio: "pipe" });
+    };
+    inPython("event.key");
+    assert.match(inTypescript("event.key"), /^# pass 1$/m);
+    for (const run of [inPython, inTypescript]) {
+      assert.throws(() => run('"another"'), (error) => /assertion/i.test(error.stdout + error.stderr));
     }
   },
 
