@@ -157,13 +157,28 @@ pub(crate) fn build_functions() -> Outcome {
     build_release(&FUNCTIONS)
 }
 
-/// A folder from which the functions' release binaries run with these variables, as a shell reads them.
-pub(crate) fn functions_with(variables: &str, folder: PathBuf) -> Outcome<PathBuf> {
+/// Where those note which release was started, if there are two.
+pub(crate) const STARTED: &str = "started";
+
+/// A folder from which the functions' release binaries run with these variables, as a shell reads them. Those of another
+/// release may run beside them: chance decides at each start.
+pub(crate) fn functions_with(variables: &str, folder: PathBuf, beside: Option<&Path>) -> Outcome<PathBuf> {
     let from = binaries("release")?;
     fresh_folder(&folder)?;
+    let started =
+        std::path::absolute(folder.join(STARTED)).map_err(|error| format!("{}: {error}", folder.display()))?;
     for name in FUNCTIONS {
-        let (script, binary) = (folder.join(name), from.join(name));
-        write(&script, format!("#!/bin/sh\nexec env {variables} {}\n", binary.display()))?;
+        let script = folder.join(name);
+        let run = |from: &Path| format!("exec env {variables} {}\n", from.join(name).display());
+        let other = match beside {
+            Some(other) => format!(
+                "if [ $(($(od -An -N1 -tu1 /dev/urandom) % 2)) -eq 0 ]; then\necho other >>{started}\n{}fi\necho this >>{started}\n",
+                run(&std::path::absolute(other).map_err(|error| format!("{}: {error}", other.display()))?),
+                started = started.display(),
+            ),
+            None => String::new(),
+        };
+        write(&script, format!("#!/bin/sh\n{other}{}", run(&from)))?;
         output(Command::new("chmod").arg("+x").arg(script))?;
     }
     Ok(folder)

@@ -50,7 +50,7 @@ impl Clock {
 
     /// A folder from which the functions' release binaries run by this clock. They get no environment of ours.
     pub(crate) fn functions(&self) -> Outcome<PathBuf> {
-        functions_with(&self.variables().join(" "), self.file.with_file_name("functions"))
+        functions_with(&self.variables().join(" "), self.file.with_file_name("functions"), None)
     }
 }
 

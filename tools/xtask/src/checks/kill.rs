@@ -1,6 +1,9 @@
 //! Puts the functions' release binaries under load against DynamoDB Local and ElasticMQ, or against the embedded stack,
 //! and kills their processes with SIGKILL at random moments. The result is read from the tables afterwards.
 //!
+//! With the binaries of another release beside this tree's, each process is of either by chance, so both write to the
+//! same tables, in every order.
+//!
 //! `hookonce dev --binaries` plays Lambda: it invokes each process, and starts another one when one is killed.
 //! `hookonce demo --url` plays the providers, which retry what was not answered.
 //!
@@ -24,8 +27,8 @@ use super::demo::{Deliveries, Report};
 use super::tables;
 use crate::backends::{self, End, Running};
 use crate::process::{
-    Background, Outcome, build_functions, build_hookonce, children, fresh_folder, functions_with, json, read, signal,
-    wait_for, write,
+    Background, Outcome, STARTED, build_functions, build_hookonce, children, fresh_folder, functions_with, json, read,
+    signal, wait_for, write,
 };
 
 const DATA: &str = "target/kill-test";
@@ -133,7 +136,7 @@ pub(crate) fn routes(function: impl Fn(&'static str) -> &'static str) -> String 
 }
 
 /// Kills at least this many processes while deliveries run.
-pub(crate) fn test(long: bool, language: Option<Language>, embedded: bool) -> Outcome<bool> {
+pub(crate) fn test(long: bool, language: Option<Language>, embedded: bool, beside: Option<&Path>) -> Outcome<bool> {
     let (kills, deliveries) = if long { (1_000, 7_500) } else { (200, 1_500) };
     fresh_folder(Path::new(DATA))?;
     let hookonce = build_hookonce()?;
@@ -143,7 +146,7 @@ pub(crate) fn test(long: bool, language: Option<Language>, embedded: bool) -> Ou
     let mut dev = backends.command(&hookonce);
     // The functions read their documents from the table, as on AWS.
     let table = "HOOKONCE_DOCUMENTS=\"table:${HOOKONCE_INBOX_TABLE%-inbox}-documents\"";
-    let functions = functions_with(table, data("functions"))?;
+    let functions = functions_with(table, data("functions"), beside)?;
     dev.args(["dev", "--stack", DATA, "--port", &PORT.to_string(), "--binaries"]).arg(functions);
     let _stack = Background::start(dev.args(handlers).args(backends.options()), &data("dev.log"))?;
     wait_for("the stack", &data("dev.log"), || data("stack.json").exists())?;
@@ -169,10 +172,19 @@ pub(crate) fn test(long: bool, language: Option<Language>, embedded: bool) -> Ou
     let (kills, events, lost) = (killed.into_inner(), sum(|report| report.events), sum(|report| report.lost));
     let doubled = sum(|report| report.applied_twice);
     let (planned, more) = language.map_or(Ok((true, String::new())), |_| compare(&backends, events))?;
+    let (both_ran, more) = match beside {
+        Some(_) => {
+            let started = read(&data("functions").join(STARTED))?;
+            let other = started.lines().filter(|line| *line == "other").count();
+            let this = started.lines().count() - other;
+            (this > 0 && other > 0, format!("{more},\"started\":{this},\"started_of_other\":{other}"))
+        }
+        None => (true, more),
+    };
     println!(
         "{{\"part\":\"kill\",\"documents\":\"table\",\"kills\":{kills},\"events\":{events},\"lost\":{lost},\"doubled\":{doubled}{more}}}"
     );
-    Ok(held && planned)
+    Ok(held && planned && both_ran)
 }
 
 /// Compares what the handlers answered with what was committed, and returns the figures. False if something is wrong,

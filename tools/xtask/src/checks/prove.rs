@@ -2,6 +2,7 @@
 //! for `kill`, `effects`, `away` and `stop` in modules beside this one.
 
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::Command as Program;
 
 use clap::{Args, Subcommand};
@@ -33,6 +34,9 @@ pub(crate) enum Part {
         /// On the embedded stack, which is not killed, instead of DynamoDB Local and ElasticMQ
         #[arg(long)]
         embedded: bool,
+        /// A folder with the functions' binaries of another release: each process is of either release, by chance
+        #[arg(long, value_name = "DIR")]
+        beside: Option<PathBuf>,
     },
     /// Effects, from the release binaries to a callee that misbehaves: faults on every wire, processes killed at random
     Effects {
@@ -74,7 +78,9 @@ pub(crate) struct Length {
 impl Part {
     pub(crate) fn run(self) -> Outcome<bool> {
         match self {
-            Self::Kill { length, handler, embedded } => kill::test(length.long, handler, embedded),
+            Self::Kill { length, handler, embedded, beside } => {
+                kill::test(length.long, handler, embedded, beside.as_deref())
+            }
             Self::Effects { short } => effects::test(short),
             Self::Away { handler, embedded } => away::test(handler, embedded),
             Self::Stop => stop::test(),
