@@ -62,8 +62,8 @@ use crate::target::DataFolder;
 /// The longest message body that the embedded queue accepts, in bytes. SQS accepts four times as much.
 const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 
-/// How often expired items are deleted.
-const TTL_SWEEP_PERIOD: Duration = Duration::from_secs(5);
+/// How often expired items are deleted. Each sweep reads every item that will expire.
+const TTL_SWEEP_PERIOD: Duration = Duration::from_mins(1);
 
 /// How often the relay runs. It runs once a minute on AWS; nobody wants to wait that long on a laptop.
 const RELAY_PERIOD: Duration = Duration::from_secs(2);

@@ -30,7 +30,7 @@
 //! # Where it differs from AWS
 //!
 //! - DynamoDB: no throttling, no `TransactionConflict`, no stale reads; signatures are not verified. TTL deletes when
-//!   [`sweep_ttl`](backends::Backends::sweep_ttl) runs, so within seconds instead of days.
+//!   [`sweep_ttl`](backends::Backends::sweep_ttl) runs, so within a minute instead of days.
 //! - SQS: a body holds at most 256 KiB (AWS: 1 MiB), the group of a message (`MessageGroupId`) is checked and then
 //!   ignored, retention is accepted but nothing expires, a bad receipt handle counts as deleted, `StartMessageMoveTask`
 //!   does not exist. Messages live in memory: after a restart the relay sends the hints again.
