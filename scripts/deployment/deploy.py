@@ -160,6 +160,8 @@ def faults(deployer, plan):
     deployer.run("the same update without a fault", update, f"the stack {STACK} is deployed: UPDATE_COMPLETE")
     if ("LogLevel", "debug") not in state()[0]:
         deployer.found.append("the update without a fault changed nothing")
+    if not changed:
+        deployer.found.append(f"the plan of an update names no resource:\n{plan}")
     return len(changed)
 
 

@@ -169,6 +169,9 @@ pub(crate) fn functions_with(variables: &str, folder: PathBuf, beside: Option<&P
         std::path::absolute(folder.join(STARTED)).map_err(|error| format!("{}: {error}", folder.display()))?;
     for name in FUNCTIONS {
         let script = folder.join(name);
+        if let Some(lacking) = beside.map(|other| other.join(name)).filter(|binary| !binary.is_file()) {
+            return Err(format!("{} is missing; build it first, as docs/run/releasing.md says", lacking.display()));
+        }
         let run = |from: &Path| format!("exec env {variables} {}\n", from.join(name).display());
         let other = match beside {
             Some(other) => format!(

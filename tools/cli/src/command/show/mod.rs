@@ -59,11 +59,14 @@ pub(crate) async fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
             [record] => arguments.record = record.to_vec(),
             [] => {
                 output::note(&format!("no record that is kept has applied the fact {fact}"));
-                output::note(&format!(
+                output::note(
                     "it was looked for alone and behind the types of the routes and of the latest records. A fact is named \
-                     as `hookonce show` prints it in the domain key, behind the consumer:\n  hookonce show --fact \
-                     invoice.paid#{fact}"
-                ));
+                     as `hookonce show` prints it in the domain key, behind the consumer",
+                );
+                // Neither what names a type already, nor what a shell reads as something else.
+                if output::word(fact).as_deref() == Some(fact) {
+                    output::note(&format!("  hookonce show --fact invoice.paid#{fact}"));
+                }
                 return Ok(Exit::No);
             }
             several => return Err(several_apply(fact, several)),
