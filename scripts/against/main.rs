@@ -12,7 +12,10 @@ fn main() {
     let list = |name: &str| stored[name].as_array().cloned().unwrap_or_default();
     let (mut read, mut left, mut wrong) = (0, 0, Vec::new());
     for item in list("records") {
-        let Ok(item) = serde_json::from_value::<Item>(item) else { continue };
+        let Ok(item) = serde_json::from_value::<Item>(item.clone()) else {
+            wrong.push(format!("no item: {item}"));
+            continue;
+        };
         match Record::decode(&item) {
             Err(_) => left += 1,
             // What it writes of it again is what was there, but for attributes that it does not know.
