@@ -101,9 +101,13 @@ impl Report {
         self.act == Act::CarryOut
     }
 
-    /// Whether a person is told how far the run is.
+    /// Whether a person is told how far the run is: by the bar on a terminal, or on a page of the console.
     pub(super) fn shows_progress(&self) -> bool {
-        self.style != Style::Json
+        match self.style {
+            Style::Table => output::is_watched(),
+            Style::Rows => true,
+            Style::Json | Style::Silent => false,
+        }
     }
 
     /// Begins to show how far the run is, of so many entries.
