@@ -32,7 +32,7 @@ pub(crate) struct OrderArguments {
     #[arg(long, value_name = "TEXT")]
     pub(super) reason: Option<String>,
     #[command(flatten)]
-    person: Person,
+    pub(super) person: Person,
     /// Most records per second.
     #[arg(long, value_name = "N/s", value_parser = parse_rate, default_value = "10/s")]
     pub(super) rate: f64,

@@ -173,6 +173,7 @@ pub(crate) async fn run(arguments: OrderArguments, kind: Kind) -> Result<Exit, F
         report.bar = output::bar(operation.as_str(), 0);
     }
     let stack = arguments.target.connect();
+    report.lacking = arguments.person.lacking(&stack).filter(|_| act == Act::Foresee);
     let carried = Box::pin(carry_out(&arguments, kind, &stack, report, interrupt::ctrl_c())).await;
     let Finished { order, selection, report, end } = match carried {
         Ok(Carried::Through(finished)) => *finished,
@@ -194,6 +195,9 @@ pub(crate) async fn run(arguments: OrderArguments, kind: Kind) -> Result<Exit, F
     let since = selection.filter().and_then(|filter| filter.since);
     if arguments.json {
         output::json_line(&report.summary(end, since));
+        if report.changed() > 0 {
+            report.lacking.iter().for_each(|sentence| output::note(sentence));
+        }
     } else {
         report.print(end, arguments.rate, &again);
         note_default_since(since.filter(|_| arguments.filter.since.is_none()));

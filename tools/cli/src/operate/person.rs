@@ -31,6 +31,13 @@ impl Person {
         self.by.as_deref().unwrap_or_default().trim().to_owned()
     }
 
+    /// What to do before a command that acts on a stack of this machine: nobody signs in there, and no name was given.
+    pub(crate) fn lacking(&self, stack: &Connection) -> Option<&'static str> {
+        let given = self.by.as_ref().or(self.user.as_ref());
+        let lacks = stack.local().is_some() && given.is_none_or(|name| name.trim().is_empty());
+        lacks.then_some("to do it, the audit trail needs your name: add --by NAME, or set USER")
+    }
+
     /// The name that was typed, or else that of the caller on AWS, or else that of the user.
     ///
     /// # Errors

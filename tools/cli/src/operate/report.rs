@@ -55,6 +55,8 @@ pub(crate) struct Report {
     style: Style,
     /// Of how many records, in words. `None` if they are not counted before.
     pub(super) of: Option<String>,
+    /// What to add before the order can be carried out. `None` if nothing is known to be missing.
+    pub(super) lacking: Option<&'static str>,
     /// How far the run is.
     pub(crate) bar: ProgressBar,
     /// What is shown of single records.
@@ -84,6 +86,7 @@ impl Report {
             act,
             style,
             of: None,
+            lacking: None,
             bar: ProgressBar::hidden(),
             rows: Vec::new(),
             more_rows: 0,
@@ -312,7 +315,7 @@ impl Report {
             (End::Stopped, false) => sentences.push("stopped".to_owned()),
         }
         if !self.acts() && self.count("would") > 0 {
-            sentences.extend(no_way_back(self.operation).map(str::to_owned));
+            sentences.extend(no_way_back(self.operation).into_iter().chain(self.lacking).map(str::to_owned));
             sentences.push(format!(
                 "nothing was changed: this was a dry run. Pass --yes to do it, {rate} record(s) a second:\n  {again}"
             ));

@@ -25,6 +25,20 @@ fn a_dry_run_prints_what_would_happen_and_changes_nothing() {
     assert!(stack.show("evt_1")["operations"].as_array().unwrap().is_empty(), "no trail of a dry run");
 }
 
+/// Whoever has seen what would happen is not stopped at the next command.
+#[test]
+fn a_dry_run_says_that_the_order_needs_a_name_and_only_then() {
+    let stack = Stack::with(0, 1);
+    let needs = "needs your name: add --by NAME, or set USER";
+    for unnamed in [&["--by", ""][..], &["--by", " ", "--json"]] {
+        let dry = stack.run(&[&["replay", "--state", "DEAD"], unnamed].concat()).exits(0);
+        assert!(text(&dry).contains(needs), "{unnamed:?}: {}", text(&dry));
+        assert!(!String::from_utf8_lossy(&dry.stdout).contains(needs), "{unnamed:?}: standard output is for data");
+    }
+    stack.run(&["replay", "--state", "DEAD", "--by", "ada"]).exits(0).omits(needs);
+    stack.run(&["replay", "--state", "APPLIED", "--by", ""]).omits(needs);
+}
+
 #[test]
 fn what_is_missing_is_named_and_nothing_is_done() {
     let stack = Stack::with(1, 1);
