@@ -58,6 +58,8 @@ pub(crate) fn set_up(folder: &DataFolder, url: &str) -> Result<(), Failure> {
     let routes = Place::of(route_set::local(folder)?.as_ref(), &set);
     let destination = Place::of(stored.as_ref(), &document);
     if routes == Place::Taken {
+        // A command in backticks has none within.
+        let url = output::word(url).filter(|url| !url.contains('`')).unwrap_or("-".into());
         return Err(Failure::usage(
             format!("{} exists, and --forward writes a route set only where there is none", folder.routes().display()),
             format!(

@@ -207,7 +207,7 @@ async fn follow(
     settled.ok_or_else(|| {
         Failure::unavailable(
             format!("it is stored, and not settled after {}", humantime::format_duration(at_most)),
-            format!("`hookonce show {id} {}`, or the same command again", arguments.key),
+            format!("run the same command again, or look at it:\n{}", looking(&arguments.endpoint, &arguments.key)),
         )
     })
 }
@@ -267,9 +267,17 @@ impl Submission<'_> {
             return Exit::No;
         }
         let Some(trouble) = self.found.as_ref().and_then(|found| self.trouble(found)) else { return Exit::Done };
-        output::note(trouble);
-        output::note(&format!("  try: `hookonce show {endpoint} {key}`"));
+        output::note(&format!("{trouble}. Its record says more:"));
+        output::note(&looking(endpoint, key));
         Exit::No
+    }
+}
+
+/// The command that shows the record of a key. No command takes a key that begins as an option does: a list has it.
+fn looking(endpoint: &str, key: &str) -> String {
+    match output::word(key) {
+        Some(key) => format!("  hookonce show {endpoint} {key}"),
+        None => format!("  hookonce list --endpoint {endpoint}"),
     }
 }
 
@@ -292,6 +300,18 @@ mod tests {
         }
         for key in ["", "a.b", "a b", "a\n", "é", &"k".repeat(513)] {
             assert!(parse_key(key).is_err(), "{key:?}");
+        }
+    }
+
+    #[test]
+    fn the_command_that_shows_an_operation_is_for_a_shell() {
+        for (key, expected) in [
+            ("order-17", "  hookonce show jobs order-17"),
+            ("a;b`c`$d", "  hookonce show jobs 'a;b`c`$d'"),
+            ("2026/11#x", "  hookonce show jobs '2026/11#x'"),
+            ("--html=x", "  hookonce list --endpoint jobs"),
+        ] {
+            assert_eq!(looking("jobs", key), expected);
         }
     }
 

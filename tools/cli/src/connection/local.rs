@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::parts::StackParts;
 use crate::failure::Failure;
+use crate::output;
 use crate::target::{DATA_FOLDER, DataFolder, write};
 
 /// How long a stack on this machine may take to answer that it is there.
@@ -94,8 +95,9 @@ impl DataFolder {
             let hint = if elsewhere.is_empty() {
                 "start one with `hookonce dev`, or name a deployed one with --stack".to_owned()
             } else {
-                let options = elsewhere.iter().map(|data| format!("--stack {}", data.display())).collect::<Vec<_>>();
-                format!("one runs in a folder above: pass {}", options.join(", or "))
+                let folders = elsewhere.iter().map(|data| data.to_string_lossy());
+                let options = folders.map(|folder| format!("--stack {}", output::quoted(&folder)));
+                format!("one runs in a folder above: pass {}", options.collect::<Vec<_>>().join(", or "))
             };
             Failure::unavailable(format!("no stack is running in {}", self.data.display()), hint)
         })

@@ -155,6 +155,11 @@ pub(crate) fn word(text: &str) -> Option<Cow<'_, str>> {
     if can_be_typed { shlex::try_quote(text).ok() } else { None }
 }
 
+/// The same for a text that has to be named in any case: one that cannot be typed stays as it is.
+pub(crate) fn quoted(text: &str) -> Cow<'_, str> {
+    word(text).unwrap_or(Cow::Borrowed(text))
+}
+
 /// The same as [`shown`] for a text of this program, which may have line breaks.
 fn lines(text: &str) -> String {
     text.split('\n').map(shown).collect::<Vec<_>>().join("\n")
@@ -324,7 +329,9 @@ mod tests {
         assert_eq!(shlex::split(&word("it's $HOME").unwrap()).unwrap(), ["it's $HOME"]);
         for other in ["a\0;touch b", "--html=c", "a\nb", "a\u{200b}b", "\u{e0001}"] {
             assert_eq!(word(other), None, "{other:?}");
+            assert_eq!(quoted(other), other);
         }
+        assert_eq!(quoted("my folder"), "'my folder'");
     }
 
     #[test]

@@ -197,7 +197,7 @@ fn one_of(found: BTreeSet<RecordKey>, text: &str) -> Result<Option<RecordKey>, F
     if found.len() < 2 {
         return Ok(found.into_iter().next());
     }
-    let named = |key: &RecordKey| format!("{} {}", key.parts().0, key.parts().1);
+    let named = |key: &RecordKey| format!("{} {}", key.parts().0, output::quoted(key.parts().1));
     let mut lines: Vec<_> = found.iter().take(CANDIDATES_MAX).map(named).collect();
     if found.len() > CANDIDATES_MAX {
         lines.push("...".to_owned());

@@ -182,7 +182,7 @@ fn header_value(header: &Pair, input: &mut Input) -> Result<String, Failure> {
     if !names_a_credential(name) {
         return header.value.open(name, input);
     }
-    let pass = format!("pass `--header {name}=-`");
+    let pass = format!("pass `--header {}=-`", output::quoted(name));
     if header.value.is_input() {
         header.value.secret(name, input)
     } else {

@@ -235,7 +235,10 @@ impl Pair {
             if setting.value.is_input() || OPEN_SETTINGS.contains(&name.as_str()) {
                 return Ok(setting);
             }
-            Err(on_the_command_line(&format!("value of {name}"), &format!("pass `--setting {name}=-`")))
+            Err(on_the_command_line(
+                &format!("value of {name}"),
+                &format!("pass `--setting {}=-`", output::quoted(name)),
+            ))
         });
         settings.collect()
     }

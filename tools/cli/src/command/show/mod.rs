@@ -101,7 +101,7 @@ pub(crate) async fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
 
 /// The failure for a fact that several records applied: of other tenants, or for other consumers.
 fn several_apply(fact: &str, records: &[[String; 2]]) -> Failure {
-    let records: Vec<_> = records.iter().map(|record| record.join(" ")).collect();
+    let records: Vec<_> = records.iter().map(|[endpoint, key]| format!("{endpoint} {}", output::quoted(key))).collect();
     let hint = format!("show one of them by its endpoint and key:\n    {}", records.join("\n    "));
     Failure::usage(format!("several records applied the fact {fact}"), hint)
 }
