@@ -415,7 +415,7 @@ impl Timeline {
                 "unknown: its handler, in another language, does not answer".to_owned()
             }
             Planned::HandlerAway => {
-                "not asked: its handler is in another language; --call-handlers calls it".to_owned()
+                "its handler, in another language, alone can say: pass --call-handlers to ask it".to_owned()
             }
         };
         vec![("plan today", outcome)]

@@ -165,7 +165,7 @@ fn dev_reads_the_very_bytes_that_a_handler_answers() {
 fn show_calls_no_handler_in_another_language_by_default() {
     let stack = Stack::of(Workspace::routed(ROUTES));
     stack.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
-    let why = "not asked: its handler is in another language; --call-handlers calls it";
+    let why = "its handler, in another language, alone can say: pass --call-handlers to ask it";
     stack.run(&["show", "stripe", "evt_first"]).prints(why).omits("WARN");
 }
 
