@@ -13,6 +13,7 @@ use crate::records::{created_by, format_tries, states, summary, tries};
 use crate::target::store_unavailable;
 use hookonce_aws::DynamoStore;
 use hookonce_protocol::call::{Planned, Split};
+use hookonce_protocol::code::Code;
 use hookonce_protocol::item::{Item, Value as Stored};
 use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::place::{ItemRef, Key};
@@ -86,6 +87,8 @@ pub(crate) enum Today {
 /// A record and everything that belongs to it.
 pub(crate) struct Timeline {
     pub(crate) record: Record,
+    /// Whether the stack runs on this machine.
+    is_local: bool,
     /// What operators did to it. `None` if the domain table is not known.
     trail: Option<Trail>,
     /// The records of its events, if it is an envelope.
@@ -153,6 +156,7 @@ impl Timeline {
         let (trail, plan, missing, items, applied_before) = (None, None, None, None, Vec::new());
         let mut timeline = Self {
             record,
+            is_local: stack.local().is_some(),
             trail,
             children,
             call,
@@ -421,6 +425,19 @@ impl Timeline {
         vec![("plan today", outcome)]
     }
 
+    /// Where the message of a handler is that crashed: none of its texts is stored, as they may hold what nobody may read.
+    fn message(&self) -> Option<String> {
+        let record = &self.record;
+        let crashed = record.last_error.as_deref() == Some(Code::HandlerCrashed.as_str());
+        let log = if self.is_local {
+            "the terminal of `hookonce dev`".to_owned()
+        } else {
+            format!("the worker's log (`hookonce explain {}`)", Code::HandlerCrashed)
+        };
+        let is_open = matches!(record.status, Status::Pending | Status::Dead);
+        (crashed && is_open).then(|| format!("is not stored; look for {} in {log}", record.key))
+    }
+
     /// What has no time of its own.
     pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
         let record = &self.record;
@@ -431,6 +448,7 @@ impl Timeline {
         if record.attempts > 0 {
             facts.push(("failed attempts", format_failures(record)));
         }
+        facts.extend(self.message().map(|message| ("handler's message", message)));
         if let (Some(since), Status::Pending) = (record.waits_since, record.status) {
             let code = record.last_error.as_deref().unwrap_or("no code");
             facts.push(("waits uncounted", format!("since {}, last error {code}", output::local_moment(since))));

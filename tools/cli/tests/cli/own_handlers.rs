@@ -160,6 +160,27 @@ fn dev_reads_the_very_bytes_that_a_handler_answers() {
     assert_eq!((&first["outcome"], &first["error"]), (&json!("retry"), &json!("HANDLER_ANSWER_MALFORMED")), "{first}");
 }
 
+/// What a handler says may hold what nobody may read, so no record has it.
+#[test]
+fn show_says_where_the_message_of_a_handler_that_crashed_is() {
+    let workspace = Workspace::routed(ROUTES);
+    workspace.write(
+        "handler.bash",
+        format!(
+            "{RUNTIME}
+take
+kill -KILL $$
+"
+        )
+        .as_bytes(),
+    );
+    let (_running, mut lines) = workspace.dev_with_json(&["--handler", "counter=bash handler.bash"]);
+    workspace.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
+    assert_eq!(lines.outcome(&["retry", "applied", "dead"])["error"], "HANDLER_CRASHED");
+    let message = "is not stored; look for in#stripe#evt_first in the terminal of `hookonce dev`";
+    workspace.run(&["show", "stripe", "evt_first"]).exits(0).prints(message);
+}
+
 /// Whoever looks at a record calls nobody, so no handler is reported as unavailable.
 #[test]
 fn show_calls_no_handler_in_another_language_by_default() {
