@@ -1,17 +1,23 @@
-"""Runs deploy.sh of a release on the mock of AWS, as a deployer, lets an update fail at each resource that it changes, and then removes
-everything as docs/run/fifteen-minutes.md does: it notes what a deployer calls. `HOOKONCE` names the binary, `AWS_ONE` a command line of
-AWS of version 1."""
+"""Runs deploy.sh of a release on the mock of AWS, as a deployer, kills it after each call that writes, lets an update fail at each resource
+that it changes, and then removes everything as docs/run/fifteen-minutes.md does: it notes what a deployer calls. `HOOKONCE` names the
+binary, `AWS_ONE` a command line of AWS of version 1."""
 
+import collections
 import hashlib
+import io
+import itertools
 import json
 import logging
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import urllib.parse
+import zipfile
 
 os.environ.update(AWS_ACCESS_KEY_ID="mock", AWS_SECRET_ACCESS_KEY="mock", AWS_DEFAULT_REGION="eu-central-1")
 
@@ -22,11 +28,15 @@ from mock import REGION, STACK, client  # noqa: E402
 from moto import mock_aws  # noqa: E402
 from moto.cloudformation.models import CloudFormationBackend, Event  # noqa: E402
 from moto.cloudformation.responses import CloudFormationResponse  # noqa: E402
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication  # noqa: E402
 from moto.server import ThreadedMotoServer  # noqa: E402
 from samtranslator.yaml_helper import yaml_parse  # noqa: E402
 from template import released  # noqa: E402
 
 PAGE = pathlib.Path("docs/run/fifteen-minutes.md")
+POLICY = json.loads(pathlib.Path("deploy/stack-policy.json").read_text("utf-8"))
+# The mock knows two outputs.
+OUTPUTS = ("Version", "InboxTable")
 # It prints a line for each request.
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
 
@@ -34,6 +44,7 @@ logging.getLogger("werkzeug").setLevel(logging.ERROR)
 def termination_protection(request):
     """The mock lacks it."""
     name = request._get_param("StackName")
+    protected.add(name)
     return f"<UpdateTerminationProtectionResponse><UpdateTerminationProtectionResult><StackId>{name}</StackId></UpdateTerminationProtectionResult></UpdateTerminationProtectionResponse>"
 
 
@@ -43,13 +54,26 @@ class Fault:
     at = None
 
 
+def create(backend, **asked):
+    """The mock's own, which keeps a stack that has only a name, and makes another one of that name."""
+    for stack_id, stack in list(backend.stacks.items()):
+        if (stack.name, stack.status, asked["change_set_type"]) == (asked["stack_name"], "REVIEW_IN_PROGRESS", "CREATE"):
+            del backend.stacks[stack_id]
+    return create_change_set(backend, **asked)
+
+
 def execute(backend, change_set_name, stack_name=None):
-    """The mock's own, which never fails and makes no outputs."""
-    change_set = next(one for name, one in backend.change_sets.items() if change_set_name in (name, one.change_set_name))
+    """The mock's own, which never fails, makes no outputs, and leaves the stack its other change sets."""
+    change_set_id, change_set = next((name, one) for name, one in backend.change_sets.items() if change_set_name in (name, one.change_set_name))
+    # https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_ExecuteChangeSet.html
+    for other in [name for name, one in backend.change_sets.items() if one.stack_name == change_set.stack_name and name != change_set_id]:
+        del backend.change_sets[other]
     if change_set.change_set_type == "UPDATE" and change_set.stack_name == STACK:
         update(change_set)
-        return
-    execute_change_set(backend, change_set_name, stack_name)
+    else:
+        execute_change_set(backend, change_set_name, stack_name)
+    # Those that were not named have their defaults.
+    change_set.stack.parameters = dict(change_set.stack.resource_map.resolved_parameters)
     for stack in backend.stacks.values():
         stack.template_dict = json.loads(stack.template) if stack.template.startswith("{") else yaml_parse(stack.template)
         stack.output_map = stack._create_output_map()
@@ -57,7 +81,7 @@ def execute(backend, change_set_name, stack_name=None):
 
 def update(change_set):
     """What CloudFormation says of an update: one resource after the other, and back where one fails. The mock cannot update what it made, so
-    here only the parameters change."""
+    here only the template and the parameters change."""
     stack = change_set.stack
     resources = sorted((change.logical_resource_id, change.resource_type) for change in change_set.changes)
 
@@ -73,6 +97,7 @@ def update(change_set):
         tell(resource, kind, "UPDATE_COMPLETE")
     if Fault.at is None:
         stack.resource_map.resolved_parameters.update(change_set.parameters)
+        stack.template = change_set.template
         stack.status, change_set.execution_status = "UPDATE_COMPLETE", "EXECUTE_COMPLETE"
     else:
         stack._add_stack_event("UPDATE_ROLLBACK_IN_PROGRESS")
@@ -82,22 +107,73 @@ def update(change_set):
     stack._add_stack_event(stack.status)
 
 
+class Death:
+    """A command is killed once the mock has done the first of its writing calls at which none was killed before. The answer never comes."""
+
+    victim, met, made = None, set(), collections.Counter()
+
+    @classmethod
+    def may_come(cls, call):
+        """Calls of CloudFormation that are alike are told apart within a run, uploads are not."""
+        cls.made[call] += 1
+        named = call if call.startswith("S3") else f"{call} {cls.made[call]}"
+        if cls.victim and named not in cls.met:
+            cls.met.add(named)
+            victim, cls.victim = cls.victim, None
+            os.killpg(victim.pid, signal.SIGKILL)
+
+
+def writing(environ):
+    """The name of a call that writes to CloudFormation or to a bucket."""
+    signed = re.search(r"Credential=[^/]+/\w+/[\w-]+/([\w-]+)/", environ.get("HTTP_AUTHORIZATION", ""))
+    service = signed[1] if signed else ""
+    if service == "cloudformation":
+        form = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+        environ["wsgi.input"] = io.BytesIO(form)
+        fields = dict(urllib.parse.parse_qsl(form.decode()))
+        reads = fields["Action"].startswith(("Describe", "Get", "List", "Validate"))
+        return None if reads else f"{fields['Action']} {fields.get('StackName', '')}"
+    return f"S3 {pathlib.Path(environ['PATH_INFO']).suffix}" if service == "s3" and environ["REQUEST_METHOD"] not in ("GET", "HEAD") else None
+
+
+def served(application, environ, start_response):
+    """The mock's own, with a death between what it does and what it says."""
+    call = writing(environ)
+    answer = dispatch(application, environ, start_response)
+    said = list(answer)
+    answer.close()
+    if call:
+        Death.may_come(call)
+    return said
+
+
+protected = set()
+dispatch, DomainDispatcherApplication.__call__ = DomainDispatcherApplication.__call__, served
 CloudFormationResponse.update_termination_protection = termination_protection
-execute_change_set = CloudFormationBackend.execute_change_set
-CloudFormationBackend.execute_change_set = execute
+create_change_set, CloudFormationBackend.create_change_set = CloudFormationBackend.create_change_set, create
+execute_change_set, CloudFormationBackend.execute_change_set = CloudFormationBackend.execute_change_set, execute
+
+
+def template():
+    made = released("arm64", "0.1.0")
+    return {**made, "Outputs": {name: made["Outputs"][name] for name in OUTPUTS}}
 
 
 def release(folder):
-    """The archive, with code that is no code. The mock knows two outputs."""
-    template = released("arm64", "0.1.0")
-    template["Outputs"] = {name: template["Outputs"][name] for name in ("Version", "InboxTable")}
+    """The archive, with code that is no code."""
     folder.mkdir()
-    (folder / "template.json").write_text(json.dumps(template))
+    (folder / "template.json").write_text(json.dumps(template()))
     for name in ("deploy.sh", "bucket.yaml", "stack-policy.json"):
         shutil.copy(f"deploy/{name}", folder)
+    pack(folder, "first")
+
+
+def pack(folder, build):
+    """The zips of a build."""
     for name in ("webhook", "worker", "relay", "dispatcher"):
-        (folder / f"{name}.zip").write_bytes(name.encode())
-    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(folder.iterdir())]
+        with zipfile.ZipFile(folder / f"{name}.zip", "w") as package:
+            package.writestr("bootstrap", f"{build} {name}")
+    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(folder.iterdir()) if path.suffix]
     (folder / "SHA256SUMS").write_text("".join(sums))
 
 
@@ -107,7 +183,7 @@ class Deployer:
     def __init__(self, folder, url):
         self.folder, self.found, self.count = folder, [], 0
         self.environment = {**os.environ, "AWS_ENDPOINT_URL": url, "AWS_REGION": REGION, "HOME": str(folder), "PATH": f"{folder}:{os.environ['PATH']}",
-                            "AWS_PAGER": ""}
+                            "AWS_PAGER": "", "TMPDIR": str(folder.parent)}
         self.place("aws", f'exec "{os.environ["AWS_ONE"]}" --endpoint-url "$AWS_ENDPOINT_URL" "$@"')
         # What the deployment ends with is an operator's, and finds nothing here that runs.
         self.place("hookonce", f'[ "$1" != doctor ] || exit 0; exec "{os.environ["HOOKONCE"]}" "$@"')
@@ -118,13 +194,30 @@ class Deployer:
         path.chmod(0o755)
 
     def run(self, what, text, prints, status=0):
-        environment = {**self.environment, "AWS_ACCESS_KEY_ID": calls.key_of("deployer", what)}
-        ran = subprocess.run(["bash", "-euo", "pipefail", "-c", text], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
-        self.count += 1
-        printed = ran.stdout + ran.stderr
+        with self.begin(what, text) as ran:
+            printed = ran.communicate(timeout=300)[0]
         if ran.returncode != status or prints not in printed:
             self.found.append(f"{what}: exit {ran.returncode}, or no {prints!r} in:\n{printed}")
         return printed
+
+    def begin(self, what, text):
+        self.count += 1
+        environment = {**self.environment, "AWS_ACCESS_KEY_ID": calls.key_of("deployer", what)}
+        return subprocess.Popen(["bash", "-euo", "pipefail", "-c", text], cwd=self.folder, env=environment, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, start_new_session=True)
+
+    def dies(self, what, text):
+        """The name of the call after which a command was killed, or none if it met its death at each of them before."""
+        Death.made.clear()
+        before = set(Death.met)
+        with self.begin(f"{what}, and dies", text) as ran:
+            Death.victim = ran
+            printed = ran.communicate(timeout=300)[0]
+        Death.victim = None
+        call = next(iter(Death.met - before), None)
+        if ran.returncode != (-signal.SIGKILL if call else 0):
+            self.found.append(f"{what}: exit {ran.returncode} after {call}:\n{printed}")
+        return call
 
 
 def removal():
@@ -145,13 +238,78 @@ def state():
     return sorted((one["ParameterKey"], one["ParameterValue"]) for one in stack["Parameters"]), template, policy
 
 
+def code():
+    """The bucket with the code, and its address."""
+    outputs = {one["OutputKey"]: one["OutputValue"] for one in client("cloudformation").describe_stacks(StackName=f"{STACK}-code")["Stacks"][0]["Outputs"]}
+    return outputs["Bucket"], outputs["Address"]
+
+
+def deploy(key=None):
+    """What deploy.sh ends with, for a template of the bucket: the newest of a release, or this one."""
+    bucket, address = code()
+    kept = sorted(client("s3").list_objects_v2(Bucket=bucket)["Contents"], key=lambda one: one["LastModified"])
+    key = key or [one["Key"] for one in kept if re.fullmatch(r"[0-9a-f]{64}\.json", one["Key"])][-1]
+    return f"hookonce deploy --stack {STACK} --template {address}/{key}"
+
+
+def deaths_of_creation(deployer):
+    """Kills deploy.sh after each writing call, and begins it again in what is there. What comes after the bucket runs without deploy.sh,
+    which takes longer. How many died."""
+    Death.met.clear()
+    while (call := deployer.dies("deploy.sh", f"./deploy.sh --stack {STACK}")) and call != f"CreateChangeSet {STACK} 1":
+        continue
+    if call:
+        while deployer.dies("hookonce deploy", deploy()):
+            continue
+    bucket, _ = code()
+    for one in client("s3").list_objects_v2(Bucket=bucket)["Contents"]:
+        body = client("s3").get_object(Bucket=bucket, Key=one["Key"])["Body"].read()
+        if one["Key"] not in (hashlib.md5(body).hexdigest(), f"{hashlib.sha256(body).hexdigest()}.json"):
+            deployer.found.append(f"after a death the bucket has {one['Key']}, which is something else")
+    ends(deployer, "a new stack", "info")
+    return len(Death.met)
+
+
+def deaths_of_update(deployer):
+    """Kills an update that may lose a table after each writing call. The next one does not allow it. How many died."""
+    Death.met.clear()
+    bucket, _ = code()
+    changed = template()
+    changed["Resources"]["InboxTable"]["Properties"]["TableClass"] = "STANDARD_INFREQUENT_ACCESS"
+    client("s3").put_object(Bucket=bucket, Key="changed.json", Body=json.dumps(changed))
+    for level in itertools.cycle(("warn", "info")):
+        call = deployer.dies("an update", f"{deploy()} --allow InboxTable LogLevel={level}")
+        if call == f"SetStackPolicy {STACK} 1":
+            deployer.run("one that is refused", deploy("changed.json"), "nothing is changed: InboxTable", status=2)
+            if state()[2] != POLICY:
+                deployer.found.append("what an update that died would allow is still allowed after one that was refused")
+        if call:
+            deployer.run(f"the same update after {call}", f"{deploy()} LogLevel={level}", f"the stack {STACK} is")
+        ends(deployer, f"an update that died after {call}", level)
+        if not call:
+            return len(Death.met)
+
+
+def ends(deployer, what, level):
+    """Whether the stack is as it was deployed, and nothing can change it any more."""
+    parameters, _, policy = state()
+    sets = client("cloudformation").list_change_sets(StackName=STACK)["Summaries"]
+    waiting = [one["ChangeSetName"] for one in sets if one["ExecutionStatus"] == "AVAILABLE"]
+    stacks = [one["StackName"] for one in client("cloudformation").describe_stacks()["Stacks"]]
+    found = dict(parameters)["LogLevel"], policy, STACK in protected, waiting, sorted(stacks)
+    if found != (level, POLICY, True, [], [STACK, f"{STACK}-code"]):
+        deployer.found.append(f"{what}: {found}")
+    protected.clear()
+
+
 def faults(deployer, plan):
     """Lets an update fail at each of the resources that it changes, and then succeed."""
     update, before = f"./deploy.sh --stack {STACK} LogLevel=debug", state()
     changed = sorted(re.findall(r"^ modify +(\w+)", plan, re.MULTILINE))
     for at, resource in enumerate(changed):
         Fault.at = at
-        printed = deployer.run(f"a fault at {resource}", update, f"{resource}: UPDATE_FAILED: it was meant to fail", status=3)
+        # Without deploy.sh, which takes longer.
+        printed = deployer.run(f"a fault at {resource}", f"{deploy()} LogLevel=debug", f"{resource}: UPDATE_FAILED: it was meant to fail", status=3)
         if "is not deployed: UPDATE_ROLLBACK_COMPLETE; it is as it was before" not in printed:
             deployer.found.append(f"a fault at {resource}: nothing says that the stack is as it was:\n{printed}")
         if state() != before:
@@ -166,14 +324,17 @@ def faults(deployer, plan):
 
 
 def look(deployer):
-    deployer.run("deploy.sh", f"./deploy.sh --stack {STACK}", f"the stack {STACK} is deployed: CREATE_COMPLETE")
+    deaths = deaths_of_creation(deployer)
+    deployer.run("deploy.sh", f"./deploy.sh --stack {STACK}", f"the stack {STACK} is as the template says")
+    pack(deployer.folder, "second")
     plan = deployer.run("deploy.sh --plan", f"./deploy.sh --stack {STACK} --plan LogLevel=debug", "RelayFunction")
     positions = faults(deployer, plan)
+    deaths += deaths_of_update(deployer)
     deployer.run(f"{PAGE}, Remove", removal(), f"{STACK}-DocumentsTable-")
     left = client("dynamodb").list_tables()["TableNames"], [one["StackName"] for one in client("cloudformation").describe_stacks()["Stacks"]]
     if left != ([], []):
         deployer.found.append(f"{PAGE}: what is left after everything is removed: {left}")
-    return positions
+    return positions, deaths
 
 
 def main():
@@ -185,13 +346,13 @@ def main():
             folder = pathlib.Path(place, "release")
             release(folder)
             deployer = Deployer(folder, f"http://{host}:{port}")
-            positions = look(deployer)
+            positions, deaths = look(deployer)
         finally:
             server.stop()
     calls.write()
     for finding in deployer.found:
         print(finding)
-    print(json.dumps({"part": "deploy", "commands": deployer.count, "faults": positions, "violations": len(deployer.found)}))
+    print(json.dumps({"part": "deploy", "commands": deployer.count, "faults": positions, "deaths": deaths, "violations": len(deployer.found)}))
     return 1 if deployer.found else 0
 
 

@@ -246,14 +246,13 @@ fn what_may_cost_a_table_is_refused_on_whichever_page_it_stands_unless_it_is_all
         ("DescribeStackEvents", &[events(&[BEFORE]), events(&[ENDED, BEFORE])]),
     ]);
     account.deploy(&[]).exits(2).prints_all(&["nothing is changed: InboxTable would be removed", "--allow RESOURCE"]);
-    assert_eq!(account.acts(), ["CreateChangeSet", "DeleteChangeSet"]);
+    let acts = ["CreateChangeSet", "DeleteChangeSet", "SetStackPolicy", "UpdateTerminationProtection"];
+    assert_eq!(account.acts(), acts, "an earlier one that was killed may have left it open");
     assert_eq!(account.field("DescribeChangeSet", 1, "NextToken"), "2");
     account.deploy(&["--allow", "InboxTable"]).exits(0);
-    assert!(account.field("SetStackPolicy", 0, "StackPolicyBody").contains("LogicalResourceId/InboxTable"));
-    assert!(
-        !account.field("SetStackPolicy", 1, "StackPolicyBody").contains("LogicalResourceId"),
-        "from then on it holds all"
-    );
+    let opened = [0, 1, 2]
+        .map(|nth| account.field("SetStackPolicy", nth, "StackPolicyBody").contains("LogicalResourceId/InboxTable"));
+    assert_eq!(opened, [false, true, false], "from then on it holds all");
 }
 
 #[test]

@@ -70,6 +70,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         stack.forget(&change_set).await;
     }
     if let Some(refused) = refused {
+        // An earlier one may have been killed before it took back what it allowed.
+        if exists && !arguments.plan {
+            stack.protect(&policy(&[])).await?;
+        }
         return Err(refused);
     }
     if arguments.plan {
