@@ -190,7 +190,12 @@ def twin(release, folder):
     for path in folder.glob("*.zip"):
         with zipfile.ZipFile(path, "a") as package:
             package.writestr("twin", "the same release, packed again")
+    sum_up(folder)
+    return folder
+
+
+def sum_up(folder):
+    """Writes what the files of a release are now."""
     named = [line.split("  ", 1)[1] for line in (folder / "SHA256SUMS").read_text("utf-8").splitlines()]
     sums = [f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in named]
     (folder / "SHA256SUMS").write_text("".join(sums), "utf-8")
-    return folder

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from account import FUNCTIONS, HERE, TABLES, Refused, Skipped, twin
 from load import body_of, found, post, signed
 
+# How many events a step delivers, and how many each second.
 EVENTS, EACH_SECOND, DEPLOYMENT_EACH_SECOND = 30, 5, 2
 CALLEE, TOLD, UNWANTED = "callee", "invoice.finalized", "charge.refunded"
 RESTORE_SECONDS, QUIET_SECONDS = 5400, 2
@@ -105,7 +106,9 @@ def sets_up(account, expect):
 def examined(account, expect):
     # What alarms there are, `warn` looks at: that of the relay is raised until the relay has run for ten minutes.
     problems = {line["check"] for line in account.told("doctor") if not line["ok"]} - {"alarms"}
-    expect("problems that doctor finds", sorted(problems - MOCK_PROBLEMS if account.mock else problems), [])
+    # There is one command line, and with --before two releases: that of the other one is no problem.
+    other = ["outputs"] if account.run("hookonce", "--version").strip() != f"hookonce {account.outputs['Version']}" else []
+    expect("problems that doctor finds", sorted(problems - MOCK_PROBLEMS if account.mock else problems), other)
 
 
 def refuses(account, expect):
@@ -173,7 +176,7 @@ def gives_up(account, expect):
 
 def denies(account, expect):
     if account.mock:
-        raise Skipped("the mock evaluates no policies")
+        raise Skipped("the mock evaluates no policy of a table")
     for what, words in (
             ("a scan of the documents", ("dynamodb", "scan", "--table-name", account.outputs["DocumentsTable"], "--select", "COUNT")),
             ("a message to the worker's queue", ("sqs", "send-message", "--queue-url", account.outputs["QueueUrl"], "--message-body", "{}"))):
@@ -268,7 +271,8 @@ def rolls_back(account, expect):
 
 def changes(account, expect, step, release):
     under_load(account, expect, step, lambda: expect("status", account.deploy(release), "UPDATE_COMPLETE"),
-               DEPLOYMENT_EACH_SECOND)
+               # The mock deploys in seconds.
+               EACH_SECOND if account.mock else DEPLOYMENT_EACH_SECOND)
     knows(account, expect, "deliver")
 
 
@@ -329,8 +333,6 @@ def recovers(account, expect):
 
 def restores(account, expect):
     """The three tables as they were when the first events were applied, and nothing came in."""
-    if account.mock:
-        raise Skipped("the mock cannot restore a table")
     moment = datetime.datetime.fromtimestamp(account.quiet, datetime.timezone.utc).isoformat()
     copies = {name: f"{table}-copy" for name, table in account.names.items()}
     for name, table in account.names.items():
@@ -342,7 +344,9 @@ def restores(account, expect):
     policy = json.loads((account.first / "template.json").read_text("utf-8"))["Resources"]["DocumentsTable"]["Properties"]["ResourcePolicy"]
     account.aws("dynamodb", "put-resource-policy", resource_arn=arns["DocumentsTableName"], policy=json.dumps(policy["PolicyDocument"]))
     tables = ("--table", copies["InboxTableName"], "--domain-table", copies["DomainTableName"])
-    expect("records of the copy that wait", account.records("--state", "PENDING", *tables), [])
+    waiting = account.records("--state", "PENDING", *tables)
+    # The mock's copy is of this moment, and has the effect that nobody there can deliver.
+    expect("records of the copy that wait", [record for record in waiting if not (account.mock and record.get("effect"))], [])
     audited = json.loads(account.hookonce("audit", "--scan", "--json", *tables).splitlines()[-1])["summary"]
     expect("violations that audit finds in the copy", audited["violations"], 0)
     expect("status", account.deploy(account.first, **copies), "UPDATE_COMPLETE")

@@ -10,26 +10,37 @@ from types import SimpleNamespace
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "scripts/accounts"))
-from account import Skipped  # noqa: E402
+from account import Skipped, sum_up, twin  # noqa: E402
 from load import found  # noqa: E402
 from run import FAILED, PASSED, SKIPPED, Step, follow  # noqa: E402
 from steps import STEPS  # noqa: E402
 
 OWNER, STRANGER = "000000000000", "111111111111"
+# The version of the release that is deployed first.
+EARLIER = "0.0.9"
 # Exactly these are not done. All others pass.
 NOT_HERE = {
     "tell": "the mock has no address that a release calls",
     "warn": "the mock keeps no history of what an alarm did",
-    "deny": "the mock evaluates no policies",
+    "deny": "the mock evaluates no policy of a table",
     "cut": "a record without a hint waits four minutes for the relay, and the check does not",
     "relay": "the mock reads no metrics from logs",
-    "pair": "there is no --pair",
-    "restore": "the mock cannot restore a table",
+    "pair": "the mock does not say how long a function took as Lambda does",
 }
 
 
+def earlier(archive, folder):
+    """The same release with other code, as an earlier one."""
+    path = twin(archive, folder) / "template.json"
+    template = json.loads(path.read_text("utf-8"))
+    template["Mappings"]["Release"]["Version"]["Text"] = EARLIER
+    path.write_text(json.dumps(template), "utf-8")
+    sum_up(folder)
+    return folder
+
+
 def start(url, environment, archive, place):
-    """Starts a run, in a folder with the profile of an account."""
+    """Starts a run, in a folder with the profile of an account. An earlier release is upgraded, and is the other build of the pair."""
     home = place / "home"
     (home / ".aws").mkdir(parents=True)
     (home / ".aws/config").write_text("[profile mock]\nregion = eu-central-1\naws_access_key_id = mock\naws_secret_access_key = mock\n", "utf-8")
@@ -38,9 +49,11 @@ def start(url, environment, archive, place):
     own = {**environment, "HOME": str(home), "AWS_ENDPOINT_URL": url, "PATH": f"{environment['PATH']}:{place / 'python'}"}
 
     def run(typed):
-        command = [ROOT / "scripts/account", "run", "--profile", "mock", "--i-own-account", typed, "--archive", archive]
+        command = [ROOT / "scripts/account", "run", "--profile", "mock", "--i-own-account", typed, "--archive", archive, "--before", before,
+                   "--pair", before]
         return subprocess.Popen(command, cwd=ROOT, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8")
 
+    before = earlier(archive, place / "before")
     stranger = run(STRANGER)
     said = stranger.communicate()[1]
     wrong = [] if stranger.returncode == 2 and "account is not 111111111111" in said else [f"a stranger's account: {stranger.returncode} {said}"]
@@ -55,6 +68,8 @@ def end(process):
     text = (ROOT / printed.splitlines()[-1].rsplit("; ", 1)[1]).read_text("utf-8")
     evidence = json.loads(text)
     wrong = [f"the evidence has {hidden!r}" for hidden in (OWNER, "whsec_", "execute-api") if hidden in text]
+    versions = evidence["first"]["version"], f"hookonce {evidence['upgraded_to']['version']}"
+    wrong += [] if versions == (EARLIER, evidence["hookonce"]) else [f"it upgraded {versions}"]
     skipped = {done["step"]: done["reason"] for done in evidence["steps"] if done["verdict"] == SKIPPED}
     wrong += [] if skipped == NOT_HERE else [f"it skipped {skipped}"]
     passed = [done["step"] for done in evidence["steps"] if done["verdict"] == PASSED]
