@@ -96,9 +96,19 @@ def under_strace(webhook, count, folder):
     while "+++ killed" not in (text := trace.read_text()):
         assert time.monotonic() < end, "strace has not written how the function ended"
         time.sleep(0.05)
-    # A call that another thread interrupts takes two lines, of which the second has another form, as have signals.
-    calls = re.findall(r"^\d+ +(\w+\(.*)$", text, re.MULTILINE)
-    return calls, played
+    return system_calls(text), played
+
+
+def system_calls(trace):
+    """The calls in what strace wrote. One that another thread interrupts takes two lines, and ends in the second. Signals have no call."""
+    calls, last = [], {}
+    for thread, line in re.findall(r"^(\d+) +(.*)$", trace, re.MULTILINE):
+        if line.startswith("<... "):
+            calls[last[thread]] += line
+        elif re.match(r"\w+\(", line):
+            last[thread] = len(calls)
+            calls.append(line)
+    return calls
 
 
 def is_document(call):
@@ -164,7 +174,7 @@ def of_others(release, store, folder):
         return played.sent["hints"], played.units["write units"] / len(events)
 
     def count(name, warm, all_):
-        counts.update({f"{name}: {what} per record": each(all_[what], warm[what]) for what in sorted(all_) if all_[what] != warm[what]})
+        counts.update({f"{name}: {what} per record": each(all_[what], warm[what]) for what in sorted(warm | all_) if all_[what] != warm[what]})
 
     hints, counts["webhook: write units per record"] = claimed("stripe")
     count("worker", *(under_valgrind(worker, batches(some), folder, store) for some in (hints[:WARM], hints[WARM:])))
@@ -173,7 +183,7 @@ def of_others(release, store, folder):
     count("dispatcher", *(under_valgrind(dispatcher, batches(some), folder, store) for some in (hints[:WARM], hints[WARM:])))
     scheduled = json.dumps({"dead_letters": "http://127.0.0.1/000000000000/dead"})
     one, two = (under_valgrind(relay, [scheduled] * runs, folder, store) for runs in (1, 2))
-    counts.update({f"relay: {what} per run": two[what] - one[what] for what in sorted(two) if two[what] != one[what]})
+    counts.update({f"relay: {what} per run": two[what] - one[what] for what in sorted(one | two) if two[what] != one[what]})
     hints, runs = claimed("stripe", first=1000)[0], []
     for some in (hints[:WARM], hints[WARM:]):
         fall_due(store, some)
