@@ -109,6 +109,12 @@ need_counters() {
     apt_packages strace valgrind
 }
 
+# Runs programs for arm64, with the shared libraries that they take from the system.
+need_qemu() {
+    command -v qemu-aarch64-static >/dev/null && [ -e /usr/aarch64-linux-gnu/lib/libgcc_s.so.1 ] && return
+    apt_packages qemu-user-static libc6-arm64-cross libgcc-s1-arm64-cross
+}
+
 # An allocator to compare that of the C library with: mimalloc.
 allocator() {
     ldconfig -p | sed -n 's/.*libmimalloc\.so\.2 .* => //p' | head -1
