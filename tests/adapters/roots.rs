@@ -1,12 +1,13 @@
 //! Whom a function trusts when it calls AWS. The authority, the server's certificate and its key are those of
 //! `tests/destinations`.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use hookonce_aws::{are_amazons, dynamodb_client, trusting, with_fall_back};
+use hookonce_aws::{are_amazons, dynamodb_client, function_config, trusting, with_fall_back};
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::config::Environment;
+use hookonce_runtime::telemetry::Telemetry;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -79,6 +80,28 @@ async fn an_unknown_issuer_leads_back_to_the_system_once() {
     assert_eq!(put_twice(AUTHORITY, AMAZON_ROOTS).await, ([true; 2], 2, 0), "the issuer is known");
     assert_eq!(put_twice(AMAZON_ROOTS, AUTHORITY).await, ([true; 2], 2, 1), "the system knows the issuer");
     assert_eq!(put_twice(AMAZON_ROOTS, AMAZON_ROOTS).await, ([false; 2], 0, 1), "nobody knows the issuer");
+}
+
+/// The configuration that a function has, in a region of the commercial partition.
+#[tokio::test]
+async fn a_function_counts_once_that_its_roots_are_outdated() {
+    let (url, requests) = store().await;
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let sunk = Arc::clone(&lines);
+    let telemetry =
+        Telemetry::new("webhook", "hookonce", Arc::new(move |line| sunk.lock().unwrap().push(line.to_owned())));
+    let environment = Environment::from([("AWS_REGION".to_owned(), "eu-central-1".to_owned())]);
+    let config = function_config(&environment, &telemetry).await.into_builder().endpoint_url(url);
+    let credentials = config_at("http://localhost").credentials_provider().unwrap();
+    let config = config.credentials_provider(credentials).build();
+    let config = dynamodb_client(&config, AMPLE).config().to_builder().retry_partition(own_partition()).build();
+    let client = aws_sdk_dynamodb::Client::from_conf(config);
+    for _ in 0..2 {
+        assert!(client.put_item().table_name("inbox").send().await.is_err(), "the system does not know the issuer");
+    }
+    let lines = lines.lock().unwrap();
+    let [line] = lines.as_slice() else { panic!("{lines:?}") };
+    assert!(line.contains(r#""aws_roots_outdated":1"#) && requests.load(Ordering::Relaxed) == 0, "{line}");
 }
 
 /// Also those that a person adds later must be roots that the operating system trusts, and go on being roots for a while.
