@@ -4,9 +4,9 @@
 usage: scripts/peers.py RELEASE PYTHON NODE RUNTIME HANDLER
 
 RELEASE is the folder of the release binaries, PYTHON an interpreter with Powertools and Lambda's client of the Runtime API, NODE and
-RUNTIME are the interpreter and Lambda's client for it, and HANDLER is the folder of the bundled handler in TypeScript. scripts/rig.py
-plays Lambda, DynamoDB and SQS. Each program runs once in each round, in turn. The figures are medians over the rounds, and ratios
-those of the same round.
+RUNTIME are the interpreter and Lambda's client for it, and HANDLER is the folder of the bundled handler in TypeScript. RELEASE's
+`bench-stand-in` plays Lambda, DynamoDB and SQS. Each program runs once in each round, in turn. The figures are medians over the rounds,
+and ratios those of the same round.
 """
 
 import json
@@ -15,7 +15,7 @@ import pathlib
 import statistics
 import sys
 
-from rig import SECRET, deliveries, run
+from rig import SECRET, StandIn, deliveries, run_with
 
 PEERS = pathlib.Path(__file__).resolve().parents[1] / "benches/peers"
 ROUNDS = 7
@@ -40,6 +40,22 @@ def programs(release, python, node, runtime, handler):
     }
 
 
+def measure(stand_in, function, variables, delay):
+    """What a run took, and what Lambda saw."""
+    events = deliveries(WARM + COUNTED)
+    played = run_with(StandIn(stand_in, events, delay, WARM), *function, events=events, variables=variables)
+    start, warm, end = played.used
+    return {"start_ms": start * 1000, "delivery_us": (end - warm) / COUNTED * 1_000_000}, played
+
+
+def table(titles, rows):
+    """The rows below their titles, names to the left and figures to the right."""
+    texts = [titles, *([cell if isinstance(cell, str) else f"{cell:,.2f}" for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*texts)]
+    for name, *cells in texts:
+        print("  ".join([f"{name:<{widths[0]}}", *(f"{cell:>{width}}" for cell, width in zip(cells, widths[1:]))]))
+
+
 def main():
     compared = programs(*sys.argv[1:])
     lines = []
@@ -47,11 +63,10 @@ def main():
         runs = {name: [] for name in compared}
         for _ in range(ROUNDS):
             for name, (function, variables) in compared.items():
-                played = run(*function, events=deliveries(WARM + COUNTED), delay=delay, variables=variables)
+                figures, played = measure(f"{sys.argv[1]}/bench-stand-in", function, variables, delay)
                 for call in [] if name == "hello" else ["PutItem", "SendMessage"]:
-                    assert played.calls.count(call) >= WARM + COUNTED, f"{name} made too few calls {call}"
-                each = (played.used[-1] - played.used[WARM]) / COUNTED
-                runs[name].append({"start_ms": played.used[0] * 1000, "delivery_us": each * 1_000_000})
+                    assert played.calls[call] >= WARM + COUNTED, f"{name} made too few calls {call}"
+                runs[name].append(figures)
         for name, rounds in runs.items():
             figures = {figure: statistics.median(one[figure] for one in rounds) for figure in rounds[0]}
             ratios = {
@@ -59,7 +74,9 @@ def main():
                 for figure in figures
             }
             lines.append({"program": name, "regime": regime} | {figure: round(value, 2) for figure, value in (figures | ratios).items()})
-            print(json.dumps(lines[-1]), flush=True)
+        of_regime = [line for line in lines if line["regime"] == regime]
+        table([f"store: {regime}", "us per delivery", "ratio", "start, ms", "ratio"], [
+            [line["program"], line["delivery_us"], line["delivery_ratio"], line["start_ms"], line["start_ratio"]] for line in of_regime])
     print(json.dumps({"part": "peers", "rounds": ROUNDS, "processors": os.cpu_count(), "peers": lines}))
 
 
