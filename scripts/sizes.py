@@ -15,6 +15,7 @@ import pathlib
 import statistics
 import sys
 
+from peers import table
 from rig import deliveries, run
 
 # A whole processor, by Lambda's documentation.
@@ -56,6 +57,12 @@ def measure(webhook, size_mb, events):
     }
 
 
+def show(lines):
+    """The figures as a table."""
+    table(["memory, MB", "body, bytes", "start, ms", "first, ms", "p50, ms", "p90, ms", "GB ms", "p50, ratio"], [
+        [f"{line['memory_mb']:,}", f"{line['body_bytes']:,}", *list(line.values())[2:]] for line in lines])
+
+
 def main():
     lines = []
     for body_bytes, count in BODIES.items():
@@ -67,7 +74,7 @@ def main():
             figures = {name: round(statistics.median(one[name] for one in runs[size]), 2) for name in runs[size][0]}
             ratio = statistics.median(one["p50_ms"] / base["p50_ms"] for one, base in zip(runs[size], runs[PROCESSOR_MB]))
             lines.append({"memory_mb": size, "body_bytes": body_bytes, **figures, "p50_ratio": round(ratio, 2)})
-            print(json.dumps(lines[-1]))
+    show(lines)
     print(json.dumps({"part": "sizes", "rounds": ROUNDS, "processors": os.cpu_count(), "sizes": lines}))
 
 
