@@ -30,7 +30,7 @@ impl Design {
         let called = |calls: f64, seconds: f64| {
             let line = |bytes: f64| bytes + counted.log_line_bytes;
             Usage::default()
-                .with(Item::GatewayRequests, requests)
+                .with(Item::GatewayRequests, requests * load.metered())
                 .with(Item::Invocations, calls)
                 .with(Item::GbSeconds, requests * seconds * counted.webhook_mb / MB_OF_GB)
                 .with(

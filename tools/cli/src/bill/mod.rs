@@ -222,7 +222,7 @@ impl Load {
             .with(Item::ReadUnits, counted.relay_queries / 2.0 * MINUTES + reads)
             .with(Item::StoredBytes, stored + journal)
             .with(Item::BackupBytes, stored)
-            .with(Item::GatewayRequests, requests)
+            .with(Item::GatewayRequests, requests * self.metered())
             .with(Item::QueueRequests, receives + grouped)
             .with(Item::GroupedRequests, grouped)
             .with(Item::Invocations, MINUTES + requests + events + effects)
@@ -231,6 +231,12 @@ impl Load {
             .with(Item::CustomMetrics, counted.metrics_at_rest + metrics)
             .with(Item::AlarmMetrics, counted.alarm_metrics)
             .with(Item::Dashboards, counted.dashboards)
+    }
+
+    /// How many requests the gateway counts for one: one for each 512 KB,
+    /// <https://www.stormit.cloud/blog/amazon-api-gateway-pricing>.
+    fn metered(&self) -> f64 {
+        (self.body_bytes / (512.0 * UNIT_BYTES)).ceil().max(1.0)
     }
 
     fn gb_seconds(&self, counted: &Counted) -> f64 {

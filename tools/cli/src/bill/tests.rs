@@ -92,6 +92,18 @@ fn a_month_adds_up_what_its_deliveries_events_and_effects_take() {
 }
 
 #[test]
+fn the_gateway_counts_a_request_for_each_512_kilobytes() {
+    let counted = Counted::built_in();
+    for (body_bytes, requests) in [(0.0, 1.0), (2_048.0, 1.0), (524_288.0, 1.0), (524_289.0, 2.0), (5_000_000.0, 10.0)]
+    {
+        let load = Load { duplicates: 0.0, body_bytes, ..load(1_000.0) };
+        assert!(same(load.usage(counted).of(Item::GatewayRequests), 1_000.0 * requests), "{body_bytes}");
+        let designs = Design::all(&load, counted);
+        assert!(designs.iter().all(|it| same(it.usage.of(Item::GatewayRequests), 1_000.0 * requests)), "{body_bytes}");
+    }
+}
+
+#[test]
 fn a_bill_is_the_sum_of_its_lines_and_no_dearer_after_the_free_tiers() {
     let (counted, prices) = (Counted::built_in(), Prices::built_in());
     let bills = [0.0, 1e4, 1e6, 1e8].map(|events| Bill::of(&load(events), counted, prices));
