@@ -75,7 +75,7 @@ def report(counts):
     for name in counts[0]:
         values = [of_size.get(name, 0) for of_size in counts]
         print(f"{name:42}" + "".join(f"{value:12,.{0 if value >= 1000 else 2}f}" for value in values))
-        near = NEAR if "instructions" in name or "allocations" in name else 0
+        near = NEAR if "instructions" in name or "allocations" in name or "log" in name else 0
         if max(values) - min(values) > near * max(values):
             bad = True
             print(f"{name}: differs with the size of the store")
