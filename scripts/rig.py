@@ -101,8 +101,12 @@ class Store:
         with open(self.folder / "dev.log", "w", encoding="utf-8") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         file = self.folder / "stack.json"
-        until("the stack", lambda: self.process.poll() is not None or file.exists(), self.folder)
-        self.stack = json.loads(file.read_text())
+        try:
+            until("the stack", lambda: self.process.poll() is not None or file.exists(), self.folder)
+            self.stack = json.loads(file.read_text())
+        except BaseException:
+            self.__exit__()
+            raise
         self.url = urllib.parse.urlsplit(self.stack["dynamodb_url"])
 
     def __enter__(self):
