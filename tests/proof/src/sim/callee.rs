@@ -153,7 +153,7 @@ impl Callees {
             if terms.class != Class::AtLeastOnce {
                 account.promised += 1;
                 if account.promised > 1 + account.accepted {
-                    self.broken.insert((Rule::Doubled, delivery.effect.as_str().to_owned()));
+                    self.broken.insert((Rule::DoneTwice, delivery.effect.as_str().to_owned()));
                 }
             }
         }
@@ -172,15 +172,14 @@ impl Callees {
         let here = account.open.len() - others.clone().count();
         let elsewhere = others.collect::<BTreeSet<_>>().len();
         let first = account.open.iter().map(|call| call.at).min();
-        let too_late = match terms.class {
-            // After an accepted duplicate, only what was done counts.
-            Class::Keyed { window } if account.accepted == 0 => {
-                first.is_some_and(|first| now > first.saturating_add(window.0))
-            }
-            Class::AtMostOnce => here > account.accepted,
-            Class::Keyed { .. } | Class::AtLeastOnce => false,
-        };
-        if too_late || elsewhere > account.accepted {
+        // After an accepted duplicate, only what was done counts.
+        let outlives = |window: Millis| first.is_some_and(|first| now > first.saturating_add(window.0));
+        let outside = matches!(terms.class, Class::Keyed { window } if account.accepted == 0 && outlives(window));
+        let repeated = terms.class == Class::AtMostOnce && here > account.accepted;
+        if outside {
+            self.broken.insert((Rule::Outside, effect.to_owned()));
+        }
+        if repeated || elsewhere > account.accepted {
             self.broken.insert((Rule::Recalled, effect.to_owned()));
         }
         account.keys.insert(delivery.idempotency_key.clone());
