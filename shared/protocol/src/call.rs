@@ -343,7 +343,7 @@ pub struct ChildEvent {
     pub event_type: String,
     /// The compressed payload: a delivery with only this event.
     pub body: Vec<u8>,
-    /// The hash of the event's own bytes.
+    /// The record's `body_sha256`.
     pub sha256: [u8; 32],
     /// Whether it fits into a record of its own.
     pub fits: bool,

@@ -33,7 +33,7 @@ pub struct Claim {
     /// The compressed payload.
     #[serde(with = "base64_bytes")]
     pub body: Vec<u8>,
-    /// The hash of the raw bytes, without those that the provider changes from try to try.
+    /// The record's `body_sha256`.
     #[serde(with = "base64_array")]
     pub body_sha256: [u8; 32],
     /// The request headers that are kept.

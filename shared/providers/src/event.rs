@@ -39,8 +39,8 @@ pub struct EventPart {
     pub body: Vec<u8>,
     /// The SHA-256 of the event's own text, which stays the same when a retry groups the event differently. For a
     /// delivery that is one event, the SHA-256 of the whole body. What the provider changes from try to try is left out
-    /// of both, so two of them differ only where the fact does. For an event without an id, the SHA-256 of the delivery
-    /// around it, without white space.
+    /// of both, so two of them differ only where the fact does. For what is no event, from a provider that batches,
+    /// the SHA-256 of `body` without the white space between its tokens, and with all that changes.
     pub sha256: [u8; 32],
     /// What was missing in the event, if anything. The event is kept all the same.
     pub fallback: Option<Fallback>,

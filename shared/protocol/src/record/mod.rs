@@ -101,8 +101,9 @@ pub struct Record {
     pub event_type: String,
     /// The zstd-compressed payload. `None` once it is gone for good (never while PENDING or DEAD).
     pub body: Option<Vec<u8>>,
-    /// The hash of the raw bytes; for one event of a batch, of the event's own bytes. Bytes that the provider changes
-    /// from try to try are left out.
+    /// The SHA-256 of the raw bytes; for one event of a batch, of the event's own bytes; for what is no event, from a
+    /// provider that batches, of the delivery reduced to it, without the white space between its tokens. What the
+    /// provider changes from try to try is left out of the hash of an event, and of no other.
     pub body_sha256: [u8; 32],
     /// The request headers that are kept.
     pub headers: BTreeMap<String, String>,
