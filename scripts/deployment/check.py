@@ -18,7 +18,7 @@ os.environ.update(AWS_ACCESS_KEY_ID="mock", AWS_SECRET_ACCESS_KEY="mock", AWS_DE
 
 sys.path.append(str(pathlib.Path(__file__).parents[1]))
 from references import references  # noqa: E402
-from mock import ACCOUNT, ANSWERS, REGION, STACK, client, deployed  # noqa: E402
+from mock import ACCOUNT, ANSWERS, REGION, STACK, client, deployed, verdict  # noqa: E402
 
 DAY = 86_400
 
@@ -385,17 +385,12 @@ def main():
     found, by_hand, not_made = deployed(text, findings)
     found += deployed(with_route(text, page), of_route)[0]
     rules = findings.count
-    for finding in found:
-        print(finding)
     print(f"made with the call that CloudFormation would make: {', '.join(by_hand)}")
     print(f"NOT made, because the mock cannot: {', '.join(not_made) or 'nothing'}")
     print("NOT checked, because the mock forgets it: keys of tables and logs, processor and log group of functions (read from the translation)")
     print("NOT checked here: whether AWS takes each value, rights, roll-back of a deployment, sizes of policies")
     missed = [] if found else missed_breaks(text) + missed_page_breaks(text, page)
-    for miss in missed:
-        print(miss)
-    print(json.dumps({"part": "deployment", "rules": rules, "broken": len(BREAKS) + len(COUNTED_BREAKS) + len(PAGE_BREAKS), "violations": len(found) + len(missed)}))
-    return 1 if found or missed else 0
+    return verdict("deployment", found + missed, rules=rules, broken=len(BREAKS) + len(COUNTED_BREAKS) + len(PAGE_BREAKS))
 
 
 def missed_breaks(text):

@@ -24,7 +24,7 @@ os.environ.update(AWS_ACCESS_KEY_ID="mock", AWS_SECRET_ACCESS_KEY="mock", AWS_DE
 sys.path += [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parents[1] / "releases")]
 
 import calls  # noqa: E402
-from mock import REGION, STACK, client  # noqa: E402
+from mock import REGION, STACK, client, verdict  # noqa: E402
 from moto import mock_aws  # noqa: E402
 from moto.cloudformation.models import CloudFormationBackend, Event  # noqa: E402
 from moto.cloudformation.responses import CloudFormationResponse  # noqa: E402
@@ -350,10 +350,7 @@ def main():
         finally:
             server.stop()
     calls.write()
-    for finding in deployer.found:
-        print(finding)
-    print(json.dumps({"part": "deploy", "commands": deployer.count, "faults": positions, "deaths": deaths, "violations": len(deployer.found)}))
-    return 1 if deployer.found else 0
+    return verdict("deploy", deployer.found, commands=deployer.count, faults=positions, deaths=deaths)
 
 
 if __name__ == "__main__":

@@ -311,6 +311,14 @@ BY_HAND = {
 }
 
 
+def verdict(part, found, **figures):
+    """Prints what was found, and the figures as the last line. The exit code."""
+    for finding in found:
+        print(finding)
+    print(json.dumps({"part": part, **figures, "violations": len(found)}))
+    return 1 if found else 0
+
+
 def deployed(template_text, look):
     """Deploys on an empty mock and returns what `look` finds there."""
     with mock_aws():

@@ -17,7 +17,7 @@ sys.path.append(str(pathlib.Path(__file__).parents[1]))
 
 import boto3  # noqa: E402
 import calls  # noqa: E402
-from mock import ACCOUNT, CODE, REGION, STACK, client, deployed, with_outputs  # noqa: E402
+from mock import ACCOUNT, CODE, REGION, STACK, client, deployed, verdict, with_outputs  # noqa: E402
 from moto.awslambda.models import LambdaFunction  # noqa: E402
 from moto.awslambda.urls import url_paths  # noqa: E402
 from moto.core.authorization import enable_iam_authentication  # noqa: E402
@@ -344,10 +344,7 @@ def main():
     with open("template.yaml", encoding="utf-8") as file:
         commands = deployed(file.read(), look)
     calls.write()
-    for finding in commands.found:
-        print(finding)
-    print(json.dumps({"part": "operate", "commands": commands.count, "violations": len(commands.found)}))
-    return 1 if commands.found else 0
+    return verdict("operate", commands.found, commands=commands.count)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ os.environ.update(CREDENTIALS)
 import calls  # noqa: E402
 from moto.server import ThreadedMotoServer  # noqa: E402
 from expected import BREAKS, NOT_ON_THE_MOCK, PLACEHOLDERS, ROWS, UNSEEN, WORDS, Row, event_file, prepare, variables  # noqa: E402
-from mock import deployed  # noqa: E402
+from mock import deployed, verdict  # noqa: E402
 
 # It prints a line for each request.
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -240,12 +240,9 @@ def place(folder):
 def main():
     with open("template.yaml", encoding="utf-8") as file:
         on_pages, found = deployed(file.read(), look)
-    for finding in found:
-        print(finding)
     read, left_out = print_reasons(on_pages)
     counts = {"run": len(on_pages) - read - left_out, "words_checked": read, "not_run": left_out, "broken": len(breaks())}
-    print(json.dumps({"part": "pages", "aws_commands": len(on_pages), **counts, "violations": len(found)}))
-    return 1 if found else 0
+    return verdict("pages", found, aws_commands=len(on_pages), **counts)
 
 
 def print_reasons(on_pages):

@@ -14,7 +14,7 @@ os.environ.update(AWS_ACCESS_KEY_ID="mock", AWS_SECRET_ACCESS_KEY="mock", AWS_DE
 sys.path.append(str(pathlib.Path(__file__).parents[1]))
 
 import rig  # noqa: E402
-from mock import ANSWERS, REGION, STACK, Deployed, client, with_outputs  # noqa: E402
+from mock import ANSWERS, REGION, STACK, Deployed, client, verdict, with_outputs  # noqa: E402
 from moto import mock_aws  # noqa: E402
 from moto.awslambda.models import LambdaFunction  # noqa: E402
 from moto.server import ThreadedMotoServer  # noqa: E402
@@ -113,10 +113,7 @@ def main():
     # Without the names the event takes effect again, and this must be found.
     if not any("of the old event is ['delivery_accepted']" in one for one in without):
         found.append(f"nothing is found where the second stack makes its own tables: {without}")
-    for finding in found:
-        print(finding)
-    print(json.dumps({"part": "recover", "rules": rules, "broken": 1, "violations": len(found)}))
-    return 1 if found else 0
+    return verdict("recover", found, rules=rules, broken=1)
 
 
 if __name__ == "__main__":

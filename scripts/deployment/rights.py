@@ -15,6 +15,7 @@ import sys
 os.environ.update(AWS_ACCESS_KEY_ID="mock", AWS_SECRET_ACCESS_KEY="mock", AWS_DEFAULT_REGION="eu-central-1")
 
 import schemas  # noqa: E402
+from mock import verdict  # noqa: E402
 from policies import FOLDER, PLACEHOLDERS, ROLES, allow, applies, many, of_all, of_role  # noqa: E402
 
 PLACE = pathlib.Path("target/rights")
@@ -263,12 +264,10 @@ def main():
     notes, granted = Notes(sys.argv[1:]), of_all()
     found = [*findings(granted, notes), *linted(), *sizes(), *untried(notes), *schemas.unused()]
     found = found or list(missed(notes))
-    for finding in found:
-        print(finding)
     print("NOT checked: rights by AWS itself; keys of your own, which need more; what AWS names each call's resource is calls.py's word")
     counts = {role: len(notes.of(role)) for role in ROLES}
-    print(json.dumps({"part": "rights", **counts, "parts": sum(len(list(reduced(one))) for some in granted.values() for one in some), "broken": len(BREAKS), "violations": len(found)}))
-    return 1 if found else 0
+    parts = sum(len(list(reduced(one))) for some in granted.values() for one in some)
+    return verdict("rights", found, **counts, parts=parts, broken=len(BREAKS))
 
 
 if __name__ == "__main__":
