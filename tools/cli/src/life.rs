@@ -241,7 +241,10 @@ impl Printer {
             let after = format!(" {endpoint} {event_type} {key}  {status} {took} ms");
             return output::styled_line(&before, (&column(&word), &style), &after);
         }
-        let page = codes::explaining(&word).map_or_else(String::new, |page| format!(": {page}"));
+        let mut page = codes::explaining(&word).map_or_else(String::new, |page| format!(": {page}"));
+        if status == 401 {
+            page.push_str(", `hookonce verify --last`");
+        }
         output::styled_line(
             &before,
             (&column("refused"), &style),

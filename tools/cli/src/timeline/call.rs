@@ -2,7 +2,7 @@
 
 use hookonce_protocol::dispatcher::idempotency_key;
 use hookonce_protocol::effect::DestinationId;
-use hookonce_protocol::record::{EffectPart, Record};
+use hookonce_protocol::record::{EffectPart, Record, Status};
 use hookonce_runtime::destination::{ClassName, DestinationDocument, DestinationKind};
 use serde_json::{Value, json};
 
@@ -78,7 +78,9 @@ impl EffectCall {
         facts.extend(self.document().ok().map(|document| ("class", class(document).as_str().to_owned())));
         facts.push(("idempotency key", format!("{}{places}{epoch}", self.key)));
         if part.not_done > 0 {
-            facts.push(("failed calls", format!("{} time(s): nothing done, or no turn", part.not_done)));
+            let code = record.last_error.as_deref().filter(|_| record.status != Status::Processed);
+            let code = code.map_or_else(String::new, |code| format!(", last error {code}"));
+            facts.push(("failed calls", format!("{} time(s): nothing done, or no turn{code}", part.not_done)));
         }
         let took = part.duration.map_or_else(String::new, |took| format!(", after {} ms", took.0));
         match part.status_code {

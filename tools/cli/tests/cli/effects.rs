@@ -102,6 +102,20 @@ fn show_prints_what_was_called_with_which_key_and_how_it_ended() {
 }
 
 #[test]
+fn an_effect_that_could_not_be_called_says_why() {
+    let workspace = Workspace::routed(ROUTES);
+    // Nobody listens there.
+    let document =
+        json!({ "kind": "http", "url": "http://127.0.0.1:1/in", "class": "at_least_once", "allow_private": true });
+    workspace.write(".hookonce/destinations/crm.json", document.to_string().as_bytes());
+    let (_running, mut lines) = workspace.dev_with_json(&[]);
+    workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
+    let retry = lines.outcome(&["retry"]);
+    let why = "1 time(s): nothing done, or no turn, last error DESTINATION_UNAVAILABLE\n";
+    workspace.run(&["show", "stripe", retry["key"].as_str().unwrap()]).exits(0).prints(why);
+}
+
+#[test]
 fn a_call_that_ends_an_effect_is_a_try() {
     let workspace = Workspace::routed(ROUTES);
     let url = format!("http://127.0.0.1:{}/in", receiver(400));
