@@ -20,6 +20,9 @@ pub(crate) const CELLS: i64 = 144;
 /// The most endpoints that are counted. Only those that exist are.
 const ENDPOINTS_MAX: usize = 1_000;
 
+/// From how many refusals on somebody should look: one may be a stranger, or a person who tries something.
+const REFUSED_MIN: u64 = 3;
+
 /// What was answered within ten minutes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cell {
@@ -168,6 +171,18 @@ impl Traffic {
     pub(crate) fn endpoint(&self, endpoint: &str) -> EndpointTraffic {
         let endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
         endpoints.get(endpoint).cloned().unwrap_or_default()
+    }
+
+    /// The endpoints that refused at least [`REFUSED_MIN`] within 24 hours, and accepted nothing since: each with how many it
+    /// refused, and the latest code.
+    pub(crate) fn refusing(&self, now: EpochMs) -> Vec<(String, u64, String)> {
+        let endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let refusing = endpoints.iter().filter_map(|(id, known)| {
+            let (at, code) = known.last_refusal.as_ref()?;
+            let (_, refused) = known.totals(now);
+            (known.last_accepted < Some(*at) && refused >= REFUSED_MIN).then(|| (id.clone(), refused, code.clone()))
+        });
+        refusing.collect()
     }
 
     /// Writes the counts to the file.

@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::lambda::DeployedFunctions;
 use crate::pauses::{self, Act, Acts, PausedFunction};
 use crate::route_set;
+use crate::traffic::Traffic;
 use crate::watch::{Looking, Watch};
 
 /// How long a record may be due before somebody should know. The alarm of the template says the same.
@@ -33,6 +34,9 @@ pub(crate) struct StackStatus {
     pub(crate) local: Option<RunningStack>,
     /// Why the stack on this machine refuses its route set. On AWS, an alarm tells.
     routes: Option<String>,
+    /// The endpoints of the stack on this machine that only refuse: how many deliveries, and the latest code. On AWS, `endpoint list`
+    /// searches the log for that.
+    refusing: Vec<(String, u64, String)>,
     pub(crate) aws: Option<AwsStatus>,
 }
 
@@ -64,7 +68,8 @@ impl StackStatus {
         }
         let local = stack.local().map(Local::running).and_then(Result::ok).cloned();
         let routes = local.as_ref().and_then(|_| route_set::refusal(&stack.folder));
-        Ok(Self { records, depths, pauses, local, routes, aws })
+        let refusing = local.as_ref().map(|_| Traffic::of(&stack.folder).refusing(now)).unwrap_or_default();
+        Ok(Self { records, depths, pauses, local, routes, refusing, aws })
     }
 
     /// What could not be read, and why.

@@ -106,6 +106,17 @@ fn status_prints_what_needs_a_person_and_the_next_step() {
     let shown = json(&stack.run(&["status", "--json"]));
     assert_eq!((&shown["dead"], &shown["needs"]), (&object!(1), &object!(["records_died"])), "{shown}");
     assert_eq!(shown["dead_letter_queue"]["visible"], 0, "{shown}");
+    let url = format!("{}/webhooks/stripe", stack.announced()["url"].as_str().unwrap());
+    for _ in 0..3 {
+        let forged = ["trigger", "stripe.invoice.paid", "--url", &url, "--secret", "-"];
+        stack.run_with_input(&forged, "whsec_another_secret_of_enough_bytes").exits(1);
+    }
+    wait_until("the refusals are counted", || {
+        json(&stack.run(&["status", "--json"]))["needs"] == object!(["records_died", "refused:stripe"])
+    });
+    stack.run(&["status"]).exits(1).prints(
+        "3 deliveries were refused at stripe within 24 h, and none accepted since: signature_mismatch\n  hookonce verify --last\n",
+    );
     assert_eq!(shown["local"]["version"], env!("CARGO_PKG_VERSION"), "{shown}");
     status.prints("runs at").omits("this command is");
     let state = stack.read(".hookonce/stack.json").replace(env!("CARGO_PKG_VERSION"), "0.0.9");
