@@ -27,6 +27,8 @@ pub(super) struct Change {
     replacement: String,
     /// The properties that change.
     properties: BTreeSet<String>,
+    /// Whether CloudFormation tells what changes, of each change.
+    is_told: bool,
 }
 
 impl Change {
@@ -37,14 +39,20 @@ impl Change {
 
     fn read(change: Node<'_, '_>) -> Self {
         let field = |name: &str| text_below(change, name).unwrap_or_default().to_owned();
-        let targets = change.descendants().filter(|node| node.tag_name().name() == "Target");
-        let properties = targets.map(|target| child(target, "Name").to_owned()).filter(|name| !name.is_empty());
+        let targets: Vec<_> = change.descendants().filter(|node| node.tag_name().name() == "Target").collect();
+        let properties = targets.iter().map(|target| child(*target, "Name").to_owned()).filter(|name| !name.is_empty());
+        // What is no property, such as tags, has no name.
+        let is_told = |target: &Node<'_, '_>| match child(*target, "Attribute") {
+            "" | "Properties" => !child(*target, "Name").is_empty(),
+            _ => true,
+        };
         Self {
             action: field("Action"),
             resource: field("LogicalResourceId"),
             kind: field("ResourceType"),
             replacement: field("Replacement"),
             properties: properties.collect(),
+            is_told: !targets.is_empty() && targets.iter().all(is_told),
         }
     }
 
@@ -54,8 +62,9 @@ impl Change {
         match (self.action.as_str(), self.replacement.as_str()) {
             _ if !kept_kinds().contains(&self.kind) => None,
             ("Add", _) => None,
-            ("Modify", "False") if keeps_keys => None,
-            ("Modify", "False") => Some("would get keys of another type"),
+            ("Modify", "False") if !keeps_keys => Some("would get keys of another type"),
+            ("Modify", "False") if self.is_told => None,
+            ("Modify", "False") => Some("would change, and CloudFormation does not say how"),
             ("Modify", "True") => Some("would be replaced by an empty one"),
             ("Remove", _) => Some("would be removed"),
             (_, _) => Some("may be replaced by an empty one"),
@@ -115,6 +124,7 @@ mod tests {
             kind: kind.to_owned(),
             replacement: replacement.to_owned(),
             properties: properties.iter().map(|name| (*name).to_owned()).collect(),
+            is_told: true,
         }
     }
 
@@ -140,6 +150,25 @@ mod tests {
             }
         }
         assert_eq!(change("Remove", "AWS::Lambda::Function", "", &[]).danger(), None);
+    }
+
+    #[test]
+    fn a_table_passes_only_if_every_change_of_it_is_told() {
+        let found = |details: &str| {
+            let change = format!(
+                "<ResourceChange><Action>Modify</Action><ResourceType>AWS::DynamoDB::Table</ResourceType>\
+                 <Replacement>False</Replacement><Details>{details}</Details></ResourceChange>"
+            );
+            Change::read(Document::parse(&change).unwrap().root_element()).danger()
+        };
+        let detail = |target: &str| format!("<member><Target>{target}</Target></member>");
+        let tags = detail("<Attribute>Tags</Attribute>");
+        let billing = detail("<Attribute>Properties</Attribute><Name>BillingMode</Name>");
+        let unknown = detail("<Attribute>Properties</Attribute>");
+        assert_eq!((found(&tags), found(&billing), found(&(billing.clone() + &tags))), (None, None, None));
+        for details in ["", "<member/>", &unknown, &(tags + &unknown), &(billing + &detail(""))] {
+            assert_eq!(found(details), Some("would change, and CloudFormation does not say how"), "{details}");
+        }
     }
 
     #[test]
