@@ -42,6 +42,11 @@ impl StackParts {
     }
 }
 
+/// Whether a stack is of an earlier release than this command. A release that cannot be compared is not.
+pub(crate) fn is_earlier(stack: &str) -> bool {
+    release(stack).is_some_and(|stack| Some(stack) < release(OWN_VERSION))
+}
+
 /// The three numbers of a release.
 fn release(version: &str) -> Option<[u32; 3]> {
     let numbers = version.split(['-', '+']).next()?.split('.').map(|number| number.parse().ok());

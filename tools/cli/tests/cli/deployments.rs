@@ -79,7 +79,20 @@ impl Account {
         let calls: Vec<_> = played.asked.iter().filter(|form| form["Action"] == action).collect();
         calls[nth].get(name).cloned().unwrap_or_default()
     }
+
+    /// What the n-th change set says of alarms that roll it back.
+    fn watched(&self, nth: usize) -> Vec<String> {
+        let played = self.0.lock().unwrap();
+        let mut calls = played.asked.iter().filter(|form| form["Action"] == "CreateChangeSet");
+        let of_roll_back = |(name, value): (&String, &String)| {
+            Some(format!("{}={value}", name.strip_prefix("RollbackConfiguration.")?))
+        };
+        calls.nth(nth).unwrap().iter().filter_map(of_roll_back).collect()
+    }
 }
+
+/// A change set that removes what the stack was watched by until then.
+const UNWATCHED: [&str; 2] = ["MonitoringTimeInMinutes=0", "RollbackTriggers="];
 
 fn refusal(code: &str, message: &str) -> String {
     format!("<ErrorResponse><Error><Code>{code}</Code><Message>{message}</Message></Error></ErrorResponse>")
@@ -164,7 +177,13 @@ fn a_new_stack_is_made_and_then_protected() {
         ),
     ]);
     let deployed = account.deploy(&["AlarmTopicArn=arn:1=2"]);
-    deployed.exits(0).prints_all(&["1 resources are new", "the stack inbox is deployed: CREATE_COMPLETE"]);
+    deployed.exits(0).prints_all(&[
+        "1 resources are new",
+        "the stack inbox is deployed: CREATE_COMPLETE. Next:\n",
+        "\n  hookonce endpoint add github --provider github --stack inbox\n",
+        "\n  hookonce route deploy routes.json --stack inbox\n",
+        "\n  hookonce doctor --stack inbox\n",
+    ]);
     assert_eq!(
         account.acts(),
         ["CreateChangeSet", "ExecuteChangeSet", "SetStackPolicy", "UpdateTerminationProtection"]
@@ -176,7 +195,7 @@ fn a_new_stack_is_made_and_then_protected() {
     );
     assert_eq!(field("Parameters.member.1.ParameterValue"), "arn:1=2");
     assert_eq!(field("Parameters.member.2.ParameterKey"), "", "the template has its own defaults");
-    assert_eq!(field("RollbackConfiguration.MonitoringTimeInMinutes"), "", "there is no alarm yet");
+    assert_eq!(account.watched(0), [""; 0], "there is no alarm yet");
     assert!(account.field("SetStackPolicy", 0, "StackPolicyBody").contains("Update:Replace"));
 }
 
@@ -213,7 +232,8 @@ fn an_update_keeps_the_values_of_parameters_and_is_watched() {
     account.deploy(&["Tables=orders"]).exits(0).prints_all(&[
         "modify",
         "WorkerFunction",
-        "is deployed: UPDATE_COMPLETE",
+        "is deployed: UPDATE_COMPLETE. Next:\n",
+        "\n  hookonce doctor --stack inbox\n  hookonce status --stack inbox\n  hookonce list --stack inbox --limit 10\n",
     ]);
     let field = |name: &str| account.field("CreateChangeSet", 0, name);
     assert_eq!(field("ChangeSetType"), "UPDATE");
@@ -227,13 +247,40 @@ fn an_update_keeps_the_values_of_parameters_and_is_watched() {
     );
     assert_eq!(field("Parameters.member.3.ParameterKey"), "", "the stack has no value of New, and the template no Old");
     let alarm = "arn:aws:cloudwatch:us-east-1:123456789012:alarm:hookonce/inbox/page/WebhookFails";
-    assert_eq!(field("RollbackConfiguration.RollbackTriggers.member.1.Arn"), alarm);
+    let (arn, kind) =
+        (format!("RollbackTriggers.member.1.Arn={alarm}"), "RollbackTriggers.member.1.Type=AWS::CloudWatch::Alarm");
+    assert_eq!(account.watched(0), ["MonitoringTimeInMinutes=5", &arn, kind]);
     let protects = ["SetStackPolicy", "UpdateTerminationProtection"];
     let acts = [&["CreateChangeSet"][..], &protects, &["ExecuteChangeSet"], &protects].concat();
     assert_eq!(account.acts(), acts, "also while it runs");
     account.deploy(&["Tables=orders", "--plan"]).exits(0);
-    let watched = account.field("CreateChangeSet", 1, "RollbackConfiguration.MonitoringTimeInMinutes");
-    assert_eq!(watched, "", "the same release is not watched: nobody waits for five minutes to change a parameter");
+    assert_eq!(
+        account.watched(1),
+        UNWATCHED,
+        "the same release is not watched: nobody waits for five minutes to change a parameter"
+    );
+}
+
+#[test]
+fn no_alarm_undoes_a_way_back_or_an_update_that_it_rings_before() {
+    let alarm = |name: &str, state: &str| {
+        format!(r#"{{"MetricAlarms":[{{"AlarmName":"hookonce/inbox/page/{name}","StateValue":"{state}"}}]}}"#)
+    };
+    let quiet = alarm("WebhookFails", "OK");
+    for (release, alarms, says) in [
+        ("999.0.0", &quiet, "the stack is of release 999.0.0, no earlier one: no alarm undoes this update"),
+        ("tomorrow", &quiet, "the stack is of release tomorrow, no earlier one: no alarm undoes this update"),
+        ("0.0.9", &alarm("WebhookFails", "ALARM"), "the alarm WebhookFails is on already"),
+        ("0.0.9", &alarm("RecordsDied", "OK"), "WorkerFunction"),
+    ] {
+        let account = Account::answering([
+            ("DescribeStacks", &[stack("UPDATE_COMPLETE", &["Tables"], release)]),
+            ("DescribeChangeSet", &[page(&[FUNCTION], "")]),
+            ("DescribeAlarms", std::slice::from_ref(alarms)),
+        ]);
+        account.deploy(&["--plan"]).exits(0).prints(says);
+        assert_eq!(account.watched(0), UNWATCHED, "{release}: {alarms}");
+    }
 }
 
 #[test]

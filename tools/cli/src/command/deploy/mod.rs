@@ -7,13 +7,12 @@ mod stack;
 use std::collections::BTreeMap;
 
 use clap::Args;
-use hookonce_aws::SdkConfig;
 use hookonce_runtime::ambient::{Ambient as _, System};
 
 use self::change::{Change, policy};
 use self::stack::{Before, Planned, Stack};
 use crate::account::signed_in;
-use crate::connection::OWN_VERSION;
+use crate::connection::{OWN_VERSION, is_earlier};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Stop;
 use crate::output;
@@ -103,7 +102,8 @@ async fn carry_out(stack: &Stack<'_>, change_set: &str, resources: usize) -> Res
         stack.protect(&policy(&[])).await?;
     }
     if ["CREATE_COMPLETE", "UPDATE_COMPLETE"].contains(&ended.as_str()) {
-        output::note(&format!("the stack {} is deployed: {ended}", stack.name));
+        let next = next(stack.name, ended == "CREATE_COMPLETE");
+        output::note(&format!("the stack {} is deployed: {ended}. Next:\n{next}", stack.name));
         return Ok(Exit::Done);
     }
     let kept = if ended == "UPDATE_ROLLBACK_COMPLETE" { "; it is as it was before" } else { "" };
@@ -140,31 +140,63 @@ async fn fields(
             |value| (field("ParameterValue"), value.clone()),
         ));
     }
-    // Only code that is new may fail in a new way.
-    let updated = before.filter(|before| before.exists && before.release != OWN_VERSION);
-    let alarm = match updated {
-        Some(before) => alarm(stack.config, stack.name, &before.id).await?,
-        None => None,
-    };
-    if let Some(alarm) = alarm {
-        let of_trigger = |end: &str| format!("RollbackConfiguration.RollbackTriggers.member.1.{end}");
-        fields.push((of_trigger("Arn"), alarm));
-        fields.push((of_trigger("Type"), "AWS::CloudWatch::Alarm".to_owned()));
-        fields.push(("RollbackConfiguration.MonitoringTimeInMinutes".to_owned(), WATCH_MINUTES.to_owned()));
+    if let Some(before) = before.filter(|before| before.exists) {
+        let field = |end: &str, value: &str| (format!("RollbackConfiguration.{end}"), value.to_owned());
+        // The triggers of an update stay for every later one, until a list without them is sent.
+        match alarm(stack, before).await? {
+            Some(alarm) => fields.extend([
+                field("RollbackTriggers.member.1.Arn", &alarm),
+                field("RollbackTriggers.member.1.Type", "AWS::CloudWatch::Alarm"),
+                field("MonitoringTimeInMinutes", WATCH_MINUTES),
+            ]),
+            None => fields.extend([field("RollbackTriggers", ""), field("MonitoringTimeInMinutes", "0")]),
+        }
     }
     Ok(fields)
 }
 
 /// The alarm that rolls an update back: the webhook function crashes or times out, which no request can make it do.
-/// CloudFormation refuses a trigger that does not exist.
-async fn alarm(config: &SdkConfig, stack: &str, stack_id: &str) -> Result<Option<String>, Failure> {
-    let name = format!("hookonce/{stack}/page/WebhookFails");
-    let found = fetch_alarms(config, stack).await?.outcome?;
-    let exists = list(&found, "MetricAlarms").filter_map(|alarm| alarm.get("AlarmName")).any(|it| *it == name);
+/// Only code that is new may fail in a new way, and the code that somebody goes back from must not be brought back.
+async fn alarm(stack: &Stack<'_>, before: &Before) -> Result<Option<String>, Failure> {
+    let release = &before.release;
+    if release == OWN_VERSION {
+        return Ok(None);
+    }
+    if !is_earlier(release) {
+        output::note(&format!("the stack is of release {release}, no earlier one: no alarm undoes this update"));
+        return Ok(None);
+    }
+    let name = format!("hookonce/{}/page/WebhookFails", stack.name);
+    let found = fetch_alarms(stack.config, stack.name).await?.outcome?;
+    let same = list(&found, "MetricAlarms").find(|alarm| alarm.get("AlarmName").is_some_and(|it| *it == name));
+    // CloudFormation refuses a trigger that does not exist.
+    let Some(same) = same else { return Ok(None) };
+    if same.get("StateValue").is_some_and(|state| state == "ALARM") {
+        output::note("the alarm WebhookFails is on already, so it does not undo this update");
+        return Ok(None);
+    }
     // arn:PARTITION:cloudformation:REGION:ACCOUNT:stack/…
-    let parts: Vec<_> = stack_id.split(':').collect();
+    let parts: Vec<_> = before.id.split(':').collect();
     let [_, partition, _, region, account, ..] = parts.as_slice() else { return Ok(None) };
-    Ok(exists.then(|| format!("arn:{partition}:cloudwatch:{region}:{account}:alarm:{name}")))
+    Ok(Some(format!("arn:{partition}:cloudwatch:{region}:{account}:alarm:{name}")))
+}
+
+/// What a person does after a deployment.
+fn next(stack: &str, is_new: bool) -> String {
+    let commands = if is_new {
+        [
+            format!("  hookonce endpoint add github --provider github --stack {stack}"),
+            format!("  hookonce route deploy routes.json --stack {stack}"),
+            format!("  hookonce doctor --stack {stack}"),
+        ]
+    } else {
+        [
+            format!("  hookonce doctor --stack {stack}"),
+            format!("  hookonce status --stack {stack}"),
+            format!("  hookonce list --stack {stack} --limit 10"),
+        ]
+    };
+    commands.join("\n")
 }
 
 /// Prints the changes: each, or how many are new.
