@@ -4,18 +4,25 @@
 # Deploys the release in this folder to the account and the region of your AWS command line. Run it again to update the
 # stack, or to change parameters: those that you do not name keep their values. An earlier release goes back to it.
 # --plan prints what would change. An update that may cost a table, a queue or the address is refused; --allow names a
-# resource that may be lost. It needs the AWS command line, and `hookonce` of the same release on the PATH.
+# resource that may be lost. It needs the AWS command line, and `hookonce` of the same release, on the PATH or in this folder.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 stack=hookonce
 case ${1:-} in
-    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit ;;
+    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "${0##*/}"; exit ;;
     --stack) stack=${2:?a name}; shift 2 ;;
 esac
+PATH=$PWD:$PATH
 for tool in aws hookonce; do
     command -v "$tool" >/dev/null || { echo "error: $tool is not on the PATH" >&2; exit 2; }
 done
+release=$(grep -o '"Text": "[^"]*"' template.json | cut -d '"' -f 4) own=$(hookonce --version)
+if [ "$own" != "hookonce $release" ]; then
+    echo "error: this is the archive of release $release, and the command is $own" >&2
+    echo "try: put the hookonce of release $release into $PWD, or first on the PATH" >&2
+    exit 2
+fi
 
 echo "1. The files are those of the release"
 sums() {
