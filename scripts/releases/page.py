@@ -1,8 +1,8 @@
 """Types the blocks of a page into a shell, in their order, and compares what they print with the block below each.
 
 A block of `sh` is typed; the block of `text` after it is what it prints, and without one it prints nothing. `…` stands for any
-text in a line, and alone in a line for any lines. A comment tells what somebody else does at that moment: `<!-- github sends a -->`.
-Any other block is the text of a file."""
+text in a line, and alone in a line for any lines. It ends with 0, or as a comment before it says: `<!-- exits with 1 -->`. Any other
+comment tells what somebody else does at that moment: `<!-- github sends a -->`. Any other block is the text of a file."""
 
 import os
 import pathlib
@@ -19,17 +19,19 @@ WIDTH = 80
 LOOKS = re.compile(r"^hookonce (list|show|status) ")
 PATIENCE_SECONDS, BLOCK_SECONDS = 30, 300
 END = re.compile(rb"\0(\d+)\n$")
+EXITS = re.compile(r"<!-- exits with (\d+) -->")
 
 
 def steps(page):
-    """What the page has, in its order: ("sh", commands, what they print), ("act", words), ("section", heading), ("file", text)."""
-    found, kept, fence = [], [], None
+    """What the page has, in its order: ("sh", commands, what they print, their status), ("act", words), ("section", heading), ("file", text)."""
+    found, kept, fence, status = [], [], None, 0
     for line in page.splitlines():
         if fence is None and line.startswith("```"):
             fence, kept = line[3:], []
         elif fence is not None and line == "```":
             if fence == "sh":
-                found.append(["sh", "\n".join(kept), ""])
+                found.append(["sh", "\n".join(kept), "", status])
+                status = 0
             elif fence == "text" and found and found[-1][0] == "sh":
                 found[-1][2] = "\n".join(kept)
             else:
@@ -37,6 +39,8 @@ def steps(page):
             fence = None
         elif fence is not None:
             kept.append(line)
+        elif EXITS.match(line):
+            status = int(EXITS.match(line)[1])
         elif line.startswith("<!-- "):
             found.append(["act", line.removeprefix("<!-- ").removesuffix(" -->")])
         elif line.startswith("#"):
@@ -122,15 +126,35 @@ def follow(name, page, shell, act):
         elif kind == "act":
             act(shell, step[0])
         elif kind == "sh":
-            commands, text = step
+            commands, text, wanted = step
             begun = time.monotonic()
             printed, status = shell.type_in(commands)
-            while LOOKS.match(commands) and not agrees(text, printed) and time.monotonic() < begun + PATIENCE_SECONDS:
+            while LOOKS.match(commands) and not (agrees(text, printed) and status == wanted) and time.monotonic() < begun + PATIENCE_SECONDS:
                 time.sleep(0.5)
                 printed, status = shell.type_in(commands)
             durations[section] = durations.get(section, 0) + time.monotonic() - begun
             typed += 1
-            if not agrees(text, printed):
-                wrong.append(f"{name}: {section}:\n{commands}\nprinted (status {status}):\n{printed}\nand should print:\n{text}")
+            if not agrees(text, printed) or status != wanted:
+                wrong.append(f"{name}: {section}:\n{commands}\nprinted (status {status}):\n{printed}\nand should print (status {wanted}):\n{text}")
                 break
     return wrong, typed, durations
+
+
+# Pages of one block, and what of each must be found.
+BREAKS = {
+    "```sh\necho it\nfalse\n```\n```text\nit\n```\n": "should print (status 0)",
+    "<!-- exits with 1 -->\n\n```sh\necho it\n```\n```text\nit\n```\n": "should print (status 1)",
+    "```sh\necho it\n```\n```text\nsomething else\n```\n": "should print (status 0):\nsomething else",
+    "<!-- exits with 1 -->\n\n```sh\necho it\nfalse\n```\n```text\nit\n```\n": "",
+}
+
+
+def breaks(folder, environment):
+    """Types each of these. What was not found, and how many there are."""
+    shell, missed = Shell(folder, environment), []
+    for page, says in BREAKS.items():
+        wrong, _, _ = follow("a broken page", page, shell, None)
+        if (says not in "".join(wrong)) if says else wrong:
+            missed.append(f"of this page {wrong} was found, and should be {says!r}:\n{page}")
+    shell.end()
+    return missed, len(BREAKS)

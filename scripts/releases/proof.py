@@ -4,6 +4,7 @@ judge must find."""
 import copy
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -29,13 +30,16 @@ NOT_HERE = {
 }
 
 
-def earlier(archive, folder):
-    """The same release with other code, as an earlier one."""
+def earlier(archive, folder, command):
+    """The same release with other code, as an earlier one with its own command line, which is this one."""
     path = twin(archive, folder) / "template.json"
     template = json.loads(path.read_text("utf-8"))
     template["Mappings"]["Release"]["Version"]["Text"] = EARLIER
     path.write_text(json.dumps(template), "utf-8")
     sum_up(folder)
+    own = folder / "hookonce"
+    own.write_text(f'#!/bin/sh\n[ "$1" != --version ] || {{ echo hookonce {EARLIER}; exit; }}\nexec "{command}" "$@"\n', "utf-8")
+    own.chmod(0o755)
     return folder
 
 
@@ -53,7 +57,7 @@ def start(url, environment, archive, place):
                    "--pair", before]
         return subprocess.Popen(command, cwd=ROOT, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8")
 
-    before = earlier(archive, place / "before")
+    before = earlier(archive, place / "before", shutil.which("hookonce", path=environment["PATH"]))
     stranger = run(STRANGER)
     said = stranger.communicate()[1]
     wrong = [] if stranger.returncode == 2 and "account is not 111111111111" in said else [f"a stranger's account: {stranger.returncode} {said}"]
