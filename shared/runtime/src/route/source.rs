@@ -75,8 +75,7 @@ impl State {
 pub struct Current {
     /// What decides.
     pub routing: Routing,
-    /// The source has no set, or one that is not valid: events wait. Or it has lost the set that it had, which stays in
-    /// use.
+    /// The source has no set, or one that is not valid: events wait. On a laptop, a set that is gone stays in use.
     pub refused: bool,
     /// Whether the source answered.
     pub fetch: FetchOutcome,
@@ -136,8 +135,8 @@ impl Routes {
 
     /// Takes over what was read. Returns whether the set is absent, refused or lost.
     ///
-    /// A set that is refused ends the one before it: this process never routes by a set that is no longer in use, which
-    /// may send events where nobody wants them any more.
+    /// A set that is refused or deleted ends the one before it: this process never routes by a set that is no longer in
+    /// use, which may send events where nobody wants them any more.
     fn take(&self, text: Option<String>, next_read_at: EpochMs, is_local: bool) -> bool {
         let mut state = self.state();
         let (text, version) = match text {
@@ -145,8 +144,8 @@ impl Routes {
                 let version = hex(&Sha256::digest(text.as_bytes()).into());
                 (text, Some(version))
             }
-            // A set that is gone is no decision to have none: an editor may be about to write the file again.
-            None if state.version.is_some() => {
+            // An editor may be about to write the file again.
+            None if is_local && state.version.is_some() => {
                 tracing::error!("the route set is gone; nothing takes its place");
                 return true;
             }
@@ -157,6 +156,7 @@ impl Routes {
             }
             None if is_local => (BUILTIN_SET.to_owned(), None),
             None => {
+                (state.routing, state.version) = (Routing::Unknown, None);
                 tracing::error!("there is no route set: all events wait until `hookonce route deploy FILE` writes one");
                 return true;
             }
@@ -311,7 +311,7 @@ mod tests {
             (vec![good, bad, bad, other], vec![("good", false), ("wait", true), ("wait", true), ("other", false)]),
             (vec![bad, bad, good], vec![("wait", true), ("wait", true), ("good", false)]),
             (vec![good, silence, good], vec![("good", false), ("good", false), ("good", false)]),
-            (vec![good, gone, good], vec![("good", false), ("good", true), ("good", false)]),
+            (vec![good, gone, silence, good], vec![("good", false), ("wait", true), ("wait", false), ("good", false)]),
             (vec![bad, gone, silence], vec![("wait", true), ("wait", true), ("wait", false)]),
             (vec![good, bad, gone], vec![("good", false), ("wait", true), ("wait", true)]),
             // No set is a table that nobody wrote to yet, or that was emptied or restored.
@@ -319,7 +319,13 @@ mod tests {
         ] {
             assert_eq!(decided(&answers, false).await, expected, "{answers:?}");
         }
-        let on_a_laptop = vec![silence, gone, good, gone];
+    }
+
+    /// An editor deletes a file and writes it again.
+    #[tokio::test]
+    async fn a_laptop_keeps_a_set_whose_file_is_gone() {
+        let (gone, silence) = (Some(None), None);
+        let on_a_laptop = vec![silence, gone, Some(Some(GOOD)), gone];
         let expected = [("wait", false), ("builtin", false), ("good", false), ("good", true)];
         assert_eq!(decided(&on_a_laptop, true).await, expected);
     }
