@@ -11,7 +11,7 @@ const IDEAS_MAX: usize = 60;
 const SENTENCE_MAX: usize = 110;
 
 /// The crates of the product, as the table names them, and their sources.
-const CRATES: [(&str, &str); 11] = [
+const CRATES: [(&str, &str); 12] = [
     ("protocol", "shared/protocol/src/"),
     ("providers", "shared/providers/src/"),
     ("runtime", "shared/runtime/src/"),
@@ -23,6 +23,7 @@ const CRATES: [(&str, &str); 11] = [
     ("examples", "examples/src/"),
     ("local", "tools/local/src/"),
     ("cli", "tools/cli/src/"),
+    ("xtask", "tools/xtask/src/"),
 ];
 
 /// The modules at the top of each crate, as `crate: module`, with how many rows name each.
@@ -33,6 +34,24 @@ fn modules(files: &Files) -> BTreeMap<String, usize> {
         tops.flatten().filter(|top| !["lib", "main"].contains(top)).map(move |top| (format!("{name}: {top}"), 0))
     });
     named.collect()
+}
+
+/// Whether this is a file, a check of `scripts/check` or a part of `scripts/prove`.
+fn exists(files: &Files, shown: &str) -> bool {
+    let text = |path: &str| files.get(path).map_or("", String::as_str);
+    match shown.split_once(' ') {
+        Some(("scripts/check", name)) => text("scripts/check").contains(&format!("\ncheck_{name}() {{\n")),
+        Some(("scripts/prove", name)) => {
+            let parts = text("tools/xtask/src/checks/prove.rs").split_once("enum Part {\n").unwrap_or_default().1;
+            let variants = parts.lines().take_while(|line| *line != "}").filter_map(|line| line.strip_prefix("    "));
+            let names = variants.filter_map(|line| line.split([' ', '(', ',']).next()).map(str::to_lowercase);
+            let others = text("tests/proof/parts.txt").lines().take_while(|line| !line.is_empty());
+            let others = others.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+            names.chain(others.map(ToOwned::to_owned)).any(|part| part == name)
+        }
+        Some(_) => false,
+        None => files.contains_key(shown),
+    }
 }
 
 fn findings(files: &Files) -> Vec<String> {
@@ -56,7 +75,7 @@ fn findings(files: &Files) -> Vec<String> {
             findings.push(format!("{idea}: its sentence has {} characters", sentence.len()));
         }
         let shown = shown_by.trim_matches('`');
-        if !files.contains_key(shown.split(' ').next().unwrap_or_default()) {
+        if !exists(files, shown) {
             findings.push(format!("{idea}: there is no {shown}"));
         }
         for (part, names) in named.split(';').filter_map(|part| part.split_once(':')) {
@@ -87,8 +106,23 @@ fn a_module_without_a_row_a_row_without_a_module_and_a_test_that_is_gone_are_fou
     let of = |rows: &str| {
         let sources = [("shared/runtime/src/strict/at.rs", ""), ("shared/runtime/src/lib.rs", "")];
         let others = [("tests/x.rs", ""), ("ARCHITECTURE.md", &page(rows))];
-        findings(&planted([sources[0], sources[1], others[0], others[1]]))
+        let check = ("scripts/check", "# Checks\ncheck_storm() {\n}\n");
+        let enumeration = "enum Part {\n    /// Kills\n    Kill {\n        Deep,\n    },\n    Stop,\n}\n    Later,\n";
+        let parts = [
+            ("tools/xtask/src/checks/prove.rs", enumeration),
+            ("tests/proof/parts.txt", "  model   every order\n          of steps\n\n  --long  more\n"),
+        ];
+        let mut found = findings(&planted([sources[0], sources[1], others[0], others[1], check, parts[0], parts[1]]));
+        found.retain(|finding| !finding.starts_with("the module xtask: checks"));
+        found
     };
+    for shown in ["scripts/check storm", "scripts/prove kill", "scripts/prove stop", "scripts/prove model"] {
+        none(&of(&row("s", "runtime: strict").replace("tests/x.rs", shown)));
+    }
+    for shown in ["scripts/check calm", "scripts/prove", "scripts/prove later", "scripts/prove of", "tests/x.rs name"] {
+        let found = of(&row("s", "runtime: strict").replace("tests/x.rs", shown));
+        assert_eq!(found, [format!("x: there is no {shown}")]);
+    }
     none(&of(&row("s", "runtime: strict")));
     let twice = row("s", "runtime: strict").repeat(2);
     assert_eq!(of(&twice), ["the module runtime: strict stands in 2 rows"]);
