@@ -111,10 +111,11 @@ fn without_a_budget_records_are_sent_too_often() {
 
 #[test]
 fn a_seed_always_gives_the_same_run() {
-    let (once, again) = (simulate(7, Mutation::default()), simulate(7, Mutation::default()));
-    assert_eq!(once.edges, again.edges);
-    assert_eq!(once.verdict, again.verdict);
-    assert_ne!(once.edges, simulate(8, Mutation::default()).edges);
+    let day = |seed| simulate(seed, Mutation::default());
+    let all = day(17);
+    assert!(all.restored && all.cold_enqueue > 0 && all.cold_enqueue_refused > 0, "a day with everything");
+    assert!(all == day(17) && day(12) == day(12));
+    assert_ne!(all.edges, day(18).edges);
 }
 
 fn named(name: &str) -> Mutant {

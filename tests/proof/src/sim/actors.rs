@@ -195,17 +195,19 @@ async fn wait(come: &Notify, world: &World, next: Option<i64>) {
 
 /// Whether this instance knows the document of an endpoint: it has read it before, or reads it now.
 async fn knows_endpoint(ports: &Ports, endpoint: &Endpoint) -> bool {
+    let counted = usize::from(endpoint.on_store_outage == OnStoreOutage::Enqueue);
     {
         let mut inner = ports.world.lock();
         if inner.config.cold_starts == 0 || !inner.strikes(|config| config.cold_starts) {
             return true;
         }
-        inner.cold_starts += 1;
+        inner.cold_enqueue += counted;
     }
     let edge = ports.edge("read endpoint", false, Side::Store);
     let read = ports.call(edge, Answers::only(Err(Unavailable)), |_, _| Ok(())).await;
-    let refused = read.is_err() && endpoint.on_store_outage == OnStoreOutage::Enqueue;
-    ports.world.lock().cold_refusals += usize::from(refused);
+    if read.is_err() {
+        ports.world.lock().cold_enqueue_refused += counted;
+    }
     read.is_ok()
 }
 

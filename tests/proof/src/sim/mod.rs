@@ -56,7 +56,7 @@ const REST_MAX: i64 = 14 * config::DAY;
 const LOOK_EVERY: i64 = 30_000;
 
 /// The result of a day.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Day {
     /// What the checker counted.
     pub verdict: Verdict,
@@ -70,9 +70,12 @@ pub struct Day {
     pub deliveries: usize,
     /// Calls that third parties received.
     pub effect_calls: usize,
-    /// Instances of the webhook function that started for a delivery, and those of them that refused one for an
-    /// endpoint on `enqueue`.
-    pub cold_starts: (usize, usize),
+    /// Deliveries for an endpoint on `enqueue` for which an instance of the webhook function started.
+    pub cold_enqueue: usize,
+    /// Those of them that this instance refused.
+    pub cold_enqueue_refused: usize,
+    /// Whether a table was restored.
+    pub restored: bool,
     /// Whether the mutation changed anything.
     pub mutated: bool,
 }
@@ -123,9 +126,18 @@ async fn live(config: Config, deliveries: Vec<Delivery>, seed: u64, faults: Faul
     }
     let inner = world.lock();
     let (verdict, violations) = check(&inner);
-    let (labels, edges, mutated) = (inner.labels.clone(), inner.edges.clone(), inner.mutated);
-    let (effect_calls, cold_starts) = (inner.callees.calls, (inner.cold_starts, inner.cold_refusals));
-    Day { verdict, violations, labels, edges, deliveries: count, effect_calls, cold_starts, mutated }
+    Day {
+        verdict,
+        violations,
+        labels: inner.labels.clone(),
+        edges: inner.edges.clone(),
+        deliveries: count,
+        effect_calls: inner.callees.calls,
+        cold_enqueue: inner.cold_enqueue,
+        cold_enqueue_refused: inner.cold_enqueue_refused,
+        restored: inner.restored.inbox || inner.restored.domain,
+        mutated: inner.mutated,
+    }
 }
 
 /// No process, no message that anyone would act on, no write under way, nothing PENDING.

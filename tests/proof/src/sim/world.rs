@@ -68,10 +68,10 @@ pub struct Inner {
     pub restored: Restored,
     /// Writes that are still under way although their caller is gone.
     pub late: usize,
-    /// Instances of the webhook function that started for a delivery.
-    pub cold_starts: usize,
-    /// Those that could not read the document of an endpoint on `enqueue`, so that its payload was not queued.
-    pub cold_refusals: usize,
+    /// Deliveries for an endpoint on `enqueue` for which an instance of the webhook function started.
+    pub cold_enqueue: usize,
+    /// Those of them whose instance could not read the endpoint's document, so that their payload was not queued.
+    pub cold_enqueue_refused: usize,
     /// Processes that run.
     pub running: usize,
     /// Nothing goes wrong any more.
@@ -134,8 +134,8 @@ impl World {
             invariants,
             restored: Restored::default(),
             late: 0,
-            cold_starts: 0,
-            cold_refusals: 0,
+            cold_enqueue: 0,
+            cold_enqueue_refused: 0,
             running: 0,
             calm: false,
             mutated: timing != config.timing,
