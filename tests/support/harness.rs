@@ -159,6 +159,10 @@ impl Harness {
     pub(crate) async fn reading_table(mut self) -> Self {
         self.write_documents().await;
         self.reads_table = true;
+        // So that nothing works with those in memory.
+        for kind in [DocumentKind::Endpoint, DocumentKind::Destination, DocumentKind::Routes] {
+            self.endpoints.and_of(kind).set_down(true);
+        }
         self
     }
 
