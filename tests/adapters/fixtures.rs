@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hookonce_protocol::claim::Claim;
-use hookonce_protocol::destination::Delivery;
+use hookonce_protocol::destination::OutboundCall;
 use hookonce_protocol::effect::{DestinationId, Method};
 use hookonce_protocol::key::{ClaimId, EndpointId, RecordKey};
 use hookonce_protocol::record::Record;
@@ -45,9 +45,9 @@ pub(crate) const MOMENT: Moment = Moment { now: START, entropy: 0 };
 pub(crate) const KEY: &str = "0b9c3f52-3f1e-4b59-9d3a-0d6a1f8f5a11";
 
 /// A delivery of an effect.
-pub(crate) fn delivery() -> Delivery {
+pub(crate) fn delivery() -> OutboundCall {
     let endpoint = EndpointId::parse("shop").unwrap();
-    Delivery {
+    OutboundCall {
         effect: RecordKey::delivery(&endpoint, "effect"),
         event: RecordKey::delivery(&endpoint, "evt_1"),
         destination: id(),

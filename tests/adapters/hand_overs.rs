@@ -2,7 +2,7 @@
 //! is sent.
 
 use hookonce_aws::{AccountCaller, SdkConfig};
-use hookonce_protocol::destination::{Called, Delivery};
+use hookonce_protocol::destination::{Called, OutboundCall};
 use hookonce_protocol::effect::Method;
 use hookonce_runtime::body::compress;
 use hookonce_runtime::config::MESSAGE_BYTES_MAX;
@@ -43,15 +43,15 @@ pub(super) fn function(name: &str, changes: &Value) -> Destination {
 }
 
 /// What a hand-over can carry: neither has a path.
-pub(super) fn plain() -> Delivery {
-    Delivery { path: String::new(), ..delivery() }
+pub(super) fn plain() -> OutboundCall {
+    OutboundCall { path: String::new(), ..delivery() }
 }
 
-pub(super) fn with_payload(payload: &[u8]) -> Delivery {
-    Delivery { body: compress(payload).unwrap(), ..plain() }
+pub(super) fn with_payload(payload: &[u8]) -> OutboundCall {
+    OutboundCall { body: compress(payload).unwrap(), ..plain() }
 }
 
-async fn called(server: &ScriptedServer, destination: &Destination, delivery: &Delivery) -> Called {
+async fn called(server: &ScriptedServer, destination: &Destination, delivery: &OutboundCall) -> Called {
     AccountCaller::new(&config_at(server.url())).call(destination, delivery, MOMENT).await
 }
 
@@ -59,7 +59,7 @@ async fn called(server: &ScriptedServer, destination: &Destination, delivery: &D
 async fn unanswered(
     config: &SdkConfig,
     destination: &Destination,
-    delivery: &Delivery,
+    delivery: &OutboundCall,
 ) -> (Called, &'static str, bool) {
     let attempt = AccountCaller::new(config).attempt(destination, delivery, MOMENT).await;
     (attempt.called, attempt.answer.unwrap_err().word(), attempt.sent)
@@ -70,13 +70,13 @@ async fn what_a_hand_over_cannot_carry_is_refused_without_a_call() {
     let large = vec![b'a'; MESSAGE_BYTES_MAX];
     let of_both = || {
         [
-            Delivery { path: "/x".to_owned(), ..plain() },
-            Delivery { method: Method::Put, ..plain() },
-            Delivery { hops: 5, ..plain() },
+            OutboundCall { path: "/x".to_owned(), ..plain() },
+            OutboundCall { method: Method::Put, ..plain() },
+            OutboundCall { hops: 5, ..plain() },
         ]
     };
     let of_a_queue = [
-        Delivery { content_type: "a\u{1}".to_owned(), ..plain() },
+        OutboundCall { content_type: "a\u{1}".to_owned(), ..plain() },
         with_payload(&[0, 255]),
         with_payload(b"a\x01"),
         with_payload("a\u{FFFE}".as_bytes()),

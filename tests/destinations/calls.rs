@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use hookonce_protocol::destination::{Called, Delivery, NoTurn};
+use hookonce_protocol::destination::{Called, NoTurn, OutboundCall};
 use hookonce_protocol::effect::Method;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
@@ -42,7 +42,7 @@ async fn call(reply: Reply, changes: &Value) -> Called {
 }
 
 /// What a receiver that answers 200 gets of this delivery, and where it listens.
-async fn arrives(path: &str, changes: &Value, sent: &Delivery) -> (HttpMessage, SocketAddr) {
+async fn arrives(path: &str, changes: &Value, sent: &OutboundCall) -> (HttpMessage, SocketAddr) {
     let receiver = Receiver::start(Reply::status(200, "", "")).await;
     let called = HttpCaller::on_loopback().call(&at(&receiver.url(path), changes), sent, MOMENT).await;
     let [request] = &receiver.requests()[..] else { panic!("one request") };
@@ -67,7 +67,7 @@ async fn a_call_carries_the_key_and_the_documents_headers() {
     let changes = json!({
         "key_header": "Idempotency-Key", "headers": {"authorization": "Bearer hush"}, "standard_webhooks_secret": secret
     });
-    let sent = Delivery { method: Method::Put, path: "/receipts?a=b".to_owned(), ..delivery() };
+    let sent = OutboundCall { method: Method::Put, path: "/receipts?a=b".to_owned(), ..delivery() };
     let (request, address) = arrives("/v1/", &changes, &sent).await;
     assert!(request.head.starts_with("PUT /v1/receipts?a=b HTTP/1.1\r\n"), "{}", request.head);
     assert_eq!(request.body, br#"{"amount": 10.50}"#);
@@ -100,7 +100,7 @@ async fn a_call_is_signed_as_the_libraries_of_standard_webhooks_sign_it() {
         let (key, payload) = (cases["key"].as_str().unwrap(), case["body"].as_str().unwrap());
         let destination = at(&receiver.url(""), &json!({"standard_webhooks_secret": case["secret"]}));
         let body = body::compress(payload.as_bytes()).unwrap();
-        let sent = Delivery { idempotency_key: key.to_owned(), body, ..delivery() };
+        let sent = OutboundCall { idempotency_key: key.to_owned(), body, ..delivery() };
         assert_eq!(HttpCaller::on_loopback().call(&destination, &sent, moment).await, done(200));
         let request = receiver.requests().pop().unwrap();
         assert_eq!(request.body, payload.as_bytes(), "{case}");
@@ -116,7 +116,7 @@ async fn a_call_is_signed_as_the_libraries_of_standard_webhooks_sign_it() {
 async fn bytes_that_are_no_text_are_signed_and_sent_as_they_are() {
     let secret = json!({"standard_webhooks_secret": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"});
     let bytes = [0, 0xff, 0xfe, b'"'];
-    let sent = Delivery { body: body::compress(&bytes).unwrap(), ..delivery() };
+    let sent = OutboundCall { body: body::compress(&bytes).unwrap(), ..delivery() };
     let (request, _) = arrives("", &secret, &sent).await;
     assert_eq!(request.body, bytes);
     // HMAC-SHA256 over "KEY.1767225600." and these bytes, by Python.
@@ -190,7 +190,7 @@ async fn the_slash_at_the_end_of_an_address_stays_where_no_path_follows() {
         ("", "", "/"),
         ("/", "/x", "/x"),
     ] {
-        let sent = Delivery { path: path.to_owned(), ..delivery() };
+        let sent = OutboundCall { path: path.to_owned(), ..delivery() };
         let (request, _) = arrives(url, &json!({}), &sent).await;
         assert_eq!(request.head.lines().next(), Some(format!("POST {line} HTTP/1.1").as_str()));
     }
@@ -302,20 +302,20 @@ async fn what_cannot_be_sent_is_refused_without_a_call() {
     let keyed = at(&receiver.url("/v1"), &json!({"key_json_pointer": "/meta/key"}));
     let caller = HttpCaller::on_loopback();
     for (destination, sent) in [
-        (&plain, Delivery { path: "/../admin".to_owned(), ..delivery() }),
-        (&plain, Delivery { path: "@evil.example/".to_owned(), ..delivery() }),
-        (&query, Delivery { path: "/x?c=d".to_owned(), ..delivery() }),
-        (&plain, Delivery { hops: 5, ..delivery() }),
-        (&plain, Delivery { content_type: "a\r\nb: c".to_owned(), ..delivery() }),
-        (&plain, Delivery { body: b"not zstd".to_vec(), ..delivery() }),
-        (&keyed, Delivery { body: body::compress(b"amount=10").unwrap(), ..delivery() }),
+        (&plain, OutboundCall { path: "/../admin".to_owned(), ..delivery() }),
+        (&plain, OutboundCall { path: "@evil.example/".to_owned(), ..delivery() }),
+        (&query, OutboundCall { path: "/x?c=d".to_owned(), ..delivery() }),
+        (&plain, OutboundCall { hops: 5, ..delivery() }),
+        (&plain, OutboundCall { content_type: "a\r\nb: c".to_owned(), ..delivery() }),
+        (&plain, OutboundCall { body: b"not zstd".to_vec(), ..delivery() }),
+        (&keyed, OutboundCall { body: body::compress(b"amount=10").unwrap(), ..delivery() }),
     ] {
         let attempt = caller.attempt(destination, &sent, MOMENT).await;
         assert_eq!(attempt.called, Called::Refused { status: None }, "{sent:?}");
         assert_eq!((attempt.answer.unwrap_err().word(), attempt.sent), ("unsendable", false), "{sent:?}");
     }
     assert_eq!(receiver.connections(), 0);
-    let last = Delivery { hops: 4, ..delivery() };
+    let last = OutboundCall { hops: 4, ..delivery() };
     assert_eq!(caller.call(&plain, &last, MOMENT).await, done(200));
 }
 
@@ -341,7 +341,7 @@ async fn a_destination_that_fails_again_and_again_opens_its_circuit() {
 async fn guarded_call(
     guarded: &RateLimited,
     destination: &Destination,
-    sent: &Delivery,
+    sent: &OutboundCall,
     moment: Moment,
 ) -> Result<Called, NoTurn> {
     let permit = guarded.turn(destination, moment).await?;
@@ -357,7 +357,7 @@ struct Slow {
 }
 
 impl Caller for Slow {
-    fn call<'a>(&'a self, _: &'a Destination, _: &'a Delivery, _: Moment) -> BoxFuture<'a, Called> {
+    fn call<'a>(&'a self, _: &'a Destination, _: &'a OutboundCall, _: Moment) -> BoxFuture<'a, Called> {
         Box::pin(async {
             self.calls.fetch_add(1, Ordering::SeqCst);
             tokio::time::sleep(self.takes).await;

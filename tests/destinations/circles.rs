@@ -1,6 +1,6 @@
 //! Events that cause each other by their effects: a circle ends.
 
-use hookonce_protocol::destination::{Called, Delivery};
+use hookonce_protocol::destination::{Called, OutboundCall};
 use hookonce_protocol::record::Record;
 use hookonce_protocol::worker::HOPS;
 use hookonce_runtime::destination::{Caller as _, HOPS_MAX, HttpCaller};
@@ -45,7 +45,7 @@ async fn a_circle_ends() {
     for round in 0..=HOPS_MAX {
         let record = stored(&harness, &format!("msg_{round}"), hops.as_deref().as_slice()).await;
         let made = record.headers.get(HOPS).map_or(0, |hops| hops.parse().unwrap());
-        let called = caller.call(&destination, &Delivery { hops: made, ..delivery() }, MOMENT).await;
+        let called = caller.call(&destination, &OutboundCall { hops: made, ..delivery() }, MOMENT).await;
         let expected =
             if round < HOPS_MAX { Called::Done { status: Some(200) } } else { Called::Refused { status: None } };
         assert_eq!(called, expected, "{round}");

@@ -3,7 +3,7 @@
 use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName};
 use hookonce_aws::AccountCaller;
 use hookonce_local::clients;
-use hookonce_protocol::destination::{Called, Delivery};
+use hookonce_protocol::destination::{Called, OutboundCall};
 use hookonce_runtime::destination::Caller as _;
 use serde_json::json;
 use uuid::Uuid;
@@ -16,7 +16,7 @@ use crate::support::stack::urls;
 async fn a_queue_stores_the_payload_with_its_key_and_a_fifo_queue_stores_it_once() {
     let (_, sqs_url) = urls();
     let (sqs, caller) = (clients::sqs(sqs_url), AccountCaller::new(&config_at(sqs_url)));
-    let delivery = Delivery { path: String::new(), ..delivery() };
+    let delivery = OutboundCall { path: String::new(), ..delivery() };
     for (suffix, stored) in [("", 2), (".fifo", 1)] {
         let name = format!("jobs-{}{suffix}", Uuid::new_v4());
         let url = format!("https://sqs.eu-central-1.amazonaws.com/000000000000/{name}");

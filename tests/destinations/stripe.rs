@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hookonce_protocol::destination::{Called, Delivery};
+use hookonce_protocol::destination::{Called, OutboundCall};
 use hookonce_protocol::key::RecordKind;
 use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -206,12 +206,12 @@ async fn the_callee_minds_keys_bodies_and_time() {
     let receiver = stripe.listen().await;
     let destination = at(&receiver.url("/v1"), &json!({"key_header": "Idempotency-Key"}));
     let caller = HttpCaller::on_loopback();
-    let call = async |sent: Delivery| caller.call(&destination, &sent, MOMENT).await;
+    let call = async |sent: OutboundCall| caller.call(&destination, &sent, MOMENT).await;
     let done = Called::Done { status: Some(200) };
     assert_eq!((call(delivery()).await, call(delivery()).await, stripe.charges()), (done, done, 1));
-    let other = Delivery { body: body::compress(b"{}").unwrap(), ..delivery() };
+    let other = OutboundCall { body: body::compress(b"{}").unwrap(), ..delivery() };
     assert_eq!((call(other).await, stripe.charges()), (Called::Refused { status: Some(400) }, 1));
-    let another_key = Delivery { idempotency_key: "another".to_owned(), ..delivery() };
+    let another_key = OutboundCall { idempotency_key: "another".to_owned(), ..delivery() };
     assert_eq!((call(another_key).await, stripe.charges()), (done, 2));
     clock.advance(WINDOW);
     assert_eq!((call(delivery()).await, stripe.charges()), (done, 3));

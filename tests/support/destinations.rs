@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
-use hookonce_protocol::destination::{Called, Delivery};
+use hookonce_protocol::destination::{Called, OutboundCall};
 use hookonce_protocol::timing::Moment;
 use hookonce_runtime::destination::{Caller, Destination};
 
@@ -14,7 +14,7 @@ pub(crate) struct Callee(Arc<Mutex<Memory>>);
 
 #[derive(Debug, Default)]
 struct Memory {
-    calls: Vec<(Delivery, Called)>,
+    calls: Vec<(OutboundCall, Called)>,
     answers: BTreeMap<String, Called>,
     hanging: BTreeSet<String>,
 }
@@ -31,14 +31,14 @@ impl Callee {
     }
 
     /// Every call so far.
-    pub(crate) fn calls(&self) -> Vec<Delivery> {
+    pub(crate) fn calls(&self) -> Vec<OutboundCall> {
         self.0.lock().unwrap().calls.iter().map(|(delivery, _)| delivery.clone()).collect()
     }
 
     /// How many calls this destination has done.
     pub(crate) fn done_at(&self, destination: &str) -> usize {
         let memory = self.0.lock().unwrap();
-        let done = |(delivery, called): &&(Delivery, Called)| {
+        let done = |(delivery, called): &&(OutboundCall, Called)| {
             delivery.destination.as_str() == destination && matches!(called, Called::Done { .. })
         };
         memory.calls.iter().filter(done).count()
@@ -51,7 +51,12 @@ impl Callee {
 }
 
 impl Caller for Callee {
-    fn call<'a>(&'a self, destination: &'a Destination, delivery: &'a Delivery, _: Moment) -> BoxFuture<'a, Called> {
+    fn call<'a>(
+        &'a self,
+        destination: &'a Destination,
+        delivery: &'a OutboundCall,
+        _: Moment,
+    ) -> BoxFuture<'a, Called> {
         let mut memory = self.0.lock().unwrap();
         if memory.hanging.contains(destination.id.as_str()) {
             return Box::pin(std::future::pending());

@@ -12,7 +12,7 @@ use aws_sdk_sqs::operation::send_message::SendMessageError;
 use aws_sdk_sqs::types::MessageAttributeValue;
 use error_reporter::Report;
 use futures::future::BoxFuture;
-use hookonce_protocol::destination::{Called, Delivery};
+use hookonce_protocol::destination::{Called, OutboundCall};
 use hookonce_protocol::timing::Moment;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
@@ -44,7 +44,7 @@ impl AccountCaller {
     }
 
     /// Makes one call, and tells of it all that is known.
-    pub async fn attempt(&self, destination: &Destination, delivery: &Delivery, moment: Moment) -> Attempt {
+    pub async fn attempt(&self, destination: &Destination, delivery: &OutboundCall, moment: Moment) -> Attempt {
         let end = Instant::now() + duration(destination.terms().timeout);
         match &destination.target {
             Target::Http(_) => self.http.attempt(destination, delivery, moment).await,
@@ -53,7 +53,7 @@ impl AccountCaller {
         }
     }
 
-    async fn send(&self, queue: &QueueTarget, delivery: &Delivery) -> Attempt {
+    async fn send(&self, queue: &QueueTarget, delivery: &OutboundCall) -> Attempt {
         let message = match queue_message(queue, delivery) {
             Ok(message) => message,
             Err(reason) => return Attempt::unsendable(reason),
@@ -81,7 +81,7 @@ impl AccountCaller {
         }
     }
 
-    async fn invoke(&self, function: &str, delivery: &Delivery, end: Instant) -> Attempt {
+    async fn invoke(&self, function: &str, delivery: &OutboundCall, end: Instant) -> Attempt {
         let event = match function_event(delivery) {
             Ok(event) => event,
             Err(reason) => return Attempt::unsendable(reason),
@@ -110,7 +110,7 @@ impl AccountCaller {
         }
     }
 
-    async fn hand_over(&self, destination: &Destination, delivery: &Delivery, moment: Moment) -> Called {
+    async fn hand_over(&self, destination: &Destination, delivery: &OutboundCall, moment: Moment) -> Called {
         let Attempt { called, answer, .. } = self.attempt(destination, delivery, moment).await;
         match answer {
             Ok(_) if matches!(called, Called::Done { .. }) => {}
@@ -133,7 +133,7 @@ impl Caller for AccountCaller {
     fn call<'a>(
         &'a self,
         destination: &'a Destination,
-        delivery: &'a Delivery,
+        delivery: &'a OutboundCall,
         moment: Moment,
     ) -> BoxFuture<'a, Called> {
         match &destination.target {

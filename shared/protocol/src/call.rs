@@ -3,7 +3,7 @@
 //! A machine has at most one call in flight, so "the process dies here" has one meaning at every step.
 
 use crate::check::{PlanError, Scope};
-use crate::destination::{Called, Delivery, Offer};
+use crate::destination::{Called, Offer, OutboundCall};
 use crate::effect::{DestinationId, EffectDraft};
 use crate::item::{Item, Value};
 use crate::key::{APPLIED_AT, AppliedFact, DomainKey, RECORD, RecordKey, Tenant};
@@ -55,7 +55,7 @@ pub enum Call {
     /// Reads the terms of a destination, and waits for a turn there. Reply: [`Reply::Terms`].
     Terms(DestinationId),
     /// Calls a destination once, without a hidden repeat. Reply: [`Reply::Called`].
-    Deliver(Box<Delivery>),
+    Deliver(Box<OutboundCall>),
     /// Waits this long. Reply: [`Reply::Done`].
     Wait(Millis),
 }

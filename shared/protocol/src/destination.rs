@@ -57,7 +57,7 @@ pub enum NoTurn {
 
 /// One call to make.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Delivery {
+pub struct OutboundCall {
     /// The effect's record.
     pub effect: RecordKey,
     /// The event's record.

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hookonce_protocol::call::{Call, Reply, Signal, Unavailable};
-use hookonce_protocol::destination::{Called, Delivery, NoTurn, Offer};
+use hookonce_protocol::destination::{Called, NoTurn, Offer, OutboundCall};
 use hookonce_protocol::dispatcher::Dispatcher;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::message::{HintQueue, Message};
@@ -102,7 +102,7 @@ impl<S: Store, Q: Queue, A: Ambient> OneEffect<'_, S, Q, A> {
         Instant::now() + length <= self.calls_until
     }
 
-    async fn deliver(&self, delivery: &Delivery) -> Called {
+    async fn deliver(&self, delivery: &OutboundCall) -> Called {
         // The machine calls after it was given a turn. Without one nothing is called.
         let Some((destination, permit)) = self.turn.get() else { return Called::NoTime };
         if !self.has_time(duration(destination.terms().timeout)) {
@@ -116,7 +116,7 @@ impl<S: Store, Q: Queue, A: Ambient> OneEffect<'_, S, Q, A> {
 }
 
 /// Logs how a call ended.
-fn log_call(delivery: &Delivery, called: Called) {
+fn log_call(delivery: &OutboundCall, called: Called) {
     let (how, status) = match called {
         Called::Done { status } => ("done", status),
         Called::AlreadyDone { status } => ("already done", Some(status)),
@@ -126,7 +126,7 @@ fn log_call(delivery: &Delivery, called: Called) {
         Called::Unknown { status } => ("unknown", Some(status)),
         Called::Unclear { .. } => ("unclear", None),
     };
-    let Delivery { effect, event, destination, .. } = delivery;
+    let OutboundCall { effect, event, destination, .. } = delivery;
     match called {
         Called::Done { .. } => {
             tracing::info!(record.key = %effect, event.key = %event, destination.id = %destination, status, how,

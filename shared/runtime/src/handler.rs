@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_does_not_fit_is_told_by_the_names_of_the_type_and_by_nothing_of_the_event() {
+    fn a_message_about_a_body_that_does_not_fit_names_fields_of_the_type_and_nothing_of_the_event() {
         for (body, field) in [
             (r#"{"labels": {}}"#, "lines"),
             (r#"{"lines": [{"amount": 1}, {}], "labels": {}}"#, "lines[1].amount"),

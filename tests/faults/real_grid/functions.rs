@@ -13,7 +13,7 @@ use hookonce_examples::handlers;
 use hookonce_local::ambient::Ambient;
 use hookonce_local::invoke::{Invoke as _, InvokeError};
 use hookonce_local::process::{ProcessConfig, ProcessInvoke};
-use hookonce_local::tables::Place;
+use hookonce_local::tables::StackLocation;
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
@@ -76,7 +76,7 @@ impl Functions {
             let dynamodb = Proxy::start(urls().0, &injector).await;
             let sqs = Proxy::start(urls().1, &injector).await;
             let (dynamodb_url, sqs_url) = (dynamodb.url().to_owned(), sqs.url().to_owned());
-            let place = Place { dynamodb_url, sqs_url, resources: stack.resources.clone() };
+            let place = StackLocation { dynamodb_url, sqs_url, resources: stack.resources.clone() };
             let function = match binaries {
                 Some(folder) => {
                     let kib = worker_kib.filter(|_| role == Role::Worker);
@@ -105,7 +105,7 @@ where
     Box::new(move |event| Box::pin(invoke(Arc::clone(&function), event)))
 }
 
-fn process(role: Role, place: &Place, folder: &Path, kib: Option<u32>, handler: &Handler) -> Function {
+fn process(role: Role, place: &StackLocation, folder: &Path, kib: Option<u32>, handler: &Handler) -> Function {
     let binary = folder.join(match role {
         Role::Webhook | Role::Copy => "hookonce-webhook",
         Role::Worker => "hookonce-example-worker",
@@ -139,7 +139,7 @@ fn process(role: Role, place: &Place, folder: &Path, kib: Option<u32>, handler: 
     boxed(process, |process, event| async move { process.invoke(event).await })
 }
 
-fn in_this_process(role: Role, stack: &TestStack, place: &Place) -> Function {
+fn in_this_process(role: Role, stack: &TestStack, place: &StackLocation) -> Function {
     let dynamodb = dynamodb(&place.dynamodb_url, CALL_MAX);
     let documents: Arc<dyn DocumentSource> = Arc::new(stack.documents_of(dynamodb.clone()));
     let store = stack.store_of(dynamodb);

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_refusal_is_of_the_endpoint_that_is_asked_for() {
+    fn the_latest_refusal_is_of_the_endpoint_that_is_named() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["1-my-shop-401-a", "2-other-401-b", "2-other-401-b_2", "3-my-shop-200-accepted", "4-my-shop-500-c"]
         {

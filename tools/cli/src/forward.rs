@@ -19,13 +19,13 @@ const DESTINATION: &str = "app";
 
 /// What the folder has in the place of a document.
 #[derive(Debug, PartialEq, Eq)]
-enum Place {
+enum DocumentState {
     Empty,
     Same,
     Taken,
 }
 
-impl Place {
+impl DocumentState {
     fn of(found: Option<&String>, wanted: &str) -> Self {
         match found {
             None => Self::Empty,
@@ -55,9 +55,9 @@ pub(crate) fn set_up(folder: &DataFolder, url: &str) -> Result<(), Failure> {
     let (document, set) = (text_of(&document), route_set_text());
     let destinations = Folder::<DestinationId>::of(folder);
     let stored = destinations.stored(&id)?.map(|stored| stored.text);
-    let routes = Place::of(route_set::local(folder)?.as_ref(), &set);
-    let destination = Place::of(stored.as_ref(), &document);
-    if routes == Place::Taken {
+    let routes = DocumentState::of(route_set::local(folder)?.as_ref(), &set);
+    let destination = DocumentState::of(stored.as_ref(), &document);
+    if routes == DocumentState::Taken {
         // A command in backticks has none within.
         let url = output::word(url).filter(|url| !url.contains('`')).unwrap_or("-".into());
         return Err(Failure::usage(
@@ -69,7 +69,7 @@ pub(crate) fn set_up(folder: &DataFolder, url: &str) -> Result<(), Failure> {
             ),
         ));
     }
-    if destination == Place::Taken {
+    if destination == DocumentState::Taken {
         return Err(Failure::usage(
             format!("the destination {DESTINATION} is another one than {url}"),
             format!(
@@ -79,10 +79,10 @@ pub(crate) fn set_up(folder: &DataFolder, url: &str) -> Result<(), Failure> {
         ));
     }
     // The destination comes first, so that no event finds a route to nowhere.
-    if destination == Place::Empty {
+    if destination == DocumentState::Empty {
         write_new(&destinations.path(&id), &document)?;
     }
-    if routes == Place::Empty {
+    if routes == DocumentState::Empty {
         write_new(&folder.routes(), &set)?;
     }
     output::note(&format!(

@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_next_try_is_told_in_whole_seconds() {
+    fn a_next_try_is_printed_in_whole_seconds() {
         let from_one_second = |then| about(EpochMs(1_000), EpochMs(then));
         assert_eq!([365_000, 2_900, 1_000, 0].map(from_one_second), ["6m 4s", "2s", "0s", "0s"]);
     }

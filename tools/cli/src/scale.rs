@@ -17,7 +17,7 @@ use hookonce_protocol::record::{DeadReason, Due, Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::{SHARDS, Timing};
 
-use crate::records::{Filter, Place, Reach, Read, latest, page_of, select};
+use crate::records::{Filter, PageCursor, Reach, Read, latest, page_of, select};
 
 /// Far more than one page of each partition.
 const RECORDS: usize = 4_000;
@@ -134,7 +134,7 @@ async fn pages_repeat_no_record_and_skip_none() {
             pages += 1;
             assert!(pages < 100, "{options:?}: it never ends");
             let Some(next) = page.next else { break };
-            behind = Some(Place::parse(&next.to_string()).unwrap());
+            behind = Some(PageCursor::parse(&next.to_string()).unwrap());
         }
         let expected = if options.contains(&"github") { 0 } else { 1_000 };
         assert_eq!(seen.len(), expected, "{options:?} {reach:?}, {pages} pages");

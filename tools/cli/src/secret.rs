@@ -27,7 +27,7 @@ impl fmt::Debug for SecretOption {
 
 impl SecretOption {
     /// The one that a terminal asks for. `None` where nobody sits at one.
-    pub(crate) fn asked() -> Option<Self> {
+    pub(crate) fn from_terminal() -> Option<Self> {
         std::io::stdin().is_terminal().then(|| STANDARD_INPUT.into())
     }
 
@@ -71,19 +71,19 @@ pub(crate) fn on_the_command_line(what: &str, pass: &str) -> Failure {
 #[derive(Debug)]
 pub(crate) struct Input {
     awaited: usize,
-    is_asked: bool,
+    is_prompted: bool,
 }
 
 impl Input {
     /// For those of these options that are `-`. They are read in this order.
     pub(crate) fn of<'a>(options: impl IntoIterator<Item = &'a SecretOption>) -> Self {
         let awaited = options.into_iter().filter(|option| option.is_input()).count();
-        Self { awaited, is_asked: awaited > 0 && std::io::stdin().is_terminal() }
+        Self { awaited, is_prompted: awaited > 0 && std::io::stdin().is_terminal() }
     }
 
     /// Whether a terminal asks a person for a part of it.
-    pub(crate) fn is_asked(&self) -> bool {
-        self.is_asked
+    pub(crate) fn is_prompted(&self) -> bool {
+        self.is_prompted
     }
 
     /// Refuses every `-` where the file of this option takes all of standard input.
@@ -103,7 +103,7 @@ impl Input {
     fn read(&mut self, what: &str) -> Result<String, Failure> {
         self.awaited = self.awaited.saturating_sub(1);
         let mut text = String::new();
-        let read = if self.is_asked {
+        let read = if self.is_prompted {
             rpassword::prompt_password(format!("{what}: ")).map(|typed| text = typed)
         } else if self.awaited > 0 {
             std::io::stdin().lock().read_line(&mut text).map(|_| ())

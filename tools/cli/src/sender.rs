@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One delivery to send.
 #[derive(Debug, Clone)]
-pub(crate) struct Delivery {
+pub(crate) struct DeliveryToSend {
     /// The URL to send it to.
     pub(crate) url: String,
     /// The provider whose scheme signs it.
@@ -44,7 +44,7 @@ pub(crate) struct Delivery {
     pub(crate) clock_offset_seconds: i64,
 }
 
-impl Delivery {
+impl DeliveryToSend {
     /// Signs it now.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl Sender {
     ///
     /// # Errors
     /// [`SignError`] when the secret cannot sign for this provider.
-    pub(crate) async fn deliver(&self, delivery: &Delivery) -> Result<Delivered, SignError> {
+    pub(crate) async fn deliver(&self, delivery: &DeliveryToSend) -> Result<Delivered, SignError> {
         let mut pause = FIRST_PAUSE;
         let mut attempts = 0;
         loop {
@@ -153,7 +153,7 @@ impl Sender {
         }
     }
 
-    async fn attempt(&self, delivery: &Delivery, attempts: u32) -> Result<Delivered, SignError> {
+    async fn attempt(&self, delivery: &DeliveryToSend, attempts: u32) -> Result<Delivered, SignError> {
         let signed = delivery.signed()?;
         Ok(Delivered { attempts, ..self.post(&delivery.url, signed).await })
     }

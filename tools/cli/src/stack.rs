@@ -20,7 +20,9 @@ use hookonce_local::gateway::{Gateway, GatewayConfig, GatewayError};
 use hookonce_local::invoke::{HttpInvoke, Invoke, InvokeError, invoke_fn};
 use hookonce_local::process::{ProcessConfig, ProcessInvoke};
 use hookonce_local::schedule::{Schedule, ScheduleConfig};
-use hookonce_local::tables::{CreateError, OwnTableShape, Place, QueueRef, StackResources, StackShape, create_stack};
+use hookonce_local::tables::{
+    CreateError, OwnTableShape, QueueRef, StackLocation, StackResources, StackShape, create_stack,
+};
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::Millis;
@@ -241,7 +243,7 @@ pub(crate) struct Stack {
     pollers: Pollers,
     gateway: Option<Gateway>,
     backends: Option<Backends>,
-    place: Place,
+    place: StackLocation,
     url: String,
     calls: FunctionCalls,
     own: OwnHandlers,
@@ -277,7 +279,7 @@ impl Stack {
         let resources = create_stack(&clients::dynamodb(&dynamodb_url), &clients::sqs(&sqs_url), &shape)
             .await
             .map_err(StackError::Create)?;
-        let place = Place { dynamodb_url, sqs_url, resources };
+        let place = StackLocation { dynamodb_url, sqs_url, resources };
         let access_key_id = clients::access_key_id(&place.dynamodb_url);
         let own = config.handlers.start(access_key_id, ambient()).await.map_err(StackError::Handlers)?;
         let calls = FunctionCalls::default();
@@ -327,7 +329,7 @@ impl Stack {
     }
 
     /// The URLs of the servers, and the tables and queues created there.
-    pub(crate) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &StackLocation {
         &self.place
     }
 
@@ -361,7 +363,7 @@ pub(crate) fn own_tables(resources: &StackResources) -> OwnTables {
 
 /// The environment variables of functions that another process runs.
 pub(crate) fn environment(
-    place: &Place,
+    place: &StackLocation,
     folder: &DataFolder,
     public_url: Option<&str>,
     own: &OwnHandlers,
@@ -388,7 +390,7 @@ impl Pollers {
         worker: impl Invoke,
         relay: impl Invoke,
         dispatcher: impl Invoke,
-        place: &Place,
+        place: &StackLocation,
         config: &StackConfig,
     ) -> Result<Self, StackError> {
         let sqs = clients::sqs(&place.sqs_url);
@@ -442,7 +444,7 @@ impl Pollers {
 
 /// Builds the functions that run in this process.
 struct Parts<'a> {
-    place: &'a Place,
+    place: &'a StackLocation,
     config: &'a StackConfig,
     own: &'a OwnHandlers,
 }

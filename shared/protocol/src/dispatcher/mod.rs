@@ -22,7 +22,7 @@ mod ending;
 mod key;
 
 use crate::call::{Call, Machine, Reply, Signal, Step, Unavailable, Written};
-use crate::destination::{Called, Class, Delivery, NoTurn, Offer, Terms};
+use crate::destination::{Called, Class, NoTurn, Offer, OutboundCall, Terms};
 use crate::key::RecordKind;
 use crate::message::{Message, MessageError};
 use crate::purpose::Purpose;
@@ -330,7 +330,7 @@ impl Dispatcher {
         let (Some(event), Some(body)) = (record.parent.clone(), record.body.clone()) else {
             return self.transient(record.attempts, moment).signal(Signal::UnknownVersion);
         };
-        let delivery = Delivery {
+        let delivery = OutboundCall {
             effect: record.key.clone(),
             event,
             destination: part.destination.clone(),

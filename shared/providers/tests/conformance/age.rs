@@ -90,7 +90,7 @@ fn a_delivery_is_taken_until_its_limit_from_every_provider_that_signs_a_time() {
 }
 
 #[test]
-fn what_is_signed_tells_whether_a_retry_can_have_another_time() {
+fn what_is_signed_shows_whether_a_retry_can_have_another_time() {
     for provider in Catalog::built_in().iter() {
         let (id, facts) = (provider.id(), provider.facts());
         if provider.coverage().time == Extent::Yes {

@@ -426,7 +426,7 @@ fn what_is_another_kind_of_event_has_another_type() {
 
 /// Who uses WhatsApp without showing a number has an id for each business.
 #[test]
-fn users_of_whatsapp_without_a_number_are_told_apart() {
+fn users_of_whatsapp_without_a_number_stay_distinct() {
     let status = |who: &str| {
         format!(
             r#"{{"entry":[{{"id":"7","changes":[{{"value":{{"statuses":[

@@ -110,7 +110,7 @@ fn a_padded_or_guessable_secret_is_refused_by_its_index_unless_its_provider_issu
 
 /// What is stored of a request is decided by the names of headers, so the token's must say that it is one.
 #[test]
-fn a_token_may_only_be_in_a_header_whose_name_says_so() {
+fn a_token_may_only_be_in_a_header_named_for_it() {
     let named = |name: &str| configured("token", &[SECRET], &[("header", name)]);
     for name in ["x-webhook-secret", "authorization", "x-api-key", "x-hook-token"] {
         assert_eq!(named(name), Ok(()), "{name}");

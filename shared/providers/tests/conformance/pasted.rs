@@ -176,7 +176,7 @@ const TOKENS: [&str; 6] = ["auth0", "basic", "okta", "postmark", "telegram", "to
 
 /// A file without these facts is not valid, so this says only what no type can.
 #[test]
-fn who_stores_a_secret_of_an_app_or_a_credential_is_told() {
+fn who_stores_a_secret_of_an_app_or_a_credential_gets_a_warning() {
     let told: Vec<String> = Catalog::built_in()
         .iter()
         .filter_map(|provider| {

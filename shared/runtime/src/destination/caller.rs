@@ -1,7 +1,7 @@
 //! Who calls destinations.
 
 use futures::future::BoxFuture;
-use hookonce_protocol::destination::{Called, Delivery};
+use hookonce_protocol::destination::{Called, OutboundCall};
 use hookonce_protocol::timing::Moment;
 
 use super::checked::Destination;
@@ -13,7 +13,7 @@ pub const HOPS_MAX: u8 = 5;
 ///
 /// ```
 /// use futures::future::BoxFuture;
-/// use hookonce_protocol::destination::{Called, Delivery};
+/// use hookonce_protocol::destination::{Called, OutboundCall};
 /// use hookonce_protocol::timing::Moment;
 /// use hookonce_runtime::destination::{Caller, Destination};
 ///
@@ -21,7 +21,7 @@ pub const HOPS_MAX: u8 = 5;
 /// struct Obliging;
 ///
 /// impl Caller for Obliging {
-///     fn call<'a>(&'a self, _: &'a Destination, _: &'a Delivery, _: Moment) -> BoxFuture<'a, Called> {
+///     fn call<'a>(&'a self, _: &'a Destination, _: &'a OutboundCall, _: Moment) -> BoxFuture<'a, Called> {
 ///         Box::pin(async { Called::Done { status: Some(200) } })
 ///     }
 /// }
@@ -31,7 +31,7 @@ pub trait Caller: Send + Sync + std::fmt::Debug + 'static {
     fn call<'a>(
         &'a self,
         destination: &'a Destination,
-        delivery: &'a Delivery,
+        delivery: &'a OutboundCall,
         moment: Moment,
     ) -> BoxFuture<'a, Called>;
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
-use hookonce_protocol::destination::{Called, Delivery};
+use hookonce_protocol::destination::{Called, OutboundCall};
 use hookonce_protocol::timing::Moment;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
@@ -35,9 +35,6 @@ use crate::drive::duration;
 
 /// The most of an answer that is read, in bytes.
 pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
-
-/// The most addresses of one host that are tried. Nothing is sent before one of them takes the connection.
-const ADDRESSES_MAX: u32 = 4;
 
 /// Calls URLs. It follows no redirect, uses no proxy and keeps no connection.
 pub struct HttpCaller {
@@ -94,8 +91,8 @@ impl HttpCaller {
         let port = target.authority.port_u16().unwrap_or(if target.tls { 443 } else { 80 });
         let found = timeout_at(end, lookup_host((bare_host(target), port))).await.map_err(|_| AttemptError::Time)?;
         let allowed = |address: &SocketAddr| self.may_call(target, address.ip());
-        let addresses: Vec<_> =
-            found.map_err(AttemptError::Lookup)?.filter(allowed).take(ADDRESSES_MAX as usize).collect();
+        // Nothing is sent before one of them takes the connection.
+        let addresses: Vec<_> = found.map_err(AttemptError::Lookup)?.filter(allowed).take(4).collect();
         let mut last = AttemptError::Address;
         for (address, left) in addresses.iter().zip((1..=u32::try_from(addresses.len()).unwrap_or(1)).rev()) {
             // An address that does not answer leaves time for the next one.
@@ -130,7 +127,7 @@ impl HttpCaller {
     }
 
     /// Makes one call, and tells of it all that is known.
-    pub async fn attempt(&self, destination: &Destination, delivery: &Delivery, moment: Moment) -> Attempt {
+    pub async fn attempt(&self, destination: &Destination, delivery: &OutboundCall, moment: Moment) -> Attempt {
         let Some(target) = destination.http() else {
             let called = Called::NotDone { retry_after: None };
             return Attempt { called, answer: Err(AttemptError::NoUrl), sent: false };
@@ -160,7 +157,7 @@ impl HttpCaller {
         }
     }
 
-    async fn called(&self, destination: &Destination, delivery: &Delivery, moment: Moment) -> Called {
+    async fn called(&self, destination: &Destination, delivery: &OutboundCall, moment: Moment) -> Called {
         let Attempt { called, answer, sent } = self.attempt(destination, delivery, moment).await;
         match answer {
             Ok(_) => {}
@@ -186,7 +183,7 @@ impl Caller for HttpCaller {
     fn call<'a>(
         &'a self,
         destination: &'a Destination,
-        delivery: &'a Delivery,
+        delivery: &'a OutboundCall,
         moment: Moment,
     ) -> BoxFuture<'a, Called> {
         Box::pin(self.called(destination, delivery, moment))

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hookonce_protocol::destination::{Called, Delivery, NoTurn};
+use hookonce_protocol::destination::{Called, NoTurn, OutboundCall};
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::{DESTINATION_TURN_MAX, Moment};
@@ -80,7 +80,7 @@ impl RateLimited {
         &self,
         permit: &Permit,
         destination: &Destination,
-        delivery: &Delivery,
+        delivery: &OutboundCall,
         moment: Moment,
     ) -> Called {
         let began = Instant::now();

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hookonce_protocol::destination::Delivery;
+use hookonce_protocol::destination::OutboundCall;
 use hookonce_protocol::effect::Method;
 use hookonce_protocol::key::hex;
 use serde::Serialize;
@@ -29,7 +29,7 @@ pub struct HandedMessage {
 ///
 /// # Errors
 /// A word for what makes it impossible to send.
-pub fn queue_message(queue: &QueueTarget, delivery: &Delivery) -> Result<HandedMessage, Unsendable> {
+pub fn queue_message(queue: &QueueTarget, delivery: &OutboundCall) -> Result<HandedMessage, Unsendable> {
     let payload = payload(delivery)?;
     let body = String::from_utf8(payload).ok().filter(|text| !text.is_empty() && text.chars().all(is_legal));
     let body = body.ok_or("payload_is_no_text_of_a_queue")?;
@@ -69,7 +69,7 @@ struct FunctionEvent<'a> {
 ///
 /// # Errors
 /// A word for what makes it impossible to send.
-pub fn function_event(delivery: &Delivery) -> Result<Vec<u8>, Unsendable> {
+pub fn function_event(delivery: &OutboundCall) -> Result<Vec<u8>, Unsendable> {
     let payload = payload(delivery)?;
     let json = serde_json::from_slice::<&RawValue>(&payload).ok();
     let event = FunctionEvent {
@@ -84,7 +84,7 @@ pub fn function_event(delivery: &Delivery) -> Result<Vec<u8>, Unsendable> {
 }
 
 /// The payload. An effect with a method or a path of its own is meant for a URL.
-fn payload(delivery: &Delivery) -> Result<Vec<u8>, Unsendable> {
+fn payload(delivery: &OutboundCall) -> Result<Vec<u8>, Unsendable> {
     if delivery.method != Method::Post || !delivery.path.is_empty() {
         return Err("only_a_url_has_a_method_and_a_path");
     }

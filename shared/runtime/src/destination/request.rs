@@ -1,6 +1,6 @@
 //! The request that one call makes. Every repeat of a call has the same method, path and payload, and the same key.
 
-use hookonce_protocol::destination::Delivery;
+use hookonce_protocol::destination::OutboundCall;
 use hookonce_protocol::effect::check_path;
 use hookonce_protocol::time::EpochMs;
 use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT};
@@ -21,7 +21,7 @@ pub type Unsendable = &'static str;
 /// The request of a delivery.
 pub(super) fn request(
     target: &HttpTarget,
-    delivery: &Delivery,
+    delivery: &OutboundCall,
     now: EpochMs,
 ) -> Result<Request<Full<Bytes>>, Unsendable> {
     let payload = payload(target, delivery)?;
@@ -59,7 +59,7 @@ pub(super) fn request(
 }
 
 /// The hops of an event that this effect causes.
-pub(super) fn hops(delivery: &Delivery) -> Result<u8, Unsendable> {
+pub(super) fn hops(delivery: &OutboundCall) -> Result<u8, Unsendable> {
     let hops = delivery.hops.saturating_add(1);
     if hops > HOPS_MAX { Err("too_many_hops") } else { Ok(hops) }
 }
@@ -77,7 +77,7 @@ fn uri(target: &HttpTarget, path: &str) -> Result<Uri, Unsendable> {
     text.parse::<PathAndQuery>().map(Uri::from).map_err(|_| "path")
 }
 
-fn payload(target: &HttpTarget, delivery: &Delivery) -> Result<Vec<u8>, Unsendable> {
+fn payload(target: &HttpTarget, delivery: &OutboundCall) -> Result<Vec<u8>, Unsendable> {
     let payload = body::decompress(&delivery.body).map_err(|_| "payload")?;
     match &target.key {
         Some(KeyPlace::Json(steps)) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hookonce_protocol::call::{Committed, DueEntry, DuePage, DueQuery, DueState, Unavailable, Written};
-use hookonce_protocol::destination::{Called, Delivery};
+use hookonce_protocol::destination::{Called, OutboundCall};
 use hookonce_protocol::item::{Item, PARTITION_KEY};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::place::{ItemRef, Key, KeySchema, TableAlias};
@@ -175,7 +175,7 @@ impl Caller for Bench {
     fn call<'a>(
         &'a self,
         _: &'a Destination,
-        _: &'a Delivery,
+        _: &'a OutboundCall,
         _: Moment,
     ) -> Pin<Box<dyn Future<Output = Called> + Send + 'a>> {
         Box::pin(async { Called::NotDone { retry_after: None } })

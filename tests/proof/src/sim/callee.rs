@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hookonce_protocol::destination::{Called, Class, Delivery, Terms};
+use hookonce_protocol::destination::{Called, Class, OutboundCall, Terms};
 use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
 use hookonce_protocol::time::Millis;
 
@@ -96,7 +96,7 @@ impl Callees {
     /// A call arrives.
     pub fn receive(
         &mut self,
-        delivery: &Delivery,
+        delivery: &OutboundCall,
         terms: &Terms,
         callee_rates: CalleeRates,
         now: i64,
@@ -136,7 +136,7 @@ impl Callees {
     }
 
     /// Does what is asked for, unless the key is known. Returns what was done now, or the first time.
-    fn work(&mut self, delivery: &Delivery, terms: &Terms, wanted: Kept, now: i64) -> Kept {
+    fn work(&mut self, delivery: &OutboundCall, terms: &Terms, wanted: Kept, now: i64) -> Kept {
         if let Class::Keyed { window } = terms.class {
             let place = (terms.callee.clone(), delivery.idempotency_key.clone());
             let known = self.memory.get(&place).filter(|(since, _)| now <= since.saturating_add(window.0));
@@ -161,7 +161,7 @@ impl Callees {
     }
 
     /// What must hold of every call, whatever becomes of it.
-    fn judge(&mut self, delivery: &Delivery, terms: &Terms, number: usize, now: i64) {
+    fn judge(&mut self, delivery: &OutboundCall, terms: &Terms, number: usize, now: i64) {
         let effect = delivery.effect.as_str();
         let Some(account) = self.accounts.get_mut(effect) else {
             self.broken.insert((Rule::Uncommitted, effect.to_owned()));
@@ -192,7 +192,7 @@ impl Callees {
     }
 
     /// The caller has heard that nothing was done.
-    pub fn heard_not_done(&mut self, delivery: &Delivery, number: usize) {
+    pub fn heard_not_done(&mut self, delivery: &OutboundCall, number: usize) {
         if let Some(account) = self.accounts.get_mut(delivery.effect.as_str()) {
             account.open.retain(|call| call.number != number);
         }

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 
 use hookonce_protocol::call::{Call, Reply, Unavailable};
-use hookonce_protocol::destination::{Called, Delivery};
+use hookonce_protocol::destination::{Called, OutboundCall};
 use hookonce_protocol::timing::Moment;
 use hookonce_runtime::destination::{Caller, Destination, DestinationDocument};
 use hookonce_runtime::documents::{DocumentKind, DocumentSource, DocumentsUnavailable};
@@ -138,7 +138,7 @@ impl Caller for Outside {
     fn call<'a>(
         &'a self,
         destination: &'a Destination,
-        delivery: &'a Delivery,
+        delivery: &'a OutboundCall,
         _: Moment,
     ) -> Pin<Box<dyn Future<Output = Called> + Send + 'a>> {
         Box::pin(async move {

@@ -28,7 +28,7 @@ use crate::output;
 use crate::own_handlers::HandlerCommands;
 use crate::receiver::{self, Outside, Receiver};
 use crate::samples::{self, DemoRequest, ENDPOINTS, Plan, RequestKind};
-use crate::sender::{Delivered, Delivery, PROVIDER_ATTEMPTS_MAX, Sender, now_unix};
+use crate::sender::{Delivered, DeliveryToSend, PROVIDER_ATTEMPTS_MAX, Sender, now_unix};
 use crate::stack::{FunctionCalls, Functions, Servers, Stack, StackConfig};
 use crate::table_counts::{self, TableCounts};
 use crate::target::{self, DataFolder, Place, store_unavailable};
@@ -229,7 +229,7 @@ impl DemoStack {
         Ok(Self { own: Some(Own { stack, receiver, _folder: temporary }), url, store, secrets })
     }
 
-    fn delivery(&self, sample: &DemoRequest) -> Result<Delivery, Failure> {
+    fn delivery(&self, sample: &DemoRequest) -> Result<DeliveryToSend, Failure> {
         let (id, provider) = ENDPOINTS.get(sample.endpoint).copied().unwrap_or_default();
         let provider = find(Catalog::built_in(), provider)?;
         let secret = match sample.kind {
@@ -238,7 +238,7 @@ impl DemoStack {
                 self.secrets.get(id).cloned().unwrap_or_default()
             }
         };
-        Ok(Delivery {
+        Ok(DeliveryToSend {
             url: format!("{}/webhooks/{id}", self.url),
             provider,
             secret,

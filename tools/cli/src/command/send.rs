@@ -19,7 +19,7 @@ use crate::documents::parse_id;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::secret::{Input, SecretOption, on_the_command_line};
-use crate::sender::{ATTEMPTS_MAX, Delivered, Delivery, Sender};
+use crate::sender::{ATTEMPTS_MAX, Delivered, DeliveryToSend, Sender};
 use crate::target::DataFolder;
 
 #[derive(Debug, Args)]
@@ -124,7 +124,8 @@ impl Destination {
         let is_given = |name: &str| given.iter().any(|(given, _)| given == name);
         let mut headers: Vec<_> = headers.into_iter().filter(|(name, _)| !is_given(name)).collect();
         headers.extend(given);
-        let delivery = Delivery { url, provider, secret, settings, schemes, headers, body, clock_offset_seconds: 0 };
+        let delivery =
+            DeliveryToSend { url, provider, secret, settings, schemes, headers, body, clock_offset_seconds: 0 };
         check_url(&delivery.url)?;
         let sender = Sender::new(&delivery.url, ATTEMPTS_MAX);
         let copies = futures::stream::iter(0..self.copies.get()).map(|_| sender.deliver(&delivery));

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_has_one_decimal_and_never_says_none_or_all_of_what_is_not() {
+    fn a_share_has_one_decimal_and_is_never_rounded_to_none_or_all() {
         assert_eq!(shares(&[2, 1], 3), ["66.7%", "33.3%"]);
         assert_eq!(shares(&[1, 1, 1], 3), ["33.3%", "33.3%", "33.3%"]);
         assert_eq!(shares(&[995, 5], 1_000), ["99.5%", "0.5%"]);

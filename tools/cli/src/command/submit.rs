@@ -23,7 +23,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::{Progress, Wait};
 use crate::records::{format_tries, summary};
-use crate::sender::{ATTEMPTS_MAX, Delivered, Delivery, Sender};
+use crate::sender::{ATTEMPTS_MAX, Delivered, DeliveryToSend, Sender};
 use crate::target::Place;
 
 /// The provider whose scheme everybody can sign by.
@@ -121,7 +121,7 @@ async fn delivery(
     stack: &Connection,
     id: &EndpointId,
     body: Vec<u8>,
-) -> Result<Delivery, Failure> {
+) -> Result<DeliveryToSend, Failure> {
     // Without a stack there may be no endpoint either, so this says what to do first.
     let url = match &arguments.url {
         Some(url) => url.clone(),
@@ -139,7 +139,7 @@ async fn delivery(
             add.replacen(id.as_str(), "jobs", 1) + ", then --endpoint jobs",
         ));
     }
-    Ok(Delivery {
+    Ok(DeliveryToSend {
         url,
         provider: find(Catalog::built_in(), PROVIDER)?,
         secret: document.secrets.into_iter().next().unwrap_or_default(),

@@ -48,7 +48,7 @@ pub(crate) use self::record::file as record_file;
 use crate::arrivals::{ARRIVALS_MAX, Arrival, Arrivals};
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::records::{Place, Reach};
+use crate::records::{PageCursor, Reach};
 use crate::traffic::Traffic;
 
 /// The files that every page names. They are in the program, so no page asks for anything elsewhere.
@@ -73,12 +73,12 @@ const HOURS_BACK: usize = 4;
 /// When the tables were last asked for arrivals, and how far back. One hour at a time: the first page of a quiet stack
 /// waits for no more.
 #[derive(Debug, Clone, Default)]
-struct Asked {
+struct ArrivalSearch {
     at: Option<EpochMs>,
     /// How many hours were looked at before the latest one.
     hours: usize,
     /// Where the next one begins. `None` if it is not known yet, or nothing is left.
-    behind: Option<Place>,
+    behind: Option<PageCursor>,
 }
 
 /// What a person may do in the console.
@@ -106,7 +106,7 @@ pub(crate) struct Site {
     /// What may be done.
     pub(crate) rights: Rights,
     /// What the tables were asked for arrivals.
-    asked: Mutex<Asked>,
+    search: Mutex<ArrivalSearch>,
     /// What CloudWatch said of the last 24 hours, and when.
     day: tokio::sync::Mutex<Option<(EpochMs, Arc<day::Day>)>>,
     runs: orders::Runs,
@@ -123,7 +123,7 @@ impl Site {
             arrivals,
             traffic: Some(traffic),
             rights: Rights::Send,
-            asked: Mutex::default(),
+            search: Mutex::default(),
             day: tokio::sync::Mutex::default(),
             runs: orders::Runs::default(),
             base: fresh_base(),
@@ -139,7 +139,7 @@ impl Site {
             arrivals: Arc::default(),
             traffic: None,
             rights,
-            asked: Mutex::default(),
+            search: Mutex::default(),
             day: tokio::sync::Mutex::default(),
             runs: orders::Runs::default(),
             base: fresh_base(),
@@ -154,24 +154,24 @@ impl Site {
             return Ok(());
         }
         let now = System.moment().now;
-        let asked = {
-            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-            if asked.at.is_some_and(|at| (0..ASK_AGAIN.0).contains(&(now.0 - at.0))) {
+        let search = {
+            let mut search = self.search.lock().unwrap_or_else(PoisonError::into_inner);
+            if search.at.is_some_and(|at| (0..ASK_AGAIN.0).contains(&(now.0 - at.0))) {
                 return Ok(());
             }
-            asked.at = Some(now);
-            asked.clone()
+            search.at = Some(now);
+            search.clone()
         };
         let mut behind = self.keep_hour(reader, None).await?;
-        if let Some(place) = &asked.behind {
+        if let Some(place) = &search.behind {
             behind = self.keep_hour(reader, Some(place)).await?;
         }
-        let mut kept = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.search.lock().unwrap_or_else(PoisonError::into_inner);
         // Whoever asks at the same moment may have come further.
-        if kept.hours == asked.hours && asked.hours < HOURS_BACK {
+        if kept.hours == search.hours && search.hours < HOURS_BACK {
             kept.hours += 1;
             kept.behind = behind;
-        } else if asked.hours >= HOURS_BACK {
+        } else if search.hours >= HOURS_BACK {
             kept.behind = None;
         }
         drop(kept);
@@ -179,7 +179,7 @@ impl Site {
     }
 
     /// Keeps the arrivals of an hour, and returns where the one before begins.
-    async fn keep_hour(&self, reader: &Reader, behind: Option<&Place>) -> Result<Option<Place>, Failure> {
+    async fn keep_hour(&self, reader: &Reader, behind: Option<&PageCursor>) -> Result<Option<PageCursor>, Failure> {
         let hour = reader.hour(ARRIVALS_MAX, behind).await?;
         for (_, record) in hour.rows.iter().rev() {
             self.arrivals.keep(Arrival::of(record));

@@ -9,7 +9,7 @@ use hookonce_protocol::time::EpochMs;
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::meter::Metering;
-use crate::records::{self, Filter, PageOfRecords, Place, Reach, page_of};
+use crate::records::{self, Filter, PageCursor, PageOfRecords, Reach, page_of};
 use crate::status::StackStatus;
 use crate::timeline::{Planning, Timeline};
 use crate::watch::Looking;
@@ -38,7 +38,7 @@ impl Reader {
         &self,
         filter: &Filter,
         limit: usize,
-        behind: Option<&Place>,
+        behind: Option<&PageCursor>,
     ) -> Result<PageOfRecords, Failure> {
         page_of(&self.store, filter, limit, self.reach, behind).await
     }
@@ -48,7 +48,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`Failure`] when the store does not answer.
-    pub(super) async fn hour(&self, limit: usize, behind: Option<&Place>) -> Result<PageOfRecords, Failure> {
+    pub(super) async fn hour(&self, limit: usize, behind: Option<&PageCursor>) -> Result<PageOfRecords, Failure> {
         page_of(&self.store, &Filter::default(), limit, Reach { hours: 1, ..self.reach }, behind).await
     }
 

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::looks::Look;
 use crate::meter::metered;
 use crate::output;
-use crate::records::{PageOfRecords, Place, candidates, error_of, format_tries};
+use crate::records::{PageCursor, PageOfRecords, candidates, error_of, format_tries};
 
 /// How many rows one page has.
 const ROWS: usize = 50;
@@ -34,7 +34,7 @@ pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTre
     let typed = Typed::of(&query);
     let found = async {
         let reader = site.reader().await?;
-        let behind = query.get(BEHIND).and_then(|place| Place::parse(place));
+        let behind = query.get(BEHIND).and_then(|place| PageCursor::parse(place));
         let found = Box::pin(reader.page(&typed.filter()?, ROWS, behind.as_ref())).await?;
         Ok::<_, Failure>((found, behind.is_some()))
     };

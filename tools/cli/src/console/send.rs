@@ -23,7 +23,7 @@ use crate::fixtures::{self, EventName, Sample, SampleRequest};
 use crate::meter::Cost;
 use crate::output;
 use crate::records::candidates;
-use crate::sender::{Delivered, Delivery, Sender, SignedDelivery, now_unix};
+use crate::sender::{Delivered, DeliveryToSend, Sender, SignedDelivery, now_unix};
 
 /// The most copies of one event.
 const COPIES_MAX: usize = 20;
@@ -267,7 +267,7 @@ async fn deliver(
         settings.entry(PUBLIC_URL.to_owned()).or_insert(format!("{public}/webhooks/{endpoint}"));
     }
     let settings: hookonce_providers::Settings = settings.into_iter().collect();
-    let delivery = Delivery {
+    let delivery = DeliveryToSend {
         url: format!("{}/webhooks/{endpoint}", running.url),
         provider,
         secret: document.secrets.first().cloned().unwrap_or_default(),

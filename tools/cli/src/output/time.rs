@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_date_is_told_unless_it_is_today() {
+    fn the_date_is_printed_unless_it_is_today() {
         let zone = TimeZone::fixed(jiff::tz::offset(5));
         let at = |text: &str| text.parse::<Timestamp>().unwrap().to_zoned(zone.clone());
         let now = at("2026-11-28T20:00:00Z");

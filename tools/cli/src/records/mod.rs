@@ -16,6 +16,6 @@ pub(crate) use self::exact::{candidates, find, readable};
 pub(crate) use self::filter::{Filter, State, note_default_since};
 pub(crate) use self::find::{Beginnings, Named, candidates_of_words, find_words, shown_key, states, whole_keys};
 pub(crate) use self::latest::{Latest, latest};
-pub(crate) use self::paged::{PageOfRecords, Place, Reach, page_of};
+pub(crate) use self::paged::{PageCursor, PageOfRecords, Reach, page_of};
 pub(crate) use self::stream::{Page, READS_AT_ONCE, Read, Selection, agree_to_scan, select};
 pub(crate) use self::summary::{error_of, format_tries, summary, tries};

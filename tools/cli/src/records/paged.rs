@@ -16,13 +16,13 @@ use crate::failure::Failure;
 
 /// A place in the order of an index: behind this moment, or behind this entry of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct PageCursor {
     at: EpochMs,
     /// Empty where all of the moment is still to come.
     key: String,
 }
 
-impl Place {
+impl PageCursor {
     /// Reads what [`Display`](fmt::Display) writes.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (at, key) = text.split_once('~')?;
@@ -34,7 +34,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for PageCursor {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}~{}", self.at.0, self.key)
     }
@@ -64,7 +64,7 @@ pub(crate) struct PageOfRecords {
     /// How many keys were looked at.
     pub(crate) looked_at: usize,
     /// Where the next page begins. `None` on the last one.
-    pub(crate) next: Option<Place>,
+    pub(crate) next: Option<PageCursor>,
 }
 
 /// Reads the page behind a place: `limit` records that pass the filter, or fewer where the reach ends. All effects of one
@@ -77,7 +77,7 @@ pub(crate) async fn page_of(
     filter: &Filter,
     limit: usize,
     reach: Reach,
-    behind: Option<&Place>,
+    behind: Option<&PageCursor>,
 ) -> Result<PageOfRecords, Failure> {
     let mut page = PageOfRecords::default();
     let mut groups = bounded(filter, behind).into_iter();
@@ -123,7 +123,7 @@ pub(crate) async fn page_of(
             }
         }
         if let (Some(begin), false) = (begin, is_last) {
-            seen = Some(Place { at: EpochMs(begin.0 - 1), key: String::new() });
+            seen = Some(PageCursor { at: EpochMs(begin.0 - 1), key: String::new() });
         }
         if is_last {
             return Ok(page);
@@ -132,8 +132,8 @@ pub(crate) async fn page_of(
 }
 
 /// The queries of a filter, for what is behind a place.
-fn bounded(filter: &Filter, behind: Option<&Place>) -> Vec<Vec<IndexQuery>> {
-    let Some(Place { at, .. }) = behind else { return filter.queries() };
+fn bounded(filter: &Filter, behind: Option<&PageCursor>) -> Vec<Vec<IndexQuery>> {
+    let Some(PageCursor { at, .. }) = behind else { return filter.queries() };
     let mut groups = filter.clone().received_until(*at).queries();
     // An effect may be due or dead later than its event was received, so these are bounded by their own moments alone.
     for group in &mut groups {
@@ -152,9 +152,9 @@ fn bounded(filter: &Filter, behind: Option<&Place>) -> Vec<Vec<IndexQuery>> {
 
 /// How many of some entries were added to a page, up to the place behind the last of them.
 enum Added {
-    All(Option<Place>),
+    All(Option<PageCursor>),
     /// The page is full.
-    UpTo(Option<Place>),
+    UpTo(Option<PageCursor>),
 }
 
 /// Adds the records of these entries that pass, as far as the page has room.
@@ -188,7 +188,7 @@ async fn add(
         let of_entry = found.iter().filter(|record| names(entry, record) && !is_known(&record.key));
         let of_entry: Vec<_> = of_entry.map(|record| (entry.at, record.clone())).collect();
         page.rows.extend(of_entry);
-        seen = Some(Place { at: entry.at, key: entry.key.as_str().to_owned() });
+        seen = Some(PageCursor { at: entry.at, key: entry.key.as_str().to_owned() });
     }
     Ok(Added::All(seen))
 }

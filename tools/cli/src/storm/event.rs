@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::scenario::Scenario;
 use crate::failure::Failure;
 use crate::fixtures::{self, EventName, Sample, SampleRequest};
-use crate::sender::Delivery;
+use crate::sender::DeliveryToSend;
 
 /// The host of the mail addresses in the samples. An effect may name nothing of an event but its mail address.
 const MAIL_HOST: &str = "@example.com";
@@ -172,7 +172,7 @@ impl Signer {
         clock_offset_seconds: i64,
     ) -> Result<Request, Failure> {
         let own_headers = request.headers.len();
-        let delivery = Delivery {
+        let delivery = DeliveryToSend {
             url: self.url.clone(),
             provider: self.provider,
             secret: secret.to_owned(),
@@ -363,8 +363,8 @@ mod tests {
             };
             assert!(taken(&signer.sign(request(of, &name(1))).unwrap()), "{provider}");
             let forgeries = [Scenario::Secret, Scenario::Byte, Scenario::Unsigned, Scenario::Weaker, Scenario::Stale];
-            let told = super::super::scenario::told(signer.provider, true);
-            let is_sent = |scenario| told.iter().any(|told| told.scenario == scenario && told.is_sent);
+            let planned = super::super::scenario::planned(signer.provider, true);
+            let is_sent = |scenario| planned.iter().any(|planned| planned.scenario == scenario && planned.is_sent);
             for scenario in forgeries.into_iter().filter(|scenario| is_sent(*scenario)) {
                 let tokens = of.tokens(&name(1));
                 let forged = signer.forge(scenario, request(of, &name(1)), &tokens, 3).unwrap().unwrap();

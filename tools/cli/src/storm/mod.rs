@@ -30,7 +30,7 @@ use self::guard::{FAR_REQUESTS_MAX, Target};
 use self::plan::Case;
 use self::report::{Again, Judged, Report};
 pub(crate) use self::scenario::Only;
-use self::scenario::{Scenario, Told, told};
+use self::scenario::{PlannedScenario, Scenario, planned};
 use self::wire::Wire;
 use crate::endpoints::secret_of;
 use crate::failure::{Exit, Failure};
@@ -87,8 +87,8 @@ pub(crate) async fn run(order: &Order) -> Result<Exit, Failure> {
             "choose another provider; `hookonce trigger --list` shows those with samples",
         )
     })?;
-    let told = told(order.provider, order.run.is_some());
-    let cases = cases(order, &told)?;
+    let planned = planned(order.provider, order.run.is_some());
+    let cases = cases(order, &planned)?;
     let effects = match (order.sink, order.command.is_empty()) {
         (Some(port), _) => Effects::Sink(Sink::start(port).await?),
         (None, false) => Effects::Command(order.command.clone()),
@@ -116,7 +116,7 @@ pub(crate) async fn run(order: &Order) -> Result<Exit, Failure> {
         events: 0,
         tokens: Tokens::default(),
         usual: Duration::from_millis(10),
-        retries: told.iter().any(|told| told.scenario == Scenario::Race && told.is_sent),
+        retries: planned.iter().any(|planned| planned.scenario == Scenario::Race && planned.is_sent),
     };
     let working = output::working("control: each event once");
     choose_sample(&mut storm, &samples, &effects).await?;
@@ -133,7 +133,7 @@ pub(crate) async fn run(order: &Order) -> Result<Exit, Failure> {
     }
     let again = run_again(&mut storm, &judged, &effects, &working).await?;
     drop(working);
-    let report = Report::new(order, &storm, &told, &judged, &again, &effects);
+    let report = Report::new(order, &storm, &planned, &judged, &again, &effects);
     show(order, &report)
 }
 
@@ -200,13 +200,14 @@ fn swapped(secret: &str) -> String {
 }
 
 /// The schedule: what the catalog says, or the part of it that a person wants.
-fn cases(order: &Order, told: &[Told]) -> Result<Vec<Case>, Failure> {
-    let sent: Vec<_> = told.iter().filter(|told| told.is_sent).map(|told| told.scenario).collect();
-    if let Some(told) = told.iter().find(|told| order.only.is_some_and(|only| only.scenario == told.scenario))
-        && !told.is_sent
+fn cases(order: &Order, planned: &[PlannedScenario]) -> Result<Vec<Case>, Failure> {
+    let sent: Vec<_> = planned.iter().filter(|planned| planned.is_sent).map(|planned| planned.scenario).collect();
+    if let Some(planned) =
+        planned.iter().find(|planned| order.only.is_some_and(|only| only.scenario == planned.scenario))
+        && !planned.is_sent
     {
         return Err(Failure::usage(
-            format!("{} is not sent for {}: {}", told.scenario, order.provider.name(), told.why),
+            format!("{} is not sent for {}: {}", planned.scenario, order.provider.name(), planned.why),
             "choose another scenario with --only",
         ));
     }
@@ -385,13 +386,13 @@ mod tests {
             assert_ne!(signer.secret, signer.wrong_secret, "{}", provider.id());
             let sample = fixtures::all().iter().find(|sample| sample.provider == provider.id()).unwrap();
             let genuine = signer.sign(event::request(sample, &name)).unwrap();
-            let told = told(provider, true);
-            for told in told.iter().filter(|told| told.is_sent && told.scenario.is_forgery()) {
+            let planned = planned(provider, true);
+            for planned in planned.iter().filter(|planned| planned.is_sent && planned.scenario.is_forgery()) {
                 let tokens = sample.tokens(&name);
-                let forged = signer.forge(told.scenario, event::request(sample, &name), &tokens, 1).unwrap();
-                assert!(forged.is_some_and(|it| it != genuine), "{} {}", provider.id(), told.scenario);
+                let forged = signer.forge(planned.scenario, event::request(sample, &name), &tokens, 1).unwrap();
+                assert!(forged.is_some_and(|it| it != genuine), "{} {}", provider.id(), planned.scenario);
             }
-            assert!(!cases(&Order::plain(provider, None), &told).unwrap().is_empty());
+            assert!(!cases(&Order::plain(provider, None), &planned).unwrap().is_empty());
             stormed += 1;
         }
         assert_eq!(need_a_secret, ["basic", "postmark"], "a user's name is part of their secrets");

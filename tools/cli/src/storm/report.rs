@@ -9,7 +9,7 @@ use super::course::{Sent, Storm};
 use super::effects::Effects;
 use super::event::Request;
 use super::plan::Case;
-use super::scenario::{Scenario, Told};
+use super::scenario::{PlannedScenario, Scenario};
 use super::verdict::{Fact, Finding};
 use super::wire::{Exchange, Outcome, head};
 use super::{CONTROL, Order};
@@ -132,19 +132,19 @@ impl Report {
     pub(super) fn new(
         order: &Order,
         storm: &Storm,
-        told: &[Told],
+        planned: &[PlannedScenario],
         judged: &[Judged],
         again: &[Again],
         effects: &Effects,
     ) -> Self {
         let is_counted = effects.are_counted();
-        let part = |told: &Told| {
-            let of: Vec<_> = judged.iter().filter(|it| it.sent.event.case.scenario == told.scenario).collect();
-            (!of.is_empty()).then(|| part(order, storm, told, &of, again, is_counted))
+        let part = |planned: &PlannedScenario| {
+            let of: Vec<_> = judged.iter().filter(|it| it.sent.event.case.scenario == planned.scenario).collect();
+            (!of.is_empty()).then(|| part(order, storm, planned, &of, again, is_counted))
         };
-        let scenarios: Vec<_> = told.iter().filter_map(part).collect();
+        let scenarios: Vec<_> = planned.iter().filter_map(part).collect();
         let total = Finding::of(judged.iter().map(fact), is_counted);
-        let not_sent = if order.only.is_none() { not_sent(told, &scenarios) } else { Vec::new() };
+        let not_sent = if order.only.is_none() { not_sent(planned, &scenarios) } else { Vec::new() };
         let seconds = storm.wire.started.elapsed().as_secs();
         let is_good = total.is_good();
         let summary = if is_good { good_summary(total.events, is_counted) } else { total.faults().join(", ") };
@@ -211,10 +211,11 @@ impl Report {
 }
 
 /// The scenarios of which nothing was sent, and why.
-fn not_sent(told: &[Told], sent: &[Part]) -> Vec<NotSent> {
-    let missing = told.iter().filter(|told| sent.iter().all(|part| part.scenario != told.scenario.word()));
-    let why = |told: &Told| if told.is_sent { NOTHING_TO_CHANGE.to_owned() } else { told.why.clone() };
-    missing.map(|told| NotSent { scenario: told.scenario.word(), why: why(told) }).collect()
+fn not_sent(planned: &[PlannedScenario], sent: &[Part]) -> Vec<NotSent> {
+    let missing = planned.iter().filter(|planned| sent.iter().all(|part| part.scenario != planned.scenario.word()));
+    let why =
+        |planned: &PlannedScenario| if planned.is_sent { NOTHING_TO_CHANGE.to_owned() } else { planned.why.clone() };
+    missing.map(|planned| NotSent { scenario: planned.scenario.word(), why: why(planned) }).collect()
 }
 
 fn good_summary(events: usize, is_counted: bool) -> String {
@@ -286,14 +287,21 @@ fn fact(judged: &Judged) -> Fact {
     }
 }
 
-fn part(order: &Order, storm: &Storm, told: &Told, of: &[&Judged], again: &[Again], is_counted: bool) -> Part {
+fn part(
+    order: &Order,
+    storm: &Storm,
+    planned: &PlannedScenario,
+    of: &[&Judged],
+    again: &[Again],
+    is_counted: bool,
+) -> Part {
     let found = Finding::of(of.iter().map(|it| fact(it)), is_counted);
-    let is_forgery = told.scenario.is_forgery();
+    let is_forgery = planned.scenario.is_forgery();
     let named = of.iter().filter(|it| fact(it).fault(is_counted).is_some()).take(NAMED);
-    let again = again.iter().find(|again| again.case.scenario == told.scenario);
+    let again = again.iter().find(|again| again.case.scenario == planned.scenario);
     Part {
-        scenario: told.scenario.word(),
-        says: told.scenario.says(),
+        scenario: planned.scenario.word(),
+        says: planned.scenario.description(),
         expected: if is_forgery { "no effect, and an answer of 4xx" } else { "each event takes effect once" },
         found: match (found.is_good(), is_forgery, is_counted) {
             (true, true, _) => "all refused".to_owned(),
@@ -310,8 +318,8 @@ fn part(order: &Order, storm: &Storm, told: &Told, of: &[&Judged], again: &[Agai
         unsettled: found.unsettled,
         accepted: found.accepted,
         not_refused: found.not_refused,
-        catalog: format!("{}: {}", order.provider.name(), told.why),
-        source: told.source.clone(),
+        catalog: format!("{}: {}", order.provider.name(), planned.why),
+        source: planned.source.clone(),
         named: named.map(|judged| name(order, storm, judged)).collect(),
         shown_again: again.map(|again| format!("{} of {}", again.shown, again.of)).unwrap_or_default(),
     }
@@ -421,15 +429,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scenario_of_which_nothing_was_sent_says_why() {
-        let told = |scenario: Scenario, is_sent: bool| Told {
+    fn a_scenario_of_which_nothing_was_sent_gives_a_reason() {
+        let planned = |scenario: Scenario, is_sent: bool| PlannedScenario {
             scenario,
             is_sent,
             why: "the catalog says so".to_owned(),
             source: String::new(),
         };
-        let told = [told(Scenario::Byte, true), told(Scenario::Stale, false)];
-        let found = not_sent(&told, &[]);
+        let planned = [planned(Scenario::Byte, true), planned(Scenario::Stale, false)];
+        let found = not_sent(&planned, &[]);
         let found: Vec<_> = found.iter().map(|one| (one.scenario, one.why.as_str())).collect();
         assert_eq!(found, [("byte", NOTHING_TO_CHANGE), ("stale", "the catalog says so")]);
     }

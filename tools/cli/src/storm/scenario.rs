@@ -81,7 +81,7 @@ impl Scenario {
     }
 
     /// What happens, as a sentence without its end.
-    pub(crate) const fn says(self) -> &'static str {
+    pub(crate) const fn description(self) -> &'static str {
         match self {
             Self::Copies => "the same event again, after the answer to the first",
             Self::Race => "two, three or five deliveries of one event at once, 0 to 50 ms apart",
@@ -136,7 +136,7 @@ impl FromStr for Only {
 
 /// Whether a scenario is sent, and what the catalog says about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct PlannedScenario {
     pub(crate) scenario: Scenario,
     /// Whether it is sent.
     pub(crate) is_sent: bool,
@@ -147,14 +147,14 @@ pub(crate) struct Told {
 }
 
 /// What a provider's catalog file says about each scenario. Only a child of the storm can be killed.
-pub(crate) fn told(provider: &Provider, has_child: bool) -> Vec<Told> {
+pub(crate) fn planned(provider: &Provider, has_child: bool) -> Vec<PlannedScenario> {
     let source = source(provider.facts());
     let tell = |scenario: Scenario| {
-        let (is_sent, why) = match said(provider, scenario, has_child) {
+        let (is_sent, why) = match reason(provider, scenario, has_child) {
             Ok(why) => (true, why),
             Err(why) => (false, why),
         };
-        Told { scenario, is_sent, why, source: source.clone() }
+        PlannedScenario { scenario, is_sent, why, source: source.clone() }
     };
     ALL.into_iter().map(tell).collect()
 }
@@ -171,7 +171,7 @@ fn source(facts: &Facts) -> String {
     best.map(|source| source.at.clone()).unwrap_or_default()
 }
 
-fn said(provider: &Provider, scenario: Scenario, has_child: bool) -> Result<String, String> {
+fn reason(provider: &Provider, scenario: Scenario, has_child: bool) -> Result<String, String> {
     let facts = provider.facts();
     let signs = || provider.schemes().into_iter().next().unwrap_or_default();
     match scenario {
@@ -235,8 +235,8 @@ mod tests {
     use super::*;
 
     fn sent(provider: &str) -> Vec<&'static str> {
-        let told = told(Catalog::built_in().provider(provider).unwrap(), true);
-        told.iter().filter(|told| told.is_sent).map(|told| told.scenario.word()).collect()
+        let planned = planned(Catalog::built_in().provider(provider).unwrap(), true);
+        planned.iter().filter(|planned| planned.is_sent).map(|planned| planned.scenario.word()).collect()
     }
 
     #[test]
@@ -253,16 +253,16 @@ mod tests {
 
     #[test]
     fn without_a_child_nothing_is_killed() {
-        let told = told(Catalog::built_in().provider("stripe").unwrap(), false);
-        let restart = told.iter().find(|told| told.scenario == Scenario::Restart).unwrap();
+        let planned = planned(Catalog::built_in().provider("stripe").unwrap(), false);
+        let restart = planned.iter().find(|planned| planned.scenario == Scenario::Restart).unwrap();
         assert!(!restart.is_sent && restart.why.contains("--run"), "{restart:?}");
     }
 
     #[test]
     fn every_sentence_has_its_source() {
         for provider in Catalog::built_in().iter() {
-            for told in told(provider, true) {
-                assert!(!told.why.is_empty() && !told.source.is_empty(), "{} {told:?}", provider.id());
+            for planned in planned(provider, true) {
+                assert!(!planned.why.is_empty() && !planned.source.is_empty(), "{} {planned:?}", provider.id());
             }
         }
     }

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_whole_when_its_head_says_so() {
+    fn an_answer_is_whole_once_it_has_what_its_head_promises() {
         for whole in [
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",

@@ -45,7 +45,7 @@ fn dev_prints_a_line_for_each_delivery_and_each_outcome() {
 
 /// The queue sends it again long before the relay would.
 #[test]
-fn dev_says_when_a_call_that_failed_is_made_again() {
+fn dev_prints_when_a_call_that_failed_is_made_again() {
     let workspace = Workspace::routed(FORWARD);
     workspace.destination("crm", receiver(503));
     let (_running, mut lines) = workspace.dev_with_json(&[]);
@@ -56,7 +56,7 @@ fn dev_says_when_a_call_that_failed_is_made_again() {
 }
 
 #[test]
-fn dev_says_an_outcome_once_and_ends_a_refusal_with_its_cause() {
+fn dev_prints_an_outcome_once_and_ends_a_refusal_with_its_cause() {
     let workspace = Workspace::new();
     let dev = workspace.dev_with_all_output(&["dev", "--port", "0", "--capture", "captures"], &[]);
     let url = format!("{}/webhooks/stripe/", workspace.announced()["url"].as_str().unwrap());

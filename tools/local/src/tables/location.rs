@@ -7,7 +7,7 @@ use crate::clients;
 
 /// The URLs of the servers, and the tables and queues created there.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct StackLocation {
     /// The endpoint URL of DynamoDB, with the access key id that it takes.
     pub dynamodb_url: String,
     /// The endpoint URL of SQS, with the same access key id.
@@ -16,7 +16,7 @@ pub struct Place {
     pub resources: StackResources,
 }
 
-impl Place {
+impl StackLocation {
     /// The environment variables for functions that another process runs, with their documents in a folder, or in the
     /// table of the stack.
     pub fn environment(&self, documents: Option<&Path>) -> Vec<(&'static str, String)> {

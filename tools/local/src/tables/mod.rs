@@ -3,15 +3,15 @@
 //! The calls work with the embedded backends, DynamoDB Local and `ElasticMQ`. They change nothing that is already
 //! right, so they run at every start.
 
+mod location;
 mod own;
-mod place;
 mod queue;
 mod table;
 
 use aws_sdk_dynamodb::types::ScalarAttributeType;
 
+pub use self::location::StackLocation;
 pub use self::own::{KeyPart, OwnTableShape};
-pub use self::place::Place;
 pub use self::queue::QueueRef;
 
 /// Names and settings of the stack's tables and queues. Durations are in seconds, as SQS expects them.

@@ -12,7 +12,7 @@ const WINDOW: Millis = Millis::minutes(20);
 
 const KEYED: Document =
     Document { class: Class::Keyed { window: WINDOW }, callee: "keyed", server: 0, answers_done_before: false };
-const SAYS_DONE_BEFORE: Document = Document { answers_done_before: true, ..KEYED };
+const ANSWERS_DONE_BEFORE: Document = Document { answers_done_before: true, ..KEYED };
 const OTHER_KEYED: Document = Document { callee: "keyed elsewhere", server: 1, ..KEYED };
 const AT_MOST_ONCE: Document = Document { class: Class::AtMostOnce, callee: "at most once", ..KEYED };
 const AT_LEAST_ONCE: Document = Document { class: Class::AtLeastOnce, callee: "at least once", ..KEYED };
@@ -61,9 +61,9 @@ pub(super) fn all() -> Vec<Scenario> {
         once("at most once: answers").with("busy*2 reject ambiguous duplicate late"),
         patient(once("at most once: not done, and left to the relay")).with("busy*2"),
         least("at least once: answers").with("busy reject ambiguous refuse duplicate tick"),
-        edited("keyed, and says that it was done before", &[Some(SAYS_DONE_BEFORE)])
+        edited("keyed, and says that it was done before", &[Some(ANSWERS_DONE_BEFORE)])
             .with("crash refuse late duplicate reject tick"),
-        edited("keyed, and says of something else that it was done before", &[Some(SAYS_DONE_BEFORE)])
+        edited("keyed, and says of something else that it was done before", &[Some(ANSWERS_DONE_BEFORE)])
             .with("ambiguous busy*2 reject duplicate accept"),
         keyed("keyed: at the end of the window").with("refuse late tick*4 lose"),
         keyed("keyed: not done at the end of the window").with("refuse busy tick*2"),

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::Args;
 use error_reporter::Report;
 use hookonce_aws::AccountCaller;
-use hookonce_protocol::destination::{Called, Class, Delivery};
+use hookonce_protocol::destination::{Called, Class, OutboundCall};
 use hookonce_protocol::effect::{DestinationId, Method};
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::timing::Moment;
@@ -115,7 +115,7 @@ impl Caller {
         Ok(Self::Laptop(HttpCaller::on_loopback()))
     }
 
-    async fn attempt(&self, destination: &Destination, delivery: &Delivery, started: Moment) -> Attempt {
+    async fn attempt(&self, destination: &Destination, delivery: &OutboundCall, started: Moment) -> Attempt {
         match self {
             Self::Laptop(caller) => caller.attempt(destination, delivery, started).await,
             Self::Account(caller) => Box::pin(caller.attempt(destination, delivery, started)).await,
@@ -132,7 +132,7 @@ fn describe_call(destination: &Destination, method: Method) -> String {
     }
 }
 
-fn delivery(id: &DestinationId, destination: &Destination, arguments: &Arguments) -> Result<Delivery, Failure> {
+fn delivery(id: &DestinationId, destination: &Destination, arguments: &Arguments) -> Result<OutboundCall, Failure> {
     let content_type = destination.http().and_then(|target| target.content_type.as_ref());
     let is_form = content_type.is_some_and(|content_type| content_type == FORM);
     let payload = match &arguments.file {
@@ -144,7 +144,7 @@ fn delivery(id: &DestinationId, destination: &Destination, arguments: &Arguments
     let is_json = serde_json::from_slice::<Value>(&payload).is_ok();
     let key = Uuid::new_v4().to_string();
     let endpoint = EndpointId::parse("hookonce-test").map_err(|error| Failure::usage(error.to_string(), ""))?;
-    Ok(Delivery {
+    Ok(OutboundCall {
         effect: RecordKey::delivery(&endpoint, &key),
         event: RecordKey::delivery(&endpoint, &key),
         destination: id.clone(),

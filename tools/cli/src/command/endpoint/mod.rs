@@ -109,13 +109,13 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     let mut option = arguments.secret.clone();
     if is_issued && option.is_none() && arguments.place.deployed().is_some() {
         // The provider shows it once the address is registered, which a person is told before it is asked for.
-        option = Some(SecretOption::asked().ok_or_else(|| no_secret(provider))?);
+        option = Some(SecretOption::from_terminal().ok_or_else(|| no_secret(provider))?);
     }
     let settings = Pair::settings(&arguments.setting)?;
     let stack = arguments.place.connect();
     let address = public_address(&stack, &id).await?;
     let mut input = Input::of(option.iter().chain(settings.iter().map(|setting| &setting.value)));
-    if let Some(address) = address.as_ref().filter(|_| input.is_asked()) {
+    if let Some(address) = address.as_ref().filter(|_| input.is_prompted()) {
         output::note(&format!("1. The endpoint's address: {address}"));
         output::note(&format!("2. Register it at {}", where_to_register(provider)));
         let prefix = provider.facts().secret_prefix.as_ref();
@@ -142,7 +142,7 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     // Print the result first: nobody else knows the secret.
     let place = address.clone().unwrap_or_else(|| format!("/webhooks/{id}"));
     output::note(&format!("endpoint {id} receives webhooks from {} at {place}", provider.name()));
-    if address.is_some() && !input.is_asked() {
+    if address.is_some() && !input.is_prompted() {
         output::note(&format!("register this address at {}", where_to_register(provider)));
     }
     if let (true, Some(secret)) = (made, document.secrets.first()) {
