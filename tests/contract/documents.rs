@@ -105,7 +105,7 @@ async fn no_error_prints_a_part_of_an_endpoint(
         (
             "twice",
             r#"{"provider":"stripe","settings":{"a":"LEAKMENOT","a":"LEAKMENOT"}}"#,
-            "settings.`a`: stands there twice",
+            "settings.`a`: appears twice",
         ),
     ] {
         put(Endpoint, name, text).await;

@@ -112,7 +112,7 @@ fn an_answer_has_exactly_one_shape() {
 fn a_field_that_stands_twice_is_refused_wherever_it_is() {
     let refused = |fields: &str| {
         let refused = HandlerAnswer::parse(format!(r#"{{"request":"r",{fields}}}"#).as_bytes(), "r").unwrap_err();
-        assert_eq!(refused.why, "stands there twice", "{fields}: {refused}");
+        assert_eq!(refused.why, "appears twice", "{fields}: {refused}");
         refused.field
     };
     for (doubled, value) in

@@ -208,7 +208,7 @@ async fn nonsense_for_an_hour_harms_only_its_own_records_and_replay_mends_them()
         harness.clock.advance(Millis::minutes(5));
     }
     let log = logs.take();
-    assert!(log.contains("is no known field") && !log.contains("done"), "{log}");
+    assert!(log.contains("unknown field") && !log.contains("done"), "{log}");
 
     is_mended.store(true, Ordering::SeqCst);
     let tables = harness.tables().await;

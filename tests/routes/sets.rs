@@ -27,7 +27,7 @@ fn a_malformed_set_is_refused_with_its_place() {
         ("{".to_owned(), "line 1 column 1: EOF"),
         (json!({ "version": 1, "routes": [] }).to_string(), "otherwise: is missing"),
         (set("maybe", &json!([])).to_string(), "otherwise: must be exactly one of ignore, dead, builtin"),
-        (route(json!({ "colour": 1 })), "routes[0].colour: is no known field"),
+        (route(json!({ "colour": 1 })), "routes[0].colour: unknown field"),
         (route(json!({ "handler": {"queue": "x"} })), taker),
         (route(json!({ "handler": {"lambda": "p", "builtin": "h"} })), taker),
         (route(json!({ "handler": {} })), taker),
@@ -58,7 +58,7 @@ fn a_set_is_refused_as_a_whole_and_every_fault_has_its_place() {
         (json!({ "version": 2, "otherwise": "dead", "routes": [] }).to_string(), "version: must be 1"),
         (route(json!({ "forward": [] })), "routes[0].forward: must list 1 to 8"),
         (route(json!({ "forward": vec!["a"; 9] })), "routes[0].forward: must list 1 to 8"),
-        (route(json!({ "forward": ["crm", "crm"] })), "routes[0].forward[1]: stands there twice"),
+        (route(json!({ "forward": ["crm", "crm"] })), "routes[0].forward[1]: appears twice"),
         (route(json!({ "forward": ["CRM"] })), "routes[0].forward[0]: a destination id has"),
         (route(json!({ "forward": ["crm"], "consumer": "-" })), "routes[0].consumer: must be there"),
         (route(json!({ "destinations": ["a/b"] })), "routes[0].destinations[0]: a destination id has"),
@@ -260,7 +260,7 @@ fn a_set_may_name_its_schema_and_no_field_twice() {
         [r#"{"a": [1], "a": [2]}"#, r#"{"a": {"b": [1], "b": [2]}}"#, r#"{"a": [{"prefix": "x", "prefix": "y"}]}"#]
     {
         let error = when(twice).unwrap_err();
-        assert!(error.to_string().contains("stands there twice"), "{twice}: {error}");
+        assert!(error.to_string().contains("appears twice"), "{twice}: {error}");
     }
     assert!(when("[1]").is_err() && when("null").is_err());
 }

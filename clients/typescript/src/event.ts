@@ -105,7 +105,7 @@ export class Event {
 }
 
 /**
- * A part of a JSON body. Reading a field that is missing, stands there twice or has another type fails with the document's
+ * A part of a JSON body. Reading a field that is missing, appears twice or has another type fails with the document's
  * code and with the path that was asked for. The path holds the names that the handler gave, and no value.
  */
 export class Document {

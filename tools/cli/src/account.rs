@@ -73,7 +73,7 @@ pub(crate) fn region(config: &SdkConfig) -> String {
     config.region().map_or_else(String::new, ToString::to_string)
 }
 
-/// Whom AWS takes the caller for: the ARN of a user or of a role's session. Everybody may ask this.
+/// The caller's AWS identity: the ARN of a user or of a role's session. Everybody may ask this.
 ///
 /// # Errors
 /// [`Failure::Unavailable`] when AWS rejects the credentials or does not answer.

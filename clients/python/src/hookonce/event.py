@@ -109,7 +109,7 @@ class Event:
 class Document:
     """A part of a JSON body.
 
-    Reading a field that is missing, stands there twice or has another type fails with the document's code and with the
+    Reading a field that is missing, appears twice or has another type fails with the document's code and with the
     path that was asked for. The path holds the names that the handler gave, and no value.
     """
 

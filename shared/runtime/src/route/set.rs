@@ -39,12 +39,6 @@ const NAME_BYTES_MAX: usize = 64;
 /// The most paths that name one fact.
 const FACT_PATHS_MAX: usize = 8;
 
-/// The most destinations that a handler's plan may name.
-const DESTINATIONS_MAX: usize = 20;
-
-/// The most destinations that one event is forwarded to.
-const FORWARD_MAX: usize = 8;
-
 /// A route set, ready to decide.
 #[derive(Debug)]
 pub struct RouteSet {
@@ -454,8 +448,8 @@ fn grants(route: &RouteDocument, check: &mut Checker<'_>) -> Grants {
         let of_handlers = [("tables", route.tables.is_some()), ("destinations", route.destinations.is_some())];
         check.none_of(of_handlers, "is for the plan of a `handler`; leave it out");
     }
-    let forward = destinations(route.forward.as_deref(), FORWARD_MAX, &mut check.field("forward"));
-    let named = destinations(route.destinations.as_deref(), DESTINATIONS_MAX, &mut check.field("destinations"));
+    let forward = destinations(route.forward.as_deref(), 8, &mut check.field("forward"));
+    let named = destinations(route.destinations.as_deref(), 20, &mut check.field("destinations"));
     let destinations = named.into_iter().chain(forward.clone()).collect();
     Grants { tables: Some(tables(route, &mut check.field("tables"))), destinations, forward }
 }
@@ -469,7 +463,7 @@ fn destinations(ids: Option<&[String]>, most: usize, check: &mut Checker<'_>) ->
     let mut destinations = Vec::with_capacity(ids.len());
     for (index, id) in ids.iter().enumerate() {
         match DestinationId::parse(id) {
-            Ok(id) if destinations.contains(&id) => check.element(index).add("stands there twice"),
+            Ok(id) if destinations.contains(&id) => check.element(index).add("appears twice"),
             Ok(id) => destinations.push(id),
             Err(error) => check.element(index).add(error.to_string()),
         }

@@ -36,7 +36,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Elements<'_, A> {
     }
 }
 
-/// The fields of an object. None may stand there twice.
+/// The fields of an object. None may appear twice.
 pub(super) struct Fields<'a, A> {
     map: A,
     place: &'a DocumentPath<'a>,
@@ -69,7 +69,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<'_, A> {
         let name = self.map.next_key::<String>().map_err(|error| self.notes.ended(self.place, &error))?;
         let Some(name) = name else { return Ok(None) };
         if !self.seen.insert(name.clone()) {
-            self.notes.keep(&self.place.field(&name, self.expected.known()), Some("stands there twice".to_owned()));
+            self.notes.keep(&self.place.field(&name, self.expected.known()), Some("appears twice".to_owned()));
             return Err(Mismatch::Kept);
         }
         self.name = name;

@@ -53,7 +53,7 @@ impl Notes {
             Mismatch::Kind(kind) => self.keep(place, Some(expected.rule(&kind))),
             Mismatch::Message(why) => self.keep(place, Some(why)),
             Mismatch::Missing(name) => self.keep(&place.known(name), Some("is missing".to_owned())),
-            Mismatch::Unknown(name) => self.keep(&place.field(&name, &[]), Some("is no known field".to_owned())),
+            Mismatch::Unknown(name) => self.keep(&place.field(&name, &[]), Some("unknown field".to_owned())),
         }
     }
 

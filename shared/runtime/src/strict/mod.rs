@@ -140,7 +140,7 @@ mod tests {
             (r#"{"kinds": [["plain"]]}"#, "kinds[0]", one_of),
             (r#"{"kinds": [{}]}"#, "kinds[0]", one_of),
             (r#"{"kinds": [{"one": [], "pair": ["secret", 1]}]}"#, "kinds[0]", one_of),
-            (r#"{"kinds": [{"one": [], "one": []}]}"#, "kinds[0].one", "stands there twice"),
+            (r#"{"kinds": [{"one": [], "one": []}]}"#, "kinds[0].one", "appears twice"),
             (r#"{"kinds": [{"plain": null}]}"#, "kinds[0]", "must be the word alone, as text"),
             (r#"{"kinds": ["one"]}"#, "kinds[0]", "must be an object with `one`"),
             (r#"{"kinds": [{"pair": ["secret", 256]}]}"#, "kinds[0].pair[1]", "must be a whole number from 0 to 255"),
@@ -154,7 +154,7 @@ mod tests {
                 "must be true or false",
             ),
             (r#"{"kinds": [{"one": [{"flag": true}, {}]}]}"#, "kinds[0].one[1].flag", "is missing"),
-            (r#"{"kinds": [], "free": {"a": 1, "a": 2}}"#, "free.`a`", "stands there twice"),
+            (r#"{"kinds": [], "free": {"a": 1, "a": 2}}"#, "free.`a`", "appears twice"),
             (
                 r#"{"kinds": [], "free": {"secret": 0.5}}"#,
                 "free.`sec...` (6 bytes)",
@@ -162,7 +162,7 @@ mod tests {
             ),
             (r#"{"kinds": [], "free": null}"#, "free", "must be an object"),
             (r#"{"kinds": [], "number": "secret"}"#, "number", "must be a number"),
-            (r#"{"kinds": [], "secret": {}}"#, "`sec...` (6 bytes)", "is no known field"),
+            (r#"{"kinds": [], "secret": {}}"#, "`sec...` (6 bytes)", "unknown field"),
             ("{}", "kinds", "is missing"),
         ] {
             let found = unread(text, ShowNames::Shortened);

@@ -395,8 +395,8 @@ fn print(report: &Report, good: bool) {
     row("accepted", report.accepted, "first delivery of an id, stored");
     row("duplicate", report.duplicate, "repeated id, answered 200 and not stored again");
     row("refused", report.refused, "forged or stale, answered 4xx");
-    row("applied", report.applied, "events with their effect in the tables");
-    row("applied twice", report.applied_twice, "effects that were repeated");
+    row("applied", report.applied, "events whose changes are in the tables");
+    row("applied twice", report.applied_twice, "events whose changes were made again");
     row("lost", report.lost, "events neither applied nor dead");
     row("dead", report.dead, "events given up, payload kept");
     if let Some(outside) = &report.outside {

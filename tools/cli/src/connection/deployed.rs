@@ -40,7 +40,7 @@ impl Deployed {
         outputs.await.as_ref().map_err(Clone::clone)
     }
 
-    /// Whom AWS takes the caller for.
+    /// The caller's AWS identity.
     ///
     /// # Errors
     /// [`Failure`] when AWS rejects the credentials or does not answer.

@@ -191,7 +191,7 @@ impl Connection {
         }
     }
 
-    /// Whom AWS takes the caller for. `None` on this machine, where nobody signs in.
+    /// The caller's AWS identity. `None` on this machine, where nobody signs in.
     ///
     /// # Errors
     /// [`Failure`] when AWS rejects the credentials or does not answer.

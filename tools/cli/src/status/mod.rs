@@ -114,7 +114,7 @@ async fn pauses(stack: &Connection, store: Result<DynamoStore, Failure>) -> Resu
 pub(crate) struct AwsStatus {
     /// The stack's name.
     pub(crate) stack: String,
-    /// Whom AWS takes the caller for.
+    /// The caller's AWS identity.
     pub(crate) caller: Result<String, Failure>,
     /// The release that is deployed.
     pub(crate) version: Result<String, Failure>,

@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use crate::described::{DESCRIBING, description};
 use crate::support::{Workspace, listen, root};
 
-/// Whom STS takes the caller for.
+/// The caller's AWS identity.
 pub(crate) const CALLER: &str = "arn:aws:sts::123456789012:assumed-role/Operator/ada";
 
 /// The table of documents.

@@ -82,7 +82,7 @@ fn a_stack_of_a_later_release_is_read_and_not_changed() {
     deployed.run(&discard).exits(0).prints("would discard 1 record(s)");
 }
 
-/// A discarded record expires as the stack's records do, and the trail names whom AWS takes the caller for.
+/// A discarded record expires as the stack's records do, and the trail names the caller's AWS identity.
 #[test]
 fn an_order_keeps_to_the_retention_of_records() {
     let stack = Stack::with(0, 2);

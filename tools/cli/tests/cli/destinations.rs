@@ -115,7 +115,7 @@ fn a_destination_of_your_own_is_checked_field_by_field() {
     for (document, code, expected) in [
         (r#"{"kind": "http", "url": "https://a.example", "class": "at_most_once"}"#, 0, "valid"),
         (r#"{"kind": "http", "url": "https://u:hush@a.example", "class": "at_most_once"}"#, 1, "url: its host"),
-        (r#"{"kind": "http", "colour": "hush"}"#, 1, "`col...` (6 bytes): is no known field"),
+        (r#"{"kind": "http", "colour": "hush"}"#, 1, "`col...` (6 bytes): unknown field"),
         ("{\n\"kind\": \"http\",\n hush}", 1, "line 3"),
     ] {
         let file = workspace.write("check.json", document.as_bytes());

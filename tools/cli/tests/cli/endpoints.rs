@@ -194,7 +194,7 @@ fn a_document_is_checked_before_it_is_sent_anywhere() {
         (r#"{"provider": "stripe", "secrets": ["sk_live_abcdefghijklmnop"]}"#, 0, "no form of this provider's secrets"),
         (r#"{"provider": "stripe", "secrets": ["'whsec_a_signing_secret'"]}"#, 0, "no form of this provider's secrets"),
         (r#"{"provider": "nobody", "secrets": ["s"]}"#, 1, "catalog"),
-        (r#"{"provider": "stripe", "secrets": ["s"], "colour": 1}"#, 1, "`col...` (6 bytes): is no known field"),
+        (r#"{"provider": "stripe", "secrets": ["s"], "colour": 1}"#, 1, "`col...` (6 bytes): unknown field"),
         ("{", 1, "line 1"),
     ] {
         let file = workspace.write("endpoint.json", document.as_bytes());

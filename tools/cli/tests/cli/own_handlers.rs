@@ -148,7 +148,7 @@ fn drill_and_show_name_the_condition_that_does_not_hold() {
     stack.run(&["show", "stripe", "evt_first", "--call-handlers"]).exits(0).omits(why);
 }
 
-/// An effect's payload is sent as the handler wrote it, and a field that stands there twice is refused, as on AWS.
+/// An effect's payload is sent as the handler wrote it, and a field that appears twice is refused, as on AWS.
 #[test]
 fn dev_reads_the_very_bytes_that_a_handler_answers() {
     let workspace = Workspace::routed(ROUTES);

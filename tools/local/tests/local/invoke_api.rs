@@ -73,7 +73,7 @@ async fn a_failure_and_a_timeout_are_errors_of_the_function() {
     assert!(body.contains("Sandbox.Timedout"), "{body}");
 }
 
-/// Numbers are not rounded, and a field that stands there twice is for the worker to refuse.
+/// Numbers are not rounded, and a field that appears twice is for the worker to refuse.
 #[tokio::test]
 async fn an_event_and_its_response_are_the_same_bytes() {
     let event = r#"{"n": 12345678901234567890123, "n": 1.10}"#;
