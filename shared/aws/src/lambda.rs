@@ -15,13 +15,6 @@ use super::loopback::{answer, refusal};
 use super::signed::SignedService;
 use hookonce_runtime::remote::{CallError, CallHandler, Cause};
 
-/// How long connecting may take. A service that cannot be reached must not look like a slow function.
-const CONNECT_MAX: Duration = Duration::from_secs(2);
-
-/// Statuses by which Lambda says that the request itself is wrong, which no later call changes. All others are about
-/// the function or the service: it is missing, not ready, throttled, not permitted, or out of order.
-const REFUSED: [u16; 3] = [400, 413, 415];
-
 /// The errors with status 400 that are about the request. Others are about the function, such as `SnapStartException`.
 /// <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html#API_Invoke_Errors>
 const REQUEST_ERRORS: [&str; 2] = ["InvalidRequestContentException", "InvalidParameterValueException"];
@@ -65,7 +58,8 @@ impl LambdaClient {
 
     fn connector(&self) -> &Connector {
         self.connector.get_or_init(|| {
-            let settings = HttpConnectorSettings::builder().connect_timeout(CONNECT_MAX).build();
+            // A service that cannot be reached must not look like a slow function.
+            let settings = HttpConnectorSettings::builder().connect_timeout(Duration::from_secs(2)).build();
             Connector::builder().connector_settings(settings).tls_provider(TLS).build()
         })
     }
@@ -114,7 +108,9 @@ impl CallHandler for LambdaHandlers {
             let status = response.status().as_u16();
             let error = response.headers().get(ERROR_TYPE).and_then(|error| error.split(':').next());
             let about_request = error.is_none_or(|error| status != 400 || REQUEST_ERRORS.contains(&error));
-            if REFUSED.contains(&status) && about_request {
+            // The request itself is wrong, which no later call changes. All other statuses are about the function or
+            // the service: it is missing, not ready, throttled, not permitted, or out of order.
+            if [400, 413, 415].contains(&status) && about_request {
                 return Err(CallError::Crashed(refusal(status)));
             }
             if !response.status().is_success() {

@@ -21,10 +21,6 @@ use hookonce_runtime::port::Queue;
 /// The most messages in one call.
 const BATCH_MAX: usize = 10;
 
-/// The most batches of one call that are under way at once: all of a relay's chunk. More follow, as an envelope may
-/// have a thousand events.
-const BATCHES_IN_FLIGHT_MAX: usize = 10;
-
 /// The queue of hints, and perhaps those of slow handlers and of effects, by URL.
 #[derive(Debug, Clone)]
 pub struct SqsQueue {
@@ -210,8 +206,8 @@ impl Queue for SqsQueue {
             .iter()
             .flat_map(|(url, of_queue)| of_queue.chunks(BATCH_MAX).map(|batch| self.send_batch(url, batch)));
         let batches: Vec<_> = batches.collect();
-        let confirmed: BTreeSet<usize> =
-            stream::iter(batches).buffered(BATCHES_IN_FLIGHT_MAX).concat().await.into_iter().collect();
+        // All of a relay's chunk at once. More follow, as an envelope may have a thousand events.
+        let confirmed: BTreeSet<usize> = stream::iter(batches).buffered(10).concat().await.into_iter().collect();
         (0..messages.len()).map(|place| if confirmed.contains(&place) { Ok(()) } else { Err(Unavailable) }).collect()
     }
 

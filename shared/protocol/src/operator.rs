@@ -189,9 +189,6 @@ pub fn carry_out(
 /// How often an order is tried when another transaction is in its way.
 const TRIES_MAX: u8 = 4;
 
-/// The bound of the first pause between two tries.
-const PAUSE: Millis = Millis(100);
-
 /// The result of an order on one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operated {
@@ -297,7 +294,7 @@ impl Operator {
     }
 
     fn pause(mut self, moment: Moment) -> OperatorStep {
-        let wait = moment.uniform(Millis(PAUSE.0 << self.tries));
+        let wait = moment.uniform(Millis(100 << self.tries));
         self.tries += 1;
         if self.tries >= TRIES_MAX {
             return Step::done(Operated::Blocked);

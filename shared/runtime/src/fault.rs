@@ -25,9 +25,6 @@ impl DocumentFault {
     }
 }
 
-/// The most faults of a document that are told at once.
-const FAULTS_MAX: usize = 20;
-
 /// Notes what is wrong at one place of a document.
 #[derive(Debug)]
 pub(crate) struct Checker<'a> {
@@ -52,9 +49,9 @@ impl<'a> Checker<'a> {
         Checker { place: format!("{}[{index}]", self.place), faults: self.faults }
     }
 
-    /// Notes a fault of what stands here.
+    /// Notes a fault of what stands here, up to 20 of a document.
     pub(crate) fn add(&mut self, reason: impl Into<String>) {
-        if self.faults.len() < FAULTS_MAX {
+        if self.faults.len() < 20 {
             self.faults.push(DocumentFault { place: self.place.clone(), reason: reason.into() });
         }
     }

@@ -29,9 +29,6 @@ pub const ITEM_BYTES_RESERVED: usize = 16 * 1024;
 /// The longest record that is made of a delivery, in bytes: the compressed body, the kept headers and the names.
 pub const CLAIM_BYTES_MAX: usize = ITEM_BYTES_MAX - ITEM_BYTES_RESERVED;
 
-/// What the record of an event has more than its envelope's, in bytes: the names of its keys and of its parent.
-const CHILD_KEYS_BYTES_MAX: usize = 2 * 1024;
-
 /// An item always fits into a message, as base64 with quotation marks and escapes around it.
 const _: () = assert!(ITEM_BYTES_MAX / 3 * 4 + 64 * 1024 < MESSAGE_BYTES_MAX);
 
@@ -137,5 +134,6 @@ impl<S: Store, Q: Queue, A: Ambient> IngressParts<S, Q, A> {
 pub(crate) fn child_bytes_max(envelope: &Record) -> usize {
     let mut head = envelope.encode();
     head.remove(attribute::BODY);
-    CLAIM_BYTES_MAX.saturating_sub(size_bytes(&head) + CHILD_KEYS_BYTES_MAX)
+    // What the record of an event has more than its envelope's: the names of its keys and of its parent.
+    CLAIM_BYTES_MAX.saturating_sub(size_bytes(&head) + 2 * 1024)
 }

@@ -158,13 +158,10 @@ pub fn respond(
 /// is under way is dropped: a killed process would hand back every message of its batch, the settled ones too.
 pub const DEADLINE_MARGIN: Millis = Millis::seconds(2);
 
-/// The longest time that a batch may take, whatever its deadline.
-const BATCH_MAX: Millis = Millis::hours(1);
-
-/// When a batch ends that begins now: shortly before the function's deadline.
+/// When a batch ends that begins now: shortly before the function's deadline, and within an hour whatever that is.
 pub(crate) fn batch_end(deadline: EpochMs, now: EpochMs) -> Instant {
     let left = Millis(deadline.0.saturating_sub(now.0).saturating_sub(DEADLINE_MARGIN.0));
-    Instant::now() + duration(left.clamp(Millis(0), BATCH_MAX))
+    Instant::now() + duration(left.clamp(Millis(0), Millis::hours(1)))
 }
 
 /// Works on the message of this record until the batch ends, and keeps its panic from the others.

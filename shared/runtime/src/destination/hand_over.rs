@@ -5,12 +5,6 @@ use super::document::{ClassName, DestinationDocument};
 use crate::fault::Checker;
 use crate::remote::RemoteTarget;
 
-/// The longest URL of a queue, in bytes.
-const QUEUE_URL_BYTES_MAX: usize = 512;
-
-/// The longest name of a queue.
-const QUEUE_NAME_CHARS_MAX: usize = 80;
-
 /// What the name of a FIFO queue ends with.
 const FIFO: &str = ".fifo";
 
@@ -94,6 +88,7 @@ fn queue_name(url: &str) -> Option<&str> {
         |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     let host_fits = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.:".contains(&byte));
     let stem = name.strip_suffix(FIFO).unwrap_or(name);
-    let fits = url.len() <= QUEUE_URL_BYTES_MAX && name.len() <= QUEUE_NAME_CHARS_MAX;
+    // A name of SQS has at most 80 characters.
+    let fits = url.len() <= 512 && name.len() <= 80;
     (fits && host_fits && word(account) && word(stem)).then_some(*name)
 }
