@@ -114,7 +114,7 @@ mod tests {
         for (found, expected) in [
             (&endpoint, "secrets[0]: must be text"),
             (&endpoint, "tenant: a tenant has 1 to 64"),
-            (&endpoint, "`sLE...` (16 bytes): is no known"),
+            (&endpoint, "`sLE...` (16 bytes): unknown field"),
             (&endpoint, "line 1 col"),
             (&destination, "headers: must be an object"),
             (&destination, "kind: must be exactly one of http"),
