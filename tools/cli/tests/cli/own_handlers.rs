@@ -94,7 +94,7 @@ fn a_drill_names_a_handler_that_hangs_and_goes_on() {
 
 /// Whoever has seen enough learns what was tried.
 #[test]
-fn a_drill_that_is_stopped_says_how_far_it_came() {
+fn a_drill_that_is_stopped_prints_how_far_it_came() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let handler = serve(move |event| {

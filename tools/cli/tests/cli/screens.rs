@@ -131,7 +131,7 @@ fn one_key_at_two_endpoints_needs_its_endpoint() {
 }
 
 #[test]
-fn a_list_of_endpoints_says_what_each_answered() {
+fn a_list_of_endpoints_shows_what_each_answered() {
     let stack = Stack::new();
     stack.run(&["trigger", "stripe.invoice.paid"]).exits(0);
     let forged = ["trigger", "stripe.invoice.paid", "--secret", "-"];
