@@ -282,7 +282,7 @@ def outputs(stack):
 COUNTED = {
     "GatewayLogs": ["needs_a_look"],
     "WebhookLogs": ["needs_a_look"],
-    "WorkerLogs": ["handler_or_table_unavailable", "needs_a_look", "records_died"],
+    "WorkerLogs": ["needs_a_look", "records_died"],
     "RelayLogs": ["needs_a_look", "records_died", "records_overdue"],
     "DispatcherLogs": ["needs_a_look", "records_died"],
 }

@@ -1,10 +1,11 @@
 //! What a run of the relay may begin, and how it estimates arrivals.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hookonce_protocol::call::{
     Call, DueCursor, DueEntry, DuePage, DueQuery, DueState, Machine, Next, Reply, Signal, Step, Unavailable, Written,
 };
+use hookonce_protocol::code::Code;
 use hookonce_protocol::item::Item;
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::record::{Due, Found, Record, Unreadable, attribute};
@@ -212,6 +213,69 @@ fn a_record_is_re_armed_once_and_from_the_due_time_that_is_read() {
         let least = Timing::standard().resend_interval(3).0;
         assert!((least..=least + least / 4).contains(&moved), "{moved} ms, by an interval that grows from {least}");
     }
+}
+
+/// How long a run tells that a handler was away, if its index shows one record, due at this moment.
+fn told(due_in: Millis, error: Code) -> (Option<Millis>, i64) {
+    let shown = DueEntry { due_at: START.plus(due_in), ..entry(3) };
+    let since = EpochMs(START.0 - 700_000);
+    let record = Record { waits_since: Some(since), last_error: Some(error.as_str().to_owned()), ..due(&shown) };
+    let mut run = Run::waiting(Timing { shards: 1, ..Timing::standard() }, Budget::standard(), LIMITS, by_run(START));
+    run = run.looking_ahead();
+    scan(&mut run, |_| Ok(DuePage { entries: vec![shown.clone()], next: None }));
+    let step = run.next_chunk(by_run(START)).or_else(|| run.next_look(by_run(START))).unwrap();
+    let found = Reply::ReadHeads(vec![Ok(Found::Record(Box::new(record)))]);
+    let mut step = answered(step, found, START);
+    if matches!(step.next, Next::Call(..)) {
+        step = answered(step, Reply::WrittenEach(vec![Written::Applied]), START);
+        step = answered(step, Reply::SentEach(vec![Ok(())]), START);
+    }
+    let Next::Done(report) = step.next else { panic!("it ends") };
+    run.ended(report);
+    let report = run.report();
+    (report.unavailable_for, report.untried_resends)
+}
+
+#[test]
+fn an_event_that_waits_for_a_handler_is_told_whether_it_is_due_or_not() {
+    for due_in in [Millis(0), Millis(1), Millis::minutes(50)] {
+        for error in [Code::HandlerUnavailable, Code::TableUnavailable] {
+            assert_eq!(told(due_in, error), (Some(Millis(700_000)), 0));
+        }
+        assert_eq!(told(due_in, Code::ConditionFailed), (None, 0), "its plans fail, which pages nobody");
+    }
+}
+
+/// A look costs a read of each record, so it takes a few, and others in each run. What was just accepted is none of them.
+#[test]
+fn a_run_looks_at_some_of_what_falls_due_later() {
+    let shards = 4;
+    let looked = |entropy, due_in: Millis| {
+        let moment = Moment { now: START, entropy };
+        let timing = Timing { shards, ..Timing::standard() };
+        let mut run = Run::new(timing, Budget::standard(), LIMITS, moment).looking_ahead();
+        let mut number = 0;
+        let mut later = || {
+            number += 1;
+            DueEntry { due_at: START.plus(due_in), ..entry(number) }
+        };
+        let pages = scan(&mut run, |_| {
+            let next = Some(DueCursor { key: "x".to_owned(), due_at: EpochMs(1) });
+            Ok(DuePage { entries: (0..100).map(|_| later()).collect(), next })
+        });
+        assert_eq!(pages, usize::from(shards));
+        assert!(!run.turn_page(), "what follows a page of these is due later, too");
+        assert!(run.next_chunk(moment).is_none(), "none is due");
+        let Some(Step { next: Next::Call(_, Call::ReadHeads(keys)), .. }) = run.next_look(moment) else {
+            return Vec::new();
+        };
+        assert!(run.next_look(moment).is_none(), "once");
+        keys
+    };
+    assert_eq!(looked(0, Timing::standard().first_resend), []);
+    let seen: Vec<_> = (0..16).map(|entropy| looked(entropy, Millis::hours(3))).collect();
+    assert!(seen.iter().all(|keys| keys.len() == CHUNK_MAX / 4));
+    assert_eq!(seen.iter().flatten().collect::<BTreeSet<_>>().len(), 400, "each has its turn");
 }
 
 /// The store may have moved a due time without saying so. The record would then wait for a whole interval.

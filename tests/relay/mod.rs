@@ -136,6 +136,39 @@ async fn what_is_sent_and_never_worked_on_is_counted() {
     }
 }
 
+/// In the end a record is due once in some hours. An alarm that looked back as far would end as late.
+#[tokio::test]
+async fn what_waits_unworked_on_is_told_by_each_run_until_it_is_done() {
+    let harness = Harness::with(counting).await;
+    forgotten(&harness, 1).await;
+    for _ in 0..4 {
+        harness.clock.advance(Millis::hours(6));
+        harness.relay().await;
+        harness.lose_hints().await;
+    }
+    let told = || harness.metric("relay_untried_resends");
+    assert_eq!(told(), 6, "0, 1, 2 and 3");
+    for minutes in 1..4 {
+        harness.clock.advance(Millis::minutes(1));
+        assert_eq!(harness.relay().await["due"], json!(0));
+        assert_eq!(told(), 6 + 3 * minutes, "it is sent in hours, and told now");
+    }
+    harness.clock.advance(Millis::hours(6));
+    harness.relay().await;
+    harness.settle().await;
+    let before = told();
+    harness.clock.advance(Millis::minutes(1));
+    harness.relay().await;
+    assert_eq!(told(), before, "it is done");
+    harness.deliver(&count("msg_new", "order-new")).await;
+    assert_eq!(harness.lose_hints().await, 1);
+    harness.clock.advance(harness.timing.first_resend);
+    harness.relay().await;
+    harness.clock.advance(Millis::minutes(1));
+    harness.relay().await;
+    assert_eq!(told(), before, "a first send may still be answered");
+}
+
 /// The same of effects: no dispatcher runs, then it calls a destination that is down.
 #[tokio::test]
 async fn effects_that_nobody_calls_and_that_are_called_in_vain_are_counted() {

@@ -87,6 +87,7 @@ impl<S: Store, Q: Queue, A: Ambient> RelayFunction<S, Q, A> {
         count(&mut counts, &effects, ["effects_due", "effects_sent", "effects_oldest_due_age_ms"]);
         counts.set_unless_zero("effects_untried_resends", effects.output.untried_resends);
         counts.set_unless_zero("effects_failed_tries", effects.output.failed_tries);
+        counts.set_unless_zero("handlers_away_ms", waiting.output.unavailable_for.map_or(0, |away| away.0));
         let report = &events.output;
         counts.set_unless_zero("relay_untried_resends", report.untried_resends);
         let dead = &report.dead;

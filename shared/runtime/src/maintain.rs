@@ -60,15 +60,16 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
     /// at all.
     pub async fn run(&self, deadline: EpochMs) -> Runs {
         let (limits, moment) = (self.limits(deadline), self.ambient.moment());
-        let events = Run::new(self.timing, self.budget, limits, moment);
-        let waiting = Run::waiting(self.timing, self.budget, limits, moment);
-        let effects = Run::effects(self.timing, self.budget, limits, moment);
+        let events = Run::new(self.timing, self.budget, limits, moment).looking_ahead();
+        let waiting = Run::waiting(self.timing, self.budget, limits, moment).looking_ahead();
+        let effects = Run::effects(self.timing, self.budget, limits, moment).looking_ahead();
         let (events, waiting, effects) = futures::join!(self.one(events), self.one(waiting), self.one(effects));
         Runs { events, waiting, effects }
     }
 
     async fn one(&self, mut run: Run) -> Driven<RunReport> {
         let signals = self.send_due(&mut run).await;
+        self.side_by_side(&mut run, 1, Run::next_look, Run::ended).await;
         self.side_by_side(&mut run, SCANS_IN_FLIGHT_MAX, Run::next_dead_scan, Run::dead_scanned).await;
         Driven { output: run.report(), signals }
     }

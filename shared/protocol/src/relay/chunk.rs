@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::call::{Call, DueEntry, Machine, Reply, Signal, Step, Unavailable, Written};
+use crate::code::Code;
 use crate::key::RecordKey;
 use crate::message::Message;
 use crate::purpose::Purpose;
@@ -28,9 +29,11 @@ pub struct ChunkReport {
     pub sent: usize,
     /// Messages that the queue did not confirm.
     pub failed: usize,
-    /// The highest number of sends among due records that were never tried. It shows whether anyone processes what is
-    /// sent.
+    /// The highest number of sends among its records that were never tried, before the one that each now waits for. It
+    /// shows whether anyone processes what is sent.
     pub untried_resends: i64,
+    /// How long its records have waited at most for a handler or a table that is unavailable.
+    pub unavailable_for: Option<Millis>,
     /// The most tries of a due record that failed.
     pub failed_tries: i64,
     /// More than half of its reads, writes or sends failed, so another chunk would most likely fail, too. A failure of
@@ -48,6 +51,7 @@ pub struct Chunk {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum State {
+    Looking { records: usize },
     Reading { records: usize },
     Rearming { rearms: Vec<Rearm> },
     Sending { rearms: Vec<Rearm>, unsure: Vec<Rearm> },
@@ -62,6 +66,23 @@ struct Rearm {
     due_at: EpochMs,
 }
 
+impl ChunkReport {
+    /// Notes what a PENDING record has waited for, given its sends before the one that it waits for.
+    fn see(&mut self, record: &Record, resends: i64, moment: Moment) {
+        match record.waits_since {
+            // It was tried. An unavailable handler has an alarm of its own.
+            Some(since) => {
+                let away = [Code::HandlerUnavailable, Code::TableUnavailable].map(Code::as_str);
+                if record.last_error.as_deref().is_some_and(|error| away.contains(&error)) {
+                    self.unavailable_for = self.unavailable_for.max(Some(Millis(moment.now.0.saturating_sub(since.0))));
+                }
+            }
+            None if failed_tries(record) == 0 => self.untried_resends = self.untried_resends.max(resends),
+            None => {}
+        }
+    }
+}
+
 impl Chunk {
     /// Starts on up to [`CHUNK_MAX`] due records.
     pub fn start(entries: Vec<DueEntry>, timing: Timing) -> Step<Self, ChunkReport> {
@@ -70,6 +91,13 @@ impl Chunk {
         let keys: BTreeSet<_> = entries.into_iter().map(|entry| entry.key).collect();
         let keys: Vec<_> = keys.into_iter().collect();
         Step::call(Self { timing, state: State::Reading { records: keys.len() }, report }, Call::ReadHeads(keys))
+    }
+
+    /// Only looks at records that were sent and are not due again. So it is known at each moment whether any waits.
+    pub fn look(entries: Vec<DueEntry>, timing: Timing) -> Step<Self, ChunkReport> {
+        let keys: Vec<_> = entries.into_iter().map(|entry| entry.key).collect();
+        let state = State::Looking { records: keys.len() };
+        Step::call(Self { timing, state, report: ChunkReport::default() }, Call::ReadHeads(keys))
     }
 
     fn call(self, state: State, call: Call) -> Step<Self, ChunkReport> {
@@ -89,12 +117,8 @@ impl Chunk {
                     let Some(observed) = record.due.as_ref().map(|due| due.at).filter(|at| *at <= moment.now) else {
                         continue;
                     };
-                    let failed_tries = failed_tries(&record);
-                    self.report.failed_tries = self.report.failed_tries.max(failed_tries);
-                    // A record that waits uncounted was tried. An unavailable handler has an alarm of its own.
-                    if failed_tries == 0 && record.waits_since.is_none() {
-                        self.report.untried_resends = self.report.untried_resends.max(record.resends);
-                    }
+                    self.report.failed_tries = self.report.failed_tries.max(failed_tries(&record));
+                    self.report.see(&record, record.resends, moment);
                     let interval =
                         moment_for(&record.key, moment).stretched(self.timing.resend_interval(record.resends));
                     let due_at = moment.now.plus(interval);
@@ -215,6 +239,17 @@ impl Machine for Chunk {
     fn step(mut self, reply: Reply, moment: Moment) -> Step<Self, ChunkReport> {
         let state = std::mem::replace(&mut self.state, State::Repairing);
         match state {
+            State::Looking { records } => {
+                for found in reply.read_heads(records) {
+                    if let Ok(Found::Record(record)) = found
+                        && record.status == Status::Pending
+                    {
+                        // The latest send may still be answered.
+                        self.report.see(&record, record.resends - 1, moment);
+                    }
+                }
+                Step::done(self.report)
+            }
             State::Reading { records } => {
                 let found = reply.read_heads(records);
                 self.rearm(found, moment)

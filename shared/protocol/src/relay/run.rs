@@ -46,9 +46,11 @@ pub struct RunReport {
     pub failed: usize,
     /// How long the oldest entry has been due.
     pub oldest_age: Option<Millis>,
-    /// The highest number of sends among due records that were never tried. It shows whether anyone processes what is
-    /// sent.
+    /// The highest number of sends among the records that were never tried, of those that were due and of some of those
+    /// that will be. It shows whether anyone processes what is sent.
     pub untried_resends: i64,
+    /// How long the same records have waited at most for a handler or a table that is unavailable.
+    pub unavailable_for: Option<Millis>,
     /// The most tries of a due record that failed.
     pub failed_tries: i64,
     /// Shards that were not read to their end, because the store did not answer or the time was over.
@@ -81,6 +83,10 @@ pub struct Run {
     next_pages: VecDeque<DueQuery>,
     /// How many rounds of pages were read.
     rounds: usize,
+    /// When it began. What falls due later is for another run.
+    began: EpochMs,
+    /// Records that were sent, and will be again.
+    later: Vec<DueEntry>,
     /// Due records that no chunk has taken, oldest first.
     unsent: VecDeque<DueEntry>,
     /// The sends of this run; the least, until arrivals were sampled.
@@ -125,6 +131,8 @@ impl Run {
             pages: pages(state, SHARD_PAGE, &timing, moment),
             next_pages: VecDeque::new(),
             rounds: 1,
+            began: moment.now,
+            later: Vec::new(),
             unsent: VecDeque::new(),
             granted: budget.sends_max(0),
             sampled: false,
@@ -133,6 +141,15 @@ impl Run {
             dead_pages: VecDeque::new(),
             report: RunReport::default(),
         }
+    }
+
+    /// Reads pages that go on with what is not due, which a page of DynamoDB's least size holds without costing more.
+    #[must_use]
+    pub fn looking_ahead(mut self) -> Self {
+        for page in &mut self.pages {
+            page.until = EpochMs(i64::MAX);
+        }
+        self
     }
 
     fn has_time(&self, moment: Moment, length: Millis) -> bool {
@@ -150,13 +167,19 @@ impl Run {
 
     /// A page was read.
     pub fn scanned(&mut self, scanned: Scanned) {
-        self.next_pages.extend(scanned.next());
-        let Ok(DuePage { entries, .. }) = scanned.page else {
+        let next = scanned.next();
+        let Ok(DuePage { mut entries, .. }) = scanned.page else {
             self.report.shards_unavailable += 1;
             return;
         };
+        let later = entries.split_off(entries.partition_point(|entry| entry.due_at <= self.began));
+        self.next_pages.extend(next.filter(|_| later.is_empty()));
+        // A record that was never sent again is due sooner than this, unless it waits.
+        let fresh_until = self.began.plus(self.timing.first_resend);
+        let was_sent = |entry: &DueEntry| entry.due_at > fresh_until || scanned.query.state == DueState::Waiting;
+        self.later.extend(later.into_iter().filter(was_sent));
         self.report.due += entries.len();
-        self.report.oldest_age = self.report.oldest_age.max(age_of_first(&scanned.query, &entries));
+        self.report.oldest_age = self.report.oldest_age.max(age_of_first(self.began, &entries));
         self.unsent.extend(entries);
     }
 
@@ -195,7 +218,20 @@ impl Run {
         self.report.sent += chunk.sent;
         self.report.failed += chunk.failed;
         self.report.untried_resends = self.report.untried_resends.max(chunk.untried_resends);
+        self.report.unavailable_for = self.report.unavailable_for.max(chunk.unavailable_for);
         self.report.failed_tries = self.report.failed_tries.max(chunk.failed_tries);
+    }
+
+    /// A look at some of the records that will be due later, once: evenly spread, and others in each run. A quarter of a
+    /// chunk costs little, also while many wait.
+    pub fn next_look(&mut self, moment: Moment) -> Option<Step<Chunk, ChunkReport>> {
+        let later = std::mem::take(&mut self.later);
+        if later.is_empty() || !self.has_time(moment, self.limits.scans_and_chunk(0)) {
+            return None;
+        }
+        let stride = later.len().div_ceil(CHUNK_MAX / 4);
+        let first = usize::try_from(moment.entropy % u64::try_from(stride).unwrap_or(1)).unwrap_or(0);
+        Some(Chunk::look(later.into_iter().skip(first).step_by(stride).collect(), self.timing))
     }
 
     /// Turns to the pages that follow full ones, once every chunk has ended. Says whether there are any.
@@ -221,7 +257,7 @@ impl Run {
         match scanned.page {
             Ok(DuePage { entries, next }) => {
                 dead.records += entries.len();
-                dead.oldest_age = dead.oldest_age.max(age_of_first(&scanned.query, &entries));
+                dead.oldest_age = dead.oldest_age.max(age_of_first(scanned.query.until, &entries));
                 dead.shards_capped += usize::from(next.is_some());
             }
             Err(Unavailable) => dead.shards_unavailable += 1,
@@ -242,6 +278,6 @@ fn pages(state: DueState, limit: usize, timing: &Timing, moment: Moment) -> VecD
     (first..shards).chain(0..first).map(query).collect()
 }
 
-fn age_of_first(query: &DueQuery, entries: &[DueEntry]) -> Option<Millis> {
-    entries.first().map(|oldest| Millis(query.until.0.saturating_sub(oldest.due_at.0)))
+fn age_of_first(now: EpochMs, entries: &[DueEntry]) -> Option<Millis> {
+    entries.first().map(|oldest| Millis(now.0.saturating_sub(oldest.due_at.0)))
 }
