@@ -39,7 +39,7 @@ fn filter(arguments: &[&str]) -> Filter {
     Command::parse_from([&["list"], arguments].concat()).filter
 }
 
-fn dead(index: usize) -> Record {
+pub(crate) fn dead(index: usize) -> Record {
     let timing = Timing::standard();
     // Some die at one moment.
     let at = EpochMs(1_767_225_600_000 + i64::try_from(index / 7).unwrap());
@@ -70,14 +70,20 @@ fn dead(index: usize) -> Record {
 
 /// A stack that holds nothing but dead records.
 pub(crate) async fn filled(records: usize) -> (Backends, DynamoStore) {
+    holding((0..records).map(dead).collect()).await
+}
+
+/// A stack that holds these records.
+pub(crate) async fn holding(records: Vec<Record>) -> (Backends, DynamoStore) {
     let backends = Backends::start(DataLocation::Memory, Duration::from_hours(1)).unwrap();
     let client = clients::dynamodb(backends.dynamodb_url());
     let shape = StackShape::deployed("scale");
     let place = create_stack(&client, &clients::sqs(backends.sqs_url()), &shape).await.unwrap();
-    let batches = (0..records).step_by(BATCH_MAX).map(|first| {
-        let put = |index| PutRequest::builder().set_item(Some(to_attributes(&dead(index).encode()))).build().unwrap();
-        let put = |index| WriteRequest::builder().put_request(put(index)).build();
-        let batch = (first..first + BATCH_MAX).map(put).collect();
+    let batches = records.chunks(BATCH_MAX).map(|batch| {
+        let put =
+            |record: &Record| PutRequest::builder().set_item(Some(to_attributes(&record.encode()))).build().unwrap();
+        let put = |record| WriteRequest::builder().put_request(put(record)).build();
+        let batch = batch.iter().map(put).collect();
         client.batch_write_item().request_items(&place.inbox_table, batch).send()
     });
     let written: Vec<_> = futures::stream::iter(batches).buffer_unordered(AT_ONCE).collect().await;

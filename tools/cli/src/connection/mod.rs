@@ -149,6 +149,8 @@ impl Connection {
             Side::Local(local) => clients::dynamodb(&local.running()?.dynamodb_url),
             Side::Deployed(deployed) => dynamodb_client(deployed.account().await?, CALL_MAX),
         };
+        // A page says what it cost. Where nobody wants to know, nothing is counted.
+        let client = aws_sdk_dynamodb::Client::from_conf(client.config().to_builder().interceptor(Metering).build());
         Ok(DynamoStore::new(client, inbox, domain).with_tables(tables))
     }
 

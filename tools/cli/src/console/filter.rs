@@ -26,6 +26,11 @@ impl Typed {
         self.value("state").eq_ignore_ascii_case("dead")
     }
 
+    /// Whether nothing but dead records is asked for: the index counts these.
+    pub(super) fn is_all_dead(&self) -> bool {
+        self.is_dead() && self.0.len() == 1
+    }
+
     /// What the moments of the rows are, by which they are ordered.
     pub(super) fn moment(&self) -> &'static str {
         match self.value("state").to_ascii_lowercase().as_str() {

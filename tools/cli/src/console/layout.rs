@@ -62,8 +62,8 @@ pub(super) fn page(site: &Site, tab: Tab, title: &str, cost: Cost, content: &Mar
                             }
                         }
                         form role="search" action="find" {
-                            input name="key" type="search" aria-label="Find a record by its key"
-                                placeholder="evt_…, a record's key" required;
+                            input name="key" type="search" aria-label="Find a record by its key or its fact"
+                                placeholder="evt_… or in_…" required;
                             button { "Find" }
                         }
                         span.small.note { (site.name) @if !site.may_change() { " · read only" } }

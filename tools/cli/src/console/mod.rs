@@ -148,8 +148,8 @@ impl Site {
     }
 
     /// Asks the tables of a stack on AWS what arrived, if nobody did in the last moments: whatever the number of open
-    /// pages, they are asked once.
-    async fn catch_up(&self, reader: &Reader) -> Result<(), Failure> {
+    /// pages, they are asked once. A whole page reads more than arrivals, so it does not look further back.
+    async fn catch_up(&self, reader: &Reader, looks_back: bool) -> Result<(), Failure> {
         if self.traffic.is_some() {
             return Ok(());
         }
@@ -163,6 +163,9 @@ impl Site {
             search.clone()
         };
         let mut behind = self.keep_hour(reader, None).await?;
+        if !looks_back && search.hours > 0 {
+            return Ok(());
+        }
         if let Some(place) = &search.behind {
             behind = self.keep_hour(reader, Some(place)).await?;
         }

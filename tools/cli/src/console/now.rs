@@ -16,13 +16,13 @@ use serde::Deserialize;
 use super::day::Day;
 use super::layout::{Html, Tab, Trouble, chip, code, machine, machine_link, page, sentence, thousands, time};
 use super::reader::Reader;
-use super::{Site, href};
+use super::{Site, href, orders};
 use crate::arrivals::Arrival;
 use crate::documents::Stored;
 use crate::failure::Failure;
 use crate::meter::metered;
 use crate::output;
-use crate::status::{Need, StackStatus};
+use crate::status::{Due, Need, StackStatus};
 use crate::traffic::{Cell, EndpointTraffic};
 
 /// Where a page that keeps up to date begins next time.
@@ -46,7 +46,7 @@ pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTre
 async fn content(site: &Site, day: Option<&Day>) -> Result<(String, Markup), Failure> {
     let reader = site.reader().await?;
     let (title, needs) = needs_section(site, &reader).await?;
-    site.catch_up(&reader).await?;
+    site.catch_up(&reader, false).await?;
     let (arrivals, next) = site.arrivals.after(0);
     let endpoints = endpoints(site, day).await;
     let content = html! {
@@ -86,9 +86,10 @@ async fn needs_section(site: &Site, reader: &Reader) -> Result<(String, Markup),
         count => format!("{count} things need you"),
     };
     let unknown = status.unknown();
+    let dead = status.records.dead.as_ref().ok().and_then(Due::known);
     let section = html! {
         h1 { (title) }
-        @for need in &needs { (card(need, site)) }
+        @for need in &needs { (card(need, dead, site)) }
         @for (part, failure) in &unknown {
             p.note { (sentence(&format!("not known: {}", part.replace('_', " ")))) " " (sentence(&failure.to_string())) }
         }
@@ -111,7 +112,8 @@ fn at_rest(status: &StackStatus) -> String {
     }
 }
 
-fn card(need: &Need, site: &Site) -> Markup {
+/// What needs a person, with what to do. `dead` is the number of all dead records, where it is known.
+fn card(need: &Need, dead: Option<u64>, site: &Site) -> Markup {
     let Need { word, count, what, next, page } = need;
     html! {
         div.need {
@@ -128,7 +130,7 @@ fn card(need: &Need, site: &Site) -> Markup {
                     a.button href=(href::records([("state", "DEAD")])) { "Look" } " "
                     @if site.may_change() {
                         a.button.primary href=(href::page("orders/new").with("operation", "retry").with("state", "DEAD")) {
-                            "Dry run of a replay"
+                            (orders::offer("Replay", dead))
                         }
                     }
                 }
@@ -245,7 +247,7 @@ pub(super) struct Since {
 
 /// The rows that changed, for the script.
 pub(super) async fn arrivals(State(site): State<Arc<Site>>, Query(since): Query<Since>) -> Response {
-    let caught_up = async { site.catch_up(&site.reader().await?).await };
+    let caught_up = async { site.catch_up(&site.reader().await?, true).await };
     if let Err(failure) = caught_up.await {
         return Trouble::from(failure).page(&site, Tab::Now);
     }

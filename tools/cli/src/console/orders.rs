@@ -16,11 +16,11 @@ use tokio::sync::{Notify, SetOnce};
 use tokio::task::JoinError;
 
 use super::filter::Typed;
-use super::layout::{Html, Tab, Trouble, chip, code, count, machine, machine_link, page, sentence, time};
+use super::layout::{Html, Tab, Trouble, chip, code, count, machine, machine_link, page, sentence, thousands, time};
 use super::{Served, Site, href};
 use crate::failure::Failure;
 use crate::looks::Look;
-use crate::meter::Cost;
+use crate::meter::{Cost, metered};
 use crate::operate::{
     self, Act, Carried, End, Finished, Kind, OrderArguments, OrderResult, Report, Row, Style, no_way_back,
 };
@@ -172,6 +172,11 @@ impl Runs {
     }
 }
 
+/// What a button says that begins an order to so many records, where that is known.
+pub(super) fn offer(verb: &str, number: Option<u64>) -> String {
+    number.map_or_else(|| format!("{verb}…"), |number| format!("{verb} {}…", thousands(number)))
+}
+
 /// What a page shows that may change nothing.
 fn refuse_changes(site: &Site) -> Option<Response> {
     let hint = "End the console and start it with --allow-changes, or use the commands.";
@@ -201,14 +206,15 @@ pub(super) async fn new(
             }
         }
     };
-    match foreseen.await {
+    let (foreseen, cost) = metered(Box::pin(foreseen)).await;
+    match foreseen {
         Ok((order, finished)) => {
             let fixed = order.fixed(&finished);
             let found = finished.report.changed();
             let token = session.agreement(&fixed.text(&found.to_string()));
             let person = site.connection.local().map(|_| environment().get("USER").cloned().unwrap_or_default());
             let content = dry_run(&fixed, &finished.report, found, &token, person.as_deref());
-            page(&site, Tab::Records, "Dry run", Cost::default(), &content).into_response()
+            page(&site, Tab::Records, "Dry run", cost, &content).into_response()
         }
         Err(failure) => Trouble::from(failure).page(&site, Tab::Records),
     }
@@ -242,6 +248,9 @@ fn dry_run(order: &Order, report: &Report, found: usize, token: &str, person: Op
                 }
                 div.acts { button.primary { (verb) " " (records) } " " a.button href=(href::page("records")) { "Change nothing" } }
             }
+        }
+        @if !order.fields.contains_key("key") {
+            p.small.note { "An order is to a number of records, so this page looked at every record that the filter finds, however many." }
         }
         (rows(order.operation, report))
     }

@@ -15,13 +15,13 @@ use maud::{Markup, html};
 
 use super::layout::{Tab, Trouble, chip, code, document, machine, machine_link, page, time, whole_moment};
 use super::{Site, case, href};
-use crate::dry_run::Explained;
+use crate::dry_run::Outcome;
 use crate::failure::Failure;
 use crate::hints;
 use crate::looks::Look;
 use crate::meter::metered;
 use crate::output;
-use crate::timeline::{Mark, Planning, Step, Timeline};
+use crate::timeline::{CHILDREN_MAX, Mark, Planning, Step, Timeline};
 
 /// The longest body that a page shows, in characters. The whole one is a link away.
 const BODY_CHARACTERS_MAX: usize = 20_000;
@@ -40,11 +40,11 @@ pub(super) async fn show(
     let key = href::key_of(&key);
     // A page that only shows calls no handler either: a function of another runs, and is paid for.
     let shown = Shown { body: query.contains_key("body"), plan: query.contains_key("plan") && site.may_change() };
-    let planning = if shown.plan { Planning::CallHandlers } else { Planning::Nothing };
+    let planning = if shown.plan { Planning::CallHandlers } else { Planning::Routes };
     let read = async {
         let reader = site.reader().await?;
         let Some(record) = reader.find(&endpoint, key).await? else { return Ok(None) };
-        let timeline = reader.timeline(&site.connection, record, planning).await?;
+        let timeline = reader.timeline(&site.connection, record, planning, CHILDREN_MAX).await?;
         Ok::<_, Failure>(Some(timeline))
     };
     let (read, cost) = metered(Box::pin(read)).await;
@@ -87,9 +87,10 @@ fn content(site: &Site, timeline: &Timeline, shown: &Shown) -> Markup {
                         dt { "Came with" } dd { (machine_link(&href::record(parent), parent.parts().1)) }
                     }
                     (related("Event", &timeline.children))
+                    @if timeline.has_more_children { dt { "Event" } dd.note { "and more; the JSON has all" } }
                     (related("Effect", &timeline.effects))
                 }
-                @if let Some(routed) = &timeline.routed { (routes(routed)) }
+                (routes(timeline))
                 (body_section(record, shown))
                 (case::section(timeline))
                 h2 { "Commands" }
@@ -165,7 +166,7 @@ fn story_step(step: &Step, time: fn(EpochMs) -> Markup) -> Markup {
 
 fn related(name: &str, records: &[(RecordKey, Option<Record>)]) -> Markup {
     html! {
-        @for (key, record) in records.iter().take(20) {
+        @for (key, record) in records.iter().take(CHILDREN_MAX) {
             dt { (name) }
             dd {
                 @match record {
@@ -174,7 +175,7 @@ fn related(name: &str, records: &[(RecordKey, Option<Record>)]) -> Markup {
                 }
             }
         }
-        @if records.len() > 20 { dt { (name) } dd.note { "and " (records.len() - 20) " more" } }
+        @if records.len() > CHILDREN_MAX { dt { (name) } dd.note { "and " (records.len() - CHILDREN_MAX) " more" } }
     }
 }
 
@@ -196,13 +197,14 @@ pub(crate) fn file(timeline: &Timeline) -> String {
                 @if name != "body" { dt { (sentence_case(name)) } dd { (machine(&value)) } }
             }
         }
+        (routes(timeline))
     };
     document(&output::shown(own_key), &content, ". The body of the event is left out.")
 }
 
 /// What a person may do with the record.
 fn acts(site: &Site, record: &Record) -> Markup {
-    let is_event = matches!(record.key.kind(), RecordKind::Delivery | RecordKind::Event);
+    let is_event = is_event(record);
     let (endpoint, key) = record.key.parts();
     let order = |operation: &str| {
         href::page("orders/new").with("operation", operation).with("endpoint", endpoint).with("key", key)
@@ -226,8 +228,29 @@ fn acts(site: &Site, record: &Record) -> Markup {
     }
 }
 
+/// Whether it is an event that a route takes, and not a batch or an effect.
+fn is_event(record: &Record) -> bool {
+    matches!(record.key.kind(), RecordKind::Delivery | RecordKind::Event)
+}
+
+/// What becomes of an event that no route takes.
+fn without_route(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Ignored => "takes it: it is ignored".to_owned(),
+        Outcome::HandledFor(consumer) => format!("takes it: a handler of the worker's own build does, for {consumer}"),
+        Outcome::WaitsBecause(why) => format!("takes it: it waits, as {why}"),
+        Outcome::FailsWith(code) => format!("takes it: it fails with {code}"),
+    }
+}
+
 /// Which route takes the event today, and why the others do not.
-fn routes(routed: &Explained) -> Markup {
+fn routes(timeline: &Timeline) -> Markup {
+    if !is_event(&timeline.record) || timeline.record.body.is_none() {
+        return html! {};
+    }
+    let Some(routed) = &timeline.routed else {
+        return html! { h2 { "Today's routes" } p.note { "Not known: the routes or the event cannot be read." } };
+    };
     html! {
         h2 { "Today's routes" }
         dl {
@@ -239,7 +262,7 @@ fn routes(routed: &Explained) -> Markup {
                     @else { "would fit, too; the first one takes it" }
                 }
             }
-            @if routed.route.is_none() { dt { "No route" } dd { "takes it" } }
+            @if routed.route.is_none() { dt { "No route" } dd { bdi { (output::shown(&without_route(&routed.outcome))) } } }
         }
     }
 }
@@ -285,8 +308,7 @@ fn commands(site: &Site, record: &Record) -> Vec<String> {
     let (endpoint, key) = record.key.parts();
     let Some(key) = output::word(key) else { return Vec::new() };
     let mut commands = vec![hints::command(&["hookonce", "show", endpoint, &key], "")];
-    let is_event = matches!(record.key.kind(), RecordKind::Delivery | RecordKind::Event);
-    if is_event && record.body.is_some() {
+    if is_event(record) && record.body.is_some() {
         commands.push(hints::command(&["hookonce", "show", endpoint, &key, "--body"], " > event.json"));
         // No signature is kept, so nobody, and no curl, can send it again as the provider did: a stack here signs it anew.
         commands.push(if site.connection.deployed().is_some() {
@@ -335,7 +357,7 @@ pub(super) async fn json(State(site): State<Arc<Site>>, Path((endpoint, key)): P
     let read = async {
         let reader = site.reader().await?;
         let Some(record) = reader.find(&endpoint, href::key_of(&key)).await? else { return Ok(None) };
-        Ok::<_, Failure>(Some(reader.timeline(&site.connection, record, Planning::Nothing).await?.json()))
+        Ok::<_, Failure>(Some(reader.timeline(&site.connection, record, Planning::Nothing, usize::MAX).await?.json()))
     };
     match Box::pin(read).await {
         Ok(Some(json)) => {

@@ -36,12 +36,18 @@ pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTre
         let reader = site.reader().await?;
         let behind = query.get(BEHIND).and_then(|place| PageCursor::parse(place));
         let found = Box::pin(reader.page(&typed.filter()?, ROWS, behind.as_ref())).await?;
-        Ok::<_, Failure>((found, behind.is_some()))
+        let is_part = found.next.is_some() || behind.is_some();
+        let total = match u64::try_from(found.rows.len()) {
+            Ok(shown) if !is_part => Some(shown),
+            _ if typed.is_all_dead() => reader.dead().await?,
+            _ => None,
+        };
+        Ok::<_, Failure>((found, is_part, total))
     };
     let (found, cost) = metered(Box::pin(found)).await;
     match found {
-        Ok((found, is_later)) => {
-            let content = content(&site, &typed, &found, is_later);
+        Ok((found, is_part, total)) => {
+            let content = content(&site, &typed, &found, is_part, total);
             page(&site, Tab::Records, "Records", cost, &content).into_response()
         }
         Err(failure @ Failure::Usage { .. }) => {
@@ -56,11 +62,12 @@ pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTre
     }
 }
 
-fn content(site: &Site, typed: &Typed, found: &PageOfRecords, is_later: bool) -> Markup {
+/// `total` is the number of all records that pass, where it is known.
+fn content(site: &Site, typed: &Typed, found: &PageOfRecords, is_part: bool, total: Option<u64>) -> Markup {
     let PageOfRecords { rows, unreadable, looked_at, next } = found;
     let number = |number: usize| u64::try_from(number).unwrap_or(0);
     html! {
-        h1 { (heading(typed, number(rows.len()), next.is_some() || is_later)) }
+        h1 { (heading(typed, number(rows.len()), is_part)) }
         (orders::notice(site))
         (form(typed))
         @if rows.is_empty() && next.is_some() {
@@ -68,7 +75,7 @@ fn content(site: &Site, typed: &Typed, found: &PageOfRecords, is_later: bool) ->
         } @else if rows.is_empty() {
             p { "No record passes. " a href=(href::page("records")) { "Show all of the last 24 hours" } }
         } @else {
-            @if typed.is_dead() { (groups(site, typed, rows)) }
+            @if typed.is_dead() { (groups(rows, is_part)) (acts(site, typed, total)) }
             (table(rows, typed.moment()))
         }
         @if *unreadable > 0 { p.note { (count(number(*unreadable), "record", "records")) " of another release: use that one." } }
@@ -116,7 +123,7 @@ fn form(typed: &Typed) -> Markup {
 }
 
 /// What the records shown died of, the most frequent first.
-fn groups(site: &Site, typed: &Typed, rows: &[(EpochMs, Record)]) -> Markup {
+fn groups(rows: &[(EpochMs, Record)], is_part: bool) -> Markup {
     let mut groups: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for (_, record) in rows {
         *groups.entry((error_of(record).unwrap_or("-"), record.key.parts().0)).or_default() += 1;
@@ -132,11 +139,18 @@ fn groups(site: &Site, typed: &Typed, rows: &[(EpochMs, Record)]) -> Markup {
                 }
             }
         }
+        @if is_part { p.small.note { "of the " (rows.len()) " shown" } }
+    }
+}
+
+/// The orders that begin at these records.
+fn acts(site: &Site, typed: &Typed, total: Option<u64>) -> Markup {
+    html! {
         @if site.may_change() {
             @let order = typed.pairs().fold(href::page("orders/new"), |href, (name, value)| href.with(name, value));
             div.acts {
-                a.button.primary href=(order.with("operation", "retry")) { "Dry run of a replay" } " "
-                a.button href=(order.with("operation", "discard")) { "Dry run of a discard" }
+                a.button.primary href=(order.with("operation", "retry")) { (orders::offer("Replay", total)) } " "
+                a.button href=(order.with("operation", "discard")) { (orders::offer("Discard", total)) }
             }
         }
     }
@@ -178,7 +192,7 @@ fn table(rows: &[(EpochMs, Record)], moment: &str) -> Markup {
     }
 }
 
-/// Finds a record by its key alone, at all endpoints at once.
+/// Finds a record by its key alone, at all endpoints at once, or else by the fact that it applied.
 pub(super) async fn find(State(site): State<Arc<Site>>, Query(query): Query<BTreeMap<String, String>>) -> Response {
     let key = query.get("key").map_or("", String::as_str);
     let found = async {
@@ -188,22 +202,24 @@ pub(super) async fn find(State(site): State<Arc<Site>>, Query(query): Query<BTre
         for id in endpoints.keys() {
             keys.extend(candidates(id.as_str(), key)?);
         }
-        reader.heads(keys).await
+        let found = reader.heads(keys).await?;
+        if found.is_empty() { reader.applied(&site.connection, key).await } else { Ok(found) }
     };
     let (found, cost) = metered(Box::pin(found)).await;
     match found {
         Err(failure) => Trouble::from(failure).page(&site, Tab::Records),
         Ok(found) => match found.as_slice() {
             [] => {
-                let what = format!("no endpoint has a record {}", output::shown(key));
-                let hint = "Paste the key as `hookonce list` or the answer to the delivery shows it.";
+                let what = format!("no record has the key or the fact {}", output::shown(key));
+                let hint = "Paste a key as `hookonce list` or the answer to the delivery shows it, or what the handler names \
+                            the fact by, such as the id of an invoice.";
                 Trouble::missing(what, hint).page(&site, Tab::Records)
             }
             [record] => site.see_other(&href::record(&record.key)),
             records => {
                 let rows: Vec<_> = records.iter().map(|record| (record.received_at, record.clone())).collect();
                 let number = u64::try_from(rows.len()).unwrap_or(0);
-                let title = format!("{} with this key", count(number, "record", "records"));
+                let title = format!("{} with this key or fact", count(number, "record", "records"));
                 let content = html! { h1 { (title) } (table(&rows, "Received")) };
                 page(&site, Tab::Records, "Records", cost, &content).into_response()
             }

@@ -10,7 +10,7 @@ use hookonce_protocol::time::{EpochMs, Millis};
 
 pub(crate) use self::needs::Need;
 pub(crate) use self::queues::{Depth, Depths, dead_letter_queue};
-pub(crate) use self::records::{Due, Records, Unreached};
+pub(crate) use self::records::{Due, Records, Unreached, dead};
 use crate::connection::{Connection, Deployed, Local, RunningStack};
 use crate::failure::Failure;
 use crate::lambda::DeployedFunctions;

@@ -43,6 +43,11 @@ pub(crate) struct Due {
 }
 
 impl Due {
+    /// The count, unless there are more.
+    pub(crate) fn known(&self) -> Option<u64> {
+        (!self.at_least).then_some(self.count)
+    }
+
     fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.at_least |= other.at_least;
@@ -160,6 +165,14 @@ fn unreached(found: &Result<Vec<Record>, Failure>) -> Result<Vec<Unreached>, Fai
     let mut unreached: Vec<_> = by_destination.into_values().collect();
     unreached.sort_by_key(|it| it.since);
     Ok(unreached)
+}
+
+/// How many records are dead, in one look.
+///
+/// # Errors
+/// [`Failure`] when the store does not answer.
+pub(crate) async fn dead(store: &DynamoStore) -> Result<Due, Failure> {
+    due(store, DueState::Dead, Looking::Once).await
 }
 
 /// How many records of a state there are, and since when the oldest of them is due or dead.

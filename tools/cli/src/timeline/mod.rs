@@ -28,7 +28,7 @@ use hookonce_runtime::route::Lack;
 use serde_json::{Value, json};
 
 /// The most children that are printed one by one.
-const CHILDREN_MAX: usize = 20;
+pub(crate) const CHILDREN_MAX: usize = 20;
 
 /// For how many of the latest earlier generations, besides the first, it is shown when they were applied.
 const GENERATIONS_MAX: i64 = 10;
@@ -46,6 +46,8 @@ const RENAMED: &str =
 pub(crate) enum Planning {
     /// No.
     Nothing,
+    /// No, only which route takes it: that needs no handler.
+    Routes,
     /// Those of this build.
     BuiltIn,
     /// Also those in other languages, which get the event.
@@ -93,6 +95,8 @@ pub(crate) struct Timeline {
     trail: Option<Trail>,
     /// The records of its events, if it is an envelope.
     pub(crate) children: Vec<(RecordKey, Option<Record>)>,
+    /// Whether there are more of these.
+    pub(crate) has_more_children: bool,
     /// How it is called. `None` for what is no effect.
     call: Option<EffectCall>,
     /// The records of the effects that its last commit created.
@@ -118,7 +122,7 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Reads what belongs to a record.
+    /// Reads what belongs to a record, and at most these many children.
     ///
     /// # Errors
     /// [`Failure`] when the store does not answer.
@@ -127,24 +131,29 @@ impl Timeline {
         store: &DynamoStore,
         record: Record,
         planning: Planning,
+        children_max: usize,
     ) -> Result<Self, Failure> {
         // The record is shown even if today's routes cannot be read.
         let dry_run = match planning {
             Planning::Nothing => DryRun::without_routes(store.clone()),
-            Planning::BuiltIn | Planning::CallHandlers => match DryRun::of(store.clone(), stack).await {
-                Ok(dry_run) if planning == Planning::CallHandlers => dry_run.calling_handlers(stack).await?,
-                Ok(dry_run) => dry_run,
-                Err(failure) => {
-                    output::note(&format!("the plan of today is unknown: {failure}"));
-                    output::note(failure.hint());
-                    DryRun::without_routes(store.clone())
+            Planning::Routes | Planning::BuiltIn | Planning::CallHandlers => {
+                match DryRun::of(store.clone(), stack).await {
+                    Ok(dry_run) if planning == Planning::CallHandlers => dry_run.calling_handlers(stack).await?,
+                    Ok(dry_run) => dry_run,
+                    // Whoever asked for the routes alone sees that there are none.
+                    Err(_) if planning == Planning::Routes => DryRun::without_routes(store.clone()),
+                    Err(failure) => {
+                        output::note(&format!("the plan of today is unknown: {failure}"));
+                        output::note(failure.hint());
+                        DryRun::without_routes(store.clone())
+                    }
                 }
-            },
+            }
         };
-        let children = if record.key.kind() == RecordKind::Envelope {
-            children(store, &dry_run, &record).await?
+        let (children, has_more_children) = if record.key.kind() == RecordKind::Envelope {
+            children(store, &dry_run, &record, children_max).await?
         } else {
-            Vec::new()
+            (Vec::new(), false)
         };
         let call = match &record.effect {
             Some(part) => Some(EffectCall::of(stack, &record, part).await),
@@ -159,6 +168,7 @@ impl Timeline {
             is_local: stack.local().is_some(),
             trail,
             children,
+            has_more_children,
             call,
             effects,
             earlier_effects,
@@ -187,9 +197,10 @@ impl Timeline {
         let planned = self.planning != Planning::Nothing
             && matches!(record.key.kind(), RecordKind::Delivery | RecordKind::Event)
             && record.body.is_some();
+        self.routed = if planned { dry_run.routed(record) } else { None };
+        let planned = planned && self.planning != Planning::Routes;
         self.missing = if planned { dry_run.missing(record).map(|missing| missing.what) } else { None };
         let plan = if planned && self.missing.is_none() { Some(dry_run.plan(record).await) } else { None };
-        self.routed = if planned { dry_run.routed(record) } else { None };
         (self.trail, self.plan) = (trail, plan);
         if let (Some(Planned::Plan(plan)), Some(key)) = (&self.plan, self.domain_key(self.record.generation)) {
             // A table that this person may not read leaves out the condition, and not the timeline.
@@ -486,19 +497,24 @@ impl Timeline {
     }
 }
 
-/// The records of an envelope's events.
+/// The records of an envelope's events, these many at most, and whether there are more.
 async fn children(
     store: &DynamoStore,
     dry_run: &DryRun,
     envelope: &Record,
-) -> Result<Vec<(RecordKey, Option<Record>)>, Failure> {
+    max: usize,
+) -> Result<(Vec<(RecordKey, Option<Record>)>, bool), Failure> {
     if envelope.body.is_none() {
-        let created = created_by(store, envelope).await?;
-        return Ok(created.into_iter().map(|record| (record.key.clone(), Some(record))).collect());
+        let mut created = created_by(store, envelope, max).await?;
+        let has_more = created.len() > max;
+        created.truncate(max);
+        return Ok((created.into_iter().map(|record| (record.key.clone(), Some(record))).collect(), has_more));
     }
-    let Split::Events(events) = dry_run.split(envelope) else { return Ok(Vec::new()) };
-    let keys: Vec<_> = events.into_iter().map(|event| event.key).collect();
-    states(store, keys).await
+    let Split::Events(events) = dry_run.split(envelope) else { return Ok((Vec::new(), false)) };
+    let mut keys: Vec<_> = events.into_iter().map(|event| event.key).collect();
+    let has_more = keys.len() > max;
+    keys.truncate(max);
+    Ok((states(store, keys).await?, has_more))
 }
 
 /// One entry of the audit trail, for people.

@@ -24,10 +24,19 @@ impl Opened {
         let mut child = deployed.workspace.start_with_environment(&arguments, &deployed.variables);
         let mut address = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut address).unwrap();
+        Self::entered(Some(child), &address)
+    }
+
+    /// The console that `dev` serves.
+    fn of_dev(stack: &Stack) -> Self {
+        let address = stack.run(&["console"]).exits(0).stdout;
+        Self::entered(None, std::str::from_utf8(&address).unwrap())
+    }
+
+    fn entered(child: Option<Child>, address: &str) -> Self {
         let (host, target) = address.trim().strip_prefix("http://").unwrap().split_once('/').unwrap();
         let (base, token) = target.split_once("/?").unwrap();
-        let mut opened =
-            Self { child: Some(child), host: host.to_owned(), base: format!("/{base}"), cookie: String::new() };
+        let mut opened = Self { child, host: host.to_owned(), base: format!("/{base}"), cookie: String::new() };
         let let_in = opened.ask("GET", &format!("/?{token}"), "");
         let cookie = let_in.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
         opened.cookie = cookie.split(';').next().unwrap().to_owned();
@@ -139,7 +148,9 @@ fn the_first_page_of_a_deployed_stack_takes_at_most_100_calls_and_says_how_many(
         let account = deployed.aws.account();
         account.requests.len() + account.relayed
     };
-    for page in ["the first", "a later one"] {
+    for (page, pause) in [("the first", 0), ("a later one", 2_100)] {
+        // By then, the tables are asked for arrivals again.
+        std::thread::sleep(std::time::Duration::from_millis(pause));
         let before = reached();
         let now = console.ask("GET", "/", "");
         assert!(now.contains("INVOICE_UNREADABLE") && now.contains("shop7"), "{now}");
@@ -235,4 +246,67 @@ fn ctrl_c_ends_a_running_order_between_two_records_and_says_how_far_it_came() {
     assert!(console.ask("GET", "/records?state=APPLIED", "").contains("Look at order 1"));
     let said = text(&console.stop());
     assert!(said.contains("order 1 of the console: Replay: stopped"), "{said}");
+}
+
+/// An order is to a number of records, so its dry run has to look at all of them: it says so, and what that cost.
+#[test]
+fn a_dry_run_says_that_it_looked_at_all_and_what_that_cost() {
+    let stack = Stack::with(0, 3);
+    let deployed = Deployed::of(&stack, &[]);
+    let console = Opened::of(&deployed, &["--allow-changes"]);
+    let page = console.ask("GET", DRY_RUN, "");
+    assert!(page.contains("looked at every record that the filter finds"), "{page}");
+    assert!(cost(&page, " calls · ") >= 16 && cost(&page, " read units") >= 3, "{page}");
+    console.stop();
+}
+
+#[test]
+fn a_record_says_why_its_route_takes_it_also_where_nothing_may_be_changed() {
+    let stack = Stack::with(1, 0);
+    let deployed = Deployed::of(&stack, &[]);
+    let refunds = r#"{"name": "refunds", "types": ["charge.refunded"], "ignore": true}"#;
+    let rest = r#"{"name": "rest", "ignore": true}"#;
+    let set = format!(r#"{{"version": 1, "otherwise": "dead", "routes": [{refunds}, {rest}]}}"#);
+    deployed.aws.account().put("routes", "set", &set);
+    let console = Opened::of(&deployed, &[]);
+    let record = console.ask("GET", "/records/stripe/evt_0", "");
+    for part in ["Today&#39;s routes", "is not for the type invoice.paid", "takes it"] {
+        assert!(record.replace("Today's", "Today&#39;s").contains(part), "{part}: {record}");
+    }
+    assert!(!record.contains("Plan today"), "no handler is asked: {record}");
+    deployed.aws.account().put("routes", "set", "{");
+    let unknown = console.ask("GET", "/records/stripe/evt_0", "");
+    assert!(unknown.contains("Not known") && unknown.contains("evt_0"), "{unknown}");
+    console.stop();
+    stack.run(&["show", "stripe", "evt_0", "--html", "story.html"]).exits(0);
+    let file = std::fs::read_to_string(stack.path("story.html")).unwrap();
+    assert!(file.contains("Today's routes") && file.contains("takes it"), "{file}");
+}
+
+#[test]
+fn what_is_counted_on_a_page_of_many_is_of_those_shown_and_the_buttons_know_all() {
+    let stack = Stack::with(0, 60);
+    let deployed = Deployed::of(&stack, &[]);
+    let console = Opened::of(&deployed, &["--allow-changes"]);
+    let dead = console.ask("GET", "/records?state=DEAD", "");
+    for part in ["of the 50 shown", "Replay 60…", "Discard 60…"] {
+        assert!(dead.contains(part), "{part}: {dead}");
+    }
+    let part = console.ask("GET", "/records?state=DEAD&endpoint=stripe", "");
+    assert!(part.contains("Replay…") && part.contains("of the 50 shown"), "the index does not count these: {part}");
+    assert!(console.ask("GET", "/", "").contains("Replay 60…"));
+    console.stop();
+}
+
+#[test]
+fn what_people_call_a_fact_finds_the_record_that_applied_it() {
+    let stack = Stack::with(2, 0);
+    let console = Opened::of_dev(&stack);
+    let found = console.ask("GET", "/find?key=in_1", "");
+    assert!(found.contains("303 See Other") && found.contains("/records/stripe/evt_1"), "{found}");
+    let missing = console.ask("GET", "/find?key=in_7", "");
+    assert!(
+        missing.contains("404 Not Found") && missing.contains("No record has the key or the fact in_7"),
+        "{missing}"
+    );
 }

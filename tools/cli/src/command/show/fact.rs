@@ -25,7 +25,7 @@ const KEYS_AT_ONCE: usize = 100;
 ///
 /// # Errors
 /// [`Failure`] when routes, endpoints or the store cannot be read.
-pub(super) async fn applied_by(
+pub(crate) async fn applied_by(
     stack: &Connection,
     store: &DynamoStore,
     fact: &str,

@@ -1,6 +1,6 @@
 //! `hookonce show`: tells the timeline of one record.
 
-mod fact;
+pub(crate) mod fact;
 
 use std::path::PathBuf;
 
@@ -84,7 +84,7 @@ pub(crate) async fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
         return body(&record);
     }
     let planning = if arguments.call_handlers { Planning::CallHandlers } else { Planning::BuiltIn };
-    let mut timeline = Timeline::of(&stack, store, record, planning).await?;
+    let mut timeline = Timeline::of(&stack, store, record, planning, usize::MAX).await?;
     if arguments.items {
         timeline.items = Some(timeline.read_items(store).await?);
     }
