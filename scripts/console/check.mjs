@@ -33,19 +33,23 @@ const CANARY = `"><img src="http://127.0.0.1:9/x" onerror="alert(1)"><script>ale
 const event = (id, more = {}) => JSON.stringify({
   id, object: "event", type: "invoice.paid", created: 1767225600, data: { object: { id: `in_${id}`, note: "poison", ...more } },
 });
-const send = (id, more) => stack.run("send", "--provider", "stripe", "--file", stack.write("event.json", event(id, more)), "--json");
+const send = (id, more, ...words) => stack.run("send", "--provider", "stripe", "--file", stack.write("event.json", event(id, more)), "--json", ...words);
 const state = (id) => stack.list("--since", "1h").find((record) => record.key === id)?.state;
 const outcome = (id) => stack.list("--since", "1h").find((record) => record.key === id)?.outcome;
+const effectOf = (id) => JSON.parse(stack.run("show", "stripe", id, "--json")).effects[0];
 const path = (page) => page.url().slice(stack.base.length).split("?")[0];
 
 // What the pages of docs/ show: copied to docs/use/console by hand, after somebody has looked at it.
 const picture = (name) => page.screenshot({ path: join(pictures, `docs-${name}.png`) });
 
 // Fills in who orders, and why.
-const give = async (of, reason) => {
+const give = async (of, reason, name = "ada") => {
   await of.getByLabel("Reason").fill(reason);
-  await of.getByLabel("Your name").fill("ada");
+  await of.getByLabel("Your name").fill(name);
 };
+
+// The page of an order that is running, to be looked at later.
+let running = "";
 
 let page = await open();
 const go = (target) => page.goto(stack.base + target);
@@ -80,6 +84,16 @@ const checks = {
     assert.equal(await page.locator("#arrivals tr", { hasText: "evt_unseen" }).count(), 0, "paused");
     await page.getByRole("button", { name: "go on" }).click();
     await page.locator("#arrivals tr", { hasText: "evt_unseen" }).waitFor();
+  },
+
+  "a body of one's own is sent": async () => {
+    await go("/send");
+    await page.getByLabel("Event").selectOption("stripe/stripe.invoice.paid");
+    await page.getByRole("button", { name: "Show its body" }).click();
+    await page.getByRole("textbox", { name: "Body" }).fill(event("evt_own"));
+    await page.getByRole("button", { name: "Send", exact: true }).click();
+    assert.equal(path(page), "/records/stripe/evt_own");
+    await until("it is applied", () => outcome("evt_own") === "APPLIED");
   },
 
   "copies at one moment are one event": async () => {
@@ -166,15 +180,30 @@ const checks = {
   },
 
   "what is applied once more is so once, whoever asks twice": async () => {
-    for (const expected of ["Apply once more: 1 record done", "Apply once more: nothing was changed"]) {
-      await go("/orders/new?operation=force&endpoint=stripe&key=evt_live");
+    send("evt_mail", { mails: 1 });
+    await until("its receipt is mailed", () => stack.callee.calls === 1);
+    let calls = 1;
+    for (const [reason, expected, more] of [["asked by finance", "Apply once more: 1 record done", 1],
+      ["asked by finance", "Apply once more: nothing was changed", 0], ["asked by finance again", "Apply once more: 1 record done", 1]]) {
+      await go("/orders/new?operation=force&endpoint=stripe&key=evt_mail");
       assert.match(await text(), /There is no way back/);
-      await give(page, "asked by finance");
+      await give(page, reason);
       await page.getByRole("button", { name: "Apply once more 1 record" }).click();
       await page.getByRole("heading", { name: expected }).waitFor();
-      await until("it is applied", () => outcome("evt_live") === "APPLIED");
+      await until("it is applied", () => outcome("evt_mail") === "APPLIED");
+      calls += more;
+      await until("its receipt is mailed", () => stack.callee.calls >= calls && effectOf("evt_mail").state === "DELIVERED");
+      await page.waitForTimeout(500);
+      assert.equal(stack.callee.calls, calls, `${reason}: ${expected}`);
     }
-    assert.equal(stack.list("--since", "1h").find((record) => record.key === "evt_live").generation, 1);
+    assert.equal(stack.list("--since", "1h").find((record) => record.key === "evt_mail").generation, 2);
+  },
+
+  "a fact that a handler named finds its record": async () => {
+    await go("/");
+    await page.getByRole("searchbox").fill("receipt-evt_mail");
+    await page.getByRole("button", { name: "Find" }).click();
+    assert.equal(path(page), "/records/stripe/evt_mail");
   },
 
   "many are replayed, stopped in the middle and gone on with": async () => {
@@ -185,11 +214,12 @@ const checks = {
     await go("/");
     await picture("now");
     await go("/records?state=DEAD");
-    await page.getByRole("link", { name: "Dry run of a replay" }).click();
+    await page.getByRole("link", { name: "Replay 25…" }).click();
     await picture("dry_run");
     await give(page, "mended");
     await page.getByRole("button", { name: "Replay 25 records" }).click();
     await page.getByRole("progressbar").waitFor();
+    running = await page.content();
     await until("some are done", () => stack.list("--state", "DEAD").length <= 20);
     await page.getByRole("button", { name: "Stop between two records" }).click();
     await page.getByRole("heading", { name: /Replay: stopped after \d+ records/ }).waitFor();
@@ -235,6 +265,38 @@ const checks = {
       assert.ok(!html.includes("<img") && !html.includes("<script>"), target);
       assert.equal(await page.locator("img").count(), 0, target);
     }
+    const isOnlyShown = async (target) => {
+      const answer = await go(target);
+      assert.ok(answer.status() < 500, `${target}: ${answer.status()}`);
+      const html = await answer.text();
+      assert.ok(!html.includes("<img") && !html.includes("<script>"), target);
+      assert.equal(await page.locator("img").count(), 0, target);
+    };
+    // What a handler gives as its code, and what it may not: the stack refuses the answer.
+    [stack.handler.code, stack.handler.failed] = [CANARY, 0];
+    send("evt_code");
+    await until("the handler has answered", () => stack.handler.failed > 0);
+    for (const target of ["/", "/records", "/records/stripe/evt_code", "/records/stripe/evt_code?plan=1"]) await isOnlyShown(target);
+    stack.handler.code = "TAX_RATE_MISSING";
+    // What an operator gives as reason and name, a sender as header, and a callee as its answer.
+    [stack.callee.status, stack.callee.text] = [400, CANARY];
+    send("evt_written", { mails: 1 }, "--header", `content-type: application/json; x=${CANARY}`);
+    await until("it dies", () => state("evt_written") === "DEAD");
+    await go("/orders/new?operation=retry&endpoint=stripe&key=evt_written");
+    await give(page, CANARY, CANARY);
+    stack.handler.broken = false;
+    await page.getByRole("button", { name: "Replay 1 record" }).click();
+    await page.getByRole("heading", { name: "Replay: 1 record done" }).waitFor();
+    await isOnlyShown(path(page));
+    await until("its receipt is refused", () => outcome("evt_written") === "APPLIED" && effectOf("evt_written").state === "DEAD");
+    const effect = `/records/stripe/${encodeURIComponent(effectOf("evt_written").key)}`;
+    for (const target of ["/", "/records?kind=effect", "/records/stripe/evt_written", "/records/stripe/evt_written?body=1", effect, `${effect}?body=1`]) {
+      await isOnlyShown(target);
+    }
+    await go("/records/stripe/evt_written");
+    assert.ok((await text()).includes(CANARY), "the reason is shown");
+    stack.run("discard", "--key", "stripe", effectOf("evt_written").key, "--yes", "--reason", "a test", "--by", "ada");
+    [stack.callee.status, stack.callee.text, stack.handler.broken] = [200, "done", true];
     const raw = await page.request.get(`${stack.base}${address}/body`, { headers: { "sec-fetch-site": "same-origin" } });
     assert.deepEqual([raw.headers()["content-type"], raw.headers()["x-content-type-options"]], ["text/plain; charset=utf-8", "nosniff"]);
     assert.equal(await raw.text(), body);
@@ -340,16 +402,23 @@ const checks = {
 // What every picture shows, with rows, needs, errors, open details and a dry run.
 const scenes = {
   now: "/", records: "/records", dead: "/records?state=DEAD", fault: "/records?since=yesterday", record: "/records/stripe/evt_poison?body=1",
-  test_case: "/records/stripe/evt_poison?plan=1", dry_run: "/orders/new?operation=retry&state=DEAD", send: "/send?event=stripe/stripe.invoice.paid", missing: "/nothing",
+  test_case: "/records/stripe/evt_poison?plan=1", effect: () => `/records/stripe/${encodeURIComponent(effectOf("evt_mail").key)}`,
+  running: "/orders/running", ended: "/orders/1", lost: "/orders/999", unfound: "/find?key=evt_none", dry_run: "/orders/new?operation=retry&state=DEAD", send: "/send?event=stripe/stripe.invoice.paid", missing: "/nothing",
 };
 const looks = { light: {}, dark: { colorScheme: "dark" }, phone: { viewport: { width: 390, height: 844 } } };
 // Takes a picture of a page, which has no fault that axe knows and does not scroll sideways.
 const lookAt = async (seen, name, look) => {
+  await seen.locator("details").evaluateAll((all) => all.forEach((it) => { it.open = true; }));
   await seen.screenshot({ path: join(pictures, `${name}-${look}.png`), fullPage: true });
   const { violations } = await new AxeBuilder({ page: seen }).analyze();
   assert.deepEqual(violations.map((it) => `${name}: ${it.id}: ${it.nodes[0].html}`), []);
   const width = await seen.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   assert.equal(width, 0, `${name} scrolls sideways`);
+};
+// Shows the order that was running then, as it was.
+const show = async (seen) => {
+  await seen.route("**/orders/running", (route) => route.fulfill({ contentType: "text/html", body: running }));
+  await seen.route("**/part", (route) => route.abort());
 };
 for (const [look, options] of Object.entries(looks)) {
   checks[`axe finds nothing: ${look}`] = async () => {
@@ -357,10 +426,16 @@ for (const [look, options] of Object.entries(looks)) {
     for (const id of ["evt_a", "evt_b"]) send(`${id}_${look}`);
     await until("they die", () => stack.list("--state", "DEAD").filter((it) => it.key.endsWith(look)).length === 2);
     const seen = await open(options);
+    await show(seen);
     for (const [name, target] of Object.entries(scenes)) {
-      await seen.goto(stack.base + target);
+      await seen.goto(stack.base + (typeof target === "string" ? target : target()));
       await lookAt(seen, name, look);
     }
+    await seen.goto(`${stack.base}/send?event=stripe/stripe.invoice.paid`);
+    await seen.getByLabel("Signature").selectOption("tampered");
+    await seen.getByRole("button", { name: "Send", exact: true }).click();
+    assert.ok((await seen.locator("h1").innerText()).includes("signature_mismatch"));
+    await lookAt(seen, "refused", look);
     await seen.context().close();
   };
 }
@@ -374,7 +449,7 @@ checks["a stack on AWS is shown and not changed"] = async () => {
         await lookAt(seen, `aws_${name}`, look);
         const words = await seen.locator("body").innerText();
         assert.match(words, /inbox · read only/, `${name}: ${words}`);
-        assert.doesNotMatch(words, /Replay…|Dry run|Send/, `${name}: ${words}`);
+        assert.doesNotMatch(words, /(Replay|Discard|Apply once more)( [\d,]+)?…|Dry run|Send/, `${name}: ${words}`);
       }
       assert.equal((await seen.goto(`${account.base}/orders/new?operation=retry&state=DEAD`)).status(), 403);
       await seen.context().close();
@@ -386,8 +461,9 @@ checks["a stack on AWS is shown and not changed"] = async () => {
 checks["the pages read well without a style"] = async () => {
   const plain = await open();
   await plain.route("**/console.css", (route) => route.abort());
+  await show(plain);
   for (const [name, target] of Object.entries(scenes)) {
-    await plain.goto(stack.base + target);
+    await plain.goto(stack.base + (typeof target === "string" ? target : target()));
     await plain.screenshot({ path: join(pictures, `${name}-plain.png`), fullPage: true });
     const words = await plain.locator("body").innerText();
     assert.match(words, /hookonce\s+Now\s+Records\s+Send/, `${name}: ${words}`);
