@@ -8,7 +8,6 @@ use hookonce_protocol::time::EpochMs;
 use crate::command::show::fact::applied_by;
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::meter::Metering;
 use crate::records::{self, Filter, PageCursor, PageOfRecords, Reach, page_of};
 use crate::status::{StackStatus, dead};
 use crate::timeline::{Planning, Timeline};
