@@ -7,7 +7,7 @@ use hookonce_protocol::effect::Effect;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
-use hookonce_runtime::handler::{Handler, HandlerError};
+use hookonce_runtime::handlers::{Handler, HandlerError};
 use serde_json::json;
 
 use super::messages::{Messages, Update};

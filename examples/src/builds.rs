@@ -7,7 +7,7 @@ use hookonce_protocol::item::fields;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot};
 use hookonce_protocol::write::Change;
-use hookonce_runtime::handler::{Handler, HandlerError, read};
+use hookonce_runtime::handlers::{Handler, HandlerError, read};
 use serde::Deserialize;
 
 /// Turns GitHub pushes into build requests.

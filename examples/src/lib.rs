@@ -21,7 +21,7 @@ mod payments;
 mod receipts;
 
 use hookonce_protocol::invariant::Counted;
-use hookonce_runtime::handler::Handlers;
+use hookonce_runtime::handlers::Handlers;
 
 pub use answers::Answers;
 pub use builds::Builds;

@@ -10,7 +10,7 @@ use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot};
 use hookonce_protocol::record::set;
 use hookonce_protocol::write::Change;
-use hookonce_runtime::handler::{Handler, HandlerError, read};
+use hookonce_runtime::handlers::{Handler, HandlerError, read};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 

@@ -10,7 +10,7 @@ use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{attribute, set};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::{Action, Condition, Table, Write};
-use hookonce_runtime::destination::Caller as _;
+use hookonce_runtime::destinations::Caller as _;
 use hookonce_runtime::port::{Queue as _, Store as _};
 use serde_json::{Value, json};
 

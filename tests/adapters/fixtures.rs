@@ -9,8 +9,8 @@ use hookonce_protocol::key::{ClaimId, EndpointId, RecordKey};
 use hookonce_protocol::record::Record;
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::timing::{Moment, Timing};
-use hookonce_runtime::body;
-use hookonce_runtime::destination::{Destination, DestinationDocument, DestinationError};
+use hookonce_runtime::destinations::{Destination, DestinationDocument, DestinationError};
+use hookonce_runtime::inbox::body;
 use serde_json::Value;
 
 /// 1 January 2026, 00:00 UTC: the moment at which the recorded events were signed.

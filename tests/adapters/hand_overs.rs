@@ -4,9 +4,9 @@
 use hookonce_aws::{AccountCaller, SdkConfig};
 use hookonce_protocol::destination::{Called, OutboundCall};
 use hookonce_protocol::effect::Method;
-use hookonce_runtime::body::compress;
 use hookonce_runtime::config::MESSAGE_BYTES_MAX;
-use hookonce_runtime::destination::{CalleeAnswer, Caller as _, Destination, HttpCaller};
+use hookonce_runtime::destinations::{CalleeAnswer, Caller as _, Destination, HttpCaller};
+use hookonce_runtime::inbox::body::compress;
 use serde_json::{Value, json};
 
 use super::account::without_credentials;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use hookonce_aws::{LambdaHandlers, LoopbackHandlers};
-use hookonce_runtime::document::EVENT_BYTES_MAX;
-use hookonce_runtime::remote::{CallError, CallHandler};
+use hookonce_runtime::documents::document::EVENT_BYTES_MAX;
+use hookonce_runtime::handlers::remote::{CallError, CallHandler};
 use serde_json::json;
 
 use super::account::without_credentials;

@@ -5,8 +5,8 @@ use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::{HintQueue, Message, MessageKey};
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::batch::QueueMessage;
-use hookonce_runtime::message_key::MessageKeys;
+use hookonce_runtime::inbox::batch::QueueMessage;
+use hookonce_runtime::inbox::message_key::MessageKeys;
 use hookonce_runtime::port::Queue as _;
 use serde_json::{Value, json};
 

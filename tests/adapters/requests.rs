@@ -18,7 +18,7 @@ use hookonce_protocol::plan::{Check, DomainWrite, Plan, Snapshot};
 use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::write::{Action, Change, Clause, Condition, Table, Write};
-use hookonce_runtime::destination::Caller as _;
+use hookonce_runtime::destinations::Caller as _;
 use hookonce_runtime::documents::{DocumentKind, DocumentSource as _, MESSAGE_KEY_ID, ROUTE_SET_ID};
 use hookonce_runtime::port::{Queue as _, Store as _};
 use serde_json::{Value, json};

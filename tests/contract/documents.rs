@@ -19,14 +19,14 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_providers::Catalog;
-use hookonce_runtime::body::decompress;
 use hookonce_runtime::deadline::Deadline;
-use hookonce_runtime::destination::Destinations;
-use hookonce_runtime::document::EndpointDocument;
+use hookonce_runtime::destinations::Destinations;
+use hookonce_runtime::documents::document::EndpointDocument;
+use hookonce_runtime::documents::endpoint::{Endpoints, LookupError};
+use hookonce_runtime::documents::file::DocumentFolder;
 use hookonce_runtime::documents::{DocumentKind, DocumentSource, MESSAGE_KEY_ID, ROUTE_SET_ID};
-use hookonce_runtime::endpoint::{Endpoints, LookupError};
-use hookonce_runtime::file::DocumentFolder;
-use hookonce_runtime::route::{Routes, Routing};
+use hookonce_runtime::inbox::body::decompress;
+use hookonce_runtime::routes::{Routes, Routing};
 
 use crate::contract::dynamodb;
 use crate::support::documents::MemoryDocuments;
@@ -404,7 +404,7 @@ async fn an_item_that_holds_no_document_is_refused() {
         (RouteSetKind, Some(text("LEAKMENOT")), "the route set is not compressed"),
         (RouteSetKind, None, "the route set is not compressed"),
         (RouteSetKind, Some(bytes(b"LEAKMENOT")), "the stored body is not a zstd frame"),
-        (RouteSetKind, Some(bytes(&hookonce_runtime::body::compress(b"LEAKMENOT\xff").unwrap())), "not UTF-8"),
+        (RouteSetKind, Some(bytes(&hookonce_runtime::inbox::body::compress(b"LEAKMENOT\xff").unwrap())), "not UTF-8"),
         (Endpoint, Some(bytes(b"LEAKMENOT")), "the attribute `document` is not a string"),
         (Endpoint, None, "the attribute `document` is not a string"),
         (Key, Some(bytes(b"LEAKMENOT")), "the attribute `document` is not a string"),

@@ -13,9 +13,9 @@ use hookonce_protocol::effect::Method;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Moment;
 use hookonce_providers::StandardSecret;
-use hookonce_runtime::body;
 use hookonce_runtime::circuit_breaker::{FAILURES_MAX, OPEN_MIN, OPEN_PER_FAILURE, OPEN_SPREAD};
-use hookonce_runtime::destination::{CalleeAnswer, Caller, Destination, HttpCaller, RateLimited};
+use hookonce_runtime::destinations::{CalleeAnswer, Caller, Destination, HttpCaller, RateLimited};
+use hookonce_runtime::inbox::body;
 use serde_json::{Value, json};
 
 use super::{KEY, MOMENT, delivery, destination};

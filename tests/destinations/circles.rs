@@ -3,7 +3,7 @@
 use hookonce_protocol::destination::{Called, OutboundCall};
 use hookonce_protocol::record::Record;
 use hookonce_protocol::worker::HOPS;
-use hookonce_runtime::destination::{Caller as _, HOPS_MAX, HttpCaller};
+use hookonce_runtime::destinations::{Caller as _, HOPS_MAX, HttpCaller};
 use serde_json::json;
 
 use super::calls::at;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use hookonce_protocol::destination::Class;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::{DESTINATION_CALL_MAX, Timing};
-use hookonce_runtime::destination::{
+use hookonce_runtime::destinations::{
     ClassName, DestinationDocument, DestinationError, DestinationKind, HEADERS_MAX, IN_FLIGHT_MAX, SuccessDocument,
 };
 use serde_json::{Value, json};

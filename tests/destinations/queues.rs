@@ -4,7 +4,7 @@ use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName};
 use hookonce_aws::AccountCaller;
 use hookonce_local::clients;
 use hookonce_protocol::destination::{Called, OutboundCall};
-use hookonce_runtime::destination::Caller as _;
+use hookonce_runtime::destinations::Caller as _;
 use serde_json::json;
 use uuid::Uuid;
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hookonce_protocol::destination::Called;
-use hookonce_runtime::destination::{Caller as _, HttpCaller};
+use hookonce_runtime::destinations::{Caller as _, HttpCaller};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;

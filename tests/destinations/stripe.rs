@@ -15,8 +15,8 @@ use hookonce_protocol::destination::{Called, OutboundCall};
 use hookonce_protocol::key::RecordKind;
 use hookonce_protocol::record::{DeadReason, Outcome, Record, Status};
 use hookonce_protocol::time::{EpochMs, Millis};
-use hookonce_runtime::body;
-use hookonce_runtime::destination::{Caller as _, HttpCaller};
+use hookonce_runtime::destinations::{Caller as _, HttpCaller};
+use hookonce_runtime::inbox::body;
 use serde_json::json;
 
 use super::calls::at;

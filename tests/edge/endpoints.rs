@@ -2,7 +2,7 @@
 
 use hookonce_protocol::time::Millis;
 use hookonce_providers::hashed_bytes;
-use hookonce_runtime::endpoint::REFRESH_PAUSE;
+use hookonce_runtime::documents::endpoint::REFRESH_PAUSE;
 use serde_json::{Value, json};
 
 use crate::support::delivery::secret;

@@ -2,7 +2,7 @@
 
 use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_providers::UnsignedRequest;
-use hookonce_runtime::body::decompress;
+use hookonce_runtime::inbox::body::decompress;
 use serde_json::{Value, json};
 
 use crate::support::counting::{count, counting};

@@ -7,7 +7,7 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::timing::Timing;
 use hookonce_runtime::deadline::Deadline;
-use hookonce_runtime::material::{FETCHES_PER_MINUTE_MAX, MATERIALS_MAX, Materials};
+use hookonce_runtime::documents::material::{FETCHES_PER_MINUTE_MAX, MATERIALS_MAX, Materials};
 use hookonce_runtime::port::MaterialSource;
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use hookonce_protocol::record::Status;
 use hookonce_protocol::time::EpochSec;
 use hookonce_providers::Request;
-use hookonce_runtime::document::{BODY_BYTES_MAX, EVENT_BYTES_MAX, EVENT_BYTES_RESERVED};
+use hookonce_runtime::documents::document::{BODY_BYTES_MAX, EVENT_BYTES_MAX, EVENT_BYTES_RESERVED};
 use serde_json::{Value, json};
 
 use crate::support::clock::START;
@@ -289,7 +289,7 @@ async fn bytes_that_are_not_text_are_accepted_where_the_id_is_in_a_header() {
     let tables = harness.tables().await;
     let record = tables.record("#msg_1");
     let Some(stored) = &record.body else { panic!("no body") };
-    assert_eq!(hookonce_runtime::body::decompress(stored).unwrap(), bytes);
+    assert_eq!(hookonce_runtime::inbox::body::decompress(stored).unwrap(), bytes);
     assert_eq!(record.event_type, "unreadable");
 }
 

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hookonce_runtime::material::FETCHES_PER_MINUTE_MAX;
+use hookonce_runtime::documents::material::FETCHES_PER_MINUTE_MAX;
 use serde_json::{Value, json};
 
 use crate::support::delivery::{gateway_event, secret};

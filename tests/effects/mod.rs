@@ -15,9 +15,9 @@ use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::worker::{Settled, Worker};
 use hookonce_runtime::ambient::Ambient as _;
-use hookonce_runtime::batch::BatchResponse;
-use hookonce_runtime::body::compress;
-use hookonce_runtime::drive::{Carry, StoreAndQueue, drive};
+use hookonce_runtime::inbox::batch::BatchResponse;
+use hookonce_runtime::inbox::body::compress;
+use hookonce_runtime::inbox::drive::{Carry, StoreAndQueue, drive};
 use hookonce_runtime::port::Queue as _;
 use serde_json::json;
 

@@ -11,7 +11,7 @@ use hookonce_protocol::item::Item;
 use hookonce_protocol::key::{DomainKey, ItemKey, RecordKey, Tenant};
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
-use hookonce_runtime::handler::{HandlerError, Recognised};
+use hookonce_runtime::handlers::{HandlerError, Recognised};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use hookonce_protocol::call::Written;
 use hookonce_protocol::operator;
 use hookonce_protocol::record::{Outcome, Status};
 use hookonce_runtime::ambient::Ambient as _;
-use hookonce_runtime::handler::Handlers;
+use hookonce_runtime::handlers::Handlers;
 use serde_json::json;
 
 use crate::support::delivery::secret;

@@ -1,7 +1,7 @@
 //! Conversations, leads and statuses.
 
 use hookonce_examples::Messages;
-use hookonce_runtime::handler::Handler as _;
+use hookonce_runtime::handlers::Handler as _;
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -15,7 +15,7 @@ use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{EVENT_VERSION, Event, Snapshot};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::write::{NotApplied, Write};
-use hookonce_runtime::handler::Handler;
+use hookonce_runtime::handlers::Handler;
 
 use crate::support::Delivery;
 

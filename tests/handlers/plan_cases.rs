@@ -9,8 +9,8 @@ use hookonce_protocol::key::{DomainKey, Tenant};
 use hookonce_protocol::place::{ItemRef, KeyAttribute, KeyKind, KeySchema, TableAlias};
 use hookonce_protocol::plan::{DomainWrite, Plan, Snapshot, Tie};
 use hookonce_protocol::write::{Action, Change, Clause};
-use hookonce_runtime::handler::READS_MAX;
-use hookonce_runtime::remote::HandlerAnswer;
+use hookonce_runtime::handlers::READS_MAX;
+use hookonce_runtime::handlers::remote::HandlerAnswer;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

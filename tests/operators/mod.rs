@@ -8,7 +8,7 @@ use hookonce_protocol::record::Record;
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::trail::{Entry, Operation as Ordered, Trail, trail_item};
 use hookonce_runtime::ambient::Ambient as _;
-use hookonce_runtime::operate::{operate, trails};
+use hookonce_runtime::inbox::operate::{operate, trails};
 use hookonce_runtime::port::Store as _;
 
 use crate::support::counting::{count, counted, counted_fact, counting};

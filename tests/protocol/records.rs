@@ -13,7 +13,7 @@ use hookonce_protocol::record::{
 };
 use hookonce_protocol::time::{EpochMs, EpochSec};
 use hookonce_protocol::timing::Timing;
-use hookonce_runtime::ingest::ITEM_BYTES_RESERVED;
+use hookonce_runtime::inbox::ingest::ITEM_BYTES_RESERVED;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;

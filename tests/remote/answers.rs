@@ -9,8 +9,8 @@ use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::{ItemRef, Key, TableAlias};
 use hookonce_protocol::plan::Event;
 use hookonce_protocol::record::{DeadReason, Outcome, Status};
-use hookonce_runtime::document::{BODY_BYTES_MAX, EVENT_BYTES_MAX};
-use hookonce_runtime::remote::{HandlerAnswer, HandlerRequest, MalformedAnswer, SnapshotItem};
+use hookonce_runtime::documents::document::{BODY_BYTES_MAX, EVENT_BYTES_MAX};
+use hookonce_runtime::handlers::remote::{HandlerAnswer, HandlerRequest, MalformedAnswer, SnapshotItem};
 use serde_json::{Value, json};
 
 use super::{count_at_once, count_in_two_rounds, harness};

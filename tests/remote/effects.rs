@@ -2,7 +2,7 @@
 
 use hookonce_protocol::effect::Method;
 use hookonce_protocol::record::{Outcome, Record, Status};
-use hookonce_runtime::body::decompress;
+use hookonce_runtime::inbox::body::decompress;
 use serde_json::{Value, json};
 
 use super::harness;

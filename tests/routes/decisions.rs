@@ -4,7 +4,7 @@ use hookonce_examples::handlers;
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::plan::Event;
 use hookonce_providers::Catalog;
-use hookonce_runtime::route::{Assigned, Decision, Fit, RouteSet, assign};
+use hookonce_runtime::routes::{Assigned, Decision, Fit, RouteSet, assign};
 use serde_json::{Value, json};
 
 use crate::routes::{offered, set};

@@ -13,10 +13,10 @@ use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::trail::Operation;
 use hookonce_providers::UnsignedRequest;
-use hookonce_runtime::body::decompress;
 use hookonce_runtime::documents::ROUTE_SET_ID;
-use hookonce_runtime::handler::{Handler, HandlerError, Handlers};
-use hookonce_runtime::route::{Decision, Fit, Offered, RouteSet};
+use hookonce_runtime::handlers::{Handler, HandlerError, Handlers};
+use hookonce_runtime::inbox::body::decompress;
+use hookonce_runtime::routes::{Decision, Fit, Offered, RouteSet};
 use serde_json::{Value, json};
 
 use crate::handlers::event;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hookonce_protocol::place::TableAlias;
-use hookonce_runtime::route::{
+use hookonce_runtime::routes::{
     HandlerDocument, Missing, Offered, Otherwise, RouteDocument, RouteSet, RouteSetDocument,
 };
 use serde_json::{Value, json};
@@ -301,7 +301,7 @@ fn the_schema_describes_the_types() {
     let limit = |field: &str, key: &str| described["properties"][field][key].as_u64().unwrap();
     assert_eq!([limit("endpoints", "maxItems"), limit("types", "maxItems"), limit("fact", "maxItems")], [100, 100, 8]);
     assert_eq!([limit("destinations", "maxItems"), limit("forward", "maxItems")], [20, 8]);
-    assert_eq!(limit("tables", "maxItems"), hookonce_runtime::tables::OWN_TABLES_MAX as u64);
+    assert_eq!(limit("tables", "maxItems"), hookonce_runtime::handlers::tables::OWN_TABLES_MAX as u64);
     assert_eq!(described["properties"]["consumer"]["pattern"], json!("^[a-z0-9_-]{1,64}$"));
     assert_eq!(schema["properties"]["routes"]["maxItems"], json!(1_000));
 

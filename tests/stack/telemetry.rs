@@ -13,8 +13,8 @@ use hookonce_protocol::record::{DeadReason, Outcome};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::worker::{Done, Settled};
 use hookonce_runtime::config::Environment;
-use hookonce_runtime::drive::Driven;
-use hookonce_runtime::process::{Processed, respond};
+use hookonce_runtime::inbox::drive::Driven;
+use hookonce_runtime::inbox::process::{Processed, respond};
 use hookonce_runtime::telemetry::{Counts, Telemetry};
 use serde_json::{Value, json};
 

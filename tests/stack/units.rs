@@ -11,7 +11,7 @@ use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Table;
 use hookonce_providers::{CapturedRequest, Catalog, Contents, Received};
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::body::compress;
+use hookonce_runtime::inbox::body::compress;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

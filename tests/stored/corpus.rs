@@ -16,10 +16,10 @@ use hookonce_protocol::record::{
 use hookonce_protocol::trail::Trail;
 use hookonce_providers::Catalog;
 use hookonce_runtime::config::Environment;
-use hookonce_runtime::destination::{Destination, DestinationDocument};
-use hookonce_runtime::document::EndpointDocument;
-use hookonce_runtime::endpoint::Endpoint;
-use hookonce_runtime::route::{Offered, RouteSet};
+use hookonce_runtime::destinations::{Destination, DestinationDocument};
+use hookonce_runtime::documents::document::EndpointDocument;
+use hookonce_runtime::documents::endpoint::Endpoint;
+use hookonce_runtime::routes::{Offered, RouteSet};
 use serde::{Deserialize, Serialize};
 
 use super::forms::{

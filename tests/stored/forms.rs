@@ -14,10 +14,10 @@ use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::trail::{Operation, Trail, trail_item};
 use hookonce_protocol::write::Action;
 use hookonce_providers::Catalog;
-use hookonce_runtime::destination::{Destination, DestinationDocument};
-use hookonce_runtime::document::EndpointDocument;
-use hookonce_runtime::endpoint::Endpoint;
-use hookonce_runtime::route::{Offered, RouteSet};
+use hookonce_runtime::destinations::{Destination, DestinationDocument};
+use hookonce_runtime::documents::document::EndpointDocument;
+use hookonce_runtime::documents::endpoint::Endpoint;
+use hookonce_runtime::routes::{Offered, RouteSet};
 use serde_json::json;
 
 use crate::protocol::{a_claim, a_record, an_effect};

@@ -7,7 +7,7 @@ use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::place::ItemRef;
 use hookonce_protocol::plan::{Check, DomainWrite, Event, Plan, Snapshot};
 use hookonce_protocol::write::Change;
-use hookonce_runtime::handler::{Handler, HandlerError, Handlers, read};
+use hookonce_runtime::handlers::{Handler, HandlerError, Handlers, read};
 use serde_json::{Value, json};
 
 use super::delivery::Delivery;

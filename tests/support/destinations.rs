@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use futures::future::BoxFuture;
 use hookonce_protocol::destination::{Called, OutboundCall};
 use hookonce_protocol::timing::Moment;
-use hookonce_runtime::destination::{Caller, Destination};
+use hookonce_runtime::destinations::{Caller, Destination};
 
 /// Answers calls as a test says, and remembers them. Clones share what they remember.
 #[derive(Debug, Clone, Default)]

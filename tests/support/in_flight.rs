@@ -1,7 +1,7 @@
 //! A worker whose transaction is under way while something else happens.
 
 use aws_sdk_sqs::types::Message;
-use hookonce_runtime::batch::BatchResponse;
+use hookonce_runtime::inbox::batch::BatchResponse;
 use tokio::task::JoinHandle;
 
 use super::faults::{Gate, Operation, Script};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use hookonce_runtime::remote::{CallError, CallHandler, RemoteHandlers};
+use hookonce_runtime::handlers::remote::{CallError, CallHandler, RemoteHandlers};
 use serde_json::{Value, json};
 
 /// What a fake handler does with one request.

@@ -29,9 +29,9 @@ use hookonce_protocol::record::{Record, attribute};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::write::{Action, Change, Clause, Table, Write};
 use hookonce_runtime::documents::DocumentKind;
-use hookonce_runtime::message_key::MessageKeys;
+use hookonce_runtime::handlers::tables::{OwnTables, aliases};
+use hookonce_runtime::inbox::message_key::MessageKeys;
 use hookonce_runtime::port::Store as _;
-use hookonce_runtime::tables::{OwnTables, aliases};
 use serde_json::Value;
 
 use super::logs::listen;

@@ -8,7 +8,7 @@ use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::{Check, DomainWrite, Event, Plan, Snapshot};
 use hookonce_protocol::relay::Budget;
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::handler::{Handler, HandlerError};
+use hookonce_runtime::handlers::{Handler, HandlerError};
 use hookonce_runtime::port::Queue as _;
 use serde_json::{Value, json};
 

@@ -43,7 +43,7 @@ fn every_recorded_file_is_read_by_a_test() {
         names.split(' ').map(|name| format!("{folder}/{name}.json")).collect::<Vec<_>>()
     };
     let registered: BTreeSet<String> = READ.iter().flat_map(files_of).collect();
-    let table = std::fs::read_to_string(events_folder().join("../tools/cli/src/fixtures/table.rs")).unwrap();
+    let table = std::fs::read_to_string(events_folder().join("../tools/cli/src/dev/fixtures/table.rs")).unwrap();
     for path in &found {
         // The command line's table of samples, every one of which passes the real edge, names its files.
         let sample = path.strip_prefix("deliveries/").is_some_and(|name| table.contains(&format!("body!(\"{name}\")")));

@@ -11,8 +11,8 @@ use hookonce_protocol::message::Message;
 use hookonce_protocol::plan::{Event, Plan, Snapshot};
 use hookonce_protocol::record::{DeadReason, Outcome, Status};
 use hookonce_providers::Catalog;
-use hookonce_runtime::body::{compress, decompress};
-use hookonce_runtime::handler::{Handler, HandlerError};
+use hookonce_runtime::handlers::{Handler, HandlerError};
+use hookonce_runtime::inbox::body::{compress, decompress};
 use hookonce_runtime::port::{Queue as _, Store as _};
 use serde_json::{Value, json};
 

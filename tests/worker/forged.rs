@@ -2,9 +2,9 @@
 
 use hookonce_protocol::message::{Message, MessageError, MessageKey};
 use hookonce_protocol::time::Millis;
-use hookonce_runtime::batch::Batch;
 use hookonce_runtime::documents::{DocumentKind, MESSAGE_KEY_ID};
-use hookonce_runtime::message_key::MessageKeys;
+use hookonce_runtime::inbox::batch::Batch;
+use hookonce_runtime::inbox::message_key::MessageKeys;
 use serde_json::{Value, json};
 
 use crate::protocol::a_claim;

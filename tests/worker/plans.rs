@@ -11,7 +11,7 @@ use hookonce_protocol::place::{ItemRef, TableAlias};
 use hookonce_protocol::plan::{Check, DomainWrite, Event, Plan, Snapshot, Tie, WhenConditionFails};
 use hookonce_protocol::record::{DeadReason, Status, attribute, set};
 use hookonce_protocol::write::{Change, Table};
-use hookonce_runtime::handler::{Handler, HandlerError, Handlers, read};
+use hookonce_runtime::handlers::{Handler, HandlerError, Handlers, read};
 use serde_json::{Value, json};
 
 use crate::routes::set as route_set;

@@ -8,7 +8,7 @@ use hookonce_protocol::record::{Outcome, Status};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_providers::panics_at;
 use hookonce_runtime::deadline::end_of_invocation;
-use hookonce_runtime::process::DEADLINE_MARGIN;
+use hookonce_runtime::inbox::process::DEADLINE_MARGIN;
 use serde_json::{Value, json};
 
 use crate::support::counting::{count, counted, counted_fact, counting};

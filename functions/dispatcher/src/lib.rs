@@ -11,10 +11,10 @@ use hookonce_protocol::call::Signal;
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::worker::{Done, Settled};
 use hookonce_runtime::ambient::Ambient;
-use hookonce_runtime::batch::{Batch, BatchResponse};
-use hookonce_runtime::dispatch::DispatcherParts;
+use hookonce_runtime::inbox::batch::{Batch, BatchResponse};
+use hookonce_runtime::inbox::dispatch::DispatcherParts;
+use hookonce_runtime::inbox::process::{Received, respond};
 use hookonce_runtime::port::{Queue, Store};
-use hookonce_runtime::process::{Received, respond};
 use hookonce_runtime::telemetry::Telemetry;
 
 pub use {lambda_runtime::Error, start::run};

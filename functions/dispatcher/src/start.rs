@@ -5,11 +5,11 @@ use std::sync::Arc;
 use hookonce_aws::{AccountCaller, DynamoStore, SqsQueue, documents_at, dynamodb_client, function_config, sqs_client};
 use hookonce_protocol::timing::DISPATCHER_STORE_MAX;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::batch::Batch;
 use hookonce_runtime::config::{DispatcherConfig, environment};
 use hookonce_runtime::deadline::end_of_invocation;
-use hookonce_runtime::destination::{Destinations, RateLimited};
-use hookonce_runtime::dispatch::DispatcherParts;
+use hookonce_runtime::destinations::{Destinations, RateLimited};
+use hookonce_runtime::inbox::batch::Batch;
+use hookonce_runtime::inbox::dispatch::DispatcherParts;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 

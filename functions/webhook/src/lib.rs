@@ -26,9 +26,9 @@ use hookonce_providers::{
 use hookonce_runtime::ambient::Ambient;
 use hookonce_runtime::config::EdgeConfig;
 use hookonce_runtime::deadline::{Deadline, LOOKUP_RESERVE};
-use hookonce_runtime::endpoint::{Endpoint, Endpoints};
-use hookonce_runtime::ingest::{IngestError, IngressParts};
-use hookonce_runtime::material::Materials;
+use hookonce_runtime::documents::endpoint::{Endpoint, Endpoints};
+use hookonce_runtime::documents::material::Materials;
+use hookonce_runtime::inbox::ingest::{IngestError, IngressParts};
 use hookonce_runtime::port::{MaterialSource, Queue, Store};
 use hookonce_runtime::telemetry::{self, Counts, Telemetry};
 use lambda_http::{LambdaEvent, Service};

@@ -6,10 +6,10 @@ use hookonce_aws::{DynamoStore, HttpsMaterials, SqsQueue, documents_at, dynamodb
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::config::{MESSAGE_BYTES_MAX, WebhookConfig, environment};
-use hookonce_runtime::endpoint::Endpoints;
-use hookonce_runtime::ingest::IngressParts;
-use hookonce_runtime::material::Materials;
-use hookonce_runtime::message_key::MessageKeys;
+use hookonce_runtime::documents::endpoint::Endpoints;
+use hookonce_runtime::documents::material::Materials;
+use hookonce_runtime::inbox::ingest::IngressParts;
+use hookonce_runtime::inbox::message_key::MessageKeys;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use lambda_http::{Error, lambda_runtime};
 

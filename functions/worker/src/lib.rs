@@ -57,14 +57,14 @@ use hookonce_protocol::record::Outcome;
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::worker::{Done, Settled};
 use hookonce_runtime::ambient::Ambient;
-use hookonce_runtime::batch::{Batch, BatchResponse};
+use hookonce_runtime::inbox::batch::{Batch, BatchResponse};
+use hookonce_runtime::inbox::process::{Received, WorkerParts, respond};
 use hookonce_runtime::port::{Queue, Store};
-use hookonce_runtime::process::{Received, WorkerParts, respond};
-use hookonce_runtime::route::{FetchOutcome, Routes};
+use hookonce_runtime::routes::{FetchOutcome, Routes};
 use hookonce_runtime::telemetry::{Counts, Telemetry};
 
 pub use hookonce_protocol::{effect, item, key, place, plan, write};
-pub use hookonce_runtime::handler;
+pub use hookonce_runtime::handlers as handler;
 pub use {lambda_runtime::Error, start::run};
 
 /// The worker function.

@@ -8,15 +8,15 @@ use hookonce_aws::{
 use hookonce_protocol::time::Millis;
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::{Ambient, System};
-use hookonce_runtime::batch::Batch;
 use hookonce_runtime::config::{WorkerConfig, environment};
 use hookonce_runtime::deadline::end_of_invocation;
-use hookonce_runtime::handler::Handlers;
-use hookonce_runtime::message_key::MessageKeys;
-use hookonce_runtime::process::WorkerParts;
-use hookonce_runtime::remote::RemoteHandlers;
-use hookonce_runtime::route::Routes;
-use hookonce_runtime::tables::aliases;
+use hookonce_runtime::handlers::Handlers;
+use hookonce_runtime::handlers::remote::RemoteHandlers;
+use hookonce_runtime::handlers::tables::aliases;
+use hookonce_runtime::inbox::batch::Batch;
+use hookonce_runtime::inbox::message_key::MessageKeys;
+use hookonce_runtime::inbox::process::WorkerParts;
+use hookonce_runtime::routes::Routes;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 

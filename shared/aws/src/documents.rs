@@ -20,10 +20,10 @@ use hookonce_protocol::time::EpochMs;
 use sha2::{Digest as _, Sha256};
 
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::body::{BodyError, compress, decompress};
 use hookonce_runtime::config::DocumentsLocation;
+use hookonce_runtime::documents::file::DocumentFolder;
 use hookonce_runtime::documents::{DocumentKind, DocumentSource, DocumentsUnavailable};
-use hookonce_runtime::file::DocumentFolder;
+use hookonce_runtime::inbox::body::{BodyError, compress, decompress};
 
 /// The partition key: what a policy allows by `dynamodb:LeadingKeys`.
 pub const KIND: &str = "kind";

@@ -29,7 +29,7 @@ use super::batch_get::{self, Read, Wanted};
 use super::own_table::OwnTable;
 use super::render::{Expression, from_attributes, key_of, to_attributes};
 use hookonce_runtime::ambient::{Ambient, System};
-use hookonce_runtime::drive::duration;
+use hookonce_runtime::inbox::drive::duration;
 use hookonce_runtime::port::{NotRead, READ_ROUNDS_MAX, Store};
 
 /// The index of PENDING records by due time, and of DEAD records.

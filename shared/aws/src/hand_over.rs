@@ -19,11 +19,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::https::read;
 use super::lambda::{ERROR_TYPE, Invocation, LambdaClient, NotInvoked};
-use hookonce_runtime::destination::{
+use hookonce_runtime::destinations::{
     ANSWER_BYTES_MAX, Attempt, AttemptError, CalleeAnswer, Caller, Destination, HttpCaller, QueueTarget, Target,
     function_event, queue_message,
 };
-use hookonce_runtime::drive::duration;
+use hookonce_runtime::inbox::drive::duration;
 
 const NOT_DONE: Called = Called::NotDone { retry_after: None };
 const UNCLEAR: Called = Called::Unclear { retry_after: None };

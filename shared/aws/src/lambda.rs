@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use super::https::TLS;
 use super::loopback::{answer, refusal};
 use super::signed::SignedService;
-use hookonce_runtime::remote::{CallError, CallHandler, Cause};
+use hookonce_runtime::handlers::remote::{CallError, CallHandler, Cause};
 
 /// The errors with status 400 that are about the request. Others are about the function, such as `SnapStartException`.
 /// <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html#API_Invoke_Errors>

@@ -8,8 +8,8 @@ use aws_smithy_types::body::SdkBody;
 use futures::future::BoxFuture;
 
 use super::https::{ReadError, read};
-use hookonce_runtime::document::EVENT_BYTES_MAX;
-use hookonce_runtime::remote::{CallError, CallHandler, Cause};
+use hookonce_runtime::documents::document::EVENT_BYTES_MAX;
+use hookonce_runtime::handlers::remote::{CallError, CallHandler, Cause};
 
 /// Calls handlers over plain HTTP. It follows no redirect, uses no proxy and keeps no connection.
 #[derive(Debug)]

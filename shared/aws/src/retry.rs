@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use hookonce_protocol::time::Millis;
 
-use hookonce_runtime::drive::duration;
+use hookonce_runtime::inbox::drive::duration;
 
 /// Attempts of one call, including the first.
 pub const ATTEMPTS_MAX: u32 = 3;

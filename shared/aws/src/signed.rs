@@ -12,7 +12,7 @@ use aws_smithy_types::body::SdkBody;
 use aws_types::service_config::ServiceConfigKey;
 
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::remote::Cause;
+use hookonce_runtime::handlers::remote::Cause;
 
 /// A service of AWS that is called without its SDK.
 #[derive(Debug, Clone, Copy)]

@@ -14,8 +14,8 @@ use hookonce_protocol::key::{ENDPOINT_BYTES_MAX, RecordKind};
 use hookonce_protocol::message::{HintQueue, Message};
 use hookonce_protocol::time::Millis;
 
-use hookonce_runtime::batch::{Batch, QueueAttributes, QueueMessage};
-use hookonce_runtime::message_key::MessageKeys;
+use hookonce_runtime::inbox::batch::{Batch, QueueAttributes, QueueMessage};
+use hookonce_runtime::inbox::message_key::MessageKeys;
 use hookonce_runtime::port::Queue;
 
 /// The most messages in one call.

@@ -2,7 +2,7 @@ use hookonce_protocol::item::fields;
 use hookonce_protocol::key::DomainKey;
 use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot};
 use hookonce_protocol::write::Change;
-use hookonce_runtime::handler::{Handler, HandlerError, read};
+use hookonce_runtime::handlers::{Handler, HandlerError, read};
 use serde::Deserialize;
 
 /// Stores each signed contract once, and counts the contracts of each customer.

@@ -8,8 +8,8 @@ use hookonce_protocol::timing::Timing;
 use sha2::{Digest as _, Sha256};
 use tracing::level_filters::LevelFilter;
 
-pub use crate::location::DocumentsLocation;
-use crate::tables::{OwnTables, is_table_name, own_tables};
+pub use crate::documents::location::DocumentsLocation;
+use crate::handlers::tables::{OwnTables, is_table_name, own_tables};
 
 /// All variables of all functions. One environment may serve all, so only a name that none reads is a misspelling.
 pub const VARIABLES: &[&str] = &[
@@ -344,7 +344,7 @@ mod tests {
     use hookonce_protocol::place::TableAlias;
 
     use super::*;
-    use crate::tables::OWN_TABLES_MAX;
+    use crate::handlers::tables::OWN_TABLES_MAX;
 
     /// A complete environment with these variables beside the others, or instead of them.
     fn complete_with(changes: &[(&str, &str)]) -> Environment {

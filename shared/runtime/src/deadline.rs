@@ -16,7 +16,7 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use tokio::time::{Instant, timeout_at};
 
-use crate::drive::{Carry, duration};
+use crate::inbox::drive::{Carry, duration};
 
 /// What is left at the end for the answer's way back.
 pub const ANSWER_RESERVE: Duration = Duration::from_millis(200);

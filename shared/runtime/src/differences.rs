@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::body;
+use crate::inbox::body;
 
 /// How many paths are named.
 const PATHS_MAX: usize = 10;

@@ -7,7 +7,7 @@ use hookonce_protocol::message::Message;
 use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::time::Millis;
 use hookonce_protocol::trail::Operation;
-use hookonce_runtime::operate::operate;
+use hookonce_runtime::inbox::operate::operate;
 
 use super::run::Run;
 use crate::operators::restores;

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hookonce_aws::KIND;
-use hookonce_runtime::destination::REFUSED_AGE_MAX;
-use hookonce_runtime::drive::duration;
-use hookonce_runtime::message_key::KEY_PAUSE;
+use hookonce_runtime::destinations::REFUSED_AGE_MAX;
+use hookonce_runtime::inbox::drive::duration;
+use hookonce_runtime::inbox::message_key::KEY_PAUSE;
 use serde_json::Value;
 use tokio::sync::Notify;
 

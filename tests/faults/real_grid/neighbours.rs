@@ -13,7 +13,7 @@ use hookonce_protocol::record::{Found, Outcome, Record};
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::body::compress;
+use hookonce_runtime::inbox::body::compress;
 use hookonce_runtime::port::{Queue as _, Store as _};
 
 use super::cluster::Cluster;

@@ -10,7 +10,7 @@ use std::time::Instant;
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::plan::{EVENT_VERSION, Event};
 use hookonce_protocol::time::EpochMs;
-use hookonce_runtime::route::{Decision, Offered, Otherwise, ROUTES_MAX, RouteSet};
+use hookonce_runtime::routes::{Decision, Offered, Otherwise, ROUTES_MAX, RouteSet};
 use serde_json::{Value, json};
 
 /// What a decision may cost, in microseconds.

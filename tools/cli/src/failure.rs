@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::hints;
+use crate::output::hints;
 
 /// A command that ended on its own terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

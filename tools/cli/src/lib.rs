@@ -1,7 +1,7 @@
 //! `hookonce`: the command line, as a library, so that a project can build it with handlers of its own.
 //!
 //! ```no_run
-//! # fn handlers() -> hookonce_runtime::handler::Handlers { hookonce_runtime::handler::Handlers::new() }
+//! # fn handlers() -> hookonce_runtime::handlers::Handlers { hookonce_runtime::handlers::Handlers::new() }
 //! #[tokio::main]
 //! async fn main() -> std::process::ExitCode {
 //!     hookonce::run(handlers).await
@@ -13,64 +13,25 @@
 
 #![allow(clippy::doc_markdown, reason = "the doc comments of arguments are help texts, read in a terminal")]
 
-mod account;
-mod arrivals;
 pub mod bill;
-mod capture;
-mod cloudformation;
-mod cloudwatch;
-mod codes;
 mod command;
-mod connection;
 mod console;
-mod credentials;
-mod destinations;
+mod dev;
 mod documents;
-mod dry_run;
-mod endpoints;
 mod failure;
-mod fixtures;
-mod forward;
-mod handlers;
-mod help;
-mod hints;
-mod interrupt;
-mod lambda;
-mod life;
-mod logs;
-mod looks;
-mod meter;
-mod operate;
 mod output;
-mod own_handlers;
 #[cfg(test)]
 mod pages;
-mod pauses;
-mod progress;
-mod receiver;
 mod records;
-mod route_needs;
-mod route_set;
-mod samples;
-#[cfg(test)]
-mod scale;
-mod secret;
-mod sender;
 mod stack;
-mod status;
 mod storm;
-mod table_counts;
-mod target;
-mod timeline;
-mod traffic;
-mod watch;
 
 use clap::{FromArgMatches as _, Parser, Subcommand};
 use failure::{Exit, Failure};
 use hookonce_protocol::trail::Operation;
 use hookonce_runtime::config::environment;
-use hookonce_runtime::handler::Handlers;
-use operate::Kind;
+use hookonce_runtime::handlers::Handlers;
+use records::operate::Kind;
 use tracing::Metadata;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{FilterExt as _, LevelFilter, Targets, filter_fn};
@@ -132,11 +93,11 @@ enum Command {
     /// Let dead or ignored records run again, or force applied ones.
     Replay(command::replay::Arguments),
     /// Discard DEAD records: they never run again.
-    Discard(operate::OrderArguments),
+    Discard(records::operate::OrderArguments),
     /// After a restore: end what may have been applied or called already.
     ///
     /// What waits, died or was ignored ends as STALE, and effects as `UNKNOWN_OUTCOME`.
-    Doubt(operate::OrderArguments),
+    Doubt(records::operate::OrderArguments),
     /// Erase stored bodies for good, and keep the records.
     ///
     /// The record stays, so duplicates are still recognised.
@@ -173,10 +134,10 @@ enum Command {
 /// Runs the command line with the arguments of this process. `dev`, `drill` and `route` take these handlers. Without
 /// any, they take the samples on a laptop. `demo` always shows the samples.
 pub async fn run(handlers: fn() -> Handlers) -> std::process::ExitCode {
-    handlers::take(handlers);
-    let typed = help::command().try_get_matches();
+    dev::handlers::take(handlers);
+    let typed = output::help::command().try_get_matches();
     let parsed = typed.and_then(|typed| {
-        hints::remember(help::command(), &typed);
+        output::hints::remember(output::help::command(), &typed);
         Arguments::from_arg_matches(&typed)
     });
     let exit = match parsed {
@@ -223,8 +184,8 @@ async fn carry_out(arguments: Arguments) -> Result<Exit, Failure> {
         Command::List(arguments) => Box::pin(command::list::run(arguments)).await,
         Command::Show(arguments) => Box::pin(command::show::run(arguments)).await,
         Command::Replay(arguments) => Box::pin(command::replay::run(arguments)).await,
-        Command::Discard(arguments) => Box::pin(operate::run(arguments, Kind::of(Operation::Discard))).await,
-        Command::Doubt(arguments) => Box::pin(operate::run(arguments, Kind::of(Operation::Doubt))).await,
+        Command::Discard(arguments) => Box::pin(records::operate::run(arguments, Kind::of(Operation::Discard))).await,
+        Command::Doubt(arguments) => Box::pin(records::operate::run(arguments, Kind::of(Operation::Doubt))).await,
         Command::Redact(arguments) => Box::pin(command::redact::run(arguments)).await,
         Command::Pause(arguments) => Box::pin(command::pause::pause(arguments)).await,
         Command::Resume(arguments) => Box::pin(command::pause::resume(arguments)).await,
@@ -236,8 +197,8 @@ async fn carry_out(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Audit(arguments) => Box::pin(command::audit::run(arguments)).await,
         Command::Drill(arguments) => Box::pin(command::drill::run(arguments)).await,
         Command::New(arguments) => command::new::run(&arguments),
-        Command::Completions(arguments) => Ok(command::completions::run(&arguments, help::command())),
-        Command::Man(arguments) => command::man::run(&arguments, help::command()),
+        Command::Completions(arguments) => Ok(command::completions::run(&arguments, output::help::command())),
+        Command::Man(arguments) => command::man::run(&arguments, output::help::command()),
     }
 }
 
@@ -250,14 +211,14 @@ fn filter(wanted: Option<&String>, command: &Command) -> Result<Targets, Failure
     if wanted.is_some() || !matches!(command, Command::Demo(_)) {
         return Ok(filter);
     }
-    let calls = ["hookonce_runtime::destination", "hookonce_runtime::dispatch"];
+    let calls = ["hookonce_runtime::destinations", "hookonce_runtime::inbox::dispatch"];
     Ok(filter.with_targets(calls.map(|target| (target, LevelFilter::ERROR))))
 }
 
 /// Whether a line of the log is not about what a line of `dev` says: that a record died, or how a call ended.
 fn is_no_outcome(line: &Metadata<'_>) -> bool {
     let is_death = line.fields().field("record.dead_reason").is_some();
-    let is_call = line.target() == "hookonce_runtime::dispatch" && line.fields().field("how").is_some();
+    let is_call = line.target() == "hookonce_runtime::inbox::dispatch" && line.fields().field("how").is_some();
     !is_death && !is_call
 }
 

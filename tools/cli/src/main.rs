@@ -2,5 +2,5 @@
 
 #[tokio::main]
 async fn main() -> std::process::ExitCode {
-    hookonce::run(hookonce_runtime::handler::Handlers::new).await
+    hookonce::run(hookonce_runtime::handlers::Handlers::new).await
 }

@@ -24,8 +24,8 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::{Table, Write};
 use hookonce_runtime::ambient::{Ambient, System};
-use hookonce_runtime::maintain::RelayParts;
-use hookonce_runtime::message_key::MessageKeys;
+use hookonce_runtime::inbox::maintain::RelayParts;
+use hookonce_runtime::inbox::message_key::MessageKeys;
 use hookonce_runtime::port::{Queue, Store};
 use serde_json::{Value, json};
 

@@ -21,12 +21,12 @@ use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Write;
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::body;
-use hookonce_runtime::handler::Handlers;
-use hookonce_runtime::message_key::MessageKeys;
-use hookonce_runtime::process::{Processed, Received, WorkerParts};
-use hookonce_runtime::remote::{CallError, CallHandler, RemoteHandlers};
-use hookonce_runtime::route::{BUILTIN_SET, Offered, RouteSet, Routing};
+use hookonce_runtime::handlers::Handlers;
+use hookonce_runtime::handlers::remote::{CallError, CallHandler, RemoteHandlers};
+use hookonce_runtime::inbox::body;
+use hookonce_runtime::inbox::message_key::MessageKeys;
+use hookonce_runtime::inbox::process::{Processed, Received, WorkerParts};
+use hookonce_runtime::routes::{BUILTIN_SET, Offered, RouteSet, Routing};
 use serde_json::{Value, json};
 
 use store::{Nobody, Nowhere, item};

@@ -16,13 +16,13 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::write::Write;
 use hookonce_runtime::ambient::System;
-use hookonce_runtime::destination::{Caller, Destination, Destinations, RateLimited};
-use hookonce_runtime::dispatch::DispatcherParts;
+use hookonce_runtime::destinations::{Caller, Destination, Destinations, RateLimited};
 use hookonce_runtime::documents::{DocumentKind, DocumentSource, DocumentsUnavailable};
-use hookonce_runtime::maintain::RelayParts;
-use hookonce_runtime::message_key::MessageKeys;
+use hookonce_runtime::inbox::dispatch::DispatcherParts;
+use hookonce_runtime::inbox::maintain::RelayParts;
+use hookonce_runtime::inbox::message_key::MessageKeys;
+use hookonce_runtime::inbox::process::Received;
 use hookonce_runtime::port::Store;
-use hookonce_runtime::process::Received;
 use serde_json::json;
 
 use super::store::{Nobody, longest_record, record_of, refused};

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use hookonce_protocol::call::{Call, Reply, Unavailable};
 use hookonce_protocol::destination::{Called, OutboundCall};
 use hookonce_protocol::timing::Moment;
-use hookonce_runtime::destination::{Caller, Destination, DestinationDocument};
+use hookonce_runtime::destinations::{Caller, Destination, DestinationDocument};
 use hookonce_runtime::documents::{DocumentKind, DocumentSource, DocumentsUnavailable};
 use serde_json::json;
 

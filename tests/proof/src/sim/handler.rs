@@ -7,8 +7,8 @@ use hookonce_protocol::key::{DomainKey, ItemKey};
 use hookonce_protocol::place::{ItemRef, TableAlias};
 use hookonce_protocol::plan::{DomainWrite, Event, Plan, Snapshot, WhenConditionFails};
 use hookonce_protocol::write::Change;
-use hookonce_runtime::handler::{Handler, HandlerError};
-use hookonce_runtime::route::{BUILTIN_SET, Offered, RouteSet};
+use hookonce_runtime::handlers::{Handler, HandlerError};
+use hookonce_runtime::routes::{BUILTIN_SET, Offered, RouteSet};
 use serde_json::{Value, json};
 
 use super::destination::DESTINATIONS;

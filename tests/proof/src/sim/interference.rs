@@ -13,9 +13,9 @@ use hookonce_protocol::record::{Found, Record, Status, attribute};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::trail::Operation;
 use hookonce_protocol::write::{Table, Write};
-use hookonce_runtime::operate::operate;
+use hookonce_runtime::inbox::operate::operate;
+use hookonce_runtime::inbox::process::Received;
 use hookonce_runtime::port::Store as _;
-use hookonce_runtime::process::Received;
 
 use super::actors::{dispatcher_parts, order, relay_parts, routing, worker_parts};
 use super::ports::Ports;

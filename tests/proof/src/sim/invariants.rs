@@ -8,7 +8,7 @@ use hookonce_protocol::purpose::Purpose;
 use hookonce_protocol::record::{Outcome, Record, Status};
 use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Write;
-use hookonce_runtime::body;
+use hookonce_runtime::inbox::body;
 
 use super::provider::facts_in;
 use super::tables::Changed;

@@ -3,8 +3,8 @@
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::EpochSec;
 use hookonce_providers::{Catalog, Received, Refusal, Request, Settings, UnsignedRequest, VerifiedDelivery};
-use hookonce_runtime::document::EndpointDocument;
-use hookonce_runtime::endpoint::Endpoint;
+use hookonce_runtime::documents::document::EndpointDocument;
+use hookonce_runtime::documents::endpoint::Endpoint;
 
 use super::config::{Choices, Config};
 use super::rng::Rng;

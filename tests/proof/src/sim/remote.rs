@@ -7,8 +7,8 @@ use std::pin::Pin;
 use hookonce_protocol::plan::{Event, Snapshot};
 use hookonce_protocol::timing::HANDLER_CALL_MAX;
 use hookonce_runtime::ambient::Ambient as _;
-use hookonce_runtime::handler::{Handler as _, HandlerError};
-use hookonce_runtime::remote::{CallError, CallHandler, RemoteHandlers, RemoteTarget};
+use hookonce_runtime::handlers::remote::{CallError, CallHandler, RemoteHandlers, RemoteTarget};
+use hookonce_runtime::handlers::{Handler as _, HandlerError};
 use serde_json::{Value, from_value, json};
 
 use super::fault::{Answers, Side};

@@ -25,7 +25,7 @@ use serde_json::json;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::records::agree_to_scan;
-use crate::target::{Target, store_unavailable};
+use crate::stack::target::{Target, store_unavailable};
 
 /// Number of items in one page.
 const PAGE: usize = 500;
@@ -264,7 +264,7 @@ impl Audit<'_> {
         if stands && !applied && !unknown {
             found.push(Violation::EffectStands);
         }
-        let is_overdue = |due: &Due| due.at.0 < self.started.0 - crate::status::OVERDUE.0;
+        let is_overdue = |due: &Due| due.at.0 < self.started.0 - crate::stack::status::OVERDUE.0;
         if record.status == Status::Pending && record.due.as_ref().is_some_and(is_overdue) {
             found.push(Violation::Overdue);
         }

@@ -4,9 +4,9 @@ use clap::Args;
 
 use crate::console::{Console, PortChoice, Rights, Site};
 use crate::failure::{Exit, Failure};
-use crate::interrupt::Stop;
 use crate::output;
-use crate::target::Place;
+use crate::output::interrupt::Stop;
+use crate::stack::target::Place;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

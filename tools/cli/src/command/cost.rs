@@ -2,14 +2,14 @@
 
 use clap::Args;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::ingest::CLAIM_BYTES_MAX;
+use hookonce_runtime::inbox::ingest::CLAIM_BYTES_MAX;
 use serde_json::{Value, json};
 
 use crate::bill::{Bill, Counted, Design, Item, Line, Load, Price, Prices, WriteUnits};
-use crate::connection::Deployed;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Table};
-use crate::watch::sums_of_month;
+use crate::stack::connection::Deployed;
+use crate::stack::watch::sums_of_month;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

@@ -20,18 +20,18 @@ use serde_json::json;
 
 use super::endpoint;
 use super::providers::find;
+use crate::dev::life;
+use crate::dev::own_handlers::HandlerCommands;
+use crate::dev::receiver::{self, Outside, Receiver};
+use crate::dev::samples::{self, DemoRequest, ENDPOINTS, Plan, RequestKind};
+use crate::dev::sender::{Delivered, DeliveryToSend, PROVIDER_ATTEMPTS_MAX, Sender, now_unix};
+use crate::dev::stack::{FunctionCalls, Functions, Servers, Stack, StackConfig};
+use crate::dev::table_counts::{self, TableCounts};
 use crate::documents::parse_id;
 use crate::failure::{Exit, Failure};
-use crate::interrupt::Stop;
-use crate::life;
 use crate::output;
-use crate::own_handlers::HandlerCommands;
-use crate::receiver::{self, Outside, Receiver};
-use crate::samples::{self, DemoRequest, ENDPOINTS, Plan, RequestKind};
-use crate::sender::{Delivered, DeliveryToSend, PROVIDER_ATTEMPTS_MAX, Sender, now_unix};
-use crate::stack::{FunctionCalls, Functions, Servers, Stack, StackConfig};
-use crate::table_counts::{self, TableCounts};
-use crate::target::{self, DataFolder, Place, store_unavailable};
+use crate::output::interrupt::Stop;
+use crate::stack::target::{self, DataFolder, Place, store_unavailable};
 
 /// How long the demo waits until every event is applied, in minutes. An event whose worker dies right after it has
 /// counted a failure is sent again after the visibility timeout, which is six minutes.

@@ -15,25 +15,29 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
-use hookonce_runtime::tables::aliases;
+use hookonce_runtime::handlers::tables::aliases;
 #[cfg(unix)]
 use rustix::process::{Pid, Signal};
 use tokio::process::{Child, Command};
 
 use super::endpoint;
 use super::providers::find;
-use crate::capture::{Capturer, Limits};
-use crate::connection::{RunningStack, StackParts};
 use crate::console::{Console, PortChoice, Site};
+use crate::dev::capture::{Capturer, Limits};
+use crate::dev::forward;
+use crate::dev::handlers;
+use crate::dev::life;
+use crate::dev::life::Watchers;
+use crate::dev::own_handlers::{HandlerCommand, HandlerCommands, OwnHandlers};
+use crate::dev::stack::{Functions, PREFIX, Servers, Stack, StackConfig, environment, own_tables};
+use crate::documents::route_set;
 use crate::documents::{self, Folder, parse_id};
 use crate::failure::{Exit, Failure};
-use crate::interrupt::Stop;
-use crate::life::Watchers;
-use crate::own_handlers::{HandlerCommand, HandlerCommands, OwnHandlers};
-use crate::stack::{Functions, PREFIX, Servers, Stack, StackConfig, environment, own_tables};
-use crate::target::{DataFolder, write};
-use crate::traffic::Traffic;
-use crate::{forward, handlers, life, output, route_set};
+use crate::output;
+use crate::output::interrupt::Stop;
+use crate::stack::connection::{RunningStack, StackParts};
+use crate::stack::target::{DataFolder, write};
+use crate::stack::traffic::Traffic;
 
 /// The endpoints of a new folder, with their providers: one for each sample handler.
 const FIRST_ENDPOINTS: [(&str, &str); 3] = [("stripe", "stripe"), ("whatsapp", "meta_whatsapp"), ("github", "github")];

@@ -19,14 +19,14 @@ use hookonce_runtime::circuit_breaker::{FAILURES_MAX, OPEN_MIN};
 use hookonce_runtime::port::Store as _;
 use serde_json::json;
 
-use crate::connection::Connection;
-use crate::dry_run::DryRun;
 use crate::failure::{Exit, Failure};
-use crate::interrupt::Interrupt;
-use crate::looks::Look;
+use crate::output::interrupt::Interrupt;
 use crate::output::{self, Cell};
+use crate::records::dry_run::DryRun;
+use crate::records::looks::Look;
 use crate::records::{Beginnings, Filter, Selection, note_default_since, shown_key, states, whole_keys};
-use crate::target::{Target, store_unavailable};
+use crate::stack::connection::Connection;
+use crate::stack::target::{Target, store_unavailable};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

@@ -4,9 +4,9 @@ use clap::Args;
 use console::Term;
 use textwrap::{Options, fill};
 
-use crate::codes::PAGES;
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::output::codes::PAGES;
 
 /// Longer lines are hard to read.
 const WIDTH_MAX: usize = 80;

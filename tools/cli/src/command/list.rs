@@ -6,13 +6,13 @@ use clap::Args;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::record::Record;
 
-use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
-use crate::interrupt;
-use crate::looks::Look;
 use crate::output;
+use crate::output::interrupt;
+use crate::records::looks::Look;
 use crate::records::{Filter, Latest, error_of, format_tries, note_default_since, shown_key, summary};
-use crate::target::Target;
+use crate::stack::connection::Connection;
+use crate::stack::target::Target;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

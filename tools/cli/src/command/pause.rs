@@ -5,12 +5,12 @@ use clap::Args;
 use hookonce_aws::DynamoStore;
 use hookonce_runtime::ambient::{Ambient as _, System};
 
-use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
-use crate::operate::{Person, REASON, check_lengths};
 use crate::output;
-use crate::pauses::{self, Act, PausedFunction, Turn};
-use crate::target::Place;
+use crate::records::operate::{Person, REASON, check_lengths};
+use crate::stack::connection::Connection;
+use crate::stack::pauses::{self, Act, PausedFunction, Turn};
+use crate::stack::target::Place;
 
 #[derive(Debug, Args)]
 pub(crate) struct Pause {

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use hookonce_providers::{Catalog, Provider};
-use hookonce_runtime::document::{BODY_BYTES_MAX, TEXT_BODY_BYTES_MAX};
-use hookonce_runtime::ingest::CLAIM_BYTES_MAX;
+use hookonce_runtime::documents::document::{BODY_BYTES_MAX, TEXT_BODY_BYTES_MAX};
+use hookonce_runtime::inbox::ingest::CLAIM_BYTES_MAX;
 use serde_json::Value;
 
 use crate::failure::{Exit, Failure};

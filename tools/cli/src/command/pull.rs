@@ -7,18 +7,18 @@ use hookonce_aws::DynamoStore;
 use hookonce_protocol::key::RecordKind;
 use hookonce_protocol::record::Record;
 use hookonce_providers::Catalog;
-use hookonce_runtime::body::decompress;
+use hookonce_runtime::inbox::body::decompress;
 use serde_json::json;
 
 use super::providers;
 use super::send::Destination;
-use crate::connection::Connection;
-use crate::endpoints;
+use crate::documents::endpoints;
 use crate::failure::{Exit, Failure};
-use crate::hints::pasteable;
 use crate::output;
+use crate::output::hints::pasteable;
 use crate::records::{Named, find, find_words};
-use crate::target::{DATA_FOLDER, DataFolder, Place};
+use crate::stack::connection::Connection;
+use crate::stack::target::{DATA_FOLDER, DataFolder, Place};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

@@ -4,7 +4,7 @@ use clap::Args;
 use hookonce_protocol::trail::Operation;
 
 use crate::failure::{Exit, Failure};
-use crate::operate::{self, Kind};
+use crate::records::operate::{self, Kind};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

@@ -14,24 +14,24 @@ use hookonce_protocol::time::EpochMs;
 use hookonce_providers::{Catalog, EventPart, Provider};
 use hookonce_runtime::documents::DocumentKind;
 use hookonce_runtime::documents::ROUTE_SET_ID;
-use hookonce_runtime::fault::DocumentFault;
-use hookonce_runtime::route::{Offered, Otherwise, RouteSet, RouteSetError};
+use hookonce_runtime::documents::fault::DocumentFault;
+use hookonce_runtime::routes::{Offered, Otherwise, RouteSet, RouteSetError};
 use serde_json::json;
 
 use super::providers::find;
 use super::send::open_headers;
-use crate::codes;
-use crate::connection::Connection;
-use crate::connection::Deployed;
+use crate::dev::handlers;
 use crate::documents::parse_id;
+use crate::documents::route_needs::Needs;
+use crate::documents::route_set::{stored, tables_of};
 use crate::documents::{StackDocuments, failed};
-use crate::dry_run::{Explained, Outcome, explained};
 use crate::failure::{Exit, Failure};
-use crate::handlers;
 use crate::output;
-use crate::route_needs::Needs;
-use crate::route_set::{stored, tables_of};
-use crate::target::{Place, text, write};
+use crate::output::codes;
+use crate::records::dry_run::{Explained, Outcome, explained};
+use crate::stack::connection::Connection;
+use crate::stack::connection::Deployed;
+use crate::stack::target::{Place, text, write};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -9,18 +9,18 @@ use futures::StreamExt as _;
 use hookonce_protocol::key::EndpointId;
 use hookonce_providers::settings::PUBLIC_URL;
 use hookonce_providers::{Catalog, Provider, Settings, SignError};
-use hookonce_runtime::document::EndpointDocument;
+use hookonce_runtime::documents::document::EndpointDocument;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
 use super::endpoint::{self, Pair};
 use super::providers::find;
+use crate::dev::sender::{ATTEMPTS_MAX, Delivered, DeliveryToSend, Sender};
 use crate::documents::parse_id;
+use crate::documents::secret::{Input, SecretOption, on_the_command_line};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::secret::{Input, SecretOption, on_the_command_line};
-use crate::sender::{ATTEMPTS_MAX, Delivered, DeliveryToSend, Sender};
-use crate::target::DataFolder;
+use crate::stack::target::DataFolder;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

@@ -12,11 +12,11 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
-use crate::interrupt;
-use crate::looks::Look;
 use crate::output;
+use crate::output::interrupt;
+use crate::records::looks::Look;
 use crate::records::{Filter, READS_AT_ONCE, Read, error_of, note_default_since, select, tries};
-use crate::target::Target;
+use crate::stack::target::Target;
 
 /// The most different types, errors or endpoints that are counted apart.
 const KINDS_MAX: usize = 1_000;

@@ -7,13 +7,13 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_runtime::ambient::{Ambient as _, System};
 use serde_json::json;
 
-use crate::connection::{RunningStack, StackParts};
 use crate::failure::{Exit, Failure};
-use crate::lambda::Code;
 use crate::output;
-use crate::status::{AwsStatus, Depth, Due, Need, StackStatus, Unreached};
-use crate::target::Target;
-use crate::watch::{Alarm, Looking, Watch};
+use crate::stack::connection::{RunningStack, StackParts};
+use crate::stack::lambda::Code;
+use crate::stack::status::{AwsStatus, Depth, Due, Need, StackStatus, Unreached};
+use crate::stack::target::Target;
+use crate::stack::watch::{Alarm, Looking, Watch};
 
 /// The release of this command.
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");

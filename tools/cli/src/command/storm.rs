@@ -6,11 +6,11 @@ use clap::Args;
 use hookonce_providers::Catalog;
 
 use super::providers::find;
-use crate::endpoints::pasted_secret;
+use crate::documents::endpoints::pasted_secret;
+use crate::documents::secret::{Input, SecretOption};
 use crate::failure::{Exit, Failure};
-use crate::interrupt::Stop;
 use crate::output;
-use crate::secret::{Input, SecretOption};
+use crate::output::interrupt::Stop;
 use crate::storm::{self, Only, Order};
 
 #[derive(Debug, Args)]

@@ -17,14 +17,14 @@ use sha2::{Digest as _, Sha256};
 
 use super::providers::find;
 use super::send;
-use crate::connection::Connection;
+use crate::dev::sender::{ATTEMPTS_MAX, Delivered, DeliveryToSend, Sender};
 use crate::documents::parse_id;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::progress::{Progress, Wait};
+use crate::records::progress::{Progress, Wait};
 use crate::records::{format_tries, summary};
-use crate::sender::{ATTEMPTS_MAX, Delivered, DeliveryToSend, Sender};
-use crate::target::Place;
+use crate::stack::connection::Connection;
+use crate::stack::target::Place;
 
 /// The provider whose scheme everybody can sign by.
 const PROVIDER: &str = "standard_webhooks";

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::providers::find;
 use super::send::Destination;
+use crate::dev::fixtures::{self, EventName, NoSample, Sample, SampleRequest};
 use crate::failure::{Exit, Failure};
-use crate::fixtures::{self, EventName, NoSample, Sample, SampleRequest};
 use crate::output;
 
 #[derive(Debug, Args)]

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::output;
-use crate::timeline::{Timeline, Today};
+use crate::records::timeline::{Timeline, Today};
 
 /// What a test in one language is written of.
 struct Language {

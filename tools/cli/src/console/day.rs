@@ -4,10 +4,10 @@ use hookonce_protocol::time::EpochMs;
 use maud::{Markup, html};
 
 use super::layout::{code, sentence, thousands};
-use crate::connection::Deployed;
 use crate::failure::Failure;
-use crate::logs::LoggedDay;
-use crate::watch::{Statistic, series_of_day};
+use crate::stack::connection::Deployed;
+use crate::stack::logs::LoggedDay;
+use crate::stack::watch::{Statistic, series_of_day};
 
 /// What is drawn, and by which name: all are metrics that the functions write anyway.
 const SERIES: [(&str, (&str, &str, Statistic)); 7] = [

@@ -12,9 +12,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::href::{self, Href};
 use super::{STYLE, Site};
 use crate::failure::Failure;
-use crate::looks::{Look, Tone};
-use crate::meter::Cost;
 use crate::output;
+use crate::records::looks::{Look, Tone};
+use crate::stack::meter::Cost;
 
 /// The longest text of another that is shown in a line, in characters.
 const TEXT_CHARACTERS_MAX: usize = 200;

@@ -45,11 +45,11 @@ pub(crate) use self::layout::document;
 use self::layout::{Tab, Trouble};
 use self::reader::{PAGE_REACH, Reader};
 pub(crate) use self::record::file as record_file;
-use crate::arrivals::{ARRIVALS_MAX, Arrival, Arrivals};
-use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::records::{PageCursor, Reach};
-use crate::traffic::Traffic;
+use crate::stack::arrivals::{ARRIVALS_MAX, Arrival, Arrivals};
+use crate::stack::connection::Connection;
+use crate::stack::traffic::Traffic;
 
 /// The files that every page names. They are in the program, so no page asks for anything elsewhere.
 const STYLE: &str = include_str!("assets/console.css");

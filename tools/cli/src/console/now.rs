@@ -17,13 +17,13 @@ use super::day::Day;
 use super::layout::{Html, Tab, Trouble, chip, code, machine, machine_link, page, sentence, thousands, time};
 use super::reader::Reader;
 use super::{Site, href, orders};
-use crate::arrivals::Arrival;
 use crate::documents::Stored;
 use crate::failure::Failure;
-use crate::meter::metered;
 use crate::output;
-use crate::status::{Due, Need, StackStatus};
-use crate::traffic::{Cell, EndpointTraffic};
+use crate::stack::arrivals::Arrival;
+use crate::stack::meter::metered;
+use crate::stack::status::{Due, Need, StackStatus};
+use crate::stack::traffic::{Cell, EndpointTraffic};
 
 /// Where a page that keeps up to date begins next time.
 const NEXT: HeaderName = HeaderName::from_static("x-next");

@@ -19,13 +19,13 @@ use super::filter::Typed;
 use super::layout::{Html, Tab, Trouble, chip, code, count, machine, machine_link, page, sentence, thousands, time};
 use super::{Served, Site, href};
 use crate::failure::Failure;
-use crate::looks::Look;
-use crate::meter::{Cost, metered};
-use crate::operate::{
-    self, Act, Carried, End, Finished, Kind, OrderArguments, OrderResult, Report, Row, Style, no_way_back,
-};
 use crate::output;
 use crate::records::error_of;
+use crate::records::looks::Look;
+use crate::records::operate::{
+    self, Act, Carried, End, Finished, Kind, OrderArguments, OrderResult, Report, Row, Style, no_way_back,
+};
+use crate::stack::meter::{Cost, metered};
 
 /// How many orders are remembered.
 const RUNS_MAX: usize = 20;

@@ -6,12 +6,12 @@ use hookonce_protocol::record::Record;
 use hookonce_protocol::time::EpochMs;
 
 use crate::command::show::fact::applied_by;
-use crate::connection::Connection;
 use crate::failure::Failure;
+use crate::records::timeline::{Planning, Timeline};
 use crate::records::{self, Filter, PageCursor, PageOfRecords, Reach, page_of};
-use crate::status::{StackStatus, dead};
-use crate::timeline::{Planning, Timeline};
-use crate::watch::Looking;
+use crate::stack::connection::Connection;
+use crate::stack::status::{StackStatus, dead};
+use crate::stack::watch::Looking;
 
 /// How far one page looks in a stack on AWS, where each call costs money and time.
 pub(super) const PAGE_REACH: Reach = Reach { keys: 2_000, hours: 5 };
@@ -118,11 +118,11 @@ mod tests {
     use aws_sdk_dynamodb::Client;
     use hookonce_protocol::key::EndpointId;
 
-    use crate::meter::{Cost, Metering, metered};
-    use crate::scale::{dead, filled, holding};
-    use crate::status::Records;
-    use crate::target::DataFolder;
-    use crate::timeline::CHILDREN_MAX;
+    use crate::records::scale::{dead, filled, holding};
+    use crate::records::timeline::CHILDREN_MAX;
+    use crate::stack::meter::{Cost, Metering, metered};
+    use crate::stack::status::Records;
+    use crate::stack::target::DataFolder;
 
     /// The most calls of one page, and the most read units.
     const CALLS_MAX: u64 = 100;

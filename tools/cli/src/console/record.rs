@@ -10,18 +10,18 @@ use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_providers::Catalog;
-use hookonce_runtime::body::decompress;
+use hookonce_runtime::inbox::body::decompress;
 use maud::{Markup, html};
 
 use super::layout::{Tab, Trouble, chip, code, document, machine, machine_link, page, time, whole_moment};
 use super::{Site, case, href};
-use crate::dry_run::Outcome;
 use crate::failure::Failure;
-use crate::hints;
-use crate::looks::Look;
-use crate::meter::metered;
 use crate::output;
-use crate::timeline::{CHILDREN_MAX, Mark, Planning, Step, Timeline};
+use crate::output::hints;
+use crate::records::dry_run::Outcome;
+use crate::records::looks::Look;
+use crate::records::timeline::{CHILDREN_MAX, Mark, Planning, Step, Timeline};
+use crate::stack::meter::metered;
 
 /// The longest body that a page shows, in characters. The whole one is a link away.
 const BODY_CHARACTERS_MAX: usize = 20_000;

@@ -15,10 +15,10 @@ use super::filter::Typed;
 use super::layout::{Tab, Trouble, chip, code, count, machine, machine_link, page, sentence, thousands, time};
 use super::{Site, href, orders};
 use crate::failure::Failure;
-use crate::looks::Look;
-use crate::meter::metered;
 use crate::output;
+use crate::records::looks::Look;
 use crate::records::{PageCursor, PageOfRecords, candidates, error_of, format_tries};
+use crate::stack::meter::metered;
 
 /// How many rows one page has.
 const ROWS: usize = 50;

@@ -11,19 +11,19 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::EpochSec;
 use hookonce_providers::settings::PUBLIC_URL;
 use hookonce_providers::{CapturedRequest, Catalog, Explanation, Finding};
-use hookonce_runtime::document::EndpointDocument;
+use hookonce_runtime::documents::document::EndpointDocument;
 use maud::{Markup, html};
 
 use super::layout::{Tab, Trouble, code, count, machine, machine_link, page, sentence};
 use super::{Site, href};
+use crate::dev::fixtures::{self, EventName, Sample, SampleRequest};
+use crate::dev::sender::{Delivered, DeliveryToSend, Sender, SignedDelivery, now_unix};
+use crate::documents::endpoints;
 use crate::documents::parse_id;
-use crate::endpoints;
 use crate::failure::Failure;
-use crate::fixtures::{self, EventName, Sample, SampleRequest};
-use crate::meter::Cost;
 use crate::output;
 use crate::records::candidates;
-use crate::sender::{Delivered, DeliveryToSend, Sender, SignedDelivery, now_unix};
+use crate::stack::meter::Cost;
 
 /// The most copies of one event.
 const COPIES_MAX: usize = 20;

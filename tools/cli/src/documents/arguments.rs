@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{DocumentId, Stored, parse, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::target::{Place, text};
+use crate::stack::target::{Place, text};
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {

@@ -10,11 +10,11 @@ use std::time::UNIX_EPOCH;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use hookonce_protocol::time::EpochMs;
-use hookonce_runtime::file::{DocumentFolder, read};
+use hookonce_runtime::documents::file::{DocumentFolder, read};
 
 use super::{DocumentId, DocumentStore, Stored, missing, overtaken};
 use crate::failure::Failure;
-use crate::target::{DataFolder, write, write_new};
+use crate::stack::target::{DataFolder, write, write_new};
 
 /// The folder of a family, as a store.
 pub(crate) struct Folder<I> {

@@ -2,7 +2,12 @@
 //! folder of this machine, or in a table of DynamoDB. They may hold secrets.
 
 mod arguments;
+pub(crate) mod destinations;
+pub(crate) mod endpoints;
 mod folder;
+pub(crate) mod route_needs;
+pub(crate) mod route_set;
+pub(crate) mod secret;
 mod table;
 mod watch;
 
@@ -20,9 +25,9 @@ pub(crate) use self::folder::Folder;
 use self::table::Table;
 pub(crate) use self::table::{StackDocuments, failed};
 pub(crate) use self::watch::{WATCH_PERIOD, tell, watch};
-use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output;
+use crate::stack::connection::Connection;
 
 /// What stands for a secret.
 pub(crate) const HIDDEN: &str = "<hidden>";

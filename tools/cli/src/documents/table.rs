@@ -12,10 +12,10 @@ use hookonce_aws::{
 use hookonce_runtime::ambient::{Ambient as _, System};
 
 use super::{DocumentId, DocumentStore, Stored, missing, overtaken};
-use crate::account::{CALL_MAX, refused};
-use crate::connection::{Deployed, OWN_VERSION};
 use crate::failure::Failure;
-use crate::meter::Metering;
+use crate::stack::account::{CALL_MAX, refused};
+use crate::stack::connection::{Deployed, OWN_VERSION};
+use crate::stack::meter::Metering;
 
 /// A stack's table of documents, and who writes to it.
 pub(crate) struct StackDocuments<'a> {

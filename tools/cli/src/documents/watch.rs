@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{DocumentId, Folder};
 use crate::output;
-use crate::target::DataFolder;
+use crate::stack::target::DataFolder;
 
 /// How often files are looked at.
 pub(crate) const WATCH_PERIOD: Duration = Duration::from_secs(1);

@@ -1,5 +1,9 @@
 //! Output for people and programs.
 
+pub(crate) mod codes;
+pub(crate) mod help;
+pub(crate) mod hints;
+pub(crate) mod interrupt;
 mod table;
 mod time;
 
@@ -17,7 +21,7 @@ pub(crate) use self::time::{
     between, clock, dated_moment, known_moment, length, local_moment, local_time, moment, zoned,
 };
 use crate::failure::{Exit, Failure};
-use crate::hints::pasteable;
+use crate::output::hints::pasteable;
 
 /// The first error of standard output that means lost data.
 static LOST: OnceLock<String> = OnceLock::new();

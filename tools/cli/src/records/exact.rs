@@ -7,7 +7,7 @@ use hookonce_protocol::record::{Found, Record};
 use hookonce_runtime::port::Store as _;
 
 use crate::failure::Failure;
-use crate::target::store_unavailable;
+use crate::stack::target::store_unavailable;
 
 /// The keys that a record may have, by its endpoint and the key that `list` and the HTTP answer show.
 ///

@@ -11,9 +11,9 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 use jiff::civil::{DateTime, Time};
 use jiff::{Timestamp, Zoned};
 
+use crate::dev::sender::now_unix;
 use crate::failure::{Failure, parse_failure};
 use crate::output;
-use crate::sender::now_unix;
 
 /// How far back the journal is read by default.
 const SINCE: Millis = Millis::hours(24);

@@ -13,10 +13,10 @@ use hookonce_runtime::port::Store as _;
 use super::exact::{candidates, candidates_at, find, readable};
 use super::filter::{Filter, Kind};
 use super::stream::{READS_AT_ONCE, Read, select};
-use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output;
-use crate::target::store_unavailable;
+use crate::stack::connection::Connection;
+use crate::stack::target::store_unavailable;
 
 /// The records of these keys, without their bodies.
 ///

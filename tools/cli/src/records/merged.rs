@@ -10,7 +10,7 @@ use hookonce_protocol::timing::SHARDS;
 
 use super::stream::{READS_AT_ONCE, Source};
 use crate::failure::Failure;
-use crate::target::store_unavailable;
+use crate::stack::target::store_unavailable;
 
 /// The most keys of one read of a partition, each of about a hundred bytes.
 pub(super) const KEYS_MAX: usize = 100;

@@ -1,15 +1,22 @@
 //! Which records a command is about: by key, or by the same filters everywhere.
 
 mod batch;
+pub(crate) mod dry_run;
 mod exact;
 mod filter;
 mod find;
 mod latest;
+pub(crate) mod looks;
 mod merged;
+pub(crate) mod operate;
 mod paged;
+pub(crate) mod progress;
 mod query;
+#[cfg(test)]
+pub(crate) mod scale;
 mod stream;
 mod summary;
+pub(crate) mod timeline;
 
 pub(crate) use self::batch::created_by;
 pub(crate) use self::exact::{candidates, find, readable};

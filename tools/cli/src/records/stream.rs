@@ -14,7 +14,7 @@ use super::exact::find;
 use super::filter::Filter;
 use crate::failure::Failure;
 use crate::output;
-use crate::target::store_unavailable;
+use crate::stack::target::store_unavailable;
 
 /// How much of each record is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

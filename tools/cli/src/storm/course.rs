@@ -11,8 +11,8 @@ use super::event::{self, Request, Signer};
 use super::plan::{Case, GROUP, KILLED_TOGETHER};
 use super::scenario::Scenario;
 use super::wire::{Exchange, Outcome, Wire};
+use crate::dev::fixtures::{EventName, Sample, SampleRequest};
 use crate::failure::Failure;
-use crate::fixtures::{EventName, Sample, SampleRequest};
 use crate::output::Working;
 
 /// How many events are under way at once, where no scenario says otherwise.

@@ -17,8 +17,8 @@ use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use crate::dev::fixtures::EventName;
 use crate::failure::Failure;
-use crate::fixtures::EventName;
 
 /// The pause between two counts.
 const PAUSE: Duration = Duration::from_secs(5);

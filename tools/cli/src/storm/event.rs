@@ -8,9 +8,9 @@ use rand::{Rng as _, SeedableRng as _};
 use serde_json::Value;
 
 use super::scenario::Scenario;
+use crate::dev::fixtures::{self, EventName, Sample, SampleRequest};
+use crate::dev::sender::DeliveryToSend;
 use crate::failure::Failure;
-use crate::fixtures::{self, EventName, Sample, SampleRequest};
-use crate::sender::DeliveryToSend;
 
 /// The host of the mail addresses in the samples. An effect may name nothing of an event but its mail address.
 const MAIL_HOST: &str = "@example.com";
@@ -357,7 +357,7 @@ mod tests {
                 let url = "https://127.0.0.1/in";
                 let request =
                     hookonce_providers::Request { method: "POST", url, headers: &headers, body: &request.body };
-                let now = EpochSec(crate::sender::now_unix());
+                let now = EpochSec(crate::dev::sender::now_unix());
                 let received = signer.provider.receive(&request, &keyring, &settings, None, now);
                 matches!(received, Ok(Received::Delivery(_)))
             };

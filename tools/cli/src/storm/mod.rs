@@ -32,9 +32,9 @@ use self::report::{Again, Judged, Report};
 pub(crate) use self::scenario::Only;
 use self::scenario::{PlannedScenario, Scenario, planned};
 use self::wire::Wire;
-use crate::endpoints::secret_of;
+use crate::dev::fixtures::{self, Sample};
+use crate::documents::endpoints::secret_of;
 use crate::failure::{Exit, Failure};
-use crate::fixtures::{self, Sample};
 use crate::output;
 
 /// How many events are sent once each before anything else.
@@ -139,7 +139,7 @@ pub(crate) async fn run(order: &Order) -> Result<Exit, Failure> {
 
 fn show(order: &Order, report: &Report) -> Result<Exit, Failure> {
     if let Some(path) = &order.html {
-        crate::target::write(path, &page::page(report))?;
+        crate::stack::target::write(path, &page::page(report))?;
         output::note(&format!("wrote {}", path.display()));
     }
     if order.json {
@@ -371,7 +371,7 @@ mod tests {
     use hookonce_providers::Catalog;
 
     use super::*;
-    use crate::fixtures::EventName;
+    use crate::dev::fixtures::EventName;
 
     #[test]
     fn every_provider_with_a_shared_secret_can_be_stormed() {

@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hookonce_protocol::key::hex;
-use hookonce_runtime::body::{compress, decompress};
+use hookonce_runtime::inbox::body::{compress, decompress};
 use serde_json::{Value, json as object};
 use sha2::{Digest as _, Sha256};
 

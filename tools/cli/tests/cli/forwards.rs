@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hookonce_runtime::body::decompress;
+use hookonce_runtime::inbox::body::decompress;
 use serde_json::{Value, json as object};
 
 use crate::destinations::receiver;

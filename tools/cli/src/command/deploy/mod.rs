@@ -11,12 +11,12 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 
 use self::change::{Change, policy};
 use self::stack::{Before, Planned, Stack};
-use crate::account::signed_in;
-use crate::connection::{OWN_VERSION, is_earlier};
 use crate::failure::{Exit, Failure};
-use crate::interrupt::Stop;
 use crate::output;
-use crate::watch::{fetch_alarms, list};
+use crate::output::interrupt::Stop;
+use crate::stack::account::signed_in;
+use crate::stack::connection::{OWN_VERSION, is_earlier};
+use crate::stack::watch::{fetch_alarms, list};
 
 /// How long CloudFormation watches a stack of a new release before it is done, in minutes: one period of the alarm.
 const WATCH_MINUTES: &str = "5";

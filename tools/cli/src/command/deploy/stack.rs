@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use hookonce_aws::SdkConfig;
-use hookonce_runtime::remote::Cause;
+use hookonce_runtime::handlers::remote::Cause;
 use roxmltree::Document;
 
 use super::change::Change;
-use crate::account::{refused, region};
-use crate::cloudformation::{self, Refusal, child, members, outside_lists, text_below};
 use crate::failure::Failure;
 use crate::output;
+use crate::stack::account::{refused, region};
+use crate::stack::cloudformation::{self, Refusal, child, members, outside_lists, text_below};
 
 /// How often CloudFormation is asked how far it is.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);

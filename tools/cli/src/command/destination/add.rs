@@ -6,17 +6,17 @@ use clap::Args;
 use hookonce_protocol::destination::Class;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_providers::names_a_credential;
-use hookonce_runtime::destination::{ClassName, DestinationDocument};
+use hookonce_runtime::destinations::{ClassName, DestinationDocument};
 use serde_json::json;
 
 use super::super::endpoint::{Pair, word};
-use crate::destinations::ready::{Ready, find};
-use crate::destinations::{is_secret_address, make_signing_secret};
+use crate::documents::destinations::ready::{Ready, find};
+use crate::documents::destinations::{is_secret_address, make_signing_secret};
+use crate::documents::secret::{Input, SecretOption, on_the_command_line};
 use crate::documents::{self, DocumentId as _, parse, parse_id, print_generated_secret};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::secret::{Input, SecretOption, on_the_command_line};
-use crate::target::{Place, text};
+use crate::stack::target::{Place, text};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

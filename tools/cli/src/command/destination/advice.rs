@@ -1,9 +1,9 @@
 //! What to do about the answer to one call, by the kind of its destination.
 
 use hookonce_protocol::effect::DestinationId;
-use hookonce_runtime::destination::{AttemptError, CalleeAnswer, DestinationKind};
+use hookonce_runtime::destinations::{AttemptError, CalleeAnswer, DestinationKind};
 
-use crate::credentials::{SIGN_IN, are_rejected};
+use crate::stack::credentials::{SIGN_IN, are_rejected};
 
 const DENIED_BY_QUEUE: &str = "your credentials need sqs:SendMessage on this queue; a queue of another account needs a \
                                policy that lets them, too";

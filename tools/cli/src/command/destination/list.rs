@@ -4,12 +4,12 @@ use clap::Args;
 use hookonce_protocol::effect::DestinationId;
 use serde_json::json;
 
-use crate::destinations::ready::{Ready, all};
-use crate::destinations::shown_address;
 use crate::documents;
+use crate::documents::destinations::ready::{Ready, all};
+use crate::documents::destinations::shown_address;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::target::Place;
+use crate::stack::target::Place;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

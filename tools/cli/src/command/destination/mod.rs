@@ -9,13 +9,13 @@ mod test;
 
 use clap::Subcommand;
 use hookonce_protocol::effect::DestinationId;
-use hookonce_runtime::destination::DestinationDocument;
+use hookonce_runtime::destinations::DestinationDocument;
 
-use crate::connection::Connection;
-use crate::destinations::{Waiting, waiting};
+use crate::documents::destinations::{Waiting, waiting};
 use crate::documents::{Check, Remove, Show, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::stack::connection::Connection;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -8,15 +8,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use hookonce_protocol::effect::DestinationId;
-use hookonce_runtime::destination::DestinationDocument;
+use hookonce_runtime::destinations::DestinationDocument;
 
 use super::count;
-use crate::destinations::{Waiting, make_signing_secret};
+use crate::documents::destinations::{Waiting, make_signing_secret};
+use crate::documents::secret::{Input, SecretOption};
 use crate::documents::{DocumentId as _, parse_id, text_of};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::secret::{Input, SecretOption};
-use crate::target::Place;
+use crate::stack::target::Place;
 
 /// What stands before a credential in a header, and stays there.
 const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Key "];

@@ -15,21 +15,21 @@ use hookonce_protocol::effect::{DestinationId, Method};
 use hookonce_protocol::key::{EndpointId, RecordKey};
 use hookonce_protocol::timing::Moment;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::body;
-use hookonce_runtime::destination::{
+use hookonce_runtime::destinations::{
     Attempt, AttemptError, CalleeAnswer, Destination, DestinationKind, HttpCaller, Target,
 };
+use hookonce_runtime::inbox::body;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::super::endpoint::word;
 use super::advice::{advice, permission};
-use crate::connection::Connection;
-use crate::destinations::shown_address;
+use crate::documents::destinations::shown_address;
 use crate::documents::{DocumentId as _, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::target::Place;
+use crate::stack::connection::Connection;
+use crate::stack::target::Place;
 
 /// The methods that an effect can have.
 const METHODS: [Method; 4] = [Method::Post, Method::Put, Method::Patch, Method::Delete];

@@ -13,16 +13,19 @@ use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::route::{Offered, RouteSet};
+use hookonce_runtime::routes::{Offered, RouteSet};
 use serde_json::json;
 
-use crate::connection::Connection;
+use crate::dev::handlers;
+use crate::documents::endpoints::{by_warning, some};
+use crate::documents::route_set;
 use crate::documents::{DocumentId, Stored};
-use crate::endpoints::{by_warning, some};
 use crate::failure::{Exit, Failure};
-use crate::looks::Look;
-use crate::target::{DataFolder, Place};
-use crate::{handlers, hints, output, route_set};
+use crate::output;
+use crate::output::hints;
+use crate::records::looks::Look;
+use crate::stack::connection::Connection;
+use crate::stack::target::{DataFolder, Place};
 
 /// The port that `dev` listens on by default.
 const PORT: u16 = 8_787;

@@ -18,14 +18,14 @@ use hookonce_runtime::port::Store as _;
 
 use super::tables::tables;
 use super::{Check, documents, routes};
-use crate::account::{CALL_MAX, refused, region};
-use crate::connection::{Connection, Deployed, OWN_VERSION, StackParts};
 use crate::failure::Failure;
-use crate::lambda::{Code, Concurrency, DeployedFunctions};
 use crate::output;
-use crate::status::dead_letter_queue;
+use crate::stack::account::{CALL_MAX, refused, region};
+use crate::stack::connection::{Connection, Deployed, OWN_VERSION, StackParts};
+use crate::stack::lambda::{Code, Concurrency, DeployedFunctions};
+use crate::stack::status::dead_letter_queue;
 
-use crate::watch::{Alarms, Looking, fetch_alarms, no_alarms, relay_ran_at};
+use crate::stack::watch::{Alarms, Looking, fetch_alarms, no_alarms, relay_ran_at};
 
 /// What only a call that changes something could tell.
 const WRITES: &str = "not tried, because doctor changes nothing: docs/run/deploy.md#rights lists what you need";

@@ -13,9 +13,9 @@ use hookonce_protocol::item::PARTITION_KEY;
 use hookonce_protocol::record::attribute;
 use serde_json::Value;
 
-use crate::account::refused;
-use crate::connection::Outputs;
 use crate::failure::Failure;
+use crate::stack::account::refused;
+use crate::stack::connection::Outputs;
 
 /// What a table must have.
 struct Wanted<'a> {

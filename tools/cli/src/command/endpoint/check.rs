@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use hookonce_protocol::key::EndpointId;
 
+use crate::documents::endpoints::check_tenant;
 use crate::documents::{Check, Stored};
-use crate::endpoints::check_tenant;
 use crate::failure::{Exit, Failure};
 
 pub(super) async fn run(arguments: Check) -> Result<Exit, Failure> {

@@ -10,16 +10,16 @@ use clap::Args;
 use futures::future::join_all;
 use hookonce_protocol::key::EndpointId;
 use hookonce_providers::Catalog;
-use hookonce_runtime::document::EndpointDocument;
+use hookonce_runtime::documents::document::EndpointDocument;
 use serde_json::{Map, Value, json};
 
 use crate::command::providers::find;
+use crate::documents::endpoints::{by_warning, check_secret};
 use crate::documents::{DocumentId as _, DocumentStore, Stored, parse_id, text_of};
-use crate::endpoints::{by_warning, check_secret};
 use crate::failure::{Exit, Failure};
-use crate::interrupt::Interrupt;
 use crate::output;
-use crate::target::Place;
+use crate::output::interrupt::Interrupt;
+use crate::stack::target::Place;
 
 /// The most endpoints in a file.
 const ENDPOINTS_MAX: usize = 10_000;

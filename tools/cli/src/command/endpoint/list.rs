@@ -4,16 +4,16 @@ use clap::Args;
 use hookonce_protocol::key::{EndpointId, Tenant};
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::document::EndpointDocument;
+use hookonce_runtime::documents::document::EndpointDocument;
 use serde_json::{Value, json};
 
-use crate::connection::Connection;
 use crate::documents;
 use crate::failure::{Exit, Failure};
-use crate::logs::LoggedDay;
 use crate::output;
-use crate::target::Place;
-use crate::traffic::{EndpointTraffic, Traffic};
+use crate::stack::connection::Connection;
+use crate::stack::logs::LoggedDay;
+use crate::stack::target::Place;
+use crate::stack::traffic::{EndpointTraffic, Traffic};
 
 #[derive(Debug, Args)]
 pub(crate) struct List {

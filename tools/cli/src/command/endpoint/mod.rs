@@ -10,18 +10,18 @@ use clap::{Args, Subcommand};
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::key::{EndpointId, Tenant};
 use hookonce_providers::{Catalog, Provider, SecretFrom};
-use hookonce_runtime::document::EndpointDocument;
-use hookonce_runtime::endpoint::on_body_mismatch_default;
+use hookonce_runtime::documents::document::EndpointDocument;
+use hookonce_runtime::documents::endpoint::on_body_mismatch_default;
 
 use super::providers::find;
-use crate::connection::Connection;
+use crate::documents::endpoints::{OPEN_SETTINGS, check_tenant, pasted_secret};
+pub(crate) use crate::documents::endpoints::{fresh, read, read_all, store};
+use crate::documents::secret::{Input, SecretOption, on_the_command_line};
 use crate::documents::{self, Check, DocumentId as _, DocumentStore, Remove, Show, parse_id, print_generated_secret};
-use crate::endpoints::{OPEN_SETTINGS, check_tenant, pasted_secret};
-pub(crate) use crate::endpoints::{fresh, read, read_all, store};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::secret::{Input, SecretOption, on_the_command_line};
-use crate::target::Place;
+use crate::stack::connection::Connection;
+use crate::stack::target::Place;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

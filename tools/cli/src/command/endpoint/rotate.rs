@@ -12,19 +12,19 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_providers::limits::SECRETS_MAX;
 use hookonce_providers::{Catalog, SecretFrom};
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::endpoint::CACHE_AGE_MAX;
+use hookonce_runtime::documents::endpoint::CACHE_AGE_MAX;
 use hookonce_runtime::port::Store as _;
 
 use super::no_secret;
 use crate::command::providers::find;
-use crate::connection::Connection;
+use crate::documents::endpoints::{make_secret, pasted_secret};
+use crate::documents::secret::{Input, SecretOption};
 use crate::documents::{DocumentId as _, DocumentStore, Stored, parse_id, text_of};
-use crate::endpoints::{make_secret, pasted_secret};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::records::Filter;
-use crate::secret::{Input, SecretOption};
-use crate::target::{Place, store_unavailable};
+use crate::stack::connection::Connection;
+use crate::stack::target::{Place, store_unavailable};
 
 /// How long no delivery may have used an older secret before it goes. Providers send most retries within a day.
 const QUIET: Millis = Millis::hours(24);

@@ -9,14 +9,14 @@ use hookonce_protocol::place::{ItemRef, Key};
 use hookonce_runtime::port::Store as _;
 use serde_json::Value;
 
-use crate::connection::Connection;
+use crate::dev::handlers;
 use crate::documents;
+use crate::documents::route_set::text_of;
 use crate::failure::Failure;
-use crate::handlers;
+use crate::records::timeline::RECORD;
 use crate::records::{Filter, latest};
-use crate::route_set::text_of;
-use crate::target::store_unavailable;
-use crate::timeline::RECORD;
+use crate::stack::connection::Connection;
+use crate::stack::target::store_unavailable;
 
 /// How many domain keys one read asks for, and how many records are read for their types.
 const KEYS_AT_ONCE: usize = 100;

@@ -7,17 +7,17 @@ use std::path::PathBuf;
 use clap::Args;
 use hookonce_aws::DynamoStore;
 use hookonce_protocol::record::{Outcome, Record};
-use hookonce_runtime::body::decompress;
+use hookonce_runtime::inbox::body::decompress;
 
 use super::list::note_missing_endpoint;
-use crate::connection::Connection;
 use crate::console::record_file;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::progress::{Progress, Wait};
+use crate::records::progress::{Progress, Wait};
+use crate::records::timeline::{Planning, Timeline};
 use crate::records::{Named, candidates_of_words, find_words};
-use crate::target::{Target, write};
-use crate::timeline::{Planning, Timeline};
+use crate::stack::connection::Connection;
+use crate::stack::target::{Target, write};
 
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]

@@ -8,19 +8,19 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use hookonce_protocol::key::EndpointId;
 use hookonce_providers::{CapturedRequest, CapturedRequestError, Catalog, UnknownCredential};
-use hookonce_runtime::document::EndpointDocument;
+use hookonce_runtime::documents::document::EndpointDocument;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::transcript::Transcript;
-use crate::capture::latest_refusal;
 use crate::command::send::header;
+use crate::dev::capture::latest_refusal;
+use crate::dev::sender::now_unix;
+use crate::documents::secret::{Input, SecretOption, on_the_command_line};
 use crate::documents::{self, parse_id};
 use crate::failure::Failure;
 use crate::output;
-use crate::secret::{Input, SecretOption, on_the_command_line};
-use crate::sender::now_unix;
-use crate::target::Place;
+use crate::stack::target::Place;
 
 /// What the request consists of.
 #[derive(Debug, Args)]

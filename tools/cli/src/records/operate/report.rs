@@ -1,0 +1,360 @@
+//! What a run did to its records, or would do: for people and for programs.
+
+use std::collections::BTreeMap;
+
+use hookonce_protocol::operator::Refusal;
+use hookonce_protocol::record::{Outcome, Record};
+use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::trail::Operation;
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+
+use super::result::{End, OrderResult};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::records::looks::Look;
+use crate::records::{Page, error_of, shown_key};
+
+/// The most rows that are printed. All records are counted.
+const ROWS_MAX: usize = 50;
+
+/// How records are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// Not at all.
+    Silent,
+    /// Each as a line of JSON, at once.
+    Json,
+    /// As rows at the end: of a dry run all, of a run that acts what went wrong, and what nobody named.
+    Table,
+    /// As rows at the end, all of them.
+    Rows,
+}
+
+/// Whether a run changes anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// No: it is a dry run.
+    Foresee,
+    /// Yes.
+    CarryOut,
+}
+
+/// What a run did to one record, or would do.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) result: OrderResult,
+    pub(crate) record: Record,
+}
+
+/// The counts of a run, and the rows of its table.
+#[derive(Debug)]
+pub(crate) struct Report {
+    operation: Operation,
+    act: Act,
+    style: Style,
+    /// Of how many records, in words. `None` if they are not counted before.
+    pub(super) of: Option<String>,
+    /// What to add before the order can be carried out. `None` if nothing is known to be missing.
+    pub(super) lacking: Option<&'static str>,
+    /// How far the run is.
+    pub(crate) bar: ProgressBar,
+    /// What is shown of single records.
+    pub(crate) rows: Vec<Row>,
+    /// Rows that did not fit.
+    pub(crate) more_rows: usize,
+    /// Entries that were read.
+    examined: usize,
+    /// Records of another version.
+    pub(super) unreadable: usize,
+    /// Records that no handler or route wanted, among those that are or would be retried.
+    ignored: usize,
+    /// Records that are or would be redacted because they hold bytes of a redacted event.
+    along: usize,
+    /// Records that hold bytes of a redacted event and keep them.
+    holding: usize,
+    /// How many effects a force would send again, by destination.
+    sent_again: BTreeMap<String, usize>,
+    /// How many records each result has.
+    results: BTreeMap<OrderResult, usize>,
+}
+
+impl Report {
+    pub(crate) fn of(operation: Operation, act: Act, style: Style) -> Self {
+        Self {
+            operation,
+            act,
+            style,
+            of: None,
+            lacking: None,
+            bar: ProgressBar::hidden(),
+            rows: Vec::new(),
+            more_rows: 0,
+            examined: 0,
+            unreadable: 0,
+            ignored: 0,
+            along: 0,
+            holding: 0,
+            sent_again: BTreeMap::new(),
+            results: BTreeMap::new(),
+        }
+    }
+
+    fn acts(&self) -> bool {
+        self.act == Act::CarryOut
+    }
+
+    /// Whether a person is told how far the run is: by the bar on a terminal, or on a page of the console.
+    pub(super) fn shows_progress(&self) -> bool {
+        match self.style {
+            Style::Table => output::is_watched(),
+            Style::Rows => true,
+            Style::Json | Style::Silent => false,
+        }
+    }
+
+    /// Begins to show how far the run is, of so many entries.
+    pub(super) fn begin(&self, total: u64) {
+        self.bar.set_length(total);
+        self.bar.reset();
+    }
+
+    /// Counts what was read for a page.
+    pub(super) fn read(&mut self, page: &Page) {
+        self.examined += page.examined;
+        self.unreadable += page.unreadable;
+        if matches!(self.style, Style::Json | Style::Table) {
+            page.note_missing();
+        }
+    }
+
+    /// How many records have a result with this word.
+    fn count(&self, word: &str) -> usize {
+        self.results.iter().filter(|(result, _)| result.word() == word).map(|(_, count)| count).sum()
+    }
+
+    /// How many records were changed, or would be.
+    pub(crate) fn changed(&self) -> usize {
+        self.count("would") + self.count("done")
+    }
+
+    /// Counts a record and prints it. `along` says that it is redacted only because it holds bytes of a redacted event,
+    /// `sends_again` where a force would send its effects again.
+    pub(super) fn add(&mut self, record: &Record, result: OrderResult, along: bool, sends_again: &[String]) {
+        let changed = matches!(result, OrderResult::Would | OrderResult::Done);
+        let failed = matches!(result, OrderResult::Refused(_) | OrderResult::Overtaken | OrderResult::Blocked);
+        *self.results.entry(result).or_default() += 1;
+        for destination in sends_again {
+            *self.sent_again.entry(destination.clone()).or_default() += 1;
+        }
+        let ignored = self.operation == Operation::Retry && record.outcome == Some(Outcome::Ignored);
+        self.ignored += usize::from(ignored && changed);
+        self.along += usize::from(along && changed);
+        self.holding += usize::from(along && failed);
+        match self.style {
+            Style::Json => output::json_line(&self.json(record, result, sends_again)),
+            Style::Rows => self.add_row(record, result),
+            Style::Table if !self.acts() || failed || along && result == OrderResult::Done => {
+                self.add_row(record, result);
+            }
+            Style::Silent | Style::Table => {}
+        }
+    }
+
+    fn add_row(&mut self, record: &Record, result: OrderResult) {
+        if self.rows.len() >= ROWS_MAX {
+            self.more_rows += 1;
+            return;
+        }
+        // A body is not shown, and may be large.
+        self.rows.push(Row { result, record: Record { body: None, ..record.clone() } });
+    }
+
+    fn table(&self) -> output::Table {
+        let mut table = output::table(&["would", "state", "endpoint", "type", "error", "received", "key"]);
+        for Row { result, record } in &self.rows {
+            table.add_row([
+                result.describe(self.operation).into(),
+                Look::cell_of(record),
+                record.key.parts().0.into(),
+                record.event_type.as_str().into(),
+                error_of(record).unwrap_or("-").into(),
+                output::local_time(record.received_at).into(),
+                shown_key(&record.key).into(),
+            ]);
+        }
+        table
+    }
+
+    /// One record, for programs.
+    fn json(&self, record: &Record, result: OrderResult, sends_again: &[String]) -> Value {
+        let (endpoint, key) = record.key.parts();
+        let refusal = if let OrderResult::Refused(refusal) = result { Some(refusal.to_string()) } else { None };
+        json!({
+            "endpoint": endpoint,
+            "key": key,
+            "state": record.state_word(),
+            "operation": self.operation.as_str(),
+            "result": result.word(),
+            "refusal": refusal,
+            "sends_again": sends_again,
+        })
+    }
+
+    /// The counts, for programs.
+    pub(super) fn summary(&self, end: End, since: Option<EpochMs>) -> Value {
+        json!({ "summary": {
+            "operation": self.operation.as_str(),
+            "dry_run": !self.acts(),
+            "examined": self.examined,
+            "would": self.count("would"),
+            "done": self.count("done"),
+            "done_before": self.count("done_before"),
+            "overtaken": self.count("overtaken"),
+            "blocked": self.count("blocked"),
+            "refused": self.count("refused"),
+            "unreadable": self.unreadable,
+            "sends_again": self.sent_again,
+            "since_ms": since.map(|since| since.0),
+            "complete": end == End::Complete,
+        }})
+    }
+
+    /// Prints the table and the counts, for people.
+    pub(super) fn print(&self, end: End, rate: f64, again: &str) {
+        if !self.rows.is_empty() {
+            output::print(&self.table());
+        }
+        let more = (self.more_rows > 0).then(|| format!("... and {} more", self.more_rows));
+        let parts = [more.into_iter().collect(), self.counts(), self.next(end, rate, again)];
+        parts.iter().flatten().for_each(|sentence| output::note(sentence));
+    }
+
+    /// What was done, or would be.
+    pub(crate) fn counts(&self) -> Vec<String> {
+        let mut sentences: Vec<_> =
+            self.results.iter().map(|(result, count)| self.of_result(*result, *count)).collect();
+        if self.along > 0 {
+            sentences.push(format!(
+                "{} of them {} redacted because they hold bytes of the events: effects, other bodies under their ids, and \
+                 deliveries that the events came in",
+                self.along,
+                if self.acts() { "were" } else { "would be" }
+            ));
+        }
+        if self.holding > 0 {
+            sentences.push(format!(
+                "{} record(s) above still hold bytes of the events: let them end or discard them, then run the same command \
+                 again",
+                self.holding
+            ));
+        }
+        if !self.sent_again.is_empty() {
+            let to: Vec<_> = self.sent_again.iter().map(|(to, count)| format!("{to} ({count})")).collect();
+            sentences.push(format!(
+                "their last commits sent {} effect(s); a force sends such effects again, with new keys: {}",
+                self.sent_again.values().sum::<usize>(),
+                to.join(", ")
+            ));
+        }
+        if self.ignored > 0 {
+            sentences.push(format!(
+                "{} of them are IGNORED: today's routes and handlers decide again, and what they still do not want ends as \
+                 IGNORED again; `hookonce route explain --endpoint ID --file FILE` shows which route takes an event",
+                self.ignored
+            ));
+        }
+        if self.results.is_empty() {
+            sentences.push("no record matches; `hookonce list` with the same filters shows what there is".to_owned());
+        }
+        if self.unreadable > 0 {
+            sentences.push(format!("left out {} record(s) of another hookonce version", self.unreadable));
+        }
+        sentences
+    }
+
+    fn of_result(&self, result: OrderResult, count: usize) -> String {
+        let operation = self.operation;
+        match result {
+            OrderResult::Would => format!("would {operation} {count} record(s)"),
+            OrderResult::Done => format!("{operation}: {count} record(s) done"),
+            OrderResult::DoneBefore if operation == Operation::Redact => {
+                format!("{count} record(s) have no body any more")
+            }
+            OrderResult::DoneBefore => format!("{count} record(s): {}", Refusal::ForcedBefore),
+            OrderResult::Overtaken => {
+                format!("{count} record(s) changed after they were read: another operator or the worker was first")
+            }
+            OrderResult::Blocked => format!(
+                "{count} record(s) were not changed: DynamoDB rejected the write, or other transactions conflicted with it; \
+                 retry them one by one, with --key"
+            ),
+            OrderResult::Refused(refusal) => format!("refused {count} record(s): {refusal}"),
+        }
+    }
+
+    /// What a person does next.
+    fn next(&self, end: End, rate: f64, again: &str) -> Vec<String> {
+        let mut sentences = Vec::new();
+        let runs_again = matches!(self.operation, Operation::Retry | Operation::Force);
+        if self.acts() && self.count("done") > 0 && runs_again {
+            sentences.push("the relay sends their hints within its budget; watch `hookonce list`".to_owned());
+        }
+        // A command to go on with stands at the end.
+        match (end, self.acts()) {
+            (End::Complete, _) => {}
+            (End::Limit, true) => {
+                sentences.push(format!("there may be more records: --limit was reached. To go on:\n  {again}"));
+            }
+            (End::Limit, false) => sentences.push("there may be more records: --limit was reached".to_owned()),
+            (End::Stopped, true) => {
+                let of = self.of.as_deref().unwrap_or("record(s)");
+                let done = self.count("done");
+                sentences.push(format!("stopped: {done} {of} done. To resume; these are skipped:\n  {again}"));
+            }
+            (End::Stopped, false) => sentences.push("stopped".to_owned()),
+        }
+        if !self.acts() && self.count("would") > 0 {
+            sentences.extend(no_way_back(self.operation).into_iter().chain(self.lacking).map(str::to_owned));
+            sentences.push(format!(
+                "nothing was changed: this was a dry run. Pass --yes to do it, {rate} record(s) a second:\n  {again}"
+            ));
+        }
+        sentences
+    }
+
+    /// The failure of a run that did a part of its work.
+    pub(crate) fn interrupted(&self, failure: Failure, again: &str) -> Failure {
+        let done = self.count("done");
+        if done == 0 {
+            return failure;
+        }
+        let hint = format!("{}. Then resume; records that are done are skipped\n  {again}", failure.hint());
+        Failure::unavailable(format!("{failure}, after {done} record(s) were done"), hint)
+    }
+
+    /// How the command ends.
+    pub(super) fn exit(&self, end: End) -> Exit {
+        let failed = self.count("refused") + self.count("overtaken") + self.count("blocked");
+        if self.results.is_empty() || failed > 0 || end == End::Stopped { Exit::No } else { Exit::Done }
+    }
+}
+
+/// Notes that the records are no longer those that a person agreed to.
+pub(super) fn note_disagreement(operation: Operation, agreed: usize, found: usize) {
+    output::note(&format!(
+        "nothing was changed: you agreed to {operation} {agreed} record(s), and the filter finds {found} now. Run it without \
+         --yes to see them"
+    ));
+}
+
+/// What nobody can take back, before it is done.
+pub(crate) const fn no_way_back(operation: Operation) -> Option<&'static str> {
+    match operation {
+        Operation::Discard => Some("there is no way back: a discarded record never runs again"),
+        Operation::Redact => Some("there is no way back: an erased body cannot be read or replayed by anybody"),
+        Operation::Force => Some("there is no way back: what is applied once more stays so"),
+        Operation::Doubt => Some("what ends so runs again only if a person accepts that it may be carried out twice"),
+        Operation::Retry => None,
+    }
+}

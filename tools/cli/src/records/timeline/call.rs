@@ -1,0 +1,162 @@
+//! How an effect is called, as far as its record and its destination's document say.
+
+use hookonce_protocol::dispatcher::idempotency_key;
+use hookonce_protocol::effect::DestinationId;
+use hookonce_protocol::record::{EffectPart, Record, Status};
+use hookonce_runtime::destinations::{ClassName, DestinationDocument, DestinationKind};
+use serde_json::{Value, json};
+
+use crate::documents::HIDDEN;
+use crate::documents::destinations::shown_address;
+use crate::output;
+use crate::stack::connection::Connection;
+
+/// What the document of a destination says today.
+enum Today {
+    Document(Box<DestinationDocument>),
+    /// There is none, so its effects wait.
+    Missing,
+    /// It cannot be read, or is not valid.
+    Unknown,
+}
+
+/// The calls of one effect.
+pub(super) struct EffectCall {
+    destination: DestinationId,
+    today: Today,
+    /// The key that every repeat of the call carries.
+    key: String,
+}
+
+impl EffectCall {
+    /// Reads the document of an effect's destination. The record is shown even if that cannot be read.
+    pub(super) async fn of(stack: &Connection, record: &Record, part: &EffectPart) -> Self {
+        let key = idempotency_key(&record.key, &record.claim_id, record.generation, part.key_epoch);
+        let today = async {
+            let documents = stack.documents::<DestinationId>().await.ok()?;
+            let Some(stored) = documents.get(&part.destination).await.ok()? else { return Some(Today::Missing) };
+            stored.document(&part.destination).ok().map(Box::new).map(Today::Document)
+        };
+        Self { destination: part.destination.clone(), today: today.await.unwrap_or(Today::Unknown), key }
+    }
+
+    fn document(&self) -> Result<&DestinationDocument, &'static str> {
+        match &self.today {
+            Today::Document(document) => Ok(document),
+            Today::Missing => Err("there is no such destination today: its effects wait"),
+            Today::Unknown => Err("the document of the destination cannot be read"),
+        }
+    }
+
+    /// What is called, without what may be secret in it.
+    fn address(&self, part: &EffectPart) -> Result<String, &'static str> {
+        let document = self.document()?;
+        let address = shown_address(document).unwrap_or_default();
+        Ok(if document.kind == DestinationKind::Http { below(&address, &part.path) } else { address })
+    }
+
+    /// What is called and how, for people.
+    pub(super) fn facts(&self, record: &Record, part: &EffectPart) -> Vec<(&'static str, String)> {
+        let call = match (self.address(part), self.document()) {
+            (Ok(address), Ok(document)) if document.kind == DestinationKind::Http => {
+                format!("{} {address}", part.method.as_str())
+            }
+            (Ok(address), Ok(document)) => format!("{} {address}", document.kind.as_str()),
+            (Err(why), _) | (_, Err(why)) => {
+                let path = if part.path.is_empty() { String::new() } else { format!(" {}", part.path) };
+                format!("{}{path}; {why}", part.method.as_str())
+            }
+        };
+        let epoch = match part.key_epoch {
+            0 => String::new(),
+            epoch => format!("; an operator replaced it {epoch} time(s)"),
+        };
+        let places = self.document().map(key_places).unwrap_or_default();
+        let places = if places.is_empty() { String::new() } else { format!(" in {}", places.join(", ")) };
+        let mut facts =
+            vec![("effect", format!("{} to the destination {}", part.name, self.destination)), ("call", call)];
+        facts.extend(self.document().ok().map(|document| ("class", class(document).as_str().to_owned())));
+        facts.push(("idempotency key", format!("{}{places}{epoch}", self.key)));
+        if part.not_done > 0 {
+            let code = record.last_error.as_deref().filter(|_| record.status != Status::Processed);
+            let code = code.map_or_else(String::new, |code| format!(", last error {code}"));
+            facts.push(("failed calls", format!("{} time(s): nothing done, or no turn{code}", part.not_done)));
+        }
+        let took = part.duration.map_or_else(String::new, |took| format!(", after {} ms", took.0));
+        match part.status_code {
+            Some(status) => facts.push(("answer", format!("status {status}{took}"))),
+            None if part.not_done > 0 || record.attempts > 0 || part.first_call_at.is_some() => {
+                facts.push(("answer", "no status is stored: only the call that is done keeps its own".to_owned()));
+            }
+            None => {}
+        }
+        facts
+    }
+
+    /// The same for programs.
+    pub(super) fn json(&self, part: &EffectPart) -> Value {
+        let document = self.document().ok();
+        json!({
+            "method": part.method.as_str(),
+            "path": part.path,
+            "content_type": part.content_type,
+            "address": self.address(part).ok(),
+            "kind": document.map(|document| document.kind),
+            "class": document.map(class),
+            "idempotency_key": self.key,
+            "key_places": document.map(key_places),
+            "key_epoch": part.key_epoch,
+            "first_call_at_ms": part.first_call_at.map(|at| at.0),
+            "not_done": part.not_done,
+            "status": part.status_code,
+            "duration_ms": part.duration.map(|took| took.0),
+        })
+    }
+}
+
+/// The promise. Only a URL has another one than the weakest.
+fn class(document: &DestinationDocument) -> ClassName {
+    document.class.unwrap_or(ClassName::AtLeastOnce)
+}
+
+/// Where a call carries its key.
+fn key_places(document: &DestinationDocument) -> Vec<String> {
+    match document.kind {
+        DestinationKind::Http => {
+            let signed = document.standard_webhooks_secret.as_ref().map(|_| "webhook-id".to_owned());
+            let pointer = document.key_json_pointer.clone();
+            let own = document.key_header.clone().into_iter().chain(signed).chain(pointer);
+            std::iter::once("hookonce-key".to_owned()).chain(own).collect()
+        }
+        DestinationKind::Sqs => vec!["the attribute hookonce-key".to_owned()],
+        DestinationKind::Lambda => vec!["the field key".to_owned()],
+    }
+}
+
+/// An address with the path of an effect, before the query of the address.
+fn below(address: &str, path: &str) -> String {
+    let path = output::shown(path);
+    if path.is_empty() {
+        return address.to_owned();
+    }
+    match address.split_once('?') {
+        Some((address, _)) => format!("{}{path}?{HIDDEN}", address.trim_end_matches('/')),
+        None => format!("{}{path}", address.trim_end_matches('/')),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_stands_below_the_address_and_before_its_query() {
+        for (address, path, whole) in [
+            ("https://a.example/in", "", "https://a.example/in"),
+            ("https://a.example/in/", "/v1/charges", "https://a.example/in/v1/charges"),
+            ("https://a.example/in?<hidden>", "/v1", "https://a.example/in/v1?<hidden>"),
+        ] {
+            assert_eq!(below(address, path), whole);
+        }
+    }
+}

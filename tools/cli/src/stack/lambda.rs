@@ -1,0 +1,245 @@
+//! What Lambda knows of functions: whether one exists, what code runs, and whether the queues reach those that take
+//! messages.
+
+use aws_config::SdkConfig;
+use error_reporter::Report;
+use futures::future::{try_join_all, try_join3};
+use hookonce_aws::SignedService;
+use hookonce_protocol::time::EpochMs;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::stack::account::{exchange, refused};
+use crate::stack::watch::{Looking, list};
+
+const LAMBDA: SignedService = SignedService { name: "lambda", id: "Lambda" };
+
+/// The version of Lambda's API that has most of it.
+const API: &str = "2015-03-31";
+
+/// The names of a stack's functions.
+#[derive(Debug, Clone)]
+pub(crate) struct FunctionNames {
+    /// The one that takes deliveries.
+    pub(crate) webhook: String,
+    /// The one that runs handlers.
+    pub(crate) worker: String,
+    /// The one that repairs what got stuck.
+    pub(crate) relay: String,
+    /// The one that calls destinations.
+    pub(crate) dispatcher: String,
+}
+
+/// The functions of a deployed stack.
+#[derive(Debug)]
+pub(crate) struct DeployedFunctions {
+    /// The code of each function, if everything is looked at.
+    pub(crate) codes: Vec<Code>,
+    /// Whether hints reach the worker.
+    pub(crate) worker_is_on: bool,
+    /// Whether hints of effects reach the dispatcher.
+    pub(crate) dispatcher_is_on: bool,
+    /// How many executions their event sources take at most; [`u64::MAX`] if nothing bounds one of them.
+    pub(crate) executions_max: u64,
+}
+
+/// The code that a function runs.
+#[derive(Debug)]
+pub(crate) struct Code {
+    /// What the function is for.
+    pub(crate) role: &'static str,
+    /// When its code or its configuration was last changed.
+    pub(crate) changed_at: Option<EpochMs>,
+    /// The hash of its code, in base64. Two deployments of one release differ in it if their code does.
+    pub(crate) sha256: String,
+    /// The names of the variables in its environment.
+    pub(crate) variables: Vec<String>,
+}
+
+/// One event source of a function.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    /// Its id.
+    pub(crate) uuid: String,
+    /// `Enabled`, `Disabling` and so on.
+    pub(crate) state: String,
+    /// How many executions it takes at most; [`u64::MAX`] if nothing bounds it.
+    executions_max: u64,
+}
+
+/// How many executions run at the same time.
+#[derive(Debug)]
+pub(crate) struct Concurrency {
+    /// In the account and its region.
+    pub(crate) limit: u64,
+    /// Of them, those that the queues and the schedule of a stack take at most.
+    pub(crate) taken_max: u64,
+}
+
+impl Concurrency {
+    /// Asks Lambda about the account of a stack.
+    ///
+    /// # Errors
+    /// [`Failure::Unavailable`] when Lambda refuses or does not answer.
+    pub(crate) async fn of(config: &SdkConfig, functions: &DeployedFunctions) -> Result<Self, Failure> {
+        let settings = settings(config).await?;
+        let limit = settings.pointer("/AccountLimit/ConcurrentExecutions").and_then(Value::as_u64).unwrap_or(0);
+        // The schedule starts one.
+        Ok(Self { limit, taken_max: functions.executions_max.saturating_add(1) })
+    }
+}
+
+async fn settings(config: &SdkConfig) -> Result<Value, Failure> {
+    let action = "lambda:GetAccountSettings";
+    let found = get(config, action, "2016-08-19/account-settings/").await?;
+    found.ok_or_else(|| refused(action, None, &"there are none"))
+}
+
+impl DeployedFunctions {
+    /// Asks Lambda about a stack's functions.
+    ///
+    /// # Errors
+    /// [`Failure::Unavailable`] when Lambda refuses or does not answer, or does not know one of them.
+    pub(crate) async fn of(config: &SdkConfig, names: &FunctionNames, looking: Looking) -> Result<Self, Failure> {
+        let FunctionNames { webhook, worker, relay, dispatcher } = names;
+        let all = [("webhook", webhook), ("worker", worker), ("relay", relay), ("dispatcher", dispatcher)];
+        let wanted = all.into_iter().filter(|_| looking == Looking::Whole);
+        let codes = try_join_all(wanted.map(|(role, name)| code(config, role, name)));
+        let (codes, worker, dispatcher) =
+            try_join3(codes, mappings(config, worker), mappings(config, dispatcher)).await?;
+        let executions = worker.iter().chain(&dispatcher).map(|source| source.executions_max);
+        Ok(Self {
+            codes,
+            worker_is_on: are_on(&worker),
+            dispatcher_is_on: are_on(&dispatcher),
+            executions_max: executions.fold(0, u64::saturating_add),
+        })
+    }
+}
+
+async fn code(config: &SdkConfig, role: &'static str, name: &str) -> Result<Code, Failure> {
+    let found = configuration(config, name).await?;
+    let fields = found.ok_or_else(|| refused(CONFIGURATION, None, &format!("there is no function {name}")))?;
+    let text = |field: &str| fields.get(field).and_then(Value::as_str);
+    let sha256 = text("CodeSha256").unwrap_or_default().to_owned();
+    let variables = fields.pointer("/Environment/Variables").and_then(Value::as_object);
+    let variables = variables.into_iter().flat_map(|all| all.keys().cloned()).collect();
+    Ok(Code { role, changed_at: text("LastModified").and_then(moment), sha256, variables })
+}
+
+/// Whether every event source of a function is on, or about to be.
+fn are_on(sources: &[Mapping]) -> bool {
+    let is_off = |mapping: &Mapping| matches!(mapping.state.as_str(), "Disabled" | "Disabling" | "Deleting");
+    !sources.is_empty() && !sources.iter().any(is_off)
+}
+
+/// The event sources of a function.
+///
+/// # Errors
+/// [`Failure::Unavailable`] when Lambda refuses or does not answer, or does not know the function.
+pub(crate) async fn mappings(config: &SdkConfig, name: &str) -> Result<Vec<Mapping>, Failure> {
+    let action = "lambda:ListEventSourceMappings";
+    let found = get(config, action, &format!("{API}/event-source-mappings/?FunctionName={name}")).await?;
+    let found = found.ok_or_else(|| refused(action, None, &format!("there is no function {name}")))?;
+    let text = |mapping: &Value, name: &str| mapping.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let most = |found: &Value| found.pointer("/ScalingConfig/MaximumConcurrency").and_then(Value::as_u64);
+    let mapping = |found: &Value| Mapping {
+        uuid: text(found, "UUID"),
+        state: text(found, "State"),
+        executions_max: most(found).unwrap_or(u64::MAX),
+    };
+    Ok(list(&found, "EventSourceMappings").map(mapping).collect())
+}
+
+/// Asks Lambda to switch an event source on or off. It is still changing when this returns.
+///
+/// # Errors
+/// [`Failure::Unavailable`] when Lambda refuses or does not answer.
+pub(crate) async fn update_mapping(config: &SdkConfig, uuid: &str, enabled: bool) -> Result<(), Failure> {
+    let action = "lambda:UpdateEventSourceMapping";
+    let body = json!({ "Enabled": enabled }).to_string().into_bytes();
+    let answer = call(config, ("PUT", action), &format!("{API}/event-source-mappings/{uuid}"), body).await?;
+    match answer {
+        // Somebody else changes it at the same moment: it is looked at again.
+        Answer::Busy | Answer::Found(_) => Ok(()),
+        Answer::Nothing => Err(refused(action, None, &format!("there is no event source {uuid}"))),
+    }
+}
+
+/// Whether there is a function of this name or ARN, with its version or alias.
+///
+/// # Errors
+/// [`Failure::Unavailable`] when Lambda refuses or does not answer.
+pub(crate) async fn exists(config: &SdkConfig, function: &str) -> Result<bool, Failure> {
+    // The only characters of a name that a path must not hold as they are.
+    let function = function.replace(':', "%3A").replace('$', "%24");
+    Ok(configuration(config, &function).await?.is_some())
+}
+
+const CONFIGURATION: &str = "lambda:GetFunctionConfiguration";
+
+async fn configuration(config: &SdkConfig, function: &str) -> Result<Option<Value>, Failure> {
+    get(config, CONFIGURATION, &format!("{API}/functions/{function}/configuration")).await
+}
+
+/// Reads what is at a path. `None` if there is nothing.
+async fn get(config: &SdkConfig, action: &str, path: &str) -> Result<Option<Value>, Failure> {
+    match call(config, ("GET", action), path, Vec::new()).await? {
+        Answer::Found(fields) => Ok(Some(fields)),
+        Answer::Nothing => Ok(None),
+        Answer::Busy => Err(refused(action, Some("TooManyUpdates"), &"it is being changed")),
+    }
+}
+
+/// What Lambda answers.
+enum Answer {
+    /// With these fields.
+    Found(Value),
+    /// There is no such thing.
+    Nothing,
+    /// Another change is not done yet.
+    Busy,
+}
+
+async fn call(
+    config: &SdkConfig,
+    (method, action): (&str, &str),
+    path: &str,
+    body: Vec<u8>,
+) -> Result<Answer, Failure> {
+    let broken = |cause: &dyn std::error::Error| refused(action, None, &Report::new(cause));
+    let path = format!("/{path}");
+    let headers: &[_] = if body.is_empty() { &[] } else { &[("content-type", "application/json")] };
+    let request = LAMBDA.request(config, method, &path, headers, body).await.map_err(|error| broken(&*error))?;
+    let response = exchange(request).await.map_err(|error| broken(&*error))?;
+    let fields: Value = serde_json::from_slice(response.body().bytes().unwrap_or_default()).unwrap_or_default();
+    match response.status().as_u16() {
+        200 | 202 => Ok(Answer::Found(fields)),
+        404 => Ok(Answer::Nothing),
+        409 => Ok(Answer::Busy),
+        status => {
+            // `AccessDeniedException`, or the same with a link behind a colon.
+            let code = response.headers().get("x-amzn-errortype").and_then(|code| code.split(':').next());
+            let reason = ["Message", "message"].iter().find_map(|name| fields.get(name)?.as_str());
+            Err(refused(action, code, &reason.map_or_else(|| format!("status {status}"), str::to_owned)))
+        }
+    }
+}
+
+/// Reads a time as Lambda writes it: `2026-11-23T10:00:00.000+0000`.
+fn moment(text: &str) -> Option<EpochMs> {
+    let at = jiff::fmt::strtime::parse("%Y-%m-%dT%H:%M:%S%.f%z", text).ok()?.to_timestamp().ok()?;
+    Some(EpochMs(at.as_millisecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_change_is_read() {
+        assert_eq!(moment("2026-11-22T14:00:00.250+0000"), Some(EpochMs(1_795_356_000_250)));
+        assert_eq!(moment("2026-11-22T15:00:00.000+0100"), Some(EpochMs(1_795_356_000_000)));
+        assert_eq!(moment("yesterday"), None);
+    }
+}

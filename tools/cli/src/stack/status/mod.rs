@@ -1,0 +1,138 @@
+//! How a stack is: what waits, what died, what is paused, and what of it needs a person. The command `status` prints it,
+//! and the console shows it. It is read during outages, so a service that does not answer must not hide the others.
+
+mod needs;
+mod queues;
+mod records;
+
+use hookonce_aws::DynamoStore;
+use hookonce_protocol::time::{EpochMs, Millis};
+
+pub(crate) use self::needs::Need;
+pub(crate) use self::queues::{Depth, Depths, dead_letter_queue};
+pub(crate) use self::records::{Due, Records, Unreached, dead};
+use crate::documents::route_set;
+use crate::failure::Failure;
+use crate::stack::connection::{Connection, Deployed, Local, RunningStack};
+use crate::stack::lambda::DeployedFunctions;
+use crate::stack::pauses::{self, Act, Acts, PausedFunction};
+use crate::stack::traffic::Traffic;
+use crate::stack::watch::{Looking, Watch};
+
+/// How long a record may be due before somebody should know. The alarm of the template says the same.
+pub(crate) const OVERDUE: Millis = Millis::minutes(10);
+
+/// How a stack is.
+#[derive(Debug)]
+pub(crate) struct StackStatus {
+    pub(crate) records: Records,
+    pub(crate) depths: Depths,
+    /// What people paused, and what they did before. `None` where the domain table is not known, and for a restored
+    /// copy.
+    pauses: Result<Option<[Acts; 2]>, Failure>,
+    /// The stack on this machine. `None` for any other.
+    pub(crate) local: Option<RunningStack>,
+    /// Why the stack on this machine refuses its route set. On AWS, an alarm tells.
+    routes: Option<String>,
+    /// The endpoints of the stack on this machine that only refuse: how many deliveries, and the latest code. On AWS, `endpoint list`
+    /// searches the log for that.
+    refusing: Vec<(String, u64, String)>,
+    pub(crate) aws: Option<AwsStatus>,
+}
+
+impl StackStatus {
+    /// Reads everything that can be read.
+    ///
+    /// # Errors
+    /// [`Failure`] when nothing is known: no stack runs or is named so, or there are no credentials.
+    pub(crate) async fn read(
+        stack: &Connection,
+        store: Result<DynamoStore, Failure>,
+        looking: Looking,
+        now: EpochMs,
+    ) -> Result<Self, Failure> {
+        let deployed = stack.deployed().filter(|_| !stack.is_copy());
+        let aws = match deployed {
+            Some(deployed) => Some(Box::pin(AwsStatus::of(deployed, looking, now)).await?),
+            None => None,
+        };
+        let pauses = pauses(stack, store.clone());
+        let (records, depths, pauses) = futures::join!(Records::read(store, looking), queues::depths(stack), pauses);
+        let depths = match deployed {
+            Some(deployed) if looking == Looking::Whole => depths.with_ages(deployed.account().await?, now).await,
+            Some(_) | None => depths,
+        };
+        let is_usage = matches!(records.pending, Err(Failure::Usage { .. }));
+        if let (true, Err(failure), Err(_)) = (stack.local().is_some() || is_usage, &records.pending, &depths.queue) {
+            return Err(failure.clone());
+        }
+        let local = stack.local().map(Local::running).and_then(Result::ok).cloned();
+        let routes = local.as_ref().and_then(|_| route_set::refusal(&stack.folder));
+        let refusing = local.as_ref().map(|_| Traffic::of(&stack.folder).refusing(now)).unwrap_or_default();
+        Ok(Self { records, depths, pauses, local, routes, refusing, aws })
+    }
+
+    /// What could not be read, and why.
+    pub(crate) fn unknown(&self) -> Vec<(&'static str, &Failure)> {
+        let parts = [
+            ("pending", self.records.pending.as_ref().err()),
+            ("waiting", self.records.waiting.as_ref().err()),
+            ("effects", self.records.effects.as_ref().err()),
+            ("dead", self.records.dead.as_ref().err()),
+            ("queue", self.depths.queue.as_ref().err()),
+            ("slow_queue", self.depths.slow_queue.as_ref().err()),
+            ("effects_queue", self.depths.effects_queue.as_ref().err()),
+            ("dead_letters", self.depths.dead_letters.as_ref().err()),
+            ("pauses", self.pauses.as_ref().err()),
+        ];
+        let parts = parts.into_iter().chain(self.aws.iter().flat_map(|aws| {
+            let (watch, functions) = (aws.watch.as_ref().err(), aws.functions.as_ref().err());
+            let (release, caller) = (aws.version.as_ref().err(), aws.caller.as_ref().err());
+            // Without the outputs, the functions' names are unknown, too.
+            let functions = functions.filter(|_| release.is_none());
+            [("alarms", watch), ("release", release), ("functions", functions), ("caller", caller)]
+        }));
+        parts.into_iter().filter_map(|(part, failure)| Some((part, failure?))).collect()
+    }
+    /// The pauses that hold.
+    pub(crate) fn paused(&self) -> impl Iterator<Item = (PausedFunction, &Act)> {
+        let acts = self.pauses.as_ref().ok().and_then(Option::as_ref).into_iter().flatten();
+        PausedFunction::ALL.into_iter().zip(acts).filter_map(|(function, acts)| Some((function, acts.pause()?)))
+    }
+}
+
+/// What people paused.
+async fn pauses(stack: &Connection, store: Result<DynamoStore, Failure>) -> Result<Option<[Acts; 2]>, Failure> {
+    if stack.is_copy() {
+        return Ok(None);
+    }
+    pauses::read(&store?).await.map(Some)
+}
+
+/// What AWS knows of a stack beside its tables and queues. A service that does not answer does not hide the others.
+#[derive(Debug)]
+pub(crate) struct AwsStatus {
+    /// The stack's name.
+    pub(crate) stack: String,
+    /// The caller's AWS identity.
+    pub(crate) caller: Result<String, Failure>,
+    /// The release that is deployed.
+    pub(crate) version: Result<String, Failure>,
+    /// What CloudWatch knows.
+    pub(crate) watch: Result<Watch, Failure>,
+    /// What Lambda knows.
+    pub(crate) functions: Result<DeployedFunctions, Failure>,
+}
+
+impl AwsStatus {
+    /// # Errors
+    /// [`Failure`] when there are no credentials or no region.
+    async fn of(stack: &Deployed, looking: Looking, now: EpochMs) -> Result<Self, Failure> {
+        let account = stack.account().await?;
+        let functions = async { DeployedFunctions::of(account, &stack.outputs().await?.functions, looking).await };
+        let (caller, watch) = (stack.caller(), Watch::of(account, &stack.name, now));
+        let (caller, functions, watch) = futures::join!(caller, functions, watch);
+        let version = stack.outputs().await.map(|outputs| outputs.parts.version.clone());
+        Ok(Self { stack: stack.name.clone(), caller, version, watch, functions })
+    }
+}

@@ -1,0 +1,181 @@
+//! What needs a person, and what to do.
+
+use hookonce_protocol::time::{EpochMs, Millis};
+
+use super::records::{Due, TopError, Unreached};
+use super::{AwsStatus, OVERDUE, StackStatus};
+use crate::output;
+use crate::stack::pauses::PausedFunction;
+use crate::stack::watch::{Alarm, no_alarms};
+
+/// How long the relay may not run before somebody should know. The alarm of the template says the same.
+const RELAY_AWAY: Millis = Millis::minutes(10);
+
+/// Something that needs a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// A word for programs.
+    pub(crate) word: String,
+    /// How many there are. Zero where there is nothing to count.
+    pub(crate) count: u64,
+    /// What is wrong, as a sentence that goes on after the count, without its end.
+    pub(crate) what: String,
+    /// The command that shows or ends it, or what else to do. Empty where the page says it.
+    pub(crate) next: String,
+    /// The page that says what to do, as a path of this repository with a section. Empty where the sentence names it.
+    pub(crate) page: String,
+}
+
+impl Need {
+    fn new(word: impl Into<String>, what: impl Into<String>, next: impl Into<String>, page: &str) -> Self {
+        Self { word: word.into(), count: 0, what: what.into(), next: next.into(), page: page.to_owned() }
+    }
+
+    fn counted(self, count: u64) -> Self {
+        Self { count, ..self }
+    }
+
+    /// The count and what is wrong.
+    pub(crate) fn sentence(&self) -> String {
+        if self.count == 0 { self.what.clone() } else { format!("{} {}", self.count, self.what) }
+    }
+}
+
+impl StackStatus {
+    /// The destinations that effects wait for.
+    pub(crate) fn unreached(&self) -> impl Iterator<Item = &Unreached> {
+        self.records.unreached.iter().flatten()
+    }
+
+    /// What needs a person, the most urgent first.
+    pub(crate) fn needs(&self, now: EpochMs) -> Vec<Need> {
+        let mut needs = self.aws.as_ref().map(|aws| needs_on_aws(aws, now)).unwrap_or_default();
+        needs.extend(self.aws.iter().flat_map(|aws| self.needs_of_functions(aws)));
+        needs.extend(self.paused().map(|(function, act)| {
+            let name = function.as_str();
+            let what = format!("the {name} is paused {}, and {} wait", act.described(), function.waiting());
+            let next = format!("hookonce resume {name}");
+            Need::new(format!("{name}_paused"), what, next, "docs/run/runbook.md#containment")
+        }));
+        needs.extend(self.records.dead.as_ref().ok().filter(|dead| dead.count > 0).map(|dead| self.died(dead)));
+        let lists = [
+            ("overdue", &self.records.pending, "a record", "the relay does not run or cannot keep up"),
+            (
+                "waiting_overdue",
+                &self.records.waiting,
+                "an event that waits",
+                "the relay does not run or cannot keep up",
+            ),
+            ("effects_overdue", &self.records.effects, "an effect", "relay or dispatcher do not run or cannot keep up"),
+        ];
+        for (name, due, what, cause) in lists {
+            let oldest = due.as_ref().ok().and_then(|due| due.oldest);
+            if let Some(oldest) = oldest.filter(|oldest| now.0 - oldest.0 > OVERDUE.0) {
+                let age = output::between(oldest, now);
+                let text = format!("{what} has been due for {age}: {cause}");
+                needs.push(Need::new(name, text, "", "docs/run/runbook.md#records-are-overdue"));
+            }
+        }
+        needs.extend(self.unreached().filter(|it| now.0 - it.since.0 > OVERDUE.0).map(|it| {
+            let Unreached { destination, count, since, error } = it;
+            let wait = if *count == 1 { "effect waits" } else { "effects wait" };
+            let what =
+                format!("{wait} for the destination {destination}, for {}: {error}", output::between(*since, now));
+            let next = format!("hookonce destination test {destination}");
+            let page = "docs/run/runbook.md#a-destination-is-unavailable";
+            Need::new(format!("destination_away:{destination}"), what, next, page).counted(*count)
+        }));
+        needs
+            .extend(self.routes.as_ref().map(|refusal| Need::new("routes_refused", refusal, "", "docs/use/routes.md")));
+        needs.extend(self.refusing.iter().map(|(endpoint, count, code)| {
+            let what = format!("deliveries were refused at {endpoint} within 24 h, and none accepted since: {code}");
+            let page = "docs/run/runbook.md#an-endpoint-is-silent";
+            Need::new(format!("refused:{endpoint}"), what, "hookonce verify --last", page).counted(*count)
+        }));
+        let letters = self.depths.dead_letters.as_ref().ok().and_then(Option::as_ref);
+        needs.extend(letters.filter(|letters| letters.visible > 0).map(|letters| {
+            let what = if letters.visible == 1 {
+                "dead letter waits for the relay"
+            } else {
+                "dead letters wait for the relay"
+            };
+            Need::new("dead_letters", what, "", "docs/run/runbook.md#dead-letters-wait").counted(letters.visible)
+        }));
+        needs
+    }
+
+    /// The dead records: how many are effects, and what most of them died of.
+    fn died(&self, dead: &Due) -> Need {
+        let are = if dead.count == 1 { "record is DEAD" } else { "records are DEAD" };
+        let more = if dead.at_least { ", and more" } else { "" };
+        let effects = match (dead.effects, dead.effects_at_least) {
+            (0, _) => String::new(),
+            (effects, false) => format!(", {effects} of them effects"),
+            (effects, true) => format!(", at least {effects} of them effects"),
+        };
+        let top = self.records.top_error.as_ref().ok().and_then(Option::as_ref);
+        let top = top.map_or_else(String::new, |TopError { count, of, error, endpoint, event_type }| {
+            let share = if count == of && u64::try_from(*of) == Ok(dead.count) {
+                String::new()
+            } else {
+                format!("{count} of {of} that were looked at, ")
+            };
+            format!(": {share}{error} at {endpoint}, {event_type}")
+        });
+        Need::new(
+            "records_died",
+            format!("{are}{more}{effects}{top}"),
+            "hookonce stats --state DEAD",
+            "docs/run/runbook.md#records-died",
+        )
+        .counted(dead.count)
+    }
+
+    /// Event sources that do not do what people last asked for.
+    fn needs_of_functions(&self, aws: &AwsStatus) -> Vec<Need> {
+        let Ok(functions) = &aws.functions else { return Vec::new() };
+        let need = |(function, is_on): (PausedFunction, bool)| {
+            let name = function.as_str();
+            let is_paused = self.paused().any(|(paused, _)| paused == function);
+            let next = format!("hookonce resume {name}");
+            let what = match (is_on, is_paused) {
+                (false, false) => format!(
+                    "an event source of the {name} is off, so {} wait, and no pause says why: resume it as soon as it may run",
+                    function.waiting()
+                ),
+                (true, true) => {
+                    format!(
+                        "the pause of the {name} did not reach its event sources: they are on. Pause it again, or resume it"
+                    )
+                }
+                (true, false) | (false, true) => return None,
+            };
+            let word = if is_on { "on" } else { "off" };
+            Some(Need::new(format!("{name}_{word}"), what, next, "docs/run/runbook.md#containment"))
+        };
+        let both = [
+            (PausedFunction::Worker, functions.worker_is_on),
+            (PausedFunction::Dispatcher, functions.dispatcher_is_on),
+        ];
+        both.into_iter().filter_map(need).collect()
+    }
+}
+
+fn needs_on_aws(aws: &AwsStatus, now: EpochMs) -> Vec<Need> {
+    let Ok(watch) = &aws.watch else { return Vec::new() };
+    let raised = |alarm: &Alarm| {
+        let since = alarm.since.map_or_else(String::new, |since| format!(" for {}", output::between(since, now)));
+        let what = format!("{} {}, raised{since}: {}", alarm.severity(), alarm.name, alarm.description);
+        Need::new(format!("alarm:{}", alarm.name), what, "", "")
+    };
+    let mut needs: Vec<_> = watch.alarms.raised.iter().map(raised).collect();
+    if watch.alarms.count == 0 {
+        let none = no_alarms(&aws.stack);
+        needs.push(Need::new("no_alarms", none.to_string(), none.hint(), "docs/run/alerts.md"));
+    }
+    if watch.relay_ran_at.is_none_or(|at| now.0 - at.0 > RELAY_AWAY.0) {
+        let what = "the relay has not run for ten minutes";
+        needs.push(Need::new("relay_away", what, "", "docs/run/runbook.md#the-relay-does-not-run"));
+    }
+    needs
+}

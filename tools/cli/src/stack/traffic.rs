@@ -1,0 +1,231 @@
+//! What each endpoint answered in the last 24 hours. A stack that runs on this machine counts, and keeps its counts in a
+//! file, where `endpoint list` finds them. Of a stack on AWS, `logs` asks.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use hookonce_protocol::time::{EpochMs, Millis};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::stack::target::{DataFolder, write};
+
+/// How long one count covers.
+pub(crate) const CELL: Millis = Millis::minutes(10);
+
+/// How many counts are kept of an endpoint: those of 24 hours.
+pub(crate) const CELLS: i64 = 144;
+
+/// The most endpoints that are counted. Only those that exist are.
+const ENDPOINTS_MAX: usize = 1_000;
+
+/// From how many refusals on somebody should look: one may be a stranger, or a person who tries something.
+const REFUSED_MIN: u64 = 3;
+
+/// What was answered within ten minutes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Cell {
+    /// How many tens of minutes since the epoch.
+    at: i64,
+    pub(crate) accepted: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) refused: u64,
+}
+
+/// What an endpoint answered.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EndpointTraffic {
+    cells: VecDeque<Cell>,
+    pub(crate) last_accepted: Option<EpochMs>,
+    /// The latest refusal, and its code.
+    pub(crate) last_refusal: Option<(EpochMs, String)>,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer<'a> {
+    Accepted,
+    Duplicate,
+    /// Refused, with this code.
+    Refused(&'a str),
+}
+
+/// What an endpoint answered within an hour, as a log tells: all of it in one way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Logged {
+    pub(crate) accepted: u64,
+    pub(crate) duplicates: u64,
+    /// How many were refused, and with which code.
+    pub(crate) refused: Option<(u64, String)>,
+    pub(crate) last_accepted: Option<EpochMs>,
+    /// The latest answer of all.
+    pub(crate) last: EpochMs,
+}
+
+impl EndpointTraffic {
+    /// Adds what a log tells of the 24 hours before now, in any order. An hour counts as the ten minutes of its end.
+    pub(crate) fn add(&mut self, logged: Logged) {
+        let at = logged.last.0.div_euclid(CELL.0);
+        let place = self.cells.partition_point(|cell| cell.at < at);
+        if self.cells.get(place).is_none_or(|cell| cell.at != at) {
+            self.cells.insert(place, Cell { at, ..Cell::default() });
+        }
+        if let Some(cell) = self.cells.get_mut(place) {
+            cell.accepted = cell.accepted.saturating_add(logged.accepted);
+            cell.duplicates = cell.duplicates.saturating_add(logged.duplicates);
+            cell.refused = cell.refused.saturating_add(logged.refused.as_ref().map_or(0, |(count, _)| *count));
+        }
+        self.last_accepted = self.last_accepted.max(logged.last_accepted);
+        let refusal = logged.refused.map(|(_, code)| (logged.last, code));
+        if refusal.as_ref().map(|(at, _)| at) > self.last_refusal.as_ref().map(|(at, _)| at) {
+            self.last_refusal = refusal;
+        }
+    }
+
+    fn count(&mut self, answer: Answer<'_>, at: EpochMs) {
+        let slot = at.0.div_euclid(CELL.0);
+        if self.cells.back().is_none_or(|cell| cell.at < slot) {
+            self.cells.push_back(Cell { at: slot, ..Cell::default() });
+        }
+        while self.cells.front().is_some_and(|cell| cell.at <= slot - CELLS) {
+            self.cells.pop_front();
+        }
+        let Some(cell) = self.cells.back_mut() else { return };
+        match answer {
+            Answer::Accepted => {
+                cell.accepted = cell.accepted.saturating_add(1);
+                self.last_accepted = Some(at);
+            }
+            Answer::Duplicate => cell.duplicates = cell.duplicates.saturating_add(1),
+            Answer::Refused(code) => {
+                cell.refused = cell.refused.saturating_add(1);
+                self.last_refusal = Some((at, code.to_owned()));
+            }
+        }
+    }
+
+    /// The cells of the 24 hours before a moment, oldest first, without gaps.
+    pub(crate) fn cells(&self, now: EpochMs) -> Vec<Cell> {
+        let last = now.0.div_euclid(CELL.0);
+        let known: BTreeMap<_, _> = self.cells.iter().map(|cell| (cell.at, *cell)).collect();
+        let cell = |at| known.get(&at).copied().unwrap_or(Cell { at, ..Cell::default() });
+        (last - CELLS + 1..=last).map(cell).collect()
+    }
+
+    /// The same by hours, for counts that are no finer.
+    pub(crate) fn hours(&self, now: EpochMs) -> Vec<Cell> {
+        let hour = |cells: &[Cell]| {
+            cells.iter().skip(1).fold(cells.first().copied().unwrap_or_default(), |hour, cell| Cell {
+                at: hour.at,
+                accepted: hour.accepted.saturating_add(cell.accepted),
+                duplicates: hour.duplicates.saturating_add(cell.duplicates),
+                refused: hour.refused.saturating_add(cell.refused),
+            })
+        };
+        self.cells(now).chunks(6).map(hour).collect()
+    }
+
+    /// How many were accepted in the 24 hours before a moment, and how many refused. A duplicate is neither.
+    pub(crate) fn totals(&self, now: EpochMs) -> (u64, u64) {
+        self.cells(now).iter().fold((0, 0), |(accepted, refused), cell| {
+            (accepted.saturating_add(cell.accepted), refused.saturating_add(cell.refused))
+        })
+    }
+}
+
+impl DataFolder {
+    fn traffic(&self) -> PathBuf {
+        self.data.join("traffic.json")
+    }
+}
+
+/// What all endpoints answered.
+#[derive(Debug)]
+pub(crate) struct Traffic {
+    folder: DataFolder,
+    endpoints: Mutex<BTreeMap<String, EndpointTraffic>>,
+}
+
+impl Traffic {
+    /// What the file of a folder holds, or nothing.
+    pub(crate) fn of(folder: &DataFolder) -> Self {
+        let text = std::fs::read(folder.traffic()).unwrap_or_default();
+        // A file that cannot be read, or that is not its own, counts for nothing.
+        let endpoints = serde_json::from_slice(&text).unwrap_or_default();
+        Self { folder: folder.clone(), endpoints: Mutex::new(endpoints) }
+    }
+
+    /// Counts an answer of an endpoint that exists.
+    pub(crate) fn count(&self, endpoint: &str, answer: Answer<'_>, at: EpochMs) {
+        let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        if !endpoints.contains_key(endpoint) && endpoints.len() >= ENDPOINTS_MAX {
+            let last = |(_, known): &(&String, &EndpointTraffic)| known.cells.back().map(|cell| cell.at);
+            let oldest = endpoints.iter().min_by_key(last).map(|(id, _)| id.clone());
+            oldest.and_then(|id| endpoints.remove(&id));
+        }
+        endpoints.entry(endpoint.to_owned()).or_default().count(answer, at);
+    }
+
+    /// What an endpoint answered.
+    pub(crate) fn endpoint(&self, endpoint: &str) -> EndpointTraffic {
+        let endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        endpoints.get(endpoint).cloned().unwrap_or_default()
+    }
+
+    /// The endpoints that refused at least [`REFUSED_MIN`] within 24 hours, and accepted nothing since: each with how many it
+    /// refused, and the latest code.
+    pub(crate) fn refusing(&self, now: EpochMs) -> Vec<(String, u64, String)> {
+        let endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let refusing = endpoints.iter().filter_map(|(id, known)| {
+            let (at, code) = known.last_refusal.as_ref()?;
+            let (_, refused) = known.totals(now);
+            (known.last_accepted < Some(*at) && refused >= REFUSED_MIN).then(|| (id.clone(), refused, code.clone()))
+        });
+        refusing.collect()
+    }
+
+    /// Writes the counts to the file.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when the folder cannot be written.
+    pub(crate) fn save(&self) -> Result<(), Failure> {
+        let endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // Plain data always serialises.
+        write(&self.folder.traffic(), &serde_json::to_string(&endpoints).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i64 = CELL.0 * CELLS;
+
+    #[test]
+    fn the_last_24_hours_count_and_nothing_older() {
+        let mut endpoint = EndpointTraffic::default();
+        for (answer, at) in [(Answer::Accepted, 0), (Answer::Refused("signature_mismatch"), 1), (Answer::Duplicate, 2)]
+        {
+            endpoint.count(answer, EpochMs(at));
+        }
+        assert_eq!(endpoint.totals(EpochMs(CELL.0)), (1, 1));
+        assert_eq!(endpoint.totals(EpochMs(DAY)), (0, 0), "a day later");
+        endpoint.count(Answer::Accepted, EpochMs(DAY));
+        assert_eq!((endpoint.cells.len(), endpoint.totals(EpochMs(DAY))), (1, (1, 0)));
+        assert_eq!(endpoint.last_refusal, Some((EpochMs(1), "signature_mismatch".to_owned())));
+        let cells = endpoint.cells(EpochMs(DAY));
+        assert_eq!((cells.len(), cells.last().unwrap().accepted), (144, 1), "without gaps");
+    }
+
+    #[test]
+    fn counts_outlive_the_stack() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = DataFolder { data: folder.path().to_owned() };
+        let traffic = Traffic::of(&folder);
+        traffic.count("stripe", Answer::Accepted, EpochMs(5));
+        traffic.save().unwrap();
+        assert_eq!(Traffic::of(&folder).endpoint("stripe").totals(EpochMs(5)), (1, 0));
+        assert_eq!(Traffic::of(&folder).endpoint("github"), EndpointTraffic::default());
+    }
+}
