@@ -51,7 +51,7 @@ fn findings(template: &Template, runbook: &str) -> Vec<String> {
         }
         let first_step =
             description.split_once("hookonce ").and_then(|(_, rest)| rest.split_once(" --stack AWS::StackName"));
-        if !first_step.is_some_and(|(words, _)| words.split(' ').count() <= 3) {
+        if first_step.is_none_or(|(words, _)| words.split(' ').count() > 3) {
             findings.push(format!("{alarm}: its description names no command: {description}"));
         }
         let (raised, over) = (template.property(alarm, &["AlarmActions"]), template.property(alarm, &["OKActions"]));
