@@ -188,7 +188,7 @@ mod tests {
     }
 
     /// What has commands for tests only.
-    const OWN: [&str; 2] = ["src/pages.rs", "src/hints.rs"];
+    const OWN: [&str; 2] = ["src/pages.rs", "output/hints.rs"];
 
     fn sources(folder: &Path, found: &mut Vec<(String, String)>) {
         for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
