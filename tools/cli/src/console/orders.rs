@@ -250,7 +250,7 @@ fn dry_run(order: &Order, report: &Report, found: usize, token: &str, person: Op
             }
         }
         @if !order.fields.contains_key("key") {
-            p.small.note { "An order is to a number of records, so this page looked at every record that the filter finds, however many." }
+            p.small.note { "An order says how many records it changes, so this page read every record that the filter finds." }
         }
         (rows(order.operation, report))
     }

@@ -248,14 +248,14 @@ fn ctrl_c_ends_a_running_order_between_two_records_and_says_how_far_it_came() {
     assert!(said.contains("order 1 of the console: Replay: stopped"), "{said}");
 }
 
-/// An order is to a number of records, so its dry run has to look at all of them: it says so, and what that cost.
+/// An order says how many records it changes, so its dry run has to read all of them: it says so, and what that cost.
 #[test]
 fn a_dry_run_says_that_it_looked_at_all_and_what_that_cost() {
     let stack = Stack::with(0, 3);
     let deployed = Deployed::of(&stack, &[]);
     let console = Opened::of(&deployed, &["--allow-changes"]);
     let page = console.ask("GET", DRY_RUN, "");
-    assert!(page.contains("looked at every record that the filter finds"), "{page}");
+    assert!(page.contains("read every record that the filter finds"), "{page}");
     assert!(cost(&page, " calls · ") >= 16 && cost(&page, " read units") >= 3, "{page}");
     console.stop();
 }
