@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use console::Style;
-use hookonce_aws::{DUE_INDEX, DynamoStore};
+use hookonce_aws::DynamoStore;
 use hookonce_local::invoke::{Invoke, InvokeError};
 use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::message::Message;
 use hookonce_protocol::record::{Found, Record, Status};
 use hookonce_protocol::time::EpochMs;
-use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::port::Store as _;
 use hookonce_webhook::answer::{ANSWER_ID, ANSWER_STATUS, Denial};
@@ -131,18 +130,17 @@ const QUIET_RUNS: usize = 15;
 const RESTING_RUNS: usize = 30;
 
 /// The relay on its schedule. It reads every shard, which costs a laptop a tenth of a processor in a debug build, so it
-/// rests while nothing happens: most runs are then left out. So are those that would find each shard empty.
+/// rests while nothing happens: most runs are then left out.
 pub(crate) struct RestingRelay<I> {
     relay: I,
     feed: Feed,
-    store: DynamoStore,
     /// How much had happened at the last tick, and how many ticks ago that changed.
     seen: Mutex<(usize, usize)>,
 }
 
 impl<I> RestingRelay<I> {
-    pub(crate) fn new(relay: I, feed: Feed, store: DynamoStore) -> Self {
-        Self { relay, feed, store, seen: Mutex::default() }
+    pub(crate) fn new(relay: I, feed: Feed) -> Self {
+        Self { relay, feed, seen: Mutex::default() }
     }
 
     fn is_resting(&self) -> bool {
@@ -151,22 +149,11 @@ impl<I> RestingRelay<I> {
         *seen = if seen.0 == count { (count, seen.1 + 1) } else { (count, 0) };
         seen.1 > QUIET_RUNS && !seen.1.is_multiple_of(RESTING_RUNS)
     }
-
-    /// Whether no record is PENDING or DEAD: one call, where a run makes one for each shard and kind. If the store does
-    /// not say, the relay looks itself.
-    async fn has_nothing_to_do(&self) -> bool {
-        let entries = self.store.client().scan().table_name(self.store.table(Table::Inbox)).index_name(DUE_INDEX);
-        entries.limit(1).send().await.is_ok_and(|page| page.items().is_empty())
-    }
 }
 
 impl<I: Invoke> Invoke for RestingRelay<I> {
     async fn invoke(&self, event: Value) -> Result<Value, InvokeError> {
-        if self.is_resting() || self.has_nothing_to_do().await {
-            Ok(Value::Null)
-        } else {
-            self.relay.invoke(event).await
-        }
+        if self.is_resting() { Ok(Value::Null) } else { self.relay.invoke(event).await }
     }
 }
 
@@ -370,30 +357,12 @@ fn text<'a>(value: &'a Value, at: &str) -> &'a str {
 
 #[cfg(test)]
 mod tests {
-    use hookonce_local::invoke::invoke_fn;
-
     use super::*;
-    use crate::records::scale::filled;
 
-    #[tokio::test]
-    async fn the_relay_runs_where_a_record_is_pending_or_dead_or_nobody_knows() {
-        for (records, is_there, expected) in
-            [(0, true, Value::Null), (25, true, json!("ran")), (0, false, json!("ran"))]
-        {
-            let (backends, store) = filled(records).await;
-            let relay = RestingRelay::new(invoke_fn(|_| async { Ok(json!("ran")) }), feed(false).0, store);
-            if !is_there {
-                relay.store.client().delete_table().table_name(relay.store.table(Table::Inbox)).send().await.unwrap();
-            }
-            assert_eq!(relay.invoke(Value::Null).await.unwrap(), expected, "{records} records");
-            backends.shutdown().await;
-        }
-    }
-
-    #[tokio::test]
-    async fn the_relay_rests_while_nothing_happens_and_runs_at_once_when_something_does() {
+    #[test]
+    fn the_relay_rests_while_nothing_happens_and_runs_at_once_when_something_does() {
         let (feed, _printer) = feed(false);
-        let relay = RestingRelay::new((), feed.clone(), filled(0).await.1);
+        let relay = RestingRelay::new((), feed.clone());
         let runs = |ticks: usize| (0..ticks).filter(|_| !relay.is_resting()).count();
         assert_eq!(runs(QUIET_RUNS), QUIET_RUNS, "what happened last may have lost its hint");
         assert_eq!(runs(RESTING_RUNS * 4), 4);

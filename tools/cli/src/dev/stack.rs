@@ -424,9 +424,7 @@ impl Pollers {
         let patient = EventSourceConfig { long_poll: Duration::from_secs(20), ..source(dead_letter_queue, true) };
         let dead_letters = EventSource::start(sqs, burying, patient).map_err(StackError::EventSource)?;
         let clock = ScheduleConfig { rule: "relay".to_owned(), period: RELAY_PERIOD, function_timeout: timeout };
-        let client = clients::dynamodb(&place.dynamodb_url);
-        let store = DynamoStore::new(client, &place.resources.inbox_table, &place.resources.domain_table);
-        let schedule = Schedule::start(RestingRelay::new(relay, config.feed.clone(), store), clock, ambient());
+        let schedule = Schedule::start(RestingRelay::new(relay, config.feed.clone()), clock, ambient());
         let sources = [
             (PausedFunction::Worker, vec![hints.switch(), slow_hints.switch()]),
             (PausedFunction::Dispatcher, vec![effects.switch()]),
