@@ -124,6 +124,8 @@ ROWS = {
     "aws logs tail GATEWAY_LOGS --since 15m": Row('"401"', two=True),
     "aws logs tail GATEWAY_LOGS --since 1h": Row('"401"', two=True),
     "aws logs tail": Row(mention="the sentence names it only"),
+    "aws dynamodb get-item": Row(mention="the sentence names it only"),
+    "aws dynamodb scan": Row(mention="the sentence names it only"),
     "aws logs start-query": Row('"queryId"'),
     "aws logs get-query-results": Row('"status"'),
     "aws lambda put-function-concurrency": Row(so=lambda stack: reserved(stack) == 300, who="deployer"),
