@@ -250,7 +250,7 @@ fn ctrl_c_ends_a_running_order_between_two_records_and_says_how_far_it_came() {
 
 /// An order says how many records it changes, so its dry run has to read all of them: it says so, and what that cost.
 #[test]
-fn a_dry_run_says_that_it_looked_at_all_and_what_that_cost() {
+fn a_dry_run_shows_its_cost_and_that_it_read_everything() {
     let stack = Stack::with(0, 3);
     let deployed = Deployed::of(&stack, &[]);
     let console = Opened::of(&deployed, &["--allow-changes"]);
@@ -261,7 +261,7 @@ fn a_dry_run_says_that_it_looked_at_all_and_what_that_cost() {
 }
 
 #[test]
-fn a_record_says_why_its_route_takes_it_also_where_nothing_may_be_changed() {
+fn a_record_shows_why_its_route_takes_it_also_where_nothing_may_be_changed() {
     let stack = Stack::with(1, 0);
     let deployed = Deployed::of(&stack, &[]);
     let refunds = r#"{"name": "refunds", "types": ["charge.refunded"], "ignore": true}"#;

@@ -102,7 +102,7 @@ fn show_prints_what_was_called_with_which_key_and_how_it_ended() {
 }
 
 #[test]
-fn an_effect_that_could_not_be_called_says_why() {
+fn an_effect_that_could_not_be_called_shows_why() {
     let workspace = Workspace::routed(ROUTES);
     // Nobody listens there.
     let document =

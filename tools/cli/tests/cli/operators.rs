@@ -27,7 +27,7 @@ fn a_dry_run_prints_what_would_happen_and_changes_nothing() {
 
 /// Whoever has seen what would happen is not stopped at the next command.
 #[test]
-fn a_dry_run_says_that_the_order_needs_a_name_and_only_then() {
+fn a_dry_run_notes_that_the_order_needs_a_name_and_only_then() {
     let stack = Stack::with(0, 1);
     let needs = "needs your name: add --by NAME, or set USER";
     for unnamed in [&["--by", ""][..], &["--by", " ", "--json"]] {

@@ -162,7 +162,7 @@ fn dev_reads_the_very_bytes_that_a_handler_answers() {
 
 /// What a handler says may hold what nobody may read, so no record has it.
 #[test]
-fn show_says_where_the_message_of_a_handler_that_crashed_is() {
+fn show_names_where_the_message_of_a_handler_that_crashed_is() {
     let workspace = Workspace::routed(ROUTES);
     workspace.write(
         "handler.bash",

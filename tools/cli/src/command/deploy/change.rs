@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_passes_only_if_every_change_of_it_is_told() {
+    fn a_table_passes_only_if_every_change_of_it_is_listed() {
         let found = |details: &str| {
             let change = format!(
                 "<ResourceChange><Action>Modify</Action><ResourceType>AWS::DynamoDB::Table</ResourceType>\
