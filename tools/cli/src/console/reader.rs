@@ -5,10 +5,9 @@ use hookonce_protocol::key::RecordKey;
 use hookonce_protocol::record::Record;
 use hookonce_protocol::time::EpochMs;
 
-use crate::command::show::fact::applied_by;
 use crate::failure::Failure;
 use crate::records::timeline::{Planning, Timeline};
-use crate::records::{self, Filter, PageCursor, PageOfRecords, Reach, page_of};
+use crate::records::{self, Filter, PageCursor, PageOfRecords, Reach, applied_by, page_of};
 use crate::stack::connection::Connection;
 use crate::stack::status::{StackStatus, dead};
 use crate::stack::watch::Looking;
@@ -115,12 +114,11 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    use aws_sdk_dynamodb::Client;
     use hookonce_protocol::key::EndpointId;
 
     use crate::records::scale::{dead, filled, holding};
     use crate::records::timeline::CHILDREN_MAX;
-    use crate::stack::meter::{Cost, Metering, metered};
+    use crate::stack::meter::{self, Cost, metered};
     use crate::stack::status::Records;
     use crate::stack::target::DataFolder;
 
@@ -134,8 +132,8 @@ mod tests {
 
     /// The same tables, with calls that are counted as a connection counts them.
     fn counted(store: DynamoStore) -> Reader {
-        let config = store.client().config().to_builder().interceptor(Metering).build();
-        Reader::of(store.with_client(Client::from_conf(config)), PAGE_REACH)
+        let client = meter::counted(store.client());
+        Reader::of(store.with_client(client), PAGE_REACH)
     }
 
     /// What the page of all dead records costs, one that looks for a rare error, one that looks in the journal, and what

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
-use aws_sdk_dynamodb::Client;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hookonce_aws::{
@@ -15,7 +14,7 @@ use super::{DocumentId, DocumentStore, Stored, missing, overtaken};
 use crate::failure::Failure;
 use crate::stack::account::{CALL_MAX, refused};
 use crate::stack::connection::{Deployed, OWN_VERSION};
-use crate::stack::meter::Metering;
+use crate::stack::meter::counted;
 
 /// A stack's table of documents, and who writes to it.
 pub(crate) struct StackDocuments<'a> {
@@ -30,8 +29,7 @@ impl<'a> StackDocuments<'a> {
     /// [`Failure`] when there is no such stack, or AWS does not answer.
     pub(crate) async fn open(stack: &'a Deployed) -> Result<Self, Failure> {
         let (account, name) = (stack.account().await?, &stack.outputs().await?.documents_table);
-        let config = dynamodb_client(account, CALL_MAX).config().to_builder().interceptor(Metering).build();
-        Ok(Self { table: DocumentTable::new(Client::from_conf(config), name), stack })
+        Ok(Self { table: DocumentTable::new(counted(&dynamodb_client(account, CALL_MAX)), name), stack })
     }
 
     /// What a write notes beside the document.

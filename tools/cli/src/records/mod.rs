@@ -3,6 +3,7 @@
 mod batch;
 pub(crate) mod dry_run;
 mod exact;
+mod fact;
 mod filter;
 mod find;
 mod latest;
@@ -20,6 +21,7 @@ pub(crate) mod timeline;
 
 pub(crate) use self::batch::created_by;
 pub(crate) use self::exact::{candidates, find, readable};
+pub(crate) use self::fact::applied_by;
 pub(crate) use self::filter::{Filter, State, note_default_since};
 pub(crate) use self::find::{Beginnings, Named, candidates_of_words, find_words, shown_key, states, whole_keys};
 pub(crate) use self::latest::{Latest, latest};

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::interceptors::{
     BeforeSerializationInterceptorContextMut, BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextRef,
 };
@@ -43,6 +44,11 @@ pub(crate) fn count_call() {
 fn add(change: impl FnOnce(&mut Cost)) {
     // Outside of metered work, there is nothing to add to.
     let _ = COST.try_with(|cost| change(&mut cost.lock().unwrap_or_else(PoisonError::into_inner)));
+}
+
+/// The same client, with calls that are counted.
+pub(crate) fn counted(client: &Client) -> Client {
+    Client::from_conf(client.config().to_builder().interceptor(Metering).build())
 }
 
 /// Counts the calls of a client of an SDK, and lets DynamoDB say what its reads consume.

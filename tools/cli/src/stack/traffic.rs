@@ -20,8 +20,8 @@ pub(crate) const CELLS: i64 = 144;
 /// The most endpoints that are counted. Only those that exist are.
 const ENDPOINTS_MAX: usize = 1_000;
 
-/// From how many refusals on somebody should look: one may be a stranger, or a person who tries something.
-const REFUSED_MIN: u64 = 3;
+/// From how many refusals in a row on somebody should look: one may be a stranger, or a person who tries something.
+const REFUSED_IN_A_ROW_MIN: u64 = 3;
 
 /// What was answered within ten minutes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +40,9 @@ pub(crate) struct EndpointTraffic {
     pub(crate) last_accepted: Option<EpochMs>,
     /// The latest refusal, and its code.
     pub(crate) last_refusal: Option<(EpochMs, String)>,
+    /// How many were refused since a delivery was taken, if the stack itself counts.
+    #[serde(default)]
+    refused_in_a_row: u64,
 }
 
 /// What became of a request.
@@ -96,10 +99,15 @@ impl EndpointTraffic {
             Answer::Accepted => {
                 cell.accepted = cell.accepted.saturating_add(1);
                 self.last_accepted = Some(at);
+                self.refused_in_a_row = 0;
             }
-            Answer::Duplicate => cell.duplicates = cell.duplicates.saturating_add(1),
+            Answer::Duplicate => {
+                cell.duplicates = cell.duplicates.saturating_add(1);
+                self.refused_in_a_row = 0;
+            }
             Answer::Refused(code) => {
                 cell.refused = cell.refused.saturating_add(1);
+                self.refused_in_a_row = self.refused_in_a_row.saturating_add(1);
                 self.last_refusal = Some((at, code.to_owned()));
             }
         }
@@ -173,14 +181,14 @@ impl Traffic {
         endpoints.get(endpoint).cloned().unwrap_or_default()
     }
 
-    /// The endpoints that refused at least [`REFUSED_MIN`] within 24 hours, and accepted nothing since: each with how many it
-    /// refused, and the latest code.
+    /// The endpoints that refused their latest deliveries, at least [`REFUSED_IN_A_ROW_MIN`] of them and one within 24 hours: each
+    /// with how many, and the latest code.
     pub(crate) fn refusing(&self, now: EpochMs) -> Vec<(String, u64, String)> {
         let endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
         let refusing = endpoints.iter().filter_map(|(id, known)| {
-            let (at, code) = known.last_refusal.as_ref()?;
-            let (_, refused) = known.totals(now);
-            (known.last_accepted < Some(*at) && refused >= REFUSED_MIN).then(|| (id.clone(), refused, code.clone()))
+            let (_, code) = known.last_refusal.as_ref().filter(|_| known.totals(now).1 > 0)?;
+            let refused = known.refused_in_a_row;
+            (refused >= REFUSED_IN_A_ROW_MIN).then(|| (id.clone(), refused, code.clone()))
         });
         refusing.collect()
     }
@@ -216,6 +224,25 @@ mod tests {
         assert_eq!(endpoint.last_refusal, Some((EpochMs(1), "signature_mismatch".to_owned())));
         let cells = endpoint.cells(EpochMs(DAY));
         assert_eq!((cells.len(), cells.last().unwrap().accepted), (144, 1), "without gaps");
+    }
+
+    /// What was refused before a delivery was taken is over.
+    #[test]
+    fn three_refusals_in_a_row_count_until_a_delivery_is_taken_or_a_day_has_passed() {
+        let folder = tempfile::tempdir().unwrap();
+        let traffic = Traffic::of(&DataFolder { data: folder.path().to_owned() });
+        let refuse = |times| (0..times).for_each(|_| traffic.count("stripe", Answer::Refused("no_secret"), EpochMs(1)));
+        let found = |at| traffic.refusing(EpochMs(at)).into_iter().map(|(_, count, _)| count).collect::<Vec<_>>();
+        for taken in [Answer::Accepted, Answer::Duplicate] {
+            refuse(2);
+            assert_eq!(found(1), [0; 0]);
+            refuse(38);
+            assert_eq!((found(1), found(DAY)), (vec![40], vec![]));
+            traffic.count("stripe", taken, EpochMs(1));
+            refuse(1);
+            assert_eq!(found(1), [0; 0], "one since then");
+            traffic.count("stripe", taken, EpochMs(1));
+        }
     }
 
     #[test]

@@ -303,6 +303,20 @@ fn what_may_cost_a_table_is_refused_on_whichever_page_it_stands_unless_it_is_all
 }
 
 #[test]
+fn what_is_refused_is_named_even_if_the_policy_cannot_be_set() {
+    let danger = ("Remove", "InboxTable", "DynamoDB::Table", "");
+    let account = Account::answering([
+        ("DescribeStacks", &[running()]),
+        ("DescribeChangeSet", &[page(&[danger], "")]),
+        ("SetStackPolicy", &[refusal("AccessDenied", "not authorized to set a policy")]),
+    ]);
+    account
+        .deploy(&[])
+        .exits(2)
+        .prints_all(&["nothing is changed: InboxTable would be removed", "not authorized to set a policy"]);
+}
+
+#[test]
 fn a_plan_and_a_stack_without_changes_change_nothing() {
     let none = "<Answer><Status>FAILED</Status><StatusReason>The submitted information didn't contain changes.</StatusReason></Answer>";
     let account = Account::answering([

@@ -27,8 +27,8 @@ pub(super) struct Change {
     replacement: String,
     /// The properties that change.
     properties: BTreeSet<String>,
-    /// Whether CloudFormation tells what changes, of each change.
-    is_told: bool,
+    /// Whether CloudFormation names what changes, of each change.
+    is_listed: bool,
 }
 
 impl Change {
@@ -42,7 +42,7 @@ impl Change {
         let targets: Vec<_> = change.descendants().filter(|node| node.tag_name().name() == "Target").collect();
         let properties = targets.iter().map(|target| child(*target, "Name").to_owned()).filter(|name| !name.is_empty());
         // What is no property, such as tags, has no name.
-        let is_told = |target: &Node<'_, '_>| match child(*target, "Attribute") {
+        let is_listed = |target: &Node<'_, '_>| match child(*target, "Attribute") {
             "" | "Properties" => !child(*target, "Name").is_empty(),
             _ => true,
         };
@@ -52,7 +52,7 @@ impl Change {
             kind: field("ResourceType"),
             replacement: field("Replacement"),
             properties: properties.collect(),
-            is_told: !targets.is_empty() && targets.iter().all(is_told),
+            is_listed: !targets.is_empty() && targets.iter().all(is_listed),
         }
     }
 
@@ -63,7 +63,7 @@ impl Change {
             _ if !kept_kinds().contains(&self.kind) => None,
             ("Add", _) => None,
             ("Modify", "False") if !keeps_keys => Some("would get keys of another type"),
-            ("Modify", "False") if self.is_told => None,
+            ("Modify", "False") if self.is_listed => None,
             ("Modify", "False") => Some("would change, and CloudFormation does not say how"),
             ("Modify", "True") => Some("would be replaced by an empty one"),
             ("Remove", _) => Some("would be removed"),
@@ -124,7 +124,7 @@ mod tests {
             kind: kind.to_owned(),
             replacement: replacement.to_owned(),
             properties: properties.iter().map(|name| (*name).to_owned()).collect(),
-            is_told: true,
+            is_listed: true,
         }
     }
 

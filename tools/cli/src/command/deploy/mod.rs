@@ -71,7 +71,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if let Some(refused) = refused {
         // An earlier one may have been killed before it took back what it allowed.
         if exists && !arguments.plan {
-            stack.protect(&policy(&[])).await?;
+            // What is refused is said in any case.
+            if let Err(failure) = stack.protect(&policy(&[])).await {
+                output::note(&failure.to_string());
+            }
         }
         return Err(refused);
     }

@@ -1,7 +1,5 @@
 //! `hookonce show`: tells the timeline of one record.
 
-pub(crate) mod fact;
-
 use std::path::PathBuf;
 
 use clap::Args;
@@ -15,7 +13,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::records::progress::{Progress, Wait};
 use crate::records::timeline::{Planning, Timeline};
-use crate::records::{Named, candidates_of_words, find_words};
+use crate::records::{Named, applied_by, candidates_of_words, find_words};
 use crate::stack::connection::Connection;
 use crate::stack::target::{Target, write};
 
@@ -55,7 +53,7 @@ pub(crate) async fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     let stack = arguments.target.connect();
     let store = &stack.store().await?;
     if let Some(fact) = &arguments.fact {
-        match fact::applied_by(&stack, &stack.whole_store().await?, fact).await?.as_slice() {
+        match applied_by(&stack, &stack.whole_store().await?, fact).await?.as_slice() {
             [record] => arguments.record = record.to_vec(),
             [] => {
                 output::note(&format!("no record that is kept has applied the fact {fact}"));

@@ -13,7 +13,7 @@ use hookonce_runtime::handlers::tables::OwnTables;
 
 use crate::failure::Failure;
 use crate::stack::account::CALL_MAX;
-use crate::stack::meter::Metering;
+use crate::stack::meter::{Metering, counted};
 use crate::stack::target::{DataFolder, Place, Target};
 
 pub(crate) use self::deployed::Deployed;
@@ -149,9 +149,8 @@ impl Connection {
             Side::Local(local) => clients::dynamodb(&local.running()?.dynamodb_url),
             Side::Deployed(deployed) => dynamodb_client(deployed.account().await?, CALL_MAX),
         };
-        // A page says what it cost. Where nobody wants to know, nothing is counted.
-        let client = aws_sdk_dynamodb::Client::from_conf(client.config().to_builder().interceptor(Metering).build());
-        Ok(DynamoStore::new(client, inbox, domain).with_tables(tables))
+        // A page says what it cost.
+        Ok(DynamoStore::new(counted(&client), inbox, domain).with_tables(tables))
     }
 
     /// The same for what also needs the domain table.

@@ -34,8 +34,8 @@ pub(crate) struct StackStatus {
     pub(crate) local: Option<RunningStack>,
     /// Why the stack on this machine refuses its route set. On AWS, an alarm tells.
     routes: Option<String>,
-    /// The endpoints of the stack on this machine that only refuse: how many deliveries, and the latest code. On AWS, `endpoint list`
-    /// searches the log for that.
+    /// The endpoints of the stack on this machine that refused their latest deliveries: how many, and the latest code. On
+    /// AWS, `endpoint list` searches the log for that.
     refusing: Vec<(String, u64, String)>,
     pub(crate) aws: Option<AwsStatus>,
 }

@@ -88,9 +88,15 @@ impl StackStatus {
         needs
             .extend(self.routes.as_ref().map(|refusal| Need::new("routes_refused", refusal, "", "docs/use/routes.md")));
         needs.extend(self.refusing.iter().map(|(endpoint, count, code)| {
-            let what = format!("deliveries were refused at {endpoint} within 24 h, and none accepted since: {code}");
+            let what = format!("deliveries in a row were refused at {endpoint}: {code}");
             let page = "docs/run/runbook.md#an-endpoint-is-silent";
-            Need::new(format!("refused:{endpoint}"), what, "hookonce verify --last", page).counted(*count)
+            Need::new(
+                format!("refused:{endpoint}"),
+                what,
+                format!("hookonce verify --last --endpoint {endpoint}"),
+                page,
+            )
+            .counted(*count)
         }));
         let letters = self.depths.dead_letters.as_ref().ok().and_then(Option::as_ref);
         needs.extend(letters.filter(|letters| letters.visible > 0).map(|letters| {
