@@ -288,7 +288,7 @@ fn is_hint(world: &World, message: MessageId) -> bool {
 /// What a read or a query shows of these items.
 fn shown(world: &World, view: ProcView, items: &[ItemId; SLOTS], now: i64) -> Answer {
     if let Call::QueryDue(query) = world.call(view.call).as_ref() {
-        return index(world, items, now, query.state);
+        return index(world, items, now.min(query.until.0), query.state);
     }
     let slots = world.reads(view.call);
     Answer::Seen(std::array::from_fn(|place| slots.get(place).map_or(ItemId::NONE, |slot| items[*slot])))
