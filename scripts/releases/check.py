@@ -23,7 +23,7 @@ from page import WIDTH, Shell, breaks, follow
 from providers import Gateway, changed, github, meta, stripe
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "scripts"))
+sys.path.append(str(ROOT / "scripts/checks"))
 from waits import until  # noqa: E402
 
 PLACE = ROOT / "target/dist/check"

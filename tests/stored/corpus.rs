@@ -1,5 +1,5 @@
 //! What each release stored, as it stands in `tests/stored/RELEASE`. This release reads all of it. A folder is written at
-//! the release's tag by `scripts/stored` and never changes; `unreleased` is what the next tag would write.
+//! the release's tag by `scripts/releases/stored` and never changes; `unreleased` is what the next tag would write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -264,7 +264,7 @@ fn the_last_release_starts_in_the_environment_of_this_one() {
     }
 }
 
-/// While nothing is tagged, forms may change. Whoever changes one sees it here: `scripts/stored` writes the folder again.
+/// While nothing is tagged, forms may change. Whoever changes one sees it here: `scripts/releases/stored` writes the folder again.
 #[test]
 fn the_forms_of_the_next_release_are_those_in_its_folder() {
     let stands: BTreeMap<_, _> = releases().into_iter().collect();
@@ -275,7 +275,7 @@ fn the_forms_of_the_next_release_are_those_in_its_folder() {
     }
 }
 
-/// Not a test: `scripts/stored` runs it.
+/// Not a test: `scripts/releases/stored` runs it.
 #[test]
 #[ignore = "it writes tests/stored/unreleased"]
 fn write_the_forms_of_the_next_release() {

@@ -61,7 +61,7 @@ fn counted(template: &Template, queries: usize) -> Counted {
     let functions = template.resources("AWS::Serverless::Function").into_iter();
     let mappings = functions.map(|function| template.events(function, "SQS").len()).sum();
     let memory = |function: &str| template.property(function, &["MemorySize"]).as_f64().unwrap();
-    let counts: Value = serde_json::from_str(&file("scripts/counts.json")).unwrap();
+    let counts: Value = serde_json::from_str(&file("scripts/checks/counts.json")).unwrap();
     let webhook_log_bytes = counts["within a tenth"]["log bytes per delivery"].as_f64().unwrap();
     let format = template.raw(&["Resources", "Gateway", "Properties", "AccessLogSettings", "Format"]);
     let line = GATEWAY_VALUES

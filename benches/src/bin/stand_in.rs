@@ -1,4 +1,4 @@
-//! The Runtime API of Lambda, DynamoDB and SQS for a program that is measured, on loopback, as scripts/rig.py plays them.
+//! The Runtime API of Lambda, DynamoDB and SQS for a program that is measured, on loopback, as scripts/checks/rig.py plays them.
 //!
 //! It answers sooner than Python can. A program that waits for its answer sleeps and wakes, which takes processor time of
 //! its own.

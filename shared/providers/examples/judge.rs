@@ -1,6 +1,6 @@
 //! Checks captured requests in bulk: reads one JSON object per line, writes one verdict per line.
 //!
-//! `scripts/differential` compares these verdicts with those of the providers' own SDKs.
+//! `scripts/oracles/differential` compares these verdicts with those of the providers' own SDKs.
 
 use std::error::Error;
 use std::io::{BufRead, BufWriter, Write};

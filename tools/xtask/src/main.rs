@@ -18,7 +18,7 @@ use crate::checks::{emulator, guide, projects, prove};
 
 /// What the scripts do that keeps state or reads JSON.
 #[derive(Debug, Parser)]
-#[command(name = "xtask", bin_name = "scripts/xtask")]
+#[command(name = "xtask", bin_name = "scripts/tools/xtask")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -114,7 +114,7 @@ fn token(body: &[u8], issued_at: i64) -> (String, String) {
 }
 
 fn key_file(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/conformance/keys");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/oracles/keys");
     std::fs::read_to_string(folder.join(name)).unwrap()
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Clock {
 impl Clock {
     /// Starts a clock that is kept in a file of this folder.
     pub(crate) fn start(folder: &Path) -> Outcome<Self> {
-        let install = ". scripts/tools.bash && faketime_library";
+        let install = ". scripts/tools/install.bash && faketime_library";
         let library = output(Command::new("bash").args(["-euo", "pipefail", "-c", install]))?;
         let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
         let clock = Self { library: library.trim().into(), file: folder.join("clock"), ahead: Duration::ZERO };

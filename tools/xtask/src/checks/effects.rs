@@ -34,7 +34,7 @@ struct Load {
 /// the end, a fault of each kind is planted into what was recorded, and its figure must see it.
 pub(crate) fn test(short: bool) -> Outcome<bool> {
     let (events, kills): (usize, usize) = if short { (200, 25) } else { (1_000, 125) };
-    run(Program::new("bash").args(["-euo", "pipefail", "-c", ". scripts/tools.bash && python_tool effects"]))?;
+    run(Program::new("bash").args(["-euo", "pipefail", "-c", ". scripts/tools/install.bash && python_tool effects"]))?;
     fresh_folder(Path::new(DATA))?;
     write_documents()?;
     let hookonce = build_hookonce()?;
@@ -42,7 +42,13 @@ pub(crate) fn test(short: bool) -> Outcome<bool> {
     run(Program::new("cargo").args(["test", "--workspace", "--test", "all", "--no-run", "--quiet"]))?;
     let (servers, _end) = backends::start(false)?;
     let mut callee = servers.command("bash");
-    callee.args(["-c", KEEP_STARTING, "callee", "target/tools/effects/bin/python", "scripts/effects/receiver.py"]);
+    callee.args([
+        "-c",
+        KEEP_STARTING,
+        "callee",
+        "target/tools/effects/bin/python",
+        "scripts/checks/effects/receiver.py",
+    ]);
     callee.args([PRIVATE_ADDRESS, &CALLEE_PORT.to_string(), CALLEE_SECRET, DATA]);
     let _callee = Background::start(&callee, &data("callee.log"))?;
     let mut cargo = servers.command("env");

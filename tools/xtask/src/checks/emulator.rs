@@ -26,7 +26,7 @@ const JSON: [&str; 4] = ["--header", "content-type: application/json", "--data",
 const ROUTES: &str = r#"{"version":1,"otherwise":"builtin","routes":[{"name":"refunds","consumer":"own","endpoints":["stripe"],
     "types":["charge.refunded"],"handler":{"lambda":"payments"}}]}"#;
 
-/// What `scripts/emulator` does.
+/// What `scripts/check emulator` does.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Build the functions for release, run them under an emulator against real backends, drive them over HTTP as
@@ -36,7 +36,7 @@ pub(crate) enum Command {
 
 /// Installs `cargo lambda`, and returns its folder.
 pub(crate) fn cargo_lambda() -> Outcome<PathBuf> {
-    run(Program::new("bash").args(["-euo", "pipefail", "-c", ". scripts/tools.bash && need_cargo_lambda"]))?;
+    run(Program::new("bash").args(["-euo", "pipefail", "-c", ". scripts/tools/install.bash && need_cargo_lambda"]))?;
     let folder = Path::new("target/tools/cargo-lambda/bin");
     folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))
 }

@@ -167,7 +167,7 @@ impl Drop for SetAside {
 }
 
 fn build(page: &Page) -> Outcome {
-    process::run(Program::new("bash").args(["-euo", "pipefail", "-c", ". scripts/tools.bash && need_python"]))?;
+    process::run(Program::new("bash").args(["-euo", "pipefail", "-c", ". scripts/tools/install.bash && need_python"]))?;
     let lines = BUILD.iter().flat_map(|section| page.blocks(section)).flat_map(str::lines);
     let commands: Vec<_> = lines.filter(|line| !ACCOUNT.iter().any(|word| line.contains(word))).collect();
     // The lint needs a region, but no credentials.

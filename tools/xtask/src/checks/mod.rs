@@ -1,4 +1,4 @@
-//! What `scripts/prove`, `scripts/emulator` and parts of `scripts/check` run: it builds the product, starts servers,
+//! What `scripts/prove` and parts of `scripts/check` run: it builds the product, starts servers,
 //! kills processes, and judges what is left.
 
 mod answers;

@@ -1,0 +1,359 @@
+"""Runs deploy.sh of a release on the mock of AWS, as a deployer, kills it after each call that writes, lets an update fail at each resource
+that it changes, and then removes everything as docs/run/fifteen-minutes.md does: it notes what a deployer calls. `HOOKONCE` names the
+binary, `AWS_ONE` a command line of AWS of version 1."""
+
+import collections
+import hashlib
+import io
+import itertools
+import json
+import logging
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.parse
+import zipfile
+
+os.environ.update(AWS_ACCESS_KEY_ID="mock", AWS_SECRET_ACCESS_KEY="mock", AWS_DEFAULT_REGION="eu-central-1")
+
+sys.path += [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parents[2] / "releases")]
+
+import calls  # noqa: E402
+from mock import REGION, STACK, client, verdict  # noqa: E402
+from moto import mock_aws  # noqa: E402
+from moto.cloudformation.models import CloudFormationBackend, Event  # noqa: E402
+from moto.cloudformation.responses import CloudFormationResponse  # noqa: E402
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication  # noqa: E402
+from moto.server import ThreadedMotoServer  # noqa: E402
+from samtranslator.yaml_helper import yaml_parse  # noqa: E402
+from template import released  # noqa: E402
+
+PAGE = pathlib.Path("docs/run/fifteen-minutes.md")
+POLICY = json.loads(pathlib.Path("deploy/stack-policy.json").read_text("utf-8"))
+# The mock knows two outputs.
+OUTPUTS = ("Version", "InboxTable")
+# It prints a line for each request.
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
+
+
+def termination_protection(request):
+    """The mock lacks it."""
+    name = request._get_param("StackName")
+    protected.add(name)
+    return f"<UpdateTerminationProtectionResponse><UpdateTerminationProtectionResult><StackId>{name}</StackId></UpdateTerminationProtectionResult></UpdateTerminationProtectionResponse>"
+
+
+class Fault:
+    """At which of the resources that an update changes it fails, in the order of their names."""
+
+    at = None
+
+
+def create(backend, **asked):
+    """The mock's own, which keeps a stack that has only a name, and makes another one of that name."""
+    for stack_id, stack in list(backend.stacks.items()):
+        if (stack.name, stack.status, asked["change_set_type"]) == (asked["stack_name"], "REVIEW_IN_PROGRESS", "CREATE"):
+            del backend.stacks[stack_id]
+    return create_change_set(backend, **asked)
+
+
+def execute(backend, change_set_name, stack_name=None):
+    """The mock's own, which never fails, makes no outputs, and leaves the stack its other change sets."""
+    change_set_id, change_set = next((name, one) for name, one in backend.change_sets.items() if change_set_name in (name, one.change_set_name))
+    # https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_ExecuteChangeSet.html
+    for other in [name for name, one in backend.change_sets.items() if one.stack_name == change_set.stack_name and name != change_set_id]:
+        del backend.change_sets[other]
+    if change_set.change_set_type == "UPDATE" and change_set.stack_name == STACK:
+        update(change_set)
+    else:
+        execute_change_set(backend, change_set_name, stack_name)
+    # Those that were not named have their defaults.
+    change_set.stack.parameters = dict(change_set.stack.resource_map.resolved_parameters)
+    for stack in backend.stacks.values():
+        stack.template_dict = json.loads(stack.template) if stack.template.startswith("{") else yaml_parse(stack.template)
+        stack.output_map = stack._create_output_map()
+
+
+def update(change_set):
+    """What CloudFormation says of an update: one resource after the other, and back where one fails. The mock cannot update what it made, so
+    here only the template and the parameters change."""
+    stack = change_set.stack
+    resources = sorted((change.logical_resource_id, change.resource_type) for change in change_set.changes)
+
+    def tell(resource, kind, status, reason=None):
+        stack.events.append(Event(stack.stack_id, stack.name, resource, resource, kind, status, reason, None))
+
+    stack._add_stack_event("UPDATE_IN_PROGRESS")
+    for at, (resource, kind) in enumerate(resources):
+        tell(resource, kind, "UPDATE_IN_PROGRESS")
+        if at == Fault.at:
+            tell(resource, kind, "UPDATE_FAILED", "it was meant to fail")
+            break
+        tell(resource, kind, "UPDATE_COMPLETE")
+    if Fault.at is None:
+        stack.resource_map.resolved_parameters.update(change_set.parameters)
+        stack.template = change_set.template
+        stack.status, change_set.execution_status = "UPDATE_COMPLETE", "EXECUTE_COMPLETE"
+    else:
+        stack._add_stack_event("UPDATE_ROLLBACK_IN_PROGRESS")
+        for resource, kind in reversed(resources[: Fault.at + 1]):
+            tell(resource, kind, "UPDATE_COMPLETE")
+        stack.status, change_set.execution_status = "UPDATE_ROLLBACK_COMPLETE", "EXECUTE_FAILED"
+    stack._add_stack_event(stack.status)
+
+
+class Death:
+    """A command is killed once the mock has done the first of its writing calls at which none was killed before. The answer never comes."""
+
+    victim, met, made = None, set(), collections.Counter()
+
+    @classmethod
+    def may_come(cls, call):
+        """Calls of CloudFormation that are alike are told apart within a run, uploads are not."""
+        cls.made[call] += 1
+        named = call if call.startswith("S3") else f"{call} {cls.made[call]}"
+        if cls.victim and named not in cls.met:
+            cls.met.add(named)
+            victim, cls.victim = cls.victim, None
+            os.killpg(victim.pid, signal.SIGKILL)
+
+
+def writing(environ):
+    """The name of a call that writes to CloudFormation or to a bucket."""
+    signed = re.search(r"Credential=[^/]+/\w+/[\w-]+/([\w-]+)/", environ.get("HTTP_AUTHORIZATION", ""))
+    service = signed[1] if signed else ""
+    if service == "cloudformation":
+        form = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+        environ["wsgi.input"] = io.BytesIO(form)
+        fields = dict(urllib.parse.parse_qsl(form.decode()))
+        reads = fields["Action"].startswith(("Describe", "Get", "List", "Validate"))
+        return None if reads else f"{fields['Action']} {fields.get('StackName', '')}"
+    return f"S3 {pathlib.Path(environ['PATH_INFO']).suffix}" if service == "s3" and environ["REQUEST_METHOD"] not in ("GET", "HEAD") else None
+
+
+def served(application, environ, start_response):
+    """The mock's own, with a death between what it does and what it says."""
+    call = writing(environ)
+    answer = dispatch(application, environ, start_response)
+    said = list(answer)
+    answer.close()
+    if call:
+        Death.may_come(call)
+    return said
+
+
+protected = set()
+dispatch, DomainDispatcherApplication.__call__ = DomainDispatcherApplication.__call__, served
+CloudFormationResponse.update_termination_protection = termination_protection
+create_change_set, CloudFormationBackend.create_change_set = CloudFormationBackend.create_change_set, create
+execute_change_set, CloudFormationBackend.execute_change_set = CloudFormationBackend.execute_change_set, execute
+
+
+def template():
+    made = released("arm64", "0.1.0")
+    return {**made, "Outputs": {name: made["Outputs"][name] for name in OUTPUTS}}
+
+
+def release(folder):
+    """The archive, with code that is no code."""
+    folder.mkdir()
+    (folder / "template.json").write_text(json.dumps(template()))
+    for name in ("deploy.sh", "bucket.yaml", "stack-policy.json"):
+        shutil.copy(f"deploy/{name}", folder)
+    pack(folder, "first")
+
+
+def pack(folder, build):
+    """The zips of a build."""
+    for name in ("webhook", "worker", "relay", "dispatcher"):
+        with zipfile.ZipFile(folder / f"{name}.zip", "w") as package:
+            package.writestr("bootstrap", f"{build} {name}")
+    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(folder.iterdir()) if path.suffix]
+    (folder / "SHA256SUMS").write_text("".join(sums))
+
+
+class Deployer:
+    """Runs commands in the folder of the release, and keeps what did not go as it should."""
+
+    def __init__(self, folder, url):
+        self.folder, self.found, self.count = folder, [], 0
+        self.environment = {**os.environ, "AWS_ENDPOINT_URL": url, "AWS_REGION": REGION, "HOME": str(folder), "PATH": f"{folder}:{os.environ['PATH']}",
+                            "AWS_PAGER": "", "TMPDIR": str(folder.parent)}
+        self.place("aws", f'exec "{os.environ["AWS_ONE"]}" --endpoint-url "$AWS_ENDPOINT_URL" "$@"')
+        # What the deployment ends with is an operator's, and finds nothing here that runs.
+        self.place("hookonce", f'[ "$1" != doctor ] || exit 0; exec "{os.environ["HOOKONCE"]}" "$@"')
+
+    def place(self, name, line):
+        path = self.folder / name
+        path.write_text(f"#!/bin/sh\n{line}\n")
+        path.chmod(0o755)
+
+    def run(self, what, text, prints, status=0):
+        with self.begin(what, text) as ran:
+            printed = ran.communicate(timeout=300)[0]
+        if ran.returncode != status or prints not in printed:
+            self.found.append(f"{what}: exit {ran.returncode}, or no {prints!r} in:\n{printed}")
+        return printed
+
+    def begin(self, what, text):
+        self.count += 1
+        environment = {**self.environment, "AWS_ACCESS_KEY_ID": calls.key_of("deployer", what)}
+        return subprocess.Popen(["bash", "-euo", "pipefail", "-c", text], cwd=self.folder, env=environment, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, start_new_session=True)
+
+    def dies(self, what, text):
+        """The name of the call after which a command was killed, or none if it met its death at each of them before."""
+        Death.made.clear()
+        before = set(Death.met)
+        with self.begin(f"{what}, and dies", text) as ran:
+            Death.victim = ran
+            printed = ran.communicate(timeout=300)[0]
+        Death.victim = None
+        call = next(iter(Death.met - before), None)
+        if ran.returncode != (-signal.SIGKILL if call else 0):
+            self.found.append(f"{what}: exit {ran.returncode} after {call}:\n{printed}")
+        return call
+
+
+def removal():
+    """The block with which the page removes everything, for this stack. No handler was deployed here."""
+    block = PAGE.read_text("utf-8").split("\n## 9. Remove\n", 1)[1].split("```sh\n", 1)[1].split("```", 1)[0]
+    lines = [line for line in block.splitlines() if "hookonce-pushes" not in line]
+    topic = "topic=$(aws sns create-topic --name hookonce-alarms --query TopicArn --output text)"
+    bucket = f"bucket=$(aws cloudformation describe-stacks --stack-name {STACK}-code --query 'Stacks[0].Outputs[0].OutputValue' --output text)"
+    return "\n".join([topic, bucket, *(line.replace("-name hookonce", f"-name {STACK}") for line in lines)])
+
+
+def state():
+    """What an update that failed must leave as it was."""
+    cloud = client("cloudformation")
+    stack = cloud.describe_stacks(StackName=STACK)["Stacks"][0]
+    template = json.dumps(cloud.get_template(StackName=STACK)["TemplateBody"], sort_keys=True)
+    policy = json.loads(cloud.get_stack_policy(StackName=STACK)["StackPolicyBody"])
+    return sorted((one["ParameterKey"], one["ParameterValue"]) for one in stack["Parameters"]), template, policy
+
+
+def code():
+    """The bucket with the code, and its address."""
+    outputs = {one["OutputKey"]: one["OutputValue"] for one in client("cloudformation").describe_stacks(StackName=f"{STACK}-code")["Stacks"][0]["Outputs"]}
+    return outputs["Bucket"], outputs["Address"]
+
+
+def deploy(key=None):
+    """What deploy.sh ends with, for a template of the bucket: the newest of a release, or this one."""
+    bucket, address = code()
+    kept = sorted(client("s3").list_objects_v2(Bucket=bucket)["Contents"], key=lambda one: one["LastModified"])
+    key = key or [one["Key"] for one in kept if re.fullmatch(r"[0-9a-f]{64}\.json", one["Key"])][-1]
+    return f"hookonce deploy --stack {STACK} --template {address}/{key}"
+
+
+def deaths_of_creation(deployer):
+    """Kills deploy.sh after each writing call, and begins it again in what is there. What comes after the bucket runs without deploy.sh,
+    which takes longer. How many died."""
+    Death.met.clear()
+    while (call := deployer.dies("deploy.sh", f"./deploy.sh --stack {STACK}")) and call != f"CreateChangeSet {STACK} 1":
+        continue
+    if call:
+        while deployer.dies("hookonce deploy", deploy()):
+            continue
+    bucket, _ = code()
+    for one in client("s3").list_objects_v2(Bucket=bucket)["Contents"]:
+        body = client("s3").get_object(Bucket=bucket, Key=one["Key"])["Body"].read()
+        if one["Key"] not in (hashlib.md5(body).hexdigest(), f"{hashlib.sha256(body).hexdigest()}.json"):
+            deployer.found.append(f"after a death the bucket has {one['Key']}, which is something else")
+    ends(deployer, "a new stack", "info")
+    return len(Death.met)
+
+
+def deaths_of_update(deployer):
+    """Kills an update that may lose a table after each writing call. The next one does not allow it. How many died."""
+    Death.met.clear()
+    bucket, _ = code()
+    changed = template()
+    changed["Resources"]["InboxTable"]["Properties"]["TableClass"] = "STANDARD_INFREQUENT_ACCESS"
+    client("s3").put_object(Bucket=bucket, Key="changed.json", Body=json.dumps(changed))
+    for level in itertools.cycle(("warn", "info")):
+        call = deployer.dies("an update", f"{deploy()} --allow InboxTable LogLevel={level}")
+        if call == f"SetStackPolicy {STACK} 1":
+            deployer.run("one that is refused", deploy("changed.json"), "nothing is changed: InboxTable", status=2)
+            if state()[2] != POLICY:
+                deployer.found.append("what an update that died would allow is still allowed after one that was refused")
+        if call:
+            deployer.run(f"the same update after {call}", f"{deploy()} LogLevel={level}", f"the stack {STACK} is")
+        ends(deployer, f"an update that died after {call}", level)
+        if not call:
+            return len(Death.met)
+
+
+def ends(deployer, what, level):
+    """Whether the stack is as it was deployed, and nothing can change it any more."""
+    parameters, _, policy = state()
+    sets = client("cloudformation").list_change_sets(StackName=STACK)["Summaries"]
+    waiting = [one["ChangeSetName"] for one in sets if one["ExecutionStatus"] == "AVAILABLE"]
+    stacks = [one["StackName"] for one in client("cloudformation").describe_stacks()["Stacks"]]
+    found = dict(parameters)["LogLevel"], policy, STACK in protected, waiting, sorted(stacks)
+    if found != (level, POLICY, True, [], [STACK, f"{STACK}-code"]):
+        deployer.found.append(f"{what}: {found}")
+    protected.clear()
+
+
+def faults(deployer, plan):
+    """Lets an update fail at each of the resources that it changes, and then succeed."""
+    update, before = f"./deploy.sh --stack {STACK} LogLevel=debug", state()
+    changed = sorted(re.findall(r"^ modify +(\w+)", plan, re.MULTILINE))
+    for at, resource in enumerate(changed):
+        Fault.at = at
+        # Without deploy.sh, which takes longer.
+        printed = deployer.run(f"a fault at {resource}", f"{deploy()} LogLevel=debug", f"{resource}: UPDATE_FAILED: it was meant to fail", status=3)
+        if "is not deployed: UPDATE_ROLLBACK_COMPLETE; it is as it was before" not in printed:
+            deployer.found.append(f"a fault at {resource}: nothing says that the stack is as it was:\n{printed}")
+        if state() != before:
+            deployer.found.append(f"a fault at {resource}: the stack is not as it was")
+    Fault.at = None
+    deployer.run("the same update without a fault", update, f"the stack {STACK} is deployed: UPDATE_COMPLETE")
+    if ("LogLevel", "debug") not in state()[0]:
+        deployer.found.append("the update without a fault changed nothing")
+    if not changed:
+        deployer.found.append(f"the plan of an update names no resource:\n{plan}")
+    return len(changed)
+
+
+def look(deployer):
+    deaths = deaths_of_creation(deployer)
+    deployer.run("deploy.sh", f"./deploy.sh --stack {STACK}", f"the stack {STACK} is as the template says")
+    pack(deployer.folder, "second")
+    plan = deployer.run("deploy.sh --plan", f"./deploy.sh --stack {STACK} --plan LogLevel=debug", "RelayFunction")
+    positions = faults(deployer, plan)
+    deaths += deaths_of_update(deployer)
+    other = "cp -r . ../other && cd ../other && sed -i 's/\"Text\": \"0.1.0\"/\"Text\": \"0.0.9\"/' template.json"
+    deployer.run("deploy.sh of another release", f"{other} && ./deploy.sh --stack {STACK}", "try: put the hookonce of release 0.0.9 into", status=2)
+    deployer.run(f"{PAGE}, Remove", removal(), f"{STACK}-DocumentsTable-")
+    left = client("dynamodb").list_tables()["TableNames"], [one["StackName"] for one in client("cloudformation").describe_stacks()["Stacks"]]
+    if left != ([], []):
+        deployer.found.append(f"{PAGE}: what is left after everything is removed: {left}")
+    return positions, deaths
+
+
+def main():
+    with mock_aws(), tempfile.TemporaryDirectory() as place:
+        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        server.start()
+        try:
+            host, port = server.get_host_and_port()
+            folder = pathlib.Path(place, "release")
+            release(folder)
+            deployer = Deployer(folder, f"http://{host}:{port}")
+            positions, deaths = look(deployer)
+        finally:
+            server.stop()
+    calls.write()
+    return verdict("deploy", deployer.found, commands=deployer.count, faults=positions, deaths=deaths)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+//! Reads what the next release stores with the protocol crate of another one: each item and message is understood as it
+//! was meant, or not at all. `scripts/releases/stored against` builds it.
+
+use hookonce_protocol::item::Item;
+use hookonce_protocol::message::{Message, MessageKey};
+use hookonce_protocol::record::{Record, attribute};
+use serde_json::Value;
+
+fn main() {
+    let path = std::env::args().nth(1).expect("the path of stored.json");
+    let stored: Value = serde_json::from_str(&std::fs::read_to_string(path).expect("a file")).expect("JSON");
+    let list = |name: &str| stored[name].as_array().cloned().unwrap_or_default();
+    let (mut read, mut left, mut wrong) = (0, 0, Vec::new());
+    for item in list("records") {
+        let Ok(item) = serde_json::from_value::<Item>(item.clone()) else {
+            wrong.push(format!("no item: {item}"));
+            continue;
+        };
+        match Record::decode(&item) {
+            Err(_) => left += 1,
+            // What it writes of it again is what was there, but for attributes that it does not know.
+            Ok(record) if is_kept(&item, &record.encode()) => read += 1,
+            Ok(_) => wrong.push(format!("{item:?}")),
+        }
+    }
+    let key = stored["message_key"].as_str().and_then(MessageKey::parse);
+    for text in list("messages") {
+        let text = text.as_str().unwrap_or_default();
+        match Message::decode(text, key.as_ref()) {
+            Err(_) => left += 1,
+            Ok(message) if is_within(&message.encode(key.as_ref()).unwrap_or_default(), text) => read += 1,
+            Ok(_) => wrong.push(text.to_owned()),
+        }
+    }
+    for wrong in &wrong {
+        println!("read as something else: {wrong}");
+    }
+    println!("{}", serde_json::json!({ "part": "against", "read": read, "left_alone": left, "violations": wrong.len() }));
+    std::process::exit(i32::from(!wrong.is_empty() || read == 0));
+}
+
+/// Whether nothing that it knows was read as something else, or as nothing.
+fn is_kept(item: &Item, again: &Item) -> bool {
+    let knows = |name: &str| name == "body" || attribute::HEAD.contains(&name);
+    item.iter().all(|(name, value)| !knows(name) || again.get(name) == Some(value))
+}
+
+/// Whether each field of one text is in the other. A hint may have fields that only the later release knows.
+fn is_within(one: &str, other: &str) -> bool {
+    let fields = |text: &str| serde_json::from_str::<Value>(text).ok().and_then(|value| value.as_object().cloned());
+    let (Some(one), Some(other)) = (fields(one), fields(other)) else { return false };
+    one.iter().all(|(name, value)| other.get(name) == Some(value))
+}
