@@ -24,6 +24,7 @@ os.environ.update(AWS_ACCESS_KEY_ID="mock", AWS_SECRET_ACCESS_KEY="mock", AWS_DE
 sys.path += [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parents[2] / "releases")]
 
 import calls  # noqa: E402
+import changes  # noqa: E402
 from mock import REGION, STACK, client, verdict  # noqa: E402
 from moto import mock_aws  # noqa: E402
 from moto.cloudformation.models import CloudFormationBackend, Event  # noqa: E402
@@ -59,7 +60,20 @@ def create(backend, **asked):
     for stack_id, stack in list(backend.stacks.items()):
         if (stack.name, stack.status, asked["change_set_type"]) == (asked["stack_name"], "REVIEW_IN_PROGRESS", "CREATE"):
             del backend.stacks[stack_id]
-    return create_change_set(backend, **asked)
+    made = create_change_set(backend, **asked)
+    change_set = backend.change_sets[made[0]]
+    if asked["change_set_type"] == "UPDATE" and change_set.status != "FAILED":
+        # It names no property, and knows of no condition.
+        change_set.changes = list(changes.between(template_of(change_set.stack), template_after(change_set)))
+    return made
+
+
+def template_of(stack):
+    return changes.Evaluated(yaml_parse(stack.template), stack.parameters)
+
+
+def template_after(change_set):
+    return changes.Evaluated(yaml_parse(change_set.template), {**change_set.stack.parameters, **change_set.parameters})
 
 
 def execute(backend, change_set_name, stack_name=None):
@@ -68,8 +82,8 @@ def execute(backend, change_set_name, stack_name=None):
     # https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_ExecuteChangeSet.html
     for other in [name for name, one in backend.change_sets.items() if one.stack_name == change_set.stack_name and name != change_set_id]:
         del backend.change_sets[other]
-    if change_set.change_set_type == "UPDATE" and change_set.stack_name == STACK:
-        update(change_set)
+    if change_set.stack_name == STACK and change_set.change_set_type == "UPDATE":
+        carry_out(change_set)
     else:
         execute_change_set(backend, change_set_name, stack_name)
     # Those that were not named have their defaults.
@@ -79,32 +93,41 @@ def execute(backend, change_set_name, stack_name=None):
         stack.output_map = stack._create_output_map()
 
 
-def update(change_set):
-    """What CloudFormation says of an update: one resource after the other, and back where one fails. The mock cannot update what it made, so
-    here only the template and the parameters change."""
-    stack = change_set.stack
-    resources = sorted((change.logical_resource_id, change.resource_type) for change in change_set.changes)
+def carry_out(change_set):
+    """What CloudFormation says of a change set: one resource after the other, and back where one fails or the stack's policy denies it. The
+    mock cannot update what it made, so here only the template and the parameters change."""
+    stack, kind = change_set.stack, change_set.change_set_type
+    all_changes = sorted(change_set.changes, key=lambda one: one.logical_resource_id)
+    words = {"Add": "CREATE", "Modify": "UPDATE", "Remove": "DELETE"}
 
-    def tell(resource, kind, status, reason=None):
-        stack.events.append(Event(stack.stack_id, stack.name, resource, resource, kind, status, reason, None))
+    def tell(change, status, reason=None):
+        name = change.logical_resource_id
+        stack.events.append(Event(stack.stack_id, stack.name, name, name, change.resource_type, status, reason, None))
 
-    stack._add_stack_event("UPDATE_IN_PROGRESS")
-    for at, (resource, kind) in enumerate(resources):
-        tell(resource, kind, "UPDATE_IN_PROGRESS")
-        if at == Fault.at:
-            tell(resource, kind, "UPDATE_FAILED", "it was meant to fail")
+    stack._add_stack_event(f"{kind}_IN_PROGRESS")
+    for at, change in enumerate(all_changes):
+        word = words[change.action]
+        tell(change, f"{word}_IN_PROGRESS")
+        reason = changes.denial(stack.policy, change) or ("it was meant to fail" if at == Fault.at else None)
+        if reason:
+            tell(change, f"{word}_FAILED", reason)
+            stack.status, change_set.execution_status = back(stack, kind, all_changes[: at + 1], tell), "EXECUTE_FAILED"
             break
-        tell(resource, kind, "UPDATE_COMPLETE")
-    if Fault.at is None:
+        tell(change, f"{word}_COMPLETE")
+    else:
         stack.resource_map.resolved_parameters.update(change_set.parameters)
         stack.template = change_set.template
-        stack.status, change_set.execution_status = "UPDATE_COMPLETE", "EXECUTE_COMPLETE"
-    else:
-        stack._add_stack_event("UPDATE_ROLLBACK_IN_PROGRESS")
-        for resource, kind in reversed(resources[: Fault.at + 1]):
-            tell(resource, kind, "UPDATE_COMPLETE")
-        stack.status, change_set.execution_status = "UPDATE_ROLLBACK_COMPLETE", "EXECUTE_FAILED"
+        stack.status, change_set.execution_status = f"{kind}_COMPLETE", "EXECUTE_COMPLETE"
     stack._add_stack_event(stack.status)
+
+
+def back(stack, kind, done, tell):
+    """Rolls these changes back. The state in which that ends."""
+    word, state = ("UPDATE", "UPDATE_ROLLBACK") if kind == "UPDATE" else ("DELETE", "ROLLBACK")
+    stack._add_stack_event(f"{state}_IN_PROGRESS")
+    for change in reversed(done):
+        tell(change, f"{word}_COMPLETE")
+    return f"{state}_COMPLETE"
 
 
 class Death:
@@ -270,17 +293,82 @@ def deaths_of_creation(deployer):
     return len(Death.met)
 
 
+def replacements(deployer):
+    """Changes each property that a schema has of a type that the policy holds. What would make the resource anew, or may, is refused, and
+    the policy denies it to whoever passes the command by. Everything else passes."""
+    kinds = POLICY["Statement"][1]["Condition"]["StringEquals"]["ResourceType"]
+    refused = 0
+    for kind in kinds:
+        logical = next(name for name, one in sorted(template()["Resources"].items()) if one["Type"] == kind)
+        schema = changes.schema(kind)
+        names = [name for name in sorted(schema["properties"]) if f"/properties/{name}" not in schema["readOnlyProperties"]]
+        listed = [*schema.get("createOnlyProperties", []), *schema.get("conditionalCreateOnlyProperties", [])]
+        anew = [name for name in names if f"/properties/{name}" in listed]
+        if not anew:
+            deployer.found.append(f"the schema of {kind} has nothing that makes a resource anew")
+        passing = [name for name in names if name not in anew and name != "AttributeDefinitions"]
+        other = put(template(), {logical: {name: "changed" for name in passing}})
+        deployer.run(f"{logical} with {len(passing)} other properties", f"{deploy(other)} --plan", f" {logical} ")
+        for name in anew:
+            is_refused(deployer, f"another {name} of {logical}", put(template(), {logical: {name: "changed"}}), logical, "replaced")
+        removed, renamed = template(), template()
+        del removed["Resources"][logical]
+        renamed["Resources"]["Another"] = renamed["Resources"].pop(logical)
+        is_refused(deployer, f"no {logical}", put(removed), logical, "would be removed")
+        is_refused(deployer, f"{logical} by another name", put(renamed), logical, "would be removed")
+        refused += len(anew) + 2
+    keys = put(template(), {"InboxTable": {"AttributeDefinitions": []}})
+    deployer.run("keys of another type", deploy(keys), "nothing is changed: InboxTable would get keys of another type", status=2)
+    deployer.run("a table that exists", f"{deploy()} InboxTableName=mine", "nothing is changed: InboxTable would be removed", status=2)
+    allowed(deployer)
+    return refused + 2
+
+
+def put(made, changed=()):
+    """Puts a template into the bucket, with these properties of its resources. Its key."""
+    for logical, properties in dict(changed).items():
+        made["Resources"][logical]["Properties"].update(properties)
+    body = json.dumps(made)
+    key = f"changed-{hashlib.sha256(body.encode()).hexdigest()}.json"
+    client("s3").put_object(Bucket=code()[0], Key=key, Body=body)
+    return key
+
+
+def is_refused(deployer, what, key, logical, why):
+    """Whether the command refuses a template, and CloudFormation does with whatever tool."""
+    before, cloud = state(), client("cloudformation")
+    printed = deployer.run(what, deploy(key), f"nothing is changed: {logical} ", status=2)
+    if why not in printed:
+        deployer.found.append(f"{what}: it is refused, and not because it {why}:\n{printed}")
+    kept = [{"ParameterKey": name, "UsePreviousValue": True} for name, _ in before[0]]
+    cloud.create_change_set(StackName=STACK, ChangeSetName=f"other-{key[8:40]}", ChangeSetType="UPDATE", TemplateURL=f"{code()[1]}/{key}", Parameters=kept,
+                            Capabilities=["CAPABILITY_IAM"])
+    cloud.execute_change_set(StackName=STACK, ChangeSetName=f"other-{key[8:40]}")
+    failed = [one for one in cloud.describe_stack_events(StackName=STACK)["StackEvents"] if one["ResourceStatus"].endswith("_FAILED")]
+    if not failed or failed[0]["LogicalResourceId"] != logical or "denied by stack policy" not in failed[0]["ResourceStatusReason"]:
+        deployer.found.append(f"{what}: the policy does not deny it to another tool")
+    if state() != before:
+        deployer.found.append(f"{what}: the stack is not as it was after another tool has tried it")
+
+
+def allowed(deployer):
+    """Only what is named may go, and from then on nothing."""
+    key = put(template(), {"InboxTable": {"TableName": "another"}})
+    deployer.run("a table that is not the one that is named", f"{deploy(key)} --allow DomainTable", "nothing is changed: InboxTable would be replaced", status=2)
+    for what, text in (("the table that is named", deploy(key)), ("the same table again", deploy())):
+        deployer.run(what, f"{text} --allow InboxTable", f"the stack {STACK} is deployed: UPDATE_COMPLETE")
+        if state()[2] != POLICY:
+            deployer.found.append(f"{what}: its policy is not closed again")
+
+
 def deaths_of_update(deployer):
     """Kills an update that may lose a table after each writing call. The next one does not allow it. How many died."""
     Death.met.clear()
-    bucket, _ = code()
-    changed = template()
-    changed["Resources"]["InboxTable"]["Properties"]["TableClass"] = "STANDARD_INFREQUENT_ACCESS"
-    client("s3").put_object(Bucket=bucket, Key="changed.json", Body=json.dumps(changed))
+    changed = put(template(), {"InboxTable": {"TableName": "another"}})
     for level in itertools.cycle(("warn", "info")):
         call = deployer.dies("an update", f"{deploy()} --allow InboxTable LogLevel={level}")
         if call == f"SetStackPolicy {STACK} 1":
-            deployer.run("one that is refused", deploy("changed.json"), "nothing is changed: InboxTable", status=2)
+            deployer.run("one that is refused", deploy(changed), "nothing is changed: InboxTable", status=2)
             if state()[2] != POLICY:
                 deployer.found.append("what an update that died would allow is still allowed after one that was refused")
         if call:
@@ -330,13 +418,14 @@ def look(deployer):
     plan = deployer.run("deploy.sh --plan", f"./deploy.sh --stack {STACK} --plan LogLevel=debug", "RelayFunction")
     positions = faults(deployer, plan)
     deaths += deaths_of_update(deployer)
+    refused = replacements(deployer)
     other = "cp -r . ../other && cd ../other && sed -i 's/\"Text\": \"0.1.0\"/\"Text\": \"0.0.9\"/' template.json"
     deployer.run("deploy.sh of another release", f"{other} && ./deploy.sh --stack {STACK}", "try: put the hookonce of release 0.0.9 into", status=2)
     deployer.run(f"{PAGE}, Remove", removal(), f"{STACK}-DocumentsTable-")
     left = client("dynamodb").list_tables()["TableNames"], [one["StackName"] for one in client("cloudformation").describe_stacks()["Stacks"]]
     if left != ([], []):
         deployer.found.append(f"{PAGE}: what is left after everything is removed: {left}")
-    return positions, deaths
+    return positions, deaths, refused
 
 
 def main():
@@ -348,11 +437,11 @@ def main():
             folder = pathlib.Path(place, "release")
             release(folder)
             deployer = Deployer(folder, f"http://{host}:{port}")
-            positions, deaths = look(deployer)
+            positions, deaths, refused = look(deployer)
         finally:
             server.stop()
     calls.write()
-    return verdict("deploy", deployer.found, commands=deployer.count, faults=positions, deaths=deaths)
+    return verdict("deploy", deployer.found, commands=deployer.count, faults=positions, deaths=deaths, refused=refused)
 
 
 if __name__ == "__main__":

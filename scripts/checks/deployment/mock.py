@@ -99,7 +99,7 @@ class Deployed:
         if len(value) == 1:
             (name, argument), = value.items()
             if name in INTRINSIC:
-                return INTRINSIC[name](self, argument)
+                return getattr(self, INTRINSIC[name])(argument)
         resolved = {name: self.resolve(item) for name, item in value.items()}
         return {name: item for name, item in resolved.items() if item is not NOTHING}
 
@@ -158,13 +158,13 @@ class Deployed:
 NOTHING = object()
 FIRST = ["AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::Stage", "AWS::ApiGatewayV2::DomainName"]
 INTRINSIC = {
-    "Ref": Deployed.reference,
-    "Fn::GetAtt": Deployed.attribute,
-    "Fn::Sub": Deployed.substitute,
-    "Fn::If": Deployed.choose,
-    "Fn::FindInMap": Deployed.find,
-    "Fn::Select": Deployed.select,
-    "Fn::Split": Deployed.split,
+    "Ref": "reference",
+    "Fn::GetAtt": "attribute",
+    "Fn::Sub": "substitute",
+    "Fn::If": "choose",
+    "Fn::FindInMap": "find",
+    "Fn::Select": "select",
+    "Fn::Split": "split",
 }
 
 
