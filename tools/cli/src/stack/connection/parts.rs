@@ -1,5 +1,8 @@
 //! What every stack consists of.
 
+use std::cmp::Ordering;
+
+use semver::Version;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -31,7 +34,7 @@ impl StackParts {
     /// # Errors
     /// [`Failure::Usage`] when the stack is of a later release than this command, or of one that cannot be compared.
     pub(crate) fn takes_changes(&self) -> Result<(), Failure> {
-        if release(&self.version).is_some_and(|stack| Some(stack) <= release(OWN_VERSION)) {
+        if compared(&self.version, OWN_VERSION).is_some_and(Ordering::is_le) {
             return Ok(());
         }
         let version = &self.version;
@@ -44,13 +47,13 @@ impl StackParts {
 
 /// Whether a stack is of an earlier release than this command. A release that cannot be compared is not.
 pub(crate) fn is_earlier(stack: &str) -> bool {
-    release(stack).is_some_and(|stack| Some(stack) < release(OWN_VERSION))
+    compared(stack, OWN_VERSION).is_some_and(Ordering::is_lt)
 }
 
-/// The three numbers of a release.
-fn release(version: &str) -> Option<[u32; 3]> {
-    let numbers = version.split(['-', '+']).next()?.split('.').map(|number| number.parse().ok());
-    numbers.collect::<Option<Vec<u32>>>()?.try_into().ok()
+/// How one release compares with another, by Semantic Versioning: a pre-release comes before its release. `None` if one
+/// of them is no version.
+fn compared(release: &str, other: &str) -> Option<Ordering> {
+    Some(Version::parse(release).ok()?.cmp_precedence(&Version::parse(other).ok()?))
 }
 
 #[cfg(test)]
@@ -58,7 +61,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_release_is_compared_by_its_numbers() {
+    fn a_pre_release_comes_before_its_release() {
+        let ascending =
+            ["1.1.9", "1.2.0-alpha", "1.2.0-rc.1", "1.2.0-rc.2", "1.2.0-rc.10", "1.2.0", "1.2.1-rc.1", "1.10.0"];
+        for (at, release) in ascending.iter().enumerate() {
+            for (other_at, other) in ascending.iter().enumerate() {
+                assert_eq!(compared(release, other), Some(at.cmp(&other_at)), "{release} and {other}");
+            }
+        }
+        assert_eq!(compared("1.2.0+a.build", "1.2.0"), Some(Ordering::Equal));
+        for none in ["tomorrow", "", "1.2", "1.2.0.1", "1.2.0-", "v1.2.0"] {
+            assert_eq!((compared(none, "1.2.0"), compared("1.2.0", none)), (None, None), "{none}");
+        }
+    }
+
+    #[test]
+    fn a_stack_takes_changes_of_its_own_release_and_of_later_ones() {
         let takes = |version: &str| {
             let url = String::new;
             let parts = StackParts {
