@@ -213,7 +213,10 @@ fn a_stack_that_could_not_be_made_can_be_deleted() {
             ],
         ),
     ]);
-    account.deploy(&[]).exits(3).prints("the stack inbox is not deployed: ROLLBACK_COMPLETE");
+    account.deploy(&[]).exits(3).prints_all(&[
+        "the stack inbox is not deployed: ROLLBACK_COMPLETE",
+        "remove what is left with `aws cloudformation delete-stack --stack-name inbox`, and deploy again",
+    ]);
     assert_eq!(account.acts(), ["CreateChangeSet", "ExecuteChangeSet"], "it is not protected from being deleted");
     assert_eq!(account.field("CreateChangeSet", 0, "ChangeSetType"), "CREATE");
 }
@@ -349,6 +352,24 @@ fn an_update_that_was_rolled_back_says_what_failed() {
     ]);
     let printed = String::from_utf8(deployed.stderr).unwrap();
     assert!(!printed.contains("cancelled") && printed.matches("its role is gone").count() == 1, "{printed}");
+}
+
+#[test]
+fn how_an_update_ended_is_printed_even_if_it_cannot_be_rolled_back_or_protected() {
+    let failed = ("e2", "WorkerFunction", "UPDATE_FAILED", "its role is gone");
+    let stuck = ("e3", "inbox", "UPDATE_ROLLBACK_FAILED", "");
+    let account = Account::answering([
+        ("DescribeStacks", &[running()]),
+        ("DescribeChangeSet", &[page(&[FUNCTION], "")]),
+        ("DescribeStackEvents", &[events(&[BEFORE]), events(&[stuck, failed, BEFORE])]),
+        ("SetStackPolicy", &["<Done/>".to_owned(), refusal("AccessDenied", "not authorized to set a policy")]),
+    ]);
+    account.deploy(&[]).exits(3).prints_all(&[
+        "WorkerFunction: UPDATE_FAILED: its role is gone",
+        "not authorized to set a policy",
+        "the stack inbox is not deployed: UPDATE_ROLLBACK_FAILED",
+        "go on with `aws cloudformation continue-update-rollback --stack-name inbox`, and deploy again",
+    ]);
 }
 
 #[test]

@@ -95,7 +95,7 @@ pub(super) fn print(changes: &[Change]) {
 }
 
 /// The policy of the stack. It binds every other tool, too. What is allowed by name, it does not hold.
-pub(super) fn policy(allowed: &[String]) -> String {
+pub(in crate::command) fn policy(allowed: &[String]) -> String {
     let mut policy: Value = serde_json::from_str(POLICY).unwrap_or_default();
     if let (false, Some(denial)) = (allowed.is_empty(), policy.pointer_mut(DENIAL).and_then(Value::as_object_mut)) {
         let names: Vec<_> = allowed.iter().map(|name| format!("LogicalResourceId/{name}")).collect();

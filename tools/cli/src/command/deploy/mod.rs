@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use clap::Args;
 use hookonce_runtime::ambient::{Ambient as _, System};
 
-use self::change::{Change, policy};
-use self::stack::{Before, Planned, Stack};
+use self::change::Change;
+pub(super) use self::change::policy;
+use self::stack::{Before, Planned, Stack, blocked};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::output::interrupt::Stop;
@@ -101,18 +102,23 @@ async fn carry_out(stack: &Stack<'_>, change_set: &str, resources: usize) -> Res
         }
     };
     // What was never made can only be deleted.
-    if ended == "CREATE_COMPLETE" || ended.starts_with("UPDATE_") {
-        stack.protect(&policy(&[])).await?;
-    }
+    let is_made = ended == "CREATE_COMPLETE" || ended.starts_with("UPDATE_");
+    let protected = if is_made { stack.protect(&policy(&[])).await } else { Ok(()) };
     if ["CREATE_COMPLETE", "UPDATE_COMPLETE"].contains(&ended.as_str()) {
+        protected?;
         let next = next(stack.name, ended == "CREATE_COMPLETE");
         output::note(&format!("the stack {} is deployed: {ended}. Next:\n{next}", stack.name));
         return Ok(Exit::Done);
     }
+    // How it ended is printed in any case.
+    if let Err(failure) = protected {
+        output::note(&failure.to_string());
+    }
     let kept = if ended == "UPDATE_ROLLBACK_COMPLETE" { "; it is as it was before" } else { "" };
+    let way_out = blocked(&ended, stack.name).map_or_else(|| "and deploy again".to_owned(), |(_, hint)| hint);
     Err(Failure::unavailable(
         format!("the stack {} is not deployed: {ended}{kept}", stack.name),
-        "correct what is named above, and deploy again",
+        format!("correct what is named above, {way_out}"),
     ))
 }
 

@@ -51,6 +51,30 @@ pub(super) enum Planned {
     Nothing,
 }
 
+/// Why CloudFormation takes no update of a stack in this state, and the way out. `None` if it takes one.
+pub(super) fn blocked(status: &str, name: &str) -> Option<(&'static str, String)> {
+    match status {
+        "REVIEW_IN_PROGRESS"
+        | "CREATE_COMPLETE"
+        | "UPDATE_COMPLETE"
+        | "UPDATE_ROLLBACK_COMPLETE"
+        | "IMPORT_COMPLETE" => None,
+        "ROLLBACK_COMPLETE" | "ROLLBACK_FAILED" | "CREATE_FAILED" | "DELETE_FAILED" => Some((
+            "was never made or is half deleted",
+            format!("remove what is left with `aws cloudformation delete-stack --stack-name {name}`, and deploy again"),
+        )),
+        "UPDATE_ROLLBACK_FAILED" => Some((
+            "could not be rolled back",
+            format!("go on with `aws cloudformation continue-update-rollback --stack-name {name}`, and deploy again"),
+        )),
+        status if status.ends_with("_IN_PROGRESS") => Some((
+            "is being changed",
+            format!("`aws cloudformation describe-stack-events --stack-name {name}` shows how far it is"),
+        )),
+        _ => Some(("is in a state that this release does not know", "look at it in CloudFormation".to_owned())),
+    }
+}
+
 impl Stack<'_> {
     /// Calls an action on this stack.
     async fn call(&self, action: &str, fields: &[(&str, &str)]) -> Result<Result<String, Refusal>, Failure> {
@@ -93,38 +117,16 @@ impl Stack<'_> {
             let found = members(&answer, "OutputKey").find(|output| child(*output, "OutputKey") == name);
             found.map_or("", |output| child(output, "OutputValue"))
         };
-        let name = self.name;
-        let (what, hint) = match field("StackStatus") {
-            "REVIEW_IN_PROGRESS" => ("", String::new()),
-            "CREATE_COMPLETE" | "UPDATE_COMPLETE" | "UPDATE_ROLLBACK_COMPLETE" | "IMPORT_COMPLETE" => {
-                if output("InboxTable").is_empty() || output("Version").is_empty() {
-                    ("is not one of hookonce", "pass another --stack".to_owned())
-                } else {
-                    ("", String::new())
-                }
-            }
-            "ROLLBACK_COMPLETE" | "ROLLBACK_FAILED" | "CREATE_FAILED" | "DELETE_FAILED" => (
-                "was never made or is half deleted",
-                format!(
-                    "remove what is left with `aws cloudformation delete-stack --stack-name {name}`, and deploy again"
-                ),
-            ),
-            "UPDATE_ROLLBACK_FAILED" => (
-                "could not be rolled back",
-                format!("`aws cloudformation continue-update-rollback --stack-name {name}`, and deploy again"),
-            ),
-            status if status.ends_with("_IN_PROGRESS") => (
-                "is being changed",
-                format!("`aws cloudformation describe-stack-events --stack-name {name}` shows how far it is"),
-            ),
-            _ => ("is in a state that this release does not know", "look at it in CloudFormation".to_owned()),
-        };
-        if !what.is_empty() {
-            return Err(Failure::usage(format!("the stack {name} {what}: {}", field("StackStatus")), hint));
+        let status = field("StackStatus");
+        let exists = status != "REVIEW_IN_PROGRESS";
+        let foreign = ("is not one of hookonce", "pass another --stack".to_owned());
+        let is_foreign = exists && (output("InboxTable").is_empty() || output("Version").is_empty());
+        if let Some((what, hint)) = blocked(status, self.name).or(is_foreign.then_some(foreign)) {
+            return Err(Failure::usage(format!("the stack {} {what}: {status}", self.name), hint));
         }
         Ok(Some(Before {
             id: field("StackId").to_owned(),
-            exists: field("StackStatus") != "REVIEW_IN_PROGRESS",
+            exists,
             release: output("Version").to_owned(),
             parameters: members(&answer, "ParameterKey").map(|it| child(it, "ParameterKey").to_owned()).collect(),
         }))
