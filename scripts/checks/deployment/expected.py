@@ -50,6 +50,16 @@ def policy(stack):
     return found.get("Attributes", {}).get("Policy", "")
 
 
+def retention(stack):
+    found = client("sqs").get_queue_attributes(QueueUrl=stack.ids["HintQueue"], AttributeNames=["All"])["Attributes"]
+    return found["MessageRetentionPeriod"]
+
+
+def source():
+    """The id of an event source."""
+    return client("lambda").list_event_source_mappings()["EventSourceMappings"][0]["UUID"]
+
+
 def subscriptions(name, value):
     """Whether a topic has a subscription with this attribute."""
     found = client("sns").list_subscriptions()["Subscriptions"]
@@ -144,6 +154,8 @@ ROWS = {
     "--protocol email": Row('"SubscriptionArn"', so=lambda stack: subscriptions("Protocol", "email"), who="deployer"),
     "aws sns subscribe": Row('"SubscriptionArn"', so=lambda stack: subscriptions("FilterPolicyScope", "MessageBody"), who="deployer"),
     "aws sqs get-queue-attributes --queue-url URL": Row(so=policy),
+    "--attributes VisibilityTimeout=": Row(so=lambda stack: retention(stack) == "604800", who="deployer"),
+    "aws lambda update-event-source-mapping": Row('"ReportBatchItemFailures"', who="deployer"),
     "--attributes Policy=": Row(so=lambda stack: not policy(stack), who="deployer"),
     "aws sqs set-queue-attributes": Row(so=lambda stack: json.loads(policy(stack))["Statement"], who="deployer"),
     "aws sqs get-queue-attributes": Row(EMPTY),
@@ -189,7 +201,7 @@ PLACEHOLDERS = {
 
 def variables(stack):
     """What the shell of each page knows, because a sentence of the page says so."""
-    return {"stack": STACK, "bucket": CODE, "queue": stack.ids["HintQueue"], "table": SPARE, "documents": stack.ids["DocumentsTable"], "copy": stack.ids["InboxTable"], "arn": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{stack.ids['DocumentsTable']}", "boundary": policies.PLACEHOLDERS["BOUNDARY"], "pager_url": "https://pager.example.com/alarms"}
+    return {"stack": STACK, "bucket": CODE, "queue": stack.ids["HintQueue"], "source": source(), "table": SPARE, "documents": stack.ids["DocumentsTable"], "copy": stack.ids["InboxTable"], "arn": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{stack.ids['DocumentsTable']}", "boundary": policies.PLACEHOLDERS["BOUNDARY"], "pager_url": "https://pager.example.com/alarms"}
 
 
 def event_file():

@@ -283,6 +283,22 @@ def pauses(commands, stack):
         commands.expect(f"the resumed event sources of the {function}", states(), {"Enabled"})
 
 
+def drift(commands, stack):
+    """`doctor` finds a queue and an event source that somebody changed, and a stack without its policy."""
+    run, url = commands.run, stack.ids["SlowQueue"]
+    run("doctor", prints="each queue has one, which takes batches and gives back what failed")
+    source = next(one for one in client("lambda").list_event_source_mappings()["EventSourceMappings"] if one["EventSourceArn"].endswith("-slow"))
+    for seconds, size, code, found in ((30, 10, NO, "VisibilityTimeout is 30, not 360"), (360, 1, NO, "takes 1 messages, not 10"), (360, 10, DONE, "")):
+        client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"VisibilityTimeout": str(seconds)})
+        client("lambda").update_event_source_mapping(UUID=source["UUID"], BatchSize=size)
+        run("doctor", code=code, prints=found)
+    run("doctor", prints="the stack policy is not that of this release")
+    policy = pathlib.Path("deploy/stack-policy.json").read_text("utf-8")
+    client("cloudformation").set_stack_policy(StackName=STACK, StackPolicyBody=policy)
+    if "the stack policy is not" in json.dumps(json.loads(run("doctor", "--json"))):
+        commands.found.append("doctor: the policy of a release is not that of this release")
+
+
 def console(commands):
     """Opens each page that shows something."""
     words = ["console", "--stack", STACK, "--port", "0"]
@@ -324,6 +340,7 @@ def look(stack):
             no_samples(commands)
             commands.run("doctor", prints="message(s) wait")
             commands.run("doctor", prints="queues and relay take at most 13 of the account's 25 executions")
+            drift(commands, stack)
             endpoints(commands)
             destinations(commands)
             queues(commands)

@@ -41,6 +41,10 @@ pub(crate) struct DeployedFunctions {
     pub(crate) dispatcher_is_on: bool,
     /// How many executions their event sources take at most; [`u64::MAX`] if nothing bounds one of them.
     pub(crate) executions_max: u64,
+    /// The event sources of the worker.
+    pub(crate) worker: Vec<Mapping>,
+    /// The event sources of the dispatcher.
+    pub(crate) dispatcher: Vec<Mapping>,
 }
 
 /// The code that a function runs.
@@ -63,6 +67,12 @@ pub(crate) struct Mapping {
     pub(crate) uuid: String,
     /// `Enabled`, `Disabling` and so on.
     pub(crate) state: String,
+    /// The name of the queue that it reads.
+    pub(crate) queue: String,
+    /// How many messages the function gets at most.
+    pub(crate) batch_size: u64,
+    /// Whether the function answers which messages of a batch failed. Otherwise SQS deletes them with the others.
+    pub(crate) reports_failures: bool,
     /// How many executions it takes at most; [`u64::MAX`] if nothing bounds it.
     executions_max: u64,
 }
@@ -113,6 +123,8 @@ impl DeployedFunctions {
             worker_is_on: are_on(&worker),
             dispatcher_is_on: are_on(&dispatcher),
             executions_max: executions.fold(0, u64::saturating_add),
+            worker,
+            dispatcher,
         })
     }
 }
@@ -146,6 +158,9 @@ pub(crate) async fn mappings(config: &SdkConfig, name: &str) -> Result<Vec<Mappi
     let mapping = |found: &Value| Mapping {
         uuid: text(found, "UUID"),
         state: text(found, "State"),
+        queue: text(found, "EventSourceArn").rsplit(':').next().unwrap_or_default().to_owned(),
+        batch_size: found.get("BatchSize").and_then(Value::as_u64).unwrap_or(0),
+        reports_failures: list(found, "FunctionResponseTypes").any(|it| it == "ReportBatchItemFailures"),
         executions_max: most(found).unwrap_or(u64::MAX),
     };
     Ok(list(&found, "EventSourceMappings").map(mapping).collect())

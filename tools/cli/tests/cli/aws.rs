@@ -16,7 +16,7 @@ use hookonce_runtime::inbox::body::{compress, decompress};
 use serde_json::{Value, json as object};
 use sha2::{Digest as _, Sha256};
 
-use crate::described::{DESCRIBING, description};
+use crate::described::{DESCRIBING, description, event_source, stack_policy};
 use crate::support::{Workspace, listen, root};
 
 /// The caller's AWS identity.
@@ -102,7 +102,7 @@ pub(crate) struct Account {
     pub(crate) oldest_messages: BTreeMap<String, u64>,
     /// What a metric of the stack adds up to each day, by function and name.
     pub(crate) sums: BTreeMap<(&'static str, &'static str), Vec<f64>>,
-    /// What is not as it should be of the tables: an index, `expiry`, `recovery`, `protection` or `policy`.
+    /// What is not as it should be, in the words of `described`.
     pub(crate) drift: Vec<&'static str>,
     /// A variable that somebody added to the environment of the webhook function.
     pub(crate) misspelt: Option<&'static str>,
@@ -243,7 +243,10 @@ impl Account {
             of_kind.map(|(name, value)| entry(kind, name, value)).collect::<String>()
         };
         let (outputs, parameters) = (all("Output"), all("Parameter"));
-        let stack = format!("<member><Parameters>{parameters}</Parameters><Outputs>{outputs}</Outputs></member>");
+        let protection = !self.drift.contains(&"termination");
+        let protection = format!("<EnableTerminationProtection>{protection}</EnableTerminationProtection>");
+        let lists = format!("<Parameters>{parameters}</Parameters><Outputs>{outputs}</Outputs>");
+        let stack = format!("<member>{lists}{protection}</member>");
         let result = format!("<DescribeStacksResult><Stacks>{stack}</Stacks></DescribeStacksResult>");
         ("200 OK", format!("<DescribeStacksResponse xmlns=\"http://cloudformation\">{result}</DescribeStacksResponse>"))
     }
@@ -255,7 +258,10 @@ impl Account {
         }
         if operation == "ListEventSourceMappings" {
             let state = if self.off == Some(function) { "Disabled" } else { "Enabled" };
-            let mappings = [("0", "Enabled"), ("1", state)].map(|(number, usual)| {
+            let names =
+                if function.ends_with("worker") { ["QueueUrl", "SlowQueueUrl"] } else { ["EffectsQueueUrl"; 2] };
+            let outputs = self.stack.clone().unwrap_or_default();
+            let mappings = [("0", "Enabled", names[0]), ("1", state, names[1])].map(|(number, usual, output)| {
                 let uuid = format!("{function}-{number}");
                 let state = self.switched.get(&uuid).copied().unwrap_or(usual);
                 // It takes Lambda a while.
@@ -264,7 +270,7 @@ impl Account {
                     "Enabling" => self.switched.insert(uuid.clone(), "Enabled"),
                     _ => None,
                 };
-                object!({ "UUID": uuid, "State": state, "ScalingConfig": { "MaximumConcurrency": 2 } })
+                event_source(&self.drift, &uuid, state, outputs.get(output).map_or("", String::as_str))
             });
             return ("200 OK", object!({ "EventSourceMappings": mappings }).to_string());
         }
@@ -316,8 +322,9 @@ pub(crate) const MESSAGE_ID: &str = "5fea7756-0ea4-451a-a703-a558b933e274";
 pub(crate) const REQUEST_ID: &str = "b7c1a0f2-6b1a-4a7e-9d0e-1f2a3b4c5d6e";
 const INVOKED: &str = "202 Accepted\r\nx-amzn-requestid: b7c1a0f2-6b1a-4a7e-9d0e-1f2a3b4c5d6e";
 
-/// The only operation of `CloudFormation`.
+/// The operations of `CloudFormation`.
 const DESCRIBE: &str = "DescribeStacks";
+const STACK_POLICY: &str = "GetStackPolicy";
 
 /// What is no output of the stack.
 const PARAMETERS: [&str; 1] = ["Tables"];
@@ -570,6 +577,8 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
         ("200 OK", format!("<GetCallerIdentityResponse>{result}</GetCallerIdentityResponse>"))
     } else if operation == DESCRIBE {
         account.described(&form["StackName"])
+    } else if operation == STACK_POLICY {
+        ("200 OK", stack_policy(&account.drift))
     } else {
         match account.dynamodb(&operation, &body) {
             Ok(answer) => ("200 OK", answer.to_string()),
@@ -605,7 +614,7 @@ fn refusal(operation: &str, refusal: &str) -> (&'static str, String) {
         };
         return (status, object!({ "Message": message }).to_string());
     }
-    let answer = if ["GetCallerIdentity", DESCRIBE].contains(&operation) {
+    let answer = if ["GetCallerIdentity", DESCRIBE, STACK_POLICY].contains(&operation) {
         let error = format!("<Type>Sender</Type><Code>{code}</Code><Message>{message}</Message>");
         format!("<ErrorResponse><Error>{error}</Error></ErrorResponse>")
     } else {
@@ -643,6 +652,21 @@ fn the_template_has_every_output_and_parameter_that_the_command_line_reads() {
     for name in of_the_template(&[]).keys() {
         let section = if PARAMETERS.contains(&name.as_str()) { parameters } else { outputs };
         assert!(section.contains(&format!("\n  {name}:\n")) || section.starts_with(&format!("  {name}:\n")), "{name}");
+    }
+}
+
+/// A stack of an earlier release can be read: what the command line needs of it, the template of every release has.
+#[test]
+fn every_release_has_each_output_that_the_command_line_reads() {
+    let releases = std::fs::read_dir(root().join("tests/stored")).unwrap().map(|entry| entry.unwrap().path());
+    let releases: Vec<_> = releases.filter(|path| path.is_dir()).collect();
+    assert!(!releases.is_empty());
+    for release in releases {
+        let template = std::fs::read(release.join("template.json")).unwrap();
+        let has: Vec<String> = serde_json::from_slice(&template).unwrap();
+        for name in of_the_template(&[]).keys().filter(|name| !PARAMETERS.contains(&name.as_str())) {
+            assert!(has.contains(&format!("output {name}")), "{}: {name}", release.display());
+        }
     }
 }
 

@@ -1,8 +1,10 @@
-//! What DynamoDB says of a table: key, indexes, expiry, recovery, protection and policy.
+//! What AWS says of a table (key, indexes, expiry, recovery, protection and policy), of an event source, and of a stack's
+//! policy.
 
 use serde_json::{Value, json as object};
 
 use crate::aws::DOCUMENTS_TABLE;
+use crate::support::root;
 
 /// The operations that describe a table.
 pub(crate) const DESCRIBING: [&str; 4] =
@@ -42,4 +44,25 @@ pub(crate) fn description(drift: &[&str], operation: &str, body: &Value) -> Resu
         }
         _ => Err(object!({ "__type": "PolicyNotFoundException", "message": "" })),
     }
+}
+
+/// An event source of a queue, with what is not as it should be: `source`, `batch` or `report`.
+pub(crate) fn event_source(drift: &[&str], uuid: &str, state: &str, queue: &str) -> Value {
+    let has = |what: &str| !drift.contains(&what);
+    let queue = if has("source") { queue.rsplit('/').next().unwrap() } else { "another" };
+    object!({
+        "UUID": uuid, "State": state, "EventSourceArn": format!("arn:aws:sqs:us-east-1:123456789012:{queue}"),
+        "BatchSize": if has("batch") { 10 } else { 100 },
+        "FunctionResponseTypes": if has("report") { &["ReportBatchItemFailures"][..] } else { &[] },
+        "ScalingConfig": { "MaximumConcurrency": 2 },
+    })
+}
+
+/// The policy of a stack: that of a release, none (`no stack policy`), or one that lets a table go (`stack policy`).
+pub(crate) fn stack_policy(drift: &[&str]) -> String {
+    let policy = std::fs::read_to_string(root().join("deploy/stack-policy.json")).unwrap();
+    let policy = if drift.contains(&"stack policy") { policy.replace("AWS::DynamoDB::Table", "") } else { policy };
+    let body = format!("<StackPolicyBody>{policy}</StackPolicyBody>");
+    let body = if drift.contains(&"no stack policy") { String::new() } else { body };
+    format!("<GetStackPolicyResponse><GetStackPolicyResult>{body}</GetStackPolicyResult></GetStackPolicyResponse>")
 }

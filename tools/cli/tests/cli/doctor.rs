@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 
+use aws_sdk_sqs::types::QueueAttributeName;
 use serde_json::{Value, json as object};
 
 use crate::aws::{Alarm, Aws, CALLER, Deployed, Interception, now, outputs_of};
@@ -42,12 +43,14 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     let doctor = || deployed.run(&["doctor", "--json"]);
     let calm = json(&doctor().exits(0));
     assert_eq!(calm[0]["seen"], CALLER);
-    assert_eq!(calm.as_array().unwrap().len(), 19);
+    assert_eq!(calm.as_array().unwrap().len(), 21);
     for (check, seen) in [
         ("destinations", "0 valid"),
         ("routes", "0 valid"),
         ("dead-letter queue", "0 message(s) wait"),
+        ("protection", "termination protection and stack policy are on"),
         ("functions", "4 functions; the worker's event sources are on"),
+        ("event sources", "each queue has one, which takes batches and gives back what failed"),
         // The worker has two event sources here and the dispatcher as many, each with two executions.
         ("concurrency", "queues and relay take at most 9 of the account's 1000 executions"),
         ("address", "http://127.0.0.1:9/webhooks/"),
@@ -78,6 +81,10 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     reports(3, &["alarms"], "ask for the permission cloudwatch:DescribeAlarms");
     what_status_needs(aws, &reports);
     what_safety_rests_on(aws, &reports);
+    queues_and_their_readers(&deployed, &Tables::of(&local), &reports);
+    who_may_delete_it(aws, &reports);
+    aws.account().relay_ran_at = Some(now() - 660);
+    reports(1, &["metrics"], "ago: its schedule is off, or it fails");
     aws.account().relay_ran_at = Some(now() - 20);
     assert!(seen_of(&json(&doctor()), "metrics").starts_with("the relay ran 2"), "{}", text(&doctor()));
     aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WebhookFails", "", true));
@@ -104,7 +111,7 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
 fn dead_letters(local: &Stack, reports: &dyn Fn(i32, &[&str], &str), deploy: impl Fn(&[(&str, &str)])) {
     let letters = Tables::of(local).dead_letter_queue();
     deploy(&[("QueueUrl", &letters)]);
-    reports(1, &["dead-letter queue"], "the queue names none");
+    reports(1, &["queue", "dead-letter queue"], "the queue names none");
     Tables::of(local).remove_queue(&letters);
     deploy(&[]);
     reports(3, &["dead-letter queue"], "sqs:GetQueueUrl failed");
@@ -146,6 +153,61 @@ fn what_safety_rests_on(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
     aws.account().misspelt = Some("HOOKONCE_EDGE_PROOF_HASH");
     reports(1, &["functions"], "the webhook ignores HOOKONCE_EDGE_PROOF_HASH");
     aws.account().misspelt = None;
+}
+
+/// Somebody changed a queue, or what reads it.
+fn queues_and_their_readers(deployed: &Deployed, local: &Tables, reports: &dyn Fn(i32, &[&str], &str)) {
+    let url = |name: &str| deployed.aws.account().stack.as_ref().unwrap()[name].clone();
+    let letters = local.dead_letter_queue();
+    let others =
+        [("queue", url("QueueUrl")), ("slow queue", url("SlowQueueUrl")), ("effects queue", url("EffectsQueueUrl"))];
+    for (check, url) in others.iter().map(|(check, url)| (*check, url)).chain([("dead-letter queue", &letters)]) {
+        let retention = if *url == letters { "1209600" } else { "604800" };
+        for (name, drift, usual) in [
+            (QueueAttributeName::VisibilityTimeout, "30", "360"),
+            (QueueAttributeName::MessageRetentionPeriod, "3600", retention),
+        ] {
+            local.set_queue(url, &[(name.clone(), drift)]);
+            reports(1, &[check], &format!("{} is {drift}, not {usual}", name.as_str()));
+            local.set_queue(url, &[(name, usual)]);
+        }
+    }
+    let redrive = |receives: u32| {
+        format!(
+            r#"{{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:{}","maxReceiveCount":{receives}}}"#,
+            letters.rsplit('/').next().unwrap()
+        )
+    };
+    for (check, url) in &others {
+        local.set_queue(url, &[(QueueAttributeName::RedrivePolicy, &redrive(3))]);
+        reports(1, &[check], "maxReceiveCount is 3, not 100");
+        local.set_queue(url, &[(QueueAttributeName::RedrivePolicy, &redrive(100))]);
+    }
+    for (drift, expected) in [
+        ("source", "-slow has none at the worker"),
+        ("source", "-effects has none at the dispatcher"),
+        ("batch", "-hints takes 100 messages, not 10"),
+        ("report", "-effects lacks ReportBatchItemFailures"),
+    ] {
+        deployed.aws.account().drift = vec![drift];
+        reports(1, &["event sources"], expected);
+    }
+    deployed.aws.account().drift.clear();
+}
+
+/// Somebody let the stack, or parts of it, go.
+fn who_may_delete_it(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
+    for (drift, expected) in [
+        ("termination", "--enable-termination-protection --stack-name inbox"),
+        ("no stack policy", "an update may replace or remove a table, a queue or the gateway"),
+        ("stack policy", "an update may replace or remove a table, a queue or the gateway"),
+    ] {
+        aws.account().drift = vec![drift];
+        reports(0, &[], expected);
+    }
+    aws.account().drift.clear();
+    aws.account().snags.push_back(("GetStackPolicy", Interception::Answered("AccessDenied")));
+    reports(3, &["protection"], "ask for the permission cloudformation:GetStackPolicy");
 }
 
 #[test]

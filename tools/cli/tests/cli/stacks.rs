@@ -6,6 +6,7 @@ use std::process::Output;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, BillingMode, GlobalSecondaryIndex, PutRequest, WriteRequest};
+use aws_sdk_sqs::types::QueueAttributeName;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hookonce_local::clients;
@@ -172,6 +173,13 @@ impl Tables {
     pub(crate) fn bury(&self, body: &str) {
         let dead = self.dead_letter_queue();
         self.runtime.block_on(self.queues.send_message().queue_url(dead).message_body(body).send()).unwrap();
+    }
+
+    /// Sets attributes of a queue, as no hookonce would.
+    pub(crate) fn set_queue(&self, url: &str, attributes: &[(QueueAttributeName, &str)]) {
+        let attributes = attributes.iter().map(|(name, value)| (name.clone(), (*value).to_owned())).collect();
+        let set = self.queues.set_queue_attributes().queue_url(url).set_attributes(Some(attributes));
+        self.runtime.block_on(set.send()).unwrap();
     }
 
     /// The URL of the dead-letter queue.

@@ -5,6 +5,7 @@ use aws_sdk_sqs::error::ProvideErrorMetadata as _;
 use aws_sdk_sqs::types::QueueAttributeName;
 use error_reporter::Report;
 use hookonce_aws::{DynamoStore, IndexQuery, dynamodb_client, sqs_client};
+use hookonce_local::tables::StackShape;
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::{EndpointId, RecordKey};
@@ -15,24 +16,28 @@ use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::config::unknown_variables;
 use hookonce_runtime::port::Store as _;
+use roxmltree::Document;
+use serde_json::Value;
 
 use super::tables::tables;
 use super::{Check, documents, routes};
+use crate::command::deploy::policy;
 use crate::failure::Failure;
 use crate::output;
 use crate::stack::account::{CALL_MAX, refused, region};
-use crate::stack::connection::{Connection, Deployed, OWN_VERSION, StackParts};
-use crate::stack::lambda::{Code, Concurrency, DeployedFunctions};
-use crate::stack::status::dead_letter_queue;
+use crate::stack::cloudformation::{self, text_below};
+use crate::stack::connection::{Connection, Deployed, OWN_VERSION, Outputs, StackParts};
+use crate::stack::lambda::{Code, Concurrency, DeployedFunctions, Mapping};
+use crate::stack::status::{RELAY_AWAY, dead_letter_queue};
 
 use crate::stack::watch::{Alarms, Looking, fetch_alarms, no_alarms, relay_ran_at};
-
-/// What only a call that changes something could tell.
-const WRITES: &str = "not tried, because doctor changes nothing: docs/run/deploy.md#rights lists what you need";
 
 /// What leaves more executions for deliveries.
 const LOWER: &str = "lower WorkerConcurrencyMax, SlowConcurrencyMax or DispatcherConcurrencyMax, or ask AWS for more: \
                      docs/run/deploy.md#executions";
+
+/// How a queue or an event source becomes what the template made it.
+const REPAIR: &str = "docs/run/upgrade.md#a-queue-or-an-event-source-is-not-as-it-should-be has the commands";
 
 /// An endpoint and a key that no provider uses.
 const NOBODY: (&str, &str) = ("hookonce-doctor", "nothing");
@@ -57,6 +62,7 @@ pub(super) async fn checks(deployed: &Deployed, stack: &Connection) -> Vec<Check
     let store = DynamoStore::new(dynamodb_client(config, CALL_MAX), inbox_table, domain_table);
     checks.extend([
         Check::new("outputs", complete(&outputs.parts, &region(config))),
+        protection(config, &deployed.name, outputs).await,
         Check::new("inbox table", inbox(&store).await),
         Check::new("domain table", domain(&store).await),
         Check::new("tables", tables(store.client(), outputs).await),
@@ -64,7 +70,11 @@ pub(super) async fn checks(deployed: &Deployed, stack: &Connection) -> Vec<Check
     checks.extend(queues(config, &outputs.parts).await);
     match DeployedFunctions::of(config, &outputs.functions, Looking::Whole).await {
         Ok(found) => {
-            checks.extend([Check::new("functions", functions(&found)), concurrency(config, &found).await]);
+            checks.extend([
+                Check::new("functions", functions(&found)),
+                Check::new("event sources", event_sources(&found, &outputs.parts)),
+                concurrency(config, &found).await,
+            ]);
         }
         Err(failure) => checks.push(Check::new("functions", Err(failure))),
     }
@@ -74,7 +84,11 @@ pub(super) async fn checks(deployed: &Deployed, stack: &Connection) -> Vec<Check
         super::endpoints(stack).await,
         Check::new("destinations", documents::<DestinationId>(stack, "; their effects wait").await),
         Check::new("routes", routes(stack).await),
-        Check::new("writes", Ok(WRITES.to_owned())),
+        // What only a call that changes something could tell.
+        Check::new(
+            "writes",
+            Ok("not tried, because doctor changes nothing: docs/run/deploy.md#rights lists what you need".to_owned()),
+        ),
     ]);
     checks
 }
@@ -170,33 +184,97 @@ fn unread(table: Table) -> Failure {
     )
 }
 
+/// What keeps the stack from being deleted, and an update from replacing what it holds. Who deploys with another tool sets
+/// both by hand, so their absence is a warning.
+async fn protection(config: &SdkConfig, name: &str, outputs: &Outputs) -> Check {
+    let is_open = match stack_policy(config, name).await {
+        Ok(found) => found != serde_json::from_str::<Value>(&policy(&[])).ok(),
+        Err(failure) => return Check::new("protection", Err(failure)),
+    };
+    let warnings = [
+        (!outputs.is_protected).then(|| {
+            format!(
+                "nothing keeps the stack from being deleted: `aws cloudformation update-termination-protection \
+                 --enable-termination-protection --stack-name {name}`"
+            )
+        }),
+        is_open.then(|| {
+            "the stack policy is not that of this release, so an update may replace or remove a table, a queue or the \
+             gateway: docs/run/deploy.md#update sets it"
+                .to_owned()
+        }),
+    ];
+    let warnings: Vec<_> = warnings.into_iter().flatten().collect();
+    let seen = if warnings.is_empty() { "termination protection and stack policy are on" } else { "not complete" };
+    Check { warnings, ..Check::new("protection", Ok(seen.to_owned())) }
+}
+
+/// The policy that the stack has. `None` if it has none.
+async fn stack_policy(config: &SdkConfig, name: &str) -> Result<Option<Value>, Failure> {
+    let action = "cloudformation:GetStackPolicy";
+    let answer = cloudformation::call(config, "GetStackPolicy", &[("StackName", name)]).await;
+    let answer = answer.map_err(|cause| refused(action, None, &Report::new(&*cause)))?;
+    let answer = answer.map_err(|refusal| refused(action, Some(&refusal.code), &refusal.message))?;
+    let answer = Document::parse(&answer).map_err(|error| refused(action, None, &Report::new(&error)))?;
+    Ok(text_below(answer.root(), "StackPolicyBody").and_then(|body| serde_json::from_str(body).ok()))
+}
+
 /// What a queue says of itself.
 struct Waiting {
     messages: String,
     dead_letter_queue: Option<String>,
+    /// What is not as the template made it.
+    drift: Vec<String>,
 }
 
 /// The queues and the one that takes their dead letters.
 async fn queues(config: &SdkConfig, parts: &StackParts) -> [Check; 4] {
-    let hints = queue(config, &parts.queue_url).await;
-    let (slow, effects) = (queue(config, &parts.slow_queue_url), queue(config, &parts.effects_queue_url));
-    let (slow, effects) = futures::join!(slow, effects);
+    let read = async |url: &str| queue(config, url, true).await;
+    let (hints, slow, effects) =
+        futures::join!(read(&parts.queue_url), read(&parts.slow_queue_url), read(&parts.effects_queue_url));
     let letters = match &hints {
         Ok(hints) => dead_letters(config, hints.dead_letter_queue.as_deref()).await,
         Err(_) => Err(Failure::unavailable("its name is unknown", "fix the check `queue` first")),
     };
     let named = [("queue", hints), ("slow queue", slow), ("effects queue", effects), ("dead-letter queue", letters)];
-    named.map(|(what, found)| Check::new(what, found.map(|it| format!("{} message(s) wait", it.messages))))
+    let wait = |found: Waiting| {
+        let Waiting { messages, drift, .. } = found;
+        if drift.is_empty() {
+            Ok(format!("{messages} message(s) wait"))
+        } else {
+            Err(Failure::usage(drift.join("; "), REPAIR))
+        }
+    };
+    named.map(|(what, found)| Check::new(what, found.and_then(wait)))
 }
 
-async fn queue(config: &SdkConfig, url: &str) -> Result<Waiting, Failure> {
+/// Reads a queue. All but the last one, that of dead letters, have one behind them.
+async fn queue(config: &SdkConfig, url: &str, has_next: bool) -> Result<Waiting, Failure> {
     let request = sqs_client(config, CALL_MAX).get_queue_attributes().queue_url(url);
     let request = request.attribute_names(QueueAttributeName::All).send().await;
     let answer = request.map_err(|error| refused("sqs:GetQueueAttributes", error.code(), &Report::new(&error)))?;
     let text = |name| answer.attributes().and_then(|all| all.get(&name));
+    let number = |name| text(name).and_then(|value| value.parse::<u32>().ok());
+    let redrive = text(QueueAttributeName::RedrivePolicy);
+    let receives = redrive.and_then(|policy| serde_json::from_str::<Value>(policy).ok());
+    // AWS has a number there, other implementations a text.
+    let receives =
+        receives.and_then(|policy| policy.get("maxReceiveCount")?.to_string().trim_matches('"').parse().ok());
+    let shape = StackShape::deployed("");
+    let retention = if has_next { shape.retention_seconds } else { shape.dead_letter_retention_seconds };
+    let wanted = [
+        ("VisibilityTimeout", number(QueueAttributeName::VisibilityTimeout), Some(shape.visibility_seconds)),
+        ("MessageRetentionPeriod", number(QueueAttributeName::MessageRetentionPeriod), Some(retention)),
+        ("maxReceiveCount", receives, has_next.then_some(shape.receive_count_max)),
+    ];
+    let shown = |value: Option<u32>| value.map_or_else(|| "unset".to_owned(), |value| value.to_string());
+    let drift = wanted.into_iter().filter(|(_, found, wanted)| found != wanted);
     Ok(Waiting {
         messages: text(QueueAttributeName::ApproximateNumberOfMessages).map_or("0", String::as_str).to_owned(),
-        dead_letter_queue: text(QueueAttributeName::RedrivePolicy).and_then(|policy| dead_letter_queue(policy)),
+        dead_letter_queue: redrive.and_then(|policy| dead_letter_queue(policy)),
+        drift: drift
+            .map(|(what, found, wanted)| format!("{what} is {}, not {}", shown(found), shown(wanted)))
+            .collect(),
     })
 }
 
@@ -205,7 +283,7 @@ async fn dead_letters(config: &SdkConfig, name: Option<&str>) -> Result<Waiting,
     let none = || Failure::usage("the queue names none", "deploy the stack again from this release's template.yaml");
     let request = sqs_client(config, CALL_MAX).get_queue_url().queue_name(name.ok_or_else(none)?).send().await;
     let found = request.map_err(|error| refused("sqs:GetQueueUrl", error.code(), &Report::new(&error)))?;
-    queue(config, &found.queue_url.unwrap_or_default()).await
+    queue(config, &found.queue_url.unwrap_or_default(), false).await
 }
 
 /// The functions can be looked at.
@@ -224,6 +302,27 @@ fn functions(found: &DeployedFunctions) -> Result<String, Failure> {
     }
     let worker = if *worker_is_on { "are on" } else { "are not all on: docs/run/runbook.md#containment" };
     Ok(format!("{} functions; the worker's event sources {worker}", codes.len()))
+}
+
+/// Each queue has an event source, which gives the function batches as the template says, and gets back what failed.
+fn event_sources(found: &DeployedFunctions, parts: &StackParts) -> Result<String, Failure> {
+    let (worker, dispatcher) = (("worker", &found.worker), ("dispatcher", &found.dispatcher));
+    let wanted = [(&parts.queue_url, worker), (&parts.slow_queue_url, worker), (&parts.effects_queue_url, dispatcher)];
+    let drift = |(url, (role, sources)): (&String, (&str, &Vec<Mapping>))| {
+        let queue = url.rsplit('/').next().unwrap_or_default();
+        let Some(source) = sources.iter().find(|source| source.queue == queue) else {
+            return vec![format!("{queue} has none at the {role}")];
+        };
+        let size =
+            (source.batch_size != 10).then(|| format!("that of {queue} takes {} messages, not 10", source.batch_size));
+        let report = (!source.reports_failures).then(|| format!("that of {queue} lacks ReportBatchItemFailures"));
+        size.into_iter().chain(report).collect()
+    };
+    let drift: Vec<_> = wanted.into_iter().flat_map(drift).collect();
+    if drift.is_empty() {
+        return Ok("each queue has one, which takes batches and gives back what failed".to_owned());
+    }
+    Err(Failure::usage(drift.join("; "), REPAIR))
 }
 
 /// What the queues and the schedule take at most leaves something for the webhook function.
@@ -267,6 +366,10 @@ fn address(url: &str) -> Check {
 async fn metrics(config: &SdkConfig, stack: &str) -> Result<String, Failure> {
     let now = System.moment().now;
     let ran = relay_ran_at(config, stack, now).await?;
+    if let Some(at) = ran.filter(|at| now.0 - at.0 > RELAY_AWAY.0) {
+        let problem = format!("the relay last ran {} ago: its schedule is off, or it fails", output::between(at, now));
+        return Err(Failure::usage(problem, "docs/run/runbook.md#the-relay-does-not-run"));
+    }
     Ok(ran.map_or_else(
         || "they can be read; none says that the relay ran: docs/run/runbook.md#the-relay-does-not-run".to_owned(),
         |at| format!("the relay ran {} ago", output::between(at, now)),

@@ -28,6 +28,8 @@ pub(crate) struct Outputs {
     pub(crate) webhook_logs: String,
     /// The functions.
     pub(crate) functions: FunctionNames,
+    /// Whether CloudFormation refuses to delete the stack.
+    pub(crate) is_protected: bool,
     /// The user tables, as the worker's variable lists them.
     tables: String,
 }
@@ -76,6 +78,7 @@ impl Outputs {
                 relay: output("RelayFunction")?,
                 dispatcher: output("DispatcherFunction")?,
             },
+            is_protected: text_below(answer.root(), "EnableTerminationProtection") == Some("true"),
             tables: parameter("Tables").unwrap_or_default().to_owned(),
         })
     }

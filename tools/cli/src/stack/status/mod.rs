@@ -8,7 +8,7 @@ mod records;
 use hookonce_aws::DynamoStore;
 use hookonce_protocol::time::{EpochMs, Millis};
 
-pub(crate) use self::needs::Need;
+pub(crate) use self::needs::{Need, RELAY_AWAY};
 pub(crate) use self::queues::{Depth, Depths, dead_letter_queue};
 pub(crate) use self::records::{Due, Records, Unreached, dead};
 use crate::documents::route_set;

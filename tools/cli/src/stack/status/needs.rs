@@ -9,7 +9,7 @@ use crate::stack::pauses::PausedFunction;
 use crate::stack::watch::{Alarm, no_alarms};
 
 /// How long the relay may not run before somebody should know. The alarm of the template says the same.
-const RELAY_AWAY: Millis = Millis::minutes(10);
+pub(crate) const RELAY_AWAY: Millis = Millis::minutes(10);
 
 /// Something that needs a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
