@@ -49,10 +49,19 @@ def termination_protection(request):
     return f"<UpdateTerminationProtectionResponse><UpdateTerminationProtectionResult><StackId>{name}</StackId></UpdateTerminationProtectionResult></UpdateTerminationProtectionResponse>"
 
 
-class Fault:
-    """At which of the resources that an update changes it fails, in the order of their names."""
+def continue_update_rollback(request):
+    """The mock lacks it. Here nothing is in its way any more."""
+    stack = next(one for one in request.cloudformation_backend.stacks.values() if one.name == request._get_param("StackName"))
+    assert stack.status == "UPDATE_ROLLBACK_FAILED", stack.status
+    stack.status = "UPDATE_ROLLBACK_COMPLETE"
+    stack._add_stack_event(stack.status)
+    return "<ContinueUpdateRollbackResponse><ContinueUpdateRollbackResult></ContinueUpdateRollbackResult></ContinueUpdateRollbackResponse>"
 
-    at = None
+
+class Fault:
+    """At which of its resources a change set fails, in the order of their names, and whether its roll-back fails there, too."""
+
+    at, is_final = None, False
 
 
 def create(backend, **asked):
@@ -82,10 +91,12 @@ def execute(backend, change_set_name, stack_name=None):
     # https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_ExecuteChangeSet.html
     for other in [name for name, one in backend.change_sets.items() if one.stack_name == change_set.stack_name and name != change_set_id]:
         del backend.change_sets[other]
-    if change_set.stack_name == STACK and change_set.change_set_type == "UPDATE":
+    if change_set.stack_name == STACK and (change_set.change_set_type == "UPDATE" or Fault.at is not None):
         carry_out(change_set)
     else:
         execute_change_set(backend, change_set_name, stack_name)
+    if change_set.stack.status == "ROLLBACK_COMPLETE" or change_set.stack.status == "ROLLBACK_FAILED":
+        return
     # Those that were not named have their defaults.
     change_set.stack.parameters = dict(change_set.stack.resource_map.resolved_parameters)
     for stack in backend.stacks.values():
@@ -126,6 +137,9 @@ def back(stack, kind, done, tell):
     word, state = ("UPDATE", "UPDATE_ROLLBACK") if kind == "UPDATE" else ("DELETE", "ROLLBACK")
     stack._add_stack_event(f"{state}_IN_PROGRESS")
     for change in reversed(done):
+        if Fault.is_final:
+            tell(change, f"{word}_FAILED", "it cannot go back either")
+            return f"{state}_FAILED"
         tell(change, f"{word}_COMPLETE")
     return f"{state}_COMPLETE"
 
@@ -173,6 +187,7 @@ def served(application, environ, start_response):
 protected = set()
 dispatch, DomainDispatcherApplication.__call__ = DomainDispatcherApplication.__call__, served
 CloudFormationResponse.update_termination_protection = termination_protection
+CloudFormationResponse.continue_update_rollback = continue_update_rollback
 create_change_set, CloudFormationBackend.create_change_set = CloudFormationBackend.create_change_set, create
 execute_change_set, CloudFormationBackend.execute_change_set = CloudFormationBackend.execute_change_set, execute
 
@@ -281,6 +296,7 @@ def deaths_of_creation(deployer):
     Death.met.clear()
     while (call := deployer.dies("deploy.sh", f"./deploy.sh --stack {STACK}")) and call != f"CreateChangeSet {STACK} 1":
         continue
+    faults_of_creation(deployer)
     if call:
         while deployer.dies("hookonce deploy", deploy()):
             continue
@@ -291,6 +307,36 @@ def deaths_of_creation(deployer):
             deployer.found.append(f"after a death the bucket has {one['Key']}, which is something else")
     ends(deployer, "a new stack", "info")
     return len(Death.met)
+
+
+def way_out(deployer, printed, command):
+    """Runs the command that the failed deployment named."""
+    found = re.search(f"`(aws cloudformation {command} [^`]*)`", printed)
+    if not found:
+        deployer.found.append(f"nothing names {command}:\n{printed}")
+        return
+    # Nothing is made or changed before.
+    deployer.run(f"hookonce deploy before {command}", deploy(), found[1], status=2)
+    deployer.run(command, found[1], "")
+
+
+def faults_of_creation(deployer):
+    """Lets a new stack fail at the first resource of each type. What is left of it must be deleted before it is made again."""
+    first = {}
+    for at, (name, resource) in enumerate(sorted(template()["Resources"].items())):
+        first.setdefault(resource["Type"], (at, name))
+    places = [*first.values()]
+    for number, (Fault.at, resource) in enumerate(places):
+        Fault.is_final = number == 1
+        ended = "ROLLBACK_FAILED" if Fault.is_final else "ROLLBACK_COMPLETE"
+        printed = deployer.run(f"a new stack with a fault at {resource}", deploy(), f"{resource}: CREATE_FAILED: it was meant to fail", status=3)
+        if f"is not deployed: {ended}\n" not in printed:
+            deployer.found.append(f"a new stack with a fault at {resource}: nothing says {ended}:\n{printed}")
+        if number < 2:
+            way_out(deployer, printed, "delete-stack")
+        else:
+            client("cloudformation").delete_stack(StackName=STACK)
+    Fault.at, Fault.is_final = None, False
 
 
 def replacements(deployer):
@@ -402,6 +448,12 @@ def faults(deployer, plan):
             deployer.found.append(f"a fault at {resource}: nothing says that the stack is as it was:\n{printed}")
         if state() != before:
             deployer.found.append(f"a fault at {resource}: the stack is not as it was")
+        Fault.is_final = True
+        printed = deployer.run(f"a fault at {resource}, and no way back", f"{deploy()} LogLevel=debug", "is not deployed: UPDATE_ROLLBACK_FAILED\n", status=3)
+        way_out(deployer, printed, "continue-update-rollback")
+        Fault.is_final = False
+        if state() != before:
+            deployer.found.append(f"a fault at {resource}, and no way back: the stack is not as it was in the end")
     Fault.at = None
     deployer.run("the same update without a fault", update, f"the stack {STACK} is deployed: UPDATE_COMPLETE")
     if ("LogLevel", "debug") not in state()[0]:
