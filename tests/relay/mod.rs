@@ -26,6 +26,7 @@ use crate::effects::{applied, keyed};
 use crate::protocol::a_record;
 use crate::support::counting::{count, counted_fact, counting};
 use crate::support::harness::{CALL_MAX, RELAY_TIMEOUT};
+use crate::support::logs::Logs;
 use crate::support::samples::whatsapp;
 use crate::support::stack::urls;
 use crate::support::wire::{HttpMessage, Injector, Proxy, WireFault};
@@ -221,6 +222,7 @@ async fn three_rounds_of_dead_letters_make_a_record_dead_and_their_copies_count_
     let harness = Harness::with(counting).await;
     let hint = r#"{"v":1,"k":"ref","pk":"in#standard_webhooks#msg_1"}"#;
     harness.deliver(&count("msg_1", "a")).await;
+    let logs = Logs::catch("warn");
     for round in 1..=3 {
         harness.lose_hints().await;
         let sent = json!({ "SentTimestamp": harness.clock.now().0.to_string() });
@@ -237,6 +239,8 @@ async fn three_rounds_of_dead_letters_make_a_record_dead_and_their_copies_count_
     }
     assert_eq!(harness.tables().await.record("#msg_1").dead_reason, Some(DeadReason::DeadLetter));
     assert_eq!(harness.metric("record_dead"), 1);
+    let died: serde_json::Value = serde_json::from_str(logs.take().trim()).unwrap();
+    assert_eq!(died["span"]["record.key"], "in#standard_webhooks#msg_1", "{died}");
 }
 
 /// An event source would poll the dead-letter queue all the time, so the scheduled run takes from it, up to a limit.

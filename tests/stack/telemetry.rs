@@ -241,6 +241,8 @@ async fn every_line_of_a_request_or_a_message_names_it() {
     let harness = busy().await;
     harness.deliver(&counted("msg_5", "count.later", "e")).await;
     harness.work_under(&Script::every(Operation::Hide, Fault::Refused)).await;
+    let down = Script::every(Operation::Put, Fault::Conflict);
+    harness.deliver_under(&down, &counted("msg_6", "count.later", "f")).await.unwrap();
     let text = logs.take();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (of_requests, of_messages): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line["span"]["name"] == "request");
@@ -255,6 +257,10 @@ async fn every_line_of_a_request_or_a_message_names_it() {
     }
     let hidden = of_messages.iter().find(|line| line["message"].as_str().unwrap().starts_with("changing")).unwrap();
     assert_eq!(hidden["span"]["record.key"], "in#standard_webhooks#msg_5");
+    // What was not stored is found by its key, too.
+    let refused = |line: &&&Value| line["message"] == "delivery not accepted" && line["status"] == 503;
+    let refused = of_requests.iter().find(refused).unwrap();
+    assert_eq!(refused["span"]["record.key"], "in#standard_webhooks#msg_6");
 }
 
 /// What a batch did is counted apart for each endpoint, and once.

@@ -35,7 +35,7 @@ use lambda_http::{LambdaEvent, Service};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 pub use {lambda_http::Error, start::run};
 
@@ -71,7 +71,7 @@ impl<S: Store, Q: Queue, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, M,
         gateway::service(move |request| {
             let function = Arc::clone(&self);
             let id = request.as_ref().map_or("", |inbound| inbound.request_id.as_str());
-            let span = tracing::error_span!("request", request.id = id);
+            let span = tracing::error_span!("request", request.id = id, record.key = tracing::field::Empty);
             async move { function.handle(request).await }.instrument(span)
         })
     }
@@ -253,6 +253,8 @@ impl<S: Store, Q: Queue, M: MaterialSource, A: Ambient> WebhookFunction<S, Q, M,
             }
             IngressAnswer::Duplicate(_) => counts.add("delivery_duplicate", 1),
             IngressAnswer::RetryPlease => {
+                // The line of an acknowledged delivery has it anyway.
+                Span::current().record("record.key", tracing::field::display(&ingested.key));
                 return Err(Denial::StoreUnavailable(endpoint.provider.answers().retry_please));
             }
         }

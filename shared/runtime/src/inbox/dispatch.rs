@@ -8,9 +8,11 @@ use hookonce_protocol::destination::{Called, NoTurn, Offer, OutboundCall};
 use hookonce_protocol::dispatcher::Dispatcher;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::message::{HintQueue, Message};
+use hookonce_protocol::record::Found;
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{DESTINATION_TURN_MAX, DISPATCHER_MARGIN, DISPATCHER_STORE_MAX, Timing};
 use tokio::time::{Instant, timeout_at};
+use tracing::Span;
 
 use crate::ambient::Ambient;
 use crate::destinations::{Destination, DestinationLookupError, Destinations, Permit, RateLimited};
@@ -149,7 +151,13 @@ impl<S: Store, Q: Queue, A: Ambient> Carry for OneEffect<'_, S, Q, A> {
         match call {
             Call::Terms(id) => Reply::Terms(self.offer(&id).await),
             Call::Deliver(delivery) => Reply::Called(self.deliver(&delivery).await),
-            call => StoreAndQueue { store: &self.parts.store, queue: &self.parts.queue }.carry(call).await,
+            call => {
+                let reply = StoreAndQueue { store: &self.parts.store, queue: &self.parts.queue }.carry(call).await;
+                if let Reply::Read(Ok(Found::Record(effect))) = &reply {
+                    Span::current().record("event.key", effect.parent.as_ref().map(tracing::field::display));
+                }
+                reply
+            }
         }
     }
 }

@@ -3,14 +3,16 @@
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use hookonce_protocol::call::{Machine, Signal, Step};
 use hookonce_protocol::dead_letter::{self, DeadLetter};
-use hookonce_protocol::message::MessageError;
+use hookonce_protocol::message::{Message, MessageError};
 use hookonce_protocol::relay::{Budget, CHUNK_MAX, Limits, Run, RunReport};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
+use tracing::Instrument as _;
 
 use crate::ambient::Ambient;
 use crate::inbox::drive::{Driven, StoreAndQueue, WRITES_IN_FLIGHT_MAX, drive, drive_with};
 use crate::inbox::message_key::MessageKeys;
+use crate::inbox::process::span;
 use crate::port::{Queue, READ_ROUNDS_MAX, Store};
 
 /// The most shards that are read at once.
@@ -132,8 +134,9 @@ impl<S: Store, Q: Queue, A: Ambient> RelayParts<S, Q, A> {
         on_signal: &(impl Fn(&Signal) + Sync),
     ) -> Driven<dead_letter::DeadLetterOutcome> {
         let message = self.keys.decode(std::iter::once(body)).await.pop().unwrap_or(Err(MessageError::Malformed));
+        let span = span(message.as_ref().ok().map(Message::record_key));
         let first = DeadLetter::start(message, sent_at, self.timing, self.ambient.moment());
-        drive_with(first, &self.remote(), &self.ambient, on_signal).await
+        drive_with(first, &self.remote(), &self.ambient, on_signal).instrument(span).await
     }
 
     fn remote(&self) -> StoreAndQueue<'_, S, Q> {

@@ -118,9 +118,9 @@ impl Processed {
     }
 }
 
-/// Names the record of a message in each line that is logged meanwhile.
-fn span(key: Option<&RecordKey>) -> Span {
-    tracing::error_span!("message", record.key = key.map(tracing::field::display))
+/// Names the record of a message in each line that is logged meanwhile. An effect's event is named once it is read.
+pub(crate) fn span(key: Option<&RecordKey>) -> Span {
+    tracing::error_span!("message", record.key = key.map(tracing::field::display), event.key = tracing::field::Empty)
 }
 
 /// The response to a batch: the messages that stay in the queue. Counts how each ended, by its signals and by what
