@@ -1,7 +1,9 @@
 //! `hookonce new` writes projects whose parts refer to each other. `scripts/check projects` builds and runs them.
 
+use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -42,6 +44,40 @@ fn a_project_of_each_kind_names_itself_and_its_checkout_and_its_routes_check() {
         let worker = template.lines().find_map(|line| line.trim().strip_prefix("WorkerCode: "));
         let worker = worker.map(|worker| checkout.join(worker).canonicalize().unwrap());
         assert_eq!(worker, (language == "rust").then(|| project.join("worker").canonicalize().unwrap()));
+    }
+}
+
+/// What stands in front of the programs that `make routes` runs.
+const FAKES: [(&str, &str); 2] =
+    [("aws", "#!/bin/sh\necho \"$4-Inbox-1ABC\"\n"), ("cargo", "#!/bin/sh\necho \"$@\" >called\n")];
+
+#[test]
+fn two_stages_of_a_project_share_no_name_and_each_has_routes_to_its_own_functions() {
+    let workspace = Workspace::new();
+    std::fs::create_dir(workspace.path("bin")).unwrap();
+    for (program, text) in FAKES {
+        workspace.write(&format!("bin/{program}"), text.as_bytes());
+        std::fs::set_permissions(workspace.path(&format!("bin/{program}")), Permissions::from_mode(0o755)).unwrap();
+    }
+    let bin = workspace.path("bin");
+    for language in LANGUAGES {
+        let name = format!("shop-{language}");
+        workspace.run(&["new", &name, "--handler", language]).exits(0);
+        let template = workspace.read(&format!("{name}/template.yaml"));
+        let fields = template.lines().filter_map(|line| line.trim().split_once("Name: "));
+        let names: Vec<_> = fields.map(|(_, value)| value).collect();
+        assert!(names.iter().all(|value| value.contains("${AWS::StackName}")), "{names:?}");
+        let project = workspace.path(&name);
+        let make = format!("PATH={}:$PATH exec make --silent routes stack={name}-staging", bin.display());
+        let made = Command::new("sh").args(["-c", &make]).current_dir(&project).status().unwrap();
+        assert!(made.success(), "{language}");
+        let called = std::fs::read_to_string(project.join("called")).unwrap();
+        let wanted = format!("hookonce route deploy target/routes.json --stack {name}-staging-Inbox-1ABC\n");
+        assert_eq!(called, wanted);
+        let set = |file: &str| std::fs::read_to_string(project.join(file)).unwrap();
+        let [own, staging] = [name.clone(), format!("{name}-staging")].map(|stack| format!("\"{stack}-invoices\""));
+        assert_eq!(set("target/routes.json"), set("routes.json").replace(&own, &staging));
+        assert_eq!(set("routes.json").contains(&own), ["python", "typescript"].contains(&language));
     }
 }
 
