@@ -210,6 +210,23 @@ async fn a_document_that_cannot_be_used_refuses_deliveries_until_it_can() {
     assert_eq!(webhook.handle(send("broken")).await.status_code, 200);
 }
 
+/// A later release may have written a field that limits who may deliver. A process goes on with the document that it
+/// has; one that has none accepts nothing.
+#[tokio::test]
+async fn a_field_of_a_later_release_leaves_the_earlier_document_in_use() {
+    let harness = Harness::new().await;
+    let webhook = harness.webhook(&Script::none());
+    let send = |id: &str| invoice_paid(id, id, 1).to("stripe").event(&harness.clock);
+    assert_eq!(webhook.handle(send("evt_1")).await.status_code, 200);
+    harness.endpoints.change("stripe", "zz_later", json!(true));
+    harness.clock.advance(Millis::minutes(10));
+    let logs = Logs::catch("info");
+    assert_eq!(webhook.handle(send("evt_2")).await.status_code, 200, "it is used until there is another");
+    assert!(logs.take().contains("using a stale endpoint document"));
+    let another = harness.webhook(&Script::none());
+    assert_eq!(word(&another.handle(send("evt_3")).await), (503, "endpoint_unavailable".to_owned()));
+}
+
 /// Anyone can invent ids. Each costs one read, and no known endpoint pays for it.
 #[tokio::test]
 async fn ids_that_name_no_endpoint_cost_one_read_each_and_fill_no_log() {

@@ -6,6 +6,8 @@ use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use hookonce_protocol::key::{APPLIED_AT, ClaimId, EndpointId, RECORD, RecordKey, Tenant, first_seen_item};
 use hookonce_protocol::message::{Message, MessageKey};
 use hookonce_protocol::operator::{Order, carry_out};
+use hookonce_protocol::place::{ItemRef, Key};
+use hookonce_protocol::plan::{EVENT_VERSION, Event};
 use hookonce_protocol::record::{
     DeadReason, Due, EffectPart, FailedAttempt, Found, Outcome, Pass, Record, Status, attribute,
 };
@@ -17,11 +19,14 @@ use hookonce_providers::Catalog;
 use hookonce_runtime::destinations::{Destination, DestinationDocument};
 use hookonce_runtime::documents::document::EndpointDocument;
 use hookonce_runtime::documents::endpoint::Endpoint;
+use hookonce_runtime::documents::{DocumentKind, MESSAGE_KEY_ID, ROUTE_SET_ID};
+use hookonce_runtime::handlers::remote::{HandlerRequest, SnapshotItem};
 use hookonce_runtime::routes::{Offered, RouteSet};
 use serde_json::json;
 
 use crate::protocol::{a_claim, a_record, an_effect};
 use crate::support::clock::START;
+use crate::support::document;
 
 /// One form.
 pub(crate) struct Form {
@@ -182,6 +187,83 @@ pub(crate) fn route_set() -> serde_json::Value {
             "handler": { "builtin": "payments" }, "destinations": ["receipts"], "forward": ["crm"],
         }],
     })
+}
+
+/// Documents of every kind: id and text. Together they have every field.
+pub(crate) fn documents() -> Vec<(DocumentKind, &'static str, String)> {
+    let destination = |id, document: serde_json::Value| (DocumentKind::Destination, id, document.to_string());
+    let builds = json!({ "provider": "github", "secrets": ["a secret of sixteen"], "schemes": ["sha256"] });
+    let mut set = route_set();
+    set["$schema"] = "schemas/routes.json".into();
+    set["routes"].as_array_mut().unwrap().extend([
+        json!({ "name": "audit", "consumer": "audit", "handler": { "lambda": "audit" }, "tables": ["orders"] }),
+        json!({ "name": "noise", "ignore": true }),
+    ]);
+    vec![
+        (DocumentKind::Endpoint, "shop", endpoint_document().to_string()),
+        (DocumentKind::Endpoint, "builds", builds.to_string()),
+        destination("receipts", destination_document()),
+        destination(
+            "form",
+            json!({
+                "$schema": "schemas/destination.json", "kind": "http", "url": "https://form.example", "class": "keyed",
+                "key_window_hours": 24, "key_source_url": "https://form.example/docs", "key_json_pointer": "/key",
+                "standard_webhooks_secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+            }),
+        ),
+        destination(
+            "orders",
+            json!({
+                "kind": "sqs", "url": "https://sqs.eu-central-1.amazonaws.com/123456789012/orders.fifo",
+                "message_group": "all", "class": "at_least_once",
+            }),
+        ),
+        destination("archive", json!({ "kind": "lambda", "function": "archive", "class": "at_least_once" })),
+        (DocumentKind::Routes, ROUTE_SET_ID, set.to_string()),
+        (DocumentKind::Key, MESSAGE_KEY_ID, MESSAGE_KEY.to_owned()),
+    ]
+}
+
+/// What people did to the worker, in the domain table.
+pub(crate) fn pause() -> Item {
+    let act = |operation: &str| {
+        let texts = [("operation", operation), ("by", "ada"), ("reason", "a test")];
+        let mut act: Item = texts.into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect();
+        act.insert("at".to_owned(), Value::from(START.0));
+        Value::Map(act)
+    };
+    Item::from([
+        (PARTITION_KEY.to_owned(), Value::from("#op#pause#worker")),
+        ("count".to_owned(), Value::from(2)),
+        ("acts".to_owned(), Value::List(vec![act("pause"), act("resume")])),
+    ])
+}
+
+/// Both requests to a handler in another language.
+pub(crate) fn requests() -> Vec<serde_json::Value> {
+    let event = Event {
+        version: EVENT_VERSION,
+        endpoint: EndpointId::parse("shop").unwrap(),
+        tenant: Tenant::parse("acme").unwrap(),
+        provider: "stripe".to_owned(),
+        record: RecordKey::parse("in#shop#evt_1").unwrap(),
+        key: "evt_1".to_owned(),
+        event_type: "invoice.paid".to_owned(),
+        received_at: START,
+        generation: 1,
+        headers: [("content-type".to_owned(), "application/json".to_owned())].into(),
+        body: b"{}".to_vec(),
+    };
+    let name = ItemRef { table: None, key: Key::from("acme#count#all") };
+    let item = Item::from([("events".to_owned(), Value::from(1))]);
+    let shown: [&[_]; 2] = [&[], &[SnapshotItem { name: &name, item: Some(&item) }]];
+    let request = |items| HandlerRequest::new("r-1", &event, items).encode().unwrap();
+    shown.into_iter().map(|items| serde_json::from_slice(&request(items)).unwrap()).collect()
+}
+
+/// Answers of handlers in another language, of each shape.
+pub(crate) fn answers() -> serde_json::Value {
+    serde_json::from_str::<serde_json::Value>(&document("schemas/handler-answer.json")).unwrap()["examples"].take()
 }
 
 /// The key that seals messages with a payload, as a tree of one text.

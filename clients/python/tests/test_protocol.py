@@ -47,6 +47,16 @@ def test_a_request_of_another_version_is_refused_and_may_be_tried_again() -> Non
         assert handler(Counter())(changed, None) == {"request": "r-9", "error": error}
 
 
+def test_a_request_of_every_release_is_read() -> None:
+    releases = list((PACKAGE.parents[1] / "tests/stored").glob("*/stored.json"))
+    assert releases
+    for stored in releases:
+        first, second = json.loads(stored.read_text("utf-8"))["requests"]
+        entry, shown = handler(Counter()), {"request": "r-1", "fact": "evt_1"}
+        assert entry(first, None) == {**shown, "reads": [{"key": "acme#count#all"}]}
+        assert "writes" in entry(second, None)
+
+
 def test_a_handler_plans_only_once_its_items_are_there() -> None:
     entry = handler(Counter())
     shapes: list[dict[str, Any]] = [{}, {"items": None}, {"items": []}]

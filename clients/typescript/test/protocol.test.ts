@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
@@ -27,6 +27,8 @@ import {
 import { makeEvent, play } from "../src/testing.js";
 
 const PACKAGE = new URL("../../", import.meta.url);
+/** What each release stored and sent. */
+const STORED = new URL("../../tests/stored/", PACKAGE);
 
 /** Counts events. Its parts can be replaced, to see what a wrong handler does. */
 class Counter {
@@ -54,6 +56,17 @@ test("a request of another version is refused and may be tried again", async () 
   for (const changed of [request({ version: 2 }), request({ event })]) {
     const error = { code: "REQUEST_VERSION_UNKNOWN", retryable: true };
     assert.deepEqual(await handler(new Counter())(changed), { request: "r-9", error });
+  }
+});
+
+test("a request of every release is read", async () => {
+  const releases = readdirSync(STORED, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  assert.ok(releases.length > 0);
+  for (const release of releases) {
+    const [first, second] = JSON.parse(readFileSync(new URL(`${release.name}/stored.json`, STORED), "utf8")).requests;
+    const entry = handler(new Counter());
+    assert.deepEqual(await entry(first), { request: "r-1", fact: "evt_1", reads: [{ key: "acme#count#all" }] });
+    assert.ok("writes" in (await entry(second)));
   }
 });
 

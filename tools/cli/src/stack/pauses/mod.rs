@@ -291,6 +291,29 @@ mod tests {
         assert_eq!((acts.list.first(), acts.pause()), (Some(&act(Turn::Pause, 50)), Some(&act(Turn::Pause, 149))));
     }
 
+    /// `tests/stored` holds what each release wrote.
+    #[test]
+    fn what_every_release_wrote_is_read() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/stored");
+        let releases = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        for release in releases.filter(|path| path.is_dir()) {
+            let stored = std::fs::read_to_string(release.join("stored.json")).unwrap();
+            let stored: serde_json::Value = serde_json::from_str(&stored).unwrap();
+            let item: Item = serde_json::from_value(stored["pause"].clone()).unwrap();
+            let acts = Acts::decode(Some(&item));
+            assert_eq!((acts.list.len(), acts.unread), (2, 0), "{}", release.display());
+            if release.ends_with("unreleased") {
+                let at = acts.list[0].at;
+                let act = |turn| Act { turn, at, by: "ada".to_owned(), reason: "a test".to_owned() };
+                let acts = applied(&Acts::default(), &act(Turn::Pause)).0;
+                let write = acts.add(PausedFunction::Worker, &act(Turn::Resume));
+                let Action::Put(mut now) = write.action else { panic!("it puts the item") };
+                now.insert(PARTITION_KEY.to_owned(), Value::from(write.key.to_string().as_str()));
+                assert_eq!(now, item, "tests/stored/forms.rs is not what is written today");
+            }
+        }
+    }
+
     /// What is written next would drop an act that is not understood.
     #[test]
     fn acts_of_a_later_release_are_seen_and_not_rewritten() {
