@@ -155,14 +155,20 @@ fn strange_figures(page: impl Fn(&str) -> String) -> Vec<String> {
     let list = |load: &Load| Bill::of(load, counted, prices).list();
     let million = Load { events: 1e6, duplicates: 0.01, effects: 0.0, refused: 0.0, body_bytes: 2_048.0 };
     let rest = list(&Load::AT_REST);
-    let strangers = list(&Load { refused: 100.0 * 86_400.0 * 30.0, ..Load::AT_REST }) - rest;
+    let refusals = 100.0 * 86_400.0 * 30.0;
+    let strangers = list(&Load { refused: refusals, ..Load::AT_REST }) - rest;
     let turned_away = prices.of(Item::LogBytes, 1e6 * (counted.gateway_log_bytes + counted.log_line_bytes)).0;
+    let lines = counted.refusal_log_bytes
+        + counted.gateway_log_bytes
+        + (counted.webhook_log_lines + 1.0) * counted.log_line_bytes;
+    let logs_of_strangers = prices.of(Item::LogBytes, refusals * lines).0;
     let (small, larger) = (WriteUnits::of_event(1_000.0, counted.plan_writes), WriteUnits::of_event(2_000.0, 0.0));
     let (effect, larger_effect) = (WriteUnits::of_effect(1_000.0), WriteUnits::of_effect(2_000.0));
     let rate = |name: &str, units: f64| format!("| write units per second, {name} | {units},000 | {units}0,000 |");
     let left = |bytes: f64| 100.0 * (counted.record_bytes(bytes) - counted.record_bytes_beside_body) / bytes;
     let deploy = [
         format!("some ${strangers:.0} a month, or ${:.0} a day", strangers / 30.0),
+        format!("${logs_of_strangers:.0} of that: {:.1} KB for each request", lines / 1_000.0),
         format!("logs each 429, for ${turned_away:.2} per million"),
         format!(
             "of 256 bytes {:.0} % are left, of 2 KB {:.0} %, of 8 KB {:.0} %",
