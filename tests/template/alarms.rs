@@ -181,6 +181,30 @@ fn every_alarm_rings_and_ends_although_zeros_are_not_emitted() {
     assert!(late.iter().any(|it| it.starts_with("DeadRecordsWait is never over")), "{late:?}");
 }
 
+/// Most providers retry after a minute, and the notice has what others lost. Deliveries may be rare, so a fault that lasts need not
+/// show in each period.
+#[test]
+fn deliveries_that_are_not_accepted_page_once_the_fault_comes_again() {
+    let template = template();
+    let raised = |periods: &[Option<f64>]| is_raised(&template, "DeliveriesNotAccepted", false, periods);
+    assert!(!raised(&[None, None, Some(1.0)]));
+    assert!(raised(&[None, Some(1.0), Some(1.0)]));
+    assert!(raised(&[Some(1.0), None, Some(1.0)]), "one delivery in ten minutes");
+    assert!(template.property("WebhookLooks", &["FilterPattern"]).to_string().contains("$.delivery_retry_please > 0"));
+}
+
+/// The alarm that rolls an update back is raised while CloudFormation watches it.
+#[test]
+fn the_alarm_that_rolls_back_is_raised_in_the_minutes_in_which_it_is_watched() {
+    let deploy = file("tools/cli/src/command/deploy/mod.rs");
+    let minutes = deploy.split("const WATCH_MINUTES: &str = \"").nth(1).and_then(|rest| rest.split('"').next());
+    let watched = minutes.unwrap().parse::<u64>().unwrap() * 60;
+    let template = template();
+    let value = |name| template.property("WebhookFails", &[name]).as_u64();
+    let periods = value("DatapointsToAlarm").or(value("EvaluationPeriods")).unwrap();
+    assert!(value("Period").unwrap() * periods <= watched, "{periods} periods");
+}
+
 /// Alarms of earlier templates, with their severity. The fault of each is still shown.
 const GONE: [(&str, &str); 25] = [
     ("BodiesDiffer", "notice"),
