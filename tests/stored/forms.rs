@@ -163,7 +163,7 @@ pub(crate) fn endpoint_document() -> serde_json::Value {
         "provider": "stripe", "tenant": "acme", "secrets": ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
         "settings": {}, "on_store_outage": "enqueue",
         "on_body_mismatch": "quarantine", "tolerance_seconds": 300, "body_bytes_max": 1_000_000,
-        "source_ranges": ["192.0.2.0/24"],
+        "source_ranges": ["192.0.2.0/24"], "expect_every": "26h",
     })
 }
 

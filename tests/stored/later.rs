@@ -161,6 +161,7 @@ const EXCEPTIONS: &[Exception] = &[
         changes: &[Missing],
         places: &[
             "body_bytes_max",
+            "expect_every",
             "on_body_mismatch",
             "on_store_outage",
             "settings",
@@ -169,6 +170,12 @@ const EXCEPTIONS: &[Exception] = &[
             "tolerance_seconds",
         ],
         because: "a document need not say it: docs/run/deploy.md has what then holds",
+    },
+    Exception {
+        form: "endpoint",
+        changes: &[Word],
+        places: &["expect_every"],
+        because: "no function reads it, and no delivery is refused for its sake; `endpoint check` and `doctor` refuse it",
     },
     Exception {
         form: "destination",

@@ -17,6 +17,7 @@ from mock import ACCOUNT, ANSWERS, CODE, REGION, STACK, client, with_outputs
 SEEN, UNSEEN = "this line is to be read", "nobody asked for this line"
 EMPTY = "0\t0\t0\n"
 WAIT = f"hookonce/{STACK}/notice/DeadRecordsWait"
+SILENT = f"hookonce/{STACK}/page/EndpointIsSilent-stripe"
 SPARE = f"{STACK}-a-table-to-delete"
 
 
@@ -41,8 +42,17 @@ def memory(stack):
     return client("lambda").get_function_configuration(FunctionName=stack.ids["WebhookFunction"])["MemorySize"]
 
 
+def alarms(name):
+    return client("cloudwatch").describe_alarms(AlarmNames=[name])["MetricAlarms"]
+
+
 def alarm(name):
-    return client("cloudwatch").describe_alarms(AlarmNames=[name])["MetricAlarms"][0]["StateValue"]
+    return alarms(name)[0]["StateValue"]
+
+
+def filtered(stack, name):
+    found = client("logs").describe_metric_filters(logGroupName=stack.ids["WebhookLogs"], filterNamePrefix=name)
+    return found["metricFilters"]
 
 
 def policy(stack):
@@ -150,6 +160,9 @@ ROWS = {
     "aws cloudwatch get-metric-statistics --namespace AWS/Lambda": Row('"Maximum": 7.0'),
     "aws cloudwatch list-metrics": Row('"store_unavailable"'),
     "aws cloudwatch set-alarm-state --alarm-name hookonce/inbox/notice/DeadRecordsWait": Row(so=lambda stack: alarm(WAIT) == "ALARM", who="operator"),
+    "aws logs put-metric-filter": Row(so=lambda stack: filtered(stack, "taken-stripe"), who="deployer"),
+    "aws cloudwatch put-metric-alarm": Row(so=lambda stack: alarms(SILENT), who="deployer"),
+    "aws cloudwatch delete-alarms": Row(so=lambda stack: not alarms(SILENT), who="deployer"),
     "aws sns create-topic": Row(so=lambda stack: client("sns").list_topics()["Topics"], who="deployer"),
     "--protocol email": Row('"SubscriptionArn"', so=lambda stack: subscriptions("Protocol", "email"), who="deployer"),
     "aws sns subscribe": Row('"SubscriptionArn"', so=lambda stack: subscriptions("FilterPolicyScope", "MessageBody"), who="deployer"),
@@ -193,6 +206,8 @@ PLACEHOLDERS = {
     "DISPATCHER_LOGS": lambda stack: stack.ids["DispatcherLogs"],
     "GATEWAY_LOGS": lambda stack: stack.ids["GatewayLogs"],
     "URL": lambda stack: stack.ids["HintQueue"],
+    "ENDPOINT": lambda stack: "stripe",
+    "TOPIC": lambda stack: f"arn:aws:sns:{REGION}:{ACCOUNT}:hookonce-alarms",
     "QUERY": lambda stack: client("logs").describe_queries(logGroupName=stack.ids["RelayLogs"])["queries"][-1]["queryId"],
     "FROM": lambda stack: moment(-60),
     "TO": lambda stack: moment(1),

@@ -33,8 +33,8 @@ def kind(*names):
     return {"dynamodb:LeadingKeys": list(names)}
 
 
-# What is denied, though a command asks: the console says so and shows the rest.
-DENIED_TO = {("reader", "hookonce console", "dynamodb:Query", "endpoint")}
+# What is denied, though a command asks: it says so and shows the rest.
+DENIED_TO = {("reader", command, "dynamodb:Query", "endpoint") for command in ("hookonce console", "hookonce status")}
 # What nobody of a role may do.
 FORBIDDEN = {
     "reader": [

@@ -71,6 +71,10 @@ pub struct EndpointDocument {
     /// Networks that may deliver. Any network if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub source_ranges: Vec<IpNet>,
+    /// A length of time, such as `26h`, within which a delivery is expected. `hookonce status` names an endpoint that is
+    /// silent for longer. No function reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect_every: Option<String>,
 }
 
 fn body_bytes_default() -> usize {

@@ -72,6 +72,7 @@ impl Receiver {
                 tolerance_seconds: None,
                 body_bytes_max: 1 << 20,
                 source_ranges: Vec::new(),
+                expect_every: None,
             };
             let id = EndpointId::parse(provider.id).expect("the id of a provider is one of an endpoint");
             Endpoint::new(id, document, Catalog::built_in()).expect("the document is valid")

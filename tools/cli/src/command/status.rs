@@ -80,6 +80,9 @@ impl StackStatus {
             "slow_queue": self.depths.slow_queue.as_ref().ok().and_then(Option::as_ref).map(depth),
             "effects_queue": self.depths.effects_queue.as_ref().ok().and_then(Option::as_ref).map(depth),
             "dead_letter_queue": self.depths.dead_letters.as_ref().ok().and_then(Option::as_ref).map(depth),
+            "silent": self.silent.as_ref().ok().and_then(Option::as_ref).map(|silent| silent.iter().map(|it| json!({
+                "endpoint": it.endpoint, "expect_every_ms": it.expect_every.0, "last_taken_at_ms": it.last.map(|at| at.0),
+            })).collect::<Vec<_>>()),
             "paused": self.paused().map(|(function, act)| (function.as_str(), act.json())).collect::<BTreeMap<_, _>>(),
             "local": self.local.as_ref().map(|local| json!({ "url": local.url, "pid": local.pid, "version": local.parts.version })),
             "aws": aws,
@@ -165,6 +168,9 @@ impl StackStatus {
         if let Some(RunningStack { url, pid, parts: StackParts { version, .. }, .. }) = &self.local {
             table.add_row(["runs at", url, &format!("process {pid}")]);
             table.add_row(["release", version, &of_another_release(version)]);
+        }
+        if self.aws.is_some() && matches!(self.silent, Ok(None)) {
+            table.add_row(["silent endpoints", "not known", "the endpoints cannot be read"]);
         }
         for row in self.aws.iter().flat_map(|aws| rows_of(aws, now)) {
             table.add_row(row);

@@ -5,8 +5,9 @@ use maud::{Markup, html};
 
 use super::layout::{code, sentence, thousands};
 use crate::failure::Failure;
-use crate::stack::connection::Deployed;
+use crate::stack::connection::{Connection, Deployed};
 use crate::stack::logs::LoggedDay;
+use crate::stack::status::{Silent, silence};
 use crate::stack::watch::{Statistic, series_of_day};
 
 /// What is drawn, and by which name: all are metrics that the functions write anyway.
@@ -20,24 +21,26 @@ const SERIES: [(&str, (&str, &str, Statistic)); 7] = [
     ("Effects delivered", ("dispatcher", "effect_delivered", Statistic::Sum)),
 ];
 
-/// What CloudWatch said. One half that it does not answer does not hide the other.
+/// What CloudWatch said. A part that it does not answer hides no other.
 #[derive(Debug)]
 pub(super) struct Day {
     /// What each endpoint answered.
     pub(super) traffic: Result<LoggedDay, Failure>,
+    /// The endpoints that are silent.
+    pub(super) silent: Result<Option<Vec<Silent>>, Failure>,
     /// The values of [`SERIES`].
     series: Result<Vec<Vec<f64>>, Failure>,
 }
 
 impl Day {
-    /// Asks for both.
-    pub(super) async fn of(stack: &Deployed, now: EpochMs) -> Self {
+    /// Asks for all.
+    pub(super) async fn of(connection: &Connection, stack: &Deployed, now: EpochMs) -> Self {
         let series = async {
             let metrics = SERIES.map(|(_, metric)| metric);
             series_of_day(stack.account().await?, &stack.name, &metrics, now).await
         };
-        let (traffic, series) = futures::join!(LoggedDay::of(stack, now), series);
-        Self { traffic, series }
+        let (traffic, silent, series) = futures::join!(LoggedDay::of(stack, now), silence(connection, now), series);
+        Self { traffic, silent, series }
     }
 
     /// The series, a row each, and where the counts of the endpoints come from.

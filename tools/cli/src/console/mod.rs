@@ -200,9 +200,16 @@ impl Site {
         if let Some((_, day)) = kept.as_ref().filter(|(at, _)| (0..DAY_IS_NEW.0).contains(&(now.0 - at.0))) {
             return Some(Arc::clone(day));
         }
-        let day = Arc::new(Box::pin(day::Day::of(deployed, now)).await);
+        let day = Arc::new(Box::pin(day::Day::of(&self.connection, deployed, now)).await);
         *kept = Some((now, Arc::clone(&day)));
         Some(day)
+    }
+
+    /// The same, if a page asked for it within the last hour: a page that keeps up by itself asks for nothing.
+    async fn known_day(&self) -> Option<Arc<day::Day>> {
+        let now = System.moment().now;
+        let kept = self.day.lock().await;
+        kept.as_ref().filter(|(at, _)| now.0 - at.0 < Millis::hours(1).0).map(|(_, day)| Arc::clone(day))
     }
 
     /// The path of all pages, which nobody can guess.

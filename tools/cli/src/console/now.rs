@@ -78,7 +78,10 @@ async fn content(site: &Site, day: Option<&Day>) -> Result<(String, Markup), Fai
 /// What needs a person, and the title that says so.
 async fn needs_section(site: &Site, reader: &Reader) -> Result<(String, Markup), Failure> {
     let now = System.moment().now;
-    let status = reader.status(&site.connection, now).await?;
+    let mut status = reader.status(&site.connection, now).await?;
+    if let Some(day) = site.known_day().await {
+        status.silent = day.silent.clone();
+    }
     let needs = status.needs(now);
     let title = match needs.len() {
         0 => "Nothing needs you".to_owned(),

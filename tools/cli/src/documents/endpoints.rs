@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use error_reporter::Report;
 use hookonce_protocol::ingress::OnStoreOutage;
 use hookonce_protocol::key::{EndpointId, Tenant};
+use hookonce_protocol::time::Millis;
 use hookonce_providers::settings::{ENVIRONMENT, HEADER, PUBLIC_KEY, PUBLIC_URL, TOPIC_ARNS, WEBHOOK_ID};
 use hookonce_providers::{Catalog, Provider, SecretFrom};
 use hookonce_runtime::documents::DocumentKind;
@@ -44,6 +45,7 @@ impl DocumentId for EndpointId {
     }
 
     fn check(&self, document: &EndpointDocument) -> Result<Endpoint, Failure> {
+        expect_every(document)?;
         let hint = || format!("`hookonce providers {}` shows the form of a secret and the settings", document.provider);
         let endpoint = Endpoint::new(self.clone(), document.clone(), Catalog::built_in());
         endpoint.map_err(|error| Failure::usage(Report::new(&error).to_string(), hint()))
@@ -101,6 +103,19 @@ pub(crate) fn check_tenant(id: &EndpointId, document: &EndpointDocument, other: 
     ))
 }
 
+/// Within how long a document expects a delivery, if it says so.
+///
+/// # Errors
+/// [`Failure::Usage`] when it is no length of time, or one that the counts and logs of a stack do not show.
+pub(crate) fn expect_every(document: &EndpointDocument) -> Result<Option<Millis>, Failure> {
+    let Some(text) = &document.expect_every else { return Ok(None) };
+    let length = humantime::parse_duration(text).ok().and_then(|length| i64::try_from(length.as_millis()).ok());
+    let length = length.map(Millis).filter(|length| (Millis::hours(1)..=Millis::days(30)).contains(length));
+    length.map(Some).ok_or_else(|| {
+        Failure::usage("expect_every is not a time from 1h to 30days", "write a number and a unit, such as 26h")
+    })
+}
+
 /// Makes a document, with a generated secret where the provider accepts one.
 pub(crate) fn fresh(provider: &Provider, settings: BTreeMap<String, String>) -> EndpointDocument {
     EndpointDocument {
@@ -114,6 +129,7 @@ pub(crate) fn fresh(provider: &Provider, settings: BTreeMap<String, String>) -> 
         tolerance_seconds: None,
         body_bytes_max: BODY_BYTES_MAX,
         source_ranges: Vec::new(),
+        expect_every: None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
-use hookonce_protocol::time::EpochMs;
+use hookonce_protocol::time::{EpochMs, Millis};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -34,6 +34,37 @@ fields toMillis(@timestamp) as at, coalesce(code, 'none') as answer
     max(accepted_at) as last_accepted, max(at) as last by endpoint, answer, bin(1h)
 | sort last desc
 | limit 10000";
+
+/// A row for each endpoint that took a delivery.
+const LAST_TAKEN: &str = "\
+fields toMillis(@timestamp) as at
+| filter ispresent(endpoint) and (ispresent(delivery_accepted) or ispresent(delivery_duplicate))
+| stats max(at) as last by endpoint
+| limit 10000";
+
+/// When each endpoint last took a delivery, accepted or a duplicate, as the log of a stack says of the time until now.
+///
+/// # Errors
+/// [`Failure`] when there is no such stack, or CloudWatch refuses, fails or is not done within a minute.
+pub(crate) async fn last_taken(
+    stack: &Deployed,
+    now: EpochMs,
+    back: Millis,
+) -> Result<BTreeMap<String, EpochMs>, Failure> {
+    let answer = search(stack, LAST_TAKEN, (now.0 - back.0) / 1_000, now).await?;
+    let rows = list(&answer, "results").filter_map(Value::as_array);
+    Ok(rows.filter_map(|row| Some((value(row, "endpoint")?.as_str()?.to_owned(), moment(row, "last")?))).collect())
+}
+
+/// Searches the log of a stack's webhook function, from a second on.
+async fn search(stack: &Deployed, query: &str, start: i64, now: EpochMs) -> Result<Value, Failure> {
+    let (account, group) = (stack.account().await?, &stack.outputs().await?.webhook_logs);
+    let input = json!({
+        "logGroupName": group, "startTime": start, "endTime": now.0 / 1_000, "queryString": query,
+    });
+    let started = LOGS.call(account, "StartQuery", &input).await?.outcome?;
+    found(account, started.get("queryId")).await
+}
 
 /// What a log says of the last 24 hours.
 #[derive(Debug, Default)]
@@ -64,13 +95,8 @@ impl LoggedDay {
     /// # Errors
     /// [`Failure`] when there is no such stack, or CloudWatch refuses, fails or is not done within a minute.
     pub(crate) async fn of(stack: &Deployed, now: EpochMs) -> Result<Self, Failure> {
-        let (account, group) = (stack.account().await?, &stack.outputs().await?.webhook_logs);
         let start = (now.0.div_euclid(CELL.0) - CELLS + 1) * CELL.0 / 1_000;
-        let input = json!({
-            "logGroupName": group, "startTime": start, "endTime": now.0 / 1_000, "queryString": SEARCH,
-        });
-        let started = LOGS.call(account, "StartQuery", &input).await?.outcome?;
-        Ok(Self::read(&found(account, started.get("queryId")).await?))
+        Ok(Self::read(&search(stack, SEARCH, start, now).await?))
     }
 
     fn read(answer: &Value) -> Self {
@@ -105,18 +131,26 @@ async fn found(account: &SdkConfig, id: Option<&Value>) -> Result<Value, Failure
 
 /// The endpoint of a row, and what it answered.
 fn logged(row: &[Value]) -> Option<(String, Logged)> {
-    let value = |name: &str| row.iter().find(|it| it["field"] == name).map(|it| &it["value"]);
-    let count = |name: &str| value(name).map_or(0, number);
-    let at = |name: &str| Some(EpochMs(i64::try_from(count(name)).ok()?)).filter(|at| at.0 > 0);
-    let code = value("answer")?.as_str().filter(|answer| *answer != "none");
+    let count = |name: &str| value(row, name).map_or(0, number);
+    let code = value(row, "answer")?.as_str().filter(|answer| *answer != "none");
     let logged = Logged {
         accepted: count("accepted"),
         duplicates: count("duplicates"),
         refused: code.map(|code| (count("requests"), code.to_owned())),
-        last_accepted: at("last_accepted"),
-        last: at("last")?,
+        last_accepted: moment(row, "last_accepted"),
+        last: moment(row, "last")?,
     };
-    Some((value("endpoint")?.as_str()?.to_owned(), logged))
+    Some((value(row, "endpoint")?.as_str()?.to_owned(), logged))
+}
+
+/// A field of a row.
+fn value<'a>(row: &'a [Value], name: &str) -> Option<&'a Value> {
+    row.iter().find(|it| it["field"] == name).map(|it| &it["value"])
+}
+
+/// A moment in a row, if there was one.
+fn moment(row: &[Value], name: &str) -> Option<EpochMs> {
+    value(row, name).and_then(|it| i64::try_from(number(it)).ok()).map(EpochMs).filter(|at| at.0 > 0)
 }
 
 /// A number as CloudWatch Logs writes it: as a text in a row, large ones with an exponent.
@@ -144,6 +178,8 @@ mod tests {
         };
         let metrics: Vec<_> = SEARCH.split("ispresent(").skip(2).map(|it| it.split(')').next().unwrap()).collect();
         assert_eq!(metrics.len(), 5);
+        let taken: Vec<_> = LAST_TAKEN.split("ispresent(").skip(2).map(|it| it.split(')').next().unwrap()).collect();
+        assert_eq!(taken, metrics[..2], "what was accepted, and duplicates");
         for metric in metrics {
             assert!(written.lines().any(|it| it.split(' ').take(2).eq(["webhook", metric])), "{metric}");
         }

@@ -38,6 +38,9 @@ pub(crate) struct Cell {
 pub(crate) struct EndpointTraffic {
     cells: VecDeque<Cell>,
     pub(crate) last_accepted: Option<EpochMs>,
+    /// The latest duplicate, if the stack itself counts.
+    #[serde(default)]
+    last_duplicate: Option<EpochMs>,
     /// The latest refusal, and its code.
     pub(crate) last_refusal: Option<(EpochMs, String)>,
     /// How many were refused since a delivery was taken, if the stack itself counts.
@@ -86,6 +89,11 @@ impl EndpointTraffic {
         }
     }
 
+    /// When the latest delivery was taken: accepted, or a duplicate.
+    pub(crate) fn last_taken(&self) -> Option<EpochMs> {
+        self.last_accepted.max(self.last_duplicate)
+    }
+
     fn count(&mut self, answer: Answer<'_>, at: EpochMs) {
         let slot = at.0.div_euclid(CELL.0);
         if self.cells.back().is_none_or(|cell| cell.at < slot) {
@@ -103,6 +111,7 @@ impl EndpointTraffic {
             }
             Answer::Duplicate => {
                 cell.duplicates = cell.duplicates.saturating_add(1);
+                self.last_duplicate = Some(at);
                 self.refused_in_a_row = 0;
             }
             Answer::Refused(code) => {
@@ -219,6 +228,7 @@ mod tests {
         }
         assert_eq!(endpoint.totals(EpochMs(CELL.0)), (1, 1));
         assert_eq!(endpoint.totals(EpochMs(DAY)), (0, 0), "a day later");
+        assert_eq!((endpoint.last_accepted, endpoint.last_taken()), (Some(EpochMs(0)), Some(EpochMs(2))));
         endpoint.count(Answer::Accepted, EpochMs(DAY));
         assert_eq!((endpoint.cells.len(), endpoint.totals(EpochMs(DAY))), (1, (1, 0)));
         assert_eq!(endpoint.last_refusal, Some((EpochMs(1), "signature_mismatch".to_owned())));

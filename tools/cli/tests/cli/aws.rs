@@ -108,6 +108,8 @@ pub(crate) struct Account {
     pub(crate) misspelt: Option<&'static str>,
     /// What a search in a log finds: rows of fields and values.
     pub(crate) logged: Vec<Vec<(&'static str, String)>>,
+    /// When an endpoint last took a delivery, in seconds since 1970, as a search in a log finds it.
+    pub(crate) taken: BTreeMap<&'static str, u64>,
     /// The values of a metric that a series of it has, all in its last period, by function and name.
     pub(crate) series: BTreeMap<(&'static str, &'static str), f64>,
     /// How many requests went on to the server of the tables.

@@ -213,6 +213,26 @@ fn a_deployed_stack_has_its_day_once_somebody_asks_and_is_asked_once_a_minute() 
     console.stop();
 }
 
+/// It takes a search in a log, which is billed: so it is known once somebody asks, and stays on pages that keep up.
+#[test]
+fn a_deployed_stack_has_its_silent_endpoints_once_somebody_asks() {
+    let stack = Stack::with(1, 0);
+    let deployed = Deployed::of(&stack, &[]);
+    let expecting = r#"{"provider": "github", "secrets": ["0123456789abcdef"], "expect_every": "26h"}"#;
+    deployed.aws.account().put("endpoint", "shop", expecting);
+    deployed.aws.account().age("endpoint", "shop", 400_000);
+    let silent = "the endpoint shop is silent: it expects a delivery every 1day 2h, and none came in that time";
+    let console = Opened::of(&deployed, &[]);
+    assert!(!console.ask("GET", "/", "").contains("is silent"));
+    assert_eq!(deployed.aws.account().count("StartQuery"), 0);
+    for page in ["/?day=1", "/", "/needs"] {
+        let shown = console.ask("GET", page, "");
+        assert!(shown.contains(silent) && shown.contains("hookonce endpoint list"), "{page}: {shown}");
+    }
+    assert_eq!(deployed.aws.account().count("StartQuery"), 2, "one for the counts, one for this");
+    console.stop();
+}
+
 #[test]
 fn what_a_person_allowed_needs_the_agreement_of_a_dry_run() {
     let stack = Stack::with(0, 1);

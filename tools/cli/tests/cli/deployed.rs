@@ -291,3 +291,57 @@ fn status_prints_what_code_runs_since_when_and_what_is_off() {
     aws.account().snags.push_back(("ListEventSourceMappings", Interception::Answered("AccessDeniedException")));
     status(&[]).exits(3).prints("ask for the permission lambda:ListEventSourceMappings");
 }
+
+const EXPECTING: &str = r#"{"provider": "github", "secrets": ["0123456789abcdef"], "expect_every": "26h"}"#;
+
+/// A duplicate shows that the provider still calls, so the log is asked for both.
+#[test]
+fn status_names_an_endpoint_that_is_silent_for_longer_than_its_document_expects() {
+    let stack = Stack::with(1, 0);
+    let deployed = Deployed::of(&stack, &[]);
+    let account = || deployed.aws.account();
+    let status = |more: &[&str]| deployed.run(&[&["status"], more].concat());
+    account().relay_ran_at = Some(now() - 20);
+    let usual = r#"{"provider": "github", "secrets": ["0123456789abcdef"]}"#;
+    account().put("endpoint", "usual", usual);
+    account().age("endpoint", "usual", 400_000);
+    status(&[]).exits(0);
+    assert_eq!(account().count("StartQuery"), 0, "no document expects deliveries, so no log is searched");
+    for endpoint in ["busy", "never", "quiet"] {
+        account().put("endpoint", endpoint, EXPECTING);
+        account().age("endpoint", endpoint, 400_000);
+    }
+    account().put("endpoint", "new", EXPECTING);
+    let weekly = EXPECTING.replace("26h", "7days");
+    account().put("endpoint", "weekly", &weekly);
+    account().age("endpoint", "weekly", 700_000);
+    let hours = |hours: u64| now() - hours * 3_600;
+    account().taken = [("busy", hours(25)), ("quiet", hours(27)), ("weekly", hours(150))].into();
+    let shown = json(&status(&["--json"]).exits(1));
+    assert_eq!(shown["needs"], object!(["silent:never", "silent:quiet"]), "{shown}");
+    assert_eq!(account().count("StartQuery"), 1);
+    let quiet = &shown["silent"][1];
+    assert_eq!((&quiet["endpoint"], &quiet["expect_every_ms"]), (&object!("quiet"), &object!(93_600_000)));
+    status(&[]).exits(1).prints_all(&[
+        "the endpoint never is silent: it expects a delivery every 1day 2h, and none came in that time",
+        "the endpoint quiet is silent: it expects a delivery every 1day 2h, and the last one came 1day 3h ago",
+        "  hookonce endpoint list --stack inbox\n  docs/run/runbook.md#an-endpoint-is-silent\n",
+    ]);
+    deployed.run(&["doctor"]).prints("endpoints: the endpoint quiet is silent");
+    account().snags.push_back(("StartQuery", Interception::Answered("AccessDeniedException")));
+    let refused = json(&status(&["--json"]).exits(3));
+    assert_eq!((&refused["needs"], &refused["silent"]), (&object!(["silent_endpoints_unknown"]), &object!(null)));
+    account().snags.push_back(("StartQuery", Interception::Answered("AccessDeniedException")));
+    deployed.run(&["doctor"]).prints("whether one is silent is not known: ");
+}
+
+/// Endpoints hold secrets. Who may not read them is told all the rest.
+#[test]
+fn status_without_a_right_to_endpoints_does_not_know_which_are_silent() {
+    let stack = Stack::with(1, 0);
+    let deployed = Deployed::of(&stack, &[("DocumentsTable", "gone")]);
+    deployed.aws.account().relay_ran_at = Some(now() - 20);
+    wait_until("the queue is empty", || json(&stack.run(&["status", "--json"]))["queue"]["in_flight"] == 0);
+    deployed.run(&["status"]).exits(0).prints("the endpoints cannot be read");
+    assert!(json(&deployed.run(&["status", "--json"]))["silent"].is_null());
+}

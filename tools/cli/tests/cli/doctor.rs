@@ -35,6 +35,20 @@ fn a_machine_where_nothing_is_wrong_and_one_where_something_is() {
     broken.prints_all(&["not valid: bad", "hookonce endpoint check"]);
 }
 
+/// Where no stack runs, nothing takes deliveries.
+#[test]
+fn an_endpoint_is_not_silent_while_no_stack_runs() {
+    let workspace = Workspace::new();
+    let path = ".hookonce/endpoints/github.json";
+    let expecting = br#"{"provider": "github", "secrets": ["0123456789abcdef"], "expect_every": "1h"}"#;
+    workspace.write(path, expecting);
+    let file = std::fs::File::options().write(true).open(workspace.path(path)).unwrap();
+    file.set_modified(file.metadata().unwrap().modified().unwrap() - std::time::Duration::from_hours(2)).unwrap();
+    workspace.run(&["doctor"]).omits("is silent");
+    let _running = workspace.dev(&["dev", "--port", "0"]);
+    workspace.run(&["doctor"]).prints("the endpoint github is silent: it expects a delivery every 1h, and none came");
+}
+
 #[test]
 fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     let local = Stack::with(1, 0);

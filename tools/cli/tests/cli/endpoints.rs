@@ -193,6 +193,23 @@ fn a_document_is_checked_before_it_is_sent_anywhere() {
         ),
         (r#"{"provider": "stripe", "secrets": ["sk_live_abcdefghijklmnop"]}"#, 0, "no form of this provider's secrets"),
         (r#"{"provider": "stripe", "secrets": ["'whsec_a_signing_secret'"]}"#, 0, "no form of this provider's secrets"),
+        (r#"{"provider": "stripe", "secrets": ["whsec_a_signing_secret"], "expect_every": "26h"}"#, 0, "valid"),
+        (r#"{"provider": "stripe", "secrets": ["whsec_a_signing_secret"], "expect_every": "30days"}"#, 0, "valid"),
+        (
+            r#"{"provider": "stripe", "secrets": ["whsec_a_signing_secret"], "expect_every": "59m"}"#,
+            1,
+            "expect_every is not a time from 1h to 30days",
+        ),
+        (
+            r#"{"provider": "stripe", "secrets": ["whsec_a_signing_secret"], "expect_every": "31days"}"#,
+            1,
+            "expect_every is not a time from 1h to 30days",
+        ),
+        (
+            r#"{"provider": "stripe", "secrets": ["whsec_a_signing_secret"], "expect_every": "daily"}"#,
+            1,
+            "expect_every is not a time from 1h to 30days",
+        ),
         (r#"{"provider": "nobody", "secrets": ["s"]}"#, 1, "catalog"),
         (r#"{"provider": "stripe", "secrets": ["s"], "colour": 1}"#, 1, "`col...` (6 bytes): unknown field"),
         ("{", 1, "line 1"),

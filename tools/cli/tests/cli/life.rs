@@ -125,6 +125,28 @@ fn status_prints_what_needs_a_person_and_the_next_step() {
     stack.run(&["status"]).prints(concat!("this command is ", env!("CARGO_PKG_VERSION")));
 }
 
+/// Who expects deliveries is named once none came for that long, and is not once one came.
+#[test]
+fn status_names_an_endpoint_that_is_silent() {
+    let stack = Stack::new();
+    let path = ".hookonce/endpoints/github.json";
+    let document: Value = serde_json::from_str(&stack.read(path)).unwrap();
+    let mut expecting = document;
+    expecting["expect_every"] = "2h".into();
+    stack.write(path, expecting.to_string().as_bytes());
+    let needs = || json(&stack.run(&["status", "--json"]))["needs"].clone();
+    assert_eq!(needs(), object!([]), "the field is new");
+    let file = std::fs::File::options().write(true).open(stack.path(path)).unwrap();
+    file.set_modified(file.metadata().unwrap().modified().unwrap() - std::time::Duration::from_hours(3)).unwrap();
+    stack.run(&["status"]).exits(1).prints_all(&[
+        "the endpoint github is silent: it expects a delivery every 2h, and none came in that time\n",
+        "  hookonce endpoint list\n  docs/run/runbook.md#an-endpoint-is-silent\n",
+    ]);
+    assert_eq!(needs(), object!(["silent:github"]));
+    stack.run(&["trigger", "github.push"]).exits(0);
+    wait_until("the delivery is counted", || needs() == object!([]));
+}
+
 /// Whoever edits the file sees at the save what becomes of the events. `status` and `doctor` say the same.
 #[test]
 fn dev_reports_a_changed_route_set_at_once() {

@@ -25,6 +25,7 @@ use crate::output;
 use crate::output::hints;
 use crate::records::looks::Look;
 use crate::stack::connection::Connection;
+use crate::stack::status::silence;
 use crate::stack::target::{DataFolder, Place};
 
 /// The port that `dev` listens on by default.
@@ -225,7 +226,11 @@ async fn endpoints(stack: &Connection) -> Check {
     }
     let shared: BTreeSet<_> = of_secret.into_values().filter(|ids| ids.len() > 1).collect();
     let shared = shared.into_iter().map(|ids| format!("{}: {SHARED}", some(&ids)));
-    let warnings = by_warning(warned).into_iter().chain(shared).collect();
+    let silent = match silence(stack, System.moment().now).await {
+        Ok(silent) => silent.unwrap_or_default().iter().map(|it| it.sentence(System.moment().now)).collect(),
+        Err(failure) => vec![format!("whether one is silent is not known: {failure}; {}", failure.hint())],
+    };
+    let warnings = by_warning(warned).into_iter().chain(shared).chain(silent).collect();
     Check { warnings, ..Check::new("endpoints", documents::<EndpointId>(stack, "").await) }
 }
 

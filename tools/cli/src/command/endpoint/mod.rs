@@ -263,6 +263,7 @@ fn rows(document: &EndpointDocument) -> Vec<(String, String)> {
     let default = || provider.map(|it| format!("{} (default)", on_body_mismatch_default(it).as_str()));
     let choice = document.on_body_mismatch.map(|it| it.as_str().to_owned()).or_else(default);
     rows.extend(choice.map(|choice| ("on body mismatch".to_owned(), choice)));
+    rows.extend(document.expect_every.clone().map(|time| ("expect every".to_owned(), time)));
     rows
 }
 

@@ -4,6 +4,7 @@
 mod needs;
 mod queues;
 mod records;
+mod silence;
 
 use hookonce_aws::DynamoStore;
 use hookonce_protocol::time::{EpochMs, Millis};
@@ -11,6 +12,7 @@ use hookonce_protocol::time::{EpochMs, Millis};
 pub(crate) use self::needs::{Need, RELAY_AWAY};
 pub(crate) use self::queues::{Depth, Depths, dead_letter_queue};
 pub(crate) use self::records::{Due, Records, Unreached, dead};
+pub(crate) use self::silence::{Silent, silence};
 use crate::documents::route_set;
 use crate::failure::Failure;
 use crate::stack::connection::{Connection, Deployed, Local, RunningStack};
@@ -37,6 +39,8 @@ pub(crate) struct StackStatus {
     /// The endpoints of the stack on this machine that refused their latest deliveries: how many, and the latest code. On
     /// AWS, `endpoint list` searches the log for that.
     refusing: Vec<(String, u64, String)>,
+    /// The endpoints that are silent for longer than their documents expect. `None` if nobody looked, or they cannot be read.
+    pub(crate) silent: Result<Option<Vec<Silent>>, Failure>,
     pub(crate) aws: Option<AwsStatus>,
 }
 
@@ -57,7 +61,11 @@ impl StackStatus {
             None => None,
         };
         let pauses = pauses(stack, store.clone());
-        let (records, depths, pauses) = futures::join!(Records::read(store, looking), queues::depths(stack), pauses);
+        // On AWS it is a search in a log, which is billed: not for a page that keeps up by itself.
+        let looks = deployed.is_none() || looking == Looking::Whole;
+        let silent = async { if looks { silence(stack, now).await } else { Ok(None) } };
+        let (records, depths, pauses, silent) =
+            futures::join!(Records::read(store, looking), queues::depths(stack), pauses, silent);
         let depths = match deployed {
             Some(deployed) if looking == Looking::Whole => depths.with_ages(deployed.account().await?, now).await,
             Some(_) | None => depths,
@@ -69,7 +77,7 @@ impl StackStatus {
         let local = stack.local().map(Local::running).and_then(Result::ok).cloned();
         let routes = local.as_ref().and_then(|_| route_set::refusal(&stack.folder));
         let refusing = local.as_ref().map(|_| Traffic::of(&stack.folder).refusing(now)).unwrap_or_default();
-        Ok(Self { records, depths, pauses, local, routes, refusing, aws })
+        Ok(Self { records, depths, pauses, local, routes, refusing, silent, aws })
     }
 
     /// What could not be read, and why.
@@ -84,6 +92,7 @@ impl StackStatus {
             ("effects_queue", self.depths.effects_queue.as_ref().err()),
             ("dead_letters", self.depths.dead_letters.as_ref().err()),
             ("pauses", self.pauses.as_ref().err()),
+            ("silent_endpoints", self.silent.as_ref().err()),
         ];
         let parts = parts.into_iter().chain(self.aws.iter().flat_map(|aws| {
             let (watch, functions) = (aws.watch.as_ref().err(), aws.functions.as_ref().err());

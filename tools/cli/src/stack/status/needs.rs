@@ -27,7 +27,7 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    fn new(word: impl Into<String>, what: impl Into<String>, next: impl Into<String>, page: &str) -> Self {
+    pub(super) fn new(word: impl Into<String>, what: impl Into<String>, next: impl Into<String>, page: &str) -> Self {
         Self { word: word.into(), count: 0, what: what.into(), next: next.into(), page: page.to_owned() }
     }
 
@@ -98,6 +98,7 @@ impl StackStatus {
             )
             .counted(*count)
         }));
+        needs.extend(self.silent.iter().flatten().flatten().map(|silent| silent.need(now)));
         let letters = self.depths.dead_letters.as_ref().ok().and_then(Option::as_ref);
         needs.extend(letters.filter(|letters| letters.visible > 0).map(|letters| {
             let what = if letters.visible == 1 {
