@@ -1,4 +1,4 @@
-//! The two clients of the webhook function, as the documentation of the SDK makes them, and the event that is read.
+//! The two clients of the webhook function, as the documentation of the SDK makes them, and the events that are read.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sqs::types::QueueAttributeName;
@@ -6,11 +6,31 @@ use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 pub use lambda_runtime::Error;
 use lambda_runtime::{LambdaEvent, service_fn};
 
-/// What is read of an HTTP API's event.
+/// What is read of an HTTP API's event, and of a message.
 #[derive(serde::Deserialize)]
 pub struct Event {
     /// The request's body.
     pub body: String,
+}
+
+/// What is read of the event of a queue, or of a schedule, which has no messages.
+#[derive(serde::Deserialize)]
+pub struct Batch {
+    #[serde(default, rename = "Records")]
+    messages: Vec<Event>,
+}
+
+impl Batch {
+    /// The keys of the records that the messages name.
+    pub fn keys(&self) -> impl Iterator<Item = String> {
+        let hint = |message: &Event| serde_json::from_str::<Hint>(&message.body).ok();
+        self.messages.iter().filter_map(hint).map(|Hint { pk }| pk)
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Hint {
+    pk: String,
 }
 
 /// What an HTTP API takes for an answer.
@@ -29,6 +49,8 @@ pub struct Stack {
     pub sqs: aws_sdk_sqs::Client,
     /// The table of the first.
     pub table: String,
+    /// Its other table.
+    pub domain: String,
     /// The queue of the second.
     pub queue: String,
 }
@@ -47,6 +69,7 @@ impl Stack {
             dynamodb: aws_sdk_dynamodb::Client::new(&config),
             sqs: aws_sdk_sqs::Client::new(&config),
             table: std::env::var("HOOKONCE_INBOX_TABLE")?,
+            domain: std::env::var("HOOKONCE_DOMAIN_TABLE")?,
             queue: std::env::var("HOOKONCE_QUEUE_URL")?,
         };
         let item = stack.dynamodb.get_item().table_name(&stack.table).key("pk", AttributeValue::S("none".to_owned()));
@@ -63,8 +86,12 @@ impl Stack {
 ///
 /// # Errors
 /// Those of the runtime.
-pub async fn answer<Work: AsyncFn(&Event) -> Result<(), Error>>(work: Work) -> Result<(), Error> {
-    lambda_runtime::run(service_fn(async |event: LambdaEvent<Event>| {
+pub async fn answer<E, Work>(work: Work) -> Result<(), Error>
+where
+    E: for<'a> serde::Deserialize<'a>,
+    Work: AsyncFn(&E) -> Result<(), Error>,
+{
+    lambda_runtime::run(service_fn(async |event: LambdaEvent<E>| {
         work(&event.payload).await?;
         Ok::<_, Error>(Answer { status_code: 200, body: r#"{"status":"accepted"}"# })
     }))

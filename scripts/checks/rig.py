@@ -233,18 +233,19 @@ class Lambda:
 
 
 class StandIn:
-    """What the program bench-stand-in plays, which answers sooner than Python can, with no store. The clock of the function's processor
+    """What the program bench-stand-in plays, which answers sooner than Python can. Its tables hold the documents and these items by
+    their `pk`, and no write changes them. The clock of the function's processor
     time is read when it asks for its first event, for that of the number `warm`, and for one after the last."""
 
-    def __init__(self, program, events, delay, warm):
+    def __init__(self, program, events, delay, warm, items=()):
         self.count, self.calls, self.answers, self.used = len(events), collections.Counter(), [], []
         self.processor, self.done = concurrent.futures.Future(), threading.Event()
         self.folder = tempfile.TemporaryDirectory()
-        played, documents = (pathlib.Path(self.folder.name) / name for name in ("events", "documents"))
+        played, stored = (pathlib.Path(self.folder.name) / name for name in ("events", "stored"))
         played.write_text("\n".join(events))
-        documents.write_text(json.dumps(DOCUMENTS))
+        stored.write_text(json.dumps(DOCUMENTS | dict(items)))
         self.process = subprocess.Popen(
-            [program, played, documents, str(int(delay * 1_000_000)), "0", str(warm), str(self.count)],
+            [program, played, stored, str(int(delay * 1_000_000)), "0", str(warm), str(self.count)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.address = self.process.stdout.readline().strip()
         threading.Thread(target=self.follow, daemon=True).start()

@@ -3,10 +3,10 @@
 //! It answers sooner than Python can. A program that waits for its answer sleeps and wakes, which takes processor time of
 //! its own.
 //!
-//! Its arguments are a file with an event in each line, one with the documents by the kind in their key, the microseconds
-//! that store and queue take for an answer, and the numbers of the events before which it waits for a line of standard
-//! input. It prints its address, `asked` at each of these, and after the last event how often it was called. It ends with
-//! its standard input.
+//! Its arguments are a file with an event in each line, one with what the tables hold, which no write changes, the
+//! microseconds that store and queue take for an answer, and the numbers of the events before which it waits for a line
+//! of standard input. Documents are found by the kind in their key, and items by their `pk`. It prints its address,
+//! `asked` at each of these events, and after the last one how often it was called. It ends with its standard input.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead as _, BufReader, Error, Read as _, Write as _};
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 /// What the program is given, and what it did.
 struct Played {
     events: Vec<String>,
-    documents: HashMap<String, Value>,
+    stored: HashMap<String, Value>,
     delay: Duration,
     stops: Vec<usize>,
     /// A message for each line of standard input.
@@ -44,15 +44,15 @@ struct Request {
 }
 
 fn main() -> Result<(), Error> {
-    let missing = || Error::other("EVENTS DOCUMENTS MICROSECONDS STOP...");
+    let missing = || Error::other("EVENTS STORED MICROSECONDS STOP...");
     let mut arguments = std::env::args().skip(1);
     let events = std::fs::read_to_string(arguments.next().ok_or_else(missing)?)?;
-    let documents = std::fs::read_to_string(arguments.next().ok_or_else(missing)?)?;
+    let stored = std::fs::read_to_string(arguments.next().ok_or_else(missing)?)?;
     let delay = arguments.next().ok_or_else(missing)?.parse().map_err(Error::other)?;
     let (tell, told) = channel();
     let played = Arc::new(Played {
         events: events.lines().map(str::to_owned).collect(),
-        documents: serde_json::from_str(&documents)?,
+        stored: serde_json::from_str(&stored)?,
         delay: Duration::from_micros(delay),
         stops: arguments.map(|stop| stop.parse().map_err(Error::other)).collect::<Result<_, _>>()?,
         told: Mutex::new(told),
@@ -136,6 +136,28 @@ fn read(reader: &mut BufReader<&TcpStream>) -> Result<Option<Request>, Error> {
     }
 }
 
+/// Whether a function did all that its event asks for.
+fn is_fine(answer: &Value) -> bool {
+    let is = |name: &str, value: Value| answer.get(name) == Some(&value);
+    is("statusCode", json!(200)) || is("batchItemFailures", json!([])) || is("failed", json!(0))
+}
+
+/// The elements of a list.
+fn each<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    value.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The entry of an item in the index.
+fn entry(item: &Value) -> Value {
+    json!({ "pk": item.get("pk"), "due_shard": item.get("due_shard"), "due_at": item.get("due_at") })
+}
+
+/// The answer to a message that was sent.
+fn sent(message: &Value) -> Value {
+    let hash = hex::encode(Md5::digest(message.get("MessageBody").and_then(Value::as_str).unwrap_or_default()));
+    json!({ "Id": message.get("Id"), "MD5OfMessageBody": hash, "MessageId": "00000000-0000-4000-8000-000000000000" })
+}
+
 impl Played {
     fn answer(&self, request: &Request) -> Result<(&'static str, String, String), Error> {
         if request.path.ends_with("/invocation/next") {
@@ -145,7 +167,7 @@ impl Played {
         let mut done = lock(&self.done);
         if request.target.is_empty() {
             done.answers += 1;
-            done.fine += usize::from(body.get("statusCode").and_then(Value::as_u64) == Some(200));
+            done.fine += usize::from(is_fine(&body));
             return Ok(("202 Accepted", String::new(), r#"{"status":"OK"}"#.to_owned()));
         }
         *done.calls.entry(request.target.clone()).or_default() += 1;
@@ -154,19 +176,32 @@ impl Played {
             std::thread::sleep(self.delay);
         }
         let answer = match request.target.as_str() {
-            "GetItem" => body
-                .pointer("/Key/kind/S")
-                .and_then(|kind| self.documents.get(kind.as_str()?))
-                .map_or_else(|| json!({}), |document| json!({"Item": {"document": document}})),
-            "SendMessage" => {
-                let text = body.get("MessageBody").and_then(Value::as_str).unwrap_or_default();
-                let hash = hex::encode(Md5::digest(text));
-                json!({"MD5OfMessageBody": hash, "MessageId": "00000000-0000-4000-8000-000000000000"})
+            "GetItem" => json!({ "Item": body.get("Key").and_then(|key| self.item(key)) }),
+            "BatchGetItem" => {
+                let found = |keys| each(keys, "Keys").filter_map(|key| self.item(key)).collect::<Value>();
+                let tables = body.get("RequestItems").and_then(Value::as_object).into_iter().flatten();
+                json!({ "Responses": tables.map(|(table, keys)| (table.clone(), found(keys))).collect::<Value>() })
+            }
+            "Query" => {
+                let shard = body.pointer("/ExpressionAttributeValues/:shard");
+                let of_shard = self.stored.values().filter(|item| shard.is_some() && item.get("due_shard") == shard);
+                let items: Vec<_> = of_shard.map(entry).collect();
+                json!({ "Count": items.len(), "ScannedCount": items.len(), "Items": items })
+            }
+            "SendMessage" => sent(&body),
+            "SendMessageBatch" => {
+                json!({ "Successful": each(&body, "Entries").map(sent).collect::<Value>(), "Failed": [] })
             }
             "GetQueueAttributes" => json!({"Attributes": {"ApproximateNumberOfMessages": "0"}}),
             _ => json!({}),
         };
         Ok(("200 OK", format!("x-amzn-requestid: {}\r\n", "0".repeat(36)), answer.to_string()))
+    }
+
+    /// What is stored under a key.
+    fn item(&self, key: &Value) -> Option<Value> {
+        let stored = |name: &str| self.stored.get(key.get(name)?.get("S")?.as_str()?);
+        stored("kind").map(|document| json!({ "document": document })).or_else(|| stored("pk").cloned())
     }
 
     #[expect(clippy::disallowed_methods, reason = "nothing of the product is in what measures it")]
