@@ -256,7 +256,8 @@ impl Shared {
     fn remember(&self, endpoint: &Arc<Endpoint>, now: EpochMs) {
         let mut cache = self.cache();
         if cache.len() >= CACHE_ENTRIES_MAX && !cache.contains_key(&endpoint.id) {
-            // What was read first is the next that would be read again anyway.
+            // What was read first is the next that would be read again anyway. To look through all takes about 0.1 ms, and
+            // nobody causes that by invented ids, as only endpoints that exist are here.
             let oldest = cache.iter().min_by_key(|(_, cached)| cached.read_at).map(|(id, _)| id.clone());
             oldest.and_then(|id| cache.remove(&id));
         }
