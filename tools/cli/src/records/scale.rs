@@ -3,10 +3,9 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{PutRequest, WriteRequest};
 use clap::Parser;
 use futures::StreamExt as _;
-use hookonce_aws::{DynamoStore, to_attributes};
+use hookonce_aws::DynamoStore;
 use hookonce_local::backends::{Backends, DataLocation};
 use hookonce_local::calls::CallCounts;
 use hookonce_local::clients;
@@ -22,8 +21,8 @@ use crate::records::{Filter, PageCursor, Reach, Read, latest, page_of, select};
 /// Far more than one page of each partition.
 const RECORDS: usize = 4_000;
 
-/// Items that one `BatchWriteItem` writes.
-const BATCH_MAX: usize = 25;
+/// Items that one import writes.
+const IMPORTED_AT_ONCE: usize = 10_000;
 
 /// The most records of one page, and partitions that are read at once.
 const PAGE_MAX: usize = 100;
@@ -70,24 +69,20 @@ pub(crate) fn dead(index: usize) -> Record {
 
 /// A stack that holds nothing but dead records.
 pub(crate) async fn filled(records: usize) -> (Backends, DynamoStore) {
-    holding((0..records).map(dead).collect()).await
+    holding((0..records).map(dead)).await
 }
 
 /// A stack that holds these records.
-pub(crate) async fn holding(records: Vec<Record>) -> (Backends, DynamoStore) {
+pub(crate) async fn holding(records: impl Iterator<Item = Record>) -> (Backends, DynamoStore) {
     let backends = Backends::start(DataLocation::Memory, Duration::from_hours(1)).unwrap();
     let client = clients::dynamodb(backends.dynamodb_url());
     let shape = StackShape::deployed("scale");
     let place = create_stack(&client, &clients::sqs(backends.sqs_url()), &shape).await.unwrap();
-    let batches = records.chunks(BATCH_MAX).map(|batch| {
-        let put =
-            |record: &Record| PutRequest::builder().set_item(Some(to_attributes(&record.encode()))).build().unwrap();
-        let put = |record| WriteRequest::builder().put_request(put(record)).build();
-        let batch = batch.iter().map(put).collect();
-        client.batch_write_item().request_items(&place.inbox_table, batch).send()
-    });
-    let written: Vec<_> = futures::stream::iter(batches).buffer_unordered(AT_ONCE).collect().await;
-    assert!(written.iter().all(Result::is_ok));
+    let mut items = records.map(|record| record.encode()).peekable();
+    while items.peek().is_some() {
+        let some: Vec<_> = items.by_ref().take(IMPORTED_AT_ONCE).collect();
+        backends.import(&place.inbox_table, &serde_json::to_string(&some).unwrap()).unwrap();
+    }
     (backends, DynamoStore::new(client, &place.inbox_table, &place.domain_table))
 }
 

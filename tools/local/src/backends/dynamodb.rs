@@ -13,7 +13,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::serve::ListenerExt as _;
-use dynoxide::Database;
+use dynoxide::{Database, DynoxideError, ImportOptions};
 use error_reporter::Report;
 use tokio::time::MissedTickBehavior;
 use uuid::Uuid;
@@ -73,13 +73,21 @@ impl Store {
         Ok(Self { database: Database::new(path).map_err(failed)?, _lock: Some(lock) })
     }
 
+    /// Writes items, a list of DynamoDB's JSON, in one transaction. Blocks.
+    pub(super) fn import(&self, table: &str, items: &str) -> Result<(), BackendError> {
+        let items =
+            serde_json::from_str(items).map_err(|error| DynoxideError::SerializationException(error.to_string()));
+        items.and_then(|items| self.database.import_items(table, items, ImportOptions::default())).map_err(failed)?;
+        Ok(())
+    }
+
     /// Deletes expired items and returns how many. Blocks, but serves requests between pages of items.
     pub(super) fn sweep(&self) -> Result<usize, BackendError> {
         self.database.sweep_ttl().map_err(failed)
     }
 }
 
-fn failed(source: dynoxide::DynoxideError) -> BackendError {
+fn failed(source: DynoxideError) -> BackendError {
     BackendError::Database { source: Box::new(source) }
 }
 

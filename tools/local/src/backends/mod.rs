@@ -61,7 +61,7 @@ pub enum BackendError {
         /// The directory.
         directory: PathBuf,
     },
-    /// The database in the directory cannot be opened, or a sweep failed.
+    /// The database in the directory cannot be opened, or an import or a sweep failed.
     #[error("the embedded DynamoDB failed")]
     Database {
         /// The error of the database.
@@ -121,6 +121,14 @@ impl Backends {
     /// The endpoint URL of SQS, with the access key id of this run.
     pub fn sqs_url(&self) -> &str {
         &self.sqs_url
+    }
+
+    /// Writes items, a list of DynamoDB's JSON, far faster than a client can, as no request is made. Blocks.
+    ///
+    /// # Errors
+    /// [`BackendError::Database`]; nothing is written.
+    pub fn import(&self, table: &str, items: &str) -> Result<(), BackendError> {
+        self.store.import(table, items)
     }
 
     /// Deletes the expired items now, and returns how many.
