@@ -109,6 +109,14 @@ pub enum Cause {
         /// How far from now it may be.
         tolerance_seconds: i64,
     },
+    /// The signature does not match, and its time would be refused, too.
+    #[error("{}", skew_too(*age_seconds, *tolerance_seconds))]
+    SkewToo {
+        /// The age of the signature; negative when it is in the future.
+        age_seconds: i64,
+        /// How far from now it may be.
+        tolerance_seconds: i64,
+    },
     /// A header that is allowed once came twice.
     #[error("A header that is allowed once came twice, or as two values with a comma. A proxy may have added one.")]
     DuplicateHeader,
@@ -191,6 +199,7 @@ impl Cause {
             Self::TimestampMissing => "timestamp_missing",
             Self::TimestampMalformed => "timestamp_malformed",
             Self::Skew { .. } => "skew",
+            Self::SkewToo { .. } => "skew_too",
             Self::DuplicateHeader => "duplicate_header",
             Self::HeaderMalformed => "header_malformed",
             Self::Fallback { fallback, .. } => fallback.code(),
@@ -248,6 +257,16 @@ fn skew(age_seconds: i64, tolerance_seconds: i64) -> String {
              this machine's clock is wrong."
         )
     }
+}
+
+/// The same of a signature that does not match either.
+fn skew_too(age_seconds: i64, tolerance_seconds: i64) -> String {
+    let seconds = age_seconds.unsigned_abs();
+    let when = if age_seconds < 0 { "in the future" } else { "ago" };
+    format!(
+        "Its timestamp is {seconds} s {when}, and {tolerance_seconds} s are allowed: with a signature that matches, the \
+         request would be refused for that."
+    )
 }
 
 /// A cause prints as its code and its sentence.

@@ -266,6 +266,7 @@ impl Case<'_> {
                 causes.push(Cause::OtherSecretOrBody);
             }
         }
+        causes.extend(self.skew_too());
         causes
     }
 
@@ -330,26 +331,35 @@ impl Case<'_> {
         candidates.into_iter().find(fits).map(|url| Cause::OtherUrl { url: rewrite::without_query(&url) })
     }
 
-    fn skew(&self) -> Cause {
-        let claimed = || {
-            let (scheme_index, entry) = self.addressed()?;
-            let keyring = self.unchecked();
-            let context = Context {
-                request: self.request,
-                url: self.settings.public_url(self.request),
-                keyring: &keyring,
-                settings: self.settings,
-                tolerance: Some(ANY_AGE),
-                now: self.now,
-                scheme_index,
-            };
-            let age = self.now.as_millis().0.saturating_sub(entry.scheme.kind().claimed_time(&context)?);
-            let tolerance = self.tolerance.or_else(|| entry.scheme.age_limit());
-            let tolerance = if age < 0 { tolerance.map(ahead_max) } else { tolerance };
-            Some((age.div_euclid(1_000), tolerance.unwrap_or(Millis(0)).as_seconds()))
+    /// How old the request says that its signature is, and how far from now that may be, if there is a limit.
+    fn age(&self) -> Option<(Millis, Option<Millis>)> {
+        let (scheme_index, entry) = self.addressed()?;
+        let keyring = self.unchecked();
+        let context = Context {
+            request: self.request,
+            url: self.settings.public_url(self.request),
+            keyring: &keyring,
+            settings: self.settings,
+            tolerance: Some(ANY_AGE),
+            now: self.now,
+            scheme_index,
         };
-        let (age_seconds, tolerance_seconds) = claimed().unwrap_or((0, 0));
-        Cause::Skew { age_seconds, tolerance_seconds }
+        let age = self.now.as_millis().0.saturating_sub(entry.scheme.kind().claimed_time(&context)?);
+        let tolerance = self.tolerance.or_else(|| entry.scheme.age_limit());
+        Some((Millis(age), if age < 0 { tolerance.map(ahead_max) } else { tolerance }))
+    }
+
+    fn skew(&self) -> Cause {
+        let (age, tolerance) = self.age().unwrap_or((Millis(0), None));
+        let tolerance_seconds = tolerance.unwrap_or(Millis(0)).as_seconds();
+        Cause::Skew { age_seconds: age.0.div_euclid(1_000), tolerance_seconds }
+    }
+
+    /// Whether a signature that does not match is out of time as well.
+    fn skew_too(&self) -> Option<Cause> {
+        let (age, tolerance) = self.age()?;
+        let tolerance = tolerance.filter(|tolerance| age.0.saturating_abs() > tolerance.0)?;
+        Some(Cause::SkewToo { age_seconds: age.0.div_euclid(1_000), tolerance_seconds: tolerance.as_seconds() })
     }
 
     /// What an authentic delivery lacks, each kind once.

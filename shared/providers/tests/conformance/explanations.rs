@@ -82,6 +82,27 @@ fn a_deeply_nested_body_costs_no_more_than_a_few_passes_for_each_secret() {
 }
 
 #[test]
+fn a_signature_that_is_forged_and_old_has_two_causes() {
+    let body = BODY.replace("paid", "void");
+    for (seconds, expected) in [
+        (0, &["other_secret_or_body"][..]),
+        (300, &["other_secret_or_body"]),
+        (301, &["other_secret_or_body", "skew_too"]),
+        (-30 * 86_400, &["other_secret_or_body", "skew_too"]),
+    ] {
+        let explanation = changed(&stripe(BODY), |captured| {
+            captured.body = body.as_str().into();
+            captured.now = EpochSec(captured.now.0 + seconds);
+        });
+        assert_eq!(codes(&explanation), expected, "{seconds}");
+    }
+    assert_eq!(
+        codes(&changed(&request("github", SECRET, BODY), |captured| captured.body = body.as_str().into())),
+        ["other_secret_or_body"]
+    );
+}
+
+#[test]
 fn a_secret_of_the_wrong_form_is_recognised() {
     // Signed with the decoded secret, as Standard Webhooks does, and checked as literal text, as Stripe does.
     let decoded = request("stripe", "hunter2hunter2hunter2hunter2", BODY);
