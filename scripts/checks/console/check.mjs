@@ -39,7 +39,7 @@ const outcome = (id) => stack.list("--since", "1h").find((record) => record.key 
 const effectOf = (id) => JSON.parse(stack.run("show", "stripe", id, "--json")).effects[0];
 const path = (page) => page.url().slice(stack.base.length).split("?")[0];
 
-// What the pages of docs/ show: copied to docs/use/console by hand, after somebody has looked at it.
+// What the pages of docs/ show: `scripts/tools/picture console` copies it to docs/use/console.
 const picture = (name) => page.screenshot({ path: join(pictures, `docs-${name}.png`) });
 
 // Fills in who orders, and why.
