@@ -117,7 +117,8 @@ fn at_rest(status: &StackStatus) -> String {
 
 /// What needs a person, with what to do. `dead` is the number of all dead records, where it is known.
 fn card(need: &Need, dead: Option<u64>, site: &Site) -> Markup {
-    let Need { word, count, what, next, page } = need;
+    let Need { word, count, what, next, page, records } = need;
+    let found = records.iter().map(|(name, value)| (*name, value.as_str()));
     html! {
         div.need {
             @if *count > 0 { b { (thousands(*count)) } }
@@ -128,10 +129,10 @@ fn card(need: &Need, dead: Option<u64>, site: &Site) -> Markup {
                     (page)
                 }
             }
-            @if word == "records_died" {
+            @if !records.is_empty() {
                 div.acts {
-                    a.button href=(href::records([("state", "DEAD")])) { "Look" } " "
-                    @if site.may_change() {
+                    a.button href=(href::records(found)) { "Look" } " "
+                    @if word == "records_died" && site.may_change() {
                         a.button.primary href=(href::page("orders/new").with("operation", "retry").with("state", "DEAD")) {
                             (orders::offer("Replay", dead))
                         }

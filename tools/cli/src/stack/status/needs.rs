@@ -20,15 +20,28 @@ pub(crate) struct Need {
     pub(crate) count: u64,
     /// What is wrong, as a sentence that goes on after the count, without its end.
     pub(crate) what: String,
-    /// The command that shows or ends it, or what else to do. Empty where the page says it.
+    /// The command that shows or ends it, or what else to do. Empty where the sentence says it, as alarms do.
     pub(crate) next: String,
     /// The page that says what to do, as a path of this repository with a section. Empty where the sentence names it.
     pub(crate) page: String,
+    /// The filter that finds its records, as `list` names its options. Empty if it is about no records.
+    pub(crate) records: Vec<(&'static str, String)>,
 }
 
 impl Need {
     pub(super) fn new(word: impl Into<String>, what: impl Into<String>, next: impl Into<String>, page: &str) -> Self {
-        Self { word: word.into(), count: 0, what: what.into(), next: next.into(), page: page.to_owned() }
+        Self {
+            word: word.into(),
+            count: 0,
+            what: what.into(),
+            next: next.into(),
+            page: page.to_owned(),
+            records: Vec::new(),
+        }
+    }
+
+    pub(super) fn about<const N: usize>(self, records: [(&'static str, &str); N]) -> Self {
+        Self { records: records.map(|(name, value)| (name, value.to_owned())).to_vec(), ..self }
     }
 
     fn counted(self, count: u64) -> Self {
@@ -73,7 +86,9 @@ impl StackStatus {
             if let Some(oldest) = oldest.filter(|oldest| now.0 - oldest.0 > OVERDUE.0) {
                 let age = output::between(oldest, now);
                 let text = format!("{what} has been due for {age}: {cause}");
-                needs.push(Need::new(name, text, "", "docs/run/runbook.md#records-are-overdue"));
+                let next = "hookonce stats --state PENDING";
+                let page = "docs/run/runbook.md#records-are-overdue";
+                needs.push(Need::new(name, text, next, page).about([("state", "PENDING")]));
             }
         }
         needs.extend(self.unreached().filter(|it| now.0 - it.since.0 > OVERDUE.0).map(|it| {
@@ -83,10 +98,12 @@ impl StackStatus {
                 format!("{wait} for the destination {destination}, for {}: {error}", output::between(*since, now));
             let next = format!("hookonce destination test {destination}");
             let page = "docs/run/runbook.md#a-destination-is-unavailable";
-            Need::new(format!("destination_away:{destination}"), what, next, page).counted(*count)
+            let waiting = [("state", "PENDING"), ("kind", "effect"), ("destination", destination.as_str())];
+            Need::new(format!("destination_away:{destination}"), what, next, page).counted(*count).about(waiting)
         }));
-        needs
-            .extend(self.routes.as_ref().map(|refusal| Need::new("routes_refused", refusal, "", "docs/use/routes.md")));
+        needs.extend(self.routes.as_ref().map(|refusal| {
+            Need::new("routes_refused", refusal, "hookonce route check", "docs/run/runbook.md#routes-are-refused")
+        }));
         needs.extend(self.refusing.iter().map(|(endpoint, count, code)| {
             let what = format!("deliveries in a row were refused at {endpoint}: {code}");
             let page = "docs/run/runbook.md#an-endpoint-is-silent";
@@ -106,7 +123,8 @@ impl StackStatus {
             } else {
                 "dead letters wait for the relay"
             };
-            Need::new("dead_letters", what, "", "docs/run/runbook.md#dead-letters-wait").counted(letters.visible)
+            let page = "docs/run/runbook.md#dead-letters-wait";
+            Need::new("dead_letters", what, "hookonce doctor", page).counted(letters.visible)
         }));
         needs
     }
@@ -136,6 +154,7 @@ impl StackStatus {
             "docs/run/runbook.md#records-died",
         )
         .counted(dead.count)
+        .about([("state", "DEAD")])
     }
 
     /// Event sources that do not do what people last asked for.
@@ -182,7 +201,65 @@ fn needs_on_aws(aws: &AwsStatus, now: EpochMs) -> Vec<Need> {
     }
     if watch.relay_ran_at.is_none_or(|at| now.0 - at.0 > RELAY_AWAY.0) {
         let what = "the relay has not run for ten minutes";
-        needs.push(Need::new("relay_away", what, "", "docs/run/runbook.md#the-relay-does-not-run"));
+        needs.push(Need::new("relay_away", what, "hookonce doctor", "docs/run/runbook.md#the-relay-does-not-run"));
     }
     needs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Failure;
+    use crate::stack::lambda::DeployedFunctions;
+    use crate::stack::status::{Depth, Depths, Records};
+    use crate::stack::watch::{Alarms, Watch};
+
+    /// A stack in which everything goes wrong that a status can show, for longer than it may.
+    fn troubled() -> StackStatus {
+        let due = || {
+            let mut due = Due::default();
+            (due.count, due.oldest) = (1, Some(EpochMs(0)));
+            Ok(due)
+        };
+        let error = "DESTINATION_UNAVAILABLE".to_owned();
+        let unreached = Unreached { destination: "crm".to_owned(), count: 2, since: EpochMs(0), error };
+        let records = Records {
+            pending: due(),
+            waiting: due(),
+            effects: due(),
+            dead: due(),
+            top_error: Ok(None),
+            unreached: Ok(vec![unreached]),
+        };
+        let depth = |visible| Ok(Some(Depth { name: String::new(), visible, in_flight: 0, delayed: 0, oldest: None }));
+        let depths = Depths { queue: depth(0), slow_queue: depth(0), effects_queue: depth(0), dead_letters: depth(1) };
+        let unknown = || Failure::unavailable("unknown", "");
+        let aws = AwsStatus {
+            stack: "inbox".to_owned(),
+            caller: Err(unknown()),
+            version: Err(unknown()),
+            watch: Ok(Watch { alarms: Alarms { count: 0, raised: vec![], mute: vec![] }, relay_ran_at: None }),
+            functions: Ok(DeployedFunctions {
+                codes: vec![],
+                worker_is_on: false,
+                dispatcher_is_on: false,
+                executions_max: 0,
+            }),
+        };
+        let refusing = vec![("stripe".to_owned(), 3, "signature_mismatch".to_owned())];
+        let routes = Some("routes refused".to_owned());
+        StackStatus { records, depths, pauses: Ok(None), local: None, routes, refusing, aws: Some(aws) }
+    }
+
+    #[test]
+    fn every_need_has_a_next_step_and_a_page() {
+        let needs = troubled().needs(EpochMs(3_600_000));
+        assert_eq!(needs.len(), 12, "{needs:?}");
+        for need in &needs {
+            let is_command = need.next.starts_with("hookonce ") || need.word == "no_alarms";
+            assert!(is_command && need.page.starts_with("docs/run/"), "{need:?}");
+        }
+        let found: Vec<_> = needs.iter().filter(|need| !need.records.is_empty()).map(|need| &*need.word).collect();
+        assert_eq!(found, ["records_died", "overdue", "waiting_overdue", "effects_overdue", "destination_away:crm"]);
+    }
 }

@@ -39,7 +39,7 @@ impl Silent {
 
     pub(super) fn need(&self, now: EpochMs) -> Need {
         let page = "docs/run/runbook.md#an-endpoint-is-silent";
-        Need::new(format!("silent:{}", self.endpoint), self.sentence(now), "hookonce endpoint list", page)
+        Need::new(format!("silent:{}", self.endpoint), self.sentence(now), "hookonce endpoint list", page).about([("endpoint", &self.endpoint)])
     }
 }
 
