@@ -47,60 +47,69 @@ const PREFIX_BYTES_MAX: usize = 60;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Port for webhooks; the console takes the next.
+    /// Port; the console takes the next.
     #[arg(long, default_value_t = 8787)]
     port: u16,
     /// Print what happens as lines of JSON.
     #[arg(long)]
     json: bool,
-    /// Public URL of a tunnel to this machine, such as `https://abc.ngrok.app`.
+    /// Public URL of a tunnel to this machine.
     ///
-    /// It is the URL that providers sign.
+    /// Such as `https://abc.ngrok.app`. It is the URL that providers sign.
     #[arg(long, value_name = "URL", value_parser = public_url)]
     public: Option<String>,
-    /// Forward each event to this service, at least once and with a key.
+    /// Forward each event to this service, with a key.
     ///
-    /// It writes a destination and a route set, and only into a folder that has no route set.
+    /// At least once. It writes a destination and a route set, and only into a folder that has no route set.
     #[arg(long, value_name = "URL")]
     forward: Option<String>,
-    /// Keep 1,000 requests in this folder, not the last 50 in the stack's, for `hookonce verify`.
+    /// Keep 1,000 requests here for `hookonce verify`.
     ///
+    /// Without this, the last 50 are kept, in the stack's folder.
     /// Credentials in headers and addresses are not kept.
     #[arg(long, value_name = "DIR", conflicts_with = "functions")]
     capture: Option<PathBuf>,
-    /// Let another process run the functions, such as `cargo lambda watch`.
+    /// URL of another process that runs the functions.
     ///
-    /// That listens at http://127.0.0.1:9000.
+    /// Such as `cargo lambda watch`, which listens at http://127.0.0.1:9000.
     #[arg(long, value_name = "URL", conflicts_with = "port")]
     functions: Option<String>,
-    /// Run each function as a process, from the binaries in this folder, such as target/release.
+    /// Run each function as a process from this folder.
+    ///
+    /// It has the binaries, as target/release has.
     #[arg(long, value_name = "DIR", conflicts_with = "functions")]
     binaries: Option<PathBuf>,
-    /// Create a table for your handlers, such as orders=shop:S,order:N; may be repeated.
+    /// Create a table, such as orders=shop:S,order:N.
     ///
-    /// Its form is ALIAS=PARTITION:TYPE[,SORT:TYPE] with the types S, N and B. A table that exists stays as it is.
+    /// It is for your handlers; may be repeated. Its form is ALIAS=PARTITION:TYPE[,SORT:TYPE] with the types S, N and B. A table that exists stays as it is.
     #[arg(long = "table", value_name = "ALIAS=KEY", value_parser = own_table)]
     tables: Vec<OwnTableShape>,
-    /// Run COMMAND as the function NAME that routes name; may be repeated.
+    /// Run COMMAND as the function NAME of routes.
+    ///
+    /// May be repeated.
     #[arg(long = "handler", value_name = "NAME=COMMAND", value_parser = HandlerCommand::parse)]
     handlers: Vec<HandlerCommand>,
-    /// Restart the handlers when a file below this changes [default: what their commands name].
+    /// Restart handlers when a file below it changes.
+    ///
+    /// By default, what their commands name is watched.
     #[arg(long, value_name = "DIR", requires = "handlers")]
     handler_watch: Option<PathBuf>,
     /// Use this DynamoDB, not the embedded one.
-    #[arg(long, value_name = "URL", requires = "sqs_url")]
+    #[arg(long, value_name = "URL", requires = "sqs_url", hide_short_help = true)]
     dynamodb_url: Option<String>,
     /// Use this SQS, not the embedded one.
-    #[arg(long, value_name = "URL", requires = "dynamodb_url")]
+    #[arg(long, value_name = "URL", requires = "dynamodb_url", hide_short_help = true)]
     sqs_url: Option<String>,
     /// Begin the names on those servers with NAME.
     ///
     /// So several stacks can use them.
-    #[arg(long, value_name = "NAME", requires = "dynamodb_url", default_value = PREFIX, value_parser = prefix)]
+    #[arg(long, value_name = "NAME", requires = "dynamodb_url", default_value = PREFIX, value_parser = prefix, hide_short_help = true)]
     prefix: String,
     #[command(flatten)]
     folder: DataFolder,
-    /// Run this when the inbox is ready, and stop the inbox at its end: for tests.
+    /// Run this when the inbox is ready, and end with it.
+    ///
+    /// It is for tests.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -351,13 +360,14 @@ fn greet(folder: &DataFolder, running: &RunningStack, handlers: &OwnHandlers, as
         print(&format!("  {origin}/webhooks/{id}  ({})", document.provider));
     }
     print(&format!("  console: {}", running.console_url));
-    output::note("\nIn another terminal, with `cargo hookonce` for `hookonce` unless it is installed:");
+    output::note("\nIn another terminal, in this folder, with `cargo hookonce` for `hookonce` unless it is installed:");
     output::note("  hookonce trigger stripe.invoice.paid --copies 3");
     output::note("  hookonce list");
     output::note("  hookonce verify --last                      (why the latest request was refused)");
     output::note("  hookonce endpoint rotate stripe --secret -  (asks for the secret that Stripe gives you)");
     output::note("  hookonce endpoint show github --reveal      (the secret to give to GitHub)");
-    output::note("Ctrl-C stops the inbox and keeps its tables.\n");
+    let data = std::path::absolute(&folder.data).unwrap_or_else(|_| folder.data.clone());
+    output::note(&format!("Ctrl-C stops the inbox and keeps its tables, in {}\n", data.display()));
     for name in handlers.names() {
         output::note(&format!("handler {name}: name it {{\"lambda\": \"{name}\"}} in {}", folder.routes().display()));
     }

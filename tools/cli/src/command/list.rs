@@ -90,7 +90,7 @@ fn print(records: &[Record]) {
     for record in records {
         let effect = record.effect.as_ref().map(|effect| format!("{} to {}", effect.name, effect.destination));
         table.add_row([
-            output::local_time(record.received_at).into(),
+            output::local_moment(record.received_at).into(),
             Look::cell_of(record),
             record.key.parts().0.into(),
             effect.as_deref().unwrap_or(&record.event_type).into(),

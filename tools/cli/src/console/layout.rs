@@ -5,8 +5,6 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use hookonce_protocol::time::EpochMs;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::href::{self, Href};
@@ -117,7 +115,7 @@ pub(crate) fn document(title: &str, content: &Markup, written: &str) -> String {
 
 /// A moment with its date and zone: nobody knows when a file is read.
 pub(super) fn whole_moment(at: EpochMs) -> Markup {
-    html! { time datetime=(output::moment(at)) { (output::local_moment(at)) } }
+    html! { time datetime=(output::moment(at)) { (output::whole_moment(at)) } }
 }
 
 /// A page that says why there is no other.
@@ -209,11 +207,8 @@ pub(super) fn chip(look: Look) -> Markup {
 
 /// A moment: the time of day, and the date if it is another day. The whole moment in UTC is its title.
 pub(super) fn time(at: EpochMs) -> Markup {
-    let zoned = |at: EpochMs| Timestamp::from_millisecond(at.0).unwrap_or_default().to_zoned(TimeZone::system());
-    let (at_zone, now) = (zoned(at), zoned(System.moment().now));
-    let form = if at_zone.date() == now.date() { "%H:%M:%S" } else { "%-d %b %H:%M:%S" };
     let utc = output::moment(at);
-    html! { time datetime=(utc) title=(utc) { (at_zone.strftime(form).to_string()) } }
+    html! { time datetime=(utc) title=(utc) { (output::short_moment(at)) } }
 }
 
 /// A number with its noun.

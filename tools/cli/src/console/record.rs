@@ -121,7 +121,7 @@ fn summary(record: &Record, endpoint: &str) -> Markup {
     let provider =
         Catalog::built_in().provider(&record.provider).map_or(record.provider.as_str(), |provider| provider.name());
     html! {
-        (machine(&record.event_type)) " from " (provider) " at " a href=(href::records([("endpoint", endpoint)])) { (endpoint) }
+        (machine(&record.event_type)) " from " (provider) " at the endpoint " a href=(href::records([("endpoint", endpoint)])) { (endpoint) }
         ", received " (time(record.received_at)) ". " (meaning(record))
     }
 }

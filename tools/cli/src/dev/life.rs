@@ -223,7 +223,7 @@ impl Printer {
             300..500 => Style::new().yellow(),
             _ => Style::new().red(),
         };
-        let before = format!("{}  in   ", output::clock(started));
+        let before = format!("{}  in   ", output::local_moment(started));
         if status < 300 {
             let after = format!(" {endpoint} {event_type} {key}  {status} {took} ms");
             return output::styled_line(&before, (&column(&word), &style), &after);
@@ -283,7 +283,7 @@ impl Printer {
             _ => Style::new().dim(),
         };
         let to = destination.map_or_else(String::new, |destination| format!(" to {destination}"));
-        let (before, event_type) = (format!("{}  out  ", output::clock(now)), &record.event_type);
+        let (before, event_type) = (format!("{}  out  ", output::local_moment(now)), &record.event_type);
         let after = format!(" {endpoint} {event_type} {key}{to}  {detail}");
         output::styled_line(&before, (&column(&word), &style), &after);
     }
@@ -295,7 +295,9 @@ impl Watchers {
         // A stranger may ask for any number of endpoints that do not exist.
         let exists = word != UNKNOWN_ENDPOINT;
         let answer = match (status, word) {
-            (0..300, "accepted") => Some(Answer::Accepted),
+            (0..300, "accepted") => {
+                Some(Answer::Accepted { by_older_secret: record.is_some_and(|record| record.secret_index > 0) })
+            }
             (0..300, "duplicate") => Some(Answer::Duplicate),
             (0..300, _) => None,
             (_, code) => Some(Answer::Refused(code)),

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::{DocumentId, Stored, parse, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::stack::connection::Connection;
 use crate::stack::target::{Place, text};
 
 #[derive(Debug, Args)]
@@ -104,9 +105,9 @@ impl Show {
     /// [`Failure`] when there is none, it is not valid, or the store does not answer.
     pub(crate) async fn run<I: DocumentId>(
         &self,
-        rows: fn(&I::Document) -> Vec<(String, String)>,
+        rows: impl AsyncFn(&Connection, &I, &I::Document) -> Vec<(String, String)>,
     ) -> Result<Exit, Failure> {
-        let id = parse_id(&self.id)?;
+        let id: I = parse_id(&self.id)?;
         let stack = self.place.connect();
         let stored = stack.documents::<I>().await?.find(&id).await?;
         let mut document = stored.document(&id)?;
@@ -118,7 +119,7 @@ impl Show {
             return Ok(Exit::Done);
         }
         let mut table = output::table(&[]);
-        for (name, value) in rows(&document) {
+        for (name, value) in rows(&stack, &id, &document).await {
             table.add_row([name, value]);
         }
         table.add_row(["last written", &output::known_moment(stored.changed_at)]);

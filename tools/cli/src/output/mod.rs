@@ -17,9 +17,7 @@ use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use serde::Serialize;
 
 pub(crate) use self::table::{Cell, Table, print, table};
-pub(crate) use self::time::{
-    between, clock, dated_moment, known_moment, length, local_moment, local_time, moment, zoned,
-};
+pub(crate) use self::time::{between, known_moment, length, local_moment, moment, short_moment, whole_moment, zoned};
 use crate::failure::{Exit, Failure};
 use crate::output::hints::pasteable;
 

@@ -17,20 +17,19 @@ pub(crate) fn moment(at: EpochMs) -> String {
     humantime::format_rfc3339_millis(at).to_string()
 }
 
-/// A point in time in this machine's time zone, with its date, whoever reads it.
-pub(crate) fn dated_moment(at: EpochMs) -> String {
-    let at = zoned(at);
-    if is_terminal() { dated(&at) } else { at.strftime("%Y-%m-%d %H:%M:%S%.3f %:z").to_string() }
-}
-
-/// The same as short as a person on a terminal needs it.
+/// A point in time by this machine's clock: short on a terminal, whole elsewhere.
 pub(crate) fn local_moment(at: EpochMs) -> String {
-    if is_terminal() { short(&zoned(at), &zoned(System.moment().now)) } else { dated_moment(at) }
+    if is_terminal() { short_moment(at) } else { whole_moment(at) }
 }
 
-/// The time of day, for what happens now.
-pub(crate) fn clock(at: EpochMs) -> String {
-    zoned(at).strftime("%H:%M:%S").to_string()
+/// The time of day, with the date if that is not today: for a person who reads it now.
+pub(crate) fn short_moment(at: EpochMs) -> String {
+    short(&zoned(at), &zoned(System.moment().now))
+}
+
+/// The date, the time and the zone, as one word: nobody knows when it is read.
+pub(crate) fn whole_moment(at: EpochMs) -> String {
+    zoned(at).strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string()
 }
 
 /// A point in time by this machine's clock.
@@ -40,21 +39,12 @@ pub(crate) fn zoned(at: EpochMs) -> Zoned {
 
 /// The time of day, with the date if that is not today.
 fn short(at: &Zoned, now: &Zoned) -> String {
-    if at.date() == now.date() { at.strftime("%H:%M:%S").to_string() } else { dated(at) }
-}
-
-fn dated(at: &Zoned) -> String {
-    at.strftime("%Y-%m-%d %H:%M:%S").to_string()
+    at.strftime(if at.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" }).to_string()
 }
 
 /// The same where the point may not be known.
 pub(crate) fn known_moment(at: Option<EpochMs>) -> String {
     at.map_or_else(|| "unknown".to_owned(), local_moment)
-}
-
-/// The same for a column: one word where a program reads it.
-pub(crate) fn local_time(at: EpochMs) -> String {
-    if is_terminal() { local_moment(at) } else { zoned(at).strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string() }
 }
 
 /// A length of time in its two largest units.

@@ -84,9 +84,9 @@ pub(crate) struct Filter {
     /// Filter by last error or death reason.
     #[arg(long, value_name = "CODE")]
     error: Option<String>,
-    /// Received after this [default: 24h; no limit with --state PENDING or DEAD].
+    /// Received after [default: 24h; PENDING, DEAD: all].
     ///
-    /// It is a time as `list` prints it or in UTC, or a duration before now.
+    /// With --state PENDING or DEAD, nothing is left out by default. It is a time as `list` prints it or in UTC, or a duration before now.
     #[arg(long, value_name = "1h|TIME", value_parser = parse_moment)]
     pub(crate) since: Option<EpochMs>,
     /// Received before this, or so long ago.
@@ -278,7 +278,7 @@ impl Filter {
 /// Notes that older records were left out by default.
 pub(crate) fn note_default_since(since: Option<EpochMs>) {
     if let Some(since) = since {
-        let since = output::local_time(since);
+        let since = output::local_moment(since);
         output::note(&format!("only what was received since {since} was read; --since 35d reaches further"));
     }
 }

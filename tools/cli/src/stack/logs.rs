@@ -29,9 +29,11 @@ const SEARCH: &str = "\
 fields toMillis(@timestamp) as at, coalesce(code, 'none') as answer
 | filter ispresent(endpoint) and (ispresent(delivery_accepted) or ispresent(delivery_duplicate)
     or ispresent(delivery_refused) or ispresent(delivery_retry_please) or ispresent(unproven_retry_please))
-| fields at * delivery_accepted as accepted_at
+| fields at * delivery_accepted as accepted_at, delivery_accepted * old_secret_used as older,
+    accepted_at * old_secret_used as older_at
 | stats sum(delivery_accepted) as accepted, sum(delivery_duplicate) as duplicates, count(*) as requests,
-    max(accepted_at) as last_accepted, max(at) as last by endpoint, answer, bin(1h)
+    max(accepted_at) as last_accepted, sum(older) as older_secret, max(older_at) as last_older_secret,
+    max(at) as last by endpoint, answer, bin(1h)
 | sort last desc
 | limit 10000";
 
@@ -135,9 +137,11 @@ fn logged(row: &[Value]) -> Option<(String, Logged)> {
     let code = value(row, "answer")?.as_str().filter(|answer| *answer != "none");
     let logged = Logged {
         accepted: count("accepted"),
+        older_secret: count("older_secret"),
         duplicates: count("duplicates"),
         refused: code.map(|code| (count("requests"), code.to_owned())),
         last_accepted: moment(row, "last_accepted"),
+        last_older_secret: moment(row, "last_older_secret"),
         last: moment(row, "last")?,
     };
     Some((value(row, "endpoint")?.as_str()?.to_owned(), logged))
@@ -180,7 +184,8 @@ mod tests {
         assert_eq!(metrics.len(), 5);
         let taken: Vec<_> = LAST_TAKEN.split("ispresent(").skip(2).map(|it| it.split(')').next().unwrap()).collect();
         assert_eq!(taken, metrics[..2], "what was accepted, and duplicates");
-        for metric in metrics {
+        assert!(SEARCH.contains("old_secret_used"));
+        for metric in metrics.into_iter().chain(["old_secret_used"]) {
             assert!(written.lines().any(|it| it.split(' ').take(2).eq(["webhook", metric])), "{metric}");
         }
         for (metric, field) in [("delivery_accepted", "endpoint"), ("delivery_refused", "code")] {
@@ -215,6 +220,8 @@ mod tests {
                 ("answer", "none"),
                 ("accepted", "1.2E1"),
                 ("last_accepted", "1.79999E12"),
+                ("older_secret", "2"),
+                ("last_older_secret", "1.79998E12"),
                 ("last", &one),
             ]),
             row(&[("answer", "none"), ("last", &one)]),
@@ -224,6 +231,7 @@ mod tests {
         assert_eq!((shop.totals(now), day.bytes, day.is_cut), ((15, 6), 2048, false));
         assert_eq!(shop.last_refusal, Some((EpochMs(now.0 - hour), "signature_mismatch".to_owned())));
         assert_eq!(shop.last_accepted, Some(EpochMs(1_799_990_000_000)));
+        assert_eq!((shop.by_older_secret(now), shop.last_older_secret), (2, Some(EpochMs(1_799_980_000_000))));
         let hours = shop.hours(now);
         assert_eq!((hours.len(), hours.iter().filter(|hour| hour.accepted > 0).count()), (24, 2));
         assert_eq!(day.endpoint("other"), EndpointTraffic::default());

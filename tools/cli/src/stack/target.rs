@@ -24,7 +24,7 @@ fn folder(text: &str) -> Result<PathBuf, String> {
 /// The folder of a local stack.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DataFolder {
-    /// Folder of the local stack, such as ./shop.
+    /// Its folder, such as ./shop.
     #[arg(long = "stack", value_name = "DIR", default_value = DATA_FOLDER, value_parser = folder)]
     pub(crate) data: PathBuf,
 }
@@ -107,7 +107,9 @@ fn denied(path: &Path, error: &io::Error) -> Failure {
 /// The stack that a command acts on. For a deployed stack, the AWS SDK reads region and credentials as usual.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Place {
-    /// Name of a deployed stack, or folder of a local one, such as ./shop.
+    /// Its name, or ./folder.
+    ///
+    /// A stack on AWS has a name; the folder of one on this machine begins with a dot or a slash, such as ./shop.
     #[arg(long, value_name = "NAME|DIR", default_value = DATA_FOLDER)]
     stack: String,
 }
@@ -135,10 +137,10 @@ pub(crate) struct Target {
     #[command(flatten)]
     pub(crate) place: Place,
     /// Restored copy of the stack's inbox table.
-    #[arg(long, value_name = "NAME", requires = "stack", help_heading = "After a restore")]
+    #[arg(long, value_name = "NAME", requires = "stack", hide_short_help = true, help_heading = "After a restore")]
     pub(crate) table: Option<String>,
     /// The copy of the domain table restored with it.
-    #[arg(long, value_name = "NAME", requires = "table", help_heading = "After a restore")]
+    #[arg(long, value_name = "NAME", requires = "table", hide_short_help = true, help_heading = "After a restore")]
     pub(crate) domain_table: Option<String>,
 }
 

@@ -31,6 +31,9 @@ pub(crate) struct Cell {
     pub(crate) accepted: u64,
     pub(crate) duplicates: u64,
     pub(crate) refused: u64,
+    /// How many of the accepted ones an older secret verified.
+    #[serde(default)]
+    older_secret: u64,
 }
 
 /// What an endpoint answered.
@@ -41,6 +44,9 @@ pub(crate) struct EndpointTraffic {
     /// The latest duplicate, if the stack itself counts.
     #[serde(default)]
     last_duplicate: Option<EpochMs>,
+    /// When an older secret verified an accepted delivery.
+    #[serde(default)]
+    pub(crate) last_older_secret: Option<EpochMs>,
     /// The latest refusal, and its code.
     pub(crate) last_refusal: Option<(EpochMs, String)>,
     /// How many were refused since a delivery was taken, if the stack itself counts.
@@ -51,7 +57,10 @@ pub(crate) struct EndpointTraffic {
 /// What became of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer<'a> {
-    Accepted,
+    Accepted {
+        /// Whether an older secret than the newest verified it.
+        by_older_secret: bool,
+    },
     Duplicate,
     /// Refused, with this code.
     Refused(&'a str),
@@ -61,10 +70,13 @@ pub(crate) enum Answer<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Logged {
     pub(crate) accepted: u64,
+    /// How many of them an older secret verified.
+    pub(crate) older_secret: u64,
     pub(crate) duplicates: u64,
     /// How many were refused, and with which code.
     pub(crate) refused: Option<(u64, String)>,
     pub(crate) last_accepted: Option<EpochMs>,
+    pub(crate) last_older_secret: Option<EpochMs>,
     /// The latest answer of all.
     pub(crate) last: EpochMs,
 }
@@ -79,10 +91,12 @@ impl EndpointTraffic {
         }
         if let Some(cell) = self.cells.get_mut(place) {
             cell.accepted = cell.accepted.saturating_add(logged.accepted);
+            cell.older_secret = cell.older_secret.saturating_add(logged.older_secret);
             cell.duplicates = cell.duplicates.saturating_add(logged.duplicates);
             cell.refused = cell.refused.saturating_add(logged.refused.as_ref().map_or(0, |(count, _)| *count));
         }
         self.last_accepted = self.last_accepted.max(logged.last_accepted);
+        self.last_older_secret = self.last_older_secret.max(logged.last_older_secret);
         let refusal = logged.refused.map(|(_, code)| (logged.last, code));
         if refusal.as_ref().map(|(at, _)| at) > self.last_refusal.as_ref().map(|(at, _)| at) {
             self.last_refusal = refusal;
@@ -104,9 +118,13 @@ impl EndpointTraffic {
         }
         let Some(cell) = self.cells.back_mut() else { return };
         match answer {
-            Answer::Accepted => {
+            Answer::Accepted { by_older_secret } => {
                 cell.accepted = cell.accepted.saturating_add(1);
                 self.last_accepted = Some(at);
+                if by_older_secret {
+                    cell.older_secret = cell.older_secret.saturating_add(1);
+                    self.last_older_secret = Some(at);
+                }
                 self.refused_in_a_row = 0;
             }
             Answer::Duplicate => {
@@ -138,6 +156,7 @@ impl EndpointTraffic {
                 accepted: hour.accepted.saturating_add(cell.accepted),
                 duplicates: hour.duplicates.saturating_add(cell.duplicates),
                 refused: hour.refused.saturating_add(cell.refused),
+                older_secret: hour.older_secret.saturating_add(cell.older_secret),
             })
         };
         self.cells(now).chunks(6).map(hour).collect()
@@ -148,6 +167,11 @@ impl EndpointTraffic {
         self.cells(now).iter().fold((0, 0), |(accepted, refused), cell| {
             (accepted.saturating_add(cell.accepted), refused.saturating_add(cell.refused))
         })
+    }
+
+    /// How many of those that were accepted in the 24 hours before a moment an older secret verified.
+    pub(crate) fn by_older_secret(&self, now: EpochMs) -> u64 {
+        self.cells(now).iter().map(|cell| cell.older_secret).fold(0, u64::saturating_add)
     }
 }
 
@@ -219,21 +243,32 @@ mod tests {
 
     const DAY: i64 = CELL.0 * CELLS;
 
+    const ACCEPTED: Answer<'static> = Answer::Accepted { by_older_secret: false };
+
     #[test]
     fn the_last_24_hours_count_and_nothing_older() {
         let mut endpoint = EndpointTraffic::default();
-        for (answer, at) in [(Answer::Accepted, 0), (Answer::Refused("signature_mismatch"), 1), (Answer::Duplicate, 2)]
-        {
+        for (answer, at) in [(ACCEPTED, 0), (Answer::Refused("signature_mismatch"), 1), (Answer::Duplicate, 2)] {
             endpoint.count(answer, EpochMs(at));
         }
         assert_eq!(endpoint.totals(EpochMs(CELL.0)), (1, 1));
         assert_eq!(endpoint.totals(EpochMs(DAY)), (0, 0), "a day later");
         assert_eq!((endpoint.last_accepted, endpoint.last_taken()), (Some(EpochMs(0)), Some(EpochMs(2))));
         endpoint.count(Answer::Accepted, EpochMs(DAY));
+        endpoint.count(ACCEPTED, EpochMs(DAY));
         assert_eq!((endpoint.cells.len(), endpoint.totals(EpochMs(DAY))), (1, (1, 0)));
         assert_eq!(endpoint.last_refusal, Some((EpochMs(1), "signature_mismatch".to_owned())));
         let cells = endpoint.cells(EpochMs(DAY));
         assert_eq!((cells.len(), cells.last().unwrap().accepted), (144, 1), "without gaps");
+    }
+
+    #[test]
+    fn an_older_secret_counts_until_a_day_has_passed() {
+        let mut endpoint = EndpointTraffic::default();
+        endpoint.count(Answer::Accepted { by_older_secret: true }, EpochMs(1));
+        endpoint.count(ACCEPTED, EpochMs(2));
+        assert_eq!((endpoint.by_older_secret(EpochMs(3)), endpoint.totals(EpochMs(3))), (1, (2, 0)));
+        assert_eq!((endpoint.by_older_secret(EpochMs(DAY)), endpoint.last_older_secret), (0, Some(EpochMs(1))));
     }
 
     /// What was refused before a delivery was taken is over.
@@ -243,7 +278,7 @@ mod tests {
         let traffic = Traffic::of(&DataFolder { data: folder.path().to_owned() });
         let refuse = |times| (0..times).for_each(|_| traffic.count("stripe", Answer::Refused("no_secret"), EpochMs(1)));
         let found = |at| traffic.refusing(EpochMs(at)).into_iter().map(|(_, count, _)| count).collect::<Vec<_>>();
-        for taken in [Answer::Accepted, Answer::Duplicate] {
+        for taken in [ACCEPTED, Answer::Duplicate] {
             refuse(2);
             assert_eq!(found(1), [0; 0]);
             refuse(38);
@@ -260,7 +295,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = DataFolder { data: folder.path().to_owned() };
         let traffic = Traffic::of(&folder);
-        traffic.count("stripe", Answer::Accepted, EpochMs(5));
+        traffic.count("stripe", ACCEPTED, EpochMs(5));
         traffic.save().unwrap();
         assert_eq!(Traffic::of(&folder).endpoint("stripe").totals(EpochMs(5)), (1, 0));
         assert_eq!(Traffic::of(&folder).endpoint("github"), EndpointTraffic::default());

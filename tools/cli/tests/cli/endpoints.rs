@@ -6,8 +6,8 @@ use std::process::Output;
 use serde_json::json as object;
 
 use crate::aws::{Aws, Deployed, Interception, now};
-use crate::stacks::lines;
-use crate::support::{Ended, Workspace, json, text};
+use crate::stacks::{Stack, lines};
+use crate::support::{Ended, Workspace, json, text, wait_until};
 
 fn give_a_secret(workspace: &Workspace, arguments: &[&str]) -> Output {
     workspace.run_with_input(arguments, "whsec_a_secret_of_enough_bytes")
@@ -321,6 +321,8 @@ fn logged_day(aws: &Aws) {
             ("endpoint", text("shop")),
             ("answer", text("none")),
             ("accepted", text("40")),
+            ("older_secret", text("4")),
+            ("last_older_secret", at(5)),
             ("duplicates", text("2")),
             ("last_accepted", at(3)),
             ("last", at(3)),
@@ -352,9 +354,45 @@ fn the_endpoints_of_a_deployed_stack_say_what_its_log_says_of_them() {
     let age = now() * 1_000 - shop["last_accepted_at_ms"].as_u64().unwrap();
     assert!((3 * 3_600_000..3 * 3_600_000 + 60_000).contains(&age), "{age}");
     assert!(of("quiet")["last_accepted_at_ms"].is_null());
+    assert_eq!((&shop["old_secret_24h"], &of("quiet")["old_secret_24h"]), (&object!(4), &object!(0)));
     assert_eq!(deployed.aws.account().count("StartQuery"), 1, "one search, which is asked until it is done");
     let people = deployed.run(&["list"]).exits(0);
     people.prints_all(&["LAST ACCEPTED", "signature_mismatch", "not in 24h", "13 KB of the webhook function's log"]);
+    // Which secret is in use is a question only while there are several.
+    deployed.run(&["show", "shop"]).exits(0).omits("older secrets");
+    assert_eq!(deployed.aws.account().count("StartQuery"), 2);
+    let several = r#"{"provider": "github", "secrets": ["0123456789abcdef", "fedcba9876543210"]}"#;
+    deployed.aws.account().put("endpoint", "shop", several);
+    let used = "verified 4 of the 40 accepted in 24h, the latest at ";
+    deployed.run(&["show", "shop"]).exits(0).prints_all(&[
+        "older secrets",
+        used,
+        "13 KB of the webhook function's log",
+    ]);
+    deployed.aws.account().put("endpoint", "quiet", several);
+    deployed.run(&["show", "quiet"]).exits(0).prints("verified 0 of the 0 accepted in 24h\n");
+}
+
+/// The running stack counts it itself.
+#[test]
+fn a_delivery_that_an_older_secret_verified_is_counted() {
+    let stack = Stack::with(1, 0);
+    let url = format!("{}/webhooks/stripe", stack.announced()["url"].as_str().unwrap());
+    let older = json(&stack.run(&["endpoint", "show", "stripe", "--reveal", "--json"]))["secrets"][0].clone();
+    stack
+        .run_with_input(&["endpoint", "rotate", "stripe", "--secret", "-"], "whsec_another_secret_of_enough_bytes")
+        .exits(0);
+    wait_until("both secrets are taken", || {
+        let by_newest = ["trigger", "stripe.invoice.paid", "--json"];
+        stack.run(&by_newest).status.success()
+    });
+    let by_older = ["trigger", "stripe.invoice.paid", "--url", &url, "--secret", "-"];
+    stack.run_with_input(&by_older, older.as_str().unwrap()).exits(0);
+    wait_until("it is counted", || {
+        let listed = json(&stack.run(&["endpoint", "list", "--json"]));
+        listed.as_array().unwrap().iter().any(|it| it["id"] == "stripe" && it["answered"]["old_secret_24h"] == 1)
+    });
+    stack.run(&["endpoint", "show", "stripe"]).exits(0).prints_all(&["verified 1 of the ", ", the latest at "]);
 }
 
 /// Who may not read the log still sees the endpoints.

@@ -39,7 +39,7 @@ pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Add(arguments) => add::run(*arguments).await,
         Command::List(arguments) => list::run(&arguments).await,
-        Command::Show(show) => show.run::<DestinationId>(rows).await,
+        Command::Show(show) => show.run::<DestinationId>(async |_, _, document| rows(document)).await,
         Command::Check(arguments) => check(&arguments).await,
         Command::Test(arguments) => test::run(arguments).await,
         Command::Rotate(arguments) => rotate::run(arguments).await,

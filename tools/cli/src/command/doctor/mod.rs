@@ -163,10 +163,10 @@ fn c_compiler(version: Option<String>) -> String {
 
 fn clock(now: EpochMs) -> Result<String, Failure> {
     if now >= EARLIEST {
-        return Ok(output::dated_moment(now));
+        return Ok(output::whole_moment(now));
     }
     Err(Failure::usage(
-        format!("the clock says {}", output::dated_moment(now)),
+        format!("the clock says {}", output::whole_moment(now)),
         "set this machine's clock: otherwise every signature with a time is refused",
     ))
 }

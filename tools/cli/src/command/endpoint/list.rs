@@ -25,7 +25,7 @@ pub(crate) struct List {
 }
 
 /// What the endpoints answered, where that is known.
-enum Answered {
+pub(super) enum Answered {
     /// By the running stack itself.
     Counted(Traffic),
     /// By the log of a stack on AWS, within 24 hours.
@@ -35,7 +35,7 @@ enum Answered {
 
 impl Answered {
     /// A log that cannot be searched hides no endpoint.
-    async fn by(stack: &Connection, now: EpochMs) -> Self {
+    pub(super) async fn by(stack: &Connection, now: EpochMs) -> Self {
         let Some(deployed) = stack.deployed() else { return Self::Counted(Traffic::of(&stack.folder)) };
         let searching = output::working("searching the log of 24 hours");
         let day = LoggedDay::of(deployed, now).await;
@@ -50,11 +50,18 @@ impl Answered {
         }
     }
 
-    fn endpoint(&self, id: &EndpointId) -> Option<EndpointTraffic> {
+    pub(super) fn endpoint(&self, id: &EndpointId) -> Option<EndpointTraffic> {
         match self {
             Self::Counted(traffic) => Some(traffic.endpoint(id.as_str())),
             Self::Logged(day) => Some(day.endpoint(id.as_str())),
             Self::Unknown => None,
+        }
+    }
+
+    /// Notes where the counts come from, if that is not this machine.
+    pub(super) fn note_source(&self) {
+        if let Self::Logged(day) = self {
+            output::note(&day.source());
         }
     }
 
@@ -83,7 +90,7 @@ pub(super) async fn run(arguments: &List) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let own = ["id", "provider", "tenant", "secrets"];
-    let counted = ["last accepted", "accepted 24h", "refused 24h", "latest refusal"];
+    let counted = ["last accepted", "accepted 24h", "old secret 24h", "refused 24h", "latest refusal"];
     let is_known = !matches!(answered, Answered::Unknown);
     let header = [&own[..], if is_known { &counted } else { &[] }].concat();
     let mut table = output::table(&header);
@@ -98,9 +105,7 @@ pub(super) async fn run(arguments: &List) -> Result<Exit, Failure> {
         table.add_row(own.into_iter().chain(counted.into_iter().flatten()));
     }
     output::print(&table);
-    if let Answered::Logged(day) = &answered {
-        output::note(&day.source());
-    }
+    answered.note_source();
     Ok(Exit::Done)
 }
 
@@ -109,12 +114,15 @@ fn tenant_of<'a>(id: &'a EndpointId, document: &'a EndpointDocument) -> &'a str 
 }
 
 /// What an endpoint answered, for people. The last acceptance may be older than the counts.
-fn cells(answered: &EndpointTraffic, now: EpochMs, no_acceptance: &str) -> [String; 4] {
+fn cells(answered: &EndpointTraffic, now: EpochMs, no_acceptance: &str) -> [String; 5] {
     let (accepted, refused) = answered.totals(now);
     let refusal = answered.last_refusal.as_ref().filter(|_| refused > 0);
     [
-        answered.last_accepted.map_or_else(|| no_acceptance.to_owned(), output::local_time),
+        answered.last_accepted.map_or_else(|| no_acceptance.to_owned(), output::local_moment),
         accepted.to_string(),
+        Some(answered.by_older_secret(now))
+            .filter(|count| *count > 0)
+            .map_or_else(|| "-".to_owned(), |it| it.to_string()),
         refused.to_string(),
         refusal.map_or_else(|| "-".to_owned(), |(_, code)| code.clone()),
     ]
@@ -126,6 +134,8 @@ fn json_of(answered: &EndpointTraffic, now: EpochMs) -> Value {
     json!({
         "last_accepted_at_ms": answered.last_accepted.map(|at| at.0),
         "accepted_24h": accepted,
+        "old_secret_24h": answered.by_older_secret(now),
+        "last_old_secret_at_ms": answered.last_older_secret.map(|at| at.0),
         "refused_24h": refused,
         "last_refusal": answered.last_refusal.as_ref().map(|(at, code)| json!({ "at_ms": at.0, "code": code })),
     })

@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
 use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::key::{EndpointId, Tenant};
 use hookonce_providers::{Catalog, Provider, SecretFrom};
+use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::documents::document::EndpointDocument;
 use hookonce_runtime::documents::endpoint::on_body_mismatch_default;
 
@@ -25,13 +26,17 @@ use crate::stack::target::Place;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Add an endpoint; without `--secret -`, generate a secret and print it, unless the provider issues it.
+    /// Add an endpoint.
+    ///
+    /// Without `--secret -`, generate a secret and print it, unless the provider issues it.
     Add(Add),
     /// List the endpoints.
     List(list::List),
     /// Show one endpoint; secrets and settings are hidden without --reveal.
     Show(Show),
-    /// Change the secret in two steps: add a new one, then --finish once no delivery uses the older ones.
+    /// Change the secret: add a new one, and later --finish.
+    ///
+    /// The second step removes the older ones, once no delivery uses them.
     Rotate(rotate::Arguments),
     /// Validate an endpoint document before you store it, or all that are stored.
     Check(Check),
@@ -53,14 +58,14 @@ pub(crate) struct Add {
     /// It is taken as the provider shows it. A terminal asks for it.
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<SecretOption>,
-    /// Tenant of the events, chosen before the first one [default: the endpoint's id].
+    /// Tenant [default: the endpoint's id].
     ///
-    /// Endpoints of one tenant share facts and items. A change forgets the facts of the last 95 days.
+    /// Choose it before the first event. Endpoints of one tenant share facts and items. A change forgets the facts of the last 95 days.
     #[arg(long, value_name = "NAME", value_parser = |text: &str| Tenant::parse(text))]
     tenant: Option<Tenant>,
-    /// Further setting of the provider; `NAME=-` reads a secret one from standard input.
+    /// Setting of the provider; may be repeated.
     ///
-    /// For instance public_url=https://... or verify_token=-; may be repeated.
+    /// `NAME=-` reads a secret one from standard input. For instance public_url=https://... or verify_token=-.
     #[arg(long, value_name = "NAME=VALUE")]
     setting: Vec<String>,
     /// Signature scheme to accept; may be repeated.
@@ -68,14 +73,16 @@ pub(crate) struct Add {
     /// Without this, all but those that `hookonce providers ID` calls "only for an endpoint that lists it".
     #[arg(long, value_name = "NAME")]
     scheme: Vec<String>,
-    /// While DynamoDB is down: ask the provider to retry, or queue the event.
-    #[arg(long, value_name = "WORD", default_value = "reject", value_parser = word(OnStoreOutage::ALL, OnStoreOutage::as_str))]
-    on_store_outage: OnStoreOutage,
-    /// Another body under a known id: a duplicate, or kept as a DEAD record.
+    /// DynamoDB is down: reject (default), enqueue.
     ///
-    /// The default is quarantine if the provider signs the key but not the whole body, or may give one id to several
+    /// While it is down, ask the provider to retry, or queue the event.
+    #[arg(long, value_name = "WORD", default_value = "reject", hide_default_value = true, hide_possible_values = true, value_parser = word(OnStoreOutage::ALL, OnStoreOutage::as_str))]
+    on_store_outage: OnStoreOutage,
+    /// Known id, other body: duplicate, quarantine.
+    ///
+    /// Under a known id, it counts as a duplicate, or is kept as a DEAD record. The default is quarantine if the provider signs the key but not the whole body, or may give one id to several
     /// events; otherwise duplicate.
-    #[arg(long, value_name = "WORD", value_parser = word(OnBodyMismatch::ALL, OnBodyMismatch::as_str))]
+    #[arg(long, value_name = "WORD", hide_possible_values = true, value_parser = word(OnBodyMismatch::ALL, OnBodyMismatch::as_str))]
     on_body_mismatch: Option<OnBodyMismatch>,
     #[command(flatten)]
     place: Place,
@@ -94,7 +101,7 @@ pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Add(arguments) => add(arguments).await,
         Command::List(arguments) => list::run(&arguments).await,
-        Command::Show(show) => show.run::<EndpointId>(rows).await,
+        Command::Show(show) => show.run::<EndpointId>(shown).await,
         Command::Rotate(arguments) => rotate::run(arguments).await,
         Command::Check(arguments) => check::run(arguments).await,
         Command::Remove(arguments) => remove(&arguments).await,
@@ -250,6 +257,25 @@ impl Pair {
     pub(crate) fn read(&self, input: &mut Input) -> Result<(String, String), Failure> {
         Ok((self.name.clone(), self.value.open(&self.name, input)?))
     }
+}
+
+/// What is shown of an endpoint. While it has several secrets, a person asks whether the older ones are in use.
+async fn shown(stack: &Connection, id: &EndpointId, document: &EndpointDocument) -> Vec<(String, String)> {
+    let mut rows = rows(document);
+    if document.secrets.len() < 2 {
+        return rows;
+    }
+    let now = System.moment().now;
+    let answered = list::Answered::by(stack, now).await;
+    if let Some(traffic) = answered.endpoint(id) {
+        let accepted = traffic.totals(now).0;
+        let latest = traffic.last_older_secret.filter(|_| traffic.by_older_secret(now) > 0);
+        let latest = latest.map_or_else(String::new, |at| format!(", the latest at {}", output::local_moment(at)));
+        let used = format!("verified {} of the {accepted} accepted in 24h{latest}", traffic.by_older_secret(now));
+        rows.push(("older secrets".to_owned(), used));
+    }
+    answered.note_source();
+    rows
 }
 
 /// What is shown of a document.

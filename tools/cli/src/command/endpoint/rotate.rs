@@ -42,18 +42,24 @@ const PAGE: usize = 1_000;
 pub(crate) struct Arguments {
     /// Endpoint id.
     id: String,
-    /// `-`: read the new secret from standard input; a terminal asks for it. Without this, one is generated and
-    /// printed, unless the provider issues it.
+    /// `-`: read the new secret from standard input.
+    ///
+    /// A terminal asks for it. Without this, one is generated and printed, unless the provider issues it.
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<SecretOption>,
-    /// Remove every older secret at once: for a leaked secret. Functions stop accepting it within 5 minutes. Asks first
-    /// on a deployed stack.
+    /// Remove every older secret at once, as for a leak.
+    ///
+    /// Functions stop accepting it within 5 minutes. Asks first on a deployed stack.
     #[arg(long, group = "removal")]
     retire: bool,
-    /// The second step: remove the older secrets. Refused while deliveries still use them.
+    /// The second step: remove the older ones, if unused.
+    ///
+    /// Refused while deliveries still use them.
     #[arg(long, group = "removal", conflicts_with = "secret")]
     finish: bool,
-    /// With --finish or --retire: remove them even if they are in use, or if that cannot be determined.
+    /// With these: remove them even if they are in use.
+    ///
+    /// Or if that cannot be determined.
     #[arg(long, requires = "removal")]
     yes: bool,
     #[command(flatten)]
@@ -108,9 +114,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     if document.secrets.len() > 1 {
         output::note("deliveries with an older secret are accepted as well");
-        output::note(
-            "the metric old_secret_used counts those, of all endpoints. When this endpoint has had none for a day:",
-        );
+        output::note(&format!("`hookonce endpoint show {id}` counts those of 24 hours. When there is none:"));
         output::note(&format!("  hookonce endpoint rotate {id} --finish"));
     }
     Ok(Exit::Done)

@@ -179,7 +179,7 @@ impl Report {
                 record.key.parts().0.into(),
                 record.event_type.as_str().into(),
                 error_of(record).unwrap_or("-").into(),
-                output::local_time(record.received_at).into(),
+                output::local_moment(record.received_at).into(),
                 shown_key(&record.key).into(),
             ]);
         }

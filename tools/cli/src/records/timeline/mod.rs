@@ -21,6 +21,7 @@ use hookonce_protocol::record::{EffectPart, Outcome, Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_protocol::trail::{Entry, Trail};
 use hookonce_protocol::write::Action;
+use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::inbox::operate::trails;
 use hookonce_runtime::port::Store as _;
@@ -335,7 +336,9 @@ impl Timeline {
         output::line(key);
         let again = if record.generation > 0 { format!(", generation {}", record.generation) } else { String::new() };
         let (state, style) = Look::text_of(record);
-        let from = format!("{again}: {} from {} at {endpoint}", record.event_type, record.provider);
+        let provider = Catalog::built_in().provider(&record.provider);
+        let provider = provider.map_or(record.provider.as_str(), |provider| provider.name());
+        let from = format!("{again}: {} from {provider} at the endpoint {endpoint}", record.event_type);
         output::styled_line("  ", (&state, &style), &from);
         output::line("");
         let mut table = output::table(&[]);

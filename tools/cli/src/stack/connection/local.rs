@@ -91,23 +91,25 @@ impl DataFolder {
     /// [`Failure::Unavailable`] when none runs.
     pub(crate) fn running(&self) -> Result<RunningStack, Failure> {
         self.described().ok_or_else(|| {
-            let elsewhere = self.running_above();
+            let elsewhere = self.running_near();
             let hint = if elsewhere.is_empty() {
                 "start one with `hookonce dev`, or name a deployed one with --stack".to_owned()
             } else {
                 let folders = elsewhere.iter().map(|data| data.to_string_lossy());
                 let options = folders.map(|folder| format!("--stack {}", output::quoted(&folder)));
-                format!("one runs in a folder above: pass {}", options.collect::<Vec<_>>().join(", or "))
+                format!("one runs in a folder near: pass {}", options.collect::<Vec<_>>().join(", or "))
             };
             Failure::unavailable(format!("no stack is running in {}", self.data.display()), hint)
         })
     }
 
-    /// The folders of running stacks that have the same name in the folders above.
-    fn running_above(&self) -> Vec<PathBuf> {
+    /// The folders of running stacks that have the same name, in the folders above and in those of this one.
+    fn running_near(&self) -> Vec<PathBuf> {
         let Ok(here) = std::env::current_dir() else { return Vec::new() };
         let name = if self.data.is_relative() { self.data.as_path() } else { Path::new(DATA_FOLDER) };
-        let folders = here.ancestors().skip(1).map(|folder| Self { data: folder.join(name) });
+        let below = fs::read_dir(&here).into_iter().flatten().flatten().map(|entry| entry.path());
+        let near = here.ancestors().skip(1).map(Path::to_owned).chain(below);
+        let folders = near.map(|folder| Self { data: folder.join(name) });
         folders.filter(|folder| folder.described().is_some_and(|it| it.is_alive())).map(|folder| folder.data).collect()
     }
 
