@@ -52,16 +52,16 @@ const DESTINATION: &str = "accounting";
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Number of distinct events.
-    #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(3..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 90, value_parser = clap::value_parser!(u32).range(3..=100_000))]
     deliveries: u32,
     /// Number of deliveries of each event.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     copies: u32,
     /// Number of deliveries in parallel.
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=512))]
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=512))]
     concurrency: u32,
-    /// Seed: the same one sends the same requests.
-    #[arg(long, default_value_t = 1)]
+    /// The same seed sends the same requests.
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Deliver to this gateway, instead of starting a stack.
     ///
@@ -71,12 +71,12 @@ pub(crate) struct Arguments {
     /// Minutes to wait for the last event.
     ///
     /// If a handler is unavailable for N minutes, allow at least 2 x N + 7.
-    #[arg(long, default_value_t = WAIT_MINUTES, value_parser = clap::value_parser!(u64).range(1..=1_440))]
+    #[arg(long, value_name = "N", default_value_t = WAIT_MINUTES, value_parser = clap::value_parser!(u64).range(1..=1_440))]
     wait_minutes: u64,
-    /// Kill the dispatcher this many times, right after the receiver has booked an invoice.
+    /// Kill the dispatcher this many times.
     ///
-    /// The messages that it held come back after six minutes.
-    #[arg(long, default_value_t = 0, conflicts_with = "url", value_parser = clap::value_parser!(u32).range(0..=KILLS_MAX))]
+    /// It is killed right after the receiver has booked an invoice. The messages that it held come back after six minutes.
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "url", value_parser = clap::value_parser!(u32).range(0..=KILLS_MAX))]
     kill: u32,
     /// Print JSON.
     #[arg(long)]

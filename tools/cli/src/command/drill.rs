@@ -30,7 +30,7 @@ use crate::stack::target::{Target, store_unavailable};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// One record, as `list` prints it. May be repeated.
+    /// A record, as `list` prints it; may be repeated.
     #[arg(long, num_args = 2, value_names = ["ENDPOINT", "KEY"])]
     key: Vec<String>,
     #[command(flatten)]
@@ -38,10 +38,12 @@ pub(crate) struct Arguments {
     /// Number of records to try.
     #[arg(long, default_value_t = 100)]
     limit: usize,
-    /// Also call handlers in other languages. They get the event, as in a delivery.
+    /// Also call handlers in other languages.
+    ///
+    /// They get the event, as in a delivery.
     #[arg(long)]
     call_handlers: bool,
-    /// Print JSON, one line for each record and one for the summary.
+    /// Print JSON lines: each record, and the summary.
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -9,7 +9,9 @@ use crate::records::operate::{self, Kind};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Confirm a scan of the whole table. A filter without --since needs one.
+    /// Confirm a scan of the whole table.
+    ///
+    /// A filter without --since needs one.
     #[arg(long)]
     scan: bool,
     #[command(flatten)]

@@ -14,14 +14,14 @@ pub(crate) struct Arguments {
     /// changes nothing.
     #[arg(long, conflicts_with = "accept_duplicate")]
     force: bool,
-    /// Retry also what may have been applied or called (STALE, `UNKNOWN_OUTCOME`): check that first.
+    /// Retry also STALE, `UNKNOWN_OUTCOME`: check first.
     ///
-    /// Look at the business data, or ask the callee.
+    /// They may have been applied or called. Look at the business data, or ask the callee.
     #[arg(long)]
     accept_duplicate: bool,
-    /// Retry also another body under a known id (`ID_COLLISION`), by --key: compare both first.
+    /// Retry an `ID_COLLISION` by --key: compare first.
     ///
-    /// Either body may be forged.
+    /// It is another body under a known id. Either body may be forged.
     #[arg(long, conflicts_with_all = ["force", "Filter"])]
     accept_other_body: bool,
     #[command(flatten)]

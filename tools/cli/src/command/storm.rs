@@ -20,18 +20,20 @@ pub(crate) struct Arguments {
     /// Provider to send as; `hookonce providers` lists them.
     #[arg(long, value_name = "ID")]
     provider: String,
-    /// `-`: read the secret from standard input [default: a made-up one, printed].
+    /// `-`: read it from standard input [default: made up].
+    ///
+    /// One that is made up is printed.
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<SecretOption>,
-    /// Count the requests that your service sends to this port.
+    /// Count what your service sends to this port.
     ///
     /// Point its mail or API base URL at http://127.0.0.1:PORT. Every request is answered with 200.
     #[arg(long, value_name = "PORT", conflicts_with = "command")]
     sink: Option<u16>,
-    /// Start your service with this command, and kill it on the way.
+    /// Start your service so, and kill it on the way.
     #[arg(long, value_name = "COMMAND")]
     run: Option<String>,
-    /// Send only this scenario, or one of its events, such as race/3.
+    /// Only this scenario, or one event, such as race/3.
     #[arg(long, value_name = "SCENARIO")]
     only: Option<Only>,
     /// Another seed gives another schedule.
@@ -40,7 +42,7 @@ pub(crate) struct Arguments {
     /// Send ten times as much.
     #[arg(long)]
     long: bool,
-    /// Host of the URL, if it is another machine and yours.
+    /// Host of the URL, if it is yours and elsewhere.
     #[arg(long, value_name = "HOST", default_value = "", hide_default_value = true)]
     i_own_this: String,
     /// Print JSON.

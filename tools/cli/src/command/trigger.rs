@@ -12,7 +12,7 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Event to deliver, such as stripe.invoice.paid; --list shows them.
+    /// Event, such as stripe.invoice.paid; see --list.
     #[arg(value_name = "PROVIDER.TYPE", required_unless_present = "list")]
     event: Option<String>,
     /// List the events.

@@ -1,4 +1,4 @@
-//! The help texts: each fits on a screen and ends with examples.
+//! The help texts: each ends with examples, and is as short as its options let it be.
 
 use clap::{Arg, ArgAction, Command, CommandFactory as _};
 
@@ -161,9 +161,22 @@ mod tests {
 
     use super::*;
 
-    /// The lines and the columns of a small terminal, with a line for what was typed.
-    const LINES_MAX: usize = 40;
+    /// The lines and the columns of a small terminal.
+    const LINES_MAX: usize = 24;
     const COLUMNS: usize = 80;
+
+    /// Commands whose options alone are more, with their lines: the list of the commands, and what has the filters of
+    /// records beside its own options.
+    fn lines_max(path: &str) -> usize {
+        match path {
+            "" => 40,
+            "replay" => 30,
+            "redact" => 28,
+            "discard" | "doubt" => 27,
+            "trigger" | "destination add" => 25,
+            _ => LINES_MAX,
+        }
+    }
 
     /// The help of each command, by its name.
     fn helps(command: &Command, path: &str, found: &mut Vec<(String, String)>) {
@@ -182,7 +195,7 @@ mod tests {
         let mut faults = Vec::new();
         for (path, help) in found {
             let lines = help.trim_end().lines().count();
-            if lines > LINES_MAX {
+            if lines > lines_max(&path) {
                 faults.push(format!("{path}: {lines} lines"));
             }
             if help.lines().any(|line| line.chars().count() > COLUMNS) {

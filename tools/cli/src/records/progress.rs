@@ -18,7 +18,9 @@ const LOOK_PERIOD: Duration = Duration::from_millis(500);
 /// The option that waits.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Wait {
-    /// Wait for the record and its effects to settle, at most this long.
+    /// Wait until the record and its effects are settled.
+    ///
+    /// At most this long.
     #[arg(long = "wait", value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "60s",
         value_parser = wait_time)]
     pub(crate) at_most: Option<Duration>,

@@ -20,26 +20,34 @@ use crate::stack::target::{Target, write};
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Arguments {
-    /// Endpoint id and record key, as `list` and the HTTP answer show it. The endpoint may be left out, and a beginning
-    /// of the key is enough for a record of the last 24 hours.
+    /// The record, as `list` and the HTTP answer show it.
+    ///
+    /// The endpoint may be left out, and a beginning of the key is enough for a record of the last 24 hours.
     #[arg(required_unless_present = "fact", num_args = 1..=2, value_names = ["ENDPOINT", "KEY"])]
     record: Vec<String>,
-    /// In place of a key: the fact that the record applied, such as the id of an invoice, as `show` prints it in the
-    /// domain key.
+    /// In place of a key: the fact, such as an invoice's id.
+    ///
+    /// The record applied it, and `show` prints it in the domain key.
     #[arg(long, value_name = "TEXT", conflicts_with = "record")]
     fact: Option<String>,
     /// Write only the stored body, byte for byte.
     #[arg(long, conflicts_with = "at_most")]
     body: bool,
-    /// Also call a handler in another language, to learn what it would do today. It gets the event, as in a delivery.
+    /// Also call a handler in another language.
+    ///
+    /// So one learns what it would do today. It gets the event, as in a delivery.
     #[arg(long)]
     call_handlers: bool,
-    /// Also show what is stored under the keys of the plan: the domain key, and the items that it writes and checks.
+    /// Also show what is stored under the plan's keys.
+    ///
+    /// They are the domain key, and the items that it writes and checks.
     #[arg(long, conflicts_with = "body")]
     items: bool,
     #[command(flatten)]
     wait: Wait,
-    /// Write the timeline as a page to this file, without the body: for a person without access to the stack.
+    /// Write the timeline as a page, without the body.
+    ///
+    /// It is for a person without access to the stack.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["body", "json"])]
     html: Option<PathBuf>,
     /// Print JSON.

@@ -25,35 +25,46 @@ use crate::stack::target::Place;
 /// What the request consists of.
 #[derive(Debug, Args)]
 pub(super) struct RequestArguments {
-    /// Captured request as JSON, as `hookonce dev` keeps it; `-` reads standard input. Fields: provider,
-    /// method, url, headers, body_base64, now_unix and secrets, or endpoint; optional: settings, schemes,
-    /// tolerance_seconds.
+    /// Captured request as JSON; `-`: standard input.
+    ///
+    /// `hookonce dev` keeps such. Fields: provider, method, url, headers, body_base64, now_unix and secrets, or
+    /// endpoint; optional: settings, schemes, tolerance_seconds.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["header", "body", "curl", "method", "url", "at"])]
     request: Option<PathBuf>,
-    /// The latest request that the local stack refused, or that --endpoint refused.
+    /// The latest that the local stack refused.
+    ///
+    /// With --endpoint, the latest that this one refused.
     #[arg(long, conflicts_with_all = ["request", "header", "body", "curl", "method", "url", "at", "stack"])]
     last: bool,
-    /// Endpoint to take provider, secrets and settings from, in the local stack or in --stack.
+    /// Endpoint that has the provider and the secrets.
+    ///
+    /// And the settings, in the local stack or in --stack.
     #[arg(long, value_name = "ID")]
     endpoint: Option<String>,
-    /// Header of the request; may be repeated. One that is a credential, such as GitLab's token, is given as `NAME=-`
-    /// and read from standard input.
+    /// Header; may be repeated; `NAME=-`: standard input.
+    ///
+    /// One that is a credential, such as GitLab's token, is given as `NAME=-` and read from standard input.
     #[arg(long, value_name = "NAME:VALUE")]
     header: Vec<String>,
-    /// File with the body, byte for byte; `-` reads standard input.
+    /// File with the body; `-`: standard input.
+    ///
+    /// Byte for byte.
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
-    /// Output of `curl -v`, for the method, the path and the headers.
+    /// Output of `curl -v`: method, path and headers.
     #[arg(long, value_name = "FILE")]
     curl: Option<PathBuf>,
     /// HTTP method [default: POST].
     #[arg(long)]
     method: Option<String>,
-    /// URL that the provider called [default: the endpoint's public_url, else the local stack's --public, else the Host
-    /// header].
+    /// URL that the provider called.
+    ///
+    /// By default the endpoint's public_url, else the local stack's --public, else the Host header.
     #[arg(long)]
     url: Option<String>,
-    /// When the request came: seconds since 1970, or a time such as 2026-01-01T12:00:00Z [default: now].
+    /// When the request came [default: now].
+    ///
+    /// Seconds since 1970, or a time such as 2026-01-01T12:00:00Z.
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<i64>,
     #[command(flatten)]

@@ -24,7 +24,9 @@ use crate::output;
 pub(crate) struct Arguments {
     #[command(flatten)]
     input: RequestArguments,
-    /// SHA-256 to compare this body with: from the provider, or from the log line `no secret fits`.
+    /// SHA-256 to compare this body with.
+    ///
+    /// From the provider, or from the log line `no secret fits`.
     #[arg(long, value_name = "HEX", value_parser = sha256)]
     sha256: Option<String>,
     /// Print JSON.

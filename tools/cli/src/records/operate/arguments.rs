@@ -20,7 +20,7 @@ pub(crate) struct OrderArguments {
     // The help of `--key` tells of it: every help fits on a screen.
     #[arg(hide = true, num_args = 1..=2, value_names = ["ENDPOINT", "KEY"], conflicts_with_all = ["Filter", "key"])]
     record: Vec<String>,
-    /// One record; may be repeated. A single one needs no `--key`.
+    /// A record; may be repeated; one needs no `--key`.
     #[arg(long, num_args = 2, value_names = ["ENDPOINT", "KEY"], allow_hyphen_values = true, conflicts_with = "Filter")]
     key: Vec<String>,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub(crate) struct OrderArguments {
     /// Most records per second.
     #[arg(long, value_name = "N/s", value_parser = parse_rate, default_value = "10/s")]
     pub(super) rate: f64,
-    /// Do it; without this, only print what would be done.
+    /// Do it; without this, print what would be done.
     ///
     /// Where there is no way back and a filter names the records, with the number that the dry run printed.
     #[arg(long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "")]
