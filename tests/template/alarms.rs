@@ -193,7 +193,7 @@ fn deliveries_that_are_not_accepted_page_once_the_fault_comes_again() {
     assert!(template.property("WebhookLooks", &["FilterPattern"]).to_string().contains("$.delivery_retry_please > 0"));
 }
 
-/// The alarm that rolls an update back is raised while CloudFormation watches it.
+/// The alarm that rolls an update back is raised in the minutes in which CloudFormation watches it.
 #[test]
 fn the_alarm_that_rolls_back_is_raised_in_the_minutes_in_which_it_is_watched() {
     let deploy = file("tools/cli/src/command/deploy/mod.rs");

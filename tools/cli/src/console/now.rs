@@ -80,7 +80,7 @@ async fn needs_section(site: &Site, reader: &Reader) -> Result<(String, Markup),
     let now = System.moment().now;
     let mut status = reader.status(&site.connection, now).await?;
     if let Some(day) = site.known_day().await {
-        status.silent = day.silent.clone();
+        status.silent.clone_from(&day.silent);
     }
     let needs = status.needs(now);
     let title = match needs.len() {

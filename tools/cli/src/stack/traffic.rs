@@ -254,7 +254,6 @@ mod tests {
         assert_eq!(endpoint.totals(EpochMs(CELL.0)), (1, 1));
         assert_eq!(endpoint.totals(EpochMs(DAY)), (0, 0), "a day later");
         assert_eq!((endpoint.last_accepted, endpoint.last_taken()), (Some(EpochMs(0)), Some(EpochMs(2))));
-        endpoint.count(Answer::Accepted, EpochMs(DAY));
         endpoint.count(ACCEPTED, EpochMs(DAY));
         assert_eq!((endpoint.cells.len(), endpoint.totals(EpochMs(DAY))), (1, (1, 0)));
         assert_eq!(endpoint.last_refusal, Some((EpochMs(1), "signature_mismatch".to_owned())));

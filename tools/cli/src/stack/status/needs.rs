@@ -244,11 +244,22 @@ mod tests {
                 worker_is_on: false,
                 dispatcher_is_on: false,
                 executions_max: 0,
+                worker: vec![],
+                dispatcher: vec![],
             }),
         };
         let refusing = vec![("stripe".to_owned(), 3, "signature_mismatch".to_owned())];
         let routes = Some("routes refused".to_owned());
-        StackStatus { records, depths, pauses: Ok(None), local: None, routes, refusing, aws: Some(aws) }
+        StackStatus {
+            records,
+            depths,
+            pauses: Ok(None),
+            local: None,
+            routes,
+            refusing,
+            silent: Ok(None),
+            aws: Some(aws),
+        }
     }
 
     #[test]

@@ -39,7 +39,8 @@ impl Silent {
 
     pub(super) fn need(&self, now: EpochMs) -> Need {
         let page = "docs/run/runbook.md#an-endpoint-is-silent";
-        Need::new(format!("silent:{}", self.endpoint), self.sentence(now), "hookonce endpoint list", page).about([("endpoint", &self.endpoint)])
+        Need::new(format!("silent:{}", self.endpoint), self.sentence(now), "hookonce endpoint list", page)
+            .about([("endpoint", &self.endpoint)])
     }
 }
 
@@ -63,14 +64,13 @@ pub(crate) async fn silence(stack: &Connection, now: EpochMs) -> Result<Option<V
     let Some(longest) = expecting.iter().map(|(_, every, _)| *every).max() else {
         return Ok(Some(Vec::new()));
     };
-    let taken = match stack.deployed() {
-        Some(deployed) => last_taken(deployed, now, longest).await?,
-        None => {
-            let traffic = Traffic::of(&stack.folder);
-            let last =
-                |(id, ..): &(String, Millis, Option<EpochMs>)| Some((id.clone(), traffic.endpoint(id).last_taken()?));
-            expecting.iter().filter_map(last).collect()
-        }
+    let taken = if let Some(deployed) = stack.deployed() {
+        last_taken(deployed, now, longest).await?
+    } else {
+        let traffic = Traffic::of(&stack.folder);
+        let last =
+            |(id, ..): &(String, Millis, Option<EpochMs>)| Some((id.clone(), traffic.endpoint(id).last_taken()?));
+        expecting.iter().filter_map(last).collect()
     };
     Ok(Some(silent(expecting, &taken, now)))
 }
