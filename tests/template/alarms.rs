@@ -136,6 +136,11 @@ fn deaf(template: &Template) -> Vec<String> {
             _ => vec![Some(threshold + 1.0)],
         };
         let periods = usize::try_from(value("EvaluationPeriods").as_u64().unwrap()).unwrap();
+        let warm_up = template.property(alarm, &["WarmUpConfiguration", "WarmUpPeriodDurationInMinutes"]).as_u64();
+        let is_warm = || warm_up.unwrap_or(0) * 60 > periods as u64 * value("Period").as_u64().unwrap();
+        if value("TreatMissingData") == "breaching" && !is_warm() {
+            findings.push(format!("{alarm} is raised on a new stack"));
+        }
         for quiet in quiets {
             for fault in &faults {
                 let at_rest = vec![quiet; periods];
@@ -177,6 +182,11 @@ fn every_alarm_rings_and_ends_although_zeros_are_not_emitted() {
     );
     let heartbeat = "TreatMissingData: breaching";
     only(&of("RelayDoesNotRun", heartbeat, quiet), "RelayDoesNotRun is deaf");
+    let short = "WarmUpPeriodDurationInMinutes: 10";
+    only(
+        &of("RelayDoesNotRun", "WarmUpPeriodDurationInMinutes: 20", short),
+        "RelayDoesNotRun is raised on a new stack",
+    );
     let late = of("DeadRecordsWait", "MetricName: dead_records", "MetricName: dead_oldest_age_ms");
     assert!(late.iter().any(|it| it.starts_with("DeadRecordsWait is never over")), "{late:?}");
 }
@@ -193,7 +203,7 @@ fn deliveries_that_are_not_accepted_page_once_the_fault_comes_again() {
     assert!(template.property("WebhookLooks", &["FilterPattern"]).to_string().contains("$.delivery_retry_please > 0"));
 }
 
-/// The alarm that rolls an update back is raised in the minutes in which CloudFormation watches it.
+/// The alarm that rolls an update back is raised in the minutes in which the update is watched.
 #[test]
 fn the_alarm_that_rolls_back_is_raised_in_the_minutes_in_which_it_is_watched() {
     let deploy = file("tools/cli/src/command/deploy/mod.rs");
@@ -239,7 +249,7 @@ fn code(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// What the table of the page says wrongly about alarms that are gone. `told` are the words that `hookonce status`
+/// What the table of the page says wrongly about alarms that are gone. `printed` are the words that `hookonce status`
 /// prints with `--json`.
 fn not_shown(template: &Template, page: &str, printed: &BTreeSet<String>) -> Vec<String> {
     let alarms = template.resources("AWS::CloudWatch::Alarm");

@@ -48,7 +48,8 @@ pub fn trusting(pem: &[u8]) -> SharedHttpClient {
 }
 
 /// Whether AWS is called by its usual name in the commercial partition, and nobody asks for other certificate
-/// authorities. In all other cases the system knows whom to trust.
+/// authorities. In all other cases the system knows whom to trust: it reads `SSL_CERT_FILE` and `SSL_CERT_DIR`, and not
+/// the file of `AWS_CA_BUNDLE`, which belongs into one of those.
 pub fn are_amazons(environment: &Environment) -> bool {
     let is_set = |name: &str| environment.get(name).is_some_and(|value| !value.is_empty());
     let asks = ["SSL_CERT_FILE", "SSL_CERT_DIR", "AWS_CA_BUNDLE"].iter().any(|name| is_set(name));

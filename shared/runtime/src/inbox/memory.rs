@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub const SHORT_BYTES_MAX: usize = 128 * 1024;
 
 /// How many messages of a batch hold more at once.
-const LONG_AT_ONCE: usize = 3;
+pub const LONG_AT_ONCE: usize = 3;
 
 // Values are there several times: in the machine, in its writes, and in the requests. `scripts/bench memory` measures
 // what that takes of the worker's 512 MiB: a fourth permit would not fit.
@@ -49,7 +49,7 @@ impl MemoryPermit {
         held.is_some()
     }
 
-    /// Waits for a permit. Whoever waits must hold nothing long.
+    /// Waits for a permit. Whoever waits must hold nothing long that can be read again.
     pub(crate) async fn take(&self) {
         if !self.try_take() {
             let permit = Arc::clone(&self.all.0).acquire_owned().await.ok();

@@ -1,7 +1,8 @@
 //! What the functions that take messages hold in memory: `scripts/bench memory`. A worker splits a batch of the largest
 //! envelopes and of the most events, decides about the longest bodies of small objects, commits the largest plans of
 //! small maps, also beside the longest that need no permit, refuses the longest answers, and reads the longest items of
-//! such maps. A relay and a dispatcher lose every write to others.
+//! such maps, and as many items as a handler may ask for, beside the longest bodies. A relay and a dispatcher lose every
+//! write to others.
 //!
 //! The functions are the deployed ones. Their store takes a write after it has made the text of the request, refuses
 //! one of a record that is there as DynamoDB does, and reads an item as the SDK does: the text becomes values of a
@@ -21,15 +22,16 @@ use hookonce_protocol::timing::Timing;
 use hookonce_protocol::write::Write;
 use hookonce_providers::Catalog;
 use hookonce_runtime::ambient::{Ambient as _, System};
-use hookonce_runtime::handlers::Handlers;
 use hookonce_runtime::handlers::remote::{CallError, CallHandler, RemoteHandlers};
+use hookonce_runtime::handlers::{Handlers, READS_MAX};
 use hookonce_runtime::inbox::body;
+use hookonce_runtime::inbox::memory::LONG_AT_ONCE;
 use hookonce_runtime::inbox::message_key::MessageKeys;
 use hookonce_runtime::inbox::process::{Processed, Received, WorkerParts};
 use hookonce_runtime::routes::{BUILTIN_SET, Offered, RouteSet, Routing};
 use serde_json::{Value, json};
 
-use store::{Nobody, Nowhere, item};
+use store::{LONGEST, Nobody, Nowhere, item};
 
 /// Messages of one batch.
 const MESSAGES: usize = 10;
@@ -86,9 +88,10 @@ pub async fn measure() -> Option<(Value, Vec<String>)> {
         (0..MESSAGES).map(|number| single(number, event_type, body, now)).collect::<Option<Vec<_>>>()
     };
     // As many long ones as may be planned at once come first.
-    let mixed =
-        (0..MESSAGES).map(|number| single(number, if number < 3 { "plans" } else { "plans little" }, b"{}", now));
+    let mixed = (0..MESSAGES)
+        .map(|number| single(number, if number < LONG_AT_ONCE { "plans" } else { "plans little" }, b"{}", now));
     let object = format!(r#"{{"a": [{}]}}"#, vec![r#"{"x":0}"#; OBJECTS].join(","));
+    let longest = json!({ "around": noise(0, LONGEST) }).to_string();
     let mut figures = Figures { printed: json!({ "bench": "memory", "messages": MESSAGES }), over: Vec::new() };
     figures.measure("relay", others::relay(now)).await?;
     figures.measure("dispatcher", others::dispatcher(now)).await?;
@@ -99,6 +102,7 @@ pub async fn measure() -> Option<(Value, Vec<String>)> {
         ("many", set(BUILTIN_SET)?, envelopes(envelope_of_many)),
         ("routed", routes(routed)?, singles("any", object.as_bytes())),
         ("read", routes(plans.clone())?, singles("reads", b"{}")),
+        ("snapshots", routes(plans.clone())?, singles("reads many", longest.as_bytes())),
         ("refused", routes(plans.clone())?, singles("plans too much", b"{}")),
         ("envelopes", set(BUILTIN_SET)?, envelopes(envelope)),
         ("planned", routes(plans.clone())?, singles("plans", b"{}")),
@@ -168,8 +172,10 @@ impl CallHandler for Mapper {
                 "plans" => writes(&["a", "b", "c"], MAPS / 3),
                 "plans little" => writes(&["a"], MAPS_SHORT),
                 "plans too much" => writes(&["a"], MAPS_REFUSED),
-                _ if parsed["items"].as_array().is_none_or(Vec::is_empty) => {
-                    r#""reads":[{"key":"bench#a"}]"#.to_owned()
+                asks if parsed["items"].as_array().is_none_or(Vec::is_empty) => {
+                    let count = if asks == "reads many" { READS_MAX } else { 1 };
+                    let keys = (0..count).map(|number| json!({ "key": format!("bench#{number}") }));
+                    format!(r#""reads":{}"#, keys.collect::<Value>())
                 }
                 _ => r#""writes":[]"#.to_owned(),
             };

@@ -35,8 +35,11 @@ const ROWS: usize = 20;
 const DAY: &str = "day";
 
 pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTreeMap<String, String>>) -> Response {
-    let day = if query.contains_key(DAY) { Box::pin(site.day()).await } else { None };
-    let (content, cost) = metered(Box::pin(content(&site, day.as_deref()))).await;
+    let (content, cost) = metered(Box::pin(async {
+        let day = if query.contains_key(DAY) { site.day().await } else { None };
+        content(&site, day.as_deref()).await
+    }))
+    .await;
     match content {
         Ok((title, content)) => page(&site, Tab::Now, &title, cost, &content).into_response(),
         Err(failure) => Trouble::from(failure).page(&site, Tab::Now),

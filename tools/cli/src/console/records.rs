@@ -212,7 +212,8 @@ pub(super) async fn find(State(site): State<Arc<Site>>, Query(query): Query<BTre
             [] => {
                 let what = format!("no record has the key or the fact {}", output::shown(key));
                 let hint = "Paste a key as `hookonce list` or the answer to the delivery shows it, or what the handler names \
-                            the fact by, such as the id of an invoice.";
+                            the fact by, such as the id of an invoice. A fact leads to what was applied: dead and waiting \
+                            records are found by their state.";
                 Trouble::missing(what, hint).page(&site, Tab::Records)
             }
             [record] => site.see_other(&href::record(&record.key)),

@@ -41,6 +41,7 @@ fn an_endpoint_is_not_silent_while_no_stack_runs() {
     let workspace = Workspace::new();
     let path = ".hookonce/endpoints/github.json";
     let expecting = br#"{"provider": "github", "secrets": ["0123456789abcdef"], "expect_every": "1h"}"#;
+    std::fs::create_dir_all(workspace.path(".hookonce/endpoints")).unwrap();
     workspace.write(path, expecting);
     let file = std::fs::File::options().write(true).open(workspace.path(path)).unwrap();
     file.set_modified(file.metadata().unwrap().modified().unwrap() - std::time::Duration::from_hours(2)).unwrap();

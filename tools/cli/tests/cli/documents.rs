@@ -221,6 +221,22 @@ fn an_import_writes_over_nothing_that_somebody_else_adds_meanwhile() {
 }
 
 #[test]
+fn an_import_that_replaces_writes_over_the_document_that_it_read() {
+    let stack = Deployed::added("shop");
+    let wanted = entry("shop").replace("\"provider\"", "\"expect_every\": \"26h\", \"provider\"");
+    let file = stack.workspace.write("in.jsonl", wanted.as_bytes());
+    let other = r#"{"provider": "github", "secrets": ["another-secret-of-somebody"]}"#;
+    stack.meets("PutItem", [Interception::Overtaken(other.to_owned())]);
+    stack.run(&["import", "--replace", &file]).exits(2);
+    assert_eq!(stack.document("shop")["provider"], "github", "somebody wrote after it was read");
+    stack.run(&["import", "--replace", &file]).exits(0).prints("0 endpoint(s) imported, 1 replaced, 0 existed already");
+    assert_eq!(stack.document("shop")["expect_every"], "26h");
+    let puts = stack.puts();
+    stack.run(&["import", "--replace", &file]).exits(0).prints("0 endpoint(s) imported, 1 existed already");
+    assert_eq!(stack.puts(), puts, "nothing is written again");
+}
+
+#[test]
 fn an_import_leaves_what_is_different_and_writes_nothing_unless_all_is_valid() {
     let stack = Deployed::added("shop-1");
     let before = stack.document("shop-1");

@@ -1,7 +1,8 @@
 //! `hookonce endpoint import`: adds many endpoints from a file.
 //!
-//! All of them are checked before the first one is written. An endpoint that is there already is left alone: so a run
-//! that was stopped goes on when the command is run again, and no document of somebody else is lost.
+//! All of them are checked before the first one is written. An endpoint that is there already is left alone, or replaced
+//! with `--replace`, on condition of the document that was read: so a run that was stopped goes on when the command is
+//! run again, and no document of somebody else is lost.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,9 @@ const PROBLEMS_MAX: usize = 20;
 pub(crate) struct Arguments {
     /// Endpoint documents, each with its `id`: one JSON object in each line, or an array. `-` reads standard input.
     file: PathBuf,
+    /// Replace the documents of endpoints that exist, with their secrets.
+    #[arg(long)]
+    replace: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -44,12 +48,16 @@ pub(crate) struct Arguments {
     place: Place,
 }
 
+/// A document to write, and the one that it replaces.
+type Fresh<'a> = (&'a EndpointId, String, Option<&'a Stored>);
+
 type Documents = BTreeMap<EndpointId, EndpointDocument>;
 
 /// The results for the endpoints of a file.
 #[derive(Debug, Default)]
 struct Tally {
     imported: usize,
+    replaced: usize,
     there: usize,
     differ: Vec<EndpointId>,
     /// What a person should know of those that are there now.
@@ -73,8 +81,9 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut fresh = Vec::new();
     for (id, document) in &documents {
         match existing.get(id) {
-            None => fresh.push((id, text_of(document))),
+            None => fresh.push((id, text_of(document), None)),
             Some(stored) if is_same(id, stored, document) => tally.there += 1,
+            Some(stored) if arguments.replace => fresh.push((id, text_of(document), Some(stored))),
             Some(_) => tally.differ.push(id.clone()),
         }
     }
@@ -95,8 +104,8 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 /// Refuses documents that are too large to be stored. Nothing is written yet.
-fn check_sizes(store: &dyn DocumentStore<EndpointId>, fresh: &[(&EndpointId, String)]) -> Result<(), Failure> {
-    let too_large = |(id, text): &(&EndpointId, String)| Some((id.to_string(), store.fits(text).err()?));
+fn check_sizes(store: &dyn DocumentStore<EndpointId>, fresh: &[Fresh<'_>]) -> Result<(), Failure> {
+    let too_large = |(id, text, _): &Fresh<'_>| Some((id.to_string(), store.fits(text).err()?));
     let too_large: Vec<_> = fresh.iter().filter_map(too_large).collect();
     let Some((_, first)) = too_large.first() else { return Ok(()) };
     let hint = first.hint().to_owned();
@@ -106,7 +115,7 @@ fn check_sizes(store: &dyn DocumentStore<EndpointId>, fresh: &[(&EndpointId, Str
 /// Writes the new documents. False if the person stopped it.
 async fn write(
     store: &dyn DocumentStore<EndpointId>,
-    fresh: &[(&EndpointId, String)],
+    fresh: &[Fresh<'_>],
     arguments: &Arguments,
     tally: &mut Tally,
     interrupt: Interrupt,
@@ -117,10 +126,17 @@ async fn write(
         if interrupt.came() {
             return Ok(false);
         }
-        let created = join_all(part.iter().map(|(id, text)| store.create(id, text))).await;
+        let written = join_all(part.iter().map(|(id, text, read)| async move {
+            match read {
+                None => store.create(id, text).await,
+                Some(read) => store.replace(id, read, text).await.map(|()| true),
+            }
+        }))
+        .await;
         let mut failed = None;
-        for ((id, _), created) in part.iter().zip(created) {
-            match created {
+        for ((id, _, read), written) in part.iter().zip(written) {
+            match written {
+                Ok(true) if read.is_some() => tally.replaced += 1,
                 Ok(true) => tally.imported += 1,
                 Ok(false) => tally.differ.push((*id).clone()),
                 Err(failure) => failed = Some(failure),
@@ -144,6 +160,7 @@ fn print_summary(tally: &Tally, is_complete: bool, as_json: bool) {
     if as_json {
         output::json(&json!({
             "imported": tally.imported,
+            "replaced": tally.replaced,
             "there_before": tally.there,
             "different": tally.differ,
             "complete": is_complete,
@@ -151,9 +168,12 @@ fn print_summary(tally: &Tally, is_complete: bool, as_json: bool) {
         }));
         return;
     }
-    output::note(&format!("{} endpoint(s) imported, {} existed already", tally.imported, tally.there));
+    let replaced = if tally.replaced > 0 { format!(", {} replaced", tally.replaced) } else { String::new() };
+    output::note(&format!("{} endpoint(s) imported{replaced}, {} existed already", tally.imported, tally.there));
     for id in tally.differ.iter().take(PROBLEMS_MAX) {
-        output::note(&format!("endpoint {id} exists with another document and was left as it is"));
+        output::note(&format!(
+            "endpoint {id} exists with another document and was left as it is: --replace replaces it"
+        ));
     }
     if tally.differ.len() > PROBLEMS_MAX {
         output::note(&format!("... and {} more", tally.differ.len() - PROBLEMS_MAX));

@@ -65,6 +65,7 @@ pub(crate) async fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
             [record] => arguments.record = record.to_vec(),
             [] => {
                 output::note(&format!("no record that is kept has applied the fact {fact}"));
+                output::note("dead and waiting records are not found by a fact: see `hookonce list --state DEAD`");
                 output::note(
                     "it was looked for alone and behind the types of the routes and of the latest records. A fact is named \
                      as `hookonce show` prints it in the domain key, behind the consumer",
