@@ -13,6 +13,7 @@ case ${1:-} in
     -h | --help) sed -n '2,8s/^# \{0,1\}//p' "${0##*/}"; exit ;;
     --stack) stack=${2:?a name}; shift 2 ;;
 esac
+case " $*" in *" --stack"*) echo "error: --stack NAME comes first" >&2; exit 2 ;; esac
 PATH=$PWD:$PATH
 for tool in aws hookonce; do
     command -v "$tool" >/dev/null || { echo "error: $tool is not on the PATH" >&2; exit 2; }

@@ -60,7 +60,8 @@ install_python_tool() {
         return
     fi
     python3 -m venv --clear "$environment"
-    "$environment/bin/pip" install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement "$lock"
+    # A venv has its programs in Scripts on Windows.
+    PATH="$environment/bin:$environment/Scripts:$PATH" python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement "$lock"
     cp "$lock" "$environment/lock.txt"
 }
 

@@ -472,6 +472,7 @@ def look(deployer):
     deaths += deaths_of_update(deployer)
     refused = replacements(deployer)
     other = "cp -r . ../other && cd ../other && sed -i 's/\"Text\": \"0.1.0\"/\"Text\": \"0.0.9\"/' template.json"
+    deployer.run("deploy.sh with its stack last", f"./deploy.sh --plan --stack {STACK}", "--stack NAME comes first", status=2)
     deployer.run("deploy.sh of another release", f"{other} && ./deploy.sh --stack {STACK}", "try: put the hookonce of release 0.0.9 into", status=2)
     deployer.run(f"{PAGE}, Remove", removal(), f"{STACK}-DocumentsTable-")
     left = client("dynamodb").list_tables()["TableNames"], [one["StackName"] for one in client("cloudformation").describe_stacks()["Stacks"]]

@@ -2,8 +2,8 @@
 
 use super::{Counted, Item, Load, MB_OF_GB, MINUTES, Prices, Usage, units};
 
-/// The longest event that a bus takes for one, in bytes.
-const BUS_EVENT_BYTES: f64 = 65_536.0;
+/// EventBridge and SQS bill a request for each so many bytes of it.
+const CHUNK_BYTES: f64 = 65_536.0;
 
 /// A way to take webhooks without hookonce.
 #[derive(Debug, Clone)]
@@ -43,6 +43,7 @@ impl Design {
         let idempotent = events * (2.0 + plan) + repeats;
         // A send, a receive and a deletion.
         let queued = 3.0 * requests + polls;
+        let chunks = (body_bytes / CHUNK_BYTES).ceil().max(1.0);
         let raw = units(body_bytes + counted.record_bytes_beside_body);
         [
             Self {
@@ -55,7 +56,7 @@ impl Design {
                 lacks: "takes forgeries; a crash repeats",
                 usage: called(requests, counted.worker_seconds)
                     .with(Item::WriteUnits, idempotent)
-                    .with(Item::QueueRequests, queued),
+                    .with(Item::QueueRequests, queued + 2.0 * requests * (chunks - 1.0)),
             },
             Self {
                 name: "put, send, and a worker",
@@ -69,7 +70,7 @@ impl Design {
                 lacks: "applies a repeat again; retries 24 h",
                 usage: called(2.0 * requests, both)
                     .with(Item::WriteUnits, requests * plan)
-                    .with(Item::BusEvents, requests * (body_bytes / BUS_EVENT_BYTES).ceil()),
+                    .with(Item::BusEvents, requests * chunks),
             },
             Self {
                 name: "a durable function, 2 steps",

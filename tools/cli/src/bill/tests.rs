@@ -125,7 +125,11 @@ fn each_design_takes_what_it_calls() {
     assert!(same(of("put, send").usage.of(Item::WriteUnits), 5e6), "three units for what is not compressed");
     assert!(same(of("EventBridge").usage.of(Item::BusEvents), 1e6));
     assert!(same(of("durable").usage.of(Item::DurableOperations), 3e6));
-    assert!(of("queue").usage.of(Item::QueueRequests) > 3e6);
+    let requests = of("queue").usage.of(Item::QueueRequests);
+    assert!(requests > 3e6);
+    let long = Design::all(&Load { duplicates: 0.0, effects: 0.0, body_bytes: 70_000.0, ..load(1e6) }, counted);
+    let long = long.iter().find(|design| design.name.contains("queue")).unwrap();
+    assert!(same(long.usage.of(Item::QueueRequests), requests + 2e6), "two for each send, and for each receive");
     let sum: f64 =
         of("Powertools in").usage.items().map(|item| prices.of(item, of("Powertools in").usage.of(item)).0).sum();
     assert!(same(of("Powertools in").list(prices), sum) && sum > 3.0);

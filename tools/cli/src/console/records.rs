@@ -15,7 +15,7 @@ use super::filter::Typed;
 use super::layout::{Tab, Trouble, chip, code, count, machine, machine_link, page, sentence, thousands, time};
 use super::{Site, href, orders};
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, hints};
 use crate::records::looks::Look;
 use crate::records::{PageCursor, PageOfRecords, candidates, error_of, format_tries};
 use crate::stack::meter::metered;
@@ -145,7 +145,14 @@ fn groups(rows: &[(EpochMs, Record)], is_part: bool) -> Markup {
 
 /// The orders that begin at these records.
 fn acts(site: &Site, typed: &Typed, total: Option<u64>) -> Markup {
+    let can_be_typed = typed.pairs().all(|(_, value)| output::word(value).is_some());
+    let options: Vec<_> = typed.pairs().map(|(name, value)| (format!("--{name}"), value)).collect();
+    let options = options.iter().flat_map(|(name, value)| [name.as_str(), value]);
+    let words: Vec<_> = ["hookonce", "drill"].into_iter().chain(options).chain(["--call-handlers"]).collect();
     html! {
+        @if can_be_typed {
+            p.small.note { "What today's handlers would make of them: " code { (hints::command(&words, "")) } }
+        }
         @if site.may_change() {
             @let order = typed.pairs().fold(href::page("orders/new"), |href, (name, value)| href.with(name, value));
             div.acts {

@@ -110,8 +110,13 @@ impl TypedFlags {
             leaf = inner;
         }
         let takes = |flag: &str, value: &str| {
-            let mut same = leaf.get_arguments().filter(|it| it.get_long() == flag.strip_prefix("--"));
-            same.any(|it| it.get_id() != FOLDER || is_folder(value.trim_matches('\'')))
+            let long = flag.trim_start_matches("--");
+            let mut same = leaf.get_arguments().filter(|it| it.get_long() == Some(long));
+            // `dev --table` is another option than that of the others.
+            same.any(|it| match it.get_id().as_str() {
+                FOLDER => is_folder(value.trim_matches('\'')),
+                id => id.replace('_', "-") == long,
+            })
         };
         let names = |flag: &str| words.iter().any(|word| word.split('=').next() == Some(flag));
         let named = leaf.get_arguments().filter(|it| it.get_long().is_some_and(|long| names(&format!("--{long}"))));
@@ -279,6 +284,7 @@ mod tests {
             typed_at("hookonce list --stack inbox", "`hookonce list --stack=inbox`\n`aws x`, no `hookonce list"),
             "`hookonce list --stack=inbox`\n`aws x`, no `hookonce list"
         );
+        assert_eq!(typed_at("hookonce list --stack ./x --table t", "`hookonce dev`"), "`hookonce dev --stack ./x`");
         assert_eq!(typed("hookonce list --stack .hookonce").flags.len(), 1, "what was typed");
         assert!(typed("hookonce list").flags.is_empty() && typed("hookonce dev --table a=b:S").flags.is_empty());
         assert_eq!(

@@ -142,7 +142,7 @@ impl Report {
     /// `sends_again` where a force would send its effects again.
     pub(super) fn add(&mut self, record: &Record, result: OrderResult, along: bool, sends_again: &[String]) {
         let changed = matches!(result, OrderResult::Would | OrderResult::Done);
-        let failed = matches!(result, OrderResult::Refused(_) | OrderResult::Overtaken | OrderResult::Blocked);
+        let failed = result.failed();
         *self.results.entry(result).or_default() += 1;
         for destination in sends_again {
             *self.sent_again.entry(destination.clone()).or_default() += 1;
@@ -161,13 +161,16 @@ impl Report {
         }
     }
 
+    /// What failed comes first, so that no number of others leaves it out.
     fn add_row(&mut self, record: &Record, result: OrderResult) {
-        if self.rows.len() >= ROWS_MAX {
-            self.more_rows += 1;
-            return;
-        }
+        let failed = self.rows.iter().take_while(|row| row.result.failed()).count();
+        let place = if result.failed() { failed } else { self.rows.len() };
         // A body is not shown, and may be large.
-        self.rows.push(Row { result, record: Record { body: None, ..record.clone() } });
+        self.rows.insert(place, Row { result, record: Record { body: None, ..record.clone() } });
+        if self.rows.len() > ROWS_MAX {
+            self.rows.pop();
+            self.more_rows += 1;
+        }
     }
 
     fn table(&self) -> output::Table {
@@ -356,5 +359,23 @@ pub(crate) const fn no_way_back(operation: Operation) -> Option<&'static str> {
         Operation::Force => Some("there is no way back: what is applied once more stays so"),
         Operation::Doubt => Some("what ends so runs again only if a person accepts that it may be carried out twice"),
         Operation::Retry => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::scale::dead;
+
+    #[test]
+    fn what_failed_comes_first_however_many_were_done_before() {
+        let mut report = Report::of(Operation::Retry, Act::CarryOut, Style::Rows);
+        for index in 0..ROWS_MAX + 2 {
+            let result = if index < ROWS_MAX { OrderResult::Done } else { OrderResult::Blocked };
+            report.add(&dead(index), result, false, &[]);
+        }
+        let keys: Vec<_> = report.rows.iter().map(|row| row.record.key.clone()).collect();
+        let expected = [ROWS_MAX, ROWS_MAX + 1].into_iter().chain(0..ROWS_MAX - 2).map(|index| dead(index).key);
+        assert_eq!((keys, report.more_rows), (expected.collect(), 2));
     }
 }

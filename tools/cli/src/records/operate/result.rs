@@ -21,6 +21,11 @@ pub(crate) enum OrderResult {
 }
 
 impl OrderResult {
+    /// Whether the record is not as it was ordered to be.
+    pub(super) fn failed(self) -> bool {
+        matches!(self, Self::Refused(_) | Self::Overtaken | Self::Blocked)
+    }
+
     /// What a refusal means to whoever runs the command again.
     pub(crate) fn of(refusal: Refusal, operation: Operation) -> Self {
         match refusal {
