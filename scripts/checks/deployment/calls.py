@@ -133,7 +133,7 @@ def of_logs(action, request, _resource):
 
 
 def of_cloudwatch(action, request, _resource):
-    alarm = field(request, "AlarmName")
+    alarm = field(request, "AlarmName") or next(iter(field(request, "AlarmNames") or []), None)
     return [(f"cloudwatch:{action}", arn("cloudwatch", f"alarm:{alarm}") if alarm else "*", {})]
 
 
