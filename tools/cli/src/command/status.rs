@@ -13,7 +13,7 @@ use crate::stack::connection::{RunningStack, StackParts};
 use crate::stack::lambda::Code;
 use crate::stack::status::{AwsStatus, Depth, Due, Need, StackStatus, Unreached};
 use crate::stack::target::Target;
-use crate::stack::watch::{Alarm, Looking, Watch};
+use crate::stack::watch::{Alarm, Looking, Requests, Watch};
 
 /// The release of this command.
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -217,6 +217,9 @@ fn json_of(aws: &AwsStatus, now: EpochMs) -> serde_json::Value {
         "version": aws.version.as_ref().ok(),
         "alarms": watch.map(alarms),
         "alarms_mute": watch.map(|watch| &watch.alarms.mute),
+        "requests": aws.requests.iter().flatten().next().map(|requests| json!({
+            "busiest_minute": requests.busiest, "limit_per_minute": requests.limit * 60,
+        })),
         "relay_ran_ago_ms": watch.and_then(|watch| watch.relay_ran_at).map(|at| now.0 - at.0),
     })
 }
@@ -228,6 +231,17 @@ fn rows_of(aws: &AwsStatus, now: EpochMs) -> Vec<[String; 3]> {
     let ran = watch.map(|watch| {
         watch.relay_ran_at.map_or("not for hours".to_owned(), |at| format!("{} ago", output::between(at, now)))
     });
+    let busiest = |requests: &Requests| {
+        row(
+            "requests",
+            requests.busiest.to_string(),
+            &format!("in the busiest minute, {} % of the limit", requests.percent()),
+        )
+    };
+    let busiest = match &aws.requests {
+        Ok(requests) => requests.as_ref().map(busiest),
+        Err(_) => Some(row("requests", unknown(), "")),
+    };
     let version = aws.version.clone().ok();
     let note = of_another_release(version.as_deref().unwrap_or_default());
     let alarms = watch.map(|watch| &watch.alarms);
@@ -251,5 +265,5 @@ fn rows_of(aws: &AwsStatus, now: EpochMs) -> Vec<[String; 3]> {
         row("release", version.unwrap_or_else(unknown), &note),
         row("you are", aws.caller.clone().unwrap_or_else(|_| unknown()), ""),
     ];
-    rows.into_iter().chain(codes).collect()
+    rows.into_iter().chain(busiest).chain(codes).collect()
 }

@@ -50,11 +50,22 @@ pub(crate) fn local(folder: &DataFolder) -> Result<Option<String>, Failure> {
     if path.exists() { text(&path).map(Some) } else { Ok(None) }
 }
 
-/// Why workers refuse the local route set, with its file. `None` if there is none, or they take it.
-pub(crate) fn refusal(folder: &DataFolder) -> Option<String> {
-    let offered = Offered { handlers: &handlers::local().names(), urls: true, tables: None };
-    let error = RouteSet::parse(&local(folder).ok()??, offered).err()?;
-    Some(format!("the route set {} is refused, so all events wait: {error}", folder.routes().display()))
+/// Why no worker of a stack takes its route set, so that all events wait. `None` if they take it, or a local stack has none.
+///
+/// # Errors
+/// [`Failure`] when it cannot be read.
+pub(crate) async fn refusal(stack: &Connection) -> Result<Option<String>, Failure> {
+    let (set, file) = match stack.local() {
+        Some(_) => (local(&stack.folder).ok().flatten(), format!(" {}", stack.folder.routes().display())),
+        None => (stored(stack).await?, String::new()),
+    };
+    let Some(set) = set else {
+        return Ok(stack.deployed().map(|_| "there is no route set, so all events wait".to_owned()));
+    };
+    // What a worker lacks is no fault of the set.
+    let offered = Offered { handlers: &handlers::of(stack).names(), urls: stack.local().is_some(), tables: None };
+    let refused = |error| format!("the route set{file} is refused, so all events wait: {error}");
+    Ok(RouteSet::parse(&set, offered).err().map(refused))
 }
 
 /// Prints what becomes of the local route set: at once, and whenever its file changes.

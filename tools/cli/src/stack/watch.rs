@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::bill::MONTH;
 use crate::failure::Failure;
 use crate::stack::cloudwatch::{Answer, METRICS};
+use crate::stack::connection::Outputs;
 use crate::stack::traffic::{CELL, CELLS};
 
 /// How much is looked at.
@@ -103,6 +104,44 @@ impl Watch {
     pub(crate) async fn of(config: &SdkConfig, stack: &str, now: EpochMs) -> Result<Self, Failure> {
         let alarms = Alarms::read(&fetch_alarms(config, stack).await?.outcome?, stack);
         Ok(Self { alarms, relay_ran_at: relay_ran_at(config, stack, now).await? })
+    }
+}
+
+/// How near requests came to the gateway's limit in the last hours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Requests {
+    /// How many there were in the minute that had most of them.
+    pub(crate) busiest: u64,
+    /// When it was.
+    pub(crate) at: EpochMs,
+    /// How many requests a second the gateway takes.
+    pub(crate) limit: u64,
+}
+
+impl Requests {
+    /// Asks CloudWatch about the gateway of a stack. `None` if the limit is not known.
+    ///
+    /// # Errors
+    /// [`Failure::Unavailable`] when it refuses or does not answer.
+    pub(crate) async fn of(config: &SdkConfig, outputs: &Outputs, now: EpochMs) -> Result<Option<Self>, Failure> {
+        let Some(limit) = outputs.requests_per_second else { return Ok(None) };
+        let of = ("ApiId", outputs.gateway.as_str());
+        let requests = Metric { namespace: "AWS/ApiGateway", name: "Count", of, statistic: "Sum" };
+        let points = requests.points(config, now, LOOK_BACK, Millis::minutes(1)).await?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of requests")]
+        let counts = points.into_iter().map(|(at, count)| (count as u64, at));
+        let (busiest, at) = counts.max().unwrap_or((0, now));
+        Ok(Some(Self { busiest, at, limit }))
+    }
+
+    /// How much of the limit the busiest minute had.
+    pub(crate) fn percent(&self) -> u64 {
+        (self.busiest * 100).checked_div(self.limit * 60).unwrap_or(0)
+    }
+
+    /// Whether somebody should raise the limit: a minute has peaks, so 429 comes before a minute is full.
+    pub(crate) fn are_near_limit(&self) -> bool {
+        self.percent() >= 80
     }
 }
 

@@ -98,6 +98,8 @@ pub(crate) struct Account {
     pub(crate) executions: Option<u64>,
     /// When the relay last ran, in seconds since 1970.
     pub(crate) relay_ran_at: Option<u64>,
+    /// How many requests the gateway had in its busiest minute.
+    pub(crate) requests_of_minute: Option<u64>,
     /// The age of the oldest message of a queue, in seconds, by the queue's name.
     pub(crate) oldest_messages: BTreeMap<String, u64>,
     /// What a metric of the stack adds up to each day, by function and name.
@@ -329,7 +331,7 @@ const DESCRIBE: &str = "DescribeStacks";
 const STACK_POLICY: &str = "GetStackPolicy";
 
 /// What is no output of the stack.
-const PARAMETERS: [&str; 1] = ["Tables"];
+const PARAMETERS: [&str; 2] = ["RequestsPerSecondMax", "Tables"];
 
 /// Kind and id of the item that a request is about.
 fn key_of(body: &Value) -> (String, String) {
@@ -638,6 +640,8 @@ pub(crate) fn of_the_template(parts: &[(&str, &str)]) -> BTreeMap<String, String
         ("WebhookUrl", "http://127.0.0.1:9/webhooks/"),
         ("WebhookLogs", "/aws/lambda/inbox-webhook"),
         ("Tables", ""),
+        ("RequestsPerSecondMax", "100"),
+        ("Gateway", "gateway-of-inbox"),
         ("WebhookFunction", "inbox-webhook"),
         ("WorkerFunction", "inbox-worker"),
         ("RelayFunction", "inbox-relay"),

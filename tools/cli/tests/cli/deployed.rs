@@ -292,6 +292,47 @@ fn status_prints_what_code_runs_since_when_and_what_is_off() {
     status(&[]).exits(3).prints("ask for the permission lambda:ListEventSourceMappings");
 }
 
+/// Without a set that workers take, all events wait.
+#[test]
+fn status_prints_that_a_route_set_is_gone_or_refused() {
+    let stack = Stack::with(1, 0);
+    let deployed = Deployed::of(&stack, &[]);
+    let account = || deployed.aws.account();
+    account().relay_ran_at = Some(now() - 20);
+    let needs = || json(&deployed.run(&["status", "--json"]).exits(1))["needs"].clone();
+    account().put("routes", "set", r#"{"version": 1, "otherwise": "perhaps", "routes": []}"#);
+    assert_eq!(needs(), object!(["routes_refused"]));
+    account().remove("routes", "set");
+    assert_eq!(needs(), object!(["routes_refused"]));
+    deployed.run(&["status"]).prints_all(&[
+        "there is no route set, so all events wait\n  hookonce route check --stack inbox\n",
+        "docs/run/runbook.md#routes-are-refused",
+    ]);
+    account().snags.push_back(("GetItem", Interception::Answered("AccessDeniedException")));
+    let refused = json(&deployed.run(&["status", "--json"]).exits(3));
+    assert_eq!(refused["needs"], object!(["routes_unknown"]));
+}
+
+/// A minute has peaks, so 429 comes before the minute is full.
+#[test]
+fn status_prints_that_requests_come_near_the_limit_of_the_gateway() {
+    let stack = Stack::with(1, 0);
+    let deployed = Deployed::of(&stack, &[]);
+    let account = || deployed.aws.account();
+    account().relay_ran_at = Some(now() - 20);
+    account().requests_of_minute = Some(4_799);
+    let shown = json(&deployed.run(&["status", "--json"]).exits(0));
+    assert_eq!(shown["aws"]["requests"], object!({ "busiest_minute": 4_799, "limit_per_minute": 6_000 }));
+    account().requests_of_minute = Some(4_800);
+    assert_eq!(json(&deployed.run(&["status", "--json"]).exits(1))["needs"], object!(["requests_near_limit"]));
+    deployed.run(&["status"]).prints_all(&[
+        "a minute had 4800 requests, 10m ago: 80 % of what the gateway's limit allows",
+        "  hookonce deploy --set RequestsPerSecondMax=200 --stack inbox\n  docs/run/runbook.md#the-gateway-refuses\n",
+    ]);
+    account().stack.as_mut().unwrap().remove("RequestsPerSecondMax");
+    deployed.run(&["status"]).exits(0);
+}
+
 const EXPECTING: &str = r#"{"provider": "github", "secrets": ["0123456789abcdef"], "expect_every": "26h"}"#;
 
 /// A duplicate shows that the provider still calls, so the log is asked for both.
@@ -342,6 +383,6 @@ fn status_without_a_right_to_endpoints_does_not_know_which_are_silent() {
     let deployed = Deployed::of(&stack, &[("DocumentsTable", "gone")]);
     deployed.aws.account().relay_ran_at = Some(now() - 20);
     wait_until("the queue is empty", || json(&stack.run(&["status", "--json"]))["queue"]["in_flight"] == 0);
-    deployed.run(&["status"]).exits(0).prints("the endpoints cannot be read");
+    deployed.run(&["status"]).exits(3).prints("the endpoints cannot be read");
     assert!(json(&deployed.run(&["status", "--json"]))["silent"].is_null());
 }

@@ -42,6 +42,13 @@ impl Account {
                                 .into_iter()
                                 .collect()
                         }
+                        ("AWS/ApiGateway", "Count") => {
+                            assert_eq!(of, &object!({ "Name": "ApiId", "Value": "gateway-of-inbox" }));
+                            assert_eq!((&body["Statistics"], &body["Period"]), (&object!(["Sum"]), &object!(60)));
+                            let point = |before, count| object!({ "Timestamp": now() - before, "Sum": count });
+                            // In no order, as CloudWatch has them.
+                            self.requests_of_minute.iter().flat_map(|most| [point(600, *most), point(60, 1)]).collect()
+                        }
                         ("AWS/SQS", "ApproximateAgeOfOldestMessage") => {
                             assert_eq!(of["Name"], "QueueName");
                             let age = self.oldest_messages.get(of["Value"].as_str().unwrap());

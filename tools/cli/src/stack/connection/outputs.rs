@@ -26,6 +26,10 @@ pub(crate) struct Outputs {
     pub(crate) webhook_url: String,
     /// The log group of the function that takes deliveries.
     pub(crate) webhook_logs: String,
+    /// The id of the gateway.
+    pub(crate) gateway: String,
+    /// How many requests a second it takes. `None` if that is no parameter of the stack, as in one that includes the template.
+    pub(crate) requests_per_second: Option<u64>,
     /// The functions.
     pub(crate) functions: FunctionNames,
     /// Whether CloudFormation refuses to delete the stack.
@@ -72,6 +76,8 @@ impl Outputs {
             documents_table: output("DocumentsTable")?,
             webhook_url: output("WebhookUrl")?,
             webhook_logs: output("WebhookLogs")?,
+            gateway: output("Gateway")?,
+            requests_per_second: parameter("RequestsPerSecondMax").and_then(|text| text.parse().ok()),
             functions: FunctionNames {
                 webhook: output("WebhookFunction")?,
                 worker: output("WorkerFunction")?,

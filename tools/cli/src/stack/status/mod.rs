@@ -19,7 +19,7 @@ use crate::stack::connection::{Connection, Deployed, Local, RunningStack};
 use crate::stack::lambda::DeployedFunctions;
 use crate::stack::pauses::{self, Act, Acts, PausedFunction};
 use crate::stack::traffic::Traffic;
-use crate::stack::watch::{Looking, Watch};
+use crate::stack::watch::{Looking, Requests, Watch};
 
 /// How long a record may be due before somebody should know. The alarm of the template says the same.
 pub(crate) const OVERDUE: Millis = Millis::minutes(10);
@@ -34,8 +34,8 @@ pub(crate) struct StackStatus {
     pauses: Result<Option<[Acts; 2]>, Failure>,
     /// The stack on this machine. `None` for any other.
     pub(crate) local: Option<RunningStack>,
-    /// Why the stack on this machine refuses its route set. On AWS, an alarm tells.
-    routes: Option<String>,
+    /// Why no worker takes the route set.
+    routes: Result<Option<String>, Failure>,
     /// The endpoints of the stack on this machine that refused their latest deliveries: how many, and the latest code. On
     /// AWS, `endpoint list` searches the log for that.
     refusing: Vec<(String, u64, String)>,
@@ -64,8 +64,9 @@ impl StackStatus {
         // On AWS it is a search in a log, which is billed: not for a page that keeps up by itself.
         let looks = deployed.is_none() || looking == Looking::Whole;
         let silent = async { if looks { silence(stack, now).await } else { Ok(None) } };
-        let (records, depths, pauses, silent) =
-            futures::join!(Records::read(store, looking), queues::depths(stack), pauses, silent);
+        let routes = async { if takes_events(stack) { route_set::refusal(stack).await } else { Ok(None) } };
+        let (records, depths, pauses, silent, routes) =
+            futures::join!(Records::read(store, looking), queues::depths(stack), pauses, silent, routes);
         let depths = match deployed {
             Some(deployed) if looking == Looking::Whole => depths.with_ages(deployed.account().await?, now).await,
             Some(_) | None => depths,
@@ -75,7 +76,6 @@ impl StackStatus {
             return Err(failure.clone());
         }
         let local = stack.local().map(Local::running).and_then(Result::ok).cloned();
-        let routes = local.as_ref().and_then(|_| route_set::refusal(&stack.folder));
         let refusing = local.as_ref().map(|_| Traffic::of(&stack.folder).refusing(now)).unwrap_or_default();
         Ok(Self { records, depths, pauses, local, routes, refusing, silent, aws })
     }
@@ -93,13 +93,21 @@ impl StackStatus {
             ("dead_letters", self.depths.dead_letters.as_ref().err()),
             ("pauses", self.pauses.as_ref().err()),
             ("silent_endpoints", self.silent.as_ref().err()),
+            ("routes", self.routes.as_ref().err()),
         ];
         let parts = parts.into_iter().chain(self.aws.iter().flat_map(|aws| {
             let (watch, functions) = (aws.watch.as_ref().err(), aws.functions.as_ref().err());
             let (release, caller) = (aws.version.as_ref().err(), aws.caller.as_ref().err());
             // Without the outputs, the functions' names are unknown, too.
             let functions = functions.filter(|_| release.is_none());
-            [("alarms", watch), ("release", release), ("functions", functions), ("caller", caller)]
+            let requests = aws.requests.as_ref().err().filter(|_| release.is_none());
+            [
+                ("alarms", watch),
+                ("release", release),
+                ("functions", functions),
+                ("caller", caller),
+                ("requests", requests),
+            ]
         }));
         parts.into_iter().filter_map(|(part, failure)| Some((part, failure?))).collect()
     }
@@ -108,6 +116,11 @@ impl StackStatus {
         let acts = self.pauses.as_ref().ok().and_then(Option::as_ref).into_iter().flatten();
         PausedFunction::ALL.into_iter().zip(acts).filter_map(|(function, acts)| Some((function, acts.pause()?)))
     }
+}
+
+/// Whether workers take events from this stack: it is no copy of a table, and runs.
+fn takes_events(stack: &Connection) -> bool {
+    !stack.is_copy() && stack.local().is_none_or(|local| local.running().is_ok())
 }
 
 /// What people paused.
@@ -131,6 +144,8 @@ pub(crate) struct AwsStatus {
     pub(crate) watch: Result<Watch, Failure>,
     /// What Lambda knows.
     pub(crate) functions: Result<DeployedFunctions, Failure>,
+    /// How near requests came to the gateway's limit. `None` if the limit is not known.
+    pub(crate) requests: Result<Option<Requests>, Failure>,
 }
 
 impl AwsStatus {
@@ -140,8 +155,9 @@ impl AwsStatus {
         let account = stack.account().await?;
         let functions = async { DeployedFunctions::of(account, &stack.outputs().await?.functions, looking).await };
         let (caller, watch) = (stack.caller(), Watch::of(account, &stack.name, now));
-        let (caller, functions, watch) = futures::join!(caller, functions, watch);
+        let requests = async { Requests::of(account, stack.outputs().await?, now).await };
+        let (caller, functions, watch, requests) = futures::join!(caller, functions, watch, requests);
         let version = stack.outputs().await.map(|outputs| outputs.parts.version.clone());
-        Ok(Self { stack: stack.name.clone(), caller, version, watch, functions })
+        Ok(Self { stack: stack.name.clone(), caller, version, watch, functions, requests })
     }
 }

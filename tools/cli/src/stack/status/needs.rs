@@ -6,7 +6,7 @@ use super::records::{Due, TopError, Unreached};
 use super::{AwsStatus, OVERDUE, StackStatus};
 use crate::output;
 use crate::stack::pauses::PausedFunction;
-use crate::stack::watch::{Alarm, no_alarms};
+use crate::stack::watch::{Alarm, Requests, no_alarms};
 
 /// How long the relay may not run before somebody should know. The alarm of the template says the same.
 pub(crate) const RELAY_AWAY: Millis = Millis::minutes(10);
@@ -101,7 +101,7 @@ impl StackStatus {
             let waiting = [("state", "PENDING"), ("kind", "effect"), ("destination", destination.as_str())];
             Need::new(format!("destination_away:{destination}"), what, next, page).counted(*count).about(waiting)
         }));
-        needs.extend(self.routes.as_ref().map(|refusal| {
+        needs.extend(self.routes.iter().flatten().map(|refusal| {
             Need::new("routes_refused", refusal, "hookonce route check", "docs/run/runbook.md#routes-are-refused")
         }));
         needs.extend(self.refusing.iter().map(|(endpoint, count, code)| {
@@ -203,6 +203,16 @@ fn needs_on_aws(aws: &AwsStatus, now: EpochMs) -> Vec<Need> {
         let what = "the relay has not run for ten minutes";
         needs.push(Need::new("relay_away", what, "hookonce doctor", "docs/run/runbook.md#the-relay-does-not-run"));
     }
+    if let Some(requests) = aws.requests.iter().flatten().find(|requests| requests.are_near_limit()) {
+        let Requests { busiest, limit, at } = requests;
+        let (ago, percent) = (output::between(*at, now), requests.percent());
+        let what = format!(
+            "a minute had {busiest} requests, {ago} ago: {percent} % of what the gateway's limit allows. Above it, the \
+             gateway answers deliveries with 429"
+        );
+        let next = format!("hookonce deploy --set RequestsPerSecondMax={}", limit.saturating_mul(2));
+        needs.push(Need::new("requests_near_limit", what, next, "docs/run/runbook.md#the-gateway-refuses"));
+    }
     needs
 }
 
@@ -247,9 +257,10 @@ mod tests {
                 worker: vec![],
                 dispatcher: vec![],
             }),
+            requests: Ok(Some(Requests { busiest: 5_000, at: EpochMs(0), limit: 100 })),
         };
         let refusing = vec![("stripe".to_owned(), 3, "signature_mismatch".to_owned())];
-        let routes = Some("routes refused".to_owned());
+        let routes = Ok(Some("routes refused".to_owned()));
         StackStatus {
             records,
             depths,
@@ -265,7 +276,7 @@ mod tests {
     #[test]
     fn every_need_has_a_next_step_and_a_page() {
         let needs = troubled().needs(EpochMs(3_600_000));
-        assert_eq!(needs.len(), 12, "{needs:?}");
+        assert_eq!(needs.len(), 13, "{needs:?}");
         for need in &needs {
             let is_command = need.next.starts_with("hookonce ") || need.word == "no_alarms";
             assert!(is_command && need.page.starts_with("docs/run/"), "{need:?}");

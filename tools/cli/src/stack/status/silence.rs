@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::{EpochMs, Millis};
 
-use super::Need;
+use super::{Need, takes_events};
 use crate::documents::Stored;
 use crate::documents::endpoints::expect_every;
 use crate::failure::Failure;
@@ -50,8 +50,7 @@ impl Silent {
 /// # Errors
 /// [`Failure`] when documents expect deliveries, and the log does not say whether any came.
 pub(crate) async fn silence(stack: &Connection, now: EpochMs) -> Result<Option<Vec<Silent>>, Failure> {
-    let is_off = stack.local().is_some_and(|local| local.running().is_err());
-    if is_off || stack.is_copy() {
+    if !takes_events(stack) {
         return Ok(None);
     }
     let found = async { stack.documents::<EndpointId>().await?.all().await };
