@@ -106,7 +106,7 @@ fn answer_to_verdict(provider: &Provider, endpoint: &str, captured: &CapturedReq
 #[tokio::test]
 async fn every_vector_states_what_the_function_answers() {
     let harness = Harness::new().await;
-    let (mut asked, mut judged, mut wrong) = (0, 0, 0);
+    let (mut sent, mut judged, mut wrong) = (0, 0, 0);
     for provider in Catalog::built_in().iter() {
         for mut vector in vectors(provider.id()) {
             vector["provider"] = json!(provider.id());
@@ -115,10 +115,10 @@ async fn every_vector_states_what_the_function_answers() {
                 ["id", "case", "reason", "notes", "expected", "sdk", "signature_origin", "signature_origin_detail"];
             request.as_object_mut().unwrap().retain(|name, _| !fields.contains(&name.as_str()));
             let captured: CapturedRequest = serde_json::from_value(request).unwrap();
-            let endpoint = format!("vector-{}", asked + judged);
+            let endpoint = format!("vector-{}", sent + judged);
             let is_possible = provider.configure(&captured.secrets, captured.settings.clone(), &[]).is_ok();
             let found = if is_possible {
-                asked += 1;
+                sent += 1;
                 answered(&harness, &endpoint, &vector, &captured).await
             } else {
                 judged += 1;
@@ -130,7 +130,7 @@ async fn every_vector_states_what_the_function_answers() {
             }
         }
     }
-    println!("{asked} answers of the function, {judged} of verdicts");
+    println!("{sent} answers of the function, {judged} of verdicts");
     assert_eq!(wrong, 0, "vectors state another answer");
-    assert!(asked > 1_300 && judged < 60, "{asked} answers of the function, {judged} of verdicts");
+    assert!(sent > 1_300 && judged < 60, "{sent} answers of the function, {judged} of verdicts");
 }

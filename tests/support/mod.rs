@@ -33,6 +33,7 @@ pub(crate) mod scripted;
 pub(crate) mod stack;
 pub(crate) mod tables;
 pub(crate) mod template;
+pub(crate) mod tokens;
 pub(crate) mod webhook;
 pub(crate) mod wire;
 

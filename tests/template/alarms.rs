@@ -8,7 +8,8 @@ use super::metrics::watched_by;
 use super::{Rule, file, only};
 use crate::support::metrics::golden;
 use crate::support::template::{Template, template, text};
-use crate::tidy::{none, tokens};
+use crate::support::tokens;
+use crate::tidy::none;
 
 /// The alarms that count events. Five minutes without another one do not undo the first: the record is still DEAD, the
 /// event still lost. So the description of each says what its OK means.

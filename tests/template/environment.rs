@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{Rule, changed, file, none, only, property_of};
 use crate::support::template::{Template, template};
-use crate::tidy::tokens;
+use crate::support::tokens;
 
 /// API Gateway gives an integration up after 30 s at the latest.
 const GATEWAY_SECONDS_MAX: i64 = 30;

@@ -1,6 +1,6 @@
 //! Dependencies point one way: protocol <- providers <- runtime <- functions <- examples <- tools.
 
-use super::tokens::{identifiers, product};
+use crate::support::tokens::{identifiers, product};
 use super::{Files, none, planted, project, rust};
 
 /// Which crates the manifests below one folder may name.

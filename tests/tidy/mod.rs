@@ -4,21 +4,15 @@
 //! on a planted violation, which shows that the rule can find something.
 
 mod arrows;
-mod clauses;
-mod codes;
 mod ideas;
-mod links;
 mod locks;
-mod personal;
-mod samples;
 mod size;
-pub(crate) mod tokens;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Text files by their path from the root of the workspace, with forward slashes. A file that is not text is empty.
-type Files = BTreeMap<String, String>;
+pub(crate) type Files = BTreeMap<String, String>;
 
 /// Folders and files that are not part of the project, such as what checks write. A work tree has a file `.git` where a
 /// clone has a folder.
@@ -30,7 +24,7 @@ fn root() -> PathBuf {
 }
 
 /// Every file of the project as it is now.
-fn project() -> Files {
+pub(crate) fn project() -> Files {
     let mut files = Files::new();
     read_folder(&root(), "", &mut files);
     assert!(files.contains_key("Cargo.toml"), "the root of the workspace is not where it was");
@@ -56,16 +50,16 @@ fn read_folder(folder: &Path, prefix: &str, files: &mut Files) {
 }
 
 /// A set of planted files.
-fn planted<const N: usize>(files: [(&str, &str); N]) -> Files {
+pub(crate) fn planted<const N: usize>(files: [(&str, &str); N]) -> Files {
     files.map(|(path, text)| (path.to_owned(), text.to_owned())).into()
 }
 
 /// The Rust sources of a set.
-fn rust(files: &Files) -> impl Iterator<Item = (&str, &str)> {
+pub(crate) fn rust(files: &Files) -> impl Iterator<Item = (&str, &str)> {
     files.iter().filter(|(path, _)| has_extension(path, "rs")).map(|(path, text)| (path.as_str(), text.as_str()))
 }
 
-fn has_extension(path: &str, extension: &str) -> bool {
+pub(crate) fn has_extension(path: &str, extension: &str) -> bool {
     Path::new(path).extension().is_some_and(|found| found == extension)
 }
 

@@ -11,6 +11,17 @@ fn long_files(files: &Files) -> Vec<String> {
     long.map(|(path, lines)| format!("{path}: {lines} lines, at most {FILE_LINES_MAX}")).collect()
 }
 
+/// How many lines the rules in this folder have together.
+fn rule_lines(files: &Files) -> usize {
+    files.iter().filter(|(path, _)| path.starts_with("tests/tidy/")).map(|(_, text)| text.lines().count()).sum()
+}
+
+#[test]
+fn the_rules_on_sources_stay_few() {
+    assert!(rule_lines(&project()) <= 700, "{} lines", rule_lines(&project()));
+    assert_eq!(rule_lines(&planted([("tests/tidy/a.rs", "1\n2\n"), ("tests/a.rs", "1\n")])), 2);
+}
+
 #[test]
 fn no_file_is_too_long() {
     none(&long_files(&project()));

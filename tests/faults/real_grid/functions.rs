@@ -119,7 +119,7 @@ fn process(role: Role, place: &StackLocation, folder: &Path, kib: Option<u32>, h
     let environment = environment.map(|(name, value)| (name.to_owned(), value)).collect();
     #[expect(clippy::disallowed_methods, reason = "it stands in for Lambda, which has its own clock")]
     let now = std::time::SystemTime::now;
-    let (lines, place_wait_max) = (None, None);
+    let (lines, slot_wait_max) = (None, None);
     let limited =
         |kib: u32| vec!["-c".to_owned(), format!("ulimit -d {kib} && exec \"$0\""), binary.display().to_string()];
     let (binary, arguments) = match kib {
@@ -133,7 +133,7 @@ fn process(role: Role, place: &StackLocation, folder: &Path, kib: Option<u32>, h
         environment,
         lines,
         concurrency_max: 1,
-        place_wait_max,
+        slot_wait_max,
     };
     let process = ProcessInvoke::new(config, Ambient::new(now, uuid::Uuid::new_v4));
     boxed(process, |process, event| async move { process.invoke(event).await })

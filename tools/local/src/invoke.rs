@@ -39,20 +39,19 @@ pub trait Invoke: Send + Sync + 'static {
 /// large numbers, and forget which fields stand there twice.
 pub trait InvokeBytes: Send + Sync + 'static {
     /// What an invocation holds while it runs, such as one of a few processes.
-    type Place: Send + 'static;
+    type Slot: Send + 'static;
 
     /// Waits until an invocation may begin. Whoever stops waiting here begins none.
     ///
     /// # Errors
-    /// [`InvokeError::Throttled`] if all places are taken for too long.
-    fn place(&self) -> impl Future<Output = Result<Self::Place, InvokeError>> + Send;
+    /// [`InvokeError::Throttled`] if all slots are taken for too long.
+    fn slot(&self) -> impl Future<Output = Result<Self::Slot, InvokeError>> + Send;
 
     /// Invokes the function once and waits for its response.
     ///
     /// # Errors
     /// Any [`InvokeError`] means that the whole invocation failed. It may still have had effects.
-    fn invoke_bytes(&self, place: Self::Place, event: Bytes)
-    -> impl Future<Output = Result<Bytes, InvokeError>> + Send;
+    fn invoke_bytes(&self, slot: Self::Slot, event: Bytes) -> impl Future<Output = Result<Bytes, InvokeError>> + Send;
 }
 
 impl<I: Invoke> Invoke for Arc<I> {
@@ -178,8 +177,8 @@ impl<I: InvokeBytes> Isolated<I> {
     /// have had effects.
     pub async fn invoke_bytes(&self, event: Bytes) -> Result<Bytes, InvokeError> {
         let function = Arc::clone(&self.function);
-        let place = function.place().await?;
-        apart(self.timeout, async move { function.invoke_bytes(place, event).await }).await
+        let slot = function.slot().await?;
+        apart(self.timeout, async move { function.invoke_bytes(slot, event).await }).await
     }
 }
 
@@ -246,9 +245,9 @@ impl Invoke for HttpInvoke {
 }
 
 impl InvokeBytes for HttpInvoke {
-    type Place = ();
+    type Slot = ();
 
-    async fn place(&self) -> Result<(), InvokeError> {
+    async fn slot(&self) -> Result<(), InvokeError> {
         Ok(())
     }
 

@@ -53,7 +53,7 @@ pub struct ProcessConfig {
     /// Most processes in parallel; further invocations wait.
     pub concurrency_max: usize,
     /// How long an invocation waits for one of them before it is throttled. Without it, as long as it takes.
-    pub place_wait_max: Option<Duration>,
+    pub slot_wait_max: Option<Duration>,
 }
 
 /// Takes what a process prints, line by line.
@@ -121,22 +121,22 @@ impl ProcessInvoke {
 
 impl Invoke for ProcessInvoke {
     async fn invoke(&self, event: Value) -> Result<Value, InvokeError> {
-        let place = self.place().await?;
-        function_response(&self.invoke_bytes(place, event.to_string().into()).await?)
+        let slot = self.slot().await?;
+        function_response(&self.invoke_bytes(slot, event.to_string().into()).await?)
     }
 }
 
 impl InvokeBytes for ProcessInvoke {
-    type Place = OwnedSemaphorePermit;
+    type Slot = OwnedSemaphorePermit;
 
-    async fn place(&self) -> Result<OwnedSemaphorePermit, InvokeError> {
+    async fn slot(&self) -> Result<OwnedSemaphorePermit, InvokeError> {
         let free = Arc::clone(&self.0.free).acquire_owned();
-        let place = match self.0.config.place_wait_max {
+        let slot = match self.0.config.slot_wait_max {
             Some(longest) => timeout(longest, free).await.map_err(|_| InvokeError::Throttled)?,
             None => free.await,
         };
         // The semaphore is never closed.
-        place.map_err(|_| InvokeError::Throttled)
+        slot.map_err(|_| InvokeError::Throttled)
     }
 
     async fn invoke_bytes(&self, _place: OwnedSemaphorePermit, event: Bytes) -> Result<Bytes, InvokeError> {

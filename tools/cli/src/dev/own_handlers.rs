@@ -33,7 +33,7 @@ const PROCESSES_MAX: usize = 4;
 
 /// How long a call waits for one of them. Then it is throttled, as by Lambda. The worker would blame a handler for a
 /// call that fails after a second.
-const PLACE_WAIT_MAX: Duration = Duration::from_millis(900);
+const SLOT_WAIT_MAX: Duration = Duration::from_millis(900);
 
 /// How long an invocation may take. The worker gives up earlier.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -96,7 +96,7 @@ impl HandlerCommand {
             environment: environment.chain([("PYTHONUNBUFFERED".to_owned(), "1".to_owned())]).collect(),
             lines: Some(lines),
             concurrency_max: PROCESSES_MAX,
-            place_wait_max: Some(PLACE_WAIT_MAX),
+            slot_wait_max: Some(SLOT_WAIT_MAX),
         };
         let reported = Arc::default();
         (self.name.clone(), OwnHandler { name: self.name, process: ProcessInvoke::new(config, ambient), reported })
@@ -154,14 +154,14 @@ struct OwnHandler {
 }
 
 impl InvokeBytes for OwnHandler {
-    type Place = <ProcessInvoke as InvokeBytes>::Place;
+    type Slot = <ProcessInvoke as InvokeBytes>::Slot;
 
-    async fn place(&self) -> Result<Self::Place, InvokeError> {
-        self.process.place().await
+    async fn slot(&self) -> Result<Self::Slot, InvokeError> {
+        self.process.slot().await
     }
 
-    async fn invoke_bytes(&self, place: Self::Place, event: Bytes) -> Result<Bytes, InvokeError> {
-        let result = self.process.invoke_bytes(place, event).await;
+    async fn invoke_bytes(&self, slot: Self::Slot, event: Bytes) -> Result<Bytes, InvokeError> {
+        let result = self.process.invoke_bytes(slot, event).await;
         if let Err(error @ InvokeError::NotStarted { .. }) = &result {
             if !self.reported.swap(true, Ordering::Relaxed) {
                 let (name, error) = (&self.name, Report::new(error));
@@ -355,7 +355,7 @@ mod tests {
         let (name, handler) = HandlerCommand::parse("plan=true").unwrap().function(ambient);
         let mut held = Vec::new();
         for _ in 0..PROCESSES_MAX {
-            held.push(handler.place().await.unwrap());
+            held.push(handler.slot().await.unwrap());
         }
         let calls = NamedCalls([(name, Isolated::new(handler, TIMEOUT))].into());
         let called = tokio::time::timeout(Duration::from_secs(4), calls.call("plan", Vec::new())).await;

@@ -303,7 +303,7 @@ impl Stack {
                         environment: environment.collect(),
                         lines: None,
                         concurrency_max: PROCESSES_MAX,
-                        place_wait_max: None,
+                        slot_wait_max: None,
                     };
                     ProcessInvoke::new(process, ambient())
                 };

@@ -112,9 +112,9 @@ impl Receiver {
         let _ = self.output.seek(SeekFrom::End(-length.min(OUTPUT_BYTES)));
         let mut bytes = Vec::new();
         let _ = self.output.read_to_end(&mut bytes);
-        let said = String::from_utf8_lossy(&bytes);
-        let said = if said.trim().is_empty() { String::new() } else { format!("\n{}", said.trim()) };
-        Failure::unavailable(format!("the command of --run does not receive: {why}{said}"), "run it by itself")
+        let printed = String::from_utf8_lossy(&bytes);
+        let printed = if printed.trim().is_empty() { String::new() } else { format!("\n{}", printed.trim()) };
+        Failure::unavailable(format!("the command of --run does not receive: {why}{printed}"), "run it by itself")
     }
 }
 

@@ -74,8 +74,8 @@ fn a_secret_that_the_provider_does_not_sign_with_is_refused_before_anything_chan
 fn who_adds_an_endpoint_is_told_its_address_and_where_to_register_it_before_the_secret_is_asked_for() {
     let deployed = Deployed::new("endpoint", &[("WebhookUrl", "https://hooks.example.com/webhooks/")]);
     let add = ["endpoint", "add", "shop", "--provider", "stripe", "--stack", "inbox"];
-    let asked = deployed.workspace.run_at_terminal(&add, &deployed.variables, "whsec_from_the_dashboard\n").exits(0);
-    let shown = text(&asked);
+    let added = deployed.workspace.run_at_terminal(&add, &deployed.variables, "whsec_from_the_dashboard\n").exits(0);
+    let shown = text(&added);
     let lines = [
         "1. The endpoint's address: https://hooks.example.com/webhooks/shop",
         "2. Register it at Stripe: Dashboard: Workbench > Webhooks",

@@ -68,11 +68,11 @@ fn the_first_line_says_what_will_be_sent_and_the_secret_is_made_up_the_same_each
     let workspace = Workspace::new();
     let runs = [1, 1, 2].map(|seed| {
         let run = workspace.run(&storm(&url, &["--seed", &seed.to_string()])).exits(3);
-        let said = String::from_utf8_lossy(&run.stderr).into_owned();
-        let first = said.lines().next().unwrap();
-        assert!(first.starts_with("sends about ") && first.contains(&format!("to {url} at 127.0.0.1")), "{said}");
+        let printed = String::from_utf8_lossy(&run.stderr).into_owned();
+        let first = printed.lines().next().unwrap();
+        assert!(first.starts_with("sends about ") && first.contains(&format!("to {url} at 127.0.0.1")), "{printed}");
         run.prints_all(&["cannot judge", "0 were answered with 2xx", "effects not counted"]);
-        said.lines().find_map(|line| line.split_once("must know: ")).unwrap().1.to_owned()
+        printed.lines().find_map(|line| line.split_once("must know: ")).unwrap().1.to_owned()
     });
     assert!(runs[0] == runs[1] && runs[1] != runs[2] && runs[0].starts_with("whsec_"), "{runs:?}");
     assert!(count.load(Ordering::SeqCst) < 60, "only the control was sent");

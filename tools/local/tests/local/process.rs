@@ -33,7 +33,7 @@ fn config(binary: PathBuf) -> ProcessConfig {
         environment,
         lines: None,
         concurrency_max: 1,
-        place_wait_max: None,
+        slot_wait_max: None,
     }
 }
 
@@ -118,11 +118,11 @@ answer response $event"#;
 async fn an_invocation_without_a_free_process_is_throttled_and_never_begins() {
     let (folder, _) = function(NOTING);
     let config = config(folder.path().join("function"));
-    let function = invoke(ProcessConfig { place_wait_max: Some(Duration::from_millis(20)), ..config });
-    let place = function.place().await.unwrap();
+    let function = invoke(ProcessConfig { slot_wait_max: Some(Duration::from_millis(20)), ..config });
+    let slot = function.slot().await.unwrap();
     let busy = tokio::spawn({
         let function = function.clone();
-        async move { function.invoke_bytes(place, "0".into()).await.unwrap() }
+        async move { function.invoke_bytes(slot, "0".into()).await.unwrap() }
     });
     // The limit is for the wait alone: what runs takes as long as it does.
     let isolated = Isolated::new(function.clone(), Duration::from_mins(1));

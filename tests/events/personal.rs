@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::{Files, project};
+use crate::tidy::{Files, project};
 
 /// What stays, with the reason.
 const KEPT: [(&str, &str, &str); 5] = [

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::tokens::{product, strings, strings_of_enum, strings_of_function};
-use super::{Files, none, planted, project, rust};
+use crate::support::tokens::{product, strings, strings_of_enum, strings_of_function};
+use crate::tidy::{Files, none, planted, project, rust};
 
 /// Where HTTP refusals get their codes: file and function.
 const HTTP: &[(&str, &str)] =

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Files, none, planted, project, rust};
+use crate::tidy::{Files, none, planted, project, rust};
 
 /// Where clauses are defined: a line of a table begins with the code. The second page defines the promises alone.
 const PAGES: &[&str] = &["docs/trust/clauses.md", "docs/trust/reliability.md"];

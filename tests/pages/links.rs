@@ -1,6 +1,6 @@
 //! Pages link only to what exists.
 
-use super::{Files, has_extension, none, planted, project, rust};
+use crate::tidy::{Files, has_extension, none, planted, project, rust};
 
 /// Links of Markdown files that lead to no file, or to no heading.
 fn dead_links(files: &Files) -> Vec<String> {
