@@ -1,6 +1,5 @@
 //! The worker function with the sample handlers, for a laptop and for the proofs. It is never deployed.
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), hookonce_worker::Error> {
-    hookonce_worker::run(hookonce_examples::handlers()).await
+fn main() -> Result<(), hookonce_worker::Error> {
+    hookonce_worker::run(hookonce_examples::handlers())
 }

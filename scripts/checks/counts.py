@@ -13,6 +13,7 @@ import atexit
 import collections
 import concurrent.futures
 import functools
+import itertools
 import json
 import pathlib
 import re
@@ -88,11 +89,11 @@ def of(played):
     return collections.Counter(played.calls) + played.units
 
 
-def under_strace(webhook, count, folder):
+def under_strace(function, events, folder, store=None):
     """The system calls of a run, and what Lambda saw."""
-    trace = folder / f"strace.{count}"
+    trace = pathlib.Path(tempfile.mkdtemp(dir=folder)) / "strace"
     # With -D the function is the child of this program, which can end it.
-    played = run("strace", "-D", "-f", "-qq", "-o", str(trace), webhook, events=deliveries(count))
+    played = run("strace", "-D", "-f", "-qq", "-o", str(trace), function, events=events, store=store)
     end = time.monotonic() + SECONDS_MAX
     while "+++ killed" not in (text := trace.read_text()):
         assert time.monotonic() < end, "strace has not written how the function ended"
@@ -127,9 +128,9 @@ def of_webhook(webhook, folder):
     warm = under_valgrind(webhook, deliveries(WARM), folder)
     all_ = under_valgrind(webhook, deliveries(WARM + COUNTED), folder)
     long = [under_valgrind(webhook, deliveries(count, body_bytes=BODY_BYTES + MORE_BYTES), folder) for count in (WARM, WARM + LONG)]
-    first_calls, _ = under_strace(webhook, 0, folder)
-    warm_calls, warm_played = under_strace(webhook, WARM, folder)
-    all_calls, all_played = under_strace(webhook, WARM + COUNTED, folder)
+    first_calls, _ = under_strace(webhook, [], folder)
+    warm_calls, warm_played = under_strace(webhook, deliveries(WARM), folder)
+    all_calls, all_played = under_strace(webhook, deliveries(WARM + COUNTED), folder)
     made, made_before = collections.Counter(all_played.calls), collections.Counter(warm_played.calls)
     instructions = each(all_["instructions"], warm["instructions"])
     blocks = each(all_["SHA-256 blocks"], warm["SHA-256 blocks"])
@@ -177,31 +178,40 @@ def fall_due(store, hints):
 def of_others(release, store, folder):
     """What worker, relay and dispatcher do for a record, and the relay for a run."""
     webhook, worker = f"{release}/hookonce-webhook", f"{release}/hookonce-example-worker"
-    counts = {}
+    dispatcher, relay = f"{release}/hookonce-dispatcher", f"{release}/hookonce-relay"
+    scheduled = json.dumps({"dead_letters": "http://127.0.0.1/000000000000/dead"})
+    counts, first = {}, itertools.count(step=1000)
 
-    def claimed(endpoint, first=0):
-        events = [delivery(first + number, endpoint=endpoint) for number in range(WARM + WARM + COUNTED)]
+    def claimed(endpoint):
+        number = next(first)
+        events = [delivery(number + more, endpoint=endpoint) for more in range(WARM + WARM + COUNTED)]
         played = run(webhook, events=events, store=store)
-        return played.sent["hints"], played.units["write units"] / len(events)
+        counts["webhook: write units per record"] = played.units["write units"] / len(events)
+        return played.sent["hints"]
 
     def count(name, warm, all_):
         counts.update({f"{name}: {what} per record": each(all_[what], warm[what]) for what in sorted(warm | all_) if all_[what] != warm[what]})
 
-    hints, counts["webhook: write units per record"] = claimed("stripe")
-    count("worker", *(under_valgrind(worker, batches(some), folder, store) for some in (hints[:WARM], hints[WARM:])))
-    dispatcher, relay = f"{release}/hookonce-dispatcher", f"{release}/hookonce-relay"
-    hints = run(worker, events=batches(claimed("receipts")[0]), store=store).sent["effects"]
-    count("dispatcher", *(under_valgrind(dispatcher, batches(some), folder, store) for some in (hints[:WARM], hints[WARM:])))
-    scheduled = json.dumps({"dead_letters": "http://127.0.0.1/000000000000/dead"})
-    one, two = (under_valgrind(relay, [scheduled] * runs, folder, store) for runs in (1, 2))
-    counts.update({f"relay: {what} per run": two[what] - one[what] for what in sorted(one | two) if two[what] != one[what]})
-    hints, runs = claimed("stripe", first=1000)[0], []
-    for some in (hints[:WARM], hints[WARM:]):
-        fall_due(store, some)
-        runs.append(under_valgrind(relay, [scheduled], folder, store))
-        # It writes one line, however many are due.
-        del runs[-1]["log bytes"]
-    count("relay", *runs)
+    def work(function, events):
+        return under_valgrind(function, events, folder, store)
+
+    def system_calls_of(function, events):
+        return collections.Counter({"system calls": len(under_strace(function, events, folder, store)[0])})
+
+    for how in (work, system_calls_of):
+        hints = claimed("stripe")
+        count("worker", *(how(worker, batches(some)) for some in (hints[:WARM], hints[WARM:])))
+        hints = run(worker, events=batches(claimed("receipts")), store=store).sent["effects"]
+        count("dispatcher", *(how(dispatcher, batches(some)) for some in (hints[:WARM], hints[WARM:])))
+        one, two = (how(relay, [scheduled] * runs) for runs in (1, 2))
+        counts.update({f"relay: {what} per run": two[what] - one[what] for what in sorted(one | two) if two[what] != one[what]})
+        hints, runs = claimed("stripe"), []
+        for some in (hints[:WARM], hints[WARM:]):
+            fall_due(store, some)
+            runs.append(how(relay, [scheduled]))
+            # It writes one line, however many are due.
+            del runs[-1]["log bytes"]
+        count("relay", *runs)
     return counts
 
 

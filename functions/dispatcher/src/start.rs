@@ -10,6 +10,7 @@ use hookonce_runtime::deadline::end_of_invocation;
 use hookonce_runtime::destinations::{Destinations, RateLimited};
 use hookonce_runtime::inbox::batch::Batch;
 use hookonce_runtime::inbox::dispatch::DispatcherParts;
+use hookonce_runtime::task::run_alone;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 
@@ -19,7 +20,11 @@ use crate::DispatcherFunction;
 ///
 /// # Errors
 /// When the environment lacks something, or values in it contradict each other.
-pub async fn run() -> Result<(), Error> {
+pub fn run() -> Result<(), Error> {
+    run_alone(start())
+}
+
+async fn start() -> Result<(), Error> {
     let environment = environment();
     let DispatcherConfig { common, effects_queue_url } = DispatcherConfig::read(&environment)?;
     log_as_json(common.log);

@@ -10,6 +10,7 @@ use hookonce_runtime::config::{RelayConfig, environment};
 use hookonce_runtime::deadline::end_of_invocation;
 use hookonce_runtime::inbox::maintain::RelayParts;
 use hookonce_runtime::inbox::message_key::MessageKeys;
+use hookonce_runtime::task::run_alone;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::Value;
@@ -24,7 +25,11 @@ const CALL_MAX: Millis = Millis::seconds(2);
 ///
 /// # Errors
 /// When the environment lacks something, or values in it contradict each other.
-pub async fn run() -> Result<(), Error> {
+pub fn run() -> Result<(), Error> {
+    run_alone(start())
+}
+
+async fn start() -> Result<(), Error> {
     let environment = environment();
     let RelayConfig { common, effects_queue_url } = RelayConfig::read(&environment)?;
     log_as_json(common.log);

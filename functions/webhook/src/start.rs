@@ -10,6 +10,7 @@ use hookonce_runtime::documents::endpoint::Endpoints;
 use hookonce_runtime::documents::material::Materials;
 use hookonce_runtime::inbox::ingest::IngressParts;
 use hookonce_runtime::inbox::message_key::MessageKeys;
+use hookonce_runtime::task::run_alone;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use lambda_http::{Error, lambda_runtime};
 
@@ -19,7 +20,11 @@ use crate::WebhookFunction;
 ///
 /// # Errors
 /// When the environment lacks something, or values in it contradict each other.
-pub async fn run() -> Result<(), Error> {
+pub fn run() -> Result<(), Error> {
+    run_alone(start())
+}
+
+async fn start() -> Result<(), Error> {
     let environment = environment();
     let WebhookConfig { common, edge } = WebhookConfig::read(&environment)?;
     log_as_json(common.log);

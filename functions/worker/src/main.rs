@@ -1,7 +1,6 @@
 //! The worker function as the template deploys it. It has no handler of its own: routes forward events, or name handlers
 //! in other languages. A project with handlers in Rust builds its own.
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), hookonce_worker::Error> {
-    hookonce_worker::run(hookonce_worker::handler::Handlers::new()).await
+fn main() -> Result<(), hookonce_worker::Error> {
+    hookonce_worker::run(hookonce_worker::handler::Handlers::new())
 }

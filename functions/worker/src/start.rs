@@ -17,6 +17,7 @@ use hookonce_runtime::inbox::batch::Batch;
 use hookonce_runtime::inbox::message_key::MessageKeys;
 use hookonce_runtime::inbox::process::WorkerParts;
 use hookonce_runtime::routes::Routes;
+use hookonce_runtime::task::run_alone;
 use hookonce_runtime::telemetry::{Telemetry, log_as_json};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 
@@ -30,7 +31,11 @@ const CALL_MAX: Millis = Millis::seconds(8);
 ///
 /// # Errors
 /// When the environment lacks something, or values in it contradict each other.
-pub async fn run(handlers: Handlers) -> Result<(), Error> {
+pub fn run(handlers: Handlers) -> Result<(), Error> {
+    run_alone(start(handlers))
+}
+
+async fn start(handlers: Handlers) -> Result<(), Error> {
     let environment = environment();
     let WorkerConfig { common, slow_queue_url, effects_queue_url, tables } = WorkerConfig::read(&environment)?;
     log_as_json(common.log);

@@ -24,6 +24,7 @@
 //! | `per_minute` | limits how often callers can make an instance call other services |
 //! | [`inbox::memory`] | the memory that the messages of a batch share |
 //! | `snapshot` | reads what a handler asks for, and completes its plan |
+//! | [`task`] | the task in which a function works |
 //! | [`telemetry`] | structured logs and metrics, with stable names |
 //! | [`ambient`] | the only place that reads the clock and random numbers |
 //!
@@ -41,4 +42,5 @@ pub mod handlers;
 pub mod inbox;
 pub mod port;
 pub mod routes;
+pub mod task;
 pub mod telemetry;

@@ -1,6 +1,5 @@
 //! hookonce's worker function, with the handlers of this project.
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), hookonce_worker::Error> {
-    hookonce_worker::run(worker::handlers()).await
+fn main() -> Result<(), hookonce_worker::Error> {
+    hookonce_worker::run(worker::handlers())
 }
