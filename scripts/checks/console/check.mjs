@@ -51,9 +51,45 @@ const give = async (of, reason, name = "ada") => {
 // The page of an order that is running, to be looked at later.
 let running = "";
 
+// The addresses of a batch of strangers and of an event that came with it, for a tenant.
+const batch = {};
+
 let page = await open();
 const go = (target) => page.goto(stack.base + target);
 const text = () => page.locator("main").innerText();
+
+// Presses Tab until what has the focus fits, as a person does who has no mouse, and sees where the focus is.
+const tabTo = async (wanted) => {
+  const passed = [];
+  for (let number = 0; number < 80; number += 1) {
+    await page.keyboard.press("Tab");
+    const { name, outline } = await page.evaluate(() => {
+      const it = document.activeElement;
+      const { outlineStyle, outlineWidth } = getComputedStyle(it);
+      const name = it.labels?.length ? it.labels[0].querySelector("span").textContent : it.textContent.trim() || it.name;
+      return { name: `${it.tagName.toLowerCase()} ${name}`, outline: outlineStyle === "none" ? 0 : parseFloat(outlineWidth) };
+    });
+    passed.push(name);
+    if (wanted.test(name)) {
+      assert.ok(outline >= 2, `the focus is seen: ${name}`);
+      return passed;
+    }
+  }
+  throw new Error(`Tab does not reach ${wanted}: ${passed.join(" | ")}`);
+};
+const press = async (wanted) => {
+  const passed = await tabTo(wanted);
+  await page.keyboard.press("Enter");
+  return passed;
+};
+// Fills in a form of an order without a mouse, and gives the order.
+const orderByKeyboard = async (button) => {
+  await tabTo(/^input Reason/);
+  await page.keyboard.type("mended");
+  await tabTo(/^input Your name/);
+  await page.keyboard.type("ada");
+  await press(button);
+};
 
 const checks = {
   "an empty stack says what to do next": async () => {
@@ -251,6 +287,13 @@ const checks = {
   },
 
   "what strangers write is only shown": async () => {
+    const isOnlyShown = async (target) => {
+      const answer = await go(target);
+      assert.ok(answer.status() < 500, `${target}: ${answer.status()}`);
+      const html = await answer.text();
+      assert.ok(!html.includes("<img") && !html.includes("<script>"), target);
+      assert.equal(await page.locator("img").count(), 0, target);
+    };
     const body = JSON.stringify({ id: `evt_${CANARY}`, object: "event", type: CANARY, created: 1767225600, data: { object: { id: CANARY, note: `poison ${CANARY}` } } });
     stack.run("send", "--provider", "stripe", "--file", stack.write("event.json", body));
     const record = await until("it dies", () => stack.list("--state", "DEAD").find((it) => it.type === CANARY));
@@ -259,19 +302,29 @@ const checks = {
       `/records?since=${encodeURIComponent(CANARY)}`, `/find?key=${encodeURIComponent(CANARY)}`,
       address, `${address}?body=1`, `${address}?plan=1`, `/records/${encodeURIComponent(CANARY)}/${encodeURIComponent(CANARY)}`,
       `/orders/new?operation=retry&endpoint=stripe&key=${encodeURIComponent(record.key)}`]) {
-      const answer = await go(target);
-      assert.ok(answer.status() < 500, `${target}: ${answer.status()}`);
-      const html = await answer.text();
-      assert.ok(!html.includes("<img") && !html.includes("<script>"), target);
-      assert.equal(await page.locator("img").count(), 0, target);
+      await isOnlyShown(target);
     }
-    const isOnlyShown = async (target) => {
-      const answer = await go(target);
-      assert.ok(answer.status() < 500, `${target}: ${answer.status()}`);
-      const html = await answer.text();
-      assert.ok(!html.includes("<img") && !html.includes("<script>"), target);
-      assert.equal(await page.locator("img").count(), 0, target);
-    };
+    // Several events in one delivery, at an endpoint with a tenant.
+    const message = (id) => ({ from: CANARY, id: `wamid.${id}${CANARY}`, timestamp: "1767225580", type: CANARY, text: { body: `poison ${CANARY}` } });
+    const contacts = [{ profile: { name: CANARY }, wa_id: CANARY }];
+    const value = { messaging_product: "whatsapp", metadata: { display_phone_number: CANARY, phone_number_id: CANARY }, contacts, messages: ["a", "b", "c"].map(message) };
+    const whatsapp = JSON.stringify({ object: "whatsapp_business_account", entry: [{ id: CANARY, changes: [{ field: "messages", value }] }] });
+    stack.run("send", "--provider", "meta_whatsapp", "--endpoint", "chat", "--file", stack.write("batch.json", whatsapp), "--header", `content-type: application/json; x=${CANARY}`);
+    const came = await until("its events die", () => {
+      const records = stack.list("--endpoint", "chat", "--since", "1h");
+      return records.filter((it) => it.state === "DEAD").length === 3 && records.find((it) => it.outcome === "FANNED_OUT") && records;
+    });
+    const chat = (record) => `/records/chat/${encodeURIComponent(record.key)}`;
+    batch.whole = chat(came.find((it) => it.outcome === "FANNED_OUT"));
+    batch.event = chat(came.find((it) => it.state === "DEAD"));
+    for (const target of ["/", "/records", "/records?endpoint=chat", "/records?state=DEAD&endpoint=chat", batch.whole, batch.event, `${batch.event}?body=1`,
+      `${batch.event}?plan=1`, `/orders/new?operation=retry&endpoint=chat&state=DEAD`]) {
+      await isOnlyShown(target);
+    }
+    await go(batch.whole);
+    assert.equal(await page.getByRole("link", { name: "wamid." }).count(), 3, await text());
+    await go(batch.event);
+    assert.match(await text(), /Tenant\s*acme/);
     // What a handler gives as its code, and what it may not: the stack refuses the answer.
     [stack.handler.code, stack.handler.failed] = [CANARY, 0];
     send("evt_code");
@@ -384,18 +437,51 @@ const checks = {
     await plain.context().close();
   },
 
-  "the keyboard alone is enough": async () => {
-    await go("/records?state=DISCARDED");
-    const names = [];
-    for (let number = 0; number < 16; number += 1) {
-      await page.keyboard.press("Tab");
-      names.push(await page.evaluate(() => document.activeElement.textContent.trim() || document.activeElement.name));
-    }
-    assert.deepEqual(names.slice(0, 5), ["hookonce", "Now", "Records", "Send", "key"], names.join(" | "));
-    assert.ok(names.includes("evt_kept"), names.join(" | "));
-    await page.getByRole("link", { name: "evt_kept" }).focus();
-    await page.keyboard.press("Enter");
-    await page.waitForURL("**/records/stripe/evt_kept");
+  "the keyboard alone is enough for what each page is for": async () => {
+    stack.handler.broken = true;
+    for (const id of ["evt_key_a", "evt_key_b"]) send(id);
+    await until("they die", () => state("evt_key_a") === "DEAD" && state("evt_key_b") === "DEAD");
+    stack.handler.broken = false;
+    // Now: it leads to what needs a person.
+    await go("/");
+    const passed = await press(/^a Look$/);
+    assert.deepEqual(passed.slice(0, 5), ["a hookonce", "a Now", "a Records", "a Send", "input key"]);
+    await page.waitForURL("**/records?state=DEAD");
+    // A record: one is replayed.
+    await press(/^a evt_key_a$/);
+    await page.waitForURL("**/records/stripe/evt_key_a");
+    await press(/^a Replay…$/);
+    await page.getByRole("heading", { name: "Dry run: 1 record would be replayed" }).waitFor();
+    await orderByKeyboard(/^button Replay 1 record$/);
+    await page.getByRole("heading", { name: "Replay: 1 record done" }).waitFor();
+    await until("it is applied", () => outcome("evt_key_a") === "APPLIED");
+    // Records: a filter, and all that it finds.
+    await go("/records?state=DEAD");
+    await tabTo(/^input Endpoint$/);
+    await page.keyboard.type("stripe");
+    await tabTo(/^input Error$/);
+    await page.keyboard.type("TAX_RATE_MISSING");
+    await press(/^button Show$/);
+    await page.waitForURL("**error=TAX_RATE_MISSING**");
+    await press(/^a Replay( \d+)?…$/);
+    await page.getByRole("heading", { name: /Dry run: \d+ records? would be replayed/ }).waitFor();
+    await orderByKeyboard(/^button Replay \d+ records?$/);
+    await page.getByRole("heading", { name: /Replay: \d+ records? done/ }).waitFor();
+    await until("it is applied", () => outcome("evt_key_b") === "APPLIED");
+    // Send: an event is chosen and sent.
+    await go("/send");
+    await tabTo(/^select Event$/);
+    await page.keyboard.type("stripe.invoice.paid");
+    assert.equal(await page.getByLabel("Event").inputValue(), "stripe/stripe.invoice.paid");
+    await press(/^button Send$/);
+    await page.waitForURL("**/records/stripe/evt_*");
+    // A need leads to its section of the runbook.
+    stack.handler.broken = true;
+    send("evt_key_c");
+    await until("it dies", () => state("evt_key_c") === "DEAD");
+    await go("/");
+    await press(/^a hookonce explain records-died$/);
+    await page.getByRole("heading", { name: "Records died" }).waitFor();
   },
 };
 
@@ -403,7 +489,7 @@ const checks = {
 const scenes = {
   now: "/", records: "/records", dead: "/records?state=DEAD", fault: "/records?since=yesterday", record: "/records/stripe/evt_poison?body=1",
   test_case: "/records/stripe/evt_poison?plan=1", effect: () => `/records/stripe/${encodeURIComponent(effectOf("evt_mail").key)}`,
-  running: "/orders/running", ended: "/orders/1", lost: "/orders/999", unfound: "/find?key=evt_none", dry_run: "/orders/new?operation=retry&state=DEAD", send: "/send?event=stripe/stripe.invoice.paid", missing: "/nothing",
+  running: "/orders/running", ended: "/orders/1", lost: "/orders/999", batch: () => batch.whole, event_of_batch: () => `${batch.event}?body=1`, runbook: "/explain?name=RecordsDied", unfound: "/find?key=evt_none", dry_run: "/orders/new?operation=retry&state=DEAD", send: "/send?event=stripe/stripe.invoice.paid", missing: "/nothing",
 };
 const looks = { light: {}, dark: { colorScheme: "dark" }, phone: { viewport: { width: 390, height: 844 } } };
 // Takes a picture of a page, which has no fault that axe knows and does not scroll sideways.

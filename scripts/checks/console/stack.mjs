@@ -68,6 +68,7 @@ export const startStack = async (hookonce) => {
   const run = (...words) => execFileSync(hookonce, words, { cwd: folder, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
   const dev = spawn(hookonce, ["dev", "--port", "0"], { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
   const entrance = await until("the stack runs", () => { try { return run("console").trim(); } catch { return null; } });
+  run("endpoint", "add", "chat", "--provider", "meta_whatsapp", "--tenant", "acme");
   return {
     folder, handler, callee, entrance, run,
     // The address of all pages, without a slash at its end.

@@ -31,10 +31,11 @@ use failure::{Exit, Failure};
 use hookonce_protocol::trail::Operation;
 use hookonce_runtime::config::environment;
 use hookonce_runtime::handlers::Handlers;
+use records::dry_run::{KeepMisfits, is_of_dry_run};
 use records::operate::Kind;
 use tracing::Metadata;
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::{FilterExt as _, LevelFilter, Targets, filter_fn};
+use tracing_subscriber::filter::{FilterExt as _, LevelFilter, Targets, dynamic_filter_fn, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -73,7 +74,7 @@ enum Command {
     Submit(command::submit::Arguments),
     /// Check the signature of a request, and explain failures.
     Verify(command::verify::Arguments),
-    /// Print what a code means and what to do, such as UNROUTED.
+    /// Print what a code or an alarm means and what to do.
     Explain(command::explain::Arguments),
     /// List the providers in the catalog, or show one.
     Providers(command::providers::Arguments),
@@ -225,7 +226,8 @@ fn is_no_outcome(line: &Metadata<'_>) -> bool {
 fn log_to_stderr(targets: Targets, wanted: fn(&Metadata<'_>) -> bool) {
     // A line for a person names its record itself, where that matters.
     let filter = targets.and(filter_fn(move |line| line.is_event() && wanted(line)));
+    let filter = filter.and(dynamic_filter_fn(|line, _| !is_of_dry_run(line)));
     let format = tracing_subscriber::fmt::layer().with_writer(|| output::Log).with_filter(filter);
     // This fails only when called twice.
-    let _ = tracing_subscriber::registry().with(format).try_init();
+    let _ = tracing_subscriber::registry().with(format).with(KeepMisfits.with_filter(LevelFilter::WARN)).try_init();
 }

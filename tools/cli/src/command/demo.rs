@@ -138,7 +138,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let is_own = arguments.url.is_none();
     tokio::select! {
         ended = show(arguments) => ended,
-        () = stop.came() => {
+        () = async { stop.came().await; output::end_log() } => {
             // The folder of a stack of its own goes with it.
             output::note(if is_own { "stopped; nothing is left of the demo" } else { "stopped" });
             Ok(Exit::No)

@@ -22,7 +22,7 @@ use serde_json::json;
 use crate::failure::{Exit, Failure};
 use crate::output::interrupt::Interrupt;
 use crate::output::{self, Cell};
-use crate::records::dry_run::DryRun;
+use crate::records::dry_run::{DryRun, with_misfit};
 use crate::records::looks::Look;
 use crate::records::{Beginnings, Filter, Selection, note_default_since, shown_key, states, whole_keys};
 use crate::stack::connection::Connection;
@@ -244,13 +244,16 @@ impl Drill {
             return Ok(Finding::Fails(format!("waits: {}", missing.what)));
         }
         let is_open = self.handlers.handler_is_open(record);
-        match self.handlers.plan(record).await {
+        let (planned, misfit) = self.handlers.plan(record).await;
+        match planned {
             Planned::Plan(plan) => self.of_plan(record, &plan).await,
             Planned::NoHandler if settled && record.outcome != Some(Outcome::Ignored) => {
                 Ok(Finding::Differs("no handler wants it any more".to_owned()))
             }
             Planned::NoHandler => Ok(Finding::Same),
-            Planned::Failed(failure) => Ok(Finding::Fails(self.of_handler(record, &failure.code))),
+            Planned::Failed(failure) => {
+                Ok(Finding::Fails(self.of_handler(record, &with_misfit(&failure.code, misfit.as_deref()))))
+            }
             Planned::CallsUsedUp => Ok(Finding::Fails(self.of_handler(record, "it has used up its calls"))),
             Planned::Unavailable | Planned::HandlerSlow { .. } => Err(store_unavailable()),
             Planned::UserTableUnavailable => {

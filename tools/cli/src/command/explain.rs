@@ -1,4 +1,4 @@
-//! `hookonce explain`: prints the page of a code, also where there is no checkout.
+//! `hookonce explain`: prints the page of a code, or a section of the runbook, also where there is no checkout.
 
 use clap::Args;
 use console::Term;
@@ -6,7 +6,7 @@ use textwrap::{Options, fill};
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::output::codes::PAGES;
+use crate::output::codes::{PAGES, RUNBOOK_SECTION, alarms, opening, section};
 
 /// Longer lines are hard to read.
 const WIDTH_MAX: usize = 80;
@@ -16,47 +16,67 @@ const COLUMNS: usize = 2;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The code as it stands in an answer, a log line or a record, such as UNROUTED. Without it, all codes.
+    /// The code as it stands in an answer, a log line or a record, such as UNROUTED, or the name of an alarm. Without it,
+    /// all of them.
     code: Option<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let Some(code) = &arguments.code else {
         let mut table = output::table(&[]);
-        for codes in PAGES.chunks(COLUMNS) {
-            table.add_row(codes.iter().map(|(code, _)| *code));
+        let names: Vec<_> = names().collect();
+        for names in names.chunks(COLUMNS) {
+            table.add_row(names);
         }
         output::print(&table);
         return Ok(Exit::Done);
     };
-    let found = PAGES.iter().find(|(name, _)| name.eq_ignore_ascii_case(code)).ok_or_else(|| unknown(code))?;
-    output::line(&shown(found.1));
+    let columns = Term::stdout().size_checked().map_or(WIDTH_MAX, |(_, columns)| usize::from(columns).min(WIDTH_MAX));
+    output::line(&explained(code, columns).ok_or_else(|| unknown(code))?);
     Ok(Exit::Done)
+}
+
+/// All codes, then all alarms.
+fn names() -> impl Iterator<Item = &'static str> {
+    PAGES.iter().map(|(code, _)| *code).chain(alarms())
+}
+
+/// The page of a code, or the section of the runbook that a name or a path leads to, in lines of at most this width.
+pub(crate) fn explained(name: &str, width: usize) -> Option<String> {
+    let code = PAGES.iter().find(|(code, _)| code.eq_ignore_ascii_case(name));
+    code.map(|(_, page)| shown(page, "docs/errors/", width))
+        .or_else(|| section(name).map(|section| shown(section, "docs/run/", width)))
 }
 
 fn unknown(code: &str) -> Failure {
     let likeness = |name: &str| strsim::jaro_winkler(&code.to_ascii_lowercase(), &name.to_ascii_lowercase());
-    let nearest = PAGES.iter().map(|(name, _)| *name).max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+    let nearest = names().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
     let nearest = nearest.unwrap_or_default();
     Failure::usage(
-        format!("hookonce has no code {code:?}; a handler may have one of its own"),
-        format!("did you mean {nearest}? `hookonce explain` lists all codes"),
+        format!("hookonce has no code and no alarm {code:?}; a handler may have a code of its own"),
+        format!("did you mean {nearest}? `hookonce explain` lists all of them"),
     )
 }
 
-/// A page for a terminal: its paragraphs in lines of this width, and each link as its text and the page it leads to.
-fn shown(page: &str) -> String {
-    let (mut text, mut paragraph) = (String::new(), String::new());
+/// A page of a folder for a terminal: its paragraphs in lines of this width, its blocks of commands and its tables as they
+/// are, and each link as its text and the page it leads to.
+fn shown(page: &str, folder: &str, width: usize) -> String {
+    let (mut text, mut paragraph, mut is_code) = (String::new(), String::new(), false);
     for line in page.lines().chain([""]) {
-        let starts = line.is_empty() || line.starts_with(['#', '-']) || is_numbered(line);
+        let is_fence = line.starts_with("```");
+        let stays = is_code || is_fence || line.starts_with('|');
+        let starts = stays || line.is_empty() || line.starts_with(['#', '-']) || is_numbered(line);
         if starts && !paragraph.is_empty() {
-            text.push_str(&wrapped(&paragraph));
+            text.push_str(&wrapped(&paragraph, folder, width));
             text.push('\n');
             paragraph.clear();
         }
-        if line.is_empty() {
+        is_code ^= is_fence;
+        if stays && !is_fence {
+            text.push_str(&format!("  {line}\n"));
+        } else if line.is_empty() {
             text.push('\n');
-        } else {
+        } else if !is_fence {
             let space = if paragraph.is_empty() { "" } else { " " };
             paragraph = format!("{paragraph}{space}{}", line.trim_start());
         }
@@ -64,13 +84,12 @@ fn shown(page: &str) -> String {
     text.trim_end().to_owned()
 }
 
-fn wrapped(paragraph: &str) -> String {
-    let text = without_links(paragraph.trim_start_matches(['#', ' ']));
+fn wrapped(paragraph: &str, folder: &str, width: usize) -> String {
+    let text = without_links(paragraph.trim_start_matches(['#', ' ']), folder);
     let indent = match text.split_once(' ') {
         Some((mark, _)) if mark == "-" || is_numbered(&text) => mark.len() + 1,
         _ => 0,
     };
-    let width = Term::stdout().size_checked().map_or(WIDTH_MAX, |(_, columns)| usize::from(columns).min(WIDTH_MAX));
     fill(&text, Options::new(width).subsequent_indent(&" ".repeat(indent)).break_words(false))
 }
 
@@ -78,14 +97,20 @@ fn is_numbered(line: &str) -> bool {
     line.split_once(". ").is_some_and(|(number, _)| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// `[text](../shelf/page.md#place)` as `text (docs/shelf/page.md)`.
-fn without_links(text: &str) -> String {
+/// `[text](../shelf/page.md#place)` as `text (docs/shelf/page.md)`, and a section of the runbook as the command that prints
+/// it.
+fn without_links(text: &str, folder: &str) -> String {
     let (mut plain, mut rest) = (String::new(), text);
     while let Some((before, (label, address, after))) = next_link(rest) {
-        let address = address.split('#').next().unwrap_or_default();
         let page =
-            address.strip_prefix("../").map_or_else(|| format!("docs/errors/{address}"), |page| format!("docs/{page}"));
-        let page = if address.starts_with("https://") { address.to_owned() } else { page };
+            address.strip_prefix("../").map_or_else(|| format!("{folder}{address}"), |page| format!("docs/{page}"));
+        let page = match (address.strip_prefix('#'), page.split_once('#')) {
+            _ if address.starts_with("https://") => address.to_owned(),
+            (Some(place), _) => opening(&format!("{RUNBOOK_SECTION}{place}")),
+            (None, Some(_)) if page.starts_with(RUNBOOK_SECTION) => opening(&page),
+            (None, Some((page, _))) => page.to_owned(),
+            (None, None) => page,
+        };
         plain = format!("{plain}{before}{label} ({page})");
         rest = after;
     }
@@ -110,12 +135,12 @@ mod tests {
     fn a_page_fits_a_terminal_and_names_where_its_links_lead() {
         let page = "# X\n\nOne line of\ntext, see [routes](../use/routes.md#a-b) and [Y](Y.md).\n\n- A [list](https://a.b).\n  More.\n\n1. First.\n2. Second.\n";
         let expected = "X\n\nOne line of text, see routes (docs/use/routes.md) and Y (docs/errors/Y.md).\n\n- A list (https://a.b). More.\n\n1. First.\n2. Second.";
-        assert_eq!(shown(page), expected);
+        assert_eq!(shown(page, "docs/errors/", WIDTH_MAX), expected);
     }
 
     #[test]
     fn an_unknown_code_is_named() {
-        assert!(unknown("unroutd").to_string().contains("no code \"unroutd\""));
+        assert!(unknown("unroutd").to_string().contains("no alarm \"unroutd\""));
     }
 
     #[test]
@@ -125,12 +150,22 @@ mod tests {
         let files: BTreeSet<_> = files.map(|name| name.trim_end_matches(".md").to_owned()).collect();
         assert_eq!(files, PAGES.iter().map(|(code, _)| (*code).to_owned()).collect());
         for (code, page) in PAGES {
-            let shown = shown(page);
+            let shown = shown(page, "docs/errors/", WIDTH_MAX);
             assert!(shown.starts_with(code), "{code}");
             // A command or an address is never broken.
             let long = shown.lines().find(|line| line.chars().count() > WIDTH_MAX && line.trim().contains(' '));
             assert!(long.is_none(), "{code}: {long:?}");
             assert!(!shown.contains("]("), "{code}");
         }
+    }
+
+    #[test]
+    fn a_section_of_the_runbook_keeps_its_commands_and_names_the_command_of_another_one() {
+        let shown = explained("RecordsDied", WIDTH_MAX).unwrap();
+        assert!(shown.starts_with("Records died\n\nAlarm `RecordsDied` (page)."), "{shown}");
+        assert!(shown.contains("\n  hookonce stats --state DEAD --stack NAME\n"), "{shown}");
+        let joined = shown.replace('\n', " ");
+        assert!(joined.contains("Effects died (hookonce explain effects-died)"), "{shown}");
+        assert!(!shown.contains("```") && !shown.contains("]("), "{shown}");
     }
 }

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::output::codes;
 use crate::stack::connection::{RunningStack, StackParts};
 use crate::stack::lambda::Code;
 use crate::stack::status::{AwsStatus, Depth, Due, Need, StackStatus, Unreached};
@@ -99,7 +100,7 @@ impl StackStatus {
                 output::message(&output::wrapped(next));
             }
             if !page.is_empty() {
-                output::line(&format!("  {page}"));
+                output::line(&format!("  {}", codes::opening(page)));
             }
         }
         for sentence in unknown {

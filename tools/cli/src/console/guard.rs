@@ -68,7 +68,7 @@ impl Session {
         self.token.as_bytes().ct_eq(text.as_bytes()).into()
     }
 
-    /// A token that agrees to one order and to no other. The page of a dry run holds it.
+    /// A token that agrees to one order and to no other. The page with the form of that order holds it.
     pub(super) fn agreement(&self, order: &str) -> String {
         hex::encode(self.keyed(order).finalize().into_bytes())
     }

@@ -35,6 +35,7 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use maud::Markup;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
@@ -43,10 +44,10 @@ use uuid::Uuid;
 pub(crate) use self::guard::Session;
 pub(crate) use self::layout::document;
 use self::layout::{Tab, Trouble};
-use self::reader::{PAGE_REACH, Reader};
+use self::reader::Reader;
 pub(crate) use self::record::file as record_file;
 use crate::failure::Failure;
-use crate::records::{PageCursor, Reach};
+use crate::records::PageCursor;
 use crate::stack::arrivals::{ARRIVALS_MAX, Arrival, Arrivals};
 use crate::stack::connection::Connection;
 use crate::stack::traffic::Traffic;
@@ -58,6 +59,10 @@ const ICON: &str = include_str!("assets/icon.svg");
 
 /// How long what was read of a stack on AWS counts as new.
 const ASK_AGAIN: Millis = Millis::seconds(2);
+
+/// How long what needs a person counts as new for pages that keep up by themselves. The script waits as long after a
+/// change before it asks, so that what it gets was read after that change.
+const NEEDS_ARE_NEW: Millis = Millis::seconds(5);
 
 /// How long an answer of CloudWatch does: a question costs money, and its log lags by seconds anyway.
 const DAY_IS_NEW: Millis = Millis::minutes(1);
@@ -107,6 +112,8 @@ pub(crate) struct Site {
     pub(crate) rights: Rights,
     /// What the tables were asked for arrivals.
     search: Mutex<ArrivalSearch>,
+    /// What needed a person when it was last read, as a part of a page.
+    needs: tokio::sync::Mutex<Option<(EpochMs, Markup)>>,
     /// What CloudWatch said of the last 24 hours, and when.
     day: tokio::sync::Mutex<Option<(EpochMs, Arc<day::Day>)>>,
     runs: orders::Runs,
@@ -124,6 +131,7 @@ impl Site {
             traffic: Some(traffic),
             rights: Rights::Send,
             search: Mutex::default(),
+            needs: tokio::sync::Mutex::default(),
             day: tokio::sync::Mutex::default(),
             runs: orders::Runs::default(),
             base: fresh_base(),
@@ -140,6 +148,7 @@ impl Site {
             traffic: None,
             rights,
             search: Mutex::default(),
+            needs: tokio::sync::Mutex::default(),
             day: tokio::sync::Mutex::default(),
             runs: orders::Runs::default(),
             base: fresh_base(),
@@ -236,8 +245,7 @@ impl Site {
     /// [`Failure`] when there is no such stack, or AWS does not answer.
     async fn reader(&self) -> Result<Reader, Failure> {
         let store = self.store.get_or_try_init(|| self.connection.store()).await?;
-        let reach = if self.traffic.is_some() { Reach::ALL } else { PAGE_REACH };
-        Ok(Reader::of(store.clone(), reach))
+        Ok(Reader::of(store.clone()))
     }
 }
 
@@ -340,6 +348,7 @@ fn router(site: Arc<Site>, session: Session) -> Router {
         .route("/", get(now::show))
         .route("/arrivals", get(now::arrivals))
         .route("/needs", get(now::needs))
+        .route("/explain", get(now::explain))
         .route("/find", get(records::find))
         .route("/records", get(records::show))
         .route("/records/{endpoint}/{key}", get(record::show))

@@ -16,12 +16,14 @@ use serde::Deserialize;
 use super::day::Day;
 use super::layout::{Html, Tab, Trouble, chip, code, machine, machine_link, page, sentence, thousands, time};
 use super::reader::Reader;
-use super::{Site, href, orders};
+use super::{NEEDS_ARE_NEW, Site, href, orders};
+use crate::command::explain::explained;
 use crate::documents::Stored;
 use crate::failure::Failure;
 use crate::output;
+use crate::output::codes::{opening, section};
 use crate::stack::arrivals::Arrival;
-use crate::stack::meter::metered;
+use crate::stack::meter::{Cost, metered};
 use crate::stack::status::{Due, Need, StackStatus};
 use crate::stack::traffic::{Cell, EndpointTraffic};
 
@@ -30,6 +32,9 @@ const NEXT: HeaderName = HeaderName::from_static("x-next");
 
 /// How many arrivals a page shows. The script knows the same number.
 const ROWS: usize = 20;
+
+/// How wide the text of a page of the runbook is, in characters.
+const WIDTH: usize = 100;
 
 /// The field of an address that asks for the last 24 hours of a stack on AWS.
 const DAY: &str = "day";
@@ -49,6 +54,7 @@ pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTre
 async fn content(site: &Site, day: Option<&Day>) -> Result<(String, Markup), Failure> {
     let reader = site.reader().await?;
     let (title, needs) = needs_section(site, &reader).await?;
+    *site.needs.lock().await = Some((System.moment().now, needs.clone()));
     site.catch_up(&reader, false).await?;
     let (arrivals, next) = site.arrivals.after(0);
     let endpoints = endpoints(site, day).await;
@@ -129,7 +135,8 @@ fn card(need: &Need, dead: Option<u64>, site: &Site) -> Markup {
                 p { (machine_free(what)) }
                 p.small.note {
                     @if next.starts_with("hookonce ") { code { (next) } " · " } @else if !next.is_empty() { (code(&sentence(next))) " " }
-                    (page)
+                    @if section(page).is_some() { a href=(href::page("explain").with("name", page)) { (opening(page)) } }
+                    @else { (page) }
                 }
             }
             @if !records.is_empty() {
@@ -263,13 +270,33 @@ pub(super) async fn arrivals(State(site): State<Arc<Site>>, Query(since): Query<
     ([(NEXT, next.to_string())], Html(rows)).into_response()
 }
 
-/// What needs a person, for the script.
+/// What needs a person, for the script: read once for all pages that keep up.
 pub(super) async fn needs(State(site): State<Arc<Site>>) -> Response {
+    let mut kept = site.needs.lock().await;
+    let now = System.moment().now;
+    if let Some((_, section)) = kept.as_ref().filter(|(at, _)| (0..NEEDS_ARE_NEW.0).contains(&(now.0 - at.0))) {
+        return Html(section.clone()).into_response();
+    }
     let section = async { needs_section(&site, &site.reader().await?).await };
     match section.await {
-        Ok((_, section)) => Html(section).into_response(),
+        Ok((_, section)) => {
+            *kept = Some((now, section.clone()));
+            Html(section).into_response()
+        }
         Err(failure) => Trouble::from(failure).page(&site, Tab::Now),
     }
+}
+
+/// A section of the runbook, as `hookonce explain` prints it.
+pub(super) async fn explain(State(site): State<Arc<Site>>, Query(query): Query<BTreeMap<String, String>>) -> Response {
+    let name = query.get("name").map_or("", String::as_str);
+    let Some(text) = explained(name, WIDTH) else {
+        let what = format!("no code, alarm or section has the name {}", output::shown(name));
+        return Trouble::missing(what, "`hookonce explain` lists all codes and alarms.").page(&site, Tab::Now);
+    };
+    let (title, text) = text.split_once('\n').unwrap_or((&text, ""));
+    let content = html! { h1 { (title) } pre.command { (text.trim_matches('\n')) } };
+    page(&site, Tab::Now, title, Cost::default(), &content).into_response()
 }
 
 fn row(arrival: &Arrival) -> Markup {

@@ -17,7 +17,7 @@ use tokio::task::JoinError;
 
 use super::filter::Typed;
 use super::layout::{Html, Tab, Trouble, chip, code, count, machine, machine_link, page, sentence, thousands, time};
-use super::{Served, Site, href};
+use super::{Served, Session, Site, href};
 use crate::failure::Failure;
 use crate::output;
 use crate::records::error_of;
@@ -170,6 +170,16 @@ impl Runs {
         }
         Ok(running)
     }
+}
+
+/// A form came without the token of its page.
+pub(super) fn not_of_a_page() -> Failure {
+    Failure::usage("this form is none that a page of this console holds", "load the page again")
+}
+
+/// What the token of the form agrees to that stops an order.
+fn stopping(number: u64) -> String {
+    json!(["stop", number]).to_string()
 }
 
 /// What a button says that begins an order to so many records, where that is known.
@@ -351,17 +361,17 @@ pub(super) fn notice(site: &Site) -> Markup {
 }
 
 /// The page of an order.
-pub(super) async fn show(State(Served { site, .. }): State<Served>, Path(number): Path<String>) -> Response {
+pub(super) async fn show(State(Served { site, session }): State<Served>, Path(number): Path<String>) -> Response {
     match site.runs.find(&number) {
-        Some(run) => page(&site, Tab::Records, "Order", Cost::default(), &progress(&run)).into_response(),
+        Some(run) => page(&site, Tab::Records, "Order", Cost::default(), &progress(&run, &session)).into_response(),
         None => no_such_order().page(&site, Tab::Records),
     }
 }
 
 /// What changes on that page, for the script.
-pub(super) async fn part(State(Served { site, .. }): State<Served>, Path(number): Path<String>) -> Response {
+pub(super) async fn part(State(Served { site, session }): State<Served>, Path(number): Path<String>) -> Response {
     match site.runs.find(&number) {
-        Some(run) => Html(progress(&run)).into_response(),
+        Some(run) => Html(progress(&run, &session)).into_response(),
         None => no_such_order().page(&site, Tab::Records),
     }
 }
@@ -371,8 +381,15 @@ fn no_such_order() -> Trouble {
 }
 
 /// Asks an order to stop between two records.
-pub(super) async fn stop(State(Served { site, .. }): State<Served>, Path(number): Path<String>) -> Response {
+pub(super) async fn stop(
+    State(Served { site, session }): State<Served>,
+    Path(number): Path<String>,
+    Form(fields): Form<BTreeMap<String, String>>,
+) -> Response {
     match site.runs.find(&number) {
+        Some(run) if !session.agrees(fields.get("token").map_or("", String::as_str), &stopping(run.number)) => {
+            Trouble::from(not_of_a_page()).page(&site, Tab::Records)
+        }
         Some(run) => {
             run.stop.notify_one();
             site.see_other(&href::order(run.number, ""))
@@ -381,7 +398,7 @@ pub(super) async fn stop(State(Served { site, .. }): State<Served>, Path(number)
     }
 }
 
-fn progress(run: &Running) -> Markup {
+fn progress(run: &Running, session: &Session) -> Markup {
     let (verb, _) = words(run.order.operation);
     let (looked_at, total) = (run.bar.position(), run.bar.length().unwrap_or(0));
     html! {
@@ -390,6 +407,7 @@ fn progress(run: &Running) -> Markup {
                 h1 { (verb) ": " (looked_at) " of " (total) " looked at" }
                 progress value=(looked_at) max=(total.max(1)) aria-label="How far it is" {}
                 form.acts method="post" action=(href::order(run.number, "/stop")) {
+                    input type="hidden" name="token" value=(session.agreement(&stopping(run.number)));
                     button { "Stop between two records" }
                     a.button href=(href::order(run.number, "")) { "Look again" }
                 }

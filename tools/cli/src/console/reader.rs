@@ -12,19 +12,18 @@ use crate::stack::connection::Connection;
 use crate::stack::status::{StackStatus, dead};
 use crate::stack::watch::Looking;
 
-/// How far one page looks in a stack on AWS, where each call costs money and time.
-pub(super) const PAGE_REACH: Reach = Reach { keys: 2_000, hours: 5 };
+/// How far one page looks: on AWS each call costs money, and everywhere time.
+const PAGE_REACH: Reach = Reach { keys: 2_000, hours: 5 };
 
 /// The tables of a stack, for one page.
 pub(super) struct Reader {
     store: DynamoStore,
-    reach: Reach,
 }
 
 impl Reader {
     /// The tables of a connection, which counts the calls.
-    pub(super) fn of(store: DynamoStore, reach: Reach) -> Self {
-        Self { store, reach }
+    pub(super) fn of(store: DynamoStore) -> Self {
+        Self { store }
     }
 
     /// A page of the records that pass a filter, behind a place.
@@ -37,7 +36,7 @@ impl Reader {
         limit: usize,
         behind: Option<&PageCursor>,
     ) -> Result<PageOfRecords, Failure> {
-        page_of(&self.store, filter, limit, self.reach, behind).await
+        page_of(&self.store, filter, limit, PAGE_REACH, behind).await
     }
 
     /// What was received latest, or behind a place: at most these many records, of one hour. The hours before are a page
@@ -46,7 +45,7 @@ impl Reader {
     /// # Errors
     /// [`Failure`] when the store does not answer.
     pub(super) async fn hour(&self, limit: usize, behind: Option<&PageCursor>) -> Result<PageOfRecords, Failure> {
-        page_of(&self.store, &Filter::default(), limit, Reach { hours: 1, ..self.reach }, behind).await
+        page_of(&self.store, &Filter::default(), limit, Reach { hours: 1, ..PAGE_REACH }, behind).await
     }
 
     /// The records of these keys, without their bodies.
@@ -133,7 +132,7 @@ mod tests {
     /// The same tables, with calls that are counted as a connection counts them.
     fn counted(store: DynamoStore) -> Reader {
         let client = meter::counted(store.client());
-        Reader::of(store.with_client(client), PAGE_REACH)
+        Reader::of(store.with_client(client))
     }
 
     /// What the page of all dead records costs, one that looks for a rare error, one that looks in the journal, and what

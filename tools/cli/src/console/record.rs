@@ -263,6 +263,14 @@ fn routes(timeline: &Timeline) -> Markup {
                 }
             }
             @if routed.route.is_none() { dt { "No route" } dd { bdi { (output::shown(&without_route(&routed.outcome))) } } }
+            // A dry run has the fact that its handler names.
+            @if timeline.today().is_none() {
+                @if let Some(key) = &routed.domain_key { dt { "Fact today" } dd { (machine(key)) } }
+                @else if routed.handler.is_some() { dt { "Fact today" } dd.note { "its handler alone names it" } }
+            }
+        }
+        @if timeline.today().is_none() {
+            p.small.note { "No plan is stored: a dry run asks today's handler what it would write and call." }
         }
     }
 }

@@ -70,7 +70,9 @@ fn content(site: &Site, typed: &Typed, found: &PageOfRecords, is_part: bool, tot
         h1 { (heading(typed, number(rows.len()), is_part)) }
         (orders::notice(site))
         (form(typed))
-        @if rows.is_empty() && next.is_some() {
+        @if next.is_some() && *looked_at == 0 {
+            p { "Nothing was received in the hours that were looked at." }
+        } @else if rows.is_empty() && next.is_some() {
             p { "None of the " (count(number(*looked_at), "record", "records")) " that were looked at passes." }
         } @else if rows.is_empty() {
             p { "No record passes. " a href=(href::page("records")) { "Show all of the last 24 hours" } }

@@ -1,7 +1,6 @@
 //! Sends events to the stack on this machine, as their provider would, or in a way that is to be refused.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use axum::Form;
 use axum::extract::{Query, State};
@@ -15,7 +14,8 @@ use hookonce_runtime::documents::document::EndpointDocument;
 use maud::{Markup, html};
 
 use super::layout::{Tab, Trouble, code, count, machine, machine_link, page, sentence};
-use super::{Site, href};
+use super::orders::not_of_a_page;
+use super::{Served, Session, Site, href};
 use crate::dev::fixtures::{self, EventName, Sample, SampleRequest};
 use crate::dev::sender::{Delivered, DeliveryToSend, Sender, SignedDelivery, now_unix};
 use crate::documents::endpoints;
@@ -24,6 +24,9 @@ use crate::failure::Failure;
 use crate::output;
 use crate::records::candidates;
 use crate::stack::meter::Cost;
+
+/// What the token of the form agrees to.
+const ORDER: &str = "send";
 
 /// The most copies of one event.
 const COPIES_MAX: usize = 20;
@@ -81,7 +84,10 @@ fn refuse(site: &Site) -> Option<Response> {
 }
 
 /// The form. With an event chosen, it has the body to be changed.
-pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTreeMap<String, String>>) -> Response {
+pub(super) async fn show(
+    State(Served { site, session }): State<Served>,
+    Query(query): Query<BTreeMap<String, String>>,
+) -> Response {
     if let Some(refusal) = refuse(&site) {
         return refusal;
     }
@@ -99,7 +105,7 @@ pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTre
             Tab::Send,
             "Send",
             Cost::default(),
-            &html! { h1 { "Send an event" } (form(&site, &query, &body)) },
+            &html! { h1 { "Send an event" } (form(&site, &session, &query, &body)) },
         )
         .into_response(),
         Err(failure) => Trouble::from(failure).page(&site, Tab::Send),
@@ -116,7 +122,7 @@ fn indented(body: &[u8]) -> String {
     text.unwrap_or_else(|_| String::from_utf8_lossy(body).into_owned())
 }
 
-fn form(site: &Site, fields: &BTreeMap<String, String>, body: &str) -> Markup {
+fn form(site: &Site, session: &Session, fields: &BTreeMap<String, String>, body: &str) -> Markup {
     let field = |name: &str| fields.get(name).map(String::as_str).unwrap_or_default();
     let signature = Signature::of(field("signature"));
     let copies = if field("copies").is_empty() { "1" } else { field("copies") };
@@ -156,7 +162,8 @@ fn form(site: &Site, fields: &BTreeMap<String, String>, body: &str) -> Markup {
                 }
             }
             div.acts {
-                button.primary { "Send" } " "
+                // Of a form, a browser sends only the button that was pressed: the token is in no address.
+                button.primary name="token" value=(session.agreement(ORDER)) { "Send" } " "
                 button formmethod="get" { @if body.is_empty() { "Show its body" } @else { "Another event" } }
             }
         }
@@ -170,11 +177,17 @@ struct Sent {
     explanation: Option<Explanation>,
 }
 
-pub(super) async fn send(State(site): State<Arc<Site>>, Form(fields): Form<BTreeMap<String, String>>) -> Response {
+pub(super) async fn send(
+    State(Served { site, session }): State<Served>,
+    Form(fields): Form<BTreeMap<String, String>>,
+) -> Response {
     if let Some(refusal) = refuse(&site) {
         return refusal;
     }
     let field = |name: &str| fields.get(name).map(String::as_str).unwrap_or_default();
+    if !session.agrees(field("token"), ORDER) {
+        return Trouble::from(not_of_a_page()).page(&site, Tab::Send);
+    }
     let sent = async {
         let chosen = Chosen::of(&site, field("event"))?;
         let copies = field("copies").parse().unwrap_or(1).clamp(1, COPIES_MAX);
@@ -218,7 +231,7 @@ pub(super) async fn send(State(site): State<Arc<Site>>, Form(fields): Form<BTree
             }
         }
         h2 { "Send another" }
-        (form(&site, &fields, field("body")))
+        (form(&site, &session, &fields, field("body")))
     };
     page(&site, Tab::Send, "Sent", Cost::default(), &content).into_response()
 }

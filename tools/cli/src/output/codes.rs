@@ -1,4 +1,4 @@
-//! The pages of the codes, and the command that prints one.
+//! The pages of the codes, the sections of the runbook, and the command that prints one.
 
 macro_rules! pages {
     ($($code:ident)*) => {
@@ -26,6 +26,62 @@ pub(crate) fn explaining(code: &str) -> Option<String> {
     PAGES.iter().any(|(name, _)| *name == code).then(|| format!("`hookonce explain {code}`"))
 }
 
+/// The runbook, which has a section for each alarm and each thing that needs a person.
+const RUNBOOK: &str = include_str!("../../../../docs/run/runbook.md");
+
+/// How its sections are named, as a path of this repository.
+pub(crate) const RUNBOOK_SECTION: &str = "docs/run/runbook.md#";
+
+/// What its first lines name an alarm with, by its severity.
+const SEVERITIES: [&str; 2] = ["` (page)", "` (notice)"];
+
+/// The letters of a name without what the ways to write it differ in, as in `Records died` and `records-died`.
+fn letters(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
+}
+
+/// Where the sections begin, how deep each is, and its title.
+fn headings() -> Vec<(usize, usize, &'static str)> {
+    let (mut headings, mut at, mut is_code) = (Vec::new(), 0, false);
+    for line in RUNBOOK.split_inclusive('\n') {
+        is_code ^= line.starts_with("```");
+        let title = line.trim_start_matches('#');
+        if !is_code && title.len() < line.len() {
+            headings.push((at, line.len() - title.len(), title.trim()));
+        }
+        at += line.len();
+    }
+    headings
+}
+
+/// A section of the runbook, by the name of its alarm or by its title, with what an alarm or a page writes before it.
+pub(crate) fn section(name: &str) -> Option<&'static str> {
+    let name = name.rsplit(['#', '/']).next().unwrap_or_default();
+    let headings = headings();
+    let alarm = SEVERITIES.iter().find_map(|severity| RUNBOOK.find(&format!("`{name}{severity}")));
+    let index = match alarm {
+        Some(place) => headings.iter().rposition(|(at, ..)| *at < place),
+        None => headings.iter().position(|(_, depth, title)| *depth > 1 && letters(title) == letters(name)),
+    };
+    let (start, depth, _) = headings.get(index?)?;
+    let end = headings.iter().find(|(at, other, _)| at > start && other <= depth).map_or(RUNBOOK.len(), |(at, ..)| *at);
+    RUNBOOK.get(*start..end)
+}
+
+/// The command that prints a section of the runbook, or the path of any other page.
+pub(crate) fn opening(page: &str) -> String {
+    let name = page.rsplit(['#', '/']).next().unwrap_or_default();
+    section(page).map_or_else(|| page.to_owned(), |_| format!("hookonce explain {name}"))
+}
+
+/// The names of the alarms that have a section.
+pub(crate) fn alarms() -> impl Iterator<Item = &'static str> {
+    SEVERITIES
+        .iter()
+        .flat_map(|severity| RUNBOOK.match_indices(severity))
+        .filter_map(|(at, _)| RUNBOOK.get(..at)?.rsplit('`').next())
+}
+
 /// Where to read more about a code, or that it is the handler's own.
 pub(crate) fn describe(code: &str) -> String {
     explaining(code)
@@ -38,6 +94,24 @@ mod tests {
     use hookonce_protocol::record::DeadReason;
 
     use super::*;
+
+    #[test]
+    fn a_section_is_found_by_its_alarm_and_by_its_title_and_ends_before_the_next_one() {
+        for name in
+            ["RecordsDied", "hookonce/inbox/page/RecordsDied", "records-died", "docs/run/runbook.md#records-died"]
+        {
+            let section = section(name).unwrap();
+            assert!(
+                section.starts_with("### Records died\n") && !section.contains("### Records are quarantined"),
+                "{name}"
+            );
+        }
+        assert!(section("WebhookFails").unwrap().starts_with("### Deliveries are not accepted"));
+        assert!(section("an-endpoint-is-silent").unwrap().contains("#### Expect deliveries"));
+        assert!(section("").is_none() && section("RecordsDie").is_none());
+        assert_eq!(alarms().count(), 14);
+        assert!(alarms().all(|alarm| section(alarm).is_some()));
+    }
 
     #[test]
     fn every_code_has_a_page() {

@@ -70,7 +70,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("verify", &["verify --last", "verify --endpoint stripe --curl curl.txt --body body.json"]),
-    ("explain", &["explain UNROUTED", "explain signature_mismatch"]),
+    ("explain", &["explain UNROUTED", "explain RecordsDied"]),
     ("providers", &["providers", "providers stripe"]),
     (
         "deploy",

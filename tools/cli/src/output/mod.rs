@@ -10,6 +10,7 @@ mod time;
 use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use console::Style;
@@ -19,7 +20,7 @@ use serde::Serialize;
 pub(crate) use self::table::{Cell, Table, print, table};
 pub(crate) use self::time::{between, known_moment, length, local_moment, moment, short_moment, whole_moment, zoned};
 use crate::failure::{Exit, Failure};
-use crate::output::hints::pasteable;
+use crate::output::hints::{INDENTED, pasteable};
 
 /// The first error of standard output that means lost data.
 static LOST: OnceLock<String> = OnceLock::new();
@@ -71,6 +72,11 @@ fn terminal_columns() -> usize {
     usize::from(console::Term::stdout().size().1)
 }
 
+/// The same of standard error.
+fn error_columns() -> usize {
+    usize::from(console::Term::stderr().size().1)
+}
+
 /// Writes a message to standard output that may name commands.
 pub(crate) fn message(text: &str) {
     line(&pasteable(text.to_owned()));
@@ -81,17 +87,36 @@ pub(crate) fn parser(message: &clap::Error) {
     keep_error(message.print());
 }
 
-/// Writes text to standard error, for a person. Only its line breaks reach the terminal as they are.
+/// Writes text to standard error, for a person, in lines that fit a terminal. Only its line breaks reach the terminal as
+/// they are.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", lines(&pasteable(text.to_owned())));
+    let text = lines(&pasteable(text.to_owned()));
+    let _ = writeln!(std::io::stderr(), "{}", if is_watched() { fitted(&text, error_columns()) } else { text });
+}
+
+/// Each line of a text in as many as a terminal needs. A command that has a line to itself stays in it.
+fn fitted(text: &str, columns: usize) -> String {
+    let fit = |line: &str| if line.starts_with(INDENTED) { line.to_owned() } else { filled(line, columns) };
+    text.split('\n').map(fit).collect::<Vec<_>>().join("\n")
 }
 
 /// The log on standard error. Its lines name records by keys that senders chose.
 #[derive(Debug)]
 pub(crate) struct Log;
 
+/// Whether a person has ended the command.
+static LOG_ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Ends the log. What a command leaves behind in the middle may fail, and nobody has to read of that.
+pub(crate) fn end_log() {
+    LOG_ENDED.store(true, Ordering::Relaxed);
+}
+
 impl std::io::Write for Log {
     fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        if LOG_ENDED.load(Ordering::Relaxed) {
+            return Ok(text.len());
+        }
         std::io::stderr().write_all(lines(&String::from_utf8_lossy(text)).as_bytes())?;
         Ok(text.len())
     }

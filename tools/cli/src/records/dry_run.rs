@@ -1,5 +1,7 @@
 //! What the handlers in this build would do with a record, without doing it.
 
+use std::cell::RefCell;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use error_reporter::Report;
@@ -24,6 +26,10 @@ use hookonce_runtime::port::Store as _;
 use hookonce_runtime::routes::{Assigned, Decision, Fit, Missing, Offered, RouteSet, Routing, assign};
 use serde::Serialize;
 use tokio::time::Instant;
+use tracing::field::{Field, Visit};
+use tracing::{Event as Line, Metadata, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
 
 use crate::dev::handlers;
 use crate::dev::own_handlers::calls_at;
@@ -74,6 +80,41 @@ fn own(running: &RunningStack) -> Result<Box<dyn CallHandler>, Failure> {
     calls_at(url, names.unwrap_or_default()).map_err(|error| {
         Failure::unavailable(Report::new(&error).to_string(), "start the stack again with `hookonce dev`")
     })
+}
+
+tokio::task_local! {
+    /// The place in the body that does not fit what the handler reads, if the dry run at hand came upon one.
+    static MISFIT: RefCell<Option<String>>;
+}
+
+/// The field of a line of the log that names such a place.
+const FIELD: &str = "field";
+
+/// Whether a line of the log is about the body of a dry run. It is for the person who ran it, and no news of a function.
+pub(crate) fn is_of_dry_run(line: &Metadata<'_>) -> bool {
+    line.fields().field(FIELD).is_some() && MISFIT.try_with(|_| ()).is_ok()
+}
+
+/// Keeps what such lines name: the runtime tells no caller, because a record holds the code alone.
+pub(crate) struct KeepMisfits;
+
+impl<S: Subscriber> Layer<S> for KeepMisfits {
+    fn on_event(&self, line: &Line<'_>, _: Context<'_, S>) {
+        if is_of_dry_run(line.metadata()) {
+            line.record(&mut KeepMisfits);
+        }
+    }
+}
+
+impl Visit for KeepMisfits {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == FIELD {
+            // Elsewhere, no line gets here.
+            let _ = MISFIT.try_with(|misfit| misfit.replace(Some(value.to_owned())));
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}
 }
 
 /// A worker that can only plan: it has no queue and no clock.
@@ -139,18 +180,19 @@ impl DryRun {
 
     /// The handler in another language that plans for a record, if there is one.
     pub(crate) fn handler(&self, record: &Record) -> Option<RemoteTarget> {
-        self.parts.remote_target(record, &self.routing)
+        MISFIT.sync_scope(RefCell::default(), || self.parts.remote_target(record, &self.routing))
     }
 
     /// Which route takes a record's event, and why the others do not. `None` if its event or the set cannot be read.
     pub(crate) fn routed(&self, record: &Record) -> Option<Explained> {
         let Routing::Set(set) = &self.routing else { return None };
-        Some(explained(&self.parts.handlers, set, &self.parts.event(record)?))
+        let explain = || Some(explained(&self.parts.handlers, set, &self.parts.event(record)?));
+        MISFIT.sync_scope(RefCell::default(), explain)
     }
 
     /// What a record's event waits for, because its route names it and this build lacks it.
     pub(crate) fn missing(&self, record: &Record) -> Option<Missing> {
-        self.parts.missing(record, &self.routing)
+        MISFIT.sync_scope(RefCell::default(), || self.parts.missing(record, &self.routing))
     }
 
     /// Whether the circuit of that handler is open, because it did not answer several calls in a row. Nobody calls it
@@ -159,15 +201,20 @@ impl DryRun {
         self.handler(record).is_some_and(|handler| self.parts.remote.is_open(&handler, System.moment().now))
     }
 
-    /// What a worker would do with a record.
-    pub(crate) async fn plan(&self, record: &Record) -> Planned {
+    /// What a worker would do with a record, and where its body does not fit what the handler reads, by the names of the
+    /// handler's fields.
+    pub(crate) async fn plan(&self, record: &Record) -> (Planned, Option<String>) {
         let budget =
             CallBudget::until(Instant::now() + duration(HANDLER_CALL_MAX) * (u32::from(HANDLER_CALLS_MAX) + 1));
         let request_id = || System.claim_id().0;
         let (all, moment) = (MemoryPermits::default(), || System.moment());
         let memory = &MemoryPermit::of(&all);
         let calls = Calls { slow_move: false, budget: &budget, memory, request_id: &request_id, moment: &moment };
-        self.parts.plan(record, &self.routing, calls).await
+        let plan = async {
+            let planned = self.parts.plan(record, &self.routing, calls).await;
+            (planned, MISFIT.with(RefCell::take))
+        };
+        MISFIT.scope(RefCell::default(), Box::pin(plan)).await
     }
 
     /// The condition of a plan that does not hold now, so that the record would wait, or die. None also for a record that
@@ -197,6 +244,15 @@ impl DryRun {
     /// The events of an envelope.
     pub(crate) fn split(&self, record: &Record) -> Split {
         self.parts.split(record)
+    }
+}
+
+/// A code, and what its page cannot say: where the body does not fit.
+pub(crate) fn with_misfit(code: &str, misfit: Option<&str>) -> String {
+    match misfit {
+        None => code.to_owned(),
+        Some("") => format!("{code}: the whole body does not fit"),
+        Some(place) => format!("{code}: the body does not fit at {place}"),
     }
 }
 

@@ -49,11 +49,6 @@ pub(crate) struct Reach {
     pub(crate) hours: usize,
 }
 
-impl Reach {
-    /// As far as the filter goes.
-    pub(crate) const ALL: Self = Self { keys: usize::MAX, hours: usize::MAX };
-}
-
 /// One page.
 #[derive(Debug, Default)]
 pub(crate) struct PageOfRecords {

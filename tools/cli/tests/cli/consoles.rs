@@ -163,6 +163,74 @@ fn the_first_page_of_a_deployed_stack_takes_at_most_100_calls_and_says_how_many(
     console.stop();
 }
 
+/// However many tabs keep up, the stack is asked once. A tab that asks waits as long as the answer counts as new, so it
+/// always gets what was read after the change that it saw.
+#[test]
+fn what_needs_a_person_is_read_once_for_all_tabs() {
+    let stack = Stack::with(0, 1);
+    let deployed = Deployed::of(&stack, &[]);
+    let console = Opened::of(&deployed, &[]);
+    let reached = || {
+        let account = deployed.aws.account();
+        account.requests.len() + account.relayed
+    };
+    let by = |work: &dyn Fn()| {
+        let before = reached();
+        work();
+        reached() - before
+    };
+    let tab = || assert!(console.ask("GET", "/needs", "").contains("INVOICE_UNREADABLE"));
+    tab();
+    assert_eq!(by(&|| [(), ()].into_iter().for_each(|()| tab())), 0, "two tabs in the moments after another one");
+    assert!(by(&|| assert!(console.ask("GET", "/", "").contains("INVOICE_UNREADABLE"))) > 0, "a page is new");
+    wait_until("it is read again", || by(&tab) > 0);
+    assert_eq!(by(&tab), 0, "that was for the other tab, too");
+    console.stop();
+}
+
+#[test]
+fn a_page_of_the_stack_on_this_machine_takes_at_most_100_calls_too() {
+    let stack = Stack::with(1, 1);
+    let console = Opened::of_dev(&stack);
+    for target in
+        ["/", "/records", "/records?since=35d&type=invoice.paid", "/records?state=DEAD", "/records/stripe/evt_0"]
+    {
+        let page = console.ask("GET", target, "");
+        let (calls, units) = (cost(&page, " calls · "), cost(&page, " read unit"));
+        assert!((1..=100).contains(&calls) && units <= 2_100, "{target}: {calls} calls, {units} read units");
+    }
+    let record = console.ask("GET", "/records/stripe/evt_0", "");
+    assert!(record.contains("#dk#stripe#payments#") && record.contains("No plan is stored"), "{record}");
+    let listed = console.ask("GET", "/records", "");
+    assert!(listed.contains("evt_0") && listed.contains("Look further back"), "{listed}");
+}
+
+/// A cookie and an origin let a page of this console in. Its forms also hold a token, each for its own order.
+#[test]
+fn a_form_that_sends_or_stops_needs_the_token_of_its_own_page() {
+    let stack = Stack::with(0, 60);
+    let console = Opened::of_dev(&stack);
+    let form = field(&console.ask("GET", "/send", ""), "token");
+    let dry_run = console.ask("GET", DRY_RUN, "");
+    let (until, token) = (field(&dry_run, "ended-until"), field(&dry_run, "token"));
+    let event = "event=stripe/stripe.invoice.paid";
+    for wrong in [event.to_owned(), format!("{event}&token={token}"), format!("{event}&token=00")] {
+        assert_eq!(console.status("POST", "/send", &wrong), 400, "{wrong}");
+    }
+    assert_eq!(stack.list("APPLIED").len(), 0);
+    assert_eq!(console.status("POST", "/send", &format!("{event}&token={form}")), 303);
+    let order = format!("operation=retry&state=DEAD&ended-until={until}&agreed=60&token={token}&reason=mended&by=ada");
+    assert_eq!(console.status("POST", "/orders", &order), 303);
+    let stop = field(&console.ask("GET", "/orders/1", ""), "token");
+    for wrong in ["", "token=00", &format!("token={form}"), &format!("token={token}")] {
+        assert_eq!(console.status("POST", "/orders/1/stop", wrong), 400, "{wrong}");
+    }
+    assert_eq!(console.status("POST", "/orders/1/stop", &format!("token={stop}")), 303);
+    wait_until("it ends", || !console.ask("GET", "/orders/1", "").contains("looked at"));
+    let ended = console.ask("GET", "/orders/1", "");
+    assert!(ended.contains("Replay: stopped"), "{ended}");
+}
+
 #[test]
 fn a_deployed_stack_has_its_day_once_somebody_asks_and_is_asked_once_a_minute() {
     let stack = Stack::with(1, 0);

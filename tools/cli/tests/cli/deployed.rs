@@ -366,7 +366,7 @@ fn status_names_an_endpoint_that_is_silent_for_longer_than_its_document_expects(
     status(&[]).exits(1).prints_all(&[
         "the endpoint never is silent: it expects a delivery every 1day 2h, and none came in that time",
         "the endpoint quiet is silent: it expects a delivery every 1day 2h, and the last one came 1day 3h ago",
-        "  hookonce endpoint list --stack inbox\n  docs/run/runbook.md#an-endpoint-is-silent\n",
+        "  hookonce endpoint list --stack inbox\n  hookonce explain an-endpoint-is-silent\n",
     ]);
     deployed.run(&["doctor"]).prints("endpoints: the endpoint quiet is silent");
     account().snags.push_back(("StartQuery", Interception::Answered("AccessDeniedException")));

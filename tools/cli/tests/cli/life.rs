@@ -101,7 +101,7 @@ fn status_prints_what_needs_a_person_and_the_next_step() {
     stack.wait_for("DEAD", 1);
     let status = stack.run(&["status"]).exits(1).prints_all(&[
         "1 record is DEAD: INVOICE_UNREADABLE at stripe, invoice.paid\n",
-        "  hookonce stats --state DEAD\n  docs/run/runbook.md#records-died\n",
+        "  hookonce stats --state DEAD\n  hookonce explain records-died\n",
     ]);
     let shown = json(&stack.run(&["status", "--json"]));
     assert_eq!((&shown["dead"], &shown["needs"]), (&object!(1), &object!(["records_died"])), "{shown}");
@@ -140,7 +140,7 @@ fn status_names_an_endpoint_that_is_silent() {
     file.set_modified(file.metadata().unwrap().modified().unwrap() - std::time::Duration::from_hours(3)).unwrap();
     stack.run(&["status"]).exits(1).prints_all(&[
         "the endpoint github is silent: it expects a delivery every 2h, and none came in that time\n",
-        "  hookonce endpoint list\n  docs/run/runbook.md#an-endpoint-is-silent\n",
+        "  hookonce endpoint list\n  hookonce explain an-endpoint-is-silent\n",
     ]);
     assert_eq!(needs(), object!(["silent:github"]));
     stack.run(&["trigger", "github.push"]).exits(0);

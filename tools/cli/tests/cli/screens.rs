@@ -261,3 +261,36 @@ fn a_record_is_found_by_the_fact_that_it_applied() {
     stack.run(&["show", "stripe", "evt_1", "--fact", fact]).exits(2);
     stack.run(&["show"]).exits(2);
 }
+
+/// The log is of the functions. A command that asks today's handlers says itself which field they could not read.
+#[test]
+fn a_body_that_no_handler_can_read_is_a_sentence_with_its_field() {
+    let stack = Stack::with(0, 1);
+    let why = "INVOICE_UNREADABLE: the body does not fit at data.object";
+    for command in [&["show", "stripe", "evt_0"][..], &["drill", "--state", "DEAD"]] {
+        stack.run(command).prints(why).omits("WARN").omits("record.key");
+    }
+    let page = stack.run(&["show", "stripe", "evt_0", "--json"]).exits(0).omits("WARN");
+    assert_eq!(json(&page)["state"], "DEAD");
+}
+
+#[test]
+fn a_long_note_is_divided_between_words() {
+    let stack = Stack::new();
+    let shown = plain(&on_screen(&stack, &["show", "--fact", "nobody"]));
+    let note = shown.iter().position(|line| line.starts_with("it was looked for alone")).unwrap();
+    assert!(shown.iter().all(|line| measure_text_width(line) <= 80), "{shown:#?}");
+    assert!(shown[note + 1].starts_with("  ") && shown[note].ends_with(char::is_alphanumeric), "{shown:#?}");
+    assert!(shown.contains(&"  hookonce show --fact invoice.paid#nobody".to_owned()), "{shown:#?}");
+}
+
+#[test]
+fn an_alarm_is_explained_by_its_section_of_the_runbook() {
+    let workspace = Workspace::new();
+    for name in ["RecordsDied", "hookonce/inbox/page/RecordsDied", "docs/run/runbook.md#records-died"] {
+        workspace.run(&["explain", name]).exits(0).prints_all(&["Records died", "hookonce stats"]).omits("## ");
+    }
+    workspace.run(&["explain", "RecordsDiedd"]).exits(2).prints("did you mean RecordsDied?");
+    let stack = Stack::with(0, 1);
+    stack.run(&["status"]).prints("  hookonce explain records-died\n");
+}

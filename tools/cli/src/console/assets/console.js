@@ -21,11 +21,11 @@ poll();
 const table = document.getElementById("arrivals");
 
 if (table) {
-  const ROWS_MAX = 20, PAUSE_MS = 1000;
+  const ROWS_MAX = 20, PAUSE_MS = 1000, NEEDS_MS = 5000;
   const body = table.tBodies[0], pause = document.getElementById("pause"), needs = document.getElementById("needs");
   const looks = () => !document.hidden && pause.getAttribute("aria-pressed") === "false";
   const live = document.getElementById("live"), words = live.firstChild.textContent;
-  let next = table.dataset.next, timer, asking = false, needsAt = Date.now();
+  let next = table.dataset.next, timer, asking = false, changedAt = null;
 
   const put = (row) => {
     const known = [...body.rows].find((old) => row.dataset.row && old.dataset.row === row.dataset.row);
@@ -49,8 +49,10 @@ if (table) {
       rows.forEach(put);
       next = answer.headers.get("x-next");
       if (rows.length) document.getElementById("nothing")?.remove();
-      if (rows.length && Date.now() - needsAt > 5 * PAUSE_MS) {
-        needsAt = Date.now();
+      if (rows.length) changedAt ??= Date.now();
+      // For so long the console answers all pages with what it read for one.
+      if (changedAt !== null && Date.now() - changedAt > NEEDS_MS) {
+        changedAt = null;
         const section = await fetch("needs");
         if (section.ok) needs.innerHTML = await section.text();
       }

@@ -6,7 +6,7 @@ use self::call::EffectCall;
 use crate::failure::Failure;
 use crate::output;
 use crate::output::codes;
-use crate::records::dry_run::{DryRun, Explained};
+use crate::records::dry_run::{DryRun, Explained, with_misfit};
 use crate::records::looks::Look;
 use crate::records::{created_by, format_tries, states, summary, tries};
 use crate::stack::connection::Connection;
@@ -107,6 +107,8 @@ pub(crate) struct Timeline {
     /// What today's handlers would do with it. `None` for an envelope and an effect, and if the domain table is not
     /// known.
     plan: Option<Planned>,
+    /// Where the body does not fit what the handler reads.
+    misfit: Option<String>,
     /// The condition of that plan that does not hold now.
     unmet: Option<String>,
     /// What its route names and this build lacks.
@@ -174,6 +176,7 @@ impl Timeline {
             effects,
             earlier_effects,
             plan,
+            misfit: None,
             unmet: None,
             missing,
             routed: None,
@@ -202,7 +205,10 @@ impl Timeline {
         let planned = planned && self.planning != Planning::Routes;
         self.missing = if planned { dry_run.missing(record).map(|missing| missing.what) } else { None };
         let plan = if planned && self.missing.is_none() { Some(dry_run.plan(record).await) } else { None };
-        (self.trail, self.plan) = (trail, plan);
+        self.trail = trail;
+        if let Some((planned, misfit)) = plan {
+            (self.plan, self.misfit) = (Some(planned), misfit);
+        }
         if let (Some(Planned::Plan(plan)), Some(key)) = (&self.plan, self.domain_key(self.record.generation)) {
             // A table that this person may not read leaves out the condition, and not the timeline.
             self.unmet = dry_run.unmet(&self.record, plan, &key).await.unwrap_or_default();
@@ -426,7 +432,7 @@ impl Timeline {
                 return facts;
             }
             Planned::NoHandler => "no handler wants it".to_owned(),
-            Planned::Failed(failure) => format!("fails with {}", failure.code),
+            Planned::Failed(failure) => format!("fails with {}", with_misfit(&failure.code, self.misfit.as_deref())),
             Planned::Unavailable | Planned::CallsUsedUp | Planned::HandlerSlow { .. } => "unknown".to_owned(),
             Planned::UserTableUnavailable => "unknown: a table of its handler is missing or cannot be read".to_owned(),
             Planned::HandlerAway if self.planning == Planning::CallHandlers => {

@@ -5,6 +5,7 @@ use hookonce_protocol::time::{EpochMs, Millis};
 use super::records::{Due, TopError, Unreached};
 use super::{AwsStatus, OVERDUE, StackStatus};
 use crate::output;
+use crate::output::codes::section;
 use crate::stack::pauses::PausedFunction;
 use crate::stack::watch::{Alarm, Requests, no_alarms};
 
@@ -22,7 +23,8 @@ pub(crate) struct Need {
     pub(crate) what: String,
     /// The command that shows or ends it, or what else to do. Empty where the sentence says it, as alarms do.
     pub(crate) next: String,
-    /// The page that says what to do, as a path of this repository with a section. Empty where the sentence names it.
+    /// The page that says what to do: the name of an alarm with a section of the runbook, or a path of this repository.
+    /// Empty where the sentence names it.
     pub(crate) page: String,
     /// The filter that finds its records, as `list` names its options. Empty if it is about no records.
     pub(crate) records: Vec<(&'static str, String)>,
@@ -192,7 +194,9 @@ fn needs_on_aws(aws: &AwsStatus, now: EpochMs) -> Vec<Need> {
     let raised = |alarm: &Alarm| {
         let since = alarm.since.map_or_else(String::new, |since| format!(" for {}", output::between(since, now)));
         let what = format!("{} {}, raised{since}: {}", alarm.severity(), alarm.name, alarm.description);
-        Need::new(format!("alarm:{}", alarm.name), what, "", "")
+        // An alarm that somebody added has no section.
+        let page = section(&alarm.name).map_or("", |_| &alarm.name);
+        Need::new(format!("alarm:{}", alarm.name), what, "", page)
     };
     let mut needs: Vec<_> = watch.alarms.raised.iter().map(raised).collect();
     if watch.alarms.count == 0 {
