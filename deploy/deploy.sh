@@ -26,31 +26,34 @@ if [ "$own" != "hookonce $release" ]; then
 fi
 
 echo "1. The files are those of the release"
-sums() {
-    if command -v sha256sum >/dev/null; then sha256sum "$@"; else shasum -a 256 "$@"; fi
-}
+sums() { if command -v sha256sum >/dev/null; then sha256sum "$@"; else shasum -a 256 "$@"; fi; }
 sums --check --quiet SHA256SUMS
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-# How far an upload is, is shown only if it fails.
-quietly() {
-    "$@" 2>"$work/log" || { cat "$work/log" >&2; return 1; }
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+output() {
+    aws cloudformation describe-stacks --stack-name "$stack-code" --query "Stacks[0].Outputs[?OutputKey=='$1'].OutputValue" --output text
 }
-bucket() {
-    aws cloudformation describe-stacks --stack-name "$stack-code" --output text \
-        --query "Stacks[0].Outputs[?OutputKey=='$1'].OutputValue"
+# Puts a file there by its hash, if the bucket is one of this account, and prints its name.
+upload() {
+    local name && name=$(sums "$1" | cut -c 1-64).${1##*.}
+    local at=(--bucket "$bucket" --key "$name" --expected-bucket-owner "$account")
+    aws s3api head-object "${at[@]}" >/dev/null 2>&1 || aws s3api put-object "${at[@]}" --body "$1" >/dev/null || return
+    echo "$name"
 }
 
 echo "2. The code goes into a bucket of its own, which the stack $stack-code holds"
-quietly aws cloudformation deploy --no-fail-on-empty-changeset --stack-name "$stack-code" --template-file bucket.yaml
-quietly aws cloudformation package --template-file template.json --use-json --output-template-file "$work/template.json" \
-    --s3-bucket "$(bucket Bucket)" >/dev/null
-template=$(sums "$work/template.json" | cut -c 1-64).json
-quietly aws s3api put-object --bucket "$(bucket Bucket)" --key "$template" --body "$work/template.json" >/dev/null
+aws cloudformation deploy --no-fail-on-empty-changeset --stack-name "$stack-code" --template-file bucket.yaml 2>"$work/log" ||
+    { cat "$work/log" >&2; exit 1; }
+account=$(aws sts get-caller-identity --query Account --output text) bucket=$(output Bucket) places=()
+for code in *.zip; do
+    name=$(upload "$code")
+    places+=(-e "s|\"$code\"|{\"S3Bucket\": \"$bucket\", \"S3Key\": \"$name\"}|")
+done
+sed "${places[@]}" template.json >"$work/template.json"
+template=$(upload "$work/template.json")
 
 echo "3. CloudFormation brings the stack $stack to this release, which takes some minutes"
-hookonce deploy --stack "$stack" --template "$(bucket Address)/$template" "$@"
+hookonce deploy --stack "$stack" --template "$(output Address)/$template" "$@"
 case " $* " in *" --plan "*) exit ;; esac
 
 echo "4. What it still needs"

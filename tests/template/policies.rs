@@ -1,6 +1,8 @@
 //! Each function may do exactly what its adapters call.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 
 use hookonce_examples::handlers;
 use hookonce_protocol::key::{DomainKey, RecordKey};
@@ -202,6 +204,31 @@ fn each_role_takes_the_boundary_of_an_organisation() {
     let boundary =
         "      PermissionsBoundary: !If [HasPermissionsBoundary, !Ref PermissionsBoundaryArn, !Ref AWS::NoValue]\n";
     Rule(unbounded).finds([(boundary, "", "WebhookRole")]);
+}
+
+/// The other templates that make roles, or a stack with roles in it: those beside the stack, and those of `hookonce new`.
+#[test]
+fn every_other_template_with_roles_takes_the_boundary_too() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let of_projects =
+        ["none", "python", "rust", "typescript"].map(|kind| format!("tools/cli/project/{kind}/template.yaml"));
+    let beside = fs::read_dir(root.join("deploy")).unwrap().map(|entry| entry.unwrap().path());
+    let beside = beside.filter(|path| path.extension().is_some_and(|end| end == "yaml"));
+    let mut found = 0;
+    for path in of_projects.iter().map(|path| root.join(path)).chain(beside) {
+        let text = fs::read_to_string(&path).unwrap();
+        let count = |line: &str| text.lines().filter(|it| it.trim() == line).count();
+        // Of a function that names no role, SAM makes the role.
+        let roles = count("Type: AWS::IAM::Role") + count("Type: AWS::Serverless::Function");
+        let nested = count("Type: AWS::Serverless::Application");
+        let bounded =
+            count("PermissionsBoundary: !If [HasPermissionsBoundary, !Ref PermissionsBoundaryArn, !Ref AWS::NoValue]");
+        let handed_on = count("PermissionsBoundaryArn: !Ref PermissionsBoundaryArn");
+        assert_eq!((bounded, handed_on), (roles, nested), "{}", path.display());
+        assert_eq!(count("PermissionsBoundaryArn:"), usize::from(roles + nested > 0), "{}", path.display());
+        found += roles + nested;
+    }
+    assert_eq!(found, 7, "three roles and four stacks");
 }
 
 /// Uses of a key that are not bound to the service that stores the data.

@@ -1,7 +1,7 @@
 //! Dependencies point one way: protocol <- providers <- runtime <- functions <- examples <- tools.
 
-use crate::support::tokens::{identifiers, product};
 use super::{Files, none, planted, project, rust};
+use crate::support::tokens::{identifiers, product};
 
 /// Which crates the manifests below one folder may name.
 struct Arrow {

@@ -25,7 +25,7 @@ sys.path += [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).
 
 import calls  # noqa: E402
 import changes  # noqa: E402
-from mock import REGION, STACK, client, verdict  # noqa: E402
+from mock import ACCOUNT, REGION, STACK, client, verdict  # noqa: E402
 from moto import mock_aws  # noqa: E402
 from moto.cloudformation.models import CloudFormationBackend, Event  # noqa: E402
 from moto.cloudformation.responses import CloudFormationResponse  # noqa: E402
@@ -36,8 +36,8 @@ from template import released  # noqa: E402
 
 PAGE = pathlib.Path("docs/run/fifteen-minutes.md")
 POLICY = json.loads(pathlib.Path("deploy/stack-policy.json").read_text("utf-8"))
-# The mock knows two outputs.
-OUTPUTS = ("Version", "InboxTable")
+# The mock knows these outputs.
+OUTPUTS = ("Version", "InboxTable", "WorkerFunction")
 # It prints a line for each request.
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
 
@@ -173,8 +173,24 @@ def writing(environ):
     return f"S3 {pathlib.Path(environ['PATH_INFO']).suffix}" if service == "s3" and environ["REQUEST_METHOD"] not in ("GET", "HEAD") else None
 
 
+class Bucket:
+    """The calls about what is in the bucket that do not name whose it should be, and how many do. The mock does not compare it."""
+
+    named, nameless = 0, []
+
+    @classmethod
+    def note(cls, environ):
+        # What the check itself asks is signed with another key.
+        if re.search(r"Credential=deployer\d+/[^,]*/s3/", environ.get("HTTP_AUTHORIZATION", "")) and pathlib.Path(environ["PATH_INFO"]).suffix in (".json", ".zip"):
+            if environ.get("HTTP_X_AMZ_EXPECTED_BUCKET_OWNER") == ACCOUNT:
+                cls.named += 1
+            else:
+                cls.nameless.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}")
+
+
 def served(application, environ, start_response):
     """The mock's own, with a death between what it does and what it says."""
+    Bucket.note(environ)
     call = writing(environ)
     answer = dispatch(application, environ, start_response)
     said = list(answer)
@@ -296,6 +312,7 @@ def deaths_of_creation(deployer):
     Death.met.clear()
     while (call := deployer.dies("deploy.sh", f"./deploy.sh --stack {STACK}")) and call != f"CreateChangeSet {STACK} 1":
         continue
+    plans_of_creation(deployer)
     faults_of_creation(deployer)
     if call:
         while deployer.dies("hookonce deploy", deploy()):
@@ -303,10 +320,21 @@ def deaths_of_creation(deployer):
     bucket, _ = code()
     for one in client("s3").list_objects_v2(Bucket=bucket)["Contents"]:
         body = client("s3").get_object(Bucket=bucket, Key=one["Key"])["Body"].read()
-        if one["Key"] not in (hashlib.md5(body).hexdigest(), f"{hashlib.sha256(body).hexdigest()}.json"):
+        if one["Key"] not in [f"{hashlib.sha256(body).hexdigest()}.{kind}" for kind in ("json", "zip")]:
             deployer.found.append(f"after a death the bucket has {one['Key']}, which is something else")
     ends(deployer, "a new stack", "info")
     return len(Death.met)
+
+
+def plans_of_creation(deployer):
+    """A plan leaves no stack that has only a name, but for one that another deployment made."""
+    cloud = client("cloudformation")
+    for what, states in (("a plan of what died", ["REVIEW_IN_PROGRESS"]), ("a plan of nothing", [])):
+        deployer.run(what, f"{deploy()} --plan", "InboxTable")
+        found = [one["StackStatus"] for one in cloud.describe_stacks()["Stacks"] if one["StackName"] == STACK]
+        if found != states:
+            deployer.found.append(f"{what}: the stack is {found}")
+        cloud.delete_stack(StackName=STACK)
 
 
 def way_out(deployer, printed, command):
@@ -407,6 +435,38 @@ def allowed(deployer):
             deployer.found.append(f"{what}: its policy is not closed again")
 
 
+def way_back(deployer):
+    """Goes back from a release to the one before, with the parameters that it had, and is killed after each writing call. How many died."""
+    earlier, later, command = template(), deploy(), f"hookonce deploy --stack {STACK} --rollback"
+    earlier["Mappings"]["Release"]["Version"]["Text"] = "0.0.9"
+    earlier = put(earlier)
+    deployer.run("a roll-back to nothing", f"{command} --plan", "no release before is kept", status=2)
+    deployer.run("a release", f"{deploy(earlier)} LogLevel=warn", f"the stack {STACK} is deployed: UPDATE_COMPLETE")
+    before = state()
+    Death.met.clear()
+    while call := deployer.dies("the next release", f"{later} LogLevel=error"):
+        deployer.run(f"the next release after {call}", f"{later} LogLevel=error", f"the stack {STACK} is")
+        deployer.run("the one before by its own archive", f"{deploy(earlier)} LogLevel=warn", f"the stack {STACK} is")
+    # What was kept is of the release before, whatever changes meanwhile.
+    deployer.run("another parameter", f"{later} LogLevel=debug", f"the stack {STACK} is deployed: UPDATE_COMPLETE")
+    deployer.run("a roll-back while the worker runs", command, "hookonce pause worker", status=2)
+    functions = client("lambda")
+    sources = [one["UUID"] for one in functions.list_event_source_mappings()["EventSourceMappings"] if "WorkerFunction" in one["FunctionArn"]]
+    for source in sources:
+        functions.update_event_source_mapping(UUID=source, Enabled=False)
+    if not sources or "RelayFunction" not in deployer.run("a plan of a roll-back", f"{command} --plan", "modify"):
+        deployer.found.append(f"a plan of a roll-back changes nothing, or no queue feeds the worker: {sources}")
+    while call := deployer.dies("a roll-back", command):
+        deployer.run(f"the same roll-back after {call}", command, f"the stack {STACK} is")
+        after = state()
+        if (after[0], after[2]) != (before[0], before[2]) or "0.0.9" not in after[1]:
+            deployer.found.append(f"a roll-back that died after {call}: the stack is not as it was before")
+        deployer.run("the later release again", f"{later} LogLevel=debug", f"the stack {STACK} is deployed: UPDATE_COMPLETE")
+    deployer.run("the same roll-back again", command, f"the stack {STACK} is as the template says")
+    deployer.run("the end of the way back", f"{later} LogLevel=info", f"the stack {STACK} is deployed: UPDATE_COMPLETE")
+    return len(Death.met)
+
+
 def deaths_of_update(deployer):
     """Kills an update that may lose a table after each writing call. The next one does not allow it. How many died."""
     Death.met.clear()
@@ -469,12 +529,14 @@ def look(deployer):
     pack(deployer.folder, "second")
     plan = deployer.run("deploy.sh --plan", f"./deploy.sh --stack {STACK} --plan LogLevel=debug", "RelayFunction")
     positions = faults(deployer, plan)
-    deaths += deaths_of_update(deployer)
+    deaths += deaths_of_update(deployer) + way_back(deployer)
     refused = replacements(deployer)
     other = "cp -r . ../other && cd ../other && sed -i 's/\"Text\": \"0.1.0\"/\"Text\": \"0.0.9\"/' template.json"
     deployer.run("deploy.sh with its stack last", f"./deploy.sh --plan --stack {STACK}", "--stack NAME comes first", status=2)
     deployer.run("deploy.sh of another release", f"{other} && ./deploy.sh --stack {STACK}", "try: put the hookonce of release 0.0.9 into", status=2)
     deployer.run(f"{PAGE}, Remove", removal(), f"{STACK}-DocumentsTable-")
+    if Bucket.nameless or not Bucket.named:
+        deployer.found.append(f"calls that name no owner of the bucket, beside {Bucket.named} that do: {sorted(set(Bucket.nameless))}")
     left = client("dynamodb").list_tables()["TableNames"], [one["StackName"] for one in client("cloudformation").describe_stacks()["Stacks"]]
     if left != ([], []):
         deployer.found.append(f"{PAGE}: what is left after everything is removed: {left}")

@@ -10,6 +10,8 @@ import zipfile
 
 import boto3
 from moto import mock_aws
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication
+from moto.sqs.models import Queue
 from samtranslator.translator.transform import transform
 from samtranslator.yaml_helper import yaml_parse
 
@@ -37,6 +39,30 @@ ANSWERS = {
     "SlowConcurrencyMax": "5",
     "DispatcherConcurrencyMax": "4",
 }
+
+
+def keeps_policy(queue, attributes, *more, set_attributes=Queue._set_attributes):
+    """The mock's own, which forgets the policy of a queue when a call names other attributes only."""
+    kept = queue.policy if hasattr(queue, "_policy_json") else None
+    set_attributes(queue, attributes, *more)
+    if "Policy" not in attributes:
+        queue.policy = kept
+
+
+def refuses_in_json(application, environ, start_response, dispatch=DomainDispatcherApplication.__call__):
+    """The mock's own, which refuses a caller without a right by XML, also where a service speaks JSON."""
+    started = []
+    answer = list(dispatch(application, environ, lambda *head: started.append(head)))
+    status, headers, *more = started[-1]
+    if "HTTP_X_AMZ_TARGET" in environ and b"<Code>AccessDenied</Code>" in b"".join(answer):
+        answer = [json.dumps({"__type": "AccessDeniedException", "Message": "the caller lacks the right"}).encode()]
+        status, headers = "400 Bad Request", [("Content-Type", "application/x-amz-json-1.0"), ("Content-Length", str(len(answer[0])))]
+    start_response(status, headers, *more)
+    return answer
+
+
+Queue._set_attributes = keeps_policy
+DomainDispatcherApplication.__call__ = refuses_in_json
 
 
 class NoManagedPolicies:

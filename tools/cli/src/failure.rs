@@ -47,6 +47,14 @@ pub(crate) enum Failure {
         /// What to do next.
         hint: String,
     },
+    /// The caller lacks a right.
+    #[error("{what}")]
+    Denied {
+        /// What was refused.
+        what: String,
+        /// Which right to ask for.
+        hint: String,
+    },
     /// Something that the command needs is unavailable.
     #[error("{what}")]
     Unavailable {
@@ -73,9 +81,14 @@ impl Failure {
         Self::Unavailable { what: pasteable(what), hint: pasteable(hint) }
     }
 
+    /// The caller lacks a right.
+    pub(crate) fn denied(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Denied { what: pasteable(what), hint: pasteable(hint) }
+    }
+
     /// The same failure, with more to say and more to do.
     pub(crate) fn with(mut self, more: &str, advice: &str) -> Self {
-        let (Self::Usage { what, hint } | Self::Missing { what, hint } | Self::Unavailable { what, hint }) = &mut self;
+        let (what, hint) = self.texts();
         what.push_str(&pasteable(more));
         hint.push_str(&pasteable(advice));
         self
@@ -83,15 +96,27 @@ impl Failure {
 
     /// The same failure, which names an option in place of the field that it sets.
     pub(crate) fn with_option(mut self, field: &str, option: &str) -> Self {
-        let (Self::Usage { what, .. } | Self::Missing { what, .. } | Self::Unavailable { what, .. }) = &mut self;
+        let (what, _) = self.texts();
         *what = what.replace(field, option);
         self
+    }
+
+    fn texts(&mut self) -> (&mut String, &mut String) {
+        match self {
+            Self::Usage { what, hint }
+            | Self::Missing { what, hint }
+            | Self::Denied { what, hint }
+            | Self::Unavailable { what, hint } => (what, hint),
+        }
     }
 
     /// What to do next.
     pub(crate) fn hint(&self) -> &str {
         match self {
-            Self::Usage { hint, .. } | Self::Missing { hint, .. } | Self::Unavailable { hint, .. } => hint,
+            Self::Usage { hint, .. }
+            | Self::Missing { hint, .. }
+            | Self::Denied { hint, .. }
+            | Self::Unavailable { hint, .. } => hint,
         }
     }
 }
@@ -112,7 +137,7 @@ impl From<&Failure> for Exit {
         match failure {
             Failure::Usage { .. } => Self::Usage,
             Failure::Missing { .. } => Self::No,
-            Failure::Unavailable { .. } => Self::Unavailable,
+            Failure::Denied { .. } | Failure::Unavailable { .. } => Self::Unavailable,
         }
     }
 }

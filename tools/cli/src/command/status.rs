@@ -171,7 +171,7 @@ impl StackStatus {
             table.add_row(["release", version, &of_another_release(version)]);
         }
         if self.aws.is_some() && matches!(self.silent, Ok(None)) {
-            table.add_row(["silent endpoints", "not known", "the endpoints cannot be read"]);
+            table.add_row(["silent endpoints", "not known", "you have no right to read the endpoints"]);
         }
         for row in self.aws.iter().flat_map(|aws| rows_of(aws, now)) {
             table.add_row(row);

@@ -130,7 +130,7 @@ impl From<Failure> for Trouble {
         let status = match failure {
             Failure::Usage { .. } => StatusCode::BAD_REQUEST,
             Failure::Missing { .. } => StatusCode::NOT_FOUND,
-            Failure::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Failure::Denied { .. } | Failure::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self { status, what: failure.to_string(), hint: failure.hint().to_owned() }
     }

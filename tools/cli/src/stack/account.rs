@@ -103,14 +103,15 @@ pub(crate) async fn exchange(request: HttpRequest) -> Result<HttpResponse, Cause
 
 /// What a refused or failed call of this action means, by the error code of the service.
 pub(crate) fn refused(action: &str, code: Option<&str>, cause: &dyn std::fmt::Display) -> Failure {
+    let is_denied = matches!(code, Some("AccessDenied" | "AccessDeniedException"));
     let hint = match code {
         // DynamoDB also answers with this code if the KMS key refuses.
-        Some("AccessDenied" | "AccessDeniedException") if cause.to_string().contains("kms:") => {
+        Some(_) if is_denied && cause.to_string().contains("kms:") => {
             "ask for the permissions kms:Decrypt and kms:DescribeKey on the key of the documents (parameter \
              DocumentKeyArn), or use other credentials (AWS_PROFILE)"
                 .to_owned()
         }
-        Some("AccessDenied" | "AccessDeniedException") => {
+        Some(_) if is_denied => {
             format!("ask for the permission {action}, or use other credentials (AWS_PROFILE)")
         }
         Some(code) if are_rejected(code) => format!("AWS rejected the credentials: {SIGN_IN}"),
@@ -120,5 +121,6 @@ pub(crate) fn refused(action: &str, code: Option<&str>, cause: &dyn std::fmt::Di
         }
         Some(_) | None => "check the region, the credentials (AWS_PROFILE) and the network".to_owned(),
     };
-    Failure::unavailable(format!("{action} failed: {cause}"), hint)
+    let what = format!("{action} failed: {cause}");
+    if is_denied { Failure::denied(what, hint) } else { Failure::unavailable(what, hint) }
 }

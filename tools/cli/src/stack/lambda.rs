@@ -58,6 +58,8 @@ pub(crate) struct Code {
     pub(crate) sha256: String,
     /// The names of the variables in its environment.
     pub(crate) variables: Vec<String>,
+    /// The role of IAM that it runs with.
+    rights: String,
 }
 
 /// One event source of a function.
@@ -129,6 +131,13 @@ impl DeployedFunctions {
     }
 }
 
+impl DeployedFunctions {
+    /// The role of IAM that a function runs with. Empty if the functions were not looked at.
+    pub(crate) fn role_of(&self, function: &str) -> &str {
+        self.codes.iter().find(|code| code.role == function).map_or("", |code| &code.rights)
+    }
+}
+
 async fn code(config: &SdkConfig, role: &'static str, name: &str) -> Result<Code, Failure> {
     let found = configuration(config, name).await?;
     let fields = found.ok_or_else(|| refused(CONFIGURATION, None, &format!("there is no function {name}")))?;
@@ -136,11 +145,12 @@ async fn code(config: &SdkConfig, role: &'static str, name: &str) -> Result<Code
     let sha256 = text("CodeSha256").unwrap_or_default().to_owned();
     let variables = fields.pointer("/Environment/Variables").and_then(Value::as_object);
     let variables = variables.into_iter().flat_map(|all| all.keys().cloned()).collect();
-    Ok(Code { role, changed_at: text("LastModified").and_then(moment), sha256, variables })
+    let rights = text("Role").unwrap_or_default().to_owned();
+    Ok(Code { role, changed_at: text("LastModified").and_then(moment), sha256, variables, rights })
 }
 
 /// Whether every event source of a function is on, or about to be.
-fn are_on(sources: &[Mapping]) -> bool {
+pub(crate) fn are_on(sources: &[Mapping]) -> bool {
     let is_off = |mapping: &Mapping| matches!(mapping.state.as_str(), "Disabled" | "Disabling" | "Deleting");
     !sources.is_empty() && !sources.iter().any(is_off)
 }

@@ -16,7 +16,7 @@ use hookonce_runtime::inbox::body::{compress, decompress};
 use serde_json::{Value, json as object};
 use sha2::{Digest as _, Sha256};
 
-use crate::described::{DESCRIBING, description, event_source, stack_policy};
+use crate::described::{DESCRIBING, NO_SERVER, description, event_source, relayed, role_of, stack_policy, with_policy};
 use crate::support::{Workspace, listen, root};
 
 /// The caller's AWS identity.
@@ -82,6 +82,8 @@ pub(crate) struct Account {
     pub(crate) documents: BTreeMap<(String, String), Value>,
     /// The server of the local stack's tables.
     tables: Option<String>,
+    /// That of its queues.
+    queues: Option<String>,
     /// All requests.
     pub(crate) requests: Vec<ApiCall>,
     /// What the next requests of an operation meet.
@@ -295,8 +297,7 @@ impl Account {
             variables[name] = "1".into();
         }
         let variables = object!({ "Variables": variables });
-        let found =
-            object!({ "FunctionName": function, "LastModified": at, "CodeSha256": hash, "Environment": variables });
+        let found = object!({ "FunctionName": function, "LastModified": at, "CodeSha256": hash, "Environment": variables, "Role": role_of(function) });
         ("200 OK", found.to_string())
     }
 }
@@ -372,8 +373,10 @@ impl Aws {
         let aws = Self::with_stack(outputs_of(&running, parts));
         let tables = running.iter().find(|(name, _)| name == "AWS_ENDPOINT_URL_DYNAMODB").unwrap().1.clone();
         aws.account().put("routes", "set", r#"{"version":1,"otherwise":"ignore","routes":[]}"#);
-        aws.account().tables = Some(tables.trim_start_matches("http://").trim_end_matches('/').to_owned());
-        let variables = [running, aws.environment(&[])].concat();
+        let server = |url: &str| Some(url.trim_start_matches("http://").trim_end_matches('/').to_owned());
+        aws.account().tables = server(&tables);
+        aws.account().queues = server(&running.iter().find(|(name, _)| name == "AWS_ENDPOINT_URL_SQS").unwrap().1);
+        let variables = [running, aws.environment(&[("AWS_ENDPOINT_URL_SQS", &aws.url)])].concat();
         (aws, variables)
     }
 
@@ -458,8 +461,8 @@ pub(crate) fn answering(answer: impl Fn(&Request) -> String + Send + Sync + 'sta
 
 /// A request as it came.
 pub(crate) struct Request {
-    head: Vec<u8>,
-    path: String,
+    pub(crate) head: Vec<u8>,
+    pub(crate) path: String,
     target: String,
     authorization: String,
     invocation: String,
@@ -505,28 +508,15 @@ impl Request {
     }
 }
 
-/// The answer about a table where no stack runs.
-const NO_SERVER: &[u8] = b"HTTP/1.1 500 -\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-
-/// Sends a request on to another server, and returns its answer.
-fn relayed(request: &Request, server: &str) -> Vec<u8> {
-    let mut stream = BufReader::new(TcpStream::connect(server).unwrap());
-    stream.get_mut().write_all(&[&request.head[..], b"\r\n", &request.body].concat()).unwrap();
-    let (mut answer, mut length, mut line) = (Vec::new(), 0, String::new());
-    while stream.read_line(&mut line).unwrap() > 2 {
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length: ") {
-            length = value.trim().parse().unwrap();
-        }
-        answer.extend_from_slice(line.as_bytes());
-        line.clear();
-    }
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).unwrap();
-    [&answer[..], b"connection: close\r\n\r\n", &body].concat()
-}
-
 fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     let Some(request) = Request::read(stream) else { return };
+    let queues = account.lock().unwrap().queues.clone().filter(|_| request.target.starts_with("AmazonSQS"));
+    if let Some(server) = queues {
+        let answer = relayed(&request, &server);
+        let answer = with_policy(&account.lock().unwrap().drift, &request, &answer);
+        let _ = stream.get_mut().write_all(&answer);
+        return;
+    }
     if request.is_of_another_table() {
         let server = account.lock().unwrap().server_of_tables();
         let answer = server.map_or_else(|| NO_SERVER.to_vec(), |server| relayed(&request, &server));
@@ -637,6 +627,7 @@ pub(crate) fn of_the_template(parts: &[(&str, &str)]) -> BTreeMap<String, String
         ("QueueUrl", "http://127.0.0.1:9/queue"),
         ("SlowQueueUrl", "http://127.0.0.1:9/slow"),
         ("EffectsQueueUrl", "http://127.0.0.1:9/effects"),
+        ("DeadLetterQueueUrl", "http://127.0.0.1:9/dead"),
         ("WebhookUrl", "http://127.0.0.1:9/webhooks/"),
         ("WebhookLogs", "/aws/lambda/inbox-webhook"),
         ("Tables", ""),
@@ -685,6 +676,7 @@ pub(crate) fn outputs_of(running: &[(String, String)], more: &[(&str, &str)]) ->
         ("QueueUrl", value("HOOKONCE_QUEUE_URL")),
         ("SlowQueueUrl", value("HOOKONCE_SLOW_QUEUE_URL")),
         ("EffectsQueueUrl", value("HOOKONCE_EFFECTS_QUEUE_URL")),
+        ("DeadLetterQueueUrl", &format!("{}-dead", value("HOOKONCE_QUEUE_URL"))),
     ];
     of_the_template(&[&own[..], more].concat())
 }

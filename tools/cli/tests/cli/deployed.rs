@@ -380,9 +380,18 @@ fn status_names_an_endpoint_that_is_silent_for_longer_than_its_document_expects(
 #[test]
 fn status_without_a_right_to_endpoints_does_not_know_which_are_silent() {
     let stack = Stack::with(1, 0);
-    let deployed = Deployed::of(&stack, &[("DocumentsTable", "gone")]);
+    let deployed = Deployed::of(&stack, &[]);
     deployed.aws.account().relay_ran_at = Some(now() - 20);
     wait_until("the queue is empty", || json(&stack.run(&["status", "--json"]))["queue"]["in_flight"] == 0);
-    deployed.run(&["status"]).exits(3).prints("the endpoints cannot be read");
-    assert!(json(&deployed.run(&["status", "--json"]))["silent"].is_null());
+    // The first query of the run is that of the documents.
+    let refused = |refusal: &'static str| {
+        deployed.aws.account().snags.push_back(("Query", Interception::Answered(refusal)));
+        deployed.run(&["status", "--json"])
+    };
+    let denied = json(&refused("AccessDeniedException").exits(0));
+    assert_eq!((&denied["silent"], &denied["needs"]), (&object!(null), &object!([])), "{denied}");
+    deployed.aws.account().snags.push_back(("Query", Interception::Answered("AccessDeniedException")));
+    deployed.run(&["status"]).exits(0).prints("you have no right to read the endpoints");
+    let failed = json(&refused("ResourceNotFoundException").exits(3));
+    assert_eq!(failed["needs"], object!(["silent_endpoints_unknown"]), "{failed}");
 }

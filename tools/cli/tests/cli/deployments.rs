@@ -24,11 +24,18 @@ impl Account {
     fn answering<const N: usize>(answers: [(&'static str, &[String]); N]) -> Self {
         let played = |(action, answers): (&'static str, &[String])| (action, answers.iter().cloned().collect());
         let mut answers: BTreeMap<_, VecDeque<_>> = answers.map(played).into();
-        for action in
-            ["CreateChangeSet", "DeleteChangeSet", "ExecuteChangeSet", "SetStackPolicy", "UpdateTerminationProtection"]
-        {
+        for action in [
+            "CreateChangeSet",
+            "DeleteChangeSet",
+            "DeleteStack",
+            "ExecuteChangeSet",
+            "PutObject",
+            "SetStackPolicy",
+            "UpdateTerminationProtection",
+        ] {
             answers.entry(action).or_insert_with(|| ["<Done/>".to_owned()].into());
         }
+        answers.entry("GetTemplate").or_insert_with(|| ["<TemplateBody>no JSON</TemplateBody>".to_owned()].into());
         answers.entry("GetTemplateSummary").or_insert_with(|| [parameters(&["AlarmTopicArn", "New", "Tables"])].into());
         let alarm = r#"{"MetricAlarms":[{"AlarmName":"hookonce/inbox/page/WebhookFails"}]}"#.to_owned();
         answers.entry("DescribeAlarms").or_insert_with(|| [alarm].into());
@@ -40,6 +47,18 @@ impl Account {
             let mut form: BTreeMap<_, _> = form_urlencoded::parse(&request.body).into_owned().collect();
             if !request.operation().is_empty() {
                 form = [("Action".to_owned(), request.operation().to_owned())].into();
+            } else if request.path.starts_with("/2015-03-31/event-source-mappings/") {
+                form = [("Action".to_owned(), "GetMappings".to_owned())].into();
+            } else if !form.contains_key("Action") {
+                let head = String::from_utf8(request.head.clone()).unwrap();
+                let owner = head.lines().find_map(|line| line.strip_prefix("x-amz-expected-bucket-owner: "));
+                let fields = [
+                    ("Action", "PutObject".to_owned()),
+                    ("path", request.path.clone()),
+                    ("owner", owner.unwrap_or_default().to_owned()),
+                    ("body", String::from_utf8(request.body.clone()).unwrap()),
+                ];
+                form = fields.map(|(name, value)| (name.to_owned(), value)).into();
             }
             let mut played = served.lock().unwrap();
             let answers = played.answers.get_mut(form["Action"].as_str()).unwrap_or_else(|| panic!("{form:?}"));
@@ -53,16 +72,22 @@ impl Account {
     }
 
     fn deploy(&self, arguments: &[&str]) -> Output {
+        self.run(&[&["--template", "https://bucket/template.json"], arguments].concat())
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
         let own = [
             ("AWS_ENDPOINT_URL_CLOUDFORMATION", self.1.as_str()),
             ("AWS_ENDPOINT_URL_CLOUDWATCH", self.1.as_str()),
+            ("AWS_ENDPOINT_URL_LAMBDA", self.1.as_str()),
+            ("AWS_ENDPOINT_URL_S3", self.1.as_str()),
             ("AWS_EC2_METADATA_DISABLED", "true"),
             ("AWS_SHARED_CREDENTIALS_FILE", "none"),
             ("AWS_CONFIG_FILE", "none"),
         ];
         let variables: Vec<_> =
             own.iter().chain(&SIGNED_IN).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let words = [&["deploy", "--stack", "inbox", "--template", "https://bucket/template.json"], arguments].concat();
+        let words = [&["deploy", "--stack", "inbox"], arguments].concat();
         self.2.run_with_environment(&words, &variables)
     }
 
@@ -106,8 +131,9 @@ fn members(fields: &[&[(&str, &str)]]) -> String {
 }
 
 fn parameters(names: &[&str]) -> String {
-    let fields: Vec<_> = names.iter().map(|name| [("ParameterKey", *name)]).collect();
-    let fields: Vec<_> = fields.iter().map(<[_; 1]>::as_slice).collect();
+    let read = |name| [("ParameterKey", name), ("ParameterValue", "then"), ("DefaultValue", "kept")];
+    let fields: Vec<_> = names.iter().map(|name| read(*name)).collect();
+    let fields: Vec<_> = fields.iter().map(<[_; 3]>::as_slice).collect();
     format!("<Answer><Parameters>{}</Parameters></Answer>", members(&fields))
 }
 
@@ -331,6 +357,109 @@ fn a_plan_and_a_stack_without_changes_change_nothing() {
     account.deploy(&["--plan"]).exits(0).prints("the stack inbox is as the template says");
     assert_eq!(account.acts()[2..], ["CreateChangeSet", "DeleteChangeSet"]);
     account.deploy(&["Colour=red"]).exits(2).prints_all(&["has no parameter Colour", "AlarmTopicArn, New, Tables"]);
+}
+
+/// A change set of a stack that does not exist makes one that has only a name.
+#[test]
+fn a_plan_of_a_new_stack_leaves_nothing_of_it() {
+    let none = || refusal("ValidationError", "Stack with id inbox does not exist");
+    let named = || stack("REVIEW_IN_PROGRESS", &[], "");
+    let planned = ["CreateChangeSet", "DeleteChangeSet"];
+    for (described, then) in [
+        ([none(), named()], &["DeleteStack"][..]),
+        // Somebody else has it under way, or has made it meanwhile.
+        ([named(), named()], &[]),
+        ([none(), running()], &[]),
+    ] {
+        let account = Account::answering([
+            ("DescribeStacks", &described),
+            ("DescribeChangeSet", &[page(&[("Add", "InboxTable", "DynamoDB::Table", "")], "")]),
+        ]);
+        account.deploy(&["--plan"]).exits(0).prints("InboxTable");
+        assert_eq!(account.acts(), [&planned[..], then].concat(), "{described:?}");
+    }
+}
+
+/// The bucket of the code, as the stack beside it names it.
+fn bucket() -> String {
+    let outputs = [("Bucket", "code-bucket"), ("Address", "https://code-bucket.example")];
+    let outputs = outputs.map(|(name, value)| [("OutputKey", name), ("OutputValue", value)]);
+    format!("<Answer>{}</Answer>", members(&[&outputs[0], &outputs[1]]))
+}
+
+#[test]
+fn another_release_keeps_the_template_of_the_one_before_with_its_values() {
+    let template = r#"{"Parameters":{"Tables":{"Type":"String","Default":""},"Old":{},"AlarmTopicArn":{}}}"#;
+    let answers = |put: &str| {
+        Account::answering([
+            ("DescribeStacks", &[running(), bucket()]),
+            ("GetTemplate", &[format!("<TemplateBody>{template}</TemplateBody>")]),
+            ("DescribeChangeSet", &[page(&[FUNCTION], "")]),
+            ("DescribeStackEvents", &[events(&[BEFORE]), events(&[ENDED, BEFORE])]),
+            ("PutObject", &[put.to_owned()]),
+        ])
+    };
+    let account = answers("");
+    account.deploy(&[]).exits(0);
+    assert_eq!(account.acts()[..3], ["CreateChangeSet", "PutObject", "SetStackPolicy"], "before anything changes");
+    let put = |name: &str| account.field("PutObject", 0, name);
+    assert_eq!((put("path"), put("owner")), ("/code-bucket/before-1.json".to_owned(), "123456789012".to_owned()));
+    let kept: serde_json::Value = serde_json::from_str(&put("body")).unwrap();
+    assert_eq!(kept["Parameters"]["Tables"], serde_json::json!({"Type": "String", "Default": "then"}));
+    let foreign = answers(&refusal("AccessDenied", "the bucket is somebody else's"));
+    foreign.deploy(&[]).exits(3).prints_all(&["the bucket is somebody else's", "s3:PutObject"]);
+    assert!(!foreign.acts().contains(&"ExecuteChangeSet".to_owned()));
+    let same = stack("UPDATE_COMPLETE", &["Tables"], env!("CARGO_PKG_VERSION"));
+    let same = Account::answering([
+        ("DescribeStacks", &[same, bucket()]),
+        ("DescribeChangeSet", &[page(&[FUNCTION], "")]),
+        ("DescribeStackEvents", &[events(&[BEFORE]), events(&[ENDED, BEFORE])]),
+    ]);
+    same.deploy(&[]).exits(0);
+    assert!(
+        !same.acts().contains(&"PutObject".to_owned()),
+        "a changed parameter keeps what was kept of the release before"
+    );
+}
+
+#[test]
+fn a_roll_back_takes_what_is_kept_once_the_worker_is_paused() {
+    let is_on = |state: &str| format!(r#"{{"EventSourceMappings":[{{"State":"{state}"}}]}}"#);
+    let account = Account::answering([
+        ("DescribeStacks", &[running(), running(), bucket()]),
+        ("GetMappings", &[is_on("Enabled"), is_on("Disabled")]),
+        ("DescribeChangeSet", &[page(&[FUNCTION], "")]),
+        ("DescribeStackEvents", &[events(&[BEFORE]), events(&[ENDED, BEFORE])]),
+    ]);
+    account.run(&["--rollback"]).exits(2).prints_all(&["the worker runs", "hookonce pause worker --reason"]);
+    assert_eq!(account.acts(), [""; 0]);
+    account.run(&["--rollback", "New=now"]).exits(0).prints("is deployed: UPDATE_COMPLETE");
+    let protects = ["SetStackPolicy", "UpdateTerminationProtection"];
+    assert_eq!(account.acts(), [&["CreateChangeSet"][..], &protects, &["ExecuteChangeSet"], &protects].concat());
+    let field = |name: &str| account.field("CreateChangeSet", 0, name);
+    assert_eq!(field("TemplateURL"), "https://code-bucket.example/before-1.json");
+    let values = [1, 2, 3].map(|index| field(&format!("Parameters.member.{index}.ParameterValue")));
+    assert_eq!(values, ["kept", "now", "kept"], "also of a parameter that the stack has no value of");
+    assert_eq!(account.watched(0), UNWATCHED);
+}
+
+#[test]
+fn a_roll_back_to_nothing_is_refused() {
+    let off = r#"{"EventSourceMappings":[{"State":"Disabled"}]}"#.to_owned();
+    let gone = refusal("ValidationError", "S3 error: The specified key does not exist.");
+    let none = refusal("ValidationError", "Stack with id inbox does not exist");
+    for described in [vec![running(), bucket()], vec![running(), none.clone()], vec![none]] {
+        let account = Account::answering([
+            ("DescribeStacks", &described),
+            ("GetMappings", std::slice::from_ref(&off)),
+            ("GetTemplateSummary", std::slice::from_ref(&gone)),
+        ]);
+        account
+            .run(&["--rollback"])
+            .exits(2)
+            .prints_all(&["no release before is kept", "run deploy.sh of the archive"]);
+        assert_eq!(account.acts(), [""; 0]);
+    }
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! What AWS says of a table (key, indexes, expiry, recovery, protection and policy), of an event source, and of a stack's
-//! policy.
+//! policy; and what it says of a queue, whose policy no other server keeps.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 
 use serde_json::{Value, json as object};
 
-use crate::aws::DOCUMENTS_TABLE;
+use crate::aws::{DOCUMENTS_TABLE, Request};
 use crate::support::root;
 
 /// The operations that describe a table.
@@ -65,4 +68,70 @@ pub(crate) fn stack_policy(drift: &[&str]) -> String {
     let body = format!("<StackPolicyBody>{policy}</StackPolicyBody>");
     let body = if drift.contains(&"no stack policy") { String::new() } else { body };
     format!("<GetStackPolicyResponse><GetStackPolicyResult>{body}</GetStackPolicyResult></GetStackPolicyResponse>")
+}
+
+/// The role that a function runs with.
+pub(crate) fn role_of(function: &str) -> String {
+    format!("arn:aws:iam::123456789012:role/{function}")
+}
+
+/// What a server of queues answered, with the policy of the template: that of a stack without an operator. With what is not
+/// as it should be: `no queue policy`, or `queue policy`, which lets somebody else in.
+pub(crate) fn with_policy(drift: &[&str], request: &Request, answer: &[u8]) -> Vec<u8> {
+    let at = answer.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
+    let Ok(mut told) = serde_json::from_slice::<Value>(&answer[at..]) else { return answer.to_vec() };
+    let has = |what: &str| !drift.contains(&what);
+    if request.operation() != "GetQueueAttributes" || told["Attributes"].is_null() || !has("no queue policy") {
+        return answer.to_vec();
+    }
+    let arn = told["Attributes"]["QueueArn"].as_str().unwrap_or_default().to_owned();
+    let users = match arn.rsplit('-').next().unwrap() {
+        "hints" => &["webhook", "worker", "relay"][..],
+        "slow" => &["worker"],
+        "dead" => &["relay"],
+        _ => &["worker", "relay", "dispatcher"],
+    };
+    let mut users: Vec<_> = users.iter().map(|user| role_of(&format!("inbox-{user}"))).collect();
+    if !has("queue policy") {
+        users.push(role_of("somebody"));
+    }
+    let deny = |actions: &str, condition: Value| {
+        let actions: Vec<_> = actions.split(' ').map(|action| format!("sqs:{action}")).collect();
+        object!({ "Sid": "One", "Effect": "Deny", "Principal": "*", "Action": actions, "Resource": arn, "Condition": condition })
+    };
+    let moves = "SendMessage ReceiveMessage DeleteMessage ChangeMessageVisibility";
+    let mut statements = vec![
+        deny(moves, object!({ "Bool": { "aws:SecureTransport": "false" } })),
+        deny(
+            &format!("{moves} PurgeQueue"),
+            object!({ "Null": { "aws:PrincipalArn": "false" }, "ArnNotEquals": { "aws:PrincipalArn": users } }),
+        ),
+    ];
+    if arn.ends_with("-effects") {
+        let dispatcher = role_of("inbox-dispatcher");
+        statements.push(deny("SendMessage", object!({ "ArnEquals": { "aws:PrincipalArn": dispatcher } })));
+    }
+    told["Attributes"]["Policy"] = object!({ "Version": "2012-10-17", "Statement": statements }).to_string().into();
+    let body = told.to_string();
+    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+/// The answer about a table where no stack runs.
+pub(crate) const NO_SERVER: &[u8] = b"HTTP/1.1 500 -\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+/// Sends a request on to another server, and returns its answer.
+pub(crate) fn relayed(request: &Request, server: &str) -> Vec<u8> {
+    let mut stream = BufReader::new(TcpStream::connect(server).unwrap());
+    stream.get_mut().write_all(&[&request.head[..], b"\r\n", &request.body].concat()).unwrap();
+    let (mut answer, mut length, mut line) = (Vec::new(), 0, String::new());
+    while stream.read_line(&mut line).unwrap() > 2 {
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length: ") {
+            length = value.trim().parse().unwrap();
+        }
+        answer.extend_from_slice(line.as_bytes());
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).unwrap();
+    [&answer[..], b"connection: close\r\n\r\n", &body].concat()
 }

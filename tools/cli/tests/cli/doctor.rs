@@ -122,14 +122,11 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     reports(1, &["outputs"], "check the stack's name");
 }
 
-/// The queue names the one that takes its dead letters, and that one is asked for.
 fn dead_letters(local: &Stack, reports: &dyn Fn(i32, &[&str], &str), deploy: impl Fn(&[(&str, &str)])) {
     let letters = Tables::of(local).dead_letter_queue();
-    deploy(&[("QueueUrl", &letters)]);
-    reports(1, &["queue", "dead-letter queue"], "the queue names none");
     Tables::of(local).remove_queue(&letters);
     deploy(&[]);
-    reports(3, &["dead-letter queue"], "sqs:GetQueueUrl failed");
+    reports(3, &["dead-letter queue"], "sqs:GetQueueAttributes failed");
 }
 
 /// `status` shows what each of these answers. A permission that is missing is to be known before the night.
@@ -197,6 +194,15 @@ fn queues_and_their_readers(deployed: &Deployed, local: &Tables, reports: &dyn F
         local.set_queue(url, &[(QueueAttributeName::RedrivePolicy, &redrive(3))]);
         reports(1, &[check], "maxReceiveCount is 3, not 100");
         local.set_queue(url, &[(QueueAttributeName::RedrivePolicy, &redrive(100))]);
+    }
+    let foreign = redrive(100).replace(letters.rsplit('/').next().unwrap(), others[1].1.rsplit('/').next().unwrap());
+    local.set_queue(&others[0].1, &[(QueueAttributeName::RedrivePolicy, &foreign)]);
+    reports(1, &["queue"], "-slow, not ");
+    local.set_queue(&others[0].1, &[(QueueAttributeName::RedrivePolicy, &redrive(100))]);
+    let all = ["queue", "slow queue", "effects queue", "dead-letter queue"];
+    for drift in ["no queue policy", "queue policy"] {
+        deployed.aws.account().drift = vec![drift];
+        reports(1, &all, "Policy is not that of the template");
     }
     for (drift, expected) in [
         ("source", "-slow has none at the worker"),

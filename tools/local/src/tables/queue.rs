@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::ProvideErrorMetadata;
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName, QueueAttributeName};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::CreateError;
 
@@ -42,6 +42,23 @@ impl QueueRef {
         let attributes = request.set_attribute_names(Some(names.to_vec())).send().await?.attributes.unwrap_or_default();
         Ok(names.iter().map(|name| attributes.get(name)?.parse::<u64>().ok()).sum())
     }
+}
+
+/// The policy of a queue of a deployed stack: of all principals, only those that use it may move its messages, and only with
+/// TLS. One of them may only take.
+#[must_use]
+pub fn queue_policy(arn: &str, users: &[String], never_sends: Option<&str>) -> Value {
+    let moves = ["sqs:SendMessage", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"];
+    let deny = |action: Value, condition: Value| json!({ "Effect": "Deny", "Principal": "*", "Action": action, "Resource": arn, "Condition": condition });
+    let others = json!({ "Null": { "aws:PrincipalArn": "false" }, "ArnNotEquals": { "aws:PrincipalArn": users } });
+    let mut statements = vec![
+        deny(json!(moves), json!({ "Bool": { "aws:SecureTransport": "false" } })),
+        deny(json!([&moves[..], &["sqs:PurgeQueue"]].concat()), others),
+    ];
+    statements.extend(
+        never_sends.map(|user| deny(json!("sqs:SendMessage"), json!({ "ArnEquals": { "aws:PrincipalArn": user } }))),
+    );
+    json!({ "Version": "2012-10-17", "Statement": statements })
 }
 
 /// The wanted state of a queue.

@@ -16,9 +16,9 @@ struct Echo {
 }
 
 impl InvokeBytes for Echo {
-    type Place = ();
+    type Slot = ();
 
-    async fn place(&self) -> Result<(), InvokeError> {
+    async fn slot(&self) -> Result<(), InvokeError> {
         if self.is_full { Err(InvokeError::Throttled) } else { Ok(()) }
     }
 

@@ -1,5 +1,6 @@
 //! `hookonce doctor`: the first hour. Checks what hookonce needs, and says what to do about each problem.
 
+mod queues;
 mod stack;
 mod tables;
 
@@ -83,7 +84,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         print(&checks);
     }
     let failures = || checks.iter().filter_map(|check| check.seen.as_ref().err());
-    Ok(if failures().any(|failure| matches!(failure, Failure::Unavailable { .. })) {
+    Ok(if failures().any(|failure| Exit::from(failure) == Exit::Unavailable) {
         Exit::Unavailable
     } else if failures().next().is_some() {
         Exit::No

@@ -1,11 +1,8 @@
 //! `hookonce doctor --stack`: checks a deployed stack and the caller's permissions, with calls that change nothing.
 
 use aws_config::SdkConfig;
-use aws_sdk_sqs::error::ProvideErrorMetadata as _;
-use aws_sdk_sqs::types::QueueAttributeName;
 use error_reporter::Report;
-use hookonce_aws::{DynamoStore, IndexQuery, dynamodb_client, sqs_client};
-use hookonce_local::tables::StackShape;
+use hookonce_aws::{DynamoStore, IndexQuery, dynamodb_client};
 use hookonce_protocol::call::Unavailable;
 use hookonce_protocol::effect::DestinationId;
 use hookonce_protocol::key::{EndpointId, RecordKey};
@@ -19,6 +16,7 @@ use hookonce_runtime::port::Store as _;
 use roxmltree::Document;
 use serde_json::Value;
 
+use super::queues::queues;
 use super::tables::tables;
 use super::{Check, documents, routes};
 use crate::command::deploy::policy;
@@ -28,8 +26,7 @@ use crate::stack::account::{CALL_MAX, refused, region};
 use crate::stack::cloudformation::{self, text_below};
 use crate::stack::connection::{Connection, Deployed, OWN_VERSION, Outputs, StackParts};
 use crate::stack::lambda::{Code, Concurrency, DeployedFunctions, Mapping};
-use crate::stack::status::{RELAY_AWAY, dead_letter_queue};
-
+use crate::stack::status::RELAY_AWAY;
 use crate::stack::watch::{Alarms, Looking, fetch_alarms, no_alarms, relay_ran_at};
 
 /// What leaves more executions for deliveries.
@@ -37,7 +34,8 @@ const LOWER: &str = "lower WorkerConcurrencyMax, SlowConcurrencyMax or Dispatche
                      docs/run/deploy.md#executions";
 
 /// How a queue or an event source becomes what the template made it.
-const REPAIR: &str = "docs/run/upgrade.md#a-queue-or-an-event-source-is-not-as-it-should-be has the commands";
+pub(super) const REPAIR: &str =
+    "docs/run/upgrade.md#a-queue-or-an-event-source-is-not-as-it-should-be has the commands";
 
 /// An endpoint and a key that no provider uses.
 const NOBODY: (&str, &str) = ("hookonce-doctor", "nothing");
@@ -67,8 +65,9 @@ pub(super) async fn checks(deployed: &Deployed, stack: &Connection) -> Vec<Check
         Check::new("domain table", domain(&store).await),
         Check::new("tables", tables(store.client(), outputs).await),
     ]);
-    checks.extend(queues(config, &outputs.parts).await);
-    match DeployedFunctions::of(config, &outputs.functions, Looking::Whole).await {
+    let functions_found = DeployedFunctions::of(config, &outputs.functions, Looking::Whole).await;
+    checks.extend(queues(config, outputs, functions_found.as_ref().ok()).await);
+    match functions_found {
         Ok(found) => {
             checks.extend([
                 Check::new("functions", functions(&found)),
@@ -217,73 +216,6 @@ async fn stack_policy(config: &SdkConfig, name: &str) -> Result<Option<Value>, F
     let answer = answer.map_err(|refusal| refused(action, Some(&refusal.code), &refusal.message))?;
     let answer = Document::parse(&answer).map_err(|error| refused(action, None, &Report::new(&error)))?;
     Ok(text_below(answer.root(), "StackPolicyBody").and_then(|body| serde_json::from_str(body).ok()))
-}
-
-/// What a queue says of itself.
-struct Waiting {
-    messages: String,
-    dead_letter_queue: Option<String>,
-    /// What is not as the template made it.
-    drift: Vec<String>,
-}
-
-/// The queues and the one that takes their dead letters.
-async fn queues(config: &SdkConfig, parts: &StackParts) -> [Check; 4] {
-    let read = async |url: &str| queue(config, url, true).await;
-    let (hints, slow, effects) =
-        futures::join!(read(&parts.queue_url), read(&parts.slow_queue_url), read(&parts.effects_queue_url));
-    let letters = match &hints {
-        Ok(hints) => dead_letters(config, hints.dead_letter_queue.as_deref()).await,
-        Err(_) => Err(Failure::unavailable("its name is unknown", "fix the check `queue` first")),
-    };
-    let named = [("queue", hints), ("slow queue", slow), ("effects queue", effects), ("dead-letter queue", letters)];
-    let wait = |found: Waiting| {
-        let Waiting { messages, drift, .. } = found;
-        if drift.is_empty() {
-            Ok(format!("{messages} message(s) wait"))
-        } else {
-            Err(Failure::usage(drift.join("; "), REPAIR))
-        }
-    };
-    named.map(|(what, found)| Check::new(what, found.and_then(wait)))
-}
-
-/// Reads a queue. All but the last one, that of dead letters, have one behind them.
-async fn queue(config: &SdkConfig, url: &str, has_next: bool) -> Result<Waiting, Failure> {
-    let request = sqs_client(config, CALL_MAX).get_queue_attributes().queue_url(url);
-    let request = request.attribute_names(QueueAttributeName::All).send().await;
-    let answer = request.map_err(|error| refused("sqs:GetQueueAttributes", error.code(), &Report::new(&error)))?;
-    let text = |name| answer.attributes().and_then(|all| all.get(&name));
-    let number = |name| text(name).and_then(|value| value.parse::<u32>().ok());
-    let redrive = text(QueueAttributeName::RedrivePolicy);
-    let receives = redrive.and_then(|policy| serde_json::from_str::<Value>(policy).ok());
-    // AWS has a number there, other implementations a text.
-    let receives =
-        receives.and_then(|policy| policy.get("maxReceiveCount")?.to_string().trim_matches('"').parse().ok());
-    let shape = StackShape::deployed("");
-    let retention = if has_next { shape.retention_seconds } else { shape.dead_letter_retention_seconds };
-    let wanted = [
-        ("VisibilityTimeout", number(QueueAttributeName::VisibilityTimeout), Some(shape.visibility_seconds)),
-        ("MessageRetentionPeriod", number(QueueAttributeName::MessageRetentionPeriod), Some(retention)),
-        ("maxReceiveCount", receives, has_next.then_some(shape.receive_count_max)),
-    ];
-    let shown = |value: Option<u32>| value.map_or_else(|| "unset".to_owned(), |value| value.to_string());
-    let drift = wanted.into_iter().filter(|(_, found, wanted)| found != wanted);
-    Ok(Waiting {
-        messages: text(QueueAttributeName::ApproximateNumberOfMessages).map_or("0", String::as_str).to_owned(),
-        dead_letter_queue: redrive.and_then(|policy| dead_letter_queue(policy)),
-        drift: drift
-            .map(|(what, found, wanted)| format!("{what} is {}, not {}", shown(found), shown(wanted)))
-            .collect(),
-    })
-}
-
-/// The queue of dead letters. Only its name is known.
-async fn dead_letters(config: &SdkConfig, name: Option<&str>) -> Result<Waiting, Failure> {
-    let none = || Failure::usage("the queue names none", "deploy the stack again from this release's template.yaml");
-    let request = sqs_client(config, CALL_MAX).get_queue_url().queue_name(name.ok_or_else(none)?).send().await;
-    let found = request.map_err(|error| refused("sqs:GetQueueUrl", error.code(), &Report::new(&error)))?;
-    queue(config, &found.queue_url.unwrap_or_default(), false).await
 }
 
 /// The functions can be looked at.

@@ -22,6 +22,10 @@ pub(crate) struct Outputs {
     pub(crate) parts: StackParts,
     /// The table of documents.
     pub(crate) documents_table: String,
+    /// The queue of dead letters.
+    pub(crate) dead_letter_queue_url: String,
+    /// Who may use the queues beside the functions.
+    pub(crate) operator: Option<String>,
     /// The address for providers, up to the endpoint's id.
     pub(crate) webhook_url: String,
     /// The log group of the function that takes deliveries.
@@ -74,6 +78,8 @@ impl Outputs {
                 effects_queue_url: output("EffectsQueueUrl")?,
             },
             documents_table: output("DocumentsTable")?,
+            dead_letter_queue_url: output("DeadLetterQueueUrl")?,
+            operator: parameter("OperatorArn").filter(|arn| !arn.is_empty()).map(str::to_owned),
             webhook_url: output("WebhookUrl")?,
             webhook_logs: output("WebhookLogs")?,
             gateway: output("Gateway")?,

@@ -39,7 +39,7 @@ pub(crate) struct StackStatus {
     /// The endpoints of the stack on this machine that refused their latest deliveries: how many, and the latest code. On
     /// AWS, `endpoint list` searches the log for that.
     refusing: Vec<(String, u64, String)>,
-    /// The endpoints that are silent for longer than their documents expect. `None` if nobody looked, or they cannot be read.
+    /// The endpoints that are silent for longer than their documents expect. `None` if nobody looked, or may not.
     pub(crate) silent: Result<Option<Vec<Silent>>, Failure>,
     pub(crate) aws: Option<AwsStatus>,
 }

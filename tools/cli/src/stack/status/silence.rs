@@ -44,17 +44,22 @@ impl Silent {
     }
 }
 
-/// The endpoints that are silent. `None` where no stack takes deliveries, or the endpoints cannot be read: they hold secrets,
-/// so a reader may not. A log on AWS is searched only if a document expects deliveries.
+/// The endpoints that are silent. `None` where no stack takes deliveries, or the caller has no right to the endpoints: they
+/// hold secrets, so a reader has none. A log on AWS is searched only if a document expects deliveries.
 ///
 /// # Errors
-/// [`Failure`] when documents expect deliveries, and the log does not say whether any came.
+/// [`Failure`] when the documents cannot be read for another reason, or expect deliveries, and the log does not say whether
+/// any came.
 pub(crate) async fn silence(stack: &Connection, now: EpochMs) -> Result<Option<Vec<Silent>>, Failure> {
     if !takes_events(stack) {
         return Ok(None);
     }
     let found = async { stack.documents::<EndpointId>().await?.all().await };
-    let Ok(documents) = found.await else { return Ok(None) };
+    let documents = match found.await {
+        Ok(documents) => documents,
+        Err(Failure::Denied { .. }) => return Ok(None),
+        Err(failure) => return Err(failure),
+    };
     let expecting = |(id, stored): (EndpointId, Stored)| {
         let every = expect_every(&stored.document(&id).ok()?).ok()??;
         Some((id.to_string(), every, stored.changed_at))
