@@ -73,7 +73,7 @@ fn shown(page: &str, folder: &str, width: usize) -> String {
         }
         is_code ^= is_fence;
         if stays && !is_fence {
-            text.push_str(&format!("  {line}\n"));
+            text.extend(["  ", line, "\n"]);
         } else if line.is_empty() {
             text.push('\n');
         } else if !is_fence {
