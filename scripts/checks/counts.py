@@ -13,7 +13,6 @@ import atexit
 import collections
 import concurrent.futures
 import functools
-import itertools
 import json
 import pathlib
 import re
@@ -178,40 +177,34 @@ def fall_due(store, hints):
 def of_others(release, store, folder):
     """What worker, relay and dispatcher do for a record, and the relay for a run."""
     webhook, worker = f"{release}/hookonce-webhook", f"{release}/hookonce-example-worker"
-    dispatcher, relay = f"{release}/hookonce-dispatcher", f"{release}/hookonce-relay"
-    scheduled = json.dumps({"dead_letters": "http://127.0.0.1/000000000000/dead"})
-    counts, first = {}, itertools.count(step=1000)
+    counts = {}
 
-    def claimed(endpoint):
-        number = next(first)
-        events = [delivery(number + more, endpoint=endpoint) for more in range(WARM + WARM + COUNTED)]
+    def claimed(endpoint, first=0):
+        events = [delivery(first + number, endpoint=endpoint) for number in range(WARM + WARM + COUNTED)]
         played = run(webhook, events=events, store=store)
-        counts["webhook: write units per record"] = played.units["write units"] / len(events)
-        return played.sent["hints"]
+        return played.sent["hints"], played.units["write units"] / len(events)
 
     def count(name, warm, all_):
         counts.update({f"{name}: {what} per record": each(all_[what], warm[what]) for what in sorted(warm | all_) if all_[what] != warm[what]})
 
-    def work(function, events):
-        return under_valgrind(function, events, folder, store)
-
-    def system_calls_of(function, events):
-        return collections.Counter({"system calls": len(under_strace(function, events, folder, store)[0])})
-
-    for how in (work, system_calls_of):
-        hints = claimed("stripe")
-        count("worker", *(how(worker, batches(some)) for some in (hints[:WARM], hints[WARM:])))
-        hints = run(worker, events=batches(claimed("receipts")), store=store).sent["effects"]
-        count("dispatcher", *(how(dispatcher, batches(some)) for some in (hints[:WARM], hints[WARM:])))
-        one, two = (how(relay, [scheduled] * runs) for runs in (1, 2))
-        counts.update({f"relay: {what} per run": two[what] - one[what] for what in sorted(one | two) if two[what] != one[what]})
-        hints, runs = claimed("stripe"), []
-        for some in (hints[:WARM], hints[WARM:]):
-            fall_due(store, some)
-            runs.append(how(relay, [scheduled]))
-            # It writes one line, however many are due.
-            del runs[-1]["log bytes"]
-        count("relay", *runs)
+    hints, counts["webhook: write units per record"] = claimed("stripe")
+    count("worker", *(under_valgrind(worker, batches(some), folder, store) for some in (hints[:WARM], hints[WARM:])))
+    hints = claimed("stripe", first=2000)[0]
+    warm, all_ = (len(under_strace(worker, batches(some), folder, store)[0]) for some in (hints[:WARM], hints[WARM:]))
+    counts["worker: system calls per record"] = each(all_, warm)
+    dispatcher, relay = f"{release}/hookonce-dispatcher", f"{release}/hookonce-relay"
+    hints = run(worker, events=batches(claimed("receipts")[0]), store=store).sent["effects"]
+    count("dispatcher", *(under_valgrind(dispatcher, batches(some), folder, store) for some in (hints[:WARM], hints[WARM:])))
+    scheduled = json.dumps({"dead_letters": "http://127.0.0.1/000000000000/dead"})
+    one, two = (under_valgrind(relay, [scheduled] * runs, folder, store) for runs in (1, 2))
+    counts.update({f"relay: {what} per run": two[what] - one[what] for what in sorted(one | two) if two[what] != one[what]})
+    hints, runs = claimed("stripe", first=1000)[0], []
+    for some in (hints[:WARM], hints[WARM:]):
+        fall_due(store, some)
+        runs.append(under_valgrind(relay, [scheduled], folder, store))
+        # It writes one line, however many are due.
+        del runs[-1]["log bytes"]
+    count("relay", *runs)
     return counts
 
 
