@@ -192,9 +192,7 @@ def served(application, environ, start_response):
     """The mock's own, with a death between what it does and what it says."""
     Bucket.note(environ)
     call = writing(environ)
-    answer = dispatch(application, environ, start_response)
-    said = list(answer)
-    answer.close()
+    said = dispatch(application, environ, start_response)
     if call:
         Death.may_come(call)
     return said

@@ -52,7 +52,9 @@ def keeps_policy(queue, attributes, *more, set_attributes=Queue._set_attributes)
 def refuses_in_json(application, environ, start_response, dispatch=DomainDispatcherApplication.__call__):
     """The mock's own, which refuses a caller without a right by XML, also where a service speaks JSON."""
     started = []
-    answer = list(dispatch(application, environ, lambda *head: started.append(head)))
+    given = dispatch(application, environ, lambda *head: started.append(head))
+    answer = list(given)
+    given.close()
     status, headers, *more = started[-1]
     if "HTTP_X_AMZ_TARGET" in environ and b"<Code>AccessDenied</Code>" in b"".join(answer):
         answer = [json.dumps({"__type": "AccessDeniedException", "Message": "the caller lacks the right"}).encode()]

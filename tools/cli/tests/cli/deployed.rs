@@ -306,7 +306,7 @@ fn status_prints_that_a_route_set_is_gone_or_refused() {
     assert_eq!(needs(), object!(["routes_refused"]));
     deployed.run(&["status"]).prints_all(&[
         "there is no route set, so all events wait\n  hookonce route check --stack inbox\n",
-        "docs/run/runbook.md#routes-are-refused",
+        "hookonce explain routes-are-refused",
     ]);
     account().snags.push_back(("GetItem", Interception::Answered("AccessDeniedException")));
     let refused = json(&deployed.run(&["status", "--json"]).exits(3));
@@ -327,7 +327,7 @@ fn status_prints_that_requests_come_near_the_limit_of_the_gateway() {
     assert_eq!(json(&deployed.run(&["status", "--json"]).exits(1))["needs"], object!(["requests_near_limit"]));
     deployed.run(&["status"]).prints_all(&[
         "a minute had 4800 requests, 10m ago: 80 % of what the gateway's limit allows",
-        "  hookonce deploy --set RequestsPerSecondMax=200 --stack inbox\n  docs/run/runbook.md#the-gateway-refuses\n",
+        "deploy the stack with a higher RequestsPerSecondMax and RequestBurstMax\n  hookonce explain the-gateway-refuses\n",
     ]);
     account().stack.as_mut().unwrap().remove("RequestsPerSecondMax");
     deployed.run(&["status"]).exits(0);

@@ -208,13 +208,13 @@ fn needs_on_aws(aws: &AwsStatus, now: EpochMs) -> Vec<Need> {
         needs.push(Need::new("relay_away", what, "hookonce doctor", "docs/run/runbook.md#the-relay-does-not-run"));
     }
     if let Some(requests) = aws.requests.iter().flatten().find(|requests| requests.are_near_limit()) {
-        let Requests { busiest, limit, at } = requests;
+        let Requests { busiest, at, .. } = requests;
         let (ago, percent) = (output::between(*at, now), requests.percent());
         let what = format!(
             "a minute had {busiest} requests, {ago} ago: {percent} % of what the gateway's limit allows. Above it, the \
              gateway answers deliveries with 429"
         );
-        let next = format!("hookonce deploy --set RequestsPerSecondMax={}", limit.saturating_mul(2));
+        let next = "deploy the stack with a higher RequestsPerSecondMax and RequestBurstMax";
         needs.push(Need::new("requests_near_limit", what, next, "docs/run/runbook.md#the-gateway-refuses"));
     }
     needs
@@ -282,7 +282,8 @@ mod tests {
         let needs = troubled().needs(EpochMs(3_600_000));
         assert_eq!(needs.len(), 13, "{needs:?}");
         for need in &needs {
-            let is_command = need.next.starts_with("hookonce ") || need.word == "no_alarms";
+            let is_command =
+                need.next.starts_with("hookonce ") || ["no_alarms", "requests_near_limit"].contains(&&*need.word);
             assert!(is_command && need.page.starts_with("docs/run/"), "{need:?}");
         }
         let found: Vec<_> = needs.iter().filter(|need| !need.records.is_empty()).map(|need| &*need.word).collect();
