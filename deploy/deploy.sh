@@ -29,7 +29,7 @@ echo "1. The files are those of the release"
 sums() { if command -v sha256sum >/dev/null; then sha256sum "$@"; else shasum -a 256 "$@"; fi; }
 sums --check --quiet SHA256SUMS
 
-work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 output() {
     aws cloudformation describe-stacks --stack-name "$stack-code" --query "Stacks[0].Outputs[?OutputKey=='$1'].OutputValue" --output text
 }
@@ -44,7 +44,7 @@ upload() {
 echo "2. The code goes into a bucket of its own, which the stack $stack-code holds"
 aws cloudformation deploy --no-fail-on-empty-changeset --stack-name "$stack-code" --template-file bucket.yaml 2>"$work/log" ||
     { cat "$work/log" >&2; exit 1; }
-account=$(aws sts get-caller-identity --query Account --output text) bucket=$(output Bucket) places=()
+account=$(aws sts get-caller-identity --query Account --output text); bucket=$(output Bucket); places=()
 for code in *.zip; do
     name=$(upload "$code")
     places+=(-e "s|\"$code\"|{\"S3Bucket\": \"$bucket\", \"S3Key\": \"$name\"}|")

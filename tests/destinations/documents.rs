@@ -303,7 +303,7 @@ fn a_hand_over_is_at_least_once_and_has_nothing_of_a_url() {
     }
 }
 
-/// What the schema tells an editor is what the types read.
+/// What the schema is for an editor is what the types read.
 #[test]
 fn the_schema_describes_the_type() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas/destination.json");

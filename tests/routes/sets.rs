@@ -265,7 +265,7 @@ fn a_set_may_name_its_schema_and_no_field_twice() {
     assert!(when("[1]").is_err() && when("null").is_err());
 }
 
-/// What the schema tells an editor is what the types read.
+/// What the schema is for an editor is what the types read.
 #[test]
 fn the_schema_describes_the_types() {
     let schema: Value = serde_json::from_str(&support::document("schemas/routes.json")).unwrap();

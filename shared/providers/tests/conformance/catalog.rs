@@ -160,8 +160,8 @@ fn what_a_provider_reads_of_an_answer_has_a_source_of_its_own() {
     }
     let without = SMALL.replacen("reads_answer_source = \"unconfirmed\"\n", "", 1);
     assert!(problem(&without).1.contains("missing field `reads_answer_source`"));
-    let asked_again_later = SMALL.replacen("[facts]", "[answers]\nretry_please.after_seconds = 9\n[facts]", 1);
-    assert!(Catalog::parse([("acme.toml", asked_again_later.as_str())]).is_ok(), "it asks for a retry as usual");
+    let later_retry = SMALL.replacen("[facts]", "[answers]\nretry_please.after_seconds = 9\n[facts]", 1);
+    assert!(Catalog::parse([("acme.toml", later_retry.as_str())]).is_ok(), "it asks for a retry as usual");
 }
 
 #[test]

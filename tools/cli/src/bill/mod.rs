@@ -251,10 +251,10 @@ impl Load {
     fn log_bytes(&self, counted: &Counted) -> f64 {
         let line = counted.log_line_bytes;
         let gateway = counted.gateway_log_bytes + line;
-        let told = counted.webhook_log_lines * line + gateway;
+        let lines = counted.webhook_log_lines * line + gateway;
         MINUTES * (counted.relay_log_bytes + line)
-            + self.events * (1.0 + self.duplicates) * (counted.webhook_log_bytes + told)
-            + self.refused * (counted.refusal_log_bytes + told)
+            + self.events * (1.0 + self.duplicates) * (counted.webhook_log_bytes + lines)
+            + self.refused * (counted.refusal_log_bytes + lines)
             + self.events * (counted.worker_log_bytes + line)
             + self.events * self.effects * (counted.dispatcher_log_bytes + line)
     }

@@ -73,7 +73,8 @@ fn shown(page: &str, folder: &str, width: usize) -> String {
         }
         is_code ^= is_fence;
         if stays && !is_fence {
-            text.extend(["  ", line, "\n"]);
+            let line = if is_code { line.to_owned() } else { without_links(line, folder) };
+            text.extend(["  ", &line, "\n"]);
         } else if line.is_empty() {
             text.push('\n');
         } else if !is_fence {

@@ -159,7 +159,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         create(&folder.join(path), text).map_err(|error| unwritable(&folder.join(path), &error))?;
     }
     output::line(&format!("{name} is in {}, and builds from hookonce in {place}", folder.display()));
-    output::note("next: `make test` and `make dev` in that folder; its README.md says more");
+    output::note("next: `make test` and `make dev` in that folder; its README.md has more");
     Ok(Exit::Done)
 }
 

@@ -121,7 +121,7 @@ fn checked(text: &str, stack: &Connection, tables: Option<&BTreeSet<TableAlias>>
 fn refused(path: &Path, error: &RouteSetError) -> Failure {
     let faults = error.faults.iter().map(|fault| format!("\n  {}: {}", fault.place, fault.reason));
     let what = format!("{} is refused as a whole:{}", path.display(), faults.collect::<String>());
-    Failure::usage(what, "docs/use/routes.md describes each field; schemas/routes.json tells an editor")
+    Failure::usage(what, "docs/use/routes.md describes each field; schemas/routes.json is for an editor")
 }
 
 async fn check(arguments: &Check) -> Result<Exit, Failure> {

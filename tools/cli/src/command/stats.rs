@@ -60,7 +60,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let Some(page) = page.transpose()? else { break };
         counts.unreadable += page.unreadable;
         page.records.iter().for_each(|record| counts.add(record));
-        reading.says(format!("{} records read", counts.records));
+        reading.shows(format!("{} records read", counts.records));
     }
     drop(reading);
     let now = System.moment().now;

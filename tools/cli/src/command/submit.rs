@@ -267,7 +267,7 @@ impl Submission<'_> {
             return Exit::No;
         }
         let Some(trouble) = self.found.as_ref().and_then(|found| self.trouble(found)) else { return Exit::Done };
-        output::note(&format!("{trouble}. Its record says more:"));
+        output::note(&format!("{trouble}. Its record has more:"));
         output::note(&looking(endpoint, key));
         Exit::No
     }

@@ -53,8 +53,13 @@ pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTre
 
 async fn content(site: &Site, day: Option<&Day>) -> Result<(String, Markup), Failure> {
     let reader = site.reader().await?;
+    let asked_at = System.moment().now;
     let (title, needs) = needs_section(site, &reader).await?;
-    *site.needs.lock().await = Some((System.moment().now, needs.clone()));
+    let mut kept = site.needs.lock().await;
+    if kept.as_ref().is_none_or(|(at, _)| *at < asked_at) {
+        *kept = Some((asked_at, needs.clone()));
+    }
+    drop(kept);
     site.catch_up(&reader, false).await?;
     let (arrivals, next) = site.arrivals.after(0);
     let endpoints = endpoints(site, day).await;

@@ -48,7 +48,7 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    fn tell(&self, event: FeedEvent) {
+    fn emit(&self, event: FeedEvent) {
         self.count.fetch_add(1, Ordering::Relaxed);
         // The printer is gone only while the stack stops.
         let _ = self.sender.send(event);
@@ -106,7 +106,7 @@ impl<I: Invoke> Invoke for WatchedWebhook<I> {
             let keeping = tokio::task::spawn_blocking(move || capturer.keep(&event, (status, &word), started));
             let _ = keeping.await;
         }
-        self.1.tell(FeedEvent::Delivery { path, answer, started, ended });
+        self.1.emit(FeedEvent::Delivery { path, answer, started, ended });
         result
     }
 }
@@ -118,7 +118,7 @@ impl<I: Invoke> Invoke for WatchedWorker<I> {
         let key = |message: &Value| Some(Message::decode(text(message, "/body"), None).ok()?.record_key().clone());
         let keys = messages.filter_map(key).collect();
         let result = self.0.invoke(event).await;
-        self.1.tell(FeedEvent::Batch { keys, started });
+        self.1.emit(FeedEvent::Batch { keys, started });
         result
     }
 }
@@ -207,7 +207,7 @@ impl Printer {
         let key = text(answer, "/body/id");
         let (status, word) = status_and_word(answer);
         let found = if key.is_empty() { None } else { head(store, endpoint, key).await };
-        watchers.tell(endpoint, found.as_ref(), (status, &word), started);
+        watchers.emit(endpoint, found.as_ref(), (status, &word), started);
         let event_type = found.map_or_else(|| "-".to_owned(), |record| record.event_type);
         let took = ended.0 - started.0;
         if self.as_json {
@@ -291,7 +291,7 @@ impl Printer {
 
 impl Watchers {
     /// Counts an answer, and keeps what arrived.
-    fn tell(&self, endpoint: &str, record: Option<&Record>, (status, word): (u64, &str), at: EpochMs) {
+    fn emit(&self, endpoint: &str, record: Option<&Record>, (status, word): (u64, &str), at: EpochMs) {
         // A stranger may ask for any number of endpoints that do not exist.
         let exists = word != UNKNOWN_ENDPOINT;
         let answer = match (status, word) {
@@ -368,7 +368,7 @@ mod tests {
         let runs = |ticks: usize| (0..ticks).filter(|_| !relay.is_resting()).count();
         assert_eq!(runs(QUIET_RUNS), QUIET_RUNS, "what happened last may have lost its hint");
         assert_eq!(runs(RESTING_RUNS * 4), 4);
-        feed.tell(FeedEvent::Batch { keys: Vec::new(), started: EpochMs(0) });
+        feed.emit(FeedEvent::Batch { keys: Vec::new(), started: EpochMs(0) });
         assert_eq!(runs(QUIET_RUNS), QUIET_RUNS);
     }
 

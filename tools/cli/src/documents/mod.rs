@@ -24,7 +24,7 @@ pub(crate) use self::arguments::{Check, Remove, Show};
 pub(crate) use self::folder::Folder;
 use self::table::Table;
 pub(crate) use self::table::{StackDocuments, failed};
-pub(crate) use self::watch::{WATCH_PERIOD, tell, watch};
+pub(crate) use self::watch::{WATCH_PERIOD, print_state, watch};
 use crate::failure::Failure;
 use crate::output;
 use crate::stack::connection::Connection;

@@ -9,7 +9,7 @@ use hookonce_runtime::handlers::tables::aliases;
 use hookonce_runtime::routes::{BUILTIN_SET, Missing, Offered, RouteSet};
 
 use crate::dev::handlers;
-use crate::documents::{StackDocuments, WATCH_PERIOD, failed, tell};
+use crate::documents::{StackDocuments, WATCH_PERIOD, failed, print_state};
 use crate::failure::Failure;
 use crate::stack::connection::Connection;
 use crate::stack::connection::Deployed;
@@ -71,7 +71,7 @@ pub(crate) async fn refusal(stack: &Connection) -> Result<Option<String>, Failur
 /// Prints what becomes of the local route set: at once, and whenever its file changes.
 pub(crate) async fn watch(folder: DataFolder, tables: BTreeSet<TableAlias>, as_json: bool) {
     let path = folder.routes();
-    let print = |state: &str, why| tell("routes", &path, state, why, as_json);
+    let print = |state: &str, why| print_state("routes", &path, state, why, as_json);
     let mut held: Option<String> = None;
     loop {
         // A file that cannot be read is in the worker's log.

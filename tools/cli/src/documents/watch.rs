@@ -17,7 +17,7 @@ use crate::stack::target::DataFolder;
 pub(crate) const WATCH_PERIOD: Duration = Duration::from_secs(1);
 
 /// Prints what becomes of a file.
-pub(crate) fn tell(what: &str, file: &Path, state: &str, why: Vec<String>, as_json: bool) {
+pub(crate) fn print_state(what: &str, file: &Path, state: &str, why: Vec<String>, as_json: bool) {
     if as_json {
         output::json_line(&json!({ "what": what, "file": file, "state": state, "why": why }));
     } else {
@@ -62,13 +62,13 @@ impl<I: DocumentId> Watched<I> {
         changes
     }
 
-    fn tell(&mut self, consequence: &str, as_json: bool) {
+    fn print_changes(&mut self, consequence: &str, as_json: bool) {
         for (id, judged) in self.changes() {
             let (state, why) = match judged {
                 Ok(()) => ("in use", Vec::new()),
                 Err(fault) => ("refused", vec![fault, consequence.to_owned()]),
             };
-            tell(I::NOUN, &self.folder.path(&id), state, why, as_json);
+            print_state(I::NOUN, &self.folder.path(&id), state, why, as_json);
         }
     }
 }
@@ -78,9 +78,11 @@ pub(crate) async fn watch(data: DataFolder, as_json: bool) {
     let mut endpoints = Watched::<EndpointId>::of(&data);
     let mut destinations = Watched::<DestinationId>::of(&data);
     loop {
-        endpoints
-            .tell("the last valid one is used if it was read, otherwise its deliveries are answered with 503", as_json);
-        destinations.tell("its effects wait", as_json);
+        endpoints.print_changes(
+            "the last valid one is used if it was read, otherwise its deliveries are answered with 503",
+            as_json,
+        );
+        destinations.print_changes("its effects wait", as_json);
         tokio::time::sleep(WATCH_PERIOD).await;
     }
 }

@@ -84,8 +84,7 @@ pub(crate) fn alarms() -> impl Iterator<Item = &'static str> {
 
 /// Where to read more about a code, or that it is the handler's own.
 pub(crate) fn describe(code: &str) -> String {
-    explaining(code)
-        .map_or_else(|| "the code is its handler's own".to_owned(), |command| format!("{command} says more"))
+    explaining(code).map_or_else(|| "the code is its handler's own".to_owned(), |command| format!("{command} has more"))
 }
 
 #[cfg(test)]
@@ -118,7 +117,7 @@ mod tests {
         let codes =
             Code::ALL.iter().map(|code| code.as_str()).chain(DeadReason::ALL.iter().map(|reason| reason.as_str()));
         for code in codes {
-            assert_eq!(describe(code), format!("`hookonce explain {code}` says more"));
+            assert_eq!(describe(code), format!("`hookonce explain {code}` has more"));
         }
         assert_eq!(describe("OUT_OF_STOCK"), "the code is its handler's own");
     }

@@ -261,7 +261,7 @@ pub(crate) fn working(message: &str) -> Working {
 
 impl Working {
     /// Changes its text.
-    pub(crate) fn says(&self, message: String) {
+    pub(crate) fn shows(&self, message: String) {
         self.0.set_message(message);
     }
 }

@@ -92,7 +92,9 @@ const FIELD: &str = "field";
 
 /// Whether a line of the log is about the body of a dry run. It is for the person who ran it, and no news of a function.
 pub(crate) fn is_of_dry_run(line: &Metadata<'_>) -> bool {
-    line.fields().field(FIELD).is_some() && MISFIT.try_with(|_| ()).is_ok()
+    // A line with a reason is about the answer of a handler.
+    let fields = line.fields();
+    fields.field(FIELD).is_some() && fields.field("why").is_none() && MISFIT.try_with(|_| ()).is_ok()
 }
 
 /// Keeps what such lines name: the runtime tells no caller, because a record holds the code alone.

@@ -150,7 +150,7 @@ async fn code(config: &SdkConfig, role: &'static str, name: &str) -> Result<Code
 }
 
 /// Whether every event source of a function is on, or about to be.
-pub(crate) fn are_on(sources: &[Mapping]) -> bool {
+fn are_on(sources: &[Mapping]) -> bool {
     let is_off = |mapping: &Mapping| matches!(mapping.state.as_str(), "Disabled" | "Disabling" | "Deleting");
     !sources.is_empty() && !sources.iter().any(is_off)
 }

@@ -83,7 +83,7 @@ impl Storm {
     ) -> Result<Vec<Sent>, Failure> {
         let of =
             |scenario: Scenario| cases.iter().filter(|case| case.scenario == scenario).copied().collect::<Vec<_>>();
-        bar.says("later: the first time".to_owned());
+        bar.shows("later: the first time".to_owned());
         let early = self.events(&of(Scenario::Later));
         let (early, mut all) = (self.first(early).await?, Vec::new());
         for scenario in super::scenario::ALL {
@@ -91,7 +91,7 @@ impl Storm {
             if cases.is_empty() || [Scenario::Later, Scenario::Restart].contains(&scenario) {
                 continue;
             }
-            bar.says(format!("{scenario}: {} events", cases.len()));
+            bar.shows(format!("{scenario}: {} events", cases.len()));
             let events = self.events(&cases);
             all.extend(match scenario {
                 Scenario::Cut => self.cut(events).await?,
@@ -109,10 +109,10 @@ impl Storm {
                 | Scenario::Raw => self.alone(events, TOGETHER).await?,
             });
         }
-        bar.says("later: again".to_owned());
+        bar.shows("later: again".to_owned());
         all.extend(self.again(early).await?);
         // At the end, because a receiver that forgets all of it would show everywhere behind it.
-        bar.says("restart".to_owned());
+        bar.shows("restart".to_owned());
         let events = self.events(&of(Scenario::Restart));
         all.extend(self.killed(events, child).await?);
         Ok(all)

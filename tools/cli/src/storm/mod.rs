@@ -122,7 +122,7 @@ pub(crate) async fn run(order: &Order) -> Result<Exit, Failure> {
     choose_sample(&mut storm, &samples, &effects).await?;
     control(&mut storm, &effects).await?;
     let sent = storm.carry_out(&cases, &mut child, &working).await?;
-    working.says("counting the effects".to_owned());
+    working.shows("counting the effects".to_owned());
     let counts = effects.settled(&storm.tokens, |_| false).await?;
     let judged = judged(&sent, &counts);
     if judged.is_empty() {
@@ -333,7 +333,7 @@ async fn run_again(
         let is_found = |it: &&Judged| it.sent.event.case.scenario == scenario && it.effects > 1;
         let Some(found) = judged.iter().find(is_found) else { continue };
         let case = found.sent.event.case;
-        working.says(format!("{scenario}/{}: {RACES_AGAIN} times more", case.number));
+        working.shows(format!("{scenario}/{}: {RACES_AGAIN} times more", case.number));
         let events = storm.events(&[case; RACES_AGAIN]);
         all.push((case, storm.alone(events, 1).await?));
     }

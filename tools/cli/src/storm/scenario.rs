@@ -149,14 +149,14 @@ pub(crate) struct PlannedScenario {
 /// What a provider's catalog file says about each scenario. Only a child of the storm can be killed.
 pub(crate) fn planned(provider: &Provider, has_child: bool) -> Vec<PlannedScenario> {
     let source = source(provider.facts());
-    let tell = |scenario: Scenario| {
+    let plan = |scenario: Scenario| {
         let (is_sent, why) = match reason(provider, scenario, has_child) {
             Ok(why) => (true, why),
             Err(why) => (false, why),
         };
         PlannedScenario { scenario, is_sent, why, source: source.clone() }
     };
-    ALL.into_iter().map(tell).collect()
+    ALL.into_iter().map(plan).collect()
 }
 
 /// The source that is closest to the provider; of equal ones, one with an address.

@@ -332,7 +332,7 @@ const DESCRIBE: &str = "DescribeStacks";
 const STACK_POLICY: &str = "GetStackPolicy";
 
 /// What is no output of the stack.
-const PARAMETERS: [&str; 2] = ["RequestsPerSecondMax", "Tables"];
+const PARAMETERS: [&str; 3] = ["OperatorArn", "RequestsPerSecondMax", "Tables"];
 
 /// Kind and id of the item that a request is about.
 fn key_of(body: &Value) -> (String, String) {
@@ -631,6 +631,7 @@ pub(crate) fn of_the_template(parts: &[(&str, &str)]) -> BTreeMap<String, String
         ("WebhookUrl", "http://127.0.0.1:9/webhooks/"),
         ("WebhookLogs", "/aws/lambda/inbox-webhook"),
         ("Tables", ""),
+        ("OperatorArn", ""),
         ("RequestsPerSecondMax", "100"),
         ("Gateway", "gateway-of-inbox"),
         ("WebhookFunction", "inbox-webhook"),

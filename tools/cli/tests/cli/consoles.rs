@@ -258,11 +258,11 @@ fn a_deployed_stack_has_its_day_once_somebody_asks_and_is_asked_once_a_minute() 
         account.series.insert(("worker", "event_applied"), 7_890.0);
         account.series.insert(("webhook", "delivery_duration_ms"), 12.4);
     }
-    let asked = || ["StartQuery", "GetMetricData"].map(|operation| deployed.aws.account().count(operation));
+    let counted = || ["StartQuery", "GetMetricData"].map(|operation| deployed.aws.account().count(operation));
     let console = Opened::of(&deployed, &[]);
     let now = console.ask("GET", "/", "");
     assert!(now.contains("Ask CloudWatch for the last 24 hours") && !now.contains("Last accepted"), "{now}");
-    let before = asked();
+    let before = counted();
     assert_eq!(before[0], 0);
     for _ in 0..2 {
         let day = console.ask("GET", "/?day=1", "");
@@ -277,7 +277,7 @@ fn a_deployed_stack_has_its_day_once_somebody_asks_and_is_asked_once_a_minute() 
             assert!(day.contains(part), "{part}: {day}");
         }
     }
-    assert_eq!(asked()[0], 1);
+    assert_eq!(counted()[0], 1);
     console.stop();
 }
 
@@ -332,8 +332,8 @@ fn ctrl_c_ends_a_running_order_between_two_records_and_says_how_far_it_came() {
     let order = format!("operation=retry&state=DEAD&ended-until={until}&agreed=60&token={token}&reason=mended");
     assert_eq!(console.status("POST", "/orders", &order), 303);
     assert!(console.ask("GET", "/records?state=APPLIED", "").contains("Look at order 1"));
-    let said = text(&console.stop());
-    assert!(said.contains("order 1 of the console: Replay: stopped"), "{said}");
+    let printed = text(&console.stop());
+    assert!(printed.contains("order 1 of the console: Replay: stopped"), "{printed}");
 }
 
 /// An order says how many records it changes, so its dry run has to read all of them: it says so, and what that cost.

@@ -305,7 +305,7 @@ fn status_prints_that_a_route_set_is_gone_or_refused() {
     account().remove("routes", "set");
     assert_eq!(needs(), object!(["routes_refused"]));
     deployed.run(&["status"]).prints_all(&[
-        "there is no route set, so all events wait\n  hookonce route check --stack inbox\n",
+        "there is no route set, so all events wait\n  hookonce doctor --stack inbox\n",
         "hookonce explain routes-are-refused",
     ]);
     account().snags.push_back(("GetItem", Interception::Answered("AccessDeniedException")));

@@ -256,7 +256,7 @@ fn seen_of<'a>(printed: &'a Value, check: &str) -> &'a str {
 /// A destination or a route set with a fault lets effects and records wait.
 fn documents_of_effects_and_routes(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str), printed: &dyn Fn() -> Value) {
     aws.account().put("destination", "crm", r#"{"kind": "http"}"#);
-    reports(1, &["destinations"], "`hookonce destination check --stack inbox` says what is wrong with each");
+    reports(1, &["destinations"], "`hookonce destination check --stack inbox` shows what is wrong with each");
     let good = r#"{"kind": "http", "url": "https://crm.example/in", "class": "at_least_once"}"#;
     aws.account().put("destination", "crm", good);
     assert_eq!(seen_of(&printed(), "destinations"), "1 valid");

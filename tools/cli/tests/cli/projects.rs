@@ -123,7 +123,9 @@ fn a_folder_that_is_no_checkout_or_has_an_odd_path_is_refused() {
 fn a_command_outside_of_every_checkout_asks_for_one() {
     let workspace = Workspace::new();
     let elsewhere = workspace.path("hookonce");
-    std::fs::copy(env!("CARGO_BIN_EXE_hookonce"), &elsewhere).unwrap();
+    // A process that this one starts meanwhile would hold a file that this one writes, and nobody can run it then.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_hookonce")).arg(&elsewhere).status().unwrap();
+    assert!(copied.success());
     let output = Command::new(&elsewhere).args(["new", "shop"]).current_dir(workspace.path(".")).output().unwrap();
     output.exits(2).prints_all(&["this command is in no checkout of hookonce", "pass it as --hookonce"]);
     assert!(!workspace.path("shop").exists());

@@ -219,8 +219,8 @@ fn who_looks_in_the_wrong_folder_or_starts_a_second_stack_is_told_where_one_runs
 /// A table of months is read for minutes.
 #[test]
 fn a_command_that_reads_for_long_says_at_ctrl_c_how_far_it_was() {
-    let (stack, asked) = (Stack::new(), Arc::new(AtomicUsize::new(0)));
-    let seen = Arc::clone(&asked);
+    let (stack, taken) = (Stack::new(), Arc::new(AtomicUsize::new(0)));
+    let seen = Arc::clone(&taken);
     // It takes calls, and answers none.
     let address = listen(move |mut call| {
         seen.fetch_add(1, Ordering::SeqCst);
@@ -233,9 +233,9 @@ fn a_command_that_reads_for_long_says_at_ctrl_c_how_far_it_was() {
     std::fs::create_dir(hung.path(".hookonce")).unwrap();
     hung.write(".hookonce/stack.json", state.to_string().as_bytes());
     for command in ["stats", "list"] {
-        let before = asked.load(Ordering::SeqCst);
+        let before = taken.load(Ordering::SeqCst);
         let reads = hung.start(&[command]);
-        wait_until("it reads", || asked.load(Ordering::SeqCst) > before);
+        wait_until("it reads", || taken.load(Ordering::SeqCst) > before);
         interrupt(reads).exits(1).prints("stopped after 0 record(s) were read; nothing was changed");
     }
 }

@@ -2,7 +2,6 @@
 //! address, unless it is allowed by name.
 
 mod change;
-mod kept;
 mod stack;
 
 use std::collections::BTreeMap;
@@ -26,11 +25,8 @@ const WATCH_MINUTES: &str = "5";
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Address of the packaged template in a bucket. deploy.sh of a release puts it there.
-    #[arg(long, value_name = "URL", required_unless_present = "rollback", conflicts_with = "rollback")]
-    template: Option<String>,
-    /// Go back to the release before, with the parameters that it had. Pause the worker first.
-    #[arg(long)]
-    rollback: bool,
+    #[arg(long, value_name = "URL")]
+    template: String,
     /// Name of the stack.
     #[arg(long, value_name = "NAME", default_value = "hookonce")]
     stack: String,
@@ -54,20 +50,16 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let config = signed_in().await?;
     let stack = Stack { config: &config, name: &arguments.stack };
     let before = stack.before().await?;
-    let made = before.as_ref().filter(|before| before.exists);
-    let exists = made.is_some();
-    let template = match (&arguments.template, made) {
-        (Some(template), _) => template.clone(),
-        (None, Some(made)) => {
-            kept::is_paused(&stack, made, arguments.plan).await?;
-            kept::address(&stack, made).await?
-        }
-        (None, None) => return Err(kept::nothing(&stack)),
-    };
-    let fields = fields(&arguments, &stack, before.as_ref(), &template).await?;
+    let exists = before.as_ref().is_some_and(|before| before.exists);
+    let fields = fields(&arguments, &stack, before.as_ref()).await?;
     let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let change_set = format!("hookonce-{}", System.moment().now.0);
-    let changes = match stack.plan(&change_set, &fields).await? {
+    let planned = stack.plan(&change_set, &fields).await;
+    let makes_name = arguments.plan && before.is_none();
+    if makes_name && planned.is_err() {
+        stack.forget_name().await;
+    }
+    let changes = match planned? {
         Planned::Changes(changes) => changes,
         Planned::Nothing => {
             output::note(&format!("the stack {} is as the template says", stack.name));
@@ -82,7 +74,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.plan || refused.is_some() {
         stack.forget(&change_set).await;
     }
-    if arguments.plan && before.is_none() {
+    if makes_name {
         stack.forget_name().await;
     }
     if let Some(refused) = refused {
@@ -98,10 +90,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.plan {
         return Ok(Exit::Done);
     }
-    if let Some(made) = made {
-        if !arguments.rollback && made.release != OWN_VERSION {
-            kept::keep(&stack, made).await?;
-        }
+    if exists {
         stack.protect(&policy(&arguments.allow)).await?;
     }
     carry_out(&stack, &change_set, changes.len()).await
@@ -146,31 +135,24 @@ async fn fields(
     arguments: &Arguments,
     stack: &Stack<'_>,
     before: Option<&Before>,
-    template: &str,
 ) -> Result<Vec<(String, String)>, Failure> {
-    let known = match stack.parameters_of(template).await {
-        Err(Failure::Usage { .. }) if arguments.rollback => return Err(kept::nothing(stack)),
-        known => known?,
-    };
+    let known = stack.parameters_of(&arguments.template).await?;
     let named: BTreeMap<_, _> = arguments.parameters.iter().cloned().collect();
-    if let Some(unknown) = named.keys().find(|name| !known.contains_key(*name)) {
-        let all = known.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+    if let Some(unknown) = named.keys().find(|name| !known.contains(*name)) {
+        let all = known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         return Err(Failure::usage(format!("the template has no parameter {unknown}"), format!("it has {all}")));
     }
     let exists = before.is_some_and(|before| before.exists);
     let mut fields = vec![
-        ("TemplateURL".to_owned(), template.to_owned()),
+        ("TemplateURL".to_owned(), arguments.template.clone()),
         ("ChangeSetType".to_owned(), if exists { "UPDATE" } else { "CREATE" }.to_owned()),
         ("Capabilities.member.1".to_owned(), "CAPABILITY_IAM".to_owned()),
     ];
-    let keeps = |(name, _): &(&String, &String)| {
-        arguments.rollback || named.contains_key(*name) || before.is_some_and(|it| it.parameters.contains_key(*name))
-    };
-    for (index, (name, default)) in known.iter().filter(keeps).enumerate() {
+    let keeps = |name: &&String| named.contains_key(*name) || before.is_some_and(|it| it.parameters.contains(*name));
+    for (index, name) in known.iter().filter(keeps).enumerate() {
         let field = |end: &str| format!("Parameters.member.{}.{end}", index + 1);
         fields.push((field("ParameterKey"), name.clone()));
-        // What is kept has the values of then as its defaults.
-        fields.push(named.get(name).or(arguments.rollback.then_some(default)).map_or_else(
+        fields.push(named.get(name).map_or_else(
             || (field("UsePreviousValue"), "true".to_owned()),
             |value| (field("ParameterValue"), value.clone()),
         ));
@@ -178,9 +160,7 @@ async fn fields(
     if let Some(before) = before.filter(|before| before.exists) {
         let field = |end: &str, value: &str| (format!("RollbackConfiguration.{end}"), value.to_owned());
         // The triggers of an update stay for every later one, until a list without them is sent.
-        // What somebody goes back to must not be undone.
-        let alarm = if arguments.rollback { None } else { alarm(stack, before).await? };
-        match alarm {
+        match alarm(stack, before).await? {
             Some(alarm) => fields.extend([
                 field("RollbackTriggers.member.1.Arn", &alarm),
                 field("RollbackTriggers.member.1.Type", "AWS::CloudWatch::Alarm"),

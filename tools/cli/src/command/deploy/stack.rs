@@ -1,6 +1,6 @@
 //! A stack of CloudFormation, as `deploy` brings it to another template.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use hookonce_aws::SdkConfig;
@@ -18,8 +18,6 @@ const LOOK_PERIOD: Duration = Duration::from_secs(2);
 
 /// How many questions in turn may have no answer. CloudFormation goes on meanwhile.
 const UNANSWERED_MAX: u32 = 30;
-
-const DESCRIBE: &str = "DescribeStacks";
 
 /// What is read of an event.
 const EVENT: [&str; 5] = ["EventId", "LogicalResourceId", "ResourceType", "ResourceStatus", "ResourceStatusReason"];
@@ -40,10 +38,8 @@ pub(super) struct Before {
     pub(super) exists: bool,
     /// Its release. Empty if it was never made.
     pub(super) release: String,
-    /// The values of its parameters.
-    pub(super) parameters: BTreeMap<String, String>,
-    /// Its worker.
-    pub(super) worker: String,
+    /// The names of its parameters.
+    pub(super) parameters: BTreeSet<String>,
 }
 
 /// How a change set came out.
@@ -79,17 +75,6 @@ pub(super) fn blocked(status: &str, name: &str) -> Option<(&'static str, String)
     }
 }
 
-/// The parameters of a stack or a template, each with this field.
-fn parameters(answer: &Document<'_>, field: &str) -> BTreeMap<String, String> {
-    let read = |it| (child(it, "ParameterKey").to_owned(), child(it, field).to_owned());
-    members(answer, "ParameterKey").map(read).collect()
-}
-
-fn output_of<'a>(answer: &'a Document<'_>, name: &str) -> &'a str {
-    let found = members(answer, "OutputKey").find(|output| child(*output, "OutputKey") == name);
-    found.map_or("", |output| child(output, "OutputValue"))
-}
-
 impl Stack<'_> {
     /// Calls an action on this stack.
     async fn call(&self, action: &str, fields: &[(&str, &str)]) -> Result<Result<String, Refusal>, Failure> {
@@ -120,10 +105,18 @@ impl Stack<'_> {
     /// # Errors
     /// [`Failure::Usage`] with the way out of the state it is in, or when it is a stack of something else.
     pub(super) async fn before(&self) -> Result<Option<Before>, Failure> {
-        let Some(answer) = self.described().await? else { return Ok(None) };
-        let answer = Document::parse(&answer).map_err(|error| self.unreadable(DESCRIBE, &error))?;
+        const ACTION: &str = "DescribeStacks";
+        let answer = match self.call(ACTION, &[]).await? {
+            Ok(answer) => answer,
+            Err(Refusal { code, .. }) if code == "ValidationError" => return Ok(None),
+            Err(Refusal { code, message }) => return Err(self.failed(ACTION, &code, &message)),
+        };
+        let answer = Document::parse(&answer).map_err(|error| self.unreadable(ACTION, &error))?;
         let field = |name: &str| text_below(answer.root(), name).unwrap_or_default();
-        let output = |name: &str| output_of(&answer, name);
+        let output = |name: &str| {
+            let found = members(&answer, "OutputKey").find(|output| child(*output, "OutputKey") == name);
+            found.map_or("", |output| child(output, "OutputValue"))
+        };
         let status = field("StackStatus");
         let exists = status != "REVIEW_IN_PROGRESS";
         let foreign = ("is not one of hookonce", "pass another --stack".to_owned());
@@ -135,52 +128,21 @@ impl Stack<'_> {
             id: field("StackId").to_owned(),
             exists,
             release: output("Version").to_owned(),
-            parameters: parameters(&answer, "ParameterValue"),
-            worker: output("WorkerFunction").to_owned(),
+            parameters: members(&answer, "ParameterKey").map(|it| child(it, "ParameterKey").to_owned()).collect(),
         }))
     }
 
-    /// What CloudFormation says of it. `None` if there is nothing of this name.
-    async fn described(&self) -> Result<Option<String>, Failure> {
-        match self.call(DESCRIBE, &[]).await? {
-            Ok(answer) => Ok(Some(answer)),
-            Err(Refusal { code, .. }) if code == "ValidationError" => Ok(None),
-            Err(Refusal { code, message }) => Err(self.failed(DESCRIBE, &code, &message)),
-        }
-    }
-
-    /// An output. Empty if there is none.
-    ///
-    /// # Errors
-    /// [`Failure`] when CloudFormation refuses.
-    pub(super) async fn output(&self, name: &str) -> Result<String, Failure> {
-        let answer = self.described().await?.unwrap_or_else(|| "<Nothing/>".to_owned());
-        let answer = Document::parse(&answer).map_err(|error| self.unreadable(DESCRIBE, &error))?;
-        Ok(output_of(&answer, name).to_owned())
-    }
-
-    /// Its template, as CloudFormation carried it out.
-    ///
-    /// # Errors
-    /// [`Failure`] when CloudFormation refuses.
-    pub(super) async fn template(&self) -> Result<String, Failure> {
-        const ACTION: &str = "GetTemplate";
-        let answer = self.done(ACTION, &[("TemplateStage", "Processed")]).await?;
-        let answer = Document::parse(&answer).map_err(|error| self.unreadable(ACTION, &error))?;
-        Ok(text_below(answer.root(), "TemplateBody").unwrap_or_default().to_owned())
-    }
-
-    /// A template's parameters, with their defaults.
+    /// The names of a template's parameters.
     ///
     /// # Errors
     /// [`Failure`] when it cannot be read.
-    pub(super) async fn parameters_of(&self, template: &str) -> Result<BTreeMap<String, String>, Failure> {
+    pub(super) async fn parameters_of(&self, template: &str) -> Result<BTreeSet<String>, Failure> {
         const ACTION: &str = "GetTemplateSummary";
         let broken = |cause: Cause| self.failed(ACTION, "", &error_reporter::Report::new(&*cause).to_string());
         let answer = cloudformation::call(self.config, ACTION, &[("TemplateURL", template)]).await.map_err(broken)?;
         let answer = answer.map_err(|Refusal { code, message }| self.failed(ACTION, &code, &message))?;
         let answer = Document::parse(&answer).map_err(|error| self.unreadable(ACTION, &error))?;
-        Ok(parameters(&answer, "DefaultValue"))
+        Ok(members(&answer, "ParameterKey").map(|it| child(it, "ParameterKey").to_owned()).collect())
     }
 
     /// Makes a change set, and reads it to its last page.
@@ -301,7 +263,7 @@ impl Stack<'_> {
                     ended.insert(resource);
                 }
             }
-            working.says(format!("{} of {resources} resources", ended.len()));
+            working.shows(format!("{} of {resources} resources", ended.len()));
             tokio::time::sleep(LOOK_PERIOD).await;
         }
     }

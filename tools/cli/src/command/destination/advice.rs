@@ -139,7 +139,7 @@ fn of_trouble(kind: DestinationKind, trouble: &AttemptError) -> &'static str {
             (_, "payload_is_too_large_for_a_queue") => {
                 "a message has at most 1 MiB with its attributes: store the data elsewhere, and send its place"
             }
-            (DestinationKind::Sqs | DestinationKind::Lambda, _) => "docs/use/effects.md says what a hand-over carries",
+            (DestinationKind::Sqs | DestinationKind::Lambda, _) => "docs/use/effects.md lists what a hand-over carries",
         },
     }
 }

@@ -198,7 +198,7 @@ fn print(call: &str, attempt: &Attempt, then: &str, duration_ms: i64) {
     };
     table.add_row(["answer", &answer]);
     if let Ok(CalleeAnswer { message: Some(message), .. }) = &attempt.answer {
-        table.add_row(["says", message]);
+        table.add_row(["message", message]);
     }
     let left = if attempt.sent { "" } else { "; nothing has left this machine" };
     table.add_row(["means", &format!("{}{left}", word_of(attempt.called).replace('_', " "))]);

@@ -75,7 +75,7 @@ impl Check {
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let stack = arguments.place.connect();
     let checks = match stack.deployed() {
-        Some(deployed) => stack::checks(deployed, &stack).await,
+        Some(deployed) => Box::pin(stack::checks(deployed, &stack)).await,
         None => local(&stack).await,
     };
     if arguments.json {
@@ -244,7 +244,7 @@ async fn documents<I: DocumentId>(stack: &Connection, waits: &str) -> Result<Str
         return Ok(format!("{} valid", all.len()));
     }
     let noun = I::NOUN;
-    let hint = format!("`hookonce {noun} check` says what is wrong with each");
+    let hint = format!("`hookonce {noun} check` shows what is wrong with each");
     Err(Failure::usage(format!("not valid: {}{waits}", bad.join(", ")), hint))
 }
 

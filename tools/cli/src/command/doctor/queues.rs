@@ -58,10 +58,14 @@ impl Wanted<'_> {
         let answer = request.map_err(|error| refused("sqs:GetQueueAttributes", error.code(), &Report::new(&error)))?;
         let text = |name| answer.attributes().and_then(|all| all.get(&name)).map(String::as_str);
         let mut drift = self.settings(text);
-        if let Some(functions) = functions {
+        if let (Some(functions), Some(operator)) = (functions, &outputs.operator) {
             let arn = text(QueueAttributeName::QueueArn).unwrap_or_default();
             let role = |function: &str| functions.role_of(function).to_owned();
-            let users = self.users.iter().map(|function| role(function)).chain(outputs.operator.clone());
+            let users = self
+                .users
+                .iter()
+                .map(|function| role(function))
+                .chain(Some(operator.clone()).filter(|arn| !arn.is_empty()));
             let policy = queue_policy(arn, &users.collect::<Vec<_>>(), self.never_sends.map(role).as_deref());
             let found = text(QueueAttributeName::Policy).and_then(|policy| serde_json::from_str(policy).ok());
             if statements(&found.unwrap_or_default()) != statements(&policy) {
@@ -144,7 +148,7 @@ mod tests {
             (r#""arn:worker","#, ""),
             (r#""sqs:PurgeQueue""#, r#""sqs:GetQueueUrl""#),
             ("arn:queue", "arn:another"),
-            (r#"[{"#, r#"[{"Effect":"Allow","Principal":"*","Action":"sqs:*","Resource":"*"},{"#),
+            ("[{", r#"[{"Effect":"Allow","Principal":"*","Action":"sqs:*","Resource":"*"},{"#),
         ] {
             assert!(parsed(&text.replacen(old, new, 1)) != statements(&usual), "{new}");
         }

@@ -66,7 +66,7 @@ pub(super) async fn checks(deployed: &Deployed, stack: &Connection) -> Vec<Check
         Check::new("tables", tables(store.client(), outputs).await),
     ]);
     let functions_found = DeployedFunctions::of(config, &outputs.functions, Looking::Whole).await;
-    checks.extend(queues(config, outputs, functions_found.as_ref().ok()).await);
+    checks.extend(Box::pin(queues(config, outputs, functions_found.as_ref().ok())).await);
     match functions_found {
         Ok(found) => {
             checks.extend([
@@ -109,8 +109,7 @@ async fn cloudwatch(config: &SdkConfig, stack: &str) -> (Result<String, Failure>
     let answer = match fetch_alarms(config, stack).await {
         Ok(answer) => answer,
         Err(failure) => {
-            let unknown =
-                Failure::unavailable("there is no time of AWS to compare it with", "fix the check `alarms` first");
+            let unknown = Failure::unavailable("could not read the clock of AWS", "fix the check `alarms` first");
             return (Err(failure), Err(unknown));
         }
     };
@@ -126,7 +125,7 @@ fn alarms(alarms: &Alarms, stack: &str) -> Result<String, Failure> {
     let raised: Vec<_> = alarms.raised.iter().map(|alarm| format!("{}/{}", alarm.severity(), alarm.name)).collect();
     let raised = match raised.as_slice() {
         [] => "none is raised".to_owned(),
-        raised => format!("raised: {}; `hookonce status` says what to do", raised.join(", ")),
+        raised => format!("raised: {}; `hookonce status` shows what to do", raised.join(", ")),
     };
     if alarms.mute.is_empty() {
         return Ok(format!("{} alarms, {raised}", alarms.count));
@@ -275,7 +274,7 @@ async fn concurrency(config: &SdkConfig, functions: &DeployedFunctions) -> Check
     if left < limit.div_ceil(2) {
         check.warnings.push(format!(
             "{left} execution(s) are left for the webhook function and for handlers in other languages: \
-             docs/run/deploy.md#executions says how to get more"
+             docs/run/deploy.md#executions shows how to get more"
         ));
     }
     check

@@ -24,7 +24,7 @@ pub(crate) struct Outputs {
     pub(crate) documents_table: String,
     /// The queue of dead letters.
     pub(crate) dead_letter_queue_url: String,
-    /// Who may use the queues beside the functions.
+    /// Who may use the queues beside the functions; empty if nobody may. `None` if that is no parameter of the stack.
     pub(crate) operator: Option<String>,
     /// The address for providers, up to the endpoint's id.
     pub(crate) webhook_url: String,
@@ -79,7 +79,7 @@ impl Outputs {
             },
             documents_table: output("DocumentsTable")?,
             dead_letter_queue_url: output("DeadLetterQueueUrl")?,
-            operator: parameter("OperatorArn").filter(|arn| !arn.is_empty()).map(str::to_owned),
+            operator: parameter("OperatorArn").map(str::to_owned),
             webhook_url: output("WebhookUrl")?,
             webhook_logs: output("WebhookLogs")?,
             gateway: output("Gateway")?,

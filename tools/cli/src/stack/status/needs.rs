@@ -104,7 +104,9 @@ impl StackStatus {
             Need::new(format!("destination_away:{destination}"), what, next, page).counted(*count).about(waiting)
         }));
         needs.extend(self.routes.iter().flatten().map(|refusal| {
-            Need::new("routes_refused", refusal, "hookonce route check", "docs/run/runbook.md#routes-are-refused")
+            // Where there is none, it says how one is deployed.
+            let next = if self.aws.is_some() { "hookonce doctor" } else { "hookonce route check" };
+            Need::new("routes_refused", refusal, next, "docs/run/runbook.md#routes-are-refused")
         }));
         needs.extend(self.refusing.iter().map(|(endpoint, count, code)| {
             let what = format!("deliveries in a row were refused at {endpoint}: {code}");
