@@ -508,18 +508,22 @@ impl Request {
     }
 }
 
-fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
-    let Some(request) = Request::read(stream) else { return };
+/// What the servers of queues and tables answer, if the request is for one of them.
+fn answered_elsewhere(request: &Request, account: &Mutex<Account>) -> Option<Vec<u8>> {
     let queues = account.lock().unwrap().queues.clone().filter(|_| request.target.starts_with("AmazonSQS"));
     if let Some(server) = queues {
-        let answer = relayed(&request, &server);
-        let answer = with_policy(&account.lock().unwrap().drift, &request, &answer);
-        let _ = stream.get_mut().write_all(&answer);
-        return;
+        let answer = relayed(request, &server);
+        return Some(with_policy(&account.lock().unwrap().drift, request, &answer));
     }
-    if request.is_of_another_table() {
+    request.is_of_another_table().then(|| {
         let server = account.lock().unwrap().server_of_tables();
-        let answer = server.map_or_else(|| NO_SERVER.to_vec(), |server| relayed(&request, &server));
+        server.map_or_else(|| NO_SERVER.to_vec(), |server| relayed(request, &server))
+    })
+}
+
+fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
+    let Some(request) = Request::read(stream) else { return };
+    if let Some(answer) = answered_elsewhere(&request, account) {
         let _ = stream.get_mut().write_all(&answer);
         return;
     }

@@ -79,12 +79,12 @@ pub(crate) fn role_of(function: &str) -> String {
 /// as it should be: `no queue policy`, or `queue policy`, which lets somebody else in.
 pub(crate) fn with_policy(drift: &[&str], request: &Request, answer: &[u8]) -> Vec<u8> {
     let at = answer.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
-    let Ok(mut told) = serde_json::from_slice::<Value>(&answer[at..]) else { return answer.to_vec() };
+    let Ok(mut fields) = serde_json::from_slice::<Value>(&answer[at..]) else { return answer.to_vec() };
     let has = |what: &str| !drift.contains(&what);
-    if request.operation() != "GetQueueAttributes" || told["Attributes"].is_null() || !has("no queue policy") {
+    if request.operation() != "GetQueueAttributes" || fields["Attributes"].is_null() || !has("no queue policy") {
         return answer.to_vec();
     }
-    let arn = told["Attributes"]["QueueArn"].as_str().unwrap_or_default().to_owned();
+    let arn = fields["Attributes"]["QueueArn"].as_str().unwrap_or_default().to_owned();
     let users = match arn.rsplit('-').next().unwrap() {
         "hints" => &["webhook", "worker", "relay"][..],
         "slow" => &["worker"],
@@ -111,8 +111,8 @@ pub(crate) fn with_policy(drift: &[&str], request: &Request, answer: &[u8]) -> V
         let dispatcher = role_of("inbox-dispatcher");
         statements.push(deny("SendMessage", object!({ "ArnEquals": { "aws:PrincipalArn": dispatcher } })));
     }
-    told["Attributes"]["Policy"] = object!({ "Version": "2012-10-17", "Statement": statements }).to_string().into();
-    let body = told.to_string();
+    fields["Attributes"]["Policy"] = object!({ "Version": "2012-10-17", "Statement": statements }).to_string().into();
+    let body = fields.to_string();
     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len()).into_bytes()
 }
 

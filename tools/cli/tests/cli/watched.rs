@@ -5,6 +5,38 @@ use serde_json::{Value, json as object};
 use crate::aws::{Account, Alarm, now};
 
 impl Account {
+    fn points(&self, body: &Value) -> Vec<Value> {
+        let of = &body["Dimensions"][0];
+        match (body["Namespace"].as_str().unwrap(), body["MetricName"].as_str().unwrap()) {
+            ("hookonce/inbox", name) if body["Statistics"] == object!(["Sum"]) => {
+                let days = (body["EndTime"].as_u64().unwrap() - body["StartTime"].as_u64().unwrap()) / 86_400;
+                assert_eq!((days, &body["Period"], &of["Name"]), (30, &object!(86_400), &object!("function")));
+                let sums = self.sums.get(&(of["Value"].as_str().unwrap(), name));
+                let point = |sum: &f64| object!({ "Timestamp": now(), "Sum": sum });
+                sums.into_iter().flatten().map(point).collect()
+            }
+            ("hookonce/inbox", "relay_ran") => {
+                assert_eq!(of, &object!({ "Name": "function", "Value": "relay" }));
+                self.relay_ran_at.map(|at| object!({ "Timestamp": at, "SampleCount": 1.0 })).into_iter().collect()
+            }
+            ("AWS/ApiGateway", "Count") => {
+                assert_eq!(of, &object!({ "Name": "ApiId", "Value": "gateway-of-inbox" }));
+                assert_eq!((&body["Statistics"], &body["Period"]), (&object!(["Sum"]), &object!(60)));
+                let point = |before, count| object!({ "Timestamp": now() - before, "Sum": count });
+                // In no order, as CloudWatch has them.
+                self.requests_of_minute.iter().flat_map(|most| [point(600, *most), point(60, 1)]).collect()
+            }
+            ("AWS/SQS", "ApproximateAgeOfOldestMessage") => {
+                assert_eq!(of["Name"], "QueueName");
+                let age = self.oldest_messages.get(of["Value"].as_str().unwrap());
+                let point = |age: &u64, before| object!({ "Timestamp": now() - before, "Maximum": age });
+                // In no order, as CloudWatch has them.
+                age.into_iter().flat_map(|age| [point(age, 60), point(&0, 120)]).collect()
+            }
+            other => panic!("{other:?} is not played"),
+        }
+    }
+
     pub(crate) fn cloudwatch(&self, operation: &str, body: &Value) -> Value {
         match operation {
             "DescribeAlarms" => {
@@ -21,44 +53,7 @@ impl Account {
                 object!({ "MetricAlarms": found.map(alarm).collect::<Vec<_>>() })
             }
             "GetMetricStatistics" => {
-                let of = &body["Dimensions"][0];
-                let points: Vec<Value> =
-                    match (body["Namespace"].as_str().unwrap(), body["MetricName"].as_str().unwrap()) {
-                        ("hookonce/inbox", name) if body["Statistics"] == object!(["Sum"]) => {
-                            let days =
-                                (body["EndTime"].as_u64().unwrap() - body["StartTime"].as_u64().unwrap()) / 86_400;
-                            assert_eq!(
-                                (days, &body["Period"], &of["Name"]),
-                                (30, &object!(86_400), &object!("function"))
-                            );
-                            let sums = self.sums.get(&(of["Value"].as_str().unwrap(), name));
-                            let point = |sum: &f64| object!({ "Timestamp": now(), "Sum": sum });
-                            sums.into_iter().flatten().map(point).collect()
-                        }
-                        ("hookonce/inbox", "relay_ran") => {
-                            assert_eq!(of, &object!({ "Name": "function", "Value": "relay" }));
-                            self.relay_ran_at
-                                .map(|at| object!({ "Timestamp": at, "SampleCount": 1.0 }))
-                                .into_iter()
-                                .collect()
-                        }
-                        ("AWS/ApiGateway", "Count") => {
-                            assert_eq!(of, &object!({ "Name": "ApiId", "Value": "gateway-of-inbox" }));
-                            assert_eq!((&body["Statistics"], &body["Period"]), (&object!(["Sum"]), &object!(60)));
-                            let point = |before, count| object!({ "Timestamp": now() - before, "Sum": count });
-                            // In no order, as CloudWatch has them.
-                            self.requests_of_minute.iter().flat_map(|most| [point(600, *most), point(60, 1)]).collect()
-                        }
-                        ("AWS/SQS", "ApproximateAgeOfOldestMessage") => {
-                            assert_eq!(of["Name"], "QueueName");
-                            let age = self.oldest_messages.get(of["Value"].as_str().unwrap());
-                            let point = |age: &u64, before| object!({ "Timestamp": now() - before, "Maximum": age });
-                            // In no order, as CloudWatch has them.
-                            age.into_iter().flat_map(|age| [point(age, 60), point(&0, 120)]).collect()
-                        }
-                        other => panic!("{other:?} is not played"),
-                    };
-                object!({ "Datapoints": points })
+                object!({ "Datapoints": self.points(body) })
             }
             "GetMetricData" => {
                 let (start, end) = (body["StartTime"].as_u64().unwrap(), body["EndTime"].as_u64().unwrap());
