@@ -12,7 +12,7 @@ const FLAGS: [&str; 4] = [FOLDER, "stack", "table", "domain_table"];
 const FOLDER: &str = "data";
 
 /// How an indented command begins.
-pub(super) const INDENTED: &str = "  hookonce ";
+const INDENTED: &str = "  hookonce ";
 
 /// Whether a text names a folder. The name of a deployed stack begins with a letter and has no separator, its ARN
 /// begins with `arn:`.

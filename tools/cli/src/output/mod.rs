@@ -20,7 +20,7 @@ use serde::Serialize;
 pub(crate) use self::table::{Cell, Table, print, table};
 pub(crate) use self::time::{between, known_moment, length, local_moment, moment, short_moment, whole_moment, zoned};
 use crate::failure::{Exit, Failure};
-use crate::output::hints::{INDENTED, pasteable};
+use crate::output::hints::pasteable;
 
 /// The first error of standard output that means lost data.
 static LOST: OnceLock<String> = OnceLock::new();
@@ -72,11 +72,6 @@ fn terminal_columns() -> usize {
     usize::from(console::Term::stdout().size().1)
 }
 
-/// The same of standard error.
-fn error_columns() -> usize {
-    usize::from(console::Term::stderr().size().1)
-}
-
 /// Writes a message to standard output that may name commands.
 pub(crate) fn message(text: &str) {
     line(&pasteable(text.to_owned()));
@@ -87,17 +82,9 @@ pub(crate) fn parser(message: &clap::Error) {
     keep_error(message.print());
 }
 
-/// Writes text to standard error, for a person, in lines that fit a terminal. Only its line breaks reach the terminal as
-/// they are.
+/// Writes text to standard error, for a person. Only its line breaks reach the terminal as they are.
 pub(crate) fn note(text: &str) {
-    let text = lines(&pasteable(text.to_owned()));
-    let _ = writeln!(std::io::stderr(), "{}", if is_watched() { fitted(&text, error_columns()) } else { text });
-}
-
-/// Each line of a text in as many as a terminal needs. A command that has a line to itself stays in it.
-fn fitted(text: &str, columns: usize) -> String {
-    let fit = |line: &str| if line.starts_with(INDENTED) { line.to_owned() } else { filled(line, columns) };
-    text.split('\n').map(fit).collect::<Vec<_>>().join("\n")
+    let _ = writeln!(std::io::stderr(), "{}", lines(&pasteable(text.to_owned())));
 }
 
 /// The log on standard error. Its lines name records by keys that senders chose.

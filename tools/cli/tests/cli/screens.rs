@@ -275,16 +275,6 @@ fn a_body_that_no_handler_can_read_is_a_sentence_with_its_field() {
 }
 
 #[test]
-fn a_long_note_is_divided_between_words() {
-    let stack = Stack::new();
-    let shown = plain(&on_screen(&stack, &["show", "--fact", "nobody"]));
-    let note = shown.iter().position(|line| line.starts_with("it was looked for alone")).unwrap();
-    assert!(shown.iter().all(|line| measure_text_width(line) <= 80), "{shown:#?}");
-    assert!(shown[note + 1].starts_with("  ") && shown[note].ends_with(char::is_alphanumeric), "{shown:#?}");
-    assert!(shown.contains(&"  hookonce show --fact invoice.paid#nobody".to_owned()), "{shown:#?}");
-}
-
-#[test]
 fn an_alarm_is_explained_by_its_section_of_the_runbook() {
     let workspace = Workspace::new();
     for name in ["RecordsDied", "hookonce/inbox/page/RecordsDied", "docs/run/runbook.md#records-died"] {
