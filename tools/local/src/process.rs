@@ -139,7 +139,7 @@ impl InvokeBytes for ProcessInvoke {
         slot.map_err(|_| InvokeError::Throttled)
     }
 
-    async fn invoke_bytes(&self, _place: OwnedSemaphorePermit, event: Bytes) -> Result<Bytes, InvokeError> {
+    async fn invoke_bytes(&self, _slot: OwnedSemaphorePermit, event: Bytes) -> Result<Bytes, InvokeError> {
         let (renewals, living) = self.0.living();
         let mut sandbox = match living {
             Some(sandbox) => sandbox,

@@ -44,6 +44,9 @@ const DEPLOYMENT_TOOLS: [(&str, &[&str]); 2] = [("sam", &["--version"]), ("cargo
 /// The oldest Rust that builds hookonce.
 const RUST_VERSION: &str = env!("CARGO_PKG_RUST_VERSION");
 
+/// How a queue or an event source becomes what the template made it.
+const REPAIR: &str = "docs/run/upgrade.md#a-queue-or-an-event-source-is-not-as-it-should-be has the commands";
+
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Print JSON.

@@ -8,8 +8,7 @@ use hookonce_aws::sqs_client;
 use hookonce_local::tables::{StackShape, queue_policy};
 use serde_json::Value;
 
-use super::Check;
-use super::stack::REPAIR;
+use super::{Check, REPAIR};
 use crate::failure::Failure;
 use crate::stack::account::{CALL_MAX, refused};
 use crate::stack::connection::Outputs;

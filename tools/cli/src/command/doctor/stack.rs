@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::queues::queues;
 use super::tables::tables;
-use super::{Check, documents, routes};
+use super::{Check, REPAIR, documents, routes};
 use crate::command::deploy::policy;
 use crate::failure::Failure;
 use crate::output;
@@ -32,10 +32,6 @@ use crate::stack::watch::{Alarms, Looking, fetch_alarms, no_alarms, relay_ran_at
 /// What leaves more executions for deliveries.
 const LOWER: &str = "lower WorkerConcurrencyMax, SlowConcurrencyMax or DispatcherConcurrencyMax, or ask AWS for more: \
                      docs/run/deploy.md#executions";
-
-/// How a queue or an event source becomes what the template made it.
-pub(super) const REPAIR: &str =
-    "docs/run/upgrade.md#a-queue-or-an-event-source-is-not-as-it-should-be has the commands";
 
 /// An endpoint and a key that no provider uses.
 const NOBODY: (&str, &str) = ("hookonce-doctor", "nothing");
