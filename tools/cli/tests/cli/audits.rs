@@ -15,7 +15,7 @@ use crate::support::{Ended, json, root, send_interrupt, text};
 #[test]
 fn stats_count_by_state_endpoint_type_and_error() {
     let stack = Stack::with(3, 2);
-    let stats = json(&stack.run(&["stats", "--json"]));
+    let stats = json(&stack.run(&["stats", "--since", "1h", "--json"]));
     assert_eq!(stats["records"], 5);
     assert_eq!(stats["by"]["state"], object!({ "APPLIED": 3, "DEAD": 2 }));
     assert_eq!(stats["by"]["endpoint"], object!({ "stripe": 5 }));
@@ -75,7 +75,7 @@ fn a_drill_does_not_call_an_empty_plan_the_same() {
     let stack = Stack::new();
     stack.run(&["trigger", "stripe.charge.refunded"]).exits(0);
     stack.wait_for("APPLIED", 1);
-    let drilled = stack.run(&["drill", "--state", "APPLIED", "--json"]).exits(1);
+    let drilled = stack.run(&["drill", "--since", "1h", "--state", "APPLIED", "--json"]).exits(1);
     assert_eq!(summary_of(&drilled), object!({ "not compared": 1 }));
     assert_eq!(lines(&drilled)[0]["why"], "its plan writes nothing today", "{}", text(&drilled));
 }
@@ -83,11 +83,11 @@ fn a_drill_does_not_call_an_empty_plan_the_same() {
 #[test]
 fn a_drill_compares_todays_plans_with_what_was_applied() {
     let stack = Stack::with(2, 1);
-    let sound = stack.run(&["drill", "--state", "APPLIED", "--json"]).exits(1);
+    let sound = stack.run(&["drill", "--since", "1h", "--state", "APPLIED", "--json"]).exits(1);
     // Its plans create an entry of the ledger and update a balance, which all events share.
     assert_eq!(summary_of(&sound), object!({ "in part": 2 }), "{}", text(&sound));
     assert!(lines(&sound)[0]["why"].as_str().unwrap().contains("stripe#balance#"), "{}", text(&sound));
-    let drill = || stack.run(&["drill", "--state", "APPLIED"]);
+    let drill = || stack.run(&["drill", "--since", "1h", "--state", "APPLIED"]);
     drill().prints_all(&["2 in part", "no record was compared as a whole"]);
     stack.run(&["drill", "--state", "DEAD"]).exits(1).prints_all(&["INVOICE_UNREADABLE", "1 fails"]);
     let tables = Tables::of(&stack);

@@ -17,11 +17,11 @@ fn a_named_stack_is_read_as_the_running_one() {
     let stack = Stack::new();
     stack.run(&["send", "--provider", "stripe", "--file", FILE]).exits(0);
     stack.wait_for("APPLIED", 1);
-    let here = json(&stack.run(&["list", "--json"]));
+    let here = json(&stack.run(&["list", "--since", "1h", "--json"]));
     let (aws, variables) = Aws::of_running(&stack, &[]);
     // A folder without a running stack.
     let elsewhere = Workspace::new();
-    let listed = elsewhere.run_with_environment(&["list", "--json", "--stack", "inbox"], &variables);
+    let listed = elsewhere.run_with_environment(&["list", "--since", "1h", "--json", "--stack", "inbox"], &variables);
     assert_eq!(json(&listed), here);
     let show = ["show", "stripe", KEY, "--json", "--stack", "inbox"];
     let shown = json(&elsewhere.run_with_environment(&show, &variables));
@@ -326,7 +326,8 @@ fn status_prints_that_requests_come_near_the_limit_of_the_gateway() {
     account().requests_of_minute = Some(4_800);
     assert_eq!(json(&deployed.run(&["status", "--json"]).exits(1))["needs"], object!(["requests_near_limit"]));
     deployed.run(&["status"]).prints_all(&[
-        "a minute had 4800 requests, 10m ago: 80 % of what the gateway's limit allows",
+        "a minute had 4800 requests, ",
+        " ago: 80 % of what the gateway's limit allows",
         "deploy the stack with a higher RequestsPerSecondMax and RequestBurstMax\n  hookonce explain the-gateway-refuses\n",
     ]);
     account().stack.as_mut().unwrap().remove("RequestsPerSecondMax");

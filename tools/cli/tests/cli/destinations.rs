@@ -342,7 +342,7 @@ fn effects_that_wait_are_listed_and_keep_their_destination() {
     run(&workspace, &crm).exits(0);
     let workspace = Stack::of(workspace);
     workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
-    let list = |more: &[&str]| json(&workspace.run(&[&["list", "--json"], more].concat()));
+    let list = |more: &[&str]| json(&workspace.run(&[&["list", "--since", "1h", "--json"], more].concat()));
     wait_until("an effect waits", || list(&["--kind", "effect"])[0]["state"] == "PENDING");
 
     let effect = &list(&["--kind", "effect", "--destination", "crm"])[0];
@@ -355,7 +355,7 @@ fn effects_that_wait_are_listed_and_keep_their_destination() {
     let status = json(&workspace.run(&["status", "--json"]));
     assert_eq!(status["effects"]["pending"], 1, "{status}");
     assert!(status["effects_queue"]["visible"].is_u64(), "{status}");
-    let stats = json(&workspace.run(&["stats", "--kind", "effect", "--json"]));
+    let stats = json(&workspace.run(&["stats", "--since", "1h", "--kind", "effect", "--json"]));
     assert_eq!(stats["by"]["destination"], object!({"crm": 1}), "{stats}");
 
     check(run(&workspace, &["remove", "crm"]), 2, "1 effect(s) wait for it, 0 of which");

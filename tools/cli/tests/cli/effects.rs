@@ -25,15 +25,14 @@ fn show_prints_the_effects_of_an_event_and_where_an_effect_went() {
 
     // No index lists it any more. It is found through its event.
     let listed = |more: &[&str]| -> Vec<Value> {
-        let listed = json_of(&workspace.run(&[&["list", "--json", "--kind", "effect"], more].concat()));
+        let listed =
+            json_of(&workspace.run(&[&["list", "--since", "1h", "--json", "--kind", "effect"], more].concat()));
         listed.as_array().unwrap().iter().map(|it| it["key"].clone()).collect()
     };
-    for found in
-        [&[][..], &["--state", "delivered"], &["--state", "PROCESSED", "--destination", "crm", "--since", "1h"]]
-    {
+    for found in [&[][..], &["--state", "delivered"], &["--state", "PROCESSED", "--destination", "crm"]] {
         assert_eq!(listed(found), std::slice::from_ref(&effect), "{found:?}");
     }
-    let plain = json_of(&workspace.run(&["list", "--json", "--state", "DELIVERED"]));
+    let plain = json_of(&workspace.run(&["list", "--since", "1h", "--json", "--state", "DELIVERED"]));
     assert_eq!(plain[0]["key"], effect, "only effects are DELIVERED: {plain}");
     for none in [["--state", "DELIVERED"], ["--destination", "crm"]] {
         workspace.run(&[&["list", "--kind", "event"][..], &none].concat()).exits(2).prints("leave --kind event out");
@@ -41,7 +40,7 @@ fn show_prints_the_effects_of_an_event_and_where_an_effect_went() {
     for empty in [["--state", "DEAD"], ["--state", "PENDING"], ["--destination", "other"], ["--until", "1h"]] {
         assert_eq!(listed(&empty), [Value::Null; 0], "{empty:?}");
     }
-    let stats = json_of(&workspace.run(&["stats", "--kind", "effect", "--json"]));
+    let stats = json_of(&workspace.run(&["stats", "--since", "1h", "--kind", "effect", "--json"]));
     assert_eq!(stats["by"]["state"], json!({"DELIVERED": 1}), "{stats}");
 
     // The payload of an effect is no event: it is neither split nor planned.

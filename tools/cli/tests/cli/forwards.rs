@@ -256,7 +256,7 @@ fn a_drill_compares_effects_with_those_that_were_sent() {
     let workspace = Workspace::new();
     let (_running, _printed, effect) = forwarding(&workspace, true);
     let drill = || {
-        let output = workspace.run(&["drill", "--state", "APPLIED", "--json"]);
+        let output = workspace.run(&["drill", "--since", "1h", "--state", "APPLIED", "--json"]);
         let line = lines(&output).remove(0);
         (line["result"].as_str().unwrap().to_owned(), line["why"].clone(), output.status.code().unwrap())
     };

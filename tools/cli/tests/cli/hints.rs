@@ -48,7 +48,7 @@ fn output_that_cannot_be_written_is_an_error_and_a_closed_pipe_is_none() {
     let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
     for arguments in [
         &["list"][..],
-        &["list", "--json"],
+        &["list", "--since", "1h", "--json"],
         &["show", "stripe", "evt_0"],
         &["show", "stripe", "evt_0", "--body"],
         &["providers", "stripe"],
@@ -64,7 +64,7 @@ fn output_that_cannot_be_written_is_an_error_and_a_closed_pipe_is_none() {
         drop(reader);
         run(arguments, Stdio::from(writer)).exits(0).omits("cannot be written");
     }
-    assert_eq!(json(&stack.run(&["list", "--json"]))[0]["key"], "evt_0");
+    assert_eq!(json(&stack.run(&["list", "--since", "1h", "--json"]))[0]["key"], "evt_0");
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn list_filters_by_the_word_that_it_prints_and_counts_what_a_person_calls_tries(
     }
     stack.run(&["list", "--state", "applied"]).prints_all(&["APPLIED", "evt_0"]).omits("evt_1");
     let keys = |more: &[&str]| -> Vec<serde_json::Value> {
-        let listed = json(&stack.run(&[&["list", "--json"], more].concat()));
+        let listed = json(&stack.run(&[&["list", "--since", "1h", "--json"], more].concat()));
         listed.as_array().unwrap().iter().map(|record| record["key"].clone()).collect()
     };
     assert_eq!(keys(&[]), ["evt_1", "evt_0"], "newest first");
@@ -242,7 +242,7 @@ fn a_batch_is_shown_with_its_events() {
     let story = text(&stack.run(&["show", endpoint, key]));
     assert_eq!(story.lines().filter(|line| line.trim_start().starts_with("event ")).count(), events, "{story}");
     stack.run(&["show", endpoint, key, "--body"]).exits(1).prints("a batch keeps no body");
-    let drilled = stack.run(&["drill", "--state", "PROCESSED", "--json"]);
+    let drilled = stack.run(&["drill", "--since", "1h", "--state", "PROCESSED", "--json"]);
     // The plans of its events update items that others share. The batch itself has no body left to drill.
     let of = |word: &str| summary(&drilled)[word].as_u64().unwrap_or(0);
     assert_eq!((of("same"), of("in part") + of("not compared")), (0, events as u64), "{}", text(&drilled));

@@ -86,7 +86,7 @@ fn a_drill_names_a_handler_that_hangs_and_goes_on() {
         stack.run(&["trigger", "stripe.invoice.paid", "--id", id]).exits(0);
     }
     stack.run(&["trigger", "stripe.charge.refunded"]).exits(0);
-    let drilled = stack.run(&["drill", "--call-handlers", "--json"]).exits(1);
+    let drilled = stack.run(&["drill", "--since", "1h", "--call-handlers", "--json"]).exits(1);
     let counts = ["fails", "not called", "same"].map(|word| summary(&drilled)[word].clone());
     assert_eq!(json!(counts), json!([5, 2, 1]));
     drilled.prints(&format!("HANDLER_TIMED_OUT: {hangs}")).prints(&format!("its circuit is open: {hangs}"));
@@ -108,7 +108,7 @@ fn a_drill_that_is_stopped_prints_how_far_it_came() {
     }
     stack.wait_for("IGNORED", 20);
     let before = calls.load(Ordering::Relaxed);
-    let drill = stack.start(&["drill", "--call-handlers"]);
+    let drill = stack.start(&["drill", "--since", "1h", "--call-handlers"]);
     wait_until("it calls", || calls.load(Ordering::Relaxed) > before + 1);
     interrupt(drill).exits(1).prints_all(&["record(s) tried", "stopped before ", "which were read and not tried"]);
 }

@@ -39,7 +39,7 @@ fn a_list_fits_a_terminal_and_shows_states_as_signs_words_and_colours() {
     stack.run(&["trigger", "stripe.customer.subscription.deleted", "--id", "nobody_wants_this_one"]).exits(0);
     stack.wait_for("DEAD", 1);
     stack.wait_for("DELIVERED", 1);
-    let listed = on_screen(&stack, &["list"]);
+    let listed = on_screen(&stack, &["list", "--since", "1h"]);
     let shown = plain(&listed);
     let rows = || listed.iter().filter(|line| line.contains("  stripe "));
     assert!(rows().count() == 2 && rows().all(|line| measure_text_width(line) <= 80), "{shown:#?}");
@@ -51,30 +51,37 @@ fn a_list_fits_a_terminal_and_shows_states_as_signs_words_and_colours() {
     assert_eq!((received.len(), received.matches(':').count()), (8, 2), "the time of day: {received}");
     stack.run(&["list", "--since", received, "--until", "0s", "--json"]).exits(0).prints("evt_sound");
 
-    let coloured = |command: &str, part: &str| on_screen(&stack, &[command]).iter().any(|line| line.contains(part));
-    assert!(coloured("stats", "\u{1b}[32m✓ applied\u{1b}[0m") && coloured("stats", "\u{1b}[31m✕ dead\u{1b}[0m"));
-    assert!(coloured("doctor", "\u{1b}[32m✓ ok\u{1b}[0m"));
+    let coloured = |command: &[&str], part: &str| on_screen(&stack, command).iter().any(|line| line.contains(part));
+    let stats = &["stats", "--since", "1h"][..];
+    assert!(coloured(stats, "\u{1b}[32m✓ applied\u{1b}[0m") && coloured(stats, "\u{1b}[31m✕ dead\u{1b}[0m"));
+    assert!(coloured(&["doctor"], "\u{1b}[32m✓ ok\u{1b}[0m"));
     let clock =
         on_screen(&stack, &["doctor"]).into_iter().find(|line| strip_ansi_codes(line).contains(" clock ")).unwrap();
     let clock = strip_ansi_codes(&clock).trim_end().to_owned();
     let shown = clock.split_once(" clock ").unwrap().1.trim();
     assert!(shown.parse::<jiff::Timestamp>().is_ok(), "with its date and its zone, which may be wrong, too: {clock}");
-    stack.run(&["stats"]).prints_all(&[" state APPLIED ", " state DEAD "]).omits("✓");
+    stack.run(&["stats", "--since", "1h"]).prints_all(&[" state APPLIED ", " state DEAD "]).omits("✓");
     stack.run(&["doctor"]).prints(" ok ").omits("✓");
 
     for (command, exit) in [("list", 0), ("stats", 1)] {
-        stack.run(&[command, "--type", "invoice.*"]).exits(exit).prints("--type is compared exactly, without patterns");
-        stack.run(&[command, "--type", "invoice.paid"]).exits(0).omits("patterns");
+        stack
+            .run(&[command, "--since", "1h", "--type", "invoice.*"])
+            .exits(exit)
+            .prints("--type is compared exactly, without patterns");
+        stack.run(&[command, "--since", "1h", "--type", "invoice.paid"]).exits(0).omits("patterns");
     }
 
     // What is not read on a terminal stays as it was.
-    let piped = stack.run(&["list"]);
+    let piped = stack.run(&["list", "--since", "1h"]);
     piped.prints_all(&["DUPS", " APPLIED ", " DEAD "]).omits("✓");
 
-    let effects = plain(&on_screen(&stack, &["list", "--kind", "effect"]));
+    let effects = plain(&on_screen(&stack, &["list", "--since", "1h", "--kind", "effect"]));
     let short = effects[1].split_whitespace().last().unwrap();
     assert!(short.starts_with("fx#") && short.contains("…#forw") && short.chars().count() < 30, "{effects:#?}");
-    let whole = json(&stack.run(&["list", "--kind", "effect", "--json"]))[0]["key"].as_str().unwrap().to_owned();
+    let whole = json(&stack.run(&["list", "--since", "1h", "--kind", "effect", "--json"]))[0]["key"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert_eq!(json(&stack.run(&["show", "stripe", short, "--json"]))["key"], whole.as_str());
     let story = plain(&on_screen(&stack, &["show", "stripe", "evt_sound"]));
     assert!(
@@ -190,9 +197,9 @@ fn a_bar_is_as_long_as_the_limit_and_its_rate_has_one_decimal() {
 fn a_drill_says_when_there_may_be_more_records() {
     let stack = Stack::with(3, 0);
     let more = "there may be more records, which were not tried: raise --limit";
-    stack.run(&["drill", "--limit", "2"]).prints(more);
+    stack.run(&["drill", "--since", "1h", "--limit", "2"]).prints(more);
     stack.run(&["drill"]).omits(more);
-    assert_eq!(summary(&stack.run(&["drill", "--limit", "2", "--json"]))["cut"], true);
+    assert_eq!(summary(&stack.run(&["drill", "--since", "1h", "--limit", "2", "--json"]))["cut"], true);
 }
 
 #[test]

@@ -281,13 +281,13 @@ pub(crate) fn listen(take: impl Fn(TcpStream) + Send + Sync + 'static) -> Socket
     address
 }
 
-/// Waits until a condition holds.
+/// Waits until a condition holds. A look may start a process, so whoever has waited for long looks less often.
 #[expect(clippy::disallowed_methods, reason = "a test must not wait forever")]
 pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !so() {
         assert!(started.elapsed() < PATIENCE, "timed out: {what}");
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep((started.elapsed() / 4).clamp(Duration::from_millis(20), Duration::from_millis(500)));
     }
 }
 

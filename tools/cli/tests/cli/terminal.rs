@@ -53,18 +53,18 @@ fn commands<'a>(key: &'a str, body: &'a str, document: &'a str) -> Vec<Vec<&'a s
     let order = ["--by", "me", "--reason", EVIL];
     let with_order = |command: &[&'a str]| [command, &["--key", "stripe", key], &order].concat();
     vec![
-        vec!["list"],
-        vec!["list", "--json"],
+        vec!["list", "--since", "1h"],
+        vec!["list", "--since", "1h", "--json"],
         vec!["show", "stripe", key],
         vec!["show", "stripe", key, "--json"],
         vec!["show", "stripe", EVIL],
-        vec!["stats"],
-        vec!["stats", "--json"],
+        vec!["stats", "--since", "1h"],
+        vec!["stats", "--since", "1h", "--json"],
         vec!["cost", "--events", EVIL],
         vec!["cost", "--stack", EVIL],
         vec!["audit"],
-        vec!["drill"],
-        vec!["drill", "--json"],
+        vec!["drill", "--since", "1h"],
+        vec!["drill", "--since", "1h", "--json"],
         with_order(&["replay", "--force"]),
         with_order(&["replay", "--force", "--json"]),
         with_order(&["discard"]),
@@ -72,7 +72,7 @@ fn commands<'a>(key: &'a str, body: &'a str, document: &'a str) -> Vec<Vec<&'a s
         vec!["pause", "worker", "--by", "me", "--reason", EVIL],
         vec!["resume", "worker", "--by", "me", "--reason", EVIL],
         vec!["status"],
-        vec!["list", "--kind", "effect"],
+        vec!["list", "--since", "1h", "--kind", "effect"],
         vec!["route", "explain", "--endpoint", "stripe", "--file", body],
         vec!["route", "explain", "--endpoint", EVIL, "--file", EVIL],
         vec![EVIL],
@@ -121,7 +121,7 @@ fn no_command_passes_on_what_a_terminal_would_obey() {
     let body = json!({ "id": id, "type": format!("invoice.paid{EVIL}"), "data": EVIL }).to_string();
     let body = workspace.write("evil.json", body.as_bytes());
     workspace.run(&["send", "--provider", "stripe", "--file", &body]).exits(0);
-    let listed = || parsed(&workspace.run(&["list", "--json"]));
+    let listed = || parsed(&workspace.run(&["list", "--since", "1h", "--json"]));
     wait_until("the record is there", || listed() != json!([]));
     let key = listed()[0]["key"].as_str().unwrap().to_owned();
     assert!(key.contains('\u{1b}'), "the JSON holds the very text: {key:?}");
