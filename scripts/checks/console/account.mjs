@@ -11,11 +11,14 @@ const xml = (operation, result) => `<${operation}Response><${operation}Result>${
 export const startAccount = async (hookonce, folder) => {
   const read = (...names) => readFileSync(join(folder, ".hookonce", ...names), "utf8");
   const own = Object.fromEntries(read("functions.env").trim().split("\n").map((line) => [line.split("=")[0], line.slice(line.indexOf("=") + 1)]));
+  // Each output of the template; a name of its own where nothing here is behind it.
+  const [, section] = readFileSync("template.yaml", "utf8").split(/^Outputs:$/m);
+  const names = [...section.matchAll(/^ {2}(\w+):$/gm)].map(([, name]) => name);
   const outputs = {
+    ...Object.fromEntries(names.map((name) => [name, `inbox-${name}`])),
     Version: "0.1.0", InboxTable: own.HOOKONCE_INBOX_TABLE, DomainTable: own.HOOKONCE_DOMAIN_TABLE, DocumentsTable: "documents",
     QueueUrl: own.HOOKONCE_QUEUE_URL, SlowQueueUrl: own.HOOKONCE_SLOW_QUEUE_URL, EffectsQueueUrl: own.HOOKONCE_EFFECTS_QUEUE_URL,
-    WebhookUrl: "https://inbox.example/webhooks/", WebhookLogs: "/aws/lambda/inbox-webhook", WebhookFunction: "inbox-webhook",
-    WorkerFunction: "inbox-worker", RelayFunction: "inbox-relay", DispatcherFunction: "inbox-dispatcher",
+    WebhookUrl: "https://inbox.example/webhooks/", WebhookLogs: "/aws/lambda/inbox-webhook",
   };
   const document = (kind, id, text) => ({ kind: { S: kind }, id: { S: id }, changed_at: { N: String(Date.now()) }, document: { S: text } });
   const endpoints = readdirSync(join(folder, ".hookonce", "endpoints")).filter((name) => name.endsWith(".json"))
@@ -70,7 +73,10 @@ export const startAccount = async (hookonce, folder) => {
   const env = { ...process.env, ...own, RUST_LOG: "off", AWS_EC2_METADATA_DISABLED: "true", AWS_REGION: "us-east-1", AWS_CONFIG_FILE: "none", AWS_SHARED_CREDENTIALS_FILE: "none" };
   for (const service of services) env[`AWS_ENDPOINT_URL_${service}`] = here;
   const console = spawn(hookonce, ["console", "--stack", "inbox", "--port", "0"], { cwd: folder, env, stdio: ["ignore", "pipe", "inherit"] });
-  const entrance = await new Promise((resolve) => createInterface(console.stdout).once("line", resolve));
+  const entrance = await new Promise((resolve, reject) => {
+    createInterface(console.stdout).once("line", resolve);
+    console.once("exit", (code) => reject(new Error(`the console ended with ${code}`)));
+  });
   return {
     entrance,
     base: entrance.split("/?")[0],
