@@ -41,7 +41,7 @@ class Account:
         # They would go before the profile.
         for name in () if self.mock else ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
             self.environment.pop(name, None)
-        self.region = options.region or self.run("aws", "configure", "get", "region").strip()
+        self.region = options.region or self.environment.get("AWS_REGION") or self.run("aws", "configure", "get", "region").strip()
         self.environment |= {"AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region}
         self.name = getattr(options, "stack", None) or f"hookonce-proof-{secrets.token_hex(3)}"
         self.secret = f"whsec_{secrets.token_urlsafe(24)}"

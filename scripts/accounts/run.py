@@ -55,6 +55,14 @@ def refuse(why, instead):
     sys.exit(2)
 
 
+def account_of(chosen, work):
+    """The account of the profile, whose region is known."""
+    try:
+        return Account(chosen, work)
+    except Refused as refused:
+        refuse(str(refused), f"name one: --region R, or `aws configure set region R --profile {chosen.profile}`, which also makes the profile")
+
+
 def owner(account, typed):
     """The account's id, which the caller must have typed."""
     try:
@@ -175,7 +183,7 @@ def interrupt(*_):
 
 
 def prove(chosen, work):
-    account = Account(chosen, work)
+    account = account_of(chosen, work)
     owned = owner(account, chosen.i_own_account)
     if not shutil.which("hookonce"):
         refuse("hookonce is not on the PATH", "unpack the release's archive for this machine, and add its folder")
@@ -220,7 +228,7 @@ def main():
             return prove(chosen, pathlib.Path(work))
         if not NAME.fullmatch(chosen.stack):
             refuse(f"{chosen.stack} is not the stack of a run", "the name of one is like hookonce-proof-0a1b2c")
-        account = Account(chosen, pathlib.Path(work))
+        account = account_of(chosen, pathlib.Path(work))
         owner(account, chosen.i_own_account)
         for one in remove(account):
             print(f"error: {one}", file=sys.stderr)

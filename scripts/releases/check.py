@@ -135,7 +135,7 @@ def pages(url, environment):
     environment = {**environment, **MOCK, "AWS_ENDPOINT_URL": url}
     first, end = here(PAGE).split("\n## 9. Remove\n")
     folder = pathlib.Path(environment["HOME"])
-    tools = {**environment, "PATH": f"{folder / 'hookonce-0.1.0-linux-x86_64'}:{environment['PATH']}", "AWS_DEFAULT_REGION": "eu-central-1"}
+    tools = {**environment, "PATH": f"{folder / 'hookonce-0.1.0-linux-x86_64'}:{environment['PATH']}", "AWS_REGION": "eu-central-1", "AWS_DEFAULT_REGION": "eu-central-1"}
     others, shell = Others(url, tools), Shell(folder, environment)
     wrong, count, seconds = [], 0, {}
     try:

@@ -97,8 +97,8 @@ def cloud(version, processor, built, packages):
     entries += [("template.json", template.encode(), IS_READ), ("handler.yaml", handler.encode(), IS_READ), text(ROOT / "LICENSE")]
     entries += [text(ROOT / "deploy" / name) for name in ("bucket.yaml", "stack-policy.json")]
     entries += [(f"policies/{path.name}", path.read_bytes(), IS_READ) for path in sorted((ROOT / "deploy/policies").iterdir())]
-    # Where the alarms and the codes lead.
-    pages = [ROOT / "docs/run/runbook.md", *sorted((ROOT / "docs/errors").glob("*.md"))]
+    # Where the alarms, the codes and `doctor` lead, and where those pages do.
+    pages = sorted((ROOT / "docs").rglob("*.md"))
     entries += [(path.relative_to(ROOT).as_posix(), path.read_bytes(), IS_READ) for path in pages]
     entries.append(text(ROOT / "deploy/deploy.sh", RUNS))
     return tarred(f"hookonce-{version}-aws-{processor}", [*entries, sums(entries)])

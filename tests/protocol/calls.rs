@@ -353,10 +353,10 @@ fn an_effect_that_waits_too_long_is_unknown_unless_it_was_never_called() {
     let accepted = after(&retry(&unknown, true, &timing, at(START)).unwrap(), &unknown);
     assert_eq!(part(&accepted).first_call_at, None);
     for dead in [dies(&unclear), dies(&accepted)] {
-        assert_eq!((dead.dead_reason, dead.effect_unknown()), (Some(DeadReason::UnknownOutcome), true));
+        assert_eq!((dead.dead_reason, dead.outcome_unknown()), (Some(DeadReason::UnknownOutcome), true));
     }
     let stale = dies(&effect);
-    assert_eq!((stale.dead_reason, stale.effect_unknown()), (Some(DeadReason::Stale), false));
+    assert_eq!((stale.dead_reason, stale.outcome_unknown()), (Some(DeadReason::Stale), false));
     let retried = after(&retry(&stale, false, &timing, at(old)).unwrap(), &stale);
     assert_eq!((retried.status, part(&retried).retried_at), (Status::Pending, Some(old)));
 }

@@ -129,9 +129,9 @@ fn what_may_have_been_applied_is_retried_only_by_one_who_accepts_that() {
     let timing = Timing::standard();
     for reason in DeadReason::ALL {
         let dead = Record { dead_reason: Some(*reason), ..record(Status::Dead) };
-        assert_eq!(retry(&dead, false, &timing, LATER).is_err(), dead.effect_unknown(), "{reason}");
+        assert_eq!(retry(&dead, false, &timing, LATER).is_err(), dead.outcome_unknown(), "{reason}");
         let unknown = matches!(reason, DeadReason::Stale | DeadReason::UnknownOutcome | DeadReason::Rewound);
-        assert_eq!(dead.effect_unknown(), unknown, "{reason}");
+        assert_eq!(dead.outcome_unknown(), unknown, "{reason}");
         if *reason == DeadReason::Rewound {
             // A retry would meet the same domain key. A force has one of its own.
             assert_eq!(retry(&dead, true, &timing, LATER), Err(Refusal::Rewound));
@@ -154,7 +154,7 @@ fn a_doubted_effect_is_called_again_only_for_one_who_accepts_that() {
     assert_eq!((dead.status, dead.dead_reason), (Status::Dead, Some(DeadReason::UnknownOutcome)));
     assert_eq!((violations(&dead, &timing), illegal_step(Some(&effect), &dead)), (vec![], None));
     assert_eq!(doubt(&dead, &timing, LATER), Err(Refusal::NotDoubtable), "once is enough");
-    assert_eq!(retry(&dead, false, &timing, LATER), Err(Refusal::EffectUnknown));
+    assert_eq!(retry(&dead, false, &timing, LATER), Err(Refusal::OutcomeUnknown));
     let again = after(&retry(&dead, true, &timing, LATER).unwrap(), &dead);
     assert_eq!((again.status, again.effect.unwrap().key_epoch), (Status::Pending, 0), "with the key of the first call");
     // Whoever changed it meanwhile was first.
@@ -175,7 +175,7 @@ fn an_event_that_was_doubted_runs_only_for_one_who_accepts_a_duplicate() {
         let doubted = after(&write, &event);
         assert_eq!((doubted.status, doubted.dead_reason), (Status::Dead, Some(DeadReason::Stale)));
         assert_eq!((violations(&doubted, &timing), illegal_step(Some(&event), &doubted)), (vec![], None));
-        assert_eq!(retry(&doubted, false, &timing, LATER), Err(Refusal::EffectUnknown));
+        assert_eq!(retry(&doubted, false, &timing, LATER), Err(Refusal::OutcomeUnknown));
         assert!(retry(&doubted, true, &timing, LATER).is_ok());
         assert!(write.apply(Some(&Record { retries: 1, ..event.clone() }.encode())).is_err(), "somebody was first");
         assert_eq!(doubt(&doubted, &timing, LATER), Err(Refusal::NotDoubtable), "once is enough");

@@ -164,7 +164,7 @@ fn lambda_logs_what_fails_and_drops_no_line_of_a_function() {
 }
 
 /// What a stack's outputs lack or say wrongly. The command line reads them and the parameters from `CloudFormation`
-/// (`tools/cli/src/outputs.rs`), and people and their own templates read the rest.
+/// (`tools/cli/src/stack/connection/outputs.rs`), and people and their own templates read the rest.
 fn misnamed(template: &Template) -> Vec<String> {
     let functions = ["WebhookFunction", "WorkerFunction", "RelayFunction", "DispatcherFunction"];
     let tables = ["InboxTable", "DomainTable", "DocumentsTable"];

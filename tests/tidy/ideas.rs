@@ -1,6 +1,6 @@
 //! The table of ideas in ARCHITECTURE.md: every module stands in one row, and a new idea costs a row that a reader sees.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Files, has_extension, none, planted, project};
 
@@ -77,6 +77,19 @@ fn exists(files: &Files, shown: &str) -> bool {
     }
 }
 
+/// The top folders of crates that the table of folders does not name.
+fn unmapped(files: &Files, page: &str) -> Vec<String> {
+    let table = page.split("\n## ").find(|section| section.starts_with("The folders")).unwrap_or_default();
+    let named: BTreeSet<_> = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" |").next())
+        .map(|cell| cell.trim_start_matches('[').split(['/', ']']).next().unwrap_or_default())
+        .collect();
+    let crates = files.keys().filter(|path| path.ends_with("/Cargo.toml")).filter_map(|path| path.split('/').next());
+    let folders: BTreeSet<_> = crates.filter(|folder| !named.contains(folder)).collect();
+    folders.into_iter().map(|folder| format!("the table of folders lacks {folder}")).collect()
+}
+
 fn findings(files: &Files) -> Vec<String> {
     let page = files.get("ARCHITECTURE.md").map_or("", String::as_str);
     let table = page.split("\n## ").find(|section| section.starts_with("The ideas")).unwrap_or_default();
@@ -112,6 +125,7 @@ fn findings(files: &Files) -> Vec<String> {
         }
     }
     findings.extend(uneven(&modules));
+    findings.extend(unmapped(files, page));
     findings
 }
 
@@ -155,6 +169,9 @@ fn a_module_without_a_row_a_row_without_a_module_and_a_test_that_is_gone_are_fou
     assert_eq!(of(&row("s", "runtime: strict, gone")), ["x: there is no module runtime: gone"]);
     assert_eq!(of(&row(&"s".repeat(111), "runtime: strict")), ["x: its sentence has 111 characters"]);
     assert_eq!(of(&row("s", "runtime: strict").replace("x.rs", "y.rs")), ["x: there is no tests/y.rs"]);
+    let map = "# A\n\n## The folders\n\n| [shared/x](y) | z | |\n| tools | z | |\n";
+    let crates = ["shared/x/Cargo.toml", "tools/Cargo.toml", "benches/Cargo.toml", "Cargo.toml"].map(|path| (path, ""));
+    assert_eq!(unmapped(&planted(crates), map), ["the table of folders lacks benches"]);
     let many = format!("{}{}", row("s", "runtime: strict"), row("s", "").repeat(60));
     assert_eq!(of(&many), ["there are 61 ideas, more than 60"]);
 }

@@ -276,9 +276,7 @@ def removal():
     """The block with which the page removes everything, for this stack. No handler was deployed here."""
     block = PAGE.read_text("utf-8").split("\n## 9. Remove\n", 1)[1].split("```sh\n", 1)[1].split("```", 1)[0]
     lines = [line for line in block.splitlines() if "hookonce-pushes" not in line]
-    topic = "topic=$(aws sns create-topic --name hookonce-alarms --query TopicArn --output text)"
-    bucket = f"bucket=$(aws cloudformation describe-stacks --stack-name {STACK}-code --query 'Stacks[0].Outputs[0].OutputValue' --output text)"
-    return "\n".join([topic, bucket, *(line.replace("-name hookonce", f"-name {STACK}") for line in lines)])
+    return "\n".join(line.replace("stack-name hookonce", f"stack-name {STACK}") for line in lines)
 
 
 def state():

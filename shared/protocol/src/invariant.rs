@@ -15,7 +15,7 @@ use crate::timing::Timing;
 /// A stored record that this protocol cannot have written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum RecordViolation {
-    /// A1, A4: a record that owes its effect must still have its payload.
+    /// A1, A4: a record that still has to be applied must have its payload.
     #[error("a PENDING or DEAD record has no body")]
     BodyMissing,
     /// A1: an erasure of an event must not leave its bytes in the batches that it came in.
@@ -216,7 +216,7 @@ pub enum IllegalStep {
 /// | PENDING | PROCESSED, same generation; an effect as DELIVERED, and nothing else so | a commit, or a mark without an effect of its own; a settled effect |
 /// | PENDING | DEAD, same generation; an effect that may be done as `UNKNOWN_OUTCOME` | too many failures, a permanent one, age, dead letters, its own domain key, a doubt |
 /// | DEAD, PROCESSED as IGNORED | DEAD, same generation, as STALE; an effect as `UNKNOWN_OUTCOME` | a doubt |
-/// | DEAD | PENDING, same generation, one retry more; accepted, if its effect may be done | a retry |
+/// | DEAD | PENDING, same generation, one retry more; accepted, if it may be applied | a retry |
 /// | DEAD as REWOUND | PENDING, next generation | a force |
 /// | DEAD | DISCARDED, same generation | a discard |
 /// | PROCESSED as IGNORED | PENDING, same generation, one retry more | a retry |
@@ -312,7 +312,7 @@ fn is_edge(before: &Record, after: &Record) -> bool {
         (Status::Dead, Status::Pending) if before.dead_reason == Some(DeadReason::Rewound) => {
             forced && before.effect.is_none()
         }
-        (Status::Dead, Status::Pending) => retried && (after.accept_duplicate || !before.effect_unknown()),
+        (Status::Dead, Status::Pending) => retried && (after.accept_duplicate || !before.outcome_unknown()),
         (Status::Processed, Status::Processed) => same && before.outcome == after.outcome,
         (Status::Dead, Status::Dead) => (same && before.dead_reason == after.dead_reason) || doubted,
         (Status::Processed, Status::Dead) => doubted,

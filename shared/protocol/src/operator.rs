@@ -24,12 +24,12 @@ use crate::write::{Action, Change, Clause, Condition, Table, Write};
 /// Why an operator's action is refused. The text says what to do instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Refusal {
-    /// A retry needs a record that had no effect yet.
-    #[error("only PENDING, DEAD and IGNORED records can be retried; one whose effect was applied can be forced")]
+    /// A retry needs a record that was not applied yet.
+    #[error("only PENDING, DEAD and IGNORED records can be retried; one that was applied can be forced")]
     NotRetryable,
-    /// A force needs a record whose effect was applied.
+    /// A force needs a record that was applied.
     #[error(
-        "only records whose effect was applied can be forced; replay a PENDING, DEAD or IGNORED one without --force, so that it takes effect once"
+        "only records that were applied can be forced; replay a PENDING, DEAD or IGNORED one without --force, so that it is applied once"
     )]
     NotForceable,
     /// Its domain key says that it was applied, so a retry would only meet that once more.
@@ -41,9 +41,9 @@ pub enum Refusal {
     /// A discard needs a DEAD record.
     #[error("only DEAD records can be discarded")]
     NotDiscardable,
-    /// The effect may already have been applied.
-    #[error("its effect may already have been applied; check the business data, then pass --accept-duplicate")]
-    EffectUnknown,
+    /// It may already have been applied.
+    #[error("it may already have been applied; check the business data, then pass --accept-duplicate")]
+    OutcomeUnknown,
     /// Another body came under the id of a first one.
     #[error(
         "this body or the first one may be forged; compare both, then name this record with --key and pass \
@@ -62,8 +62,8 @@ pub enum Refusal {
          payload"
     )]
     NotDoubtable,
-    /// An envelope has no effect of its own, and its events have records of their own.
-    #[error("an envelope has no effect of its own; force its events instead, which `hookonce show` lists")]
+    /// An envelope applies nothing itself, and its events have records of their own.
+    #[error("an envelope applies nothing itself; force its events instead, which `hookonce show` lists")]
     Envelope,
     /// Only its event can be forced.
     #[error("an effect is done once; force its event instead, which sends all its effects once more")]
@@ -333,12 +333,12 @@ impl Machine for Operator {
 /// [`Refusal`] when the record's state does not allow it, or when its effect may already have been applied and
 /// `accept_duplicate` is not set.
 pub fn retry(record: &Record, accept_duplicate: bool, timing: &Timing, moment: Moment) -> Result<Write, Refusal> {
-    let unknown = record.effect_unknown();
+    let unknown = record.outcome_unknown();
     match record.status {
         Status::Processed if record.outcome != Some(Outcome::Ignored) => return Err(Refusal::NotRetryable),
         Status::Discarded => return Err(Refusal::NotRetryable),
         Status::Dead if record.dead_reason == Some(DeadReason::Rewound) => return Err(Refusal::Rewound),
-        Status::Dead if unknown && !accept_duplicate => return Err(Refusal::EffectUnknown),
+        Status::Dead if unknown && !accept_duplicate => return Err(Refusal::OutcomeUnknown),
         Status::Dead | Status::Pending | Status::Processed => {}
     }
     if record.body.is_none() {

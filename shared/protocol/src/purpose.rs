@@ -20,7 +20,7 @@ words! {
         CountDuplicate = "count duplicate",
         /// Makes the record due at once, because the hint could not be sent: G2.
         MarkDue = "mark due",
-        /// Ends a record with its effect: W4\[0\].
+        /// Ends a record in the transaction that applies it: W4\[0\].
         Settle = "settle",
         /// Claims the business fact for this record: W4\[1\].
         DomainKey = "domain key",
@@ -54,7 +54,7 @@ words! {
         DieOfDeadLetter = "die of dead letter",
         /// Lets a PENDING, DEAD or IGNORED record run again: 1.9.
         Retry = "retry",
-        /// Lets a record run again whose effect was applied, in the next generation: 1.9.
+        /// Lets a record run again that was applied, in the next generation: 1.9.
         Force = "force",
         /// Discards a DEAD record: 1.9.
         Discard = "discard",

@@ -29,6 +29,7 @@ mod storm;
 use clap::{FromArgMatches as _, Parser, Subcommand};
 use failure::{Exit, Failure};
 use hookonce_protocol::trail::Operation;
+use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::config::environment;
 use hookonce_runtime::handlers::Handlers;
 use records::dry_run::{KeepMisfits, is_of_dry_run};
@@ -36,6 +37,8 @@ use records::operate::Kind;
 use tracing::Metadata;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{FilterExt as _, LevelFilter, Targets, dynamic_filter_fn, filter_fn};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -223,11 +226,24 @@ fn is_no_outcome(line: &Metadata<'_>) -> bool {
     !is_death && !is_call
 }
 
+/// The time of a log line on a terminal.
+struct TimeOfDay;
+
+impl FormatTime for TimeOfDay {
+    fn format_time(&self, line: &mut Writer<'_>) -> std::fmt::Result {
+        line.write_str(&output::short_moment(System.moment().now))
+    }
+}
+
 fn log_to_stderr(targets: Targets, wanted: fn(&Metadata<'_>) -> bool) {
     // A line for a person names its record itself, where that matters.
     let filter = targets.and(filter_fn(move |line| line.is_event() && wanted(line)));
     let filter = filter.and(dynamic_filter_fn(|line, _| !is_of_dry_run(line)));
-    let format = tracing_subscriber::fmt::layer().with_writer(|| output::Log).with_filter(filter);
+    let format = tracing_subscriber::fmt::layer().with_writer(|| output::Log);
+    // For a person who reads it now, the time looks as everywhere else, and the module says nothing.
+    let format =
+        if output::is_watched() { format.with_timer(TimeOfDay).with_target(false).boxed() } else { format.boxed() };
+    let format = format.with_filter(filter);
     // This fails only when called twice.
     let _ = tracing_subscriber::registry().with(format).with(KeepMisfits.with_filter(LevelFilter::WARN)).try_init();
 }

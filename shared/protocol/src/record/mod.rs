@@ -33,9 +33,9 @@ pub const SCHEMA_VERSION: i64 = 1;
 words! {
     /// The status of a record.
     Status {
-        /// Claimed. Its effect is still owed.
+        /// Claimed. It still has to be applied.
         Pending = "PENDING",
-        /// Settled: its effect was applied, or it has none.
+        /// Settled: it was applied, or there was nothing to apply.
         Processed = "PROCESSED",
         /// Given up by hookonce. It is kept with its payload until an operator decides.
         Dead = "DEAD",
@@ -67,7 +67,7 @@ words! {
         AttemptsExhausted = "ATTEMPTS_EXHAUSTED",
         /// Its handler or its body can never succeed.
         Permanent = "PERMANENT",
-        /// Too old to commit safely: its effect may have been applied and forgotten.
+        /// Too old to commit safely: it may have been applied, and its domain key forgotten.
         Stale = "STALE",
         /// Its message became a dead letter.
         DeadLetter = "DEAD_LETTER",
@@ -151,7 +151,7 @@ pub struct Record {
     pub last_seen_at: Option<EpochMs>,
     /// The claim id of the last of them. It keeps a repeated count from counting twice.
     pub last_seen_by: Option<ClaimId>,
-    /// When its effect was committed.
+    /// When it was applied.
     pub processed_at: Option<EpochMs>,
     /// When it became DEAD.
     pub dead_at: Option<EpochMs>,
@@ -346,8 +346,8 @@ impl Record {
         self.tenant.clone().or_else(|| EndpointId::parse(self.key.parts().0).ok().map(Tenant::from))
     }
 
-    /// Whether it died and its effect may have been applied all the same, so that a retry could apply it twice.
-    pub fn effect_unknown(&self) -> bool {
+    /// Whether it died and may have been applied all the same, so that a retry could apply it twice.
+    pub fn outcome_unknown(&self) -> bool {
         match self.dead_reason {
             Some(DeadReason::UnknownOutcome | DeadReason::Rewound) => true,
             // The domain key may have expired. An effect is STALE only if it was not called.
@@ -396,7 +396,7 @@ impl Record {
     pub fn is_doubtable(&self) -> bool {
         let may_run = match self.status {
             Status::Pending => true,
-            Status::Dead => !self.effect_unknown() && self.dead_reason != Some(DeadReason::IdCollision),
+            Status::Dead => !self.outcome_unknown() && self.dead_reason != Some(DeadReason::IdCollision),
             Status::Processed => self.outcome == Some(Outcome::Ignored),
             Status::Discarded => false,
         };

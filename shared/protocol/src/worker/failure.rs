@@ -105,7 +105,7 @@ impl Worker {
         self.fail(record, &Failure::permanent(Code::WriteInvalid), moment).signal(Signal::WriteInvalid)
     }
 
-    /// Makes a record DEAD whose effect may already have been applied and forgotten.
+    /// Makes a record DEAD that may already have been applied, and its domain key forgotten.
     pub(super) fn stale(self, record: Box<Record>, moment: Moment) -> WorkerStep {
         self.die(record, Purpose::DeadTooOld, DeadReason::Stale, moment)
     }

@@ -246,14 +246,12 @@ fn fallback_sentence(fallback: Fallback, looked_for: &[String]) -> String {
 
 /// Whether a signature is too old or in the future, and what that means.
 fn skew(age_seconds: i64, tolerance_seconds: i64) -> String {
-    let seconds = age_seconds.unsigned_abs();
+    let age = length(age_seconds.unsigned_abs());
     if age_seconds < 0 {
-        format!(
-            "it was made {seconds} s in the future, and {tolerance_seconds} s are allowed. Check this machine's clock."
-        )
+        format!("it was made {age} in the future, and {tolerance_seconds} s are allowed. Check this machine's clock.")
     } else {
         format!(
-            "it is {seconds} s old, and {tolerance_seconds} s are allowed. It is a replay or a captured request, or \
+            "it is {age} old, and {tolerance_seconds} s are allowed. It is a replay or a captured request, or \
              this machine's clock is wrong."
         )
     }
@@ -261,12 +259,19 @@ fn skew(age_seconds: i64, tolerance_seconds: i64) -> String {
 
 /// The same of a signature that does not match either.
 fn skew_too(age_seconds: i64, tolerance_seconds: i64) -> String {
-    let seconds = age_seconds.unsigned_abs();
+    let age = length(age_seconds.unsigned_abs());
     let when = if age_seconds < 0 { "in the future" } else { "ago" };
     format!(
-        "Its timestamp is {seconds} s {when}, and {tolerance_seconds} s are allowed: with a signature that matches, the \
+        "Its timestamp is {age} {when}, and {tolerance_seconds} s are allowed: with a signature that matches, the \
          request would be refused for that."
     )
+}
+
+/// A length of time as people say it. One that is near a tolerance is in seconds, as tolerances are.
+fn length(seconds: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(86_400, "days"), (3_600, "hours"), (60, "minutes")];
+    let unit = UNITS.into_iter().find(|(unit, _)| seconds >= unit.saturating_mul(20));
+    unit.map_or_else(|| format!("{seconds} s"), |(unit, name)| format!("{} {name}", seconds / unit))
 }
 
 /// A cause prints as its code and its sentence.

@@ -30,7 +30,7 @@ pub use source::{BUILTIN_SET, Current, FetchOutcome, Routes, Routing};
 /// Who handles an event.
 #[derive(Debug)]
 pub enum Assigned<'a> {
-    /// Nobody: the event has no effect.
+    /// Nobody: the event is ignored.
     Nobody,
     /// A handler of this build.
     Builtin(Recognised<'a>),

@@ -162,7 +162,7 @@ impl Handling {
 /// What a set says about an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision<'a> {
-    /// A route takes it, and it has no effect.
+    /// A route takes it, and ignores it.
     Ignore,
     /// A route hands it to a handler.
     Handle(&'a Handling),
@@ -424,7 +424,7 @@ fn action(route: &RouteDocument, check: &mut Checker<'_>) -> Action {
                 ("tables", route.tables.is_some()),
                 ("destinations", route.destinations.is_some()),
             ];
-            check.none_of(unused, "an ignored event has no effect to remember; leave it out");
+            check.none_of(unused, "nothing is remembered of an ignored event; leave it out");
             return Action::Ignore;
         }
         (true, Some(_)) | (false, Some(false) | None) => {

@@ -169,7 +169,7 @@ impl Model {
             (Status::Dead, None | Some(DeadReason::AttemptsExhausted)) | (Status::Pending | Status::Discarded, _) => {
                 None
             }
-            (Status::Dead, Some(_)) => (done && !record.effect_unknown()).then_some(Rule::DeadYetApplied),
+            (Status::Dead, Some(_)) => (done && !record.outcome_unknown()).then_some(Rule::DeadYetApplied),
         }
     }
 }

@@ -37,10 +37,10 @@ rules! {
     /// P1, A1: acknowledged work is applied, owed with its payload, dead with its payload, or discarded by an operator.
     Lost = 1, "P1/A1 acknowledged work is lost";
     /// P2, A2: at most one effect, beyond those that an operator asked for.
-    Doubled, "P2/A2 an effect is applied twice";
-    /// A3: a record that says it is processed has had its effect, in each of its generations.
-    Unapplied, "A3 processed without its effect";
-    /// A4: a dead record has not had its effect, unless it says that this is unknown.
+    Doubled, "P2/A2 a fact is applied twice";
+    /// A3: the work of a record that says it is processed is done, in each of its generations.
+    Unapplied, "A3 processed, and its work is not done";
+    /// A4: the work of a dead record is not done, unless it says that this is unknown.
     DeadYetApplied, "A4 dead although applied";
     /// A5, A6: expiry, due entry, body, outcome and reason fit the status.
     Record, "A5/A6 a record does not fit its status";
@@ -142,7 +142,7 @@ impl Model {
         if record.status == Status::Processed && fanned_out && !self.children_known(state, slot, domain.effects) {
             return Some(Rule::Unapplied);
         }
-        let known_dead = record.status == Status::Dead && !record.effect_unknown();
+        let known_dead = record.status == Status::Dead && !record.outcome_unknown();
         let forgiven = state.expired || state.inbox_rewound;
         if known_dead && !forgiven && domain.owned[slot] & (1 << generation.min(7)) != 0 {
             return Some(Rule::DeadYetApplied);

@@ -204,7 +204,7 @@ impl Callees {
         let Some(account) = self.accounts.get_mut(after.key.as_str()) else { return };
         if let Some((before, old)) = before.and_then(|before| Some((before, before.effect.as_ref()?))) {
             let fresh_key = part.key_epoch > old.key_epoch;
-            let called = old.first_call_at.is_some() || before.effect_unknown();
+            let called = old.first_call_at.is_some() || before.outcome_unknown();
             let accepts = after.retries > before.retries && !fresh_key && called && part.first_call_at.is_none();
             account.epochs += usize::from(fresh_key);
             account.accepted += usize::from(accepts);
@@ -219,7 +219,7 @@ impl Callees {
         let account = self.accounts.get(record.key.as_str())?;
         let delivered = record.status == Status::Processed && record.outcome == Some(Outcome::Delivered);
         // Destinations that are called at least once end by their attempts, done or not.
-        let not_done = !record.effect_unknown() && record.dead_reason != Some(DeadReason::AttemptsExhausted);
+        let not_done = !record.outcome_unknown() && record.dead_reason != Some(DeadReason::AttemptsExhausted);
         let dead = record.status == Status::Dead && not_done;
         if delivered && account.done == 0 && !account.reported_done {
             Some(Rule::Unapplied)

@@ -176,7 +176,7 @@ impl FinalState {
             Status::Dead => {
                 let owned = owners.contains(&(key, record.generation));
                 // If an operator accepted a duplicate, the effect may date from before the record expired.
-                let known = record.accept_duplicate || record.effect_unknown();
+                let known = record.accept_duplicate || record.outcome_unknown();
                 if record.dead_reason == Some(DeadReason::Rewound) && !restored.inbox {
                     self.broken(Rule::Misjudged, key);
                 }

@@ -71,8 +71,10 @@ pub struct Counted {
     pub dispatcher_seconds: f64,
     /// Its memory.
     pub dispatcher_mb: f64,
-    /// The line that it writes for an effect that comes alone.
+    /// What it writes for an effect that comes alone.
     pub dispatcher_log_bytes: f64,
+    /// In how many lines.
+    pub dispatcher_log_lines: f64,
     /// What the webhook function writes for a delivery that it refuses.
     pub refusal_log_bytes: f64,
     /// The line that the gateway writes for a request.
@@ -256,7 +258,7 @@ impl Load {
             + self.events * (1.0 + self.duplicates) * (counted.webhook_log_bytes + lines)
             + self.refused * (counted.refusal_log_bytes + lines)
             + self.events * (counted.worker_log_bytes + line)
-            + self.events * self.effects * (counted.dispatcher_log_bytes + line)
+            + self.events * self.effects * (counted.dispatcher_log_bytes + counted.dispatcher_log_lines * line)
     }
 
     /// What the tables hold: records, facts and effects. The items of a handler grow with the business and are not

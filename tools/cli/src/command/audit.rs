@@ -60,9 +60,9 @@ enum Violation {
     /// A3 to A6: about the record alone.
     Record(RecordViolation),
     /// A3: it says APPLIED, and no domain key stands for it.
-    EffectMissing,
+    DomainKeyMissing,
     /// A4: a domain key says that it was applied, and it says otherwise.
-    EffectStands,
+    DomainKeyStands,
     /// P6: its commit names an effect whose record is gone before its time.
     EffectRecordMissing,
     /// A7: not a record of this version.
@@ -86,8 +86,8 @@ impl Violation {
             Self::Record(RecordViolation::OutcomeMissing) => ("A3", "outcome-missing"),
             Self::Record(RecordViolation::ReasonMissing) => ("A4", "reason-missing"),
             Self::Record(RecordViolation::NegativeCounter) => ("A8", "negative-counter"),
-            Self::EffectMissing => ("A3", "effect-missing"),
-            Self::EffectStands => ("A4", "effect-stands"),
+            Self::DomainKeyMissing => ("A3", "domain-key-missing"),
+            Self::DomainKeyStands => ("A4", "domain-key-stands"),
             Self::EffectRecordMissing => ("P6", "effect-record-missing"),
             Self::Unreadable => ("A7", "unreadable"),
             Self::Overdue => ("A9", "overdue"),
@@ -106,7 +106,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         store: &store,
         timing: Timing::standard(),
         started: System.moment().now,
-        effects: Effects::default(),
+        domain_keys: DomainKeys::default(),
         rate: arguments.rate,
         bar: if arguments.json { indicatif::ProgressBar::hidden() } else { output::bar("audit", items) },
         json: arguments.json,
@@ -123,12 +123,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// The domain keys in the table, eight bytes for each: a hash of the record and the generation that applied it.
 #[derive(Default)]
-struct Effects {
+struct DomainKeys {
     hasher: RandomState,
     known: HashSet<u64>,
 }
 
-impl Effects {
+impl DomainKeys {
     fn add(&mut self, item: &Item) {
         let hash = |applied: AppliedFact<'_>| self.hasher.hash_one((applied.record, applied.generation));
         self.known.extend(AppliedFact::of(item).map(hash));
@@ -143,7 +143,7 @@ struct Audit<'a> {
     store: &'a DynamoStore,
     timing: Timing,
     started: EpochMs,
-    effects: Effects,
+    domain_keys: DomainKeys,
     rate: u32,
     bar: indicatif::ProgressBar,
     json: bool,
@@ -157,7 +157,7 @@ impl Audit<'_> {
         let mut after = None;
         loop {
             let page = self.page(Table::Domain, DOMAIN_KEY_PREFIX, &[RECORD], after.as_deref()).await?;
-            page.items.iter().for_each(|item| self.effects.add(item));
+            page.items.iter().for_each(|item| self.domain_keys.add(item));
             after = page.next;
             if after.is_none() {
                 break;
@@ -254,15 +254,15 @@ impl Audit<'_> {
     /// All violations of a record that was read whole. Without its body, BODY_MISSING is among them.
     fn of(&self, record: &Record) -> Vec<Violation> {
         let mut found: Vec<_> = violations(record, &self.timing).into_iter().map(Violation::Record).collect();
-        let stands = self.effects.stand(record);
+        let stands = self.domain_keys.stand(record);
         let applied = record.status == Status::Processed && record.outcome == Some(Outcome::Applied);
         if applied && !stands && self.is_certain(record) {
-            found.push(Violation::EffectMissing);
+            found.push(Violation::DomainKeyMissing);
         }
         // For these, the protocol itself does not know whether the effect was applied.
-        let unknown = record.accept_duplicate || record.effect_unknown();
+        let unknown = record.accept_duplicate || record.outcome_unknown();
         if stands && !applied && !unknown {
-            found.push(Violation::EffectStands);
+            found.push(Violation::DomainKeyStands);
         }
         let is_overdue = |due: &Due| due.at.0 < self.started.0 - crate::stack::status::OVERDUE.0;
         if record.status == Status::Pending && record.due.as_ref().is_some_and(is_overdue) {
@@ -311,14 +311,14 @@ impl Audit<'_> {
         if self.json {
             let after = last.filter(|_| !complete);
             output::json_line(&json!({ "summary": {
-                "records": self.records, "domain_keys": self.effects.known.len(), "violations": self.found,
+                "records": self.records, "domain_keys": self.domain_keys.known.len(), "violations": self.found,
                 "complete": complete, "after": after,
             }}));
         } else {
             output::note(&format!(
                 "{} record(s) and {} domain key(s) checked: {} violation(s)",
                 self.records,
-                self.effects.known.len(),
+                self.domain_keys.known.len(),
                 self.found
             ));
         }

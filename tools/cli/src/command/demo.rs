@@ -417,7 +417,7 @@ fn print(report: &Report, good: bool) {
         }
         (true, None) => "\nEvery genuine event was applied exactly once.",
         (false, _) => {
-            "\nFailed: an effect is missing or repeated, or an answer is wrong. Run again with RUST_LOG=info and --json."
+            "\nFailed: a change is missing or repeated, or an answer is wrong. Run again with RUST_LOG=info and --json."
         }
     });
     output::note(

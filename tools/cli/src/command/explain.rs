@@ -2,7 +2,7 @@
 
 use clap::Args;
 use console::Term;
-use textwrap::{Options, fill};
+use textwrap::{Options, WordSplitter, fill};
 
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -86,12 +86,22 @@ fn shown(page: &str, folder: &str, width: usize) -> String {
 }
 
 fn wrapped(paragraph: &str, folder: &str, width: usize) -> String {
-    let text = without_links(paragraph.trim_start_matches(['#', ' ']), folder);
+    let text = without_stress(&without_links(paragraph.trim_start_matches(['#', ' ']), folder));
     let indent = match text.split_once(' ') {
         Some((mark, _)) if mark == "-" || is_numbered(&text) => mark.len() + 1,
         _ => 0,
     };
-    fill(&text, Options::new(width).subsequent_indent(&" ".repeat(indent)).break_words(false))
+    let indent = " ".repeat(indent);
+    let options = Options::new(width).subsequent_indent(&indent).break_words(false);
+    // A command with a hyphen stays in one piece.
+    fill(&text, options.word_splitter(WordSplitter::NoHyphenation))
+}
+
+/// Without the stars of `*text*` and `**text**`. Those in backticks belong to a command or a name.
+fn without_stress(text: &str) -> String {
+    let parts = text.split('`').enumerate();
+    let parts = parts.map(|(at, part)| if at % 2 == 0 { part.replace('*', "") } else { part.to_owned() });
+    parts.collect::<Vec<_>>().join("`")
 }
 
 fn is_numbered(line: &str) -> bool {
@@ -134,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_page_fits_a_terminal_and_names_where_its_links_lead() {
-        let page = "# X\n\nOne line of\ntext, see [routes](../use/routes.md#a-b) and [Y](Y.md).\n\n- A [list](https://a.b).\n  More.\n\n1. First.\n2. Second.\n";
+        let page = "# X\n\nOne *line* **of**\ntext, see [routes](../use/routes.md#a-b) and [Y](Y.md).\n\n- A [list](https://a.b).\n  More.\n\n1. First.\n2. Second.\n";
         let expected = "X\n\nOne line of text, see routes (docs/use/routes.md) and Y (docs/errors/Y.md).\n\n- A list (https://a.b). More.\n\n1. First.\n2. Second.";
         assert_eq!(shown(page, "docs/errors/", WIDTH_MAX), expected);
     }
@@ -168,5 +178,10 @@ mod tests {
         let joined = shown.replace('\n', " ");
         assert!(joined.contains("Effects died (hookonce explain effects-died)"), "{shown}");
         assert!(!shown.contains("```") && !shown.contains("]("), "{shown}");
+        for alarm in alarms() {
+            let shown = explained(alarm, WIDTH_MAX).unwrap();
+            let broken = shown.lines().find(|line| line.ends_with('-'));
+            assert!(!shown.contains("**") && broken.is_none(), "{alarm}: {broken:?}");
+        }
     }
 }

@@ -19,6 +19,9 @@ use crate::stack::watch::{Alarm, Looking, Requests, Watch};
 /// The release of this command.
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// The row of effects that wait.
+const EFFECTS_WAIT: &str = "effects PENDING";
+
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Print JSON.
@@ -128,7 +131,7 @@ impl StackStatus {
         let records = [
             ("PENDING", &self.records.pending, &waits as &dyn Fn(&Due) -> String),
             ("waiting PENDING", &self.records.waiting, &waits),
-            ("effects PENDING", &self.records.effects, &waits),
+            (EFFECTS_WAIT, &self.records.effects, &waits),
             ("DEAD", &self.records.dead, &died),
         ];
         let mut table = output::table(&[]);
@@ -139,10 +142,10 @@ impl StackStatus {
         for (name, due, describe) in records.into_iter().filter(|(_, due, _)| !is_empty(due)) {
             let count = due.as_ref().map_or("not known".to_owned(), |due| due.count.to_string());
             table.add_row([name.to_owned(), count, due.as_ref().map(describe).unwrap_or_default()]);
-        }
-        for Unreached { destination, count, since, error } in self.unreached() {
-            let why = format!("{error}, the oldest for {}", output::between(*since, now));
-            table.add_row([format!("  for {destination}"), count.to_string(), why]);
+            for Unreached { destination, count, since, error } in self.unreached().filter(|_| name == EFFECTS_WAIT) {
+                let why = format!("{error}, the oldest for {}", output::between(*since, now));
+                table.add_row([format!("  for {destination}"), count.to_string(), why]);
+            }
         }
         let queues = [
             ("queue", &self.depths.queue),

@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     /// Write the report as one page of HTML.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Command that prints one line for each effect.
+    /// Command that prints one line for each trace of an event.
     #[arg(last = true)]
     command: Vec<String>,
 }

@@ -15,6 +15,9 @@ use crate::stack::watch::Looking;
 /// How far one page looks: on AWS each call costs money, and everywhere time.
 const PAGE_REACH: Reach = Reach { keys: 2_000, hours: 5 };
 
+/// The same for effects in any state: those that wait or are dead are looked for beside the hours.
+const EFFECTS_REACH: Reach = Reach { hours: 3, ..PAGE_REACH };
+
 /// The tables of a stack, for one page.
 pub(super) struct Reader {
     store: DynamoStore,
@@ -36,7 +39,8 @@ impl Reader {
         limit: usize,
         behind: Option<&PageCursor>,
     ) -> Result<PageOfRecords, Failure> {
-        page_of(&self.store, filter, limit, PAGE_REACH, behind).await
+        let reach = if filter.is_about_effects() { EFFECTS_REACH } else { PAGE_REACH };
+        page_of(&self.store, filter, limit, reach, behind).await
     }
 
     /// What was received latest, or behind a place: at most these many records, of one hour. The hours before are a page

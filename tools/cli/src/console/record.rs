@@ -68,7 +68,7 @@ fn content(site: &Site, timeline: &Timeline, shown: &Shown) -> Markup {
     let (endpoint, own_key) = record.key.parts();
     html! {
         h1 { (machine(own_key)) " " (chip(Look::of(record))) }
-        p.note { (summary(record, endpoint)) }
+        p.note { (summary(timeline, endpoint)) }
         div.cols {
             section aria-labelledby="story" {
                 h2 id="story" { "Story" }
@@ -117,26 +117,34 @@ fn sentence_case(name: &str) -> String {
 }
 
 /// What the record is, in one sentence, and what its state means.
-fn summary(record: &Record, endpoint: &str) -> Markup {
+fn summary(timeline: &Timeline, endpoint: &str) -> Markup {
+    let record = &timeline.record;
     let provider =
         Catalog::built_in().provider(&record.provider).map_or(record.provider.as_str(), |provider| provider.name());
     html! {
         (machine(&record.event_type)) " from " (provider) " at the endpoint " a href=(href::records([("endpoint", endpoint)])) { (endpoint) }
-        ", received " (time(record.received_at)) ". " (meaning(record))
+        ", received " (time(record.received_at)) ". " (meaning(timeline))
     }
 }
 
 /// What a state means for the business.
-fn meaning(record: &Record) -> &'static str {
-    match record.status {
-        Status::Pending if record.last_error.is_some() => "It failed, and is tried again by itself.",
-        Status::Pending => "It waits for its turn.",
-        Status::Dead if record.effect_unknown() => {
-            "Nobody knows whether the callee did it. Ask the callee before you replay."
+fn meaning(timeline: &Timeline) -> String {
+    let record = &timeline.record;
+    let effects =
+        |status| timeline.effects.iter().flat_map(|(_, effect)| effect).filter(|it| it.status == status).count();
+    match (record.status, effects(Status::Pending), effects(Status::Dead)) {
+        (Status::Pending, ..) if record.last_error.is_some() => "It failed, and is tried again by itself.".to_owned(),
+        (Status::Pending, ..) => "It waits for its turn.".to_owned(),
+        (Status::Dead, ..) if record.outcome_unknown() => {
+            "Nobody knows whether the callee did it. Ask the callee before you replay.".to_owned()
         }
-        Status::Dead => "Nothing took effect. It runs again only if a person replays it.",
-        Status::Discarded => "A person gave it up. It never runs.",
-        Status::Processed => "It is settled.",
+        (Status::Dead, ..) => "Nothing took effect. It runs again only if a person replays it.".to_owned(),
+        (Status::Discarded, ..) => "A person gave it up. It never runs.".to_owned(),
+        (Status::Processed, 0, 0) => "It is settled.".to_owned(),
+        (Status::Processed, 1, 0) => "It is applied, and 1 call is still to be made.".to_owned(),
+        (Status::Processed, waiting, 0) => format!("It is applied, and {waiting} calls are still to be made."),
+        (Status::Processed, _, 1) => "It is applied, and 1 call died: a person must look at it.".to_owned(),
+        (Status::Processed, _, dead) => format!("It is applied, and {dead} calls died: a person must look at them."),
     }
 }
 
@@ -187,7 +195,7 @@ pub(crate) fn file(timeline: &Timeline) -> String {
         Catalog::built_in().provider(&record.provider).map_or(record.provider.as_str(), |provider| provider.name());
     let content = html! {
         h1 { (machine(own_key)) " " (chip(Look::of(record))) }
-        p.note { (machine(&record.event_type)) " from " (provider) " at " (endpoint) ". " (meaning(record)) }
+        p.note { (machine(&record.event_type)) " from " (provider) " at " (endpoint) ". " (meaning(timeline)) }
         h2 { "Story" }
         ol.story { @for step in &timeline.steps() { (story_step(step, whole_moment)) } }
         h2 { "Facts" }
@@ -236,10 +244,10 @@ fn is_event(record: &Record) -> bool {
 /// What becomes of an event that no route takes.
 fn without_route(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Ignored => "takes it: it is ignored".to_owned(),
-        Outcome::HandledFor(consumer) => format!("takes it: a handler of the worker's own build does, for {consumer}"),
-        Outcome::WaitsBecause(why) => format!("takes it: it waits, as {why}"),
-        Outcome::FailsWith(code) => format!("takes it: it fails with {code}"),
+        Outcome::Ignored => "it is ignored".to_owned(),
+        Outcome::HandledFor(consumer) => format!("a handler of the worker's own build takes it, for {consumer}"),
+        Outcome::WaitsBecause(why) => format!("it waits, as {why}"),
+        Outcome::FailsWith(code) => format!("it fails with {code}"),
     }
 }
 
@@ -262,7 +270,7 @@ fn routes(timeline: &Timeline) -> Markup {
                     @else { "would fit, too; the first one takes it" }
                 }
             }
-            @if routed.route.is_none() { dt { "No route" } dd { bdi { (output::shown(&without_route(&routed.outcome))) } } }
+            @if routed.route.is_none() { dt { "No route takes it" } dd { bdi { (output::shown(&without_route(&routed.outcome))) } } }
             // A dry run has the fact that its handler names.
             @if timeline.today().is_none() {
                 @if let Some(key) = &routed.domain_key { dt { "Fact today" } dd { (machine(key)) } }

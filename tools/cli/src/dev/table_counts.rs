@@ -12,11 +12,11 @@ use hookonce_protocol::write::Table;
 /// What the tables hold at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TableCounts {
-    /// Expected events whose effect is in the domain table.
+    /// Expected events that the domain table has as applied.
     pub(crate) applied: usize,
-    /// Effects that were applied more than once.
+    /// Events that were applied more than once.
     pub(crate) applied_twice: usize,
-    /// Expected events that have no effect and are not dead. They wait until the demo's time is over, or for ever.
+    /// Expected events that were not applied and are not dead. They wait until the demo's time is over, or for ever.
     pub(crate) lost: usize,
     /// Dead records.
     pub(crate) dead: usize,

@@ -224,6 +224,8 @@ pub(crate) fn bar(label: &'static str, length: u64) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(length).with_message(label);
+    // The times go on while nothing is done.
+    bar.enable_steady_tick(Duration::from_millis(100));
     match ProgressStyle::with_template(style) {
         Ok(style) => bar.with_style(style.with_key("rate", rate)),
         Err(_) => bar,

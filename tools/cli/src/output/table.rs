@@ -1,7 +1,8 @@
 //! Tables: plain columns for `awk` and `cut`, and what fits the width of a terminal for a person.
 
 use console::Style;
-use textwrap::core::display_width;
+use textwrap::core::{Word, display_width};
+use textwrap::{Options, WordSeparator, WordSplitter};
 
 use super::{is_terminal, line, shown, terminal_columns, write_styled};
 
@@ -99,6 +100,13 @@ impl Table {
         (0..columns).map(width).collect()
     }
 
+    /// How wide a column is if its name has a line for each word.
+    fn narrow_width(&self, at: usize) -> usize {
+        let words = self.header.get(at).into_iter().flat_map(|name| name.text.split(' '));
+        let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.text.as_str());
+        words.chain(cells).map(display_width).max().unwrap_or(0)
+    }
+
     /// Every column, as wide as it is.
     fn plain(&self) -> Vec<String> {
         let widths = self.widths();
@@ -122,6 +130,9 @@ impl Table {
         let kept: Vec<_> = (0..natural.len()).filter(shows).collect();
         let mut widths: Vec<_> = kept.iter().filter_map(|at| natural.get(*at).copied()).collect();
         if has_header {
+            if !fits(&widths, columns) {
+                widths = kept.iter().map(|at| self.narrow_width(*at)).collect();
+            }
             narrow(&mut widths, columns);
         } else if let Some((last, others)) = widths.split_last_mut() {
             // A list of facts: names in front, and a last column that wraps.
@@ -153,10 +164,24 @@ impl Cell {
     /// The text in lines of this width. A word that is longer is cut in a table with a header, and stays whole in a list
     /// of facts.
     fn lines(&self, width: usize, cuts: bool) -> Vec<(String, Style)> {
-        let lines = textwrap::wrap(&self.text, textwrap::Options::new(width.max(1)).break_words(false));
+        let options = Options::new(width.max(1)).break_words(false).word_splitter(WordSplitter::NoHyphenation);
+        let has_room = |word: &str| display_width(word) <= width;
+        let is_code = |word: &str| has_room(word) || word.split_inclusive('_').all(has_room);
+        let separator =
+            if cuts && self.text.split(' ').all(is_code) { SPACES_AND_CODES } else { WordSeparator::AsciiSpace };
+        let lines = textwrap::wrap(&self.text, options.word_separator(separator));
         let styled = |text: String| (text, self.style.clone());
         lines.into_iter().map(|line| styled(if cuts { cut(&line, width) } else { line.into_owned() })).collect()
     }
+}
+
+/// Lets a line end in a code, such as ORDER_UNREADABLE, rather than cut what it is known by.
+const SPACES_AND_CODES: WordSeparator =
+    WordSeparator::Custom(|line| Box::new(line.split_inclusive([' ', '_']).map(Word::from)));
+
+/// Whether columns fit, with the spaces between them.
+fn fits(widths: &[usize], columns: usize) -> bool {
+    widths.iter().map(|width| width + 2).sum::<usize>() <= columns + 1
 }
 
 /// Takes from the widest columns until all fit.
@@ -164,7 +189,7 @@ fn narrow(widths: &mut [usize], columns: usize) {
     for width in widths.iter_mut() {
         *width = (*width).min(columns);
     }
-    while widths.iter().map(|width| width + 2).sum::<usize>() > columns + 1 {
+    while !fits(widths, columns) {
         let Some(widest) = widths.iter_mut().max().filter(|width| **width > COLUMN_MIN) else { return };
         *widest -= 1;
     }
@@ -214,6 +239,23 @@ mod tests {
         assert!(fitted[2].ends_with("kkk…"), "{fitted:?}");
         assert_eq!(records().fitted(200)[2].len(), " 01:46:18  ✕ dead     ".len() + 90, "{fitted:?}");
         assert_eq!(table(&["a", "b"]).fitted(80), [" A  B"]);
+    }
+
+    #[test]
+    fn a_name_wraps_before_a_cell_is_cut_and_a_code_wraps_between_its_words() {
+        let mut refusals = table(&["endpoint", "last accepted", "accepted 24 h", "latest refusal"]);
+        refusals.add_row(["stripe", "22:14:16", "0", "signature_mismatch"]);
+        assert_eq!(
+            refusals.fitted(52),
+            [
+                " ENDPOINT  LAST      ACCEPTED  LATEST REFUSAL",
+                "           ACCEPTED  24 H",
+                " stripe    22:14:16  0         signature_mismatch"
+            ]
+        );
+        let mut errors = table(&["error", "key"]);
+        errors.add_row(["ORDER_UNREADABLE", "07ab09e3-6ac3-4ccf"]);
+        assert_eq!(errors.fitted(23), [" ERROR       KEY", " ORDER_      07ab09e3…", " UNREADABLE"]);
     }
 
     #[test]

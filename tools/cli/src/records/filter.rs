@@ -226,7 +226,7 @@ impl Filter {
     }
 
     /// Whether it wants effects only.
-    pub(super) fn is_about_effects(&self) -> bool {
+    pub(crate) fn is_about_effects(&self) -> bool {
         self.kind == Some(Kind::Effect)
             || self.destination.is_some()
             || self.state == Some(State::Outcome(Outcome::Delivered))

@@ -50,7 +50,7 @@ impl Look {
         match (record.status, record.outcome) {
             (Status::Pending, _) if record.last_error.is_some() => Self::new("…", "tries again", Tone::Waits),
             (Status::Pending, _) => Self::new("…", "pending", Tone::Waits),
-            (Status::Dead, _) if record.effect_unknown() => Self::new("?", "unknown outcome", Tone::Bad),
+            (Status::Dead, _) if record.outcome_unknown() => Self::new("?", "unknown outcome", Tone::Bad),
             (Status::Dead, _) => Self::new("✕", "dead", Tone::Bad),
             (Status::Discarded, _) => Self::new("–", "discarded", Tone::Settled),
             (Status::Processed, Some(Outcome::Duplicate)) => Self::new("=", "duplicate", Tone::Settled),

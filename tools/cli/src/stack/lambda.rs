@@ -10,25 +10,13 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::stack::account::{exchange, refused};
+use crate::stack::connection::FunctionNames;
 use crate::stack::watch::{Looking, list};
 
 const LAMBDA: SignedService = SignedService { name: "lambda", id: "Lambda" };
 
 /// The version of Lambda's API that has most of it.
 const API: &str = "2015-03-31";
-
-/// The names of a stack's functions.
-#[derive(Debug, Clone)]
-pub(crate) struct FunctionNames {
-    /// The one that takes deliveries.
-    pub(crate) webhook: String,
-    /// The one that runs handlers.
-    pub(crate) worker: String,
-    /// The one that repairs what got stuck.
-    pub(crate) relay: String,
-    /// The one that calls destinations.
-    pub(crate) dispatcher: String,
-}
 
 /// The functions of a deployed stack.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use std::time::Duration;
 use futures::StreamExt as _;
 
 use super::child::Receiver;
-use super::effects::Tokens;
 use super::event::{self, Request, Signer};
 use super::plan::{Case, GROUP, KILLED_TOGETHER};
 use super::scenario::Scenario;
+use super::traces::Tokens;
 use super::wire::{Exchange, Outcome, Wire};
 use crate::dev::fixtures::{EventName, Sample, SampleRequest};
 use crate::failure::Failure;

@@ -12,7 +12,7 @@ use crate::dev::fixtures::{self, EventName, Sample, SampleRequest};
 use crate::dev::sender::DeliveryToSend;
 use crate::failure::Failure;
 
-/// The host of the mail addresses in the samples. An effect may name nothing of an event but its mail address.
+/// The host of the mail addresses in the samples. A trace may hold nothing of an event but its mail address.
 const MAIL_HOST: &str = "@example.com";
 
 /// How much older than the provider's limit a stale delivery is, in seconds.

@@ -5,13 +5,13 @@
 
 mod child;
 mod course;
-mod effects;
 mod event;
 mod guard;
 mod page;
 mod plan;
 mod report;
 mod scenario;
+mod traces;
 mod verdict;
 mod wire;
 
@@ -24,13 +24,13 @@ use hookonce_providers::{Provider, Settings};
 
 use self::child::Receiver;
 use self::course::{Event, Sent, Storm, usual};
-use self::effects::{Counts, Effects, Sink, Tokens};
 use self::event::Signer;
 use self::guard::{FAR_REQUESTS_MAX, Target};
 use self::plan::Case;
 use self::report::{Again, Judged, Report};
 pub(crate) use self::scenario::Only;
 use self::scenario::{PlannedScenario, Scenario, planned};
+use self::traces::{Counts, Sink, Tokens, Traces};
 use self::wire::Wire;
 use crate::dev::fixtures::{self, Sample};
 use crate::documents::endpoints::secret_of;
@@ -89,12 +89,12 @@ pub(crate) async fn run(order: &Order) -> Result<Exit, Failure> {
     })?;
     let planned = planned(order.provider, order.run.is_some());
     let cases = cases(order, &planned)?;
-    let effects = match (order.sink, order.command.is_empty()) {
-        (Some(port), _) => Effects::Sink(Sink::start(port).await?),
-        (None, false) => Effects::Command(order.command.clone()),
-        (None, true) => Effects::Uncounted,
+    let traces = match (order.sink, order.command.is_empty()) {
+        (Some(port), _) => Traces::Sink(Sink::start(port).await?),
+        (None, false) => Traces::Command(order.command.clone()),
+        (None, true) => Traces::Uncounted,
     };
-    announce(order, &target, &signer, &cases, &effects);
+    announce(order, &target, &signer, &cases, &traces);
     let patience = order.provider.facts().deadline_seconds.map_or(PATIENCE, |it| Duration::from_secs(it.into()));
     let wire = Wire::new(target, patience)?;
     let mut child = match &order.run {
@@ -119,11 +119,11 @@ pub(crate) async fn run(order: &Order) -> Result<Exit, Failure> {
         retries: planned.iter().any(|planned| planned.scenario == Scenario::Race && planned.is_sent),
     };
     let working = output::working("control: each event once");
-    choose_sample(&mut storm, &samples, &effects).await?;
-    control(&mut storm, &effects).await?;
+    choose_sample(&mut storm, &samples, &traces).await?;
+    control(&mut storm, &traces).await?;
     let sent = storm.carry_out(&cases, &mut child, &working).await?;
-    working.shows("counting the effects".to_owned());
-    let counts = effects.settled(&storm.tokens, |_| false).await?;
+    working.shows("counting the traces".to_owned());
+    let counts = traces.settled(&storm.tokens, |_| false).await?;
     let judged = judged(&sent, &counts);
     if judged.is_empty() {
         return Err(Failure::unavailable(
@@ -131,9 +131,9 @@ pub(crate) async fn run(order: &Order) -> Result<Exit, Failure> {
             "send more of it: leave out --only",
         ));
     }
-    let again = run_again(&mut storm, &judged, &effects, &working).await?;
+    let again = run_again(&mut storm, &judged, &traces, &working).await?;
     drop(working);
-    let report = Report::new(order, &storm, &planned, &judged, &again, &effects);
+    let report = Report::new(order, &storm, &planned, &judged, &again, &traces);
     show(order, &report)
 }
 
@@ -219,7 +219,7 @@ fn cases(order: &Order, planned: &[PlannedScenario]) -> Result<Vec<Case>, Failur
 }
 
 /// Says what will be sent, before anything is.
-fn announce(order: &Order, target: &Target, signer: &Signer, cases: &[Case], effects: &Effects) {
+fn announce(order: &Order, target: &Target, signer: &Signer, cases: &[Case], traces: &Traces) {
     let requests = (CONTROL + plan::requests(cases)).min(if target.is_far { FAR_REQUESTS_MAX } else { usize::MAX });
     let addresses: Vec<_> = target.addresses.iter().map(|address| address.ip().to_string()).collect();
     output::note(&format!(
@@ -236,15 +236,13 @@ fn announce(order: &Order, target: &Target, signer: &Signer, cases: &[Case], eff
     for name in names.map(|rule| rule.name.as_str()) {
         output::note(&format!("made-up {name}: {}", signer.settings.get(name).unwrap_or_default()));
     }
-    if !effects.are_counted() {
-        output::note(
-            "effects not counted: only forgeries, answers and times are judged. Add --sink PORT or -- COMMAND",
-        );
+    if !traces.are_counted() {
+        output::note("traces not counted: only forgeries, answers and times are judged. Add --sink PORT or -- COMMAND");
     }
 }
 
 /// Takes the first of the provider's samples that takes effect: an endpoint may ignore other types.
-async fn choose_sample(storm: &mut Storm, samples: &[&'static Sample], effects: &Effects) -> Result<(), Failure> {
+async fn choose_sample(storm: &mut Storm, samples: &[&'static Sample], traces: &Traces) -> Result<(), Failure> {
     if samples.len() < 2 {
         return Ok(());
     }
@@ -254,9 +252,9 @@ async fn choose_sample(storm: &mut Storm, samples: &[&'static Sample], effects: 
         let events = storm.events(&[probe(0)]);
         tried.extend(storm.first(events).await?.into_iter().map(|sent| (*sample, sent)));
     }
-    let counts = effects.settled(&storm.tokens, Counts::is_empty).await?;
+    let counts = traces.settled(&storm.tokens, Counts::is_empty).await?;
     let shows = |sent: &Sent| {
-        if effects.are_counted() { effects_of(&counts, &sent.event) > 0 } else { is_taken(sent) }
+        if traces.are_counted() { traces_of(&counts, &sent.event) > 0 } else { is_taken(sent) }
     };
     let found = tried.iter().find(|(_, sent)| shows(sent)).map(|(sample, _)| *sample);
     storm.sample = found.or_else(|| samples.first().copied()).unwrap_or(storm.sample);
@@ -267,7 +265,7 @@ async fn choose_sample(storm: &mut Storm, samples: &[&'static Sample], effects: 
 ///
 /// # Errors
 /// [`Failure::Unavailable`] when they do not: then no other count says anything.
-async fn control(storm: &mut Storm, effects: &Effects) -> Result<(), Failure> {
+async fn control(storm: &mut Storm, traces: &Traces) -> Result<(), Failure> {
     let cases: Vec<_> = (1..=CONTROL).map(probe).collect();
     let events = storm.events(&cases);
     let mut sent = Vec::new();
@@ -284,19 +282,19 @@ async fn control(storm: &mut Storm, effects: &Effects) -> Result<(), Failure> {
             "let your endpoint know the secret above, or pass yours with `--secret -`".to_owned(),
         );
     }
-    if !effects.are_counted() {
+    if !traces.are_counted() {
         return Ok(());
     }
-    let is_short = |counts: &Counts| sent.iter().any(|sent| effects_of(counts, &sent.event) == 0);
-    let counts = effects.settled(&storm.tokens, is_short).await?;
-    let found: Vec<_> = sent.iter().map(|sent| effects_of(&counts, &sent.event)).collect();
-    if found.iter().all(|effects| *effects == 1) {
+    let is_short = |counts: &Counts| sent.iter().any(|sent| traces_of(counts, &sent.event) == 0);
+    let counts = traces.settled(&storm.tokens, is_short).await?;
+    let found: Vec<_> = sent.iter().map(|sent| traces_of(&counts, &sent.event)).collect();
+    if found.iter().all(|traces| *traces == 1) {
         return Ok(());
     }
     let total: usize = found.iter().sum();
     wrong(
-        format!("{CONTROL} events of type {} were sent once each, and {total} effects show", storm.sample.event_type),
-        "let the command, or the app's calls to the sink, show one effect for each event, with an id or the mail address \
+        format!("{CONTROL} events of type {} were sent once each, and {total} traces show", storm.sample.event_type),
+        "let the command, or the app's calls to the sink, show one trace of each event, with an id or the mail address \
          of the event in it"
             .to_owned(),
     )
@@ -311,26 +309,26 @@ fn is_taken(sent: &Sent) -> bool {
     sent.exchanges.last().is_some_and(|exchange| exchange.outcome.is_taken())
 }
 
-fn effects_of(counts: &Counts, event: &Event) -> usize {
+fn traces_of(counts: &Counts, event: &Event) -> usize {
     counts.get(&event.number).copied().unwrap_or(0)
 }
 
 fn judged(sent: &[Sent], counts: &Counts) -> Vec<Judged> {
     let is_over = |sent: &&Sent| sent.exchanges.last().is_some_and(|last| last.outcome != wire::Outcome::HungUp);
     let sent = sent.iter().filter(is_over).cloned();
-    sent.map(|sent| Judged { effects: effects_of(counts, &sent.event), sent }).collect()
+    sent.map(|sent| Judged { traces: traces_of(counts, &sent.event), sent }).collect()
 }
 
 /// Runs the first race that was found again: it may not show each time.
 async fn run_again(
     storm: &mut Storm,
     judged: &[Judged],
-    effects: &Effects,
+    traces: &Traces,
     working: &output::Working,
 ) -> Result<Vec<Again>, Failure> {
     let mut all = Vec::new();
     for scenario in [Scenario::Race, Scenario::GivenUp] {
-        let is_found = |it: &&Judged| it.sent.event.case.scenario == scenario && it.effects > 1;
+        let is_found = |it: &&Judged| it.sent.event.case.scenario == scenario && it.traces > 1;
         let Some(found) = judged.iter().find(is_found) else { continue };
         let case = found.sent.event.case;
         working.shows(format!("{scenario}/{}: {RACES_AGAIN} times more", case.number));
@@ -340,8 +338,8 @@ async fn run_again(
     if all.is_empty() {
         return Ok(Vec::new());
     }
-    let counts = effects.settled(&storm.tokens, |_| false).await?;
-    let shown = |sent: &[Sent]| sent.iter().filter(|sent| effects_of(&counts, &sent.event) > 1).count();
+    let counts = traces.settled(&storm.tokens, |_| false).await?;
+    let shown = |sent: &[Sent]| sent.iter().filter(|sent| traces_of(&counts, &sent.event) > 1).count();
     Ok(all.iter().map(|(case, sent)| Again { case: *case, shown: shown(sent), of: sent.len() }).collect())
 }
 

@@ -15,7 +15,7 @@ pub(super) fn page(report: &Report) -> String {
             (report.requests) " requests as " (report.provider_name) " sends them, to "
             span.mono { (output::shown(&report.url)) } ", in " (report.seconds) " s. Before them, "
             (report.control) " events of type " span.mono { (report.event_type) } " were sent once each"
-            @if report.effects == "not counted" { ". Effects were not counted." }
+            @if report.traces == "not counted" { ". Traces were not counted." }
             @else { ", and each took effect once." }
         }
         div.scroll { table {
@@ -79,7 +79,7 @@ fn detail(part: &Part) -> Markup {
 
 fn event(named: &Named) -> Markup {
     html! {
-        p { span.mono { (named.event) } " took effect " (times(named.effects)) "." }
+        p { span.mono { (named.event) } " took effect " (times(named.traces)) "." }
         @for Shown { at_ms, took_ms, answer, head, body } in &named.requests {
             details {
                 summary { "At " (at_ms) " ms: " (answer) ", after " (took_ms) " ms" }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::course::{Sent, Storm};
-use super::effects::Effects;
 use super::event::Request;
 use super::plan::Case;
 use super::scenario::{PlannedScenario, Scenario};
+use super::traces::Traces;
 use super::verdict::{Fact, Finding};
 use super::wire::{Exchange, Outcome, head};
 use super::{CONTROL, Order};
@@ -37,7 +37,7 @@ const WITHHELD: &str = "WITHHELD";
 #[derive(Debug)]
 pub(super) struct Judged {
     pub(super) sent: Sent,
-    pub(super) effects: usize,
+    pub(super) traces: usize,
 }
 
 /// A race that was run again.
@@ -58,7 +58,7 @@ pub(super) struct Report {
     pub(super) provider_name: String,
     pub(super) event_type: String,
     pub(super) seed: u64,
-    pub(super) effects: &'static str,
+    pub(super) traces: &'static str,
     pub(super) control: usize,
     pub(super) requests: usize,
     pub(super) seconds: u64,
@@ -96,7 +96,7 @@ pub(super) struct Part {
 pub(super) struct Named {
     pub(super) event: String,
     pub(super) number: usize,
-    pub(super) effects: usize,
+    pub(super) traces: usize,
     pub(super) requests: Vec<Shown>,
     /// The command that sends only this event.
     pub(super) only: String,
@@ -135,9 +135,9 @@ impl Report {
         planned: &[PlannedScenario],
         judged: &[Judged],
         again: &[Again],
-        effects: &Effects,
+        traces: &Traces,
     ) -> Self {
-        let is_counted = effects.are_counted();
+        let is_counted = traces.are_counted();
         let part = |planned: &PlannedScenario| {
             let of: Vec<_> = judged.iter().filter(|it| it.sent.event.case.scenario == planned.scenario).collect();
             (!of.is_empty()).then(|| part(order, storm, planned, &of, again, is_counted))
@@ -156,7 +156,7 @@ impl Report {
             provider_name: order.provider.name().to_owned(),
             event_type: storm.sample.event_type.to_owned(),
             seed: order.seed,
-            effects: effects.word(),
+            traces: traces.word(),
             control: CONTROL,
             requests: storm.wire.pace.sent(),
             seconds,
@@ -202,8 +202,8 @@ impl Report {
             "answers: {median_ms} ms (median), {slowest_ms} ms (slowest); {} waits: {deadline}",
             self.provider_name
         )));
-        if self.effects == Effects::Uncounted.word() {
-            output::line("effects not counted");
+        if self.traces == Traces::Uncounted.word() {
+            output::line("traces not counted");
         }
         output::line("");
         output::line(&output::wrapped(&format!("{}.", self.summary)));
@@ -232,7 +232,7 @@ impl Part {
         output::line(&output::wrapped(&format!("  {}", self.catalog)));
         output::line(&output::wrapped(&format!("  {}", self.source)));
         for named in &self.named {
-            output::line(&format!("  {} took effect {}", named.event, times(named.effects)));
+            output::line(&format!("  {} took effect {}", named.event, times(named.traces)));
             for request in &named.requests {
                 let Shown { at_ms, took_ms, answer, .. } = request;
                 output::line(&format!("    at {at_ms} ms: {answer}, after {took_ms} ms"));
@@ -281,7 +281,7 @@ fn fact(judged: &Judged) -> Fact {
     Fact {
         scenario: judged.sent.event.case.scenario,
         deliveries: exchanges.len(),
-        effects: judged.effects,
+        traces: judged.traces,
         last: exchanges.last().map_or(Outcome::Unanswered, |last| last.outcome),
         was_taken: exchanges.iter().any(|exchange| exchange.outcome.is_taken()),
     }
@@ -302,7 +302,11 @@ fn part(
     Part {
         scenario: planned.scenario.word(),
         says: planned.scenario.description(),
-        expected: if is_forgery { "no effect, and an answer of 4xx" } else { "each event takes effect once" },
+        expected: if is_forgery {
+            "it takes no effect, and is answered with 4xx"
+        } else {
+            "each event takes effect once"
+        },
         found: match (found.is_good(), is_forgery, is_counted) {
             (true, true, _) => "all refused".to_owned(),
             (true, false, true) => "all took effect once".to_owned(),
@@ -326,12 +330,12 @@ fn part(
 }
 
 fn name(order: &Order, storm: &Storm, judged: &Judged) -> Named {
-    let Judged { sent, effects } = judged;
+    let Judged { sent, traces } = judged;
     let case = sent.event.case;
     Named {
         event: sent.event.name.as_str().to_owned(),
         number: case.number,
-        effects: *effects,
+        traces: *traces,
         requests: sent.exchanges.iter().map(|exchange| shown(order, storm, exchange)).collect(),
         only: only(order, case.scenario, case.number),
     }

@@ -8,8 +8,8 @@ use super::wire::Outcome;
 pub(crate) struct Fact {
     pub(crate) scenario: Scenario,
     pub(crate) deliveries: usize,
-    /// How often it took effect, where effects are counted.
-    pub(crate) effects: usize,
+    /// How often it took effect, where traces are counted.
+    pub(crate) traces: usize,
     /// The last answer: what the provider goes by.
     pub(crate) last: Outcome,
     /// Whether any delivery was answered with 2xx.
@@ -36,13 +36,13 @@ impl Fact {
     pub(crate) fn fault(&self, is_counted: bool) -> Option<Fault> {
         if self.scenario.is_forgery() {
             let is_refused = matches!(self.last, Outcome::Answered(400..=499)) && !self.was_taken;
-            return match (self.effects, is_refused) {
+            return match (self.traces, is_refused) {
                 (1.., _) => Some(Fault::Accepted),
                 (0, false) => Some(Fault::NotRefused),
                 (0, true) => None,
             };
         }
-        match self.effects {
+        match self.traces {
             2.. => Some(Fault::Twice),
             0 if is_counted => Some(Fault::Never),
             0 | 1 => (!self.last.is_taken()).then_some(Fault::Unsettled),
@@ -105,14 +105,14 @@ impl Finding {
 mod tests {
     use super::*;
 
-    fn fact(scenario: Scenario, effects: usize, status: u16) -> Fact {
+    fn fact(scenario: Scenario, traces: usize, status: u16) -> Fact {
         let last = Outcome::Answered(status);
-        Fact { scenario, deliveries: 2, effects, last, was_taken: last.is_taken() }
+        Fact { scenario, deliveries: 2, traces, last, was_taken: last.is_taken() }
     }
 
     #[test]
     fn an_event_takes_effect_once_and_is_taken_in_the_end() {
-        for (effects, status, expected) in [
+        for (traces, status, expected) in [
             (1, 200, None),
             (1, 204, None),
             (2, 200, Some(Fault::Twice)),
@@ -121,7 +121,7 @@ mod tests {
             (1, 409, Some(Fault::Unsettled)),
             (1, 302, Some(Fault::Unsettled)),
         ] {
-            assert_eq!(fact(Scenario::Race, effects, status).fault(true), expected, "{effects} {status}");
+            assert_eq!(fact(Scenario::Race, traces, status).fault(true), expected, "{traces} {status}");
         }
         let gone = Fact { last: Outcome::Unanswered, ..fact(Scenario::Cut, 1, 200) };
         assert_eq!(gone.fault(true), Some(Fault::Unsettled));
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_forgery_takes_no_effect_and_is_refused_with_4xx() {
-        for (effects, status, expected) in [
+        for (traces, status, expected) in [
             (0, 400, None),
             (0, 401, None),
             (1, 401, Some(Fault::Accepted)),
@@ -138,12 +138,12 @@ mod tests {
             (0, 500, Some(Fault::NotRefused)),
             (0, 302, Some(Fault::NotRefused)),
         ] {
-            assert_eq!(fact(Scenario::Byte, effects, status).fault(true), expected, "{effects} {status}");
+            assert_eq!(fact(Scenario::Byte, traces, status).fault(true), expected, "{traces} {status}");
         }
     }
 
     #[test]
-    fn where_effects_are_not_counted_the_answers_are_judged() {
+    fn where_traces_are_not_counted_the_answers_are_judged() {
         assert_eq!(fact(Scenario::Race, 0, 200).fault(false), None);
         assert_eq!(fact(Scenario::Race, 0, 500).fault(false), Some(Fault::Unsettled));
         assert_eq!(fact(Scenario::Secret, 0, 200).fault(false), Some(Fault::NotRefused));
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn findings_add_up_to_a_sentence() {
-        let facts = |effects: usize, count: usize| vec![fact(Scenario::Race, effects, 200); count];
+        let facts = |traces: usize, count: usize| vec![fact(Scenario::Race, traces, 200); count];
         let forged = vec![fact(Scenario::Stale, 1, 200); 2];
         let found = Finding::of([facts(1, 13), facts(2, 14), facts(0, 3), forged].concat(), true);
         assert_eq!((found.events, found.deliveries, found.good, found.is_good()), (32, 64, 13, false));

@@ -19,7 +19,7 @@ fn a_dry_run_prints_what_would_happen_and_changes_nothing() {
     let lines = lines(&dry);
     let results: Vec<_> = lines.iter().map(|line| line["result"].as_str().unwrap_or_default()).collect();
     assert_eq!(results, ["refused", "would", ""]);
-    assert!(lines[0]["refusal"].as_str().unwrap().contains("one whose effect was applied can be forced"));
+    assert!(lines[0]["refusal"].as_str().unwrap().contains("one that was applied can be forced"));
     assert_eq!(lines[2]["summary"]["dry_run"], true);
     assert_eq!((stack.list("DEAD").len(), stack.list("APPLIED").len()), (2, 1));
     assert!(stack.show("evt_1")["operations"].as_array().unwrap().is_empty(), "no trail of a dry run");

@@ -71,7 +71,7 @@ fn the_first_line_says_what_will_be_sent_and_the_secret_is_made_up_the_same_each
         let printed = String::from_utf8_lossy(&run.stderr).into_owned();
         let first = printed.lines().next().unwrap();
         assert!(first.starts_with("sends about ") && first.contains(&format!("to {url} at 127.0.0.1")), "{printed}");
-        run.prints_all(&["cannot judge", "0 were answered with 2xx", "effects not counted"]);
+        run.prints_all(&["cannot judge", "0 were answered with 2xx", "traces not counted"]);
         printed.lines().find_map(|line| line.split_once("must know: ")).unwrap().1.to_owned()
     });
     assert!(runs[0] == runs[1] && runs[1] != runs[2] && runs[0].starts_with("whsec_"), "{runs:?}");
@@ -120,19 +120,19 @@ fn an_endpoint_that_takes_forgeries_fails_and_the_secret_that_was_given_is_nowhe
     }
     assert!(seen.lock().unwrap().contains("\"livemode\":false"));
     let only = workspace.run_with_input(&storm(&url, &["--secret", "-", "--only", "unsigned/7"]), SECRET).exits(1);
-    only.prints_all(&["1 forgery got no 4xx", "effects not counted", "https://docs.stripe.com/webhooks"]);
+    only.prints_all(&["1 forgery got no 4xx", "traces not counted", "https://docs.stripe.com/webhooks"]);
 }
 
 #[test]
-fn a_right_endpoint_passes_and_its_effects_are_counted_at_the_sink() {
+fn a_right_endpoint_passes_and_its_traces_are_counted_at_the_sink() {
     let sink = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let effects = Mutex::new(std::collections::BTreeSet::new());
+    let traces = Mutex::new(std::collections::BTreeSet::new());
     let (address, _) = endpoint(move |request| {
         let id = request.split("\"id\":\"evt_").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
         if !request.contains("\r\nstripe-signature: ") {
             return status(400);
         }
-        if effects.lock().unwrap().insert(id.to_owned()) {
+        if traces.lock().unwrap().insert(id.to_owned()) {
             let mut stream = TcpStream::connect(sink).unwrap();
             let call =
                 format!("POST /charges/{id} HTTP/1.1\r\nhost: sink\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
@@ -144,7 +144,7 @@ fn a_right_endpoint_passes_and_its_effects_are_counted_at_the_sink() {
     let (url, port) = (format!("http://{address}/in"), sink.port().to_string());
     let run = Workspace::new().run(&storm(&url, &["--sink", &port, "--only", "race", "--json"])).exits(0);
     let report = json(&run);
-    assert_eq!((&report["verdict"], &report["effects"]), (&Value::from("passed"), &Value::from("sink")));
+    assert_eq!((&report["verdict"], &report["traces"]), (&Value::from("passed"), &Value::from("sink")));
     let part = &report["scenarios"][0];
     assert_eq!((&part["events"], &part["deliveries"], &part["good"]), (&30.into(), &100.into(), &30.into()));
     assert!(part["catalog"].as_str().unwrap().contains("backoff up to 3 days"), "{part}");

@@ -128,7 +128,7 @@ fn alarms(alarms: &Alarms, stack: &str) -> Result<String, Failure> {
     }
     Err(Failure::usage(
         format!("{} of {} alarms notify nobody: {}; {raised}", alarms.mute.len(), alarms.count, alarms.mute.join(", ")),
-        "deploy with the parameter AlarmTopicArn, and keep it in samconfig.toml: docs/run/alerts.md",
+        "deploy with the parameter AlarmTopicArn: docs/run/alerts.md#the-topic",
     ))
 }
 
@@ -198,7 +198,10 @@ async fn protection(config: &SdkConfig, name: &str, outputs: &Outputs) -> Check 
                 .to_owned()
         }),
     ];
-    let warnings: Vec<_> = warnings.into_iter().flatten().collect();
+    let operator = outputs.operator.as_deref().filter(|arn| !arn.is_empty());
+    let emergency = operator
+        .map(|arn| format!("{arn} may read and write the queues: deploy with OperatorArn= once the emergency is over"));
+    let warnings: Vec<_> = warnings.into_iter().flatten().chain(emergency).collect();
     let seen = if warnings.is_empty() { "termination protection and stack policy are on" } else { "not complete" };
     Check { warnings, ..Check::new("protection", Ok(seen.to_owned())) }
 }

@@ -35,7 +35,7 @@ impl OrderResult {
             | Refusal::NotForceable
             | Refusal::Rewound
             | Refusal::NotDiscardable
-            | Refusal::EffectUnknown
+            | Refusal::OutcomeUnknown
             | Refusal::OtherBody
             | Refusal::NoBody
             | Refusal::Envelope

@@ -397,7 +397,7 @@ impl Timeline {
         }
         if let (Some(at), Some(reason)) = (record.dead_at, record.dead_reason) {
             // The code of the last failure says more than "permanent".
-            let code = record.last_error.as_deref().filter(|_| !record.effect_unknown());
+            let code = record.last_error.as_deref().filter(|_| !record.outcome_unknown());
             let page = code.and_then(codes::explaining).unwrap_or_else(|| format!("`hookonce explain {reason}`"));
             let own = code.filter(|code| codes::explaining(code).is_none());
             let own = own.map_or_else(String::new, |code| format!("; {code} is its handler's own code"));
@@ -485,18 +485,18 @@ impl Timeline {
             facts.push(("stored", format!("{item} {}", stored.as_deref().unwrap_or(absent))));
         }
         for (key, child) in self.children.iter().take(CHILDREN_MAX) {
-            let state = child.as_ref().map_or("has no record", Record::state_word);
+            let state = looked(child.as_ref(), "has no record");
             facts.push(("event", format!("{state} {}", key.parts().1)));
         }
         if self.children.len() > CHILDREN_MAX {
             facts.push(("event", format!("... and {} more", self.children.len() - CHILDREN_MAX)));
         }
         for (key, effect) in &self.effects {
-            let state = effect.as_ref().map_or("has expired", Record::state_word);
+            let state = looked(effect.as_ref(), "has expired");
             facts.push(("effect", format!("{state} {}", key.parts().1)));
         }
         for (key, effect) in &self.earlier_effects {
-            let state = effect.as_ref().map_or("has expired", Record::state_word);
+            let state = looked(effect.as_ref(), "has expired");
             facts.push(("earlier effect", format!("{state} {}", key.parts().1)));
         }
         let none = if record.outcome == Some(Outcome::FannedOut) { "its events have it" } else { "erased" };
@@ -504,6 +504,11 @@ impl Timeline {
         facts.push(("body", body));
         facts
     }
+}
+
+/// The state of a record as people see it in lists, or what is said where there is none.
+fn looked(record: Option<&Record>, none: &str) -> String {
+    record.map_or_else(|| none.to_owned(), |record| Look::text_of(record).0)
 }
 
 /// The records of an envelope's events, these many at most, and whether there are more.

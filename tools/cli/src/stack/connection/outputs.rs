@@ -11,7 +11,6 @@ use super::parts::StackParts;
 use crate::failure::Failure;
 use crate::stack::account::{refused, region};
 use crate::stack::cloudformation::{self, Refusal, child, members, text_below};
-use crate::stack::lambda::FunctionNames;
 
 const ACTION: &str = "cloudformation:DescribeStacks";
 
@@ -40,6 +39,19 @@ pub(crate) struct Outputs {
     pub(crate) is_protected: bool,
     /// The user tables, as the worker's variable lists them.
     tables: String,
+}
+
+/// The names of a stack's functions.
+#[derive(Debug, Clone)]
+pub(crate) struct FunctionNames {
+    /// The one that takes deliveries.
+    pub(crate) webhook: String,
+    /// The one that runs handlers.
+    pub(crate) worker: String,
+    /// The one that repairs what got stuck.
+    pub(crate) relay: String,
+    /// The one that calls destinations.
+    pub(crate) dispatcher: String,
 }
 
 impl Outputs {

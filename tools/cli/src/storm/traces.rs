@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// How long counts may go on differing.
 const COUNTING_MAX: Duration = Duration::from_mins(1);
 
-/// How long effects that are missing are waited for.
+/// How long traces that are missing are waited for.
 const MISSING_WAIT: Duration = Duration::from_secs(15);
 
 /// The most that is read of a request at the sink, in bytes.
@@ -116,9 +116,9 @@ async fn keep(request: Request<Incoming>, got: Got) -> Result<Response<Full<Byte
     Ok(Response::new(Full::from("{}")))
 }
 
-/// Where effects show.
+/// Where traces show.
 #[derive(Debug)]
-pub(crate) enum Effects {
+pub(crate) enum Traces {
     /// In the lines that this command prints.
     Command(Vec<String>),
     /// In the requests at the sink.
@@ -127,7 +127,7 @@ pub(crate) enum Effects {
     Uncounted,
 }
 
-impl Effects {
+impl Traces {
     /// Whether they can be counted.
     pub(crate) const fn are_counted(&self) -> bool {
         !matches!(self, Self::Uncounted)
@@ -162,7 +162,7 @@ impl Effects {
         Ok(counts)
     }
 
-    /// Counts until two counts agree. While the count is short, effects are waited for a little longer.
+    /// Counts until two counts agree. While the count is short, traces are waited for a little longer.
     ///
     /// # Errors
     /// [`Failure::Unavailable`] when the command fails, or the counts go on differing.
@@ -181,7 +181,7 @@ impl Effects {
             }
             if started.elapsed() > COUNTING_MAX {
                 return Err(Failure::unavailable(
-                    "the effects were still changing a minute after the last request",
+                    "the traces were still changing a minute after the last request",
                     "run it again when nothing else works on them",
                 ));
             }
@@ -195,8 +195,8 @@ async fn run(words: &[String]) -> Result<String, Failure> {
     let program = words.first().map_or("", String::as_str);
     let failed = |why: &str| {
         Failure::unavailable(
-            format!("the command that shows the effects failed: {program}: {why}"),
-            "run it by itself; it must print one line for each effect, and end with 0",
+            format!("the command that shows the traces failed: {program}: {why}"),
+            "run it by itself; it must print one line for each trace of an event, and end with 0",
         )
     };
     let mut command = tokio::process::Command::new(program);
@@ -221,28 +221,28 @@ mod tests {
         tokens
     }
 
-    fn shell(script: &str) -> Effects {
-        Effects::Command(["sh", "-c", script].map(str::to_owned).into())
+    fn shell(script: &str) -> Traces {
+        Traces::Command(["sh", "-c", script].map(str::to_owned).into())
     }
 
     #[tokio::test]
-    async fn a_line_is_one_effect_of_each_event_that_it_names() {
-        let effects = shell(
+    async fn a_line_is_one_trace_of_each_event_that_it_names() {
+        let traces = shell(
             "echo 'evt_storm000000ab00001|0f0f|4900 storm000000ab00001'; echo in_storm000000ab00002; echo 'mail to 0f0f'; echo storm; echo storm000000ab00003",
         );
-        assert_eq!(effects.count(&tokens()).await.unwrap(), Counts::from([(1, 2), (2, 1)]));
+        assert_eq!(traces.count(&tokens()).await.unwrap(), Counts::from([(1, 2), (2, 1)]));
     }
 
     #[tokio::test]
     async fn a_command_that_fails_judges_nothing() {
-        for effects in [shell("echo storm000000ab00001; exit 4"), Effects::Command(vec!["/nonexistent".to_owned()])] {
-            let failure = effects.count(&tokens()).await.unwrap_err();
+        for traces in [shell("echo storm000000ab00001; exit 4"), Traces::Command(vec!["/nonexistent".to_owned()])] {
+            let failure = traces.count(&tokens()).await.unwrap_err();
             assert!(matches!(failure, Failure::Unavailable { .. }), "{failure}");
         }
     }
 
     #[tokio::test]
-    async fn a_request_at_the_sink_is_one_effect_wherever_the_token_stands() {
+    async fn a_request_at_the_sink_is_one_trace_wherever_the_token_stands() {
         let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
         let sink = Sink::start(port).await.unwrap();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -257,11 +257,11 @@ mod tests {
             assert_eq!(request.send().await.unwrap().status(), 200);
         }
         assert!(matches!(Sink::start(port).await, Err(Failure::Unavailable { .. })), "the port is taken");
-        assert_eq!(Effects::Sink(sink).count(&tokens()).await.unwrap(), Counts::from([(1, 2), (2, 1)]));
+        assert_eq!(Traces::Sink(sink).count(&tokens()).await.unwrap(), Counts::from([(1, 2), (2, 1)]));
     }
 
     #[tokio::test]
     async fn what_is_not_counted_needs_no_time() {
-        assert_eq!(Effects::Uncounted.settled(&tokens(), |_| true).await.unwrap(), Counts::new());
+        assert_eq!(Traces::Uncounted.settled(&tokens(), |_| true).await.unwrap(), Counts::new());
     }
 }
