@@ -68,7 +68,7 @@ fn a_set_is_refused_as_a_whole_and_every_fault_has_its_place() {
         (route(json!({ "forward": ["crm"], "handler": "-", "ignore": true })), "must have either `handler` or"),
         (
             route(json!({ "ignore": true, "handler": "-", "consumer": "-", "destinations": ["a"] })),
-            "routes[0].destinations: an ignored event",
+            "routes[0].destinations: nothing is remembered of an ignored event",
         ),
         (route(json!({ "handler": {"lambda": "a b"} })), "routes[0].handler.lambda: must be the name or ARN"),
         (route(json!({ "handler": {"url": "http://10.0.0.1:80/"} })), "routes[0].handler.url: must be http:// with"),
@@ -77,7 +77,7 @@ fn a_set_is_refused_as_a_whole_and_every_fault_has_its_place() {
         (route(json!({ "consumer": "A b" })), "routes[0].consumer: must be there"),
         (route(json!({ "handler": "-" })), "must have either `handler` or"),
         (route(json!({ "ignore": true })), "must have either `handler` or"),
-        (route(json!({ "ignore": true, "handler": "-" })), "routes[0].consumer: an ignored event"),
+        (route(json!({ "ignore": true, "handler": "-" })), "routes[0].consumer: nothing is remembered of an ignored event"),
         (route(json!({ "ignore": false, "handler": "-" })), "must have either"),
         (route(json!({ "endpoints": [] })), "routes[0].endpoints: must list"),
         (route(json!({ "types": ["a*b"] })), "routes[0].types: `a*b`"),
@@ -89,7 +89,7 @@ fn a_set_is_refused_as_a_whole_and_every_fault_has_its_place() {
         (route(json!({ "tables": vec!["a"; 21] })), "routes[0].tables: must list at most 20"),
         (
             route(json!({ "ignore": true, "handler": "-", "consumer": "-", "tables": [] })),
-            "routes[0].tables: an ignored event",
+            "routes[0].tables: nothing is remembered of an ignored event",
         ),
         (route(json!({ "across_types": true })), "routes[0].across_types: needs `fact`"),
         (route(json!({ "when": {"a": [{"wildcard": "*"}]} })), "routes[0].when.a: the operator `wildcard`"),

@@ -255,7 +255,7 @@ mod tests {
         );
         let mut errors = table(&["error", "key"]);
         errors.add_row(["ORDER_UNREADABLE", "07ab09e3-6ac3-4ccf"]);
-        assert_eq!(errors.fitted(23), [" ERROR       KEY", " ORDER_      07ab09e3…", " UNREADABLE"]);
+        assert_eq!(errors.fitted(23), [" ERROR       KEY", " ORDER_      07ab09e3-…", " UNREADABLE"]);
     }
 
     #[test]
