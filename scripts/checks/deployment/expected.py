@@ -114,6 +114,11 @@ def packaged():
     return client("s3").list_objects_v2(Bucket=CODE, Prefix="")["KeyCount"] > 1
 
 
+def copied(stack):
+    """The copy that the page restores."""
+    return f"{stack.ids['DomainTable']}-copy"
+
+
 NO_LIMITS = "the mock has no limits of accounts"
 
 # A command of a page belongs to the first row whose words it has.
@@ -174,6 +179,8 @@ ROWS = {
     "aws sqs set-queue-attributes": Row(so=lambda stack: json.loads(policy(stack))["Statement"], who="deployer"),
     "aws sqs get-queue-attributes": Row(EMPTY),
     'aws dynamodb delete-item --table-name "$documents"': Row(so=lambda stack: not items(stack.ids["DocumentsTable"]), who="operator"),
+    "aws dynamodb restore-table-to-point-in-time": Row("-copy", so=lambda stack: copied(stack) in table_names(), who="other"),
+    "aws dynamodb wait table-exists": Row(so=lambda stack: copied(stack) in table_names(), who="operator"),
     "aws dynamodb put-item": Row(mention="the page leaves out what to write"),
     "aws dynamodb update-time-to-live": Row('"AttributeName": "hookonce_expires_at"', who="deployer"),
     "aws dynamodb update-continuous-backups": Row('"PointInTimeRecoveryStatus": "ENABLED"', who="deployer"),
@@ -211,13 +218,14 @@ PLACEHOLDERS = {
     "TOPIC": lambda stack: f"arn:aws:sns:{REGION}:{ACCOUNT}:hookonce-alarms",
     "QUERY": lambda stack: client("logs").describe_queries(logGroupName=stack.ids["RelayLogs"])["queries"][-1]["queryId"],
     "FROM": lambda stack: moment(-60),
+    "MOMENT": lambda stack: moment(-5),
     "TO": lambda stack: moment(1),
 }
 
 
 def variables(stack):
     """What the shell of each page knows, because a sentence of the page says so."""
-    return {"stack": STACK, "bucket": CODE, "queue": stack.ids["SlowQueue"], "source": source(), "table": SPARE, "documents": stack.ids["DocumentsTable"], "copy": stack.ids["InboxTable"], "arn": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{stack.ids['DocumentsTable']}", "boundary": policies.PLACEHOLDERS["BOUNDARY"], "pager_url": "https://pager.example.com/alarms"}
+    return {"stack": STACK, "bucket": CODE, "queue": stack.ids["SlowQueue"], "source": source(), "table": SPARE, "original": stack.ids["DomainTable"], "documents": stack.ids["DocumentsTable"], "copy": stack.ids["InboxTable"], "arn": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{stack.ids['DocumentsTable']}", "boundary": policies.PLACEHOLDERS["BOUNDARY"], "pager_url": "https://pager.example.com/alarms"}
 
 
 def event_file():
