@@ -77,7 +77,10 @@ fn a_set_is_refused_as_a_whole_and_every_fault_has_its_place() {
         (route(json!({ "consumer": "A b" })), "routes[0].consumer: must be there"),
         (route(json!({ "handler": "-" })), "must have either `handler` or"),
         (route(json!({ "ignore": true })), "must have either `handler` or"),
-        (route(json!({ "ignore": true, "handler": "-" })), "routes[0].consumer: nothing is remembered of an ignored event"),
+        (
+            route(json!({ "ignore": true, "handler": "-" })),
+            "routes[0].consumer: nothing is remembered of an ignored event",
+        ),
         (route(json!({ "ignore": false, "handler": "-" })), "must have either"),
         (route(json!({ "endpoints": [] })), "routes[0].endpoints: must list"),
         (route(json!({ "types": ["a*b"] })), "routes[0].types: `a*b`"),
