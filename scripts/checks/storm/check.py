@@ -1,4 +1,4 @@
-"""Storms receivers that are right or have one bug each: every bug falls in its own scenario and in no other.
+"""Storms receivers that are right or have one bug each: every bug falls in its own scenario and, but for `ALSO`, in no other.
 
 usage: check.py HOOKONCE NODE MODULES [NAME...]
 
@@ -52,6 +52,8 @@ EXPECTED = {
     "express/nothing": None,
     "flask/nothing": None,
 }
+# On a slow machine the sender gives up, and sends again, while the first still stands between select and insert.
+ALSO = {"express/select": {"given-up"}, "flask/select": {"given-up"}}
 SCENARIOS = ["copies", "race", "given-up", "cut", "later", "restart", "rendering", "regrouped", "secret", "byte", "unsigned",
              "weaker", "stale", "raw"]
 # Those that the catalog does not know of these providers.
@@ -158,8 +160,13 @@ def main():
             fallen, report, seconds = job.result()
             longest = max(longest, seconds)
             print(line(name, fallen, report, seconds), flush=True)
-            if fallen != EXPECTED[name]:
-                wrong.append(f"{name}: fell in {fallen}, expected {EXPECTED[name]}")
+            must = EXPECTED[name]
+            if fallen is None or must is None:
+                fits = fallen is must
+            else:
+                fits = must <= fallen <= must | ALSO.get(name, set())
+            if not fits:
+                wrong.append(f"{name}: fell in {fallen}, expected {must}")
     if "ours" in wanted:
         fallen, report, seconds = ours(hookonce)
         print(f"{'ours':30} {report['summary']}, {report['requests']} requests, {seconds:5.1f} s")
