@@ -1,4 +1,4 @@
-//! A handler whose effect shows every application: it always adds one.
+//! A handler whose change shows every application: it always adds one.
 //!
 //! The shipped handlers protect their items with their own conditions. That is good for users, but would hide from
 //! these tests what the protocol lets through.

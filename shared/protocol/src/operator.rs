@@ -330,7 +330,7 @@ impl Machine for Operator {
 /// the effect is still one. Only one that is DEAD as REWOUND did: it can be forced.
 ///
 /// # Errors
-/// [`Refusal`] when the record's state does not allow it, or when its effect may already have been applied and
+/// [`Refusal`] when the record's state does not allow it, or when it may already have been applied and
 /// `accept_duplicate` is not set.
 pub fn retry(record: &Record, accept_duplicate: bool, timing: &Timing, moment: Moment) -> Result<Write, Refusal> {
     let unknown = record.outcome_unknown();

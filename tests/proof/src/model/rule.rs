@@ -36,7 +36,7 @@ macro_rules! rules {
 rules! {
     /// P1, A1: acknowledged work is applied, owed with its payload, dead with its payload, or discarded by an operator.
     Lost = 1, "P1/A1 acknowledged work is lost";
-    /// P2, A2: at most one effect, beyond those that an operator asked for.
+    /// P2, A2: a fact is applied at most once, beyond what an operator asked for.
     Doubled, "P2/A2 a fact is applied twice";
     /// A3: the work of a record that says it is processed is done, in each of its generations.
     Unapplied, "A3 processed, and its work is not done";

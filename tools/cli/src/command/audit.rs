@@ -259,7 +259,7 @@ impl Audit<'_> {
         if applied && !stands && self.is_certain(record) {
             found.push(Violation::DomainKeyMissing);
         }
-        // For these, the protocol itself does not know whether the effect was applied.
+        // For these, the protocol itself does not know whether they were applied.
         let unknown = record.accept_duplicate || record.outcome_unknown();
         if stands && !applied && !unknown {
             found.push(Violation::DomainKeyStands);

@@ -130,8 +130,8 @@ fn summary(timeline: &Timeline, endpoint: &str) -> Markup {
 /// What a state means for the business.
 fn meaning(timeline: &Timeline) -> String {
     let record = &timeline.record;
-    let effects =
-        |status| timeline.effects.iter().flat_map(|(_, effect)| effect).filter(|it| it.status == status).count();
+    let all = || timeline.effects.iter().chain(&timeline.earlier_effects).flat_map(|(_, effect)| effect);
+    let effects = |status| all().filter(|effect| effect.status == status).count();
     match (record.status, effects(Status::Pending), effects(Status::Dead)) {
         (Status::Pending, ..) if record.last_error.is_some() => "It failed, and is tried again by itself.".to_owned(),
         (Status::Pending, ..) => "It waits for its turn.".to_owned(),
@@ -141,10 +141,10 @@ fn meaning(timeline: &Timeline) -> String {
         (Status::Dead, ..) => "Nothing took effect. It runs again only if a person replays it.".to_owned(),
         (Status::Discarded, ..) => "A person gave it up. It never runs.".to_owned(),
         (Status::Processed, 0, 0) => "It is settled.".to_owned(),
-        (Status::Processed, 1, 0) => "It is applied, and 1 call is still to be made.".to_owned(),
-        (Status::Processed, waiting, 0) => format!("It is applied, and {waiting} calls are still to be made."),
-        (Status::Processed, _, 1) => "It is applied, and 1 call died: a person must look at it.".to_owned(),
-        (Status::Processed, _, dead) => format!("It is applied, and {dead} calls died: a person must look at them."),
+        (Status::Processed, 1, 0) => "It is applied, and 1 effect is not done yet.".to_owned(),
+        (Status::Processed, waiting, 0) => format!("It is applied, and {waiting} effects are not done yet."),
+        (Status::Processed, _, 1) => "It is applied, and 1 effect died: a person must look at it.".to_owned(),
+        (Status::Processed, _, dead) => format!("It is applied, and {dead} effects died: a person must look at them."),
     }
 }
 
