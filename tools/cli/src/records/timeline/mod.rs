@@ -103,7 +103,7 @@ pub(crate) struct Timeline {
     /// The records of the effects that its last commit created.
     pub(crate) effects: Vec<(RecordKey, Option<Record>)>,
     /// The records that are left of the effects of earlier generations.
-    earlier_effects: Vec<(RecordKey, Option<Record>)>,
+    pub(crate) earlier_effects: Vec<(RecordKey, Option<Record>)>,
     /// What today's handlers would do with it. `None` for an envelope and an effect, and if the domain table is not
     /// known.
     plan: Option<Planned>,
