@@ -70,6 +70,12 @@ fn delivered(captured: &CapturedRequest, body: &[u8], dropped: &BTreeSet<String>
         Ok(Received::Handshake(_)) => None,
         // Where anyone can have words signed, a word is no delivery.
         Err(Refusal::SignatureMismatch) if signed.body.iter().all(u8::is_ascii_alphanumeric) => None,
+        // A delivery of SNS names its certificate itself, and a cut may take out just that.
+        Err(Refusal::SignatureMissing)
+            if captured.provider == "aws_sns" && !String::from_utf8_lossy(&signed.body).contains("SigningCertURL") =>
+        {
+            None
+        }
         // An id that is part of the signed text cannot be left out.
         Err(Refusal::SignatureMismatch | Refusal::SignatureMissing) if !dropped.is_empty() => None,
         other => panic!("{other:?} for {signed:?}: {}", String::from_utf8_lossy(&signed.body)),
