@@ -246,7 +246,7 @@ fn fallback_sentence(fallback: Fallback, looked_for: &[String]) -> String {
 
 /// Whether a signature is too old or in the future, and what that means.
 fn skew(age_seconds: i64, tolerance_seconds: i64) -> String {
-    let age = length(age_seconds.unsigned_abs());
+    let age = length(age_seconds.unsigned_abs(), tolerance_seconds);
     if age_seconds < 0 {
         format!("it was made {age} in the future, and {tolerance_seconds} s are allowed. Check this machine's clock.")
     } else {
@@ -259,7 +259,7 @@ fn skew(age_seconds: i64, tolerance_seconds: i64) -> String {
 
 /// The same of a signature that does not match either.
 fn skew_too(age_seconds: i64, tolerance_seconds: i64) -> String {
-    let age = length(age_seconds.unsigned_abs());
+    let age = length(age_seconds.unsigned_abs(), tolerance_seconds);
     let when = if age_seconds < 0 { "in the future" } else { "ago" };
     format!(
         "Its timestamp is {age} {when}, and {tolerance_seconds} s are allowed: with a signature that matches, the \
@@ -267,10 +267,11 @@ fn skew_too(age_seconds: i64, tolerance_seconds: i64) -> String {
     )
 }
 
-/// A length of time as people say it. One that is near a tolerance is in seconds, as tolerances are.
-fn length(seconds: u64) -> String {
+/// A length of time as people say it. One that is near what is allowed is in seconds, as that is, so that both can be compared.
+fn length(seconds: u64, allowed_seconds: i64) -> String {
     const UNITS: [(u64, &str); 3] = [(86_400, "days"), (3_600, "hours"), (60, "minutes")];
-    let unit = UNITS.into_iter().find(|(unit, _)| seconds >= unit.saturating_mul(20));
+    let is_far = seconds >= allowed_seconds.unsigned_abs().saturating_mul(20);
+    let unit = UNITS.into_iter().find(|(unit, _)| is_far && seconds >= unit.saturating_mul(20));
     unit.map_or_else(|| format!("{seconds} s"), |(unit, name)| format!("{} {name}", seconds / unit))
 }
 
@@ -283,5 +284,22 @@ impl Serialize for Cause {
             sentence: String,
         }
         Printed { code: self.code(), sentence: self.to_string() }.serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_can_be_compared_with_what_is_allowed_unless_it_is_far_from_it() {
+        for (age, allowed, expected) in [
+            (400, 300, "it is 400 s old, and 300 s"),
+            (91_000, 90_000, "it is 91000 s old, and 90000 s"),
+            (7_200, 300, "it is 120 minutes old, and 300 s"),
+            (1_795_990_220, 300, "it is 20786 days old, and 300 s"),
+        ] {
+            assert!(skew(age, allowed).starts_with(expected), "{}", skew(age, allowed));
+        }
     }
 }
