@@ -2,9 +2,10 @@
 
 usage: pack.py VERSION BUILT OUTPUT
 
-BUILT holds a folder for each target of Rust, with its binaries, their bills of materials and a wheel, and `packages` with the
-packages for handlers. OUTPUT receives the files of the release. SOURCE_DATE_EPOCH is the time of every entry."""
+BUILT holds a folder for each target of Rust, with its binaries and their bills of materials, and `packages` with the packages for
+handlers. OUTPUT receives the files of the release. SOURCE_DATE_EPOCH is the time of every entry."""
 
+import base64
 import gzip
 import hashlib
 import io
@@ -27,18 +28,21 @@ PROCESSORS = {"arm64": "aarch64-unknown-linux-gnu", "x86_64": "x86_64-unknown-li
 
 
 class Platform:
-    """Where the command line runs: its name in our files, and what npm calls it."""
+    """Where the command line runs: its name in our files, what npm calls it, and what a wheel calls it."""
 
-    def __init__(self, name, system, processor, binary="hookonce"):
-        self.name, self.system, self.processor, self.binary = name, system, processor, binary
+    def __init__(self, name, system, processor, *tags, binary="hookonce"):
+        self.name, self.system, self.processor, self.tags, self.binary = name, system, processor, tags, binary
 
 
+# A static program runs with the C library of any Linux: these are what pip calls them. The versions of macOS are the oldest for which
+# the compiler builds.
+LINUX = ("manylinux2014", "manylinux_2_17", "musllinux_1_1")
 PLATFORMS = {
-    "x86_64-unknown-linux-musl": Platform("linux-x86_64", "linux", "x64"),
-    "aarch64-unknown-linux-musl": Platform("linux-arm64", "linux", "arm64"),
-    "x86_64-apple-darwin": Platform("macos-x86_64", "darwin", "x64"),
-    "aarch64-apple-darwin": Platform("macos-arm64", "darwin", "arm64"),
-    "x86_64-pc-windows-msvc": Platform("windows-x86_64", "win32", "x64", "hookonce.exe"),
+    "x86_64-unknown-linux-musl": Platform("linux-x86_64", "linux", "x64", *(f"{linux}_x86_64" for linux in LINUX)),
+    "aarch64-unknown-linux-musl": Platform("linux-arm64", "linux", "arm64", *(f"{linux}_aarch64" for linux in LINUX)),
+    "x86_64-apple-darwin": Platform("macos-x86_64", "darwin", "x64", "macosx_10_12_x86_64"),
+    "aarch64-apple-darwin": Platform("macos-arm64", "darwin", "arm64", "macosx_11_0_arm64"),
+    "x86_64-pc-windows-msvc": Platform("windows-x86_64", "win32", "x64", "win_amd64", binary="hookonce.exe"),
 }
 RUNS, IS_READ = 0o755, 0o644
 SUMMARY = "The command line of hookonce, the webhook inbox that applies every event exactly once"
@@ -134,6 +138,22 @@ def npm_of_all(version, platforms):
     return npm(version, "hookonce-cli", fields, [launcher])
 
 
+def wheel(version, platform, folder_of_target):
+    """The command line as a package for pip: https://packaging.python.org/en/latest/specifications/binary-distribution-format/"""
+    name = f"hookonce_cli-{version}"
+    metadata = ("Metadata-Version: 2.4", "Name: hookonce-cli", f"Version: {version}", f"Summary: {SUMMARY}", "Requires-Python: >=3.8",
+                f"License-Expression: {LICENSE}", "License-File: LICENSE")
+    about = ("Wheel-Version: 1.0", "Generator: hookonce", "Root-Is-Purelib: false", *(f"Tag: py3-none-{tag}" for tag in platform.tags))
+    entries = [(f"{name}.data/scripts/{platform.binary}", (folder_of_target / platform.binary).read_bytes(), RUNS),
+               (f"{name}.dist-info/licenses/LICENSE", (ROOT / "LICENSE").read_bytes(), IS_READ)]
+    for file, lines in (("METADATA", metadata), ("WHEEL", about)):
+        entries.append((f"{name}.dist-info/{file}", "".join(f"{line}\n" for line in lines).encode(), IS_READ))
+    record = f"{name}.dist-info/RECORD"
+    hashes = ((path, base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode(), len(content)) for path, content, _ in entries)
+    recorded = "".join(f"{path},sha256={digest},{length}\n" for path, digest, length in hashes) + f"{record},,\n"
+    return f"{name}-py3-none-{'.'.join(platform.tags)}.whl", zipped([*entries, (record, recorded.encode(), IS_READ)])
+
+
 def main():
     if len(sys.argv) != 4:
         sys.exit(__doc__)
@@ -147,8 +167,7 @@ def main():
             files[f"hookonce-{version}-aws-{processor}.tar.gz"] = cloud(version, processor, built, packages)
     here = {platform: built / target for target, platform in PLATFORMS.items() if (built / target).is_dir()}
     for platform, folder in here.items():
-        files.update([command_line(version, platform, folder), npm_of(version, platform, folder)])
-        files.update({path.name: path.read_bytes() for path in folder.glob("*.whl")})
+        files.update([command_line(version, platform, folder), npm_of(version, platform, folder), wheel(version, platform, folder)])
     files.update([npm_of_all(version, here)])
     for name, content in [*files.items(), sums([(name, content, IS_READ) for name, content in files.items()])[:2]]:
         (output / name).write_bytes(content)
