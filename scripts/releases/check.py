@@ -130,7 +130,8 @@ def pages(url, environment):
     first, end = here(PAGE).split("\n## 9. Remove\n")
     folder = pathlib.Path(environment["HOME"])
     tools = {**environment, "PATH": f"{folder / 'hookonce-0.1.0-linux-x86_64'}:{environment['PATH']}", "AWS_REGION": "eu-central-1", "AWS_DEFAULT_REGION": "eu-central-1"}
-    others, shell = Others(url, tools), Shell(folder, environment)
+    # CloudShell names the region in which somebody opened it, in both ways.
+    others, shell = Others(url, tools), Shell(folder, {**environment, "AWS_REGION": "us-west-2", "AWS_DEFAULT_REGION": "us-west-2"})
     wrong, count, seconds = [], 0, {}
     try:
         for name, page in ((PAGE.name, first), (NIGHT.name, here(NIGHT)), (PAGE.name, "## Remove\n" + end)):

@@ -15,6 +15,7 @@ mod orders;
 mod reader;
 mod record;
 mod records;
+mod refused;
 mod send;
 
 use std::net::Ipv4Addr;
@@ -349,6 +350,7 @@ fn router(site: Arc<Site>, session: Session) -> Router {
         .route("/arrivals", get(now::arrivals))
         .route("/needs", get(now::needs))
         .route("/explain", get(now::explain))
+        .route("/refused", get(refused::show))
         .route("/find", get(records::find))
         .route("/records", get(records::show))
         .route("/records/{endpoint}/{key}", get(record::show))

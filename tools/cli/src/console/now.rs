@@ -133,6 +133,7 @@ fn at_rest(status: &StackStatus) -> String {
 fn card(need: &Need, dead: Option<u64>, site: &Site) -> Markup {
     let Need { word, count, what, next, page, records } = need;
     let found = records.iter().map(|(name, value)| (*name, value.as_str()));
+    let refusing = word.strip_prefix("refused:").filter(|_| site.connection.local().is_some());
     html! {
         div.need {
             @if *count > 0 { b { (thousands(*count)) } }
@@ -143,6 +144,9 @@ fn card(need: &Need, dead: Option<u64>, site: &Site) -> Markup {
                     @if section(page).is_some() { a href=(href::page("explain").with("name", page)) { (opening(page)) } }
                     @else { (page) }
                 }
+            }
+            @if let Some(endpoint) = refusing {
+                div.acts { a.button href=(href::page("refused").with("endpoint", endpoint)) { "Look" } }
             }
             @if !records.is_empty() {
                 div.acts {

@@ -247,7 +247,7 @@ fn title(answers: &[Delivered]) -> String {
 }
 
 /// What `verify` says of the request.
-fn why(explanation: &Explanation) -> Markup {
+pub(super) fn why(explanation: &Explanation) -> Markup {
     html! {
         @for cause in &explanation.causes {
             p.fault role="alert" { (code(&sentence(&output::shown(&cause.to_string())))) }

@@ -179,11 +179,11 @@ impl Capturer {
 }
 
 /// The latest request of a folder that was refused: of an endpoint, or of any.
-pub(crate) fn latest_refusal(folder: &Path, endpoint: Option<&String>) -> Option<PathBuf> {
+pub(crate) fn latest_refusal(folder: &Path, endpoint: Option<&str>) -> Option<PathBuf> {
     let names = fs::read_dir(folder).ok()?.flatten().filter_map(|file| file.file_name().into_string().ok());
     let refused = names.filter(|name| {
         let (of, status) = parts(name);
-        name.ends_with(ENDING) && status.starts_with('4') && endpoint.is_none_or(|wanted| *wanted == of)
+        name.ends_with(ENDING) && status.starts_with('4') && endpoint.is_none_or(|wanted| wanted == of)
     });
     refused.max().map(|name| folder.join(name))
 }
@@ -266,7 +266,7 @@ mod tests {
         }
         fs::write(folder.path().join("9-my-shop-401-notes.txt"), "").unwrap();
         let latest = |endpoint: Option<&str>| {
-            let found = latest_refusal(folder.path(), endpoint.map(str::to_owned).as_ref())?;
+            let found = latest_refusal(folder.path(), endpoint)?;
             Some(found.file_name().unwrap().to_str().unwrap().trim_end_matches(ENDING).to_owned())
         };
         let latest = [None, Some("my-shop"), Some("shop")].map(latest);

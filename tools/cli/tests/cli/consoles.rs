@@ -397,3 +397,22 @@ fn what_people_call_a_fact_finds_the_record_that_applied_it() {
         "{missing}"
     );
 }
+
+#[test]
+fn why_an_endpoint_refuses_is_one_click_from_what_needs_a_person() {
+    let stack = Stack::new();
+    for _ in 0..3 {
+        let forged = ["trigger", "stripe.invoice.paid", "--secret", "-"];
+        stack.run_with_input(&forged, "whsec_another_secret_of_enough_bytes").exits(1);
+    }
+    let console = Opened::of_dev(&stack);
+    wait_until("the need", || console.ask("GET", "/needs", "").contains("href=\"refused?endpoint=stripe\""));
+    let page = console.ask("GET", "/refused?endpoint=stripe", "");
+    for part in ["The latest refusal at stripe", "No secret matches", "stripe-signature"] {
+        assert!(page.contains(part), "lacks {part}: {page}");
+    }
+    assert!(!page.contains("whsec_"), "{page}");
+    assert!(console.ask("GET", "/refused?endpoint=github", "").contains("no refused request of github is kept"));
+    let strange = console.ask("GET", "/refused?endpoint=%3Cscript%3E", "");
+    assert!(strange.starts_with("HTTP/1.1 4") && !strange.contains("<script>"), "{strange}");
+}

@@ -20,7 +20,7 @@ use crate::documents::secret::{Input, SecretOption, on_the_command_line};
 use crate::documents::{self, parse_id};
 use crate::failure::Failure;
 use crate::output;
-use crate::stack::target::Place;
+use crate::stack::target::{DataFolder, Place};
 
 /// What the request consists of.
 #[derive(Debug, Args)]
@@ -78,6 +78,22 @@ fn moment(text: &str) -> Result<i64, String> {
 }
 
 impl RequestArguments {
+    /// A request that an endpoint of a local stack refused.
+    pub(super) fn of_file(file: PathBuf, stack: &DataFolder, endpoint: &EndpointId) -> Self {
+        Self {
+            request: Some(file),
+            last: false,
+            endpoint: Some(endpoint.to_string()),
+            header: Vec::new(),
+            body: None,
+            curl: None,
+            method: None,
+            url: None,
+            at: None,
+            place: Place::named(stack.data.display().to_string()),
+        }
+    }
+
     /// The request, with what its endpoint holds, and the credentials that were withheld from the capture and are none
     /// of the endpoint's.
     ///
@@ -86,7 +102,11 @@ impl RequestArguments {
     pub(super) async fn read(&self) -> Result<(CapturedRequest, Vec<UnknownCredential>), Failure> {
         let mut fields = match &self.request {
             Some(file) => capture(file)?,
-            None if self.last => self.latest()?,
+            None if self.last => {
+                let file = latest(&self.place.folder(), self.endpoint.as_deref())?;
+                output::note(&format!("the latest refused request: {}", file.display()));
+                capture(&file)?
+            }
             None => self.parts()?,
         };
         let own = fields.remove("endpoint").and_then(|id| id.as_str().map(str::to_owned));
@@ -122,31 +142,6 @@ impl RequestArguments {
         })?;
         let unknown = captured.restore(&withheld);
         Ok((captured, unknown))
-    }
-
-    /// The fields of the latest request that was refused.
-    fn latest(&self) -> Result<Map<String, Value>, Failure> {
-        let stack = &self.place.folder();
-        // A stack that ran before kept its requests in its folder, unless it was told otherwise.
-        let folder = match stack.running() {
-            Ok(running) => running.requests.ok_or_else(|| {
-                Failure::usage(
-                    "the running stack keeps no requests, because another process runs its functions",
-                    "save the request with `curl -v`, and pass it with --curl and --body",
-                )
-            })?,
-            Err(_) => stack.requests(),
-        };
-        let Some(file) = latest_refusal(&folder, self.endpoint.as_ref()) else {
-            let of = self.endpoint.as_ref().map_or_else(String::new, |id| format!(" of {id}"));
-            return Err(Failure::usage(
-                format!("no refused request{of} is kept in {}", folder.display()),
-                "`hookonce dev` keeps its latest requests there, those to an endpoint that exists; pass another file with \
-                 --request, or the folder of another stack with --stack",
-            ));
-        };
-        output::note(&format!("the latest refused request: {}", file.display()));
-        capture(&file)
     }
 
     /// The fields of a request that is given in parts.
@@ -248,6 +243,28 @@ impl RequestArguments {
         };
         documents::missing(id).with(&place, advice)
     }
+}
+
+/// The latest request that a local stack refused, of an endpoint or of any.
+pub(super) fn latest(stack: &DataFolder, endpoint: Option<&str>) -> Result<PathBuf, Failure> {
+    // A stack that ran before kept its requests in its folder, unless it was told otherwise.
+    let folder = match stack.running() {
+        Ok(running) => running.requests.ok_or_else(|| {
+            Failure::usage(
+                "the running stack keeps no requests, because another process runs its functions",
+                "save the request with `curl -v`, and pass it with --curl and --body",
+            )
+        })?,
+        Err(_) => stack.requests(),
+    };
+    latest_refusal(&folder, endpoint).ok_or_else(|| {
+        let of = endpoint.map_or_else(String::new, |id| format!(" of {id}"));
+        Failure::usage(
+            format!("no refused request{of} is kept in {}", folder.display()),
+            "`hookonce dev` keeps its latest requests there, those to an endpoint that exists; pass another file with \
+             --request, or the folder of another stack with --stack",
+        )
+    })
 }
 
 /// The name of a header whose value comes from standard input.

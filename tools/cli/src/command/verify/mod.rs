@@ -19,6 +19,7 @@ use self::input::RequestArguments;
 use super::providers::find;
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::stack::target::DataFolder;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -70,6 +71,24 @@ impl Captured {
             ),
             None => {}
         }
+    }
+}
+
+/// The latest request that an endpoint of the stack on this machine refused, and why.
+pub(crate) struct LatestRefusal {
+    pub(crate) request: CapturedRequest,
+    pub(crate) explanation: Explanation,
+    pub(crate) unknown_credentials: Vec<UnknownCredential>,
+}
+
+impl LatestRefusal {
+    /// # Errors
+    /// [`Failure`] when none is kept, or it cannot be read.
+    pub(crate) async fn of(stack: &DataFolder, endpoint: &EndpointId) -> Result<Self, Failure> {
+        let file = input::latest(stack, Some(endpoint.as_str()))?;
+        let (request, unknown_credentials) = RequestArguments::of_file(file, stack, endpoint).read().await?;
+        let explanation = find(Catalog::built_in(), &request.provider)?.explain_captured(&request);
+        Ok(Self { request, explanation, unknown_credentials })
     }
 }
 
@@ -136,15 +155,20 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         });
     } else {
         print(&report, &explanation);
-        for UnknownCredential { place, label } in &unknown {
-            output::line(&format!(
-                "  the credential at {place} is not one of the endpoint's; the capture shows {label}, the \
-                 start of its SHA-256"
-            ));
+        for credential in &unknown {
+            output::line(&format!("  {}", stranger(credential)));
         }
         body.print();
     }
     Ok(if accepted { Exit::Done } else { Exit::No })
+}
+
+/// What is known of a credential that the capture does not hold.
+pub(crate) fn stranger(credential: &UnknownCredential) -> String {
+    let UnknownCredential { place, label } = credential;
+    format!(
+        "the credential at {place} is not one of the endpoint's; the capture shows {label}, the start of its SHA-256"
+    )
 }
 
 fn judge(provider: &'static Provider, captured: &CapturedRequest) -> (Report, Explanation) {
