@@ -167,7 +167,7 @@ impl Running {
     /// Starts DynamoDB Local.
     pub(crate) fn start(&mut self) -> Outcome {
         let library = home(&format!("{}-{}/lib", DYNAMODB_LOCAL.1, DYNAMODB_LOCAL.2));
-        let mut java = self.command("java");
+        let mut java = self.java();
         java.arg(format!("-Djava.library.path={}", library.display())).arg("-cp").arg(library.join("*"));
         java.arg("software.amazon.dynamodb.services.local.main.ServerRunner");
         if home("tables").exists() {
@@ -183,6 +183,13 @@ impl Running {
         Ok(())
     }
 
+    /// A server lives for minutes. The second compiler and more than one collector would take more of that than they give.
+    fn java(&self) -> Program {
+        let mut java = self.command("java");
+        java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]);
+        java
+    }
+
     fn start_queue(&self) -> Outcome {
         let library = home(&format!("{}-{}/lib", ELASTICMQ.1, ELASTICMQ.2));
         let settings = home("elasticmq.conf");
@@ -195,7 +202,7 @@ impl Running {
                  rest-stats.enabled = false\n"
             ),
         )?;
-        let mut java = self.command("java");
+        let mut java = self.java();
         java.arg(format!("-Dconfig.file={}", settings.display())).arg("-cp").arg(library.join("*"));
         java.arg("org.elasticmq.server.Main");
         let started = Background::start(&java, &home("elasticmq.log"))?;
