@@ -1,6 +1,7 @@
 """Deploys the translated template on moto, a mock of AWS in this process, as far as the mock goes."""
 
 import copy
+import functools
 import io
 import json
 import logging
@@ -9,11 +10,16 @@ import warnings
 import zipfile
 
 import boto3
+import yaml
 from moto import mock_aws
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 from moto.sqs.models import Queue
 from samtranslator.translator.transform import transform
 from samtranslator.yaml_helper import yaml_parse
+
+# Mock and translator read a template many times, and libyaml reads it faster than Python does.
+yaml.SafeLoader = yaml.CSafeLoader
+yaml.Loader = yaml.loader.Loader = yaml.CLoader
 
 # The mock warns of each kind of resource that it does not know, several times; the check lists them once. The translator misses its own metrics.
 warnings.filterwarnings("ignore", message="Tried to parse")
@@ -196,6 +202,7 @@ INTRINSIC = {
 }
 
 
+@functools.cache
 def client(service):
     return boto3.client(service, region_name=REGION)
 
