@@ -21,9 +21,9 @@ FUNCTIONS = ("WebhookFunction", "WorkerFunction", "RelayFunction", "DispatcherFu
 MOCK = "AWS_ENDPOINT_URL"
 COMMAND_SECONDS, DEPLOYMENT_SECONDS = 600, 3600
 # How long a step waits for what AWS does by itself: a message that a killed batch held comes again after six minutes, a metric after
-# some, and a stack is deleted in some. The mock does it all at once.
+# some, and a stack is deleted in some. The mock does it all at once, but for a record without a hint: it waits four minutes for the relay.
 PATIENCE_SECONDS, LOOK_SECONDS = 1200, 4
-MOCK_PATIENCE_SECONDS, MOCK_LOOK_SECONDS = 90, 0.5
+MOCK_PATIENCE_SECONDS, MOCK_LOOK_SECONDS = 400, 0.5
 
 
 class Refused(Exception):

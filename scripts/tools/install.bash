@@ -87,14 +87,19 @@ install_npm_packages() {
     cp "$from/package-lock.json" "$into/node_modules/lock.json"
 }
 
-# Builds the packages for handlers into a folder: a wheel and a tarball of npm.
+# Builds the packages for handlers into a folder: a wheel and a tarball of npm. Two checks may want them at one moment, and they are
+# compiled in the folder of their sources.
 handler_packages() {
+    npm_packages clients clients/typescript clients/typescript
+    alone pack_handlers "$1"
+}
+
+pack_handlers() {
     local out=$1 bin="$tools/clients/bin" node
     node=$(node_of clients)
     rm -rf "$out"
     mkdir -p "$out"
     (cd clients/python && "$bin/hatchling" build --target wheel --directory "$out" >/dev/null)
-    npm_packages clients clients/typescript clients/typescript
     (
         cd clients/typescript
         PATH="$node/bin:$PATH"

@@ -180,7 +180,7 @@ mod tests {
             Record { key: RecordKey::envelope(&EndpointId::parse("stripe").unwrap(), &[7; 32]), body: None, ..dead(0) };
         let of_batch =
             |index| Record { parent: Some(batch.key.clone()), received_at: batch.received_at, ..dead(index) };
-        let records = std::iter::once(batch.clone()).chain((1..=10_000).map(of_batch));
+        let records = std::iter::once(batch.clone()).chain((1..=3_000).map(of_batch));
         let (backends, store) = holding(records).await;
         let reader = counted(store);
         let stack = DataFolder { data: PathBuf::from("nowhere") }.connect();

@@ -12,8 +12,8 @@ use crate::aws::answering;
 use crate::stacks::{Stack, Tables, lines, summary};
 use crate::support::{Ended, Workspace, interrupt, json, sample, text, wait_until};
 
-const EVENTS: usize = 500;
-const BROKEN: usize = 50;
+const EVENTS: usize = 200;
+const BROKEN: usize = 20;
 
 /// Events of one delivery.
 const BATCH: usize = 100;
@@ -73,7 +73,7 @@ fn a_poison_deploy_is_found_mended_and_run_again() {
     let is_mended = Arc::new(AtomicBool::new(false));
     let stack = poisoned(&is_mended);
 
-    stack.run(&["status"]).exits(1).prints("50 records are DEAD: POISONED at whatsapp, ");
+    stack.run(&["status"]).exits(1).prints(&format!("{BROKEN} records are DEAD: POISONED at whatsapp, "));
     let stats = json(&stack.run(&["stats", "--state", "DEAD", "--json"]));
     assert_eq!(stats["by"]["error"], object!({ "POISONED": BROKEN }));
 
