@@ -132,8 +132,13 @@ fn at_rest(status: &StackStatus) -> String {
 /// What needs a person, with what to do. `dead` is the number of all dead records, where it is known.
 fn card(need: &Need, dead: Option<u64>, site: &Site) -> Markup {
     let Need { word, count, what, next, page, records } = need;
-    let found = records.iter().map(|(name, value)| (*name, value.as_str()));
     let refusing = word.strip_prefix("refused:").filter(|_| site.connection.local().is_some());
+    let look = match refusing {
+        Some(endpoint) => Some(href::page("refused").with("endpoint", endpoint)),
+        None => {
+            (!records.is_empty()).then(|| href::records(records.iter().map(|(name, value)| (*name, value.as_str()))))
+        }
+    };
     html! {
         div.need {
             @if *count > 0 { b { (thousands(*count)) } }
@@ -145,12 +150,9 @@ fn card(need: &Need, dead: Option<u64>, site: &Site) -> Markup {
                     @else { (page) }
                 }
             }
-            @if let Some(endpoint) = refusing {
-                div.acts { a.button href=(href::page("refused").with("endpoint", endpoint)) { "Look" } }
-            }
-            @if !records.is_empty() {
+            @if let Some(look) = look {
                 div.acts {
-                    a.button href=(href::records(found)) { "Look" } " "
+                    a.button href=(look) { "Look" } " "
                     @if word == "records_died" && site.may_change() {
                         a.button.primary href=(href::page("orders/new").with("operation", "retry").with("state", "DEAD")) {
                             (orders::offer("Replay", dead))

@@ -230,7 +230,8 @@ async fn stopping_waits_for_the_batch_under_way_and_its_deletion() {
     let stack = stack(30, 100).await;
     stack.send("hint").await;
     let (started, finish, function) = held(Value::Null);
-    // With one batch at a time it does not poll meanwhile. The server may notice late that a poll was given up, and give it the message.
+    // With one batch at a time it does not poll meanwhile. The server may notice late that a poll was given up, and give
+    // it the message.
     let alone = EventSourceConfig { concurrency_max: 1, ..config(&stack) };
     let source = EventSource::start(stack.sqs.clone(), function, alone).unwrap();
     started.notified().await;
