@@ -17,9 +17,17 @@ use crate::scripted::{HttpMessage, Reaction, ScriptedServer, nowhere};
 
 const SERVICE: &str = "com.amazonaws.sqs";
 const TAKEN: (u16, &str) = (200, r#"{"MessageId": "1"}"#);
-const NOT_DONE: Called = Called::NotDone { retry_after: None };
-const UNCLEAR: Called = Called::Unclear { retry_after: None };
+const NOT_DONE: Called = Called::NotDone { status: None, retry_after: None };
+const UNCLEAR: Called = Called::Unclear { status: None, retry_after: None };
 const NEVER_SENT: Called = Called::Refused { status: None };
+
+const fn not_done(status: u16) -> Called {
+    Called::NotDone { status: Some(status), retry_after: None }
+}
+
+const fn unclear(status: u16) -> Called {
+    Called::Unclear { status: Some(status), retry_after: None }
+}
 
 fn refused(status: u16) -> Called {
     Called::Refused { status: Some(status) }
@@ -118,7 +126,7 @@ async fn a_message_that_just_fits_is_sent() {
     .iter()
     .sum();
     let fits = MESSAGE_BYTES_MAX - attributes;
-    for (length, expected) in [(fits, Called::Done { status: None }), (fits + 1, NEVER_SENT)] {
+    for (length, expected) in [(fits, Called::Done { status: Some(200) }), (fits + 1, NEVER_SENT)] {
         let delivery = with_payload(&vec![b'a'; length]);
         assert_eq!(called(&server, &queue("jobs", &json!({})), &delivery).await, expected);
     }
@@ -142,28 +150,28 @@ async fn an_effect_for_a_queue_waits_for_what_can_be_mended() {
         as_before("InvalidMessageContents", "InvalidMessageContents", refused(400)),
         of(400, "InvalidParameterValueException", refused(400)),
         as_before("InvalidParameterValueException", "InvalidParameterValue", refused(400)),
-        of(400, "QueueDoesNotExist", NOT_DONE),
-        as_before("QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue", NOT_DONE),
-        of(400, "InvalidAddress", NOT_DONE),
-        of(400, "InvalidSecurity", NOT_DONE),
-        of(400, "UnsupportedOperation", NOT_DONE),
-        as_before("UnsupportedOperation", "AWS.SimpleQueueService.UnsupportedOperation", NOT_DONE),
-        of(400, "RequestThrottled", NOT_DONE),
-        of(400, "ThrottlingException", NOT_DONE),
-        of(403, "AccessDeniedException", NOT_DONE),
-        of(400, "KmsAccessDenied", NOT_DONE),
-        as_before("KmsAccessDenied", "KMS.AccessDeniedException", NOT_DONE),
-        of(400, "KmsDisabled", NOT_DONE),
-        of(400, "KmsInvalidKeyUsage", NOT_DONE),
-        of(400, "KmsInvalidState", NOT_DONE),
-        of(400, "KmsNotFound", NOT_DONE),
-        of(400, "KmsOptInRequired", NOT_DONE),
-        of(400, "KmsThrottled", NOT_DONE),
-        of(400, "AnErrorOfTomorrow", NOT_DONE),
-        of(500, "InternalError", UNCLEAR),
-        of(503, "ServiceUnavailable", UNCLEAR),
+        of(400, "QueueDoesNotExist", not_done(400)),
+        as_before("QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue", not_done(400)),
+        of(400, "InvalidAddress", not_done(400)),
+        of(400, "InvalidSecurity", not_done(400)),
+        of(400, "UnsupportedOperation", not_done(400)),
+        as_before("UnsupportedOperation", "AWS.SimpleQueueService.UnsupportedOperation", not_done(400)),
+        of(400, "RequestThrottled", not_done(400)),
+        of(400, "ThrottlingException", not_done(400)),
+        of(403, "AccessDeniedException", not_done(403)),
+        of(400, "KmsAccessDenied", not_done(400)),
+        as_before("KmsAccessDenied", "KMS.AccessDeniedException", not_done(400)),
+        of(400, "KmsDisabled", not_done(400)),
+        of(400, "KmsInvalidKeyUsage", not_done(400)),
+        of(400, "KmsInvalidState", not_done(400)),
+        of(400, "KmsNotFound", not_done(400)),
+        of(400, "KmsOptInRequired", not_done(400)),
+        of(400, "KmsThrottled", not_done(400)),
+        of(400, "AnErrorOfTomorrow", not_done(400)),
+        of(500, "InternalError", unclear(500)),
+        of(503, "ServiceUnavailable", unclear(503)),
         Case::new("a connection that closes", Reaction::Close, UNCLEAR, 1),
-        Case::new("a page", (200, "<html>"), UNCLEAR, 1),
+        Case::new("a page", (200, "<html>"), unclear(200), 1),
     ];
     let queue = queue("jobs", &json!({}));
     hold(async |server: &ScriptedServer| called(server, &queue, &plain()).await, cases).await;
@@ -181,18 +189,18 @@ async fn an_effect_for_a_function_waits_for_what_can_be_mended() {
     let mut cases = Vec::new();
     for errors in serde_json::from_str::<Vec<Value>>(OF_INVOKE).unwrap() {
         let status = u16::try_from(errors["status"].as_u64().unwrap()).unwrap();
-        let expected = if errors["refused"] == true { refused(status) } else { NOT_DONE };
+        let expected = if errors["refused"] == true { refused(status) } else { not_done(status) };
         let codes = errors["errors"].as_array().unwrap().iter();
         cases.extend(codes.map(|code| named(status, code.as_str().unwrap(), expected)));
     }
     cases.extend([
         named(400, "InvalidRequestContentException:http://internal.amazon.com/coral/", refused(400)),
-        named(500, "ServiceException", UNCLEAR),
-        Case::new("a 400 without a name", (400, "{}"), NOT_DONE, 1),
-        Case::new("a 408 of a proxy", (408, "<html>"), UNCLEAR, 1),
-        Case::new("a 502 of a gateway", (502, "<html>"), UNCLEAR, 1),
-        Case::new("a 503", (503, "{}"), UNCLEAR, 1),
-        Case::new("a synchronous answer", (200, "{}"), UNCLEAR, 1),
+        named(500, "ServiceException", unclear(500)),
+        Case::new("a 400 without a name", (400, "{}"), not_done(400), 1),
+        Case::new("a 408 of a proxy", (408, "<html>"), unclear(408), 1),
+        Case::new("a 502 of a gateway", (502, "<html>"), unclear(502), 1),
+        Case::new("a 503", (503, "{}"), unclear(503), 1),
+        Case::new("a synchronous answer", (200, "{}"), unclear(200), 1),
         Case::new("a connection that closes", Reaction::Close, UNCLEAR, 1),
     ]);
     let function = function("jobs", &json!({}));
@@ -217,25 +225,30 @@ async fn an_attempt_carries_the_message_code_and_request_id_of_the_service() {
         ..CalleeAnswer::of(404)
     };
     for (destination, reaction, called, answer) in [
-        (&queue, TAKEN.into(), Called::Done { status: None }, CalleeAnswer { id: text("1"), ..CalleeAnswer::of(200) }),
+        (
+            &queue,
+            TAKEN.into(),
+            Called::Done { status: Some(200) },
+            CalleeAnswer { id: text("1"), ..CalleeAnswer::of(200) },
+        ),
         (
             &queue,
             refusal(SERVICE, "QueueDoesNotExist"),
-            NOT_DONE,
+            not_done(400),
             CalleeAnswer { code: text("QueueDoesNotExist"), message: text("a message"), ..CalleeAnswer::of(400) },
         ),
-        (&queue, (200, "<html>").into(), UNCLEAR, CalleeAnswer::of(200)),
+        (&queue, (200, "<html>").into(), unclear(200), CalleeAnswer::of(200)),
         (
             &function,
             Reaction::Answer(HttpMessage::reply(("202 -", "")).with_header("x-amzn-requestid", "r-1")),
             Called::Done { status: Some(202) },
             CalleeAnswer { id: text("r-1"), ..CalleeAnswer::of(202) },
         ),
-        (&function, Reaction::Answer(named("404 -", r#"{"Message": "no"}"#)), NOT_DONE, gone(text("no"))),
-        (&function, Reaction::Answer(named("404 -", "<html>")), NOT_DONE, gone(None)),
+        (&function, Reaction::Answer(named("404 -", r#"{"Message": "no"}"#)), not_done(404), gone(text("no"))),
+        (&function, Reaction::Answer(named("404 -", "<html>")), not_done(404), gone(None)),
         // Its head has said how it ended.
-        (&function, Reaction::Break(named("404 -", r#"{"Message": "no"}"#)), NOT_DONE, gone(None)),
-        (&hurried, Reaction::Stall(named("404 -", r#"{"Message": "no"}"#)), NOT_DONE, gone(None)),
+        (&function, Reaction::Break(named("404 -", r#"{"Message": "no"}"#)), not_done(404), gone(None)),
+        (&hurried, Reaction::Stall(named("404 -", r#"{"Message": "no"}"#)), not_done(404), gone(None)),
     ] {
         let reaction: Reaction = reaction;
         let server = ScriptedServer::start(move |_, _| reaction.clone()).await;

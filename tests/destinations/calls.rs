@@ -50,8 +50,16 @@ async fn arrives(path: &str, changes: &Value, sent: &OutboundCall) -> (HttpMessa
     (request.clone(), receiver.address)
 }
 
-const UNCLEAR: Called = Called::Unclear { retry_after: None };
-const NOT_DONE: Called = Called::NotDone { retry_after: None };
+const UNCLEAR: Called = Called::Unclear { status: None, retry_after: None };
+const NOT_DONE: Called = Called::NotDone { status: None, retry_after: None };
+
+const fn unclear(status: u16) -> Called {
+    Called::Unclear { status: Some(status), retry_after: None }
+}
+
+const fn not_done(status: u16) -> Called {
+    Called::NotDone { status: Some(status), retry_after: None }
+}
 
 fn refused(status: u16) -> Called {
     Called::Refused { status: Some(status) }
@@ -154,15 +162,15 @@ async fn each_status_has_its_meaning() {
         (308, refused(308)),
         (400, refused(400)),
         (404, refused(404)),
-        (408, UNCLEAR),
-        (409, UNCLEAR),
-        (425, NOT_DONE),
-        (429, NOT_DONE),
+        (408, unclear(408)),
+        (409, unclear(409)),
+        (425, not_done(425)),
+        (429, not_done(429)),
         (499, refused(499)),
-        (500, UNCLEAR),
-        (503, NOT_DONE),
-        (599, UNCLEAR),
-        (600, UNCLEAR),
+        (500, unclear(500)),
+        (503, not_done(503)),
+        (599, unclear(599)),
+        (600, unclear(600)),
     ] {
         assert_eq!(call(Reply::status(status, "", ""), &changes).await, expected, "{status}");
     }
@@ -174,8 +182,8 @@ async fn each_status_has_its_meaning() {
     assert_eq!(call(Reply::status(410, "", ""), &keyed).await, refused(410));
     let waits = Some(Millis::seconds(7));
     let busy = |status| Reply::status(status, "retry-after: 7\r\n", "");
-    assert_eq!(call(busy(429), &json!({})).await, Called::NotDone { retry_after: waits });
-    assert_eq!(call(busy(503), &json!({})).await, Called::Unclear { retry_after: waits });
+    assert_eq!(call(busy(429), &json!({})).await, Called::NotDone { status: Some(429), retry_after: waits });
+    assert_eq!(call(busy(503), &json!({})).await, Called::Unclear { status: Some(503), retry_after: waits });
 }
 
 /// Many servers answer with a redirect to the same address with a slash.
@@ -209,11 +217,11 @@ async fn an_answer_must_pass_the_success_check_of_its_document() {
     let check = json!({"success_json": {"pointer": "/ok", "equals": true}});
     for (body, expected) in [
         (r#"{"ok": true}"#, done(200)),
-        (r#"{"ok": false}"#, UNCLEAR),
-        (r#"{"ok": "true"}"#, UNCLEAR),
-        ("{}", UNCLEAR),
-        ("ok", UNCLEAR),
-        ("", UNCLEAR),
+        (r#"{"ok": false}"#, unclear(200)),
+        (r#"{"ok": "true"}"#, unclear(200)),
+        ("{}", unclear(200)),
+        ("ok", unclear(200)),
+        ("", unclear(200)),
     ] {
         assert_eq!(call(Reply::status(200, "", body), &check).await, expected, "{body}");
     }
@@ -242,8 +250,8 @@ async fn an_answer_is_read_to_its_limit_and_counts_by_its_head() {
     assert_eq!(call(half(), &json!({})).await, done(200));
     assert_eq!(call(endless(), &json!({})).await, done(200));
     let check = json!({"success_json": {"pointer": "/ok", "equals": true}});
-    assert_eq!(call(half(), &check).await, UNCLEAR);
-    assert_eq!(call(endless(), &check).await, UNCLEAR);
+    assert_eq!(call(half(), &check).await, unclear(200));
+    assert_eq!(call(endless(), &check).await, unclear(200));
     // It is not read until the time is over.
     let patient = json!({"timeout_ms": 30_000});
     let called = tokio::time::timeout(Duration::from_secs(10), call(endless(), &patient)).await;
@@ -326,7 +334,7 @@ async fn a_destination_that_fails_again_and_again_opens_its_circuit() {
     let guarded = RateLimited::new(Arc::new(HttpCaller::on_loopback()));
     let at = |after: i64| Moment { now: EpochMs(START.0 + after), entropy: 0 };
     for _ in 0..FAILURES_MAX {
-        assert_eq!(guarded_call(&guarded, &destination, &sent, at(0)).await, Ok(UNCLEAR));
+        assert_eq!(guarded_call(&guarded, &destination, &sent, at(0)).await, Ok(unclear(500)));
     }
     let Err(NoTurn::Away { retry_after: Some(left) }) = guarded_call(&guarded, &destination, &sent, at(0)).await else {
         panic!("the circuit is open")
@@ -334,7 +342,7 @@ async fn a_destination_that_fails_again_and_again_opens_its_circuit() {
     assert!(left >= OPEN_MIN && left.0 <= OPEN_MIN.0 + OPEN_SPREAD.0, "{left:?}");
     assert!(matches!(guarded_call(&guarded, &destination, &sent, at(left.0 - 1)).await, Err(NoTurn::Away { .. })));
     assert_eq!(receiver.connections(), FAILURES_MAX as usize);
-    assert_eq!(guarded_call(&guarded, &destination, &sent, at(left.0)).await, Ok(UNCLEAR));
+    assert_eq!(guarded_call(&guarded, &destination, &sent, at(left.0)).await, Ok(unclear(500)));
 }
 
 /// Waits for a turn, and calls.
@@ -412,7 +420,7 @@ async fn an_answer_between_failures_begins_the_count_anew() {
     let (down, up) = (at(&fails.url(""), &json!({})), at(&refuses.url(""), &json!({})));
     for _ in 0..3 {
         for _ in 1..FAILURES_MAX {
-            assert_eq!(guarded_call(&guarded, &down, &delivery(), MOMENT).await, Ok(UNCLEAR));
+            assert_eq!(guarded_call(&guarded, &down, &delivery(), MOMENT).await, Ok(unclear(500)));
         }
         assert_eq!(guarded_call(&guarded, &up, &delivery(), MOMENT).await, Ok(refused(400)));
     }

@@ -66,6 +66,6 @@ async fn a_certificate_is_verified_for_the_host_of_the_url() {
     for (caller, host) in [(&trusting, "127.1"), (&stranger, "localhost")] {
         let attempt = caller.attempt(&url(host), &delivery(), MOMENT).await;
         let ended = (attempt.called, attempt.answer.unwrap_err().word(), attempt.sent);
-        assert_eq!(ended, (Called::NotDone { retry_after: None }, "tls", false), "{host}");
+        assert_eq!(ended, (Called::NotDone { status: None, retry_after: None }, "tls", false), "{host}");
     }
 }

@@ -35,7 +35,7 @@ async fn another_body_under_a_known_id_is_a_duplicate_unless_the_endpoint_keeps_
 }
 
 /// If a provider does not sign its ids, anyone with one signed body can send it under new ids. The fact prevents a
-/// second effect. The worker counts the replay, so ingress makes no extra call while the provider waits.
+/// second change. The worker counts the replay, so ingress makes no extra call while the provider waits.
 #[tokio::test]
 async fn the_same_bytes_under_a_fresh_id_are_counted_as_a_suspected_replay() {
     let harness = Harness::new().await;

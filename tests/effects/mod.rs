@@ -143,8 +143,10 @@ async fn a_destination_that_is_down_for_a_day_delays_nobody_and_loses_nothing() 
     }
     for hour in 0..24 {
         // What it says in the end leaves open whether it did anything.
-        let not_done = Called::NotDone { retry_after: None };
-        harness.callee.answers_at("down", if hour < 22 { not_done } else { Called::Unclear { retry_after: None } });
+        let not_done = Called::NotDone { status: None, retry_after: None };
+        harness
+            .callee
+            .answers_at("down", if hour < 22 { not_done } else { Called::Unclear { status: None, retry_after: None } });
         harness.deliver(&count(&format!("msg_{hour}"), "a")).await;
         harness.redeliver().await;
         harness.work().await;

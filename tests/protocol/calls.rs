@@ -16,8 +16,8 @@ use super::{after, answered, at, call, hint};
 use crate::support::clock::START;
 
 const CLASSES: [Class; 3] = [Class::Keyed { window: Millis::hours(24) }, Class::AtMostOnce, Class::AtLeastOnce];
-const UNCLEAR: Called = Called::Unclear { retry_after: None };
-const NOT_DONE: Called = Called::NotDone { retry_after: None };
+const UNCLEAR: Called = Called::Unclear { status: None, retry_after: None };
+const NOT_DONE: Called = Called::NotDone { status: None, retry_after: None };
 const REFUSED: Called = Called::Refused { status: Some(400) };
 const DONE: Called = Called::Done { status: Some(200) };
 
@@ -115,11 +115,38 @@ fn an_outcome_that_stays_unknown_ends_an_effect_in_every_class() {
     }
 }
 
+#[test]
+fn a_record_keeps_the_status_of_the_latest_calls_answer() {
+    let keyed = CLASSES[0];
+    let unclear = Called::Unclear { status: Some(503), retry_after: None };
+    let busy = Called::NotDone { status: Some(429), retry_after: None };
+    let status = |record: &Record| part(record).status_code;
+    let refused = left(&an_effect(), keyed, Called::Refused { status: Some(422) }, START);
+    assert_eq!((refused.status, status(&refused)), (Status::Dead, Some(422)));
+    let failed = left(&an_effect(), keyed, unclear, START);
+    assert_eq!((failed.status, status(&failed)), (Status::Pending, Some(503)));
+    // A call that was not made has no answer. One that was made and has none says so.
+    let mut now = START;
+    let mut next = |record: &Record, called: Called| {
+        now = now.plus(Millis::hours(1));
+        left(record, keyed, called, now)
+    };
+    let uncalled = next(&failed, Called::NoTime);
+    assert_eq!(status(&uncalled), Some(503));
+    let waits = next(&uncalled, busy);
+    assert_eq!(status(&waits), Some(429));
+    // Nobody knows the answer to a call in which its process died.
+    assert_eq!(status(&called(&waits, keyed, DONE, 1, START.plus(Millis::hours(4))).0), None);
+    let silent = next(&waits, UNCLEAR);
+    assert_eq!(status(&silent), None);
+    assert_eq!(status(&next(&silent, DONE)), Some(200));
+}
+
 /// A queue hands a message out 100 times before it is a dead letter, and three rounds of them end an effect.
 #[test]
 fn a_short_retry_after_grows_until_the_relay_takes_over() {
     let pause = |seconds: i64, receives: i64| {
-        pause_after(0, Called::NotDone { retry_after: Some(Millis::seconds(seconds)) }, receives)
+        pause_after(0, Called::NotDone { status: None, retry_after: Some(Millis::seconds(seconds)) }, receives)
     };
     assert_eq!([pause(1, 1), pause(1, 4)], [Millis::seconds(5), Millis::seconds(40)]);
     assert_eq!(pause(60, 1), Millis::seconds(60), "a longer one counts");
@@ -154,7 +181,7 @@ fn the_pauses_of_a_destination_that_is_away_grow_from_message_to_message() {
     let pauses: Vec<_> = (0..12).map(|not_done| pause_after(not_done, NOT_DONE, 1)).collect();
     assert!(pauses.is_sorted() && pauses[8] > VISIBILITY_MAX, "{pauses:?}");
     assert_eq!((pauses[0], pauses[11]), (Millis::seconds(5), Millis::hours(1)));
-    let busy = Called::NotDone { retry_after: Some(Millis::hours(3)) };
+    let busy = Called::NotDone { status: None, retry_after: Some(Millis::hours(3)) };
     assert_eq!(pause_after(0, busy, 1), Millis::hours(3), "a callee may ask for more");
 }
 
@@ -199,8 +226,8 @@ fn an_effect_without_a_turn_is_never_guarded() {
 /// The relay sends copies of a hint, also of an effect whose callee asked to be left alone.
 #[test]
 fn no_copy_of_a_hint_calls_a_callee_before_its_retry_after() {
-    let busy = Called::NotDone { retry_after: Some(Millis::minutes(30)) };
-    for ended in [busy, Called::Unclear { retry_after: Some(Millis::minutes(30)) }] {
+    let busy = Called::NotDone { status: None, retry_after: Some(Millis::minutes(30)) };
+    for ended in [busy, Called::Unclear { status: None, retry_after: Some(Millis::minutes(30)) }] {
         let waits = left(&an_effect(), Class::AtLeastOnce, ended, START);
         assert_eq!(waits.not_before, Some(later(Millis::minutes(30))), "{ended:?}");
         let read = |now: EpochMs| {
@@ -244,12 +271,12 @@ fn a_repeat_that_would_come_after_the_window_is_given_up_at_once() {
     for (ended, reason) in [
         (UNCLEAR, None),
         (NOT_DONE, None),
-        (Called::Unclear { retry_after: in_two_hours }, Some(DeadReason::UnknownOutcome)),
-        (Called::NotDone { retry_after: in_two_hours }, Some(DeadReason::UnknownOutcome)),
+        (Called::Unclear { status: None, retry_after: in_two_hours }, Some(DeadReason::UnknownOutcome)),
+        (Called::NotDone { status: None, retry_after: in_two_hours }, Some(DeadReason::UnknownOutcome)),
     ] {
         assert_eq!(left(&unclear, keyed, ended, now).dead_reason, reason, "{ended:?}");
     }
-    let first = left(&an_effect(), keyed, Called::NotDone { retry_after: Some(Millis::hours(30)) }, now);
+    let first = left(&an_effect(), keyed, Called::NotDone { status: None, retry_after: Some(Millis::hours(30)) }, now);
     assert_eq!(first.status, Status::Pending, "no key is in use");
 }
 
@@ -259,7 +286,7 @@ fn a_pause_is_cut_so_that_a_repeat_comes_before_the_end_of_the_window() {
     let mut unclear = left(&an_effect(), keyed, UNCLEAR, START);
     unclear.effect.as_mut().unwrap().not_done = 40;
     let not_done = |minutes: i64, retry_after: Option<i64>| {
-        let ended = Called::NotDone { retry_after: retry_after.map(Millis::minutes) };
+        let ended = Called::NotDone { status: None, retry_after: retry_after.map(Millis::minutes) };
         left(&unclear, keyed, ended, later(Millis::minutes(22 * 60 + minutes)))
     };
     let due = |record: Record| record.due.unwrap().at;

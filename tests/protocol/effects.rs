@@ -1,7 +1,7 @@
 //! What a plan asks for, and what the tables say of effects.
 
 use hookonce_protocol::effect::{Effect, EffectError, Method, Payload};
-use hookonce_protocol::invariant::{Counted, surplus_effects};
+use hookonce_protocol::invariant::{Counted, surplus_changes};
 use hookonce_protocol::item::{Item, PARTITION_KEY, Value};
 use serde_json::json;
 
@@ -25,7 +25,7 @@ fn an_effect_that_was_applied_twice_shows_in_its_counter() {
             item("#dk#s#read#a", &[]),
             item("#dk#s#read#b", &[]),
         ];
-        surplus_effects(&items.iter().collect::<Vec<_>>(), &counted)
+        surplus_changes(&items.iter().collect::<Vec<_>>(), &counted)
     };
     assert_eq!((surplus(1, 2), surplus(2, 2), surplus(3, 4), surplus(0, 1)), (0, 1, 4, 0));
 }

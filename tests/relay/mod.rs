@@ -175,7 +175,7 @@ async fn what_waits_unworked_on_is_told_by_each_run_until_it_is_done() {
 async fn effects_that_nobody_calls_and_that_are_called_in_vain_are_counted() {
     let harness = Harness::new().await;
     harness.destinations.put("receipts", keyed(24));
-    harness.callee.answers_at("receipts", Called::NotDone { retry_after: None });
+    harness.callee.answers_at("receipts", Called::NotDone { status: None, retry_after: None });
     applied(&harness, "msg_1", &["receipts"]).await;
     let counted = || ["effects_untried_resends", "effects_failed_tries"].map(|metric| harness.metric(metric));
     for expected in [[0, 0], [1, 0]] {

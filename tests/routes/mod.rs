@@ -259,7 +259,7 @@ async fn what_cannot_be_routed_dies_with_its_code_and_its_payload() {
         assert!(record.body.is_some());
     }
     let tables = harness.tables().await;
-    assert!(tables.domain.is_empty(), "nothing took effect");
+    assert!(tables.domain.is_empty(), "nothing was applied");
 }
 
 /// A sender can fit half a million objects into one body. `body.rs` shows that they are not read to their end.
@@ -311,7 +311,7 @@ async fn an_event_of_another_customer_is_ignored_and_counted_and_never_refused()
 }
 
 /// A retry lets an event that no route wanted be looked at again, under its own fact: whoever else reports the fact, it
-/// takes effect once.
+/// is applied once.
 #[tokio::test]
 async fn an_ignored_event_is_brought_back_once_a_route_wants_it_and_applied_once() {
     let wanted =

@@ -128,6 +128,8 @@ fn fault(routes: impl IntoIterator<Item = Value>) -> Option<String> {
     let error = RouteSet::parse(&set("dead", &json!(routes)).to_string(), offered(&[])).err()?;
     let [fault] = error.faults.as_slice() else { panic!("{error}") };
     assert!(fault.reason.starts_with("lists too much"), "{fault}");
+    let listed = fault.reason.split_once("these list ").and_then(|(_, rest)| rest.split(';').next());
+    assert!(listed.unwrap().parse::<usize>().unwrap() > 1_000, "{fault}");
     Some(fault.place.clone())
 }
 

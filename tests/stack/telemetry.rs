@@ -326,7 +326,7 @@ async fn typical() -> Vec<(&'static str, Vec<String>)> {
     harness.deliver(&counted("msg_4", "call", "c")).await;
     run!("worker, a known fact and an event to forward", harness.work());
     run!("dispatcher, an effect is delivered", harness.dispatch());
-    harness.callee.answers_at("crm", Called::NotDone { retry_after: None });
+    harness.callee.answers_at("crm", Called::NotDone { status: None, retry_after: None });
     harness.deliver(&counted("msg_5", "call", "d")).await;
     harness.work().await;
     run!("dispatcher, the callee is down", harness.dispatch());

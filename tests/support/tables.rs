@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hookonce_examples::COUNTED;
-use hookonce_protocol::invariant::{Counted, FactCount, surplus_effects};
+use hookonce_protocol::invariant::{Counted, FactCount, surplus_changes};
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::{AppliedFact, DOMAIN_KEY_PREFIX};
 use hookonce_protocol::record::{DeadReason, Found, Outcome, Record, Status, attribute};
@@ -95,7 +95,7 @@ impl Tables {
         // end.
         let count = FactCount::of(self.domain.values(), facts.iter().map(AsRef::as_ref), owed + dead);
         let counted = [&COUNTED[..], &[COUNTING]].concat();
-        let surplus = surplus_effects(&self.domain.values().collect::<Vec<_>>(), &counted);
+        let surplus = surplus_changes(&self.domain.values().collect::<Vec<_>>(), &counted);
         let unexpected = count.unexpected.iter().map(|fact| format!("the fact {fact} is not expected"));
         Verdict {
             applied: count.applied,

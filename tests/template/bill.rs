@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use hookonce::bill::{Bill, Counted, Item, Load, Prices, WriteUnits};
-use hookonce_protocol::timing::Timing;
+use hookonce_protocol::timing::{SHARDS, Timing};
 use serde_json::Value;
 
 use super::metrics::watched_by;
@@ -17,6 +17,16 @@ use crate::tidy::none;
 /// The most that a stack may cost at rest, in dollars: at list price, and after the free tiers.
 const LIST_MAX: f64 = 4.0;
 const AFTER_MAX: f64 = 1.0;
+
+/// What capacity.md assumes of a batch of the worker: its events, and the seconds that it takes.
+const BATCH: f64 = 10.0;
+const BATCH_SECONDS: f64 = 0.3;
+/// AWS's quotas there: write units a second of a partition, of a new table and of a table, and executions of an account,
+/// which are as many as one event source may have.
+const PARTITION: f64 = 1_000.0;
+const NEW_TABLE: f64 = 4_000.0;
+const TABLE: f64 = 40_000.0;
+const EXECUTIONS: f64 = 1_000.0;
 
 /// What typical runs write, by their names in `tests/metrics.txt`.
 const ACCEPTED: &str = "webhook, a delivery is accepted";
@@ -167,6 +177,7 @@ fn strange_figures(page: impl Fn(&str) -> String) -> Vec<String> {
     let (small, larger) = (WriteUnits::of_event(1_000.0, counted.plan_writes), WriteUnits::of_event(2_000.0, 0.0));
     let (effect, larger_effect) = (WriteUnits::of_effect(1_000.0), WriteUnits::of_effect(2_000.0));
     let batches = template().raw(&["Parameters", "WorkerConcurrencyMax", "Default"]).as_f64().unwrap();
+    let ends = |rate: f64, what: &str| format!("| {} | {what}", thousands(rate));
     let rate = |name: &str, units: f64| format!("| write units per second, {name} | {units},000 | {units}0,000 |");
     let left = |bytes: f64| 100.0 * (counted.record_bytes(bytes) - counted.record_bytes_beside_body) / bytes;
     let deploy = [
@@ -191,7 +202,15 @@ fn strange_figures(page: impl Fn(&str) -> String) -> Vec<String> {
         format!("a record adds {} write units to the inbox table", larger.inbox - small.inbox),
         format!("An effect takes {} write units and one read unit more", effect.total()),
         format!("each further KB of its record adds {}.", larger_effect.total() - effect.total()),
-        format!("| {:.0} | the worker |", (batches * 10.0 / 0.3).floor()),
+        ends(batches * BATCH / BATCH_SECONDS, "the worker |"),
+        ends(PARTITION / 2.0, "one item that all events share"),
+        ends(NEW_TABLE / small.domain, "the domain table while it is new"),
+        ends(f64::from(SHARDS) * 0.7 * PARTITION / small.due, "the index of due records"),
+        ends(TABLE / small.domain, "the domain table |"),
+        ends(f64::from(SHARDS) * 0.7 * PARTITION / small.journal, "the journal"),
+        ends(TABLE / small.inbox, "the inbox table"),
+        ends(EXECUTIONS / (counted.webhook_seconds + BATCH_SECONDS / BATCH), "the account's concurrency"),
+        ends(EXECUTIONS * BATCH / BATCH_SECONDS, "one event source"),
     ];
     let overview = [format!("[about ${:.0}]", list(&million)), format!("without traffic ${rest:.2};")];
     let figures = (overview.iter().map(|figure| ("README.md", figure)))
@@ -205,6 +224,15 @@ fn strange_figures(page: impl Fn(&str) -> String) -> Vec<String> {
     figures.filter(lacks).map(|(name, figure)| format!("{name} does not say {figure:?}")).collect()
 }
 
+/// A number without its fraction, with a comma between thousands.
+fn thousands(number: f64) -> String {
+    let whole = format!("{:.0}", number.floor());
+    match whole.len().checked_sub(3).filter(|at| *at > 0).map(|at| whole.split_at(at)) {
+        Some((thousands, rest)) => format!("{thousands},{rest}"),
+        None => whole,
+    }
+}
+
 /// The write units of an event of this load.
 fn of_event(load: &Load) -> f64 {
     let counted = Counted::built_in();
@@ -216,4 +244,6 @@ fn the_figures_of_the_pages_are_those_of_the_bill() {
     none(&strange_figures(file));
     let changed = |name: &str| file(name).replace("without traffic $", "without traffic $1");
     only(&strange_figures(changed), "README.md does not say");
+    let changed = |name: &str| file(name).replace("| 13,333 |", "| 13,334 |");
+    only(&strange_figures(changed), "docs/run/capacity.md does not say");
 }

@@ -25,8 +25,8 @@ use hookonce_runtime::destinations::{
 };
 use hookonce_runtime::inbox::drive::duration;
 
-const NOT_DONE: Called = Called::NotDone { retry_after: None };
-const UNCLEAR: Called = Called::Unclear { retry_after: None };
+const NOT_DONE: Called = Called::NotDone { status: None, retry_after: None };
+const UNCLEAR: Called = Called::Unclear { status: None, retry_after: None };
 
 /// Calls destinations of every kind.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl AccountCaller {
         match send.send().await {
             Ok(taken) => {
                 let answer = CalleeAnswer { id: taken.message_id, ..CalleeAnswer::of(200) };
-                Attempt { called: Called::Done { status: None }, answer: Ok(answer), sent: true }
+                Attempt { called: Called::Done { status: Some(answer.status) }, answer: Ok(answer), sent: true }
             }
             Err(error) => Attempt {
                 called: of_queue(&error),
@@ -152,15 +152,21 @@ fn late() -> Attempt {
 /// How a send ended that SQS did not confirm.
 fn of_queue(error: &SdkError<SendMessageError>) -> Called {
     // Timed out, broken, unreadable. The SDK tells what it could not sign like a connection that broke.
-    let SdkError::ServiceError(answer) = error else { return UNCLEAR };
+    let answer = match error {
+        SdkError::ServiceError(answer) => answer,
+        SdkError::ResponseError(answer) => {
+            return Called::Unclear { status: Some(answer.raw().status().as_u16()), retry_after: None };
+        }
+        _ => return UNCLEAR,
+    };
     let status = answer.raw().status().as_u16();
     // Its characters, or that it is longer than the queue takes.
     let faults = ["InvalidMessageContents", "InvalidParameterValue", "InvalidParameterValueException"];
     let about_message = answer.err().code().is_some_and(|code| faults.contains(&code));
     match status {
         400..=499 if about_message => Called::Refused { status: Some(status) },
-        400..=499 => NOT_DONE,
-        _ => UNCLEAR,
+        400..=499 => Called::NotDone { status: Some(status), retry_after: None },
+        _ => Called::Unclear { status: Some(status), retry_after: None },
     }
 }
 
@@ -192,13 +198,14 @@ fn message(body: &[u8]) -> Option<String> {
 
 /// How an asynchronous invocation ended, by the status and the error that Lambda names.
 fn of_function(status: u16, code: Option<&str>) -> Called {
+    let answered = Some(status);
     match (status, code) {
-        (202, _) => Called::Done { status: Some(status) },
-        (413 | 415, _) | (400, Some("InvalidRequestContentException")) => Called::Refused { status: Some(status) },
+        (202, _) => Called::Done { status: answered },
+        (413 | 415, _) | (400, Some("InvalidRequestContentException")) => Called::Refused { status: answered },
         // Not permitted, missing, not ready, too many. With a 502, Lambda names why it cannot prepare the function: its
         // key, its network, its code. A proxy on the way names nothing, and may have passed the call on.
-        (408, None) => UNCLEAR,
-        (400..=499, _) | (502, Some(_)) => NOT_DONE,
-        _ => UNCLEAR,
+        (408, None) => Called::Unclear { status: answered, retry_after: None },
+        (400..=499, _) | (502, Some(_)) => Called::NotDone { status: answered, retry_after: None },
+        _ => Called::Unclear { status: answered, retry_after: None },
     }
 }

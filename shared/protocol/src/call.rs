@@ -410,7 +410,7 @@ pub enum Signal {
         /// Both compressed payloads, the one that came first and the other, if the first one was read.
         bodies: Option<Box<[Vec<u8>; 2]>>,
     },
-    /// The same bytes already took effect under another id.
+    /// The same bytes were already applied under another id.
     SuspectedReplay,
     /// The claim found the record that an earlier try of the same request made, and that has changed since.
     ClaimReplyLost,
@@ -603,7 +603,7 @@ impl Reply {
 
     /// The reply to a call of a destination. If it is lost, the outcome of the call is unknown.
     pub fn called(self) -> Called {
-        if let Self::Called(called) = self { called } else { Called::Unclear { retry_after: None } }
+        if let Self::Called(called) = self { called } else { Called::Unclear { status: None, retry_after: None } }
     }
 
     /// The reply to a split. `None` if the reply is of the wrong kind.

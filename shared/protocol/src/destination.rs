@@ -93,6 +93,8 @@ pub enum Called {
     },
     /// The callee certainly did not do it: no byte reached it, or its answer says so.
     NotDone {
+        /// The status of its answer, if it has one.
+        status: Option<u16>,
         /// How long it asks to wait.
         retry_after: Option<Millis>,
     },
@@ -110,7 +112,23 @@ pub enum Called {
     },
     /// The outcome is unknown, and another try may help: a timeout, a broken connection, an error on its side.
     Unclear {
+        /// The status of its answer, if it has one.
+        status: Option<u16>,
         /// How long it asks to wait.
         retry_after: Option<Millis>,
     },
+}
+
+impl Called {
+    /// The status of the answer, if there is one.
+    pub const fn status(self) -> Option<u16> {
+        match self {
+            Self::Done { status }
+            | Self::NotDone { status, .. }
+            | Self::Refused { status }
+            | Self::Unclear { status, .. } => status,
+            Self::AlreadyDone { status } | Self::Unknown { status } => Some(status),
+            Self::NoTime => None,
+        }
+    }
 }

@@ -51,6 +51,14 @@ words! {
 
 /// Proof that a durable copy of the delivery exists.
 ///
+/// The same names in code that compiles, so that the example fails for its reason alone:
+///
+/// ```
+/// fn same(durable: hookonce_protocol::ingress::Durable) -> hookonce_protocol::ingress::Durable {
+///     durable
+/// }
+/// ```
+///
 /// ```compile_fail,E0423
 /// // Nobody else says so.
 /// let durable = hookonce_protocol::ingress::Durable(());

@@ -100,7 +100,7 @@ pub enum FactViolation {
 
 /// Checks how often a fact was applied. The range `expected` starts at zero if no delivery of the fact was
 /// acknowledged, or if a record owes it or keeps it for an operator; otherwise it starts at one. It ends at one, plus
-/// one for each second effect that an operator asked for. It ends at zero if nobody sent the fact.
+/// one for each second run that an operator asked for. It ends at zero if nobody sent the fact.
 pub fn fact_violation<Count: Ord + Default>(stands: &Count, expected: &RangeInclusive<Count>) -> Option<FactViolation> {
     if stands < expected.start() {
         Some(FactViolation::Lost)
@@ -156,7 +156,7 @@ impl<'a> FactCount<'a> {
     }
 }
 
-/// What an effect leaves behind, for a check of the tables: it adds one to a counter, and leaves one trace of its own.
+/// What a change leaves behind, for a check of the tables: it adds one to a counter, and leaves one trace of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     /// A part of the key of each counter's item.
@@ -169,9 +169,9 @@ pub struct Counted {
     pub by_domain_key: bool,
 }
 
-/// How many effects the counters hold beyond those that left a trace: a trace is written once, so an effect that was
-/// applied twice shows in the counter alone.
-pub fn surplus_effects(domain: &[&Item], counted: &[Counted]) -> usize {
+/// How many changes the counters hold beyond those that left a trace: a trace is written once, so a change that was made
+/// twice shows in the counter alone.
+pub fn surplus_changes(domain: &[&Item], counted: &[Counted]) -> usize {
     let named = |part: &'static str, by_domain_key: bool| {
         domain.iter().filter(move |item| {
             let key = item.get(PARTITION_KEY).and_then(Value::as_text).unwrap_or_default();

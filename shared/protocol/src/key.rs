@@ -138,6 +138,13 @@ pub enum RecordKind {
 
 /// The partition key of a record in the inbox table.
 ///
+/// The same names in code that compiles, so that the example fails for its reason alone:
+///
+/// ```
+/// let key = hookonce_protocol::key::RecordKey::parse("in#stripe#evt_1");
+/// assert!(key.is_some());
+/// ```
+///
 /// ```compile_fail,E0423
 /// // A key begins with an endpoint's id: text is parsed, or a constructor makes it.
 /// let key = hookonce_protocol::key::RecordKey("in#anything".to_owned());

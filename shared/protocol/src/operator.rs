@@ -87,7 +87,7 @@ pub enum Refusal {
 pub struct Order {
     /// What to do.
     pub operation: Operation,
-    /// Whether the operator accepts that a retry may apply the effect twice.
+    /// Whether the operator accepts that a retry may apply the change twice.
     pub accept_duplicate: bool,
     /// Whether the operator has looked at the quarantined body and accepts that it runs.
     pub accept_other_body: bool,
@@ -376,7 +376,7 @@ fn retried_effect(record: &Record, accept_duplicate: bool, moment: Moment) -> Ve
     changes
 }
 
-/// Lets a record take effect once more that was applied, in a new generation. A second force of the same generation
+/// Lets a record be applied once more, in a new generation. A second force of the same generation
 /// fails.
 ///
 /// # Errors

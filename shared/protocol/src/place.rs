@@ -23,6 +23,14 @@ pub const SORT_KEY_BYTES_MAX: usize = 1_024;
 
 /// The name by which handlers and routes call a user table. The worker's configuration says which table it is.
 ///
+/// The same names in code that compiles, so that the example fails for its reason alone:
+///
+/// ```
+/// fn item(key: hookonce_protocol::place::Key) -> hookonce_protocol::place::ItemRef {
+///     hookonce_protocol::place::ItemRef { table: None, key }
+/// }
+/// ```
+///
 /// ```compile_fail,E0308
 /// // A handler names no table of DynamoDB, and so none of the stack.
 /// fn item(key: hookonce_protocol::place::Key) -> hookonce_protocol::place::ItemRef {

@@ -26,7 +26,7 @@ words! {
     Operation {
         /// Lets a PENDING, DEAD or IGNORED record run again.
         Retry = "retry",
-        /// Lets a PROCESSED record take effect once more.
+        /// Lets a PROCESSED record be applied once more.
         Force = "force",
         /// Gives a DEAD record up.
         Discard = "discard",

@@ -183,6 +183,16 @@ impl Action {
 
 /// One conditional write of one item.
 ///
+/// The same names in code that compiles, so that the example fails for its reason alone:
+///
+/// ```
+/// use hookonce_protocol::place::Key;
+/// use hookonce_protocol::purpose::Purpose;
+/// use hookonce_protocol::write::{Action, Condition, Table, Write};
+/// let condition = || Condition(Vec::new());
+/// let write = |key: Key| Write { purpose: Purpose::Claim, table: Table::Inbox, key, action: Action::Delete, condition: condition() };
+/// ```
+///
 /// ```compile_fail,E0063
 /// use hookonce_protocol::place::Key;
 /// use hookonce_protocol::purpose::Purpose;
@@ -259,7 +269,7 @@ impl Write {
     /// | guard of a call | nothing: it has the pass of one receive | there is none |
     /// | note of a body | nothing: it names the record | both noted the same |
     ///
-    /// So a twin never applies an effect twice and never loses one. A delete leaves nothing to recognise. What is part
+    /// So a twin never applies a change twice and never loses one. A delete leaves nothing to recognise. What is part
     /// of a transaction, such as a commit or an operator's order, is recognised by the transaction's token.
     pub fn stands_in(&self, item: Option<&Item>) -> bool {
         let Some(item) = item else { return false };

@@ -20,7 +20,7 @@ pub fn markdown(catalog: &Catalog) -> String {
          Generated from `shared/providers/catalog`; change the catalog, not this page. Where a text says \"unconfirmed\", \
          no source confirmed it.\n\n\
          A key that is not signed can be replaced by whoever holds one signed request: the handler's domain key is what \
-         keeps such a replay from having an effect.\n\n\
+         keeps such a replay from being applied.\n\n\
          A delivery whose signature holds is never refused for its content. An event without an id is kept under the \
          SHA-256 of the body or, in a batch, of its place and its own canonical form; its siblings keep their ids. A body that cannot be \
          read is kept as one event of type `unreadable`. The metric `key_fallback` counts both. \

@@ -34,6 +34,14 @@ pub enum Received {
 /// Its fields are private to this file, where only [`Provider::receive`] makes one, from a scheme's proof. So code that
 /// has a `VerifiedDelivery` may claim it.
 ///
+/// The same names in code that compiles, so that the example fails for its reason alone:
+///
+/// ```
+/// fn body(delivery: &hookonce_providers::VerifiedDelivery) -> &[u8] {
+///     delivery.body()
+/// }
+/// ```
+///
 /// ```compile_fail,E0451
 /// // No code makes another body of a delivery that was verified.
 /// fn with_body(delivery: hookonce_providers::VerifiedDelivery, body: Vec<u8>) -> hookonce_providers::VerifiedDelivery {

@@ -184,7 +184,9 @@ async fn effect(run: &Run) {
 
 async fn effect_waits(run: &Run) {
     forwarded(run).await;
-    for called in [Called::NotDone { retry_after: None }, Called::Unclear { retry_after: None }] {
+    for called in
+        [Called::NotDone { status: None, retry_after: None }, Called::Unclear { status: None, retry_after: None }]
+    {
         run.dispatch(called).await;
         run.after_its_pause().await;
     }

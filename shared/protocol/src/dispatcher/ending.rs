@@ -14,14 +14,8 @@ use crate::write::{Action, Change, Condition, Table, Write};
 impl Dispatcher {
     /// Ends an effect that its callee did, even if another process has the pass by now or an operator has retried it.
     /// Only a replaced key means another call.
-    pub(super) fn settle(
-        self,
-        effect: Effect,
-        status: Option<u16>,
-        duration: Millis,
-        moment: Moment,
-    ) -> DispatcherStep {
-        let mut changes = vec![
+    pub(super) fn settle(self, effect: Effect, duration: Millis, moment: Moment) -> DispatcherStep {
+        let changes = vec![
             set(attribute::STATUS, Status::Processed.as_str()),
             set(attribute::OUTCOME, Outcome::Delivered.as_str()),
             set(attribute::PROCESSED_AT, moment.now.0),
@@ -32,7 +26,6 @@ impl Dispatcher {
             remove(attribute::NOT_BEFORE),
             remove(attribute::LAST_ERROR),
         ];
-        changes.extend(status.map(|status| set(attribute::STATUS_CODE, i64::from(status))));
         let condition = Condition(vec![
             equals(attribute::STATUS, effect.record.status.as_str()),
             equals(attribute::CLAIM_ID, effect.record.claim_id.0.as_str()),
@@ -128,11 +121,15 @@ impl Dispatcher {
         self,
         effect: Effect,
         purpose: Purpose,
-        changes: Vec<Change>,
+        mut changes: Vec<Change>,
         condition: Condition,
         settled: Settled,
         signal: Signal,
     ) -> DispatcherStep {
+        changes.push(match effect.part.status_code {
+            Some(status) => set(attribute::STATUS_CODE, i64::from(status)),
+            None => remove(attribute::STATUS_CODE),
+        });
         let write = Write {
             purpose,
             table: Table::Inbox,

@@ -26,7 +26,7 @@ use crate::destination::{Called, Class, NoTurn, Offer, OutboundCall, Terms};
 use crate::key::RecordKind;
 use crate::message::{Message, MessageError};
 use crate::purpose::Purpose;
-use crate::record::{DeadReason, EffectPart, Found, Pass, Record, Status, attribute, counted, equals, set};
+use crate::record::{DeadReason, EffectPart, Found, Pass, Record, Status, attribute, counted, equals, remove, set};
 use crate::time::{EpochMs, Millis};
 use crate::timing::{Moment, Timing};
 use crate::worker::{
@@ -271,6 +271,8 @@ impl Dispatcher {
             set(attribute::PASS, self.pass.as_str()),
             set(attribute::PASS_AT, moment.now.0),
             set(attribute::CALLEE, terms.callee.as_str()),
+            // If this process dies in the call, nobody knows its answer.
+            remove(attribute::STATUS_CODE),
         ];
         if first {
             changes.push(set(attribute::FIRST_CALL_AT, moment.now.0));
@@ -344,15 +346,18 @@ impl Dispatcher {
         self.call(State::Calling { call, started_at: moment.now }, Call::Deliver(Box::new(delivery)))
     }
 
-    fn called(self, called: Called, call: NextCall, started_at: EpochMs, moment: Moment) -> DispatcherStep {
+    fn called(self, called: Called, mut call: NextCall, started_at: EpochMs, moment: Moment) -> DispatcherStep {
         let duration = Millis(moment.now.0.saturating_sub(started_at.0).max(0));
+        if called != Called::NoTime {
+            call.effect.part.status_code = called.status();
+        }
         match called {
-            Called::Done { status } => self.settle(call.effect, status, duration, moment),
+            Called::Done { .. } => self.settle(call.effect, duration, moment),
             // Only a callee that was called before can have done it before. At a first call the answer may mean
             // something else. After a person has accepted one more call, the next one counts as a first: that person
             // knows what was done.
-            Called::AlreadyDone { status } if !call.first => self.settle(call.effect, Some(status), duration, moment),
-            Called::NotDone { retry_after } => self.not_done(call, retry_after, moment),
+            Called::AlreadyDone { .. } if !call.first => self.settle(call.effect, duration, moment),
+            Called::NotDone { retry_after, .. } => self.not_done(call, retry_after, moment),
             Called::NoTime => self.uncalled(call, NoTurn::Busy, moment),
             Called::Refused { .. } => {
                 let reason = if call.is_first() { DeadReason::Refused } else { DeadReason::UnknownOutcome };
@@ -361,7 +366,7 @@ impl Dispatcher {
             Called::AlreadyDone { .. } | Called::Unknown { .. } => {
                 self.die(call.effect, DeadReason::UnknownOutcome, moment)
             }
-            Called::Unclear { retry_after } => {
+            Called::Unclear { retry_after, .. } => {
                 let over = moment.now > call.effect.since().plus(call.terms.give_up_after);
                 let reason = match call.terms.class {
                     Class::AtMostOnce => Some(DeadReason::UnknownOutcome),

@@ -33,9 +33,9 @@ pub struct EffectPart {
     pub key_epoch: i64,
     /// When an operator last brought it back.
     pub retried_at: Option<EpochMs>,
-    /// The status of the answer with which it was done.
+    /// The status of the latest call's answer, if it had one.
     pub status_code: Option<u16>,
-    /// How long that call took.
+    /// How long the call took with which it was done.
     pub duration: Option<Millis>,
 }
 

@@ -157,7 +157,7 @@ pub struct Record {
     pub dead_at: Option<EpochMs>,
     /// When an operator discarded it.
     pub discarded_at: Option<EpochMs>,
-    /// An operator accepts that a retry may apply the effect twice.
+    /// An operator accepts that a retry may apply the change twice.
     pub accept_duplicate: bool,
     /// The endpoint quarantines another body under a known id. Kept for the fan-out of an envelope.
     pub quarantine_mismatch: bool,

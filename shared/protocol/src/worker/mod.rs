@@ -329,7 +329,7 @@ impl Worker {
         }
     }
 
-    /// Ends the record without applying an effect.
+    /// Ends the record without applying a change.
     fn mark(self, record: Box<Record>, outcome: Outcome, moment: Moment) -> WorkerStep {
         let call = Call::Write(commit::settle(&record, outcome, &self.timing, moment));
         self.call(State::Marking { record, outcome }, call)

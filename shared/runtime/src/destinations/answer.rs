@@ -19,24 +19,24 @@ pub(super) fn judge(
     body: Option<&[u8]>,
     now: EpochMs,
 ) -> Called {
-    let retry_after = retry_after(headers, now);
+    let (answered, retry_after) = (Some(status), retry_after(headers, now));
     match status {
-        200..=299 if body_reports_success(target, body) => Called::Done { status: Some(status) },
+        200..=299 if body_reports_success(target, body) => Called::Done { status: answered },
         // 2xx without the expected body: the outcome is unknown.
-        200..=299 => Called::Unclear { retry_after },
+        200..=299 => Called::Unclear { status: answered, retry_after },
         _ if target.done_statuses.contains(&status) => Called::AlreadyDone { status },
-        _ if target.not_done_statuses.contains(&status) => Called::NotDone { retry_after },
-        _ if target.retry_statuses.contains(&status) => Called::Unclear { retry_after },
+        _ if target.not_done_statuses.contains(&status) => Called::NotDone { status: answered, retry_after },
+        _ if target.retry_statuses.contains(&status) => Called::Unclear { status: answered, retry_after },
         // Too early: by definition it was not begun.
-        425 => Called::NotDone { retry_after },
+        425 => Called::NotDone { status: answered, retry_after },
         // The same request belongs elsewhere.
-        307 | 308 => Called::Refused { status: Some(status) },
+        307 | 308 => Called::Refused { status: answered },
         // A form or a script was done, and its page is elsewhere.
         300..=399 => Called::Unknown { status },
         // A gateway gave up waiting, as with 504.
-        408 => Called::Unclear { retry_after },
-        400..=499 => Called::Refused { status: Some(status) },
-        _ => Called::Unclear { retry_after },
+        408 => Called::Unclear { status: answered, retry_after },
+        400..=499 => Called::Refused { status: answered },
+        _ => Called::Unclear { status: answered, retry_after },
     }
 }
 

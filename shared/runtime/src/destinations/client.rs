@@ -129,7 +129,7 @@ impl HttpCaller {
     /// Makes one call, and tells of it all that is known.
     pub async fn attempt(&self, destination: &Destination, delivery: &OutboundCall, moment: Moment) -> Attempt {
         let Some(target) = destination.http() else {
-            let called = Called::NotDone { retry_after: None };
+            let called = Called::NotDone { status: None, retry_after: None };
             return Attempt { called, answer: Err(AttemptError::NoUrl), sent: false };
         };
         let request = match request(target, delivery, moment.now) {
@@ -150,8 +150,11 @@ impl HttpCaller {
             }
             Err(error) => {
                 let sent = !gate.close();
-                let called =
-                    if sent { Called::Unclear { retry_after: None } } else { Called::NotDone { retry_after: None } };
+                let called = if sent {
+                    Called::Unclear { status: None, retry_after: None }
+                } else {
+                    Called::NotDone { status: None, retry_after: None }
+                };
                 Attempt { called, answer: Err(error), sent }
             }
         }

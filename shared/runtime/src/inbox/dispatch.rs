@@ -111,7 +111,8 @@ impl<S: Store, Q: Queue, A: Ambient> OneEffect<'_, S, Q, A> {
             return Called::NoTime;
         }
         let call = self.parts.caller.call(permit, destination, delivery, self.parts.ambient.moment());
-        let called = timeout_at(self.calls_until, call).await.unwrap_or(Called::Unclear { retry_after: None });
+        let called =
+            timeout_at(self.calls_until, call).await.unwrap_or(Called::Unclear { status: None, retry_after: None });
         log_call(delivery, called);
         called
     }
@@ -119,14 +120,15 @@ impl<S: Store, Q: Queue, A: Ambient> OneEffect<'_, S, Q, A> {
 
 /// Logs how a call ended.
 fn log_call(delivery: &OutboundCall, called: Called) {
-    let (how, status) = match called {
-        Called::Done { status } => ("done", status),
-        Called::AlreadyDone { status } => ("already done", Some(status)),
-        Called::NotDone { .. } => ("not done", None),
-        Called::NoTime => ("no time", None),
-        Called::Refused { status } => ("refused", status),
-        Called::Unknown { status } => ("unknown", Some(status)),
-        Called::Unclear { .. } => ("unclear", None),
+    let status = called.status();
+    let how = match called {
+        Called::Done { .. } => "done",
+        Called::AlreadyDone { .. } => "already done",
+        Called::NotDone { .. } => "not done",
+        Called::NoTime => "no time",
+        Called::Refused { .. } => "refused",
+        Called::Unknown { .. } => "unknown",
+        Called::Unclear { .. } => "unclear",
     };
     let OutboundCall { effect, event, destination, .. } = delivery;
     match called {

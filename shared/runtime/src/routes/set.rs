@@ -147,7 +147,7 @@ impl Handling {
     /// lacks one of the values.
     ///
     /// A type that is not signed never becomes part of the key: whoever holds one signed body could send it again as
-    /// another type, and it would have a second effect.
+    /// another type, and it would be applied again.
     pub fn domain_key(&self, event: &Event, type_is_signed: bool) -> Option<DomainKey> {
         let FactRule { paths, across_types } = self.fact.as_ref()?;
         let values = paths.iter().map(|path| path.scalar(&event.body).unwrap_or_default());
@@ -288,10 +288,11 @@ impl RouteSet {
             }
             routes.push(compiled(route, &mut check));
         }
-        if let Some(index) = one_too_many(&routes) {
+        if let Some((index, entries)) = one_too_many(&routes) {
             let reason = format!(
                 "lists too much: the routes that one event may meet list at most {ENTRIES_MAX} values and operators \
-                 in their `when`, all together; narrow the `endpoints` or `types` of this route or of earlier ones"
+                 in their `when`, all together, and these list {entries}; narrow the `endpoints` or `types` of this \
+                 route or of earlier ones"
             );
             check.field("routes").element(index).field("when").add(reason);
         }
@@ -373,12 +374,17 @@ impl Route {
     }
 }
 
-/// The first route with which the routes that one event may meet list too much in their `when`.
-fn one_too_many(routes: &[Route]) -> Option<usize> {
+/// The first route with which the routes that one event may meet list too much in their `when`, and how much all of these
+/// list.
+fn one_too_many(routes: &[Route]) -> Option<(usize, usize)> {
     let all: Vec<_> = (0..routes.len()).collect();
     let of_endpoint = crowds(routes, &all, |route| &route.endpoints);
     let of_both = of_endpoint.iter().flat_map(|group| crowds(routes, group, |route| &route.types));
-    of_both.filter_map(|group| first_beyond(routes, &group)).min()
+    let beyond = of_both.filter_map(|group| {
+        let entries = group.iter().map(|index| entries(routes, *index)).sum();
+        Some((first_beyond(routes, &group)?, entries))
+    });
+    beyond.min_by_key(|(first, _)| *first)
 }
 
 /// The groups of these routes that one name concerns and that list too much.
@@ -391,11 +397,16 @@ fn crowds(routes: &[Route], among: &[usize], names: impl Fn(&Route) -> &Names) -
 }
 
 fn first_beyond(routes: &[Route], group: &[usize]) -> Option<usize> {
-    let mut entries = 0;
+    let mut listed = 0;
     group.iter().copied().find(|index| {
-        entries += routes.get(*index).and_then(|route| route.when.as_ref()).map_or(0, Pattern::entries);
-        entries > ENTRIES_MAX
+        listed += entries(routes, *index);
+        listed > ENTRIES_MAX
     })
+}
+
+/// How much a route lists in its `when`.
+fn entries(routes: &[Route], index: usize) -> usize {
+    routes.get(index).and_then(|route| route.when.as_ref()).map_or(0, Pattern::entries)
 }
 
 /// Compiles one route. A route with faults is never used, because its set is refused.

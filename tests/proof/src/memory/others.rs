@@ -178,6 +178,6 @@ impl Caller for Bench {
         _: &'a OutboundCall,
         _: Moment,
     ) -> Pin<Box<dyn Future<Output = Called> + Send + 'a>> {
-        Box::pin(async { Called::NotDone { retry_after: None } })
+        Box::pin(async { Called::NotDone { status: None, retry_after: None } })
     }
 }

@@ -189,9 +189,9 @@ fn reported(fault: Option<Fault>, done_before: bool) -> Answer {
         None | Some(Fault::AmbiguousNotDone) if done_before => Called::AlreadyDone { status: 409 },
         None => Called::Done { status },
         Some(Fault::NoTime) => Called::NoTime,
-        Some(Fault::CalleeBusy) => Called::NotDone { retry_after: None },
+        Some(Fault::CalleeBusy) => Called::NotDone { status: None, retry_after: None },
         Some(Fault::CalleeRefuses) => Called::Refused { status },
         Some(Fault::AmbiguousDone | Fault::AmbiguousNotDone) => Called::Unknown { status: 302 },
-        Some(_) => Called::Unclear { retry_after: None },
+        Some(_) => Called::Unclear { status: None, retry_after: None },
     })
 }

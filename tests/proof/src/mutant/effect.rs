@@ -169,11 +169,11 @@ fn endings() -> Vec<Mutant> {
         "unclear-counts-as-done", "D6: an unclear call is not done", &["at least once: crashes and zombies"],
             called_instead!(Called::Unclear { .. } => Called::Done { status: None });
         "unclear-counts-as-not-done", "D6: an unclear call may have been done", &["at most once: crashes and zombies"],
-            called_instead!(Called::Unclear { .. } => Called::NotDone { retry_after: None });
+            called_instead!(Called::Unclear { .. } => Called::NotDone { status: None, retry_after: None });
         "ambiguous-counts-as-refused", "D6: an answer that leaves it open is no refusal", &["at most once: answers"],
             called_instead!(Called::Unknown { .. } => Called::Refused { status: None });
         "not-done-counts-as-unclear", "D6: what is not done is called again", &["at most once: answers"],
-            called_instead!(Called::NotDone { .. } | Called::NoTime => Called::Unclear { retry_after: None });
+            called_instead!(Called::NotDone { .. } | Called::NoTime => Called::Unclear { status: None, retry_after: None });
         "done-before-counts-at-a-first-call", "D6: who was never called cannot have done it before", &["keyed, and says of something else that it was done before"],
             called_instead!(Called::AlreadyDone { status } => Called::Done { status: Some(*status) });
         "at-most-once-repeats", "D3, D6: what is promised at most once is not repeated", &["at most once: crashes and zombies"],
@@ -265,7 +265,7 @@ fn second_nets() -> Vec<Mutant> {
             rewrite!(Dispatcher, GUARD, any!(STATUS));
         "ambiguous-counts-as-unclear", "D6: an answer that leaves it open is not asked again", &["keyed: answers"],
             "cost: a repeat that cannot help",
-            called_instead!(Called::Unknown { .. } => Called::Unclear { retry_after: None });
+            called_instead!(Called::Unknown { .. } => Called::Unclear { status: None, retry_after: None });
         "give-up-ignored", "D6: an unclear effect is given up in the end", &["keyed: at the end of the window"],
             "cost: it waits until the effect age",
             Mutation { reply: Some(|_, _, reply| {

@@ -114,12 +114,12 @@ impl Callees {
             falls
         };
         let called = if falls(fails_before) {
-            Called::Unclear { retry_after: after(rng) }
+            Called::Unclear { status: None, retry_after: after(rng) }
         } else if falls(fails_after) {
             self.work(delivery, terms, Kept::Done, now);
-            Called::Unclear { retry_after: after(rng) }
+            Called::Unclear { status: None, retry_after: after(rng) }
         } else if falls(busy) {
-            Called::NotDone { retry_after: after(rng) }
+            Called::NotDone { status: None, retry_after: after(rng) }
         } else if falls(vague) {
             if rng.chance(5_000) {
                 self.work(delivery, terms, Kept::Done, now);

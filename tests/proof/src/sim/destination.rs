@@ -145,7 +145,9 @@ impl Caller for Outside {
             let terms = destination.terms();
             let ports = self.0.with_patience(terms.timeout);
             let call = ports.mutated(Call::Deliver(Box::new(delivery.clone())));
-            let Call::Deliver(carried) = call.clone() else { return Called::NotDone { retry_after: None } };
+            let Call::Deliver(carried) = call.clone() else {
+                return Called::NotDone { status: None, retry_after: None };
+            };
             let sent = carried.clone();
             let effect = move |inner: &mut Inner, now: i64| {
                 let callee_rates = if inner.calm { CalleeRates::default() } else { inner.config.callee_rates };
@@ -153,7 +155,7 @@ impl Caller for Outside {
                 Some(callees.receive(&sent, &terms, callee_rates, now, rng))
             };
             // Without a connection there is no call. Once it was sent, silence says nothing.
-            let lost = Answered { called: Called::Unclear { retry_after: None }, number: 0 };
+            let lost = Answered { called: Called::Unclear { status: None, retry_after: None }, number: 0 };
             let answers = Answers { lost: Some(lost), ..Answers::only(None) };
             let edge = ports.edge("call destination", true, Side::Callee);
             let mut answered = ports.call(edge, answers, effect.clone()).await;
@@ -163,7 +165,7 @@ impl Caller for Outside {
             // Nobody was called: there was no connection, or no turn.
             let uncalled = || {
                 let away = ports.world.lock().rng.chance(5_000);
-                if away { Called::NotDone { retry_after: None } } else { Called::NoTime }
+                if away { Called::NotDone { status: None, retry_after: None } } else { Called::NoTime }
             };
             let called = answered.map_or_else(uncalled, |answered| answered.called);
             if let (Some(answered), Called::NotDone { .. } | Called::Refused { .. }) = (answered, called) {

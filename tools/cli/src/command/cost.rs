@@ -37,11 +37,13 @@ pub(crate) struct Arguments {
 fn count(text: &str) -> Result<f64, String> {
     let (digits, times) = match text.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 1e3),
-        None => text.strip_suffix('M').map_or((text, 1.0), |digits| (digits, 1e6)),
+        None => text.strip_suffix(['m', 'M']).map_or((text, 1.0), |digits| (digits, 1e6)),
     };
+    // A part of 1,000,000, which commas divide.
+    let is_part = digits.len() > 1 && digits.starts_with('0') && !digits.contains('.');
     let number = digits.parse::<f64>().ok().map(|number| (number * times).round());
     number
-        .filter(|number| (0.0..=1e12).contains(number))
+        .filter(|number| !is_part && (0.0..=1e12).contains(number))
         .ok_or_else(|| "a number, such as 1500, 10k or 2.5M".to_owned())
 }
 
@@ -62,7 +64,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             format!("--body-bytes for a record of at most {CLAIM_BYTES_MAX} bytes"),
         ));
     }
-    let report = Report { loads: loads(&arguments).await?, record_bytes, counted, prices: Prices::built_in() };
+    let (loads, days) = loads(&arguments).await?;
+    let report = Report { loads, days, record_bytes, counted, prices: Prices::built_in() };
     if arguments.json {
         output::json(&report.json());
     } else {
@@ -71,11 +74,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What the months bring that are asked for.
-async fn loads(arguments: &Arguments) -> Result<Vec<Load>, Failure> {
+/// What the months bring that are asked for, and for how many days of them a stack has run.
+async fn loads(arguments: &Arguments) -> Result<(Vec<Load>, Option<f64>), Failure> {
     let Arguments { body_bytes, duplicates, effects, .. } = *arguments;
     let load = |events| Load { events, duplicates, effects, refused: 0.0, body_bytes };
-    let Some(stack) = &arguments.stack else { return Ok(arguments.events.iter().copied().map(load).collect()) };
+    let Some(stack) = &arguments.stack else { return Ok((arguments.events.iter().copied().map(load).collect(), None)) };
     let deployed = Deployed::named(stack);
     let metrics = [
         ("relay", "relay_ran"),
@@ -94,12 +97,16 @@ async fn loads(arguments: &Arguments) -> Result<Vec<Load>, Failure> {
         ));
     }
     let per_event = |count: f64| if events > 0.0 { count / events } else { 0.0 };
-    Ok(vec![Load { events, duplicates: per_event(repeats), effects: per_event(effects), refused, body_bytes }])
+    let load = Load { events, duplicates: per_event(repeats), effects: per_event(effects), refused, body_bytes };
+    // The relay runs each minute.
+    Ok((vec![load], Some(runs / (24.0 * 60.0))))
 }
 
 /// Everything that is printed.
 struct Report {
     loads: Vec<Load>,
+    /// For how many days the stack has run, if there is one.
+    days: Option<f64>,
     record_bytes: f64,
     counted: &'static Counted,
     prices: &'static Prices,
@@ -130,6 +137,14 @@ impl Report {
         ));
         if load.refused > 0.0 {
             output::line(&format!("Refused requests of strangers: {}.", grouped(load.refused, 0)));
+        }
+        let Some(days) = self.days else { return };
+        output::line("No metric has the length of the bodies: --body-bytes takes yours.");
+        if days < 29.0 {
+            output::line(&format!(
+                "The stack ran for {:.0} of 30 days, so a whole month has more events.",
+                days.ceil()
+            ));
         }
     }
 

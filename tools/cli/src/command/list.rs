@@ -38,7 +38,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let is_stopped = tokio::select! {
         biased;
         () = interrupt::ctrl_c() => true,
-        read = latest.read(&store, &arguments.filter, limit) => read.map(|()| false)?,
+        read = latest.read(&store, &arguments.filter, limit, |hours, of| {
+            if hours > 0 {
+                reading.shows(format!("reading records, {hours} of {of} hours"));
+            }
+        }) => read.map(|()| false)?,
     };
     drop(reading);
     if is_stopped {

@@ -180,7 +180,7 @@ impl Answer {
                     Some(_) => format!("{url} answered {word}: whether it was stored is not known"),
                     None => format!("{url} did not answer: whether it was stored is not known"),
                 },
-                "run the same command again: the same key takes effect once",
+                "run the same command again: the same key is applied once",
             )),
         }
     }

@@ -3,7 +3,7 @@
 use hookonce_aws::DynamoStore;
 use hookonce_examples::COUNTED;
 use hookonce_protocol::call::Unavailable;
-use hookonce_protocol::invariant::{self, FactCount, surplus_effects};
+use hookonce_protocol::invariant::{self, FactCount, surplus_changes};
 use hookonce_protocol::item::Item;
 use hookonce_protocol::record::{Record, Status};
 use hookonce_protocol::timing::Timing;
@@ -52,7 +52,7 @@ fn count(records: &[Item], domain: &[Item], expected: &[String], timing: &Timing
     let facts = FactCount::of(domain, expected.iter().map(String::as_str), dead);
     TableCounts {
         applied: facts.applied,
-        applied_twice: facts.doubled + surplus_effects(&domain.iter().collect::<Vec<_>>(), &COUNTED),
+        applied_twice: facts.doubled + surplus_changes(&domain.iter().collect::<Vec<_>>(), &COUNTED),
         lost: facts.lost,
         dead,
         pending: standing(Status::Pending),

@@ -33,18 +33,27 @@ impl Latest {
     /// Reads at least `limit` records that pass the filter, if there are as many: those that were received last, and some
     /// more. Each step goes back as many hours as all before it together, because a quiet stack has hours in which nothing
     /// came. The journal is in the order of receipt, so the keys of all its partitions are merged before any record is read.
-    /// What waits or died is in another order: of each partition, so many are read.
+    /// What waits or died is in another order: of each partition, so many are read. `on_step` learns before each step how
+    /// many hours are behind it, and of how many.
     ///
     /// # Errors
     /// [`Failure`] when the store does not answer.
-    pub(crate) async fn read(&mut self, store: &DynamoStore, filter: &Filter, limit: usize) -> Result<(), Failure> {
+    pub(crate) async fn read(
+        &mut self,
+        store: &DynamoStore,
+        filter: &Filter,
+        limit: usize,
+        on_step: impl Fn(usize, usize),
+    ) -> Result<(), Failure> {
         let mut groups = filter.queries().into_iter();
+        let all = groups.len();
         let (mut read_groups, mut next) = (0, 1);
         loop {
             let step: Vec<_> = groups.by_ref().take(next).flatten().collect();
             if step.is_empty() {
                 return Ok(());
             }
+            on_step(read_groups, all);
             read_groups += next;
             next = read_groups;
             let begin = step.iter().filter_map(journaled).min();
@@ -85,7 +94,7 @@ impl Latest {
 /// [`Failure`] when the store does not answer.
 pub(crate) async fn latest(store: &DynamoStore, filter: &Filter, limit: usize) -> Result<Latest, Failure> {
     let mut latest = Latest::default();
-    latest.read(store, filter, limit).await?;
+    latest.read(store, filter, limit, |_, _| {}).await?;
     Ok(latest)
 }
 

@@ -14,7 +14,7 @@ pub(crate) enum Tone {
     Waits,
     /// It needs a person.
     Bad,
-    /// It is over, and nothing took effect.
+    /// It is over, and nothing was applied.
     Settled,
 }
 

@@ -41,9 +41,14 @@ fn failure(failed: &FailedAttempt) -> Value {
 pub(crate) fn tries(record: &Record) -> i64 {
     let kept = i64::try_from(record.failures.len()).unwrap_or(0);
     let tries = record.attempts.max(kept) + record.generation + i64::from(record.status == Status::Processed);
-    // A call that ends an effect is counted nowhere else.
-    let called = record.effect.as_ref().is_some_and(|effect| effect.first_call_at.is_some());
-    tries.max(i64::from(called && record.status == Status::Dead))
+    let Some(effect) = &record.effect else { return tries };
+    match record.status {
+        // What did nothing is no attempt of the effect, and is what it waits for.
+        Status::Pending => tries + effect.not_done,
+        // A call that ends an effect is counted nowhere else.
+        Status::Dead => tries.max(i64::from(effect.first_call_at.is_some())),
+        Status::Processed | Status::Discarded => tries,
+    }
 }
 
 /// The same for people, with a `+` where there may have been more.

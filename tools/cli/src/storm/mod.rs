@@ -261,7 +261,7 @@ async fn choose_sample(storm: &mut Storm, samples: &[&'static Sample], traces: &
     Ok(())
 }
 
-/// Ten events, once each, take effect once each.
+/// Ten events, once each, are applied once each.
 ///
 /// # Errors
 /// [`Failure::Unavailable`] when they do not: then no other count says anything.

@@ -16,7 +16,7 @@ pub(super) fn page(report: &Report) -> String {
             span.mono { (output::shown(&report.url)) } ", in " (report.seconds) " s. Before them, "
             (report.control) " events of type " span.mono { (report.event_type) } " were sent once each"
             @if report.traces == "not counted" { ". Traces were not counted." }
-            @else { ", and each took effect once." }
+            @else { ", and each was applied once." }
         }
         div.scroll { table {
             thead { tr {
@@ -79,7 +79,7 @@ fn detail(part: &Part) -> Markup {
 
 fn event(named: &Named) -> Markup {
     html! {
-        p { span.mono { (named.event) } " took effect " (times(named.traces)) "." }
+        p { span.mono { (named.event) } " was applied " (times(named.traces)) "." }
         @for Shown { at_ms, took_ms, answer, head, body } in &named.requests {
             details {
                 summary { "At " (at_ms) " ms: " (answer) ", after " (took_ms) " ms" }

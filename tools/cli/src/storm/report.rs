@@ -33,7 +33,7 @@ const NOTHING_TO_CHANGE: &str = "this event has nothing that it could change, or
 /// In place of a secret that a person gave.
 const WITHHELD: &str = "WITHHELD";
 
-/// An event that was sent, and how often it took effect.
+/// An event that was sent, and how often it was applied.
 #[derive(Debug)]
 pub(super) struct Judged {
     pub(super) sent: Sent,
@@ -220,7 +220,7 @@ fn not_sent(planned: &[PlannedScenario], sent: &[Part]) -> Vec<NotSent> {
 
 fn good_summary(events: usize, is_counted: bool) -> String {
     if is_counted {
-        return format!("all {events} events did what they must: genuine ones took effect once, forgeries never");
+        return format!("all {events} events did what they must: genuine ones were applied once, forgeries never");
     }
     format!("all {events} events were answered as they must be")
 }
@@ -232,7 +232,7 @@ impl Part {
         output::line(&output::wrapped(&format!("  {}", self.catalog)));
         output::line(&output::wrapped(&format!("  {}", self.source)));
         for named in &self.named {
-            output::line(&format!("  {} took effect {}", named.event, times(named.traces)));
+            output::line(&format!("  {} was applied {}", named.event, times(named.traces)));
             for request in &named.requests {
                 let Shown { at_ms, took_ms, answer, .. } = request;
                 output::line(&format!("    at {at_ms} ms: {answer}, after {took_ms} ms"));
@@ -305,11 +305,11 @@ fn part(
         expected: if is_forgery {
             "it takes no effect, and is answered with 4xx"
         } else {
-            "each event takes effect once"
+            "each event is applied once"
         },
         found: match (found.is_good(), is_forgery, is_counted) {
             (true, true, _) => "all refused".to_owned(),
-            (true, false, true) => "all took effect once".to_owned(),
+            (true, false, true) => "all were applied once".to_owned(),
             (true, false, false) => "all were taken".to_owned(),
             (false, ..) => found.faults().join(", "),
         },

@@ -100,7 +100,7 @@ impl Scenario {
         }
     }
 
-    /// Whether no such request may take effect.
+    /// Whether no such request may be applied.
     pub(crate) const fn is_forgery(self) -> bool {
         matches!(self, Self::Secret | Self::Byte | Self::Unsigned | Self::Weaker | Self::Stale)
     }

@@ -1,4 +1,4 @@
-//! Counts what took effect: lines of a command's output, or requests at the sink, that hold an event's token.
+//! Counts what was applied: lines of a command's output, or requests at the sink, that hold an event's token.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -32,7 +32,7 @@ const MISSING_WAIT: Duration = Duration::from_secs(15);
 /// The most that is read of a request at the sink, in bytes.
 const SINK_BODY_BYTES_MAX: usize = 1024 * 1024;
 
-/// How often each event took effect, by its number.
+/// How often each event was applied, by its number.
 pub(crate) type Counts = BTreeMap<usize, usize>;
 
 /// The tokens of all events that were sent. Most are or hold the event's name, which is found at once.

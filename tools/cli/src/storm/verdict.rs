@@ -8,7 +8,7 @@ use super::wire::Outcome;
 pub(crate) struct Fact {
     pub(crate) scenario: Scenario,
     pub(crate) deliveries: usize,
-    /// How often it took effect, where traces are counted.
+    /// How often it was applied, where traces are counted.
     pub(crate) traces: usize,
     /// The last answer: what the provider goes by.
     pub(crate) last: Outcome,
@@ -19,13 +19,13 @@ pub(crate) struct Fact {
 /// What is wrong with an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It took effect more than once.
+    /// It was applied more than once.
     Twice,
-    /// It never took effect.
+    /// It was never applied.
     Never,
     /// In the end it was not answered with 2xx, so that its provider goes on.
     Unsettled,
-    /// A forgery took effect.
+    /// A forgery was applied.
     Accepted,
     /// A forgery was not refused with 4xx.
     NotRefused,
@@ -91,7 +91,7 @@ impl Finding {
     /// What is wrong, as parts of a sentence. Empty if nothing is.
     pub(crate) fn faults(&self) -> Vec<String> {
         let parts = [
-            (self.twice, "took effect twice"),
+            (self.twice, "were applied twice"),
             (self.never, "never"),
             (self.unsettled, "ended without a 2xx"),
             (self.accepted, if self.accepted == 1 { "forgery was accepted" } else { "forgeries were accepted" }),
@@ -155,7 +155,7 @@ mod tests {
         let forged = vec![fact(Scenario::Stale, 1, 200); 2];
         let found = Finding::of([facts(1, 13), facts(2, 14), facts(0, 3), forged].concat(), true);
         assert_eq!((found.events, found.deliveries, found.good, found.is_good()), (32, 64, 13, false));
-        assert_eq!(found.faults().join(", "), "14 took effect twice, 3 never, 2 forgeries were accepted");
+        assert_eq!(found.faults().join(", "), "14 were applied twice, 3 never, 2 forgeries were accepted");
         assert!(Finding::default().is_good());
     }
 }

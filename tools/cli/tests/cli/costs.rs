@@ -81,6 +81,7 @@ fn a_load_that_cannot_be_is_refused_with_the_next_step() {
     let workspace = Workspace::new();
     for (arguments, expected) in [
         (&["--events=-1"][..], "a number, such as 1500, 10k or 2.5M"),
+        (&["--events", "1,000,000"], "a number, such as 1500, 10k or 2.5M"),
         (&["--events", "many"], "a number, such as 1500, 10k or 2.5M"),
         (&["--effects", "101"], "a number from 0 to 100, such as 0.05"),
         (&["--duplicates", "nan"], "a number from 0 to 100, such as 0.05"),
@@ -110,6 +111,9 @@ fn a_stack_is_billed_by_what_it_counted_in_thirty_days() {
     let load = ["events", "duplicates_per_event", "effects_per_event", "refused"].map(|name| bill[name].clone());
     assert_eq!(load, [object!(4_000.0), object!(0.025), object!(0.5), object!(7.0)]);
     cost(&["--body-bytes", "8k"]).exits(0).prints_all(&["4,000 EVENTS", "Refused requests of strangers: 7."]);
+    cost(&[]).exits(0).prints("No metric has the length of the bodies").omits("of 30 days");
+    aws.account().sums.insert(("relay", "relay_ran"), vec![1_440.0; 3]);
+    cost(&[]).exits(0).prints("ran for 3 of 30 days");
     aws.account().snags.push_back(("GetMetricStatistics", Interception::Answered("AccessDenied")));
     cost(&[]).exits(3).prints("ask for the permission cloudwatch:GetMetricStatistics");
     let quiet = ["webhook", "dispatcher"];

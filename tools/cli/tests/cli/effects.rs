@@ -89,7 +89,7 @@ fn show_prints_what_was_called_with_which_key_and_how_it_ended() {
         "keyed\n",
         &format!("{} in hookonce-key, Idempotency-Key\n", header("hookonce-key")),
         "call failed: CALL_UNCLEAR\n",
-        "no status is stored: only the call that is done keeps its own\n",
+        "status 503\n",
     ]);
     assert!(shown["next_try_at_ms"].as_i64() < shown["due_at_ms"].as_i64(), "{shown}");
     let status = json_of(&workspace.run(&["status", "--json"]));

@@ -186,7 +186,7 @@ kill -KILL $$
 fn show_calls_no_handler_in_another_language_by_default() {
     let stack = Stack::of(Workspace::routed(ROUTES));
     stack.run(&["trigger", "stripe.invoice.paid", "--id", "first"]).exits(0);
-    let why = "its handler, in another language, alone can say: pass --call-handlers to ask it";
+    let why = "unknown: only its handler, in another language, knows; --call-handlers asks it";
     stack.run(&["show", "stripe", "evt_first"]).prints(why).omits("WARN");
 }
 

@@ -117,7 +117,7 @@ fn a_refused_submit_prints_the_next_step() {
     submit(&stopped, &[]).exits(3).prints("hookonce dev");
 
     let away = submit(&stack, &["--url", "http://127.0.0.1:9/webhooks/jobs"]).exits(3);
-    away.prints("run the same command again: the same key takes effect once");
+    away.prints("run the same command again: the same key is applied once");
     // Whoever answers 200 there is no endpoint.
     let stranger = submit(&stack, &["--url", &format!("http://127.0.0.1:{}/", receiver(200))]).exits(2);
     stranger.prints("not like a hookonce endpoint");

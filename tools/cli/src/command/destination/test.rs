@@ -299,10 +299,10 @@ mod tests {
             for called in [
                 Called::Done { status: Some(200) },
                 Called::AlreadyDone { status: 409 },
-                Called::NotDone { retry_after: None },
+                Called::NotDone { status: None, retry_after: None },
                 Called::Refused { status: Some(400) },
                 Called::Unknown { status: 302 },
-                Called::Unclear { retry_after: None },
+                Called::Unclear { status: None, retry_after: None },
             ] {
                 let (purpose, after) = written(class, called);
                 let does = match (purpose, after.dead_reason) {

@@ -86,7 +86,7 @@ impl EffectCall {
         match part.status_code {
             Some(status) => facts.push(("answer", format!("status {status}{took}"))),
             None if part.not_done > 0 || record.attempts > 0 || part.first_call_at.is_some() => {
-                facts.push(("answer", "no status is stored: only the call that is done keeps its own".to_owned()));
+                facts.push(("answer", "none that is known of the latest call".to_owned()));
             }
             None => {}
         }

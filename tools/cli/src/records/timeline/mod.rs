@@ -439,7 +439,7 @@ impl Timeline {
                 "unknown: its handler, in another language, does not answer".to_owned()
             }
             Planned::HandlerAway => {
-                "its handler, in another language, alone can say: pass --call-handlers to ask it".to_owned()
+                "unknown: only its handler, in another language, knows; --call-handlers asks it".to_owned()
             }
         };
         vec![("plan today", outcome)]
