@@ -22,7 +22,7 @@ MOST = json.loads((ROOT / "scripts/checks/ideas.json").read_text())
 def sources(*folders):
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*.rs")):
-            if "target" not in path.parts:
+            if "target" not in path.relative_to(ROOT).parts:
                 yield path.read_text()
 
 

@@ -4,18 +4,22 @@
 Above a block, a comment says what the person sees: `<!-- stays -->` over a command that runs until Ctrl-C, `<!-- file NAME -->` over the
 text of a file. `<!-- stop COMMAND -->` is Ctrl-C."""
 
+import contextlib
 import os
 import pathlib
+import pty
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
+import tty
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.append(str(ROOT / "scripts/releases"))
-from page import agrees, expected, steps  # noqa: E402
+from page import WIDTH, agrees, expected, steps  # noqa: E402
 
 PAGE = ROOT / "docs/use/first-rule.md"
 PLACE = ROOT / "target/first-rule"
@@ -28,16 +32,26 @@ START_SECONDS, LOOK_SECONDS = 600, 60
 class Person:
     def __init__(self):
         self.folder, self.staying = ROOT, {}
-        self.environment = os.environ | {"NO_COLOR": "1", "COLUMNS": "80", "CARGO_TERM_QUIET": "true"}
+        self.environment = os.environ | {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": str(WIDTH), "CARGO_TERM_QUIET": "true"}
 
     def types(self, commands):
-        """What the commands print. Where they end is where the next ones begin."""
+        """What the commands print in a terminal. Where they end is where the next ones begin."""
         place = PLACE / "place"
         typed = f"{commands}\nended=$?; pwd >{place}; exit $ended"
-        ended = subprocess.run(["bash", "-c", typed], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, text=True)
+        terminal, inside = pty.openpty()
+        tty.setraw(inside)
+        termios.tcsetwinsize(inside, (24, WIDTH))
+        process = subprocess.Popen(["bash", "-c", typed], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=inside, stderr=inside)
+        os.close(inside)
+        printed = b""
+        # A terminal that nobody has open any more cannot be read.
+        with contextlib.suppress(OSError):
+            while part := os.read(terminal, 65536):
+                printed += part
+        os.close(terminal)
+        process.wait()
         self.folder = pathlib.Path(place.read_text().strip())
-        return ended.stdout
+        return printed.decode().replace("\r", "")
 
     def starts(self, command, text):
         """What a command that stays has printed, once it is what the page says."""

@@ -8,6 +8,9 @@ use crate::records::Filter;
 /// The fields of the form, as the command names its options.
 const FIELDS: [&str; 8] = ["state", "endpoint", "type", "error", "kind", "destination", "since", "until"];
 
+/// What the moments of most rows are.
+pub(super) const RECEIVED: &str = "Received";
+
 /// What a person typed into the form.
 pub(super) struct Typed(BTreeMap<&'static str, String>);
 
@@ -36,7 +39,7 @@ impl Typed {
         match self.value("state").to_ascii_lowercase().as_str() {
             "dead" => "Died",
             "pending" => "Due",
-            _ => "Received",
+            _ => RECEIVED,
         }
     }
 

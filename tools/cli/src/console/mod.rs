@@ -160,7 +160,9 @@ impl Site {
     /// Asks the tables of a stack on AWS what arrived, if nobody did in the last moments: whatever the number of open
     /// pages, they are asked once. A whole page reads more than arrivals, so it does not look further back.
     async fn catch_up(&self, reader: &Reader, looks_back: bool) -> Result<(), Failure> {
-        if self.traffic.is_some() {
+        // A stack on this machine says by itself what arrives. Only what came before it began, and what a person did since,
+        // is read.
+        if self.traffic.is_some() && looks_back {
             return Ok(());
         }
         let now = System.moment().now;
@@ -193,9 +195,10 @@ impl Site {
 
     /// Keeps the arrivals of an hour, and returns where the one before begins.
     async fn keep_hour(&self, reader: &Reader, behind: Option<&PageCursor>) -> Result<Option<PageCursor>, Failure> {
+        let changes = self.arrivals.changes();
         let hour = reader.hour(ARRIVALS_MAX, behind).await?;
         for (_, record) in hour.rows.iter().rev() {
-            self.arrivals.keep(Arrival::of(record));
+            self.arrivals.keep_unless_changed(Arrival::of(record), changes);
         }
         let is_full = hour.rows.len() >= ARRIVALS_MAX;
         Ok(hour.next.filter(|_| !is_full))

@@ -22,6 +22,7 @@ use crate::documents::Stored;
 use crate::failure::Failure;
 use crate::output;
 use crate::output::codes::{opening, section};
+use crate::output::hints::pasteable;
 use crate::stack::arrivals::Arrival;
 use crate::stack::meter::{Cost, metered};
 use crate::stack::status::{Due, Need, StackStatus};
@@ -74,8 +75,8 @@ async fn content(site: &Site, day: Option<&Day>) -> Result<(String, Markup), Fai
         }
         @if arrivals.is_empty() {
             p id="nothing" {
-                @if site.traffic.is_some() { "Nothing has arrived. " }
-                @else { "Nothing has arrived in this hour. What came in the hours before appears here in a moment." }
+                "Nothing has arrived in this hour. "
+                @if site.traffic.is_none() { "What came in the hours before appears here in a moment." }
                 @if site.sends() { a.button.primary href=(href::page("send")) { "Send a sample event" } }
             }
         }
@@ -145,7 +146,8 @@ fn card(need: &Need, dead: Option<u64>, site: &Site) -> Markup {
             div {
                 p { (machine_free(what)) }
                 p.small.note {
-                    @if next.starts_with("hookonce ") { code { (next) } " · " } @else if !next.is_empty() { (code(&sentence(next))) " " }
+                    @if next.starts_with("hookonce ") { code { (pasteable(format!("  {next}")).trim_start()) } " · " }
+                    @else if !next.is_empty() { (code(&sentence(&pasteable(next.clone())))) " " }
                     @if section(page).is_some() { a href=(href::page("explain").with("name", page)) { (opening(page)) } }
                     @else { (page) }
                 }

@@ -138,7 +138,7 @@ fn meaning(timeline: &Timeline) -> String {
         (Status::Dead, ..) if record.outcome_unknown() => {
             "Nobody knows whether the callee did it. Ask the callee before you replay.".to_owned()
         }
-        (Status::Dead, ..) => "Nothing took effect. It runs again only if a person replays it.".to_owned(),
+        (Status::Dead, ..) => "Nothing was applied. It runs again only if a person replays it.".to_owned(),
         (Status::Discarded, ..) => "A person gave it up. It never runs.".to_owned(),
         (Status::Processed, 0, 0) => "It is settled.".to_owned(),
         (Status::Processed, 1, 0) => "It is applied, and 1 effect is not done yet.".to_owned(),
@@ -307,12 +307,9 @@ fn body_section(record: &Record, shown: &Shown) -> Markup {
     }
 }
 
-/// A body as text: JSON with indents.
+/// A body as text: JSON with indents, and otherwise as it came.
 fn readable(raw: &[u8]) -> String {
-    let text = match serde_json::from_slice::<serde_json::Value>(raw) {
-        Ok(value) => serde_json::to_string_pretty(&value).unwrap_or_default(),
-        Err(_) => String::from_utf8_lossy(raw).into_owned(),
-    };
+    let text = output::indented(&String::from_utf8_lossy(raw));
     let lines = text.split('\n').map(output::shown).collect::<Vec<_>>().join("\n");
     let mut letters = lines.chars();
     let short: String = letters.by_ref().take(BODY_CHARACTERS_MAX).collect();

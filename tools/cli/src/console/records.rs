@@ -11,7 +11,7 @@ use hookonce_protocol::record::Record;
 use hookonce_protocol::time::EpochMs;
 use maud::{Markup, html};
 
-use super::filter::Typed;
+use super::filter::{RECEIVED, Typed};
 use super::layout::{Tab, Trouble, chip, code, count, machine, machine_link, page, sentence, thousands, time};
 use super::{Site, href, orders};
 use crate::failure::Failure;
@@ -92,7 +92,7 @@ fn heading(typed: &Typed, shown: u64, is_part: bool) -> String {
     let state = typed.value("state").to_ascii_lowercase().replace('_', " ");
     let of_state = |noun: &str| if state.is_empty() { noun.to_owned() } else { format!("{state} {noun}") };
     let shown = count(shown, &of_state("record"), &of_state("records"));
-    if is_part { format!("{shown} of more") } else { shown }
+    if is_part { format!("{shown} so far") } else { shown }
 }
 
 fn form(typed: &Typed) -> Markup {
@@ -169,6 +169,8 @@ fn acts(site: &Site, typed: &Typed, total: Option<u64>) -> Markup {
 fn table(rows: &[(EpochMs, Record)], moment: &str) -> Markup {
     let has_errors = rows.iter().any(|(_, record)| error_of(record).is_some());
     let has_duplicates = rows.iter().any(|(_, record)| record.duplicate_count > 0);
+    // An index may order effects by when they are due.
+    let shown_at = |at: EpochMs, record: &Record| if moment == RECEIVED { record.received_at } else { at };
     html! {
         div.scroll tabindex="0" role="region" aria-label="Records" {
             table {
@@ -185,7 +187,7 @@ fn table(rows: &[(EpochMs, Record)], moment: &str) -> Markup {
                         @let (endpoint, key) = record.key.parts();
                         @let effect = record.effect.as_ref().map(|effect| format!("{} to {}", effect.name, effect.destination));
                         tr {
-                            td { (time(*at)) }
+                            td { (time(shown_at(*at, record))) }
                             td { (chip(Look::of(record))) }
                             td.hide { (machine(endpoint)) }
                             td.hide { (machine(effect.as_deref().unwrap_or(&record.event_type))) }
@@ -230,7 +232,7 @@ pub(super) async fn find(State(site): State<Arc<Site>>, Query(query): Query<BTre
                 let rows: Vec<_> = records.iter().map(|record| (record.received_at, record.clone())).collect();
                 let number = u64::try_from(rows.len()).unwrap_or(0);
                 let title = format!("{} with this key or fact", count(number, "record", "records"));
-                let content = html! { h1 { (title) } (table(&rows, "Received")) };
+                let content = html! { h1 { (title) } (table(&rows, RECEIVED)) };
                 page(&site, Tab::Records, "Records", cost, &content).into_response()
             }
         },

@@ -160,13 +160,14 @@ impl<I: Invoke> Invoke for RestingRelay<I> {
 impl Printer {
     /// Prints until the stack and its feed are gone.
     pub(crate) async fn run(mut self, store: DynamoStore, watchers: Watchers) {
-        let mut unsaved: Option<Instant> = None;
+        // The first count after a pause is saved at once: somebody may look for it.
+        let (mut is_saved, mut saved_at) = (true, None::<Instant>);
         loop {
-            let until = unsaved.map(|since| since + SAVE_AFTER);
+            let until = (!is_saved).then(|| saved_at.map_or_else(Instant::now, |at| at + SAVE_AFTER));
             let happening = match until {
                 None => self.events.recv().await,
                 Some(until) if until <= Instant::now() => {
-                    unsaved = None;
+                    (is_saved, saved_at) = (true, Some(Instant::now()));
                     // It is tried again with the next count.
                     let _ = watchers.traffic.save();
                     continue;
@@ -180,7 +181,7 @@ impl Printer {
             match happening {
                 FeedEvent::Delivery { path, answer, started, ended } => {
                     self.delivery(&store, &watchers, &path, &answer, (started, ended)).await;
-                    unsaved = unsaved.or(Some(Instant::now()));
+                    is_saved = false;
                 }
                 FeedEvent::Batch { keys, started } => {
                     for (key, found) in keys.iter().zip(store.read_heads(&keys).await) {

@@ -85,7 +85,7 @@ impl HandlerCommand {
 
     fn function(self, ambient: Ambient) -> (String, OwnHandler) {
         let name = self.name.clone();
-        let lines = Lines::to(move |line| output::note(&format!("[{name}] {line}")));
+        let lines = Lines::to(move |line| output::note_as_is(&format!("[{name}] {line}")));
         let environment =
             std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         let config = ProcessConfig {

@@ -59,7 +59,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "trigger",
-        &["trigger stripe.invoice.paid --copies 3 --concurrency 3", "trigger github.push --set ref=refs/heads/main"],
+        &[
+            "trigger stripe.invoice.paid --copies 3 --concurrency 3",
+            "trigger github.push --url https://HOST/webhooks/git --secret -",
+        ],
     ),
     ("pull", &["pull stripe evt_1 --stack inbox", "pull github 72d3162e --stack inbox --json"]),
     (

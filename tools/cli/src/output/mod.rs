@@ -82,9 +82,21 @@ pub(crate) fn parser(message: &clap::Error) {
     keep_error(message.print());
 }
 
-/// Writes text to standard error, for a person. Only its line breaks reach the terminal as they are.
+/// Writes a line of another program to standard error, and does not wrap it.
+pub(crate) fn note_as_is(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", lines(text));
+}
+
+/// Writes text to standard error, for a person. Only its line breaks reach the terminal as they are. A line that begins
+/// with a space is a command or a part of a list, and stays one line.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", lines(&pasteable(text.to_owned())));
+    let text = lines(&pasteable(text.to_owned()));
+    let columns = is_watched().then(|| usize::from(console::Term::stderr().size().1));
+    let line = |line: &str| match columns {
+        Some(columns) if !line.starts_with(' ') => filled(line, columns),
+        Some(_) | None => line.to_owned(),
+    };
+    let _ = writeln!(std::io::stderr(), "{}", text.split('\n').map(line).collect::<Vec<_>>().join("\n"));
 }
 
 /// The log on standard error. Its lines name records by keys that senders chose.
@@ -279,7 +291,7 @@ pub(crate) fn bytes(bytes: &[u8]) {
 }
 
 /// JSON with a line for each value, and each value as it was written. Any other text as it is.
-fn indented(text: &str) -> String {
+pub(crate) fn indented(text: &str) -> String {
     if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
         return text.to_owned();
     }

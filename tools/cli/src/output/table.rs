@@ -12,6 +12,9 @@ const NOTHING: &str = "-";
 /// How narrow a column may become before the lines get longer than the terminal.
 const COLUMN_MIN: usize = 8;
 
+/// How long a state and a word of a code are at most. What is longer, such as a key, may wrap or be cut.
+const SHORT_MAX: usize = 13;
+
 /// What stands at the end of a text that was cut.
 const CUT: char = '…';
 
@@ -107,6 +110,16 @@ impl Table {
         words.chain(cells).map(display_width).max().unwrap_or(0)
     }
 
+    /// How wide a column is in which no short text wraps, and no code is cut: it wraps between its words.
+    fn readable_width(&self, at: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.text.as_str());
+        let parts = cells.flat_map(|text| match display_width(text) {
+            0..=SHORT_MAX => vec![text],
+            _ => text.split_inclusive([' ', '_']).map(str::trim_end).collect(),
+        });
+        parts.map(display_width).filter(|width| *width <= SHORT_MAX).max().unwrap_or(0).max(COLUMN_MIN)
+    }
+
     /// Every column, as wide as it is.
     fn plain(&self) -> Vec<String> {
         let widths = self.widths();
@@ -133,7 +146,9 @@ impl Table {
             if !fits(&widths, columns) {
                 widths = kept.iter().map(|at| self.narrow_width(*at)).collect();
             }
-            narrow(&mut widths, columns);
+            let readable: Vec<_> = kept.iter().map(|at| self.readable_width(*at)).collect();
+            narrow(&mut widths, |at| readable.get(at).copied().unwrap_or(COLUMN_MIN), columns);
+            narrow(&mut widths, |_| COLUMN_MIN, columns);
         } else if let Some((last, others)) = widths.split_last_mut() {
             // A list of facts: names in front, and a last column that wraps.
             let before: usize = others.iter().map(|width| width + 2).sum();
@@ -184,13 +199,14 @@ fn fits(widths: &[usize], columns: usize) -> bool {
     widths.iter().map(|width| width + 2).sum::<usize>() <= columns + 1
 }
 
-/// Takes from the widest columns until all fit.
-fn narrow(widths: &mut [usize], columns: usize) {
+/// Takes from the widest columns until all fit, or until each is as narrow as it may become.
+fn narrow(widths: &mut [usize], least: impl Fn(usize) -> usize, columns: usize) {
     for width in widths.iter_mut() {
         *width = (*width).min(columns);
     }
     while !fits(widths, columns) {
-        let Some(widest) = widths.iter_mut().max().filter(|width| **width > COLUMN_MIN) else { return };
+        let wider = widths.iter_mut().enumerate().filter(|(at, width)| **width > least(*at));
+        let Some((_, widest)) = wider.max_by_key(|(_, width)| **width) else { return };
         *widest -= 1;
     }
 }
@@ -256,6 +272,8 @@ mod tests {
         let mut errors = table(&["error", "key"]);
         errors.add_row(["ORDER_UNREADABLE", "07ab09e3-6ac3-4ccf"]);
         assert_eq!(errors.fitted(23), [" ERROR       KEY", " ORDER_      07ab09e3-…", " UNREADABLE"]);
+        // A key rather than a code.
+        assert_eq!(errors.fitted(21), [" ERROR       KEY", " ORDER_      07ab09e…", " UNREADABLE"]);
     }
 
     #[test]

@@ -67,11 +67,21 @@ struct Kept {
 impl Arrivals {
     /// Keeps an arrival. What is known of the same record is replaced, where it stands.
     pub(crate) fn keep(&self, arrival: Arrival) {
+        self.keep_unless_changed(arrival, u64::MAX);
+    }
+
+    /// How many changes there were.
+    pub(crate) fn changes(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).changes
+    }
+
+    /// Keeps an arrival that was read after so many changes, unless what is known of its record is newer.
+    pub(crate) fn keep_unless_changed(&self, arrival: Arrival, changes: u64) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = kept.rows.iter().position(|(_, row)| row.key.is_some() && row.key == arrival.key);
-        if let Some((_, row)) = known.and_then(|place| kept.rows.get(place)) {
+        if let Some((changed, row)) = known.and_then(|place| kept.rows.get(place)) {
             // A copy that arrives later says nothing new of the record.
-            if *row == arrival || arrival.look == Look::DUPLICATE {
+            if *row == arrival || arrival.look == Look::DUPLICATE || *changed > changes {
                 return;
             }
         }

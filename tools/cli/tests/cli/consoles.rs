@@ -204,6 +204,17 @@ fn a_page_of_the_stack_on_this_machine_takes_at_most_100_calls_too() {
     assert!(listed.contains("evt_0") && listed.contains("Look further back"), "{listed}");
 }
 
+/// No function says what a person did since.
+#[test]
+fn a_record_that_a_person_discarded_is_not_dead_on_the_first_page() {
+    let stack = Stack::with(0, 1);
+    let console = Opened::of_dev(&stack);
+    let is_dead = || console.ask("GET", "/", "").contains("✕</span> dead</span>");
+    wait_until("it is shown as dead", is_dead);
+    stack.run(&["discard", "--state", "DEAD", "--reason", "a test", "--by", "ada", "--yes", "1"]).exits(0);
+    wait_until("it is shown as discarded", || !is_dead());
+}
+
 /// A cookie and an origin let a page of this console in. Its forms also hold a token, each for its own order.
 #[test]
 fn a_form_that_sends_or_stops_needs_the_token_of_its_own_page() {

@@ -180,6 +180,10 @@ fn who_stores_a_secret_of_an_app_is_told_by_each_command_that_sees_it() {
 #[test]
 fn a_document_is_checked_before_it_is_sent_anywhere() {
     let workspace = Workspace::new();
+    let add = |every| workspace.run(&["endpoint", "add", "repo", "--provider", "github", "--expect-every", every]);
+    add("soon").exits(2).prints("expect_every is not a time from 1h to 30days");
+    add("26h").exits(0);
+    workspace.run(&["endpoint", "show", "repo"]).exits(0).prints("26h");
     for (document, code, expected) in [
         (r#"{"provider": "stripe", "secrets": ["whsec_a_signing_secret"]}"#, 0, "valid (provider: stripe)"),
         (r#"{"provider": "paypal", "secrets": []}"#, 1, "settings.webhook_id is missing"),

@@ -84,6 +84,9 @@ pub(crate) struct Add {
     /// events; otherwise duplicate.
     #[arg(long, value_name = "WORD", hide_possible_values = true, value_parser = word(OnBodyMismatch::ALL, OnBodyMismatch::as_str))]
     on_body_mismatch: Option<OnBodyMismatch>,
+    /// Longest usual silence, from 1h to 30days.
+    #[arg(long, value_name = "TIME")]
+    expect_every: Option<String>,
     #[command(flatten)]
     place: Place,
 }
@@ -142,6 +145,7 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     document.schemes = arguments.scheme;
     document.on_store_outage = arguments.on_store_outage;
     document.on_body_mismatch = arguments.on_body_mismatch;
+    document.expect_every = arguments.expect_every;
     id.check(&document)?;
     let store = stack.documents::<EndpointId>().await?;
     check_its_tenant(&*store, &id, &document).await?;
