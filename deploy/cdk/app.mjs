@@ -30,7 +30,7 @@ class Hooks extends Stack {
   }
 }
 
-new Hooks('hooks-prod', { WorkerConcurrencyMax: '10' });
+new Hooks('hooks-prod', { RequestsPerSecondMax: '200' });
 new Hooks('hooks-staging', { LogLevel: 'debug' });
 
 app.synth();

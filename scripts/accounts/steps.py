@@ -300,14 +300,15 @@ def pairs(account, expect):
     if account.mock:
         raise Skipped("the mock does not say how long a function took as Lambda does")
     durations, zips = {"first": [], "pair": []}, {"first": account.first / "webhook.zip", "pair": account.pair / "webhook.zip"}
-    account.configure("WebhookFunction", logging_config="LogFormat=JSON,SystemLogLevel=INFO")
+    logs = account.outputs["WebhookLogs"]
+    account.configure("WebhookFunction", logging_config=f"LogFormat=JSON,SystemLogLevel=INFO,ApplicationLogLevel=TRACE,LogGroup={logs}")
     for number in range(PAIR_ROUNDS):
         for build, file in zips.items():
             account.code("WebhookFunction", file)
             begun = int(time.time() * 1000)
             account.load(f"pair-{build}-{number}").run(PAIR_EVENTS, EACH_SECOND)
             time.sleep(20)
-            logged = account.aws("logs", "filter-log-events", log_group_name=account.outputs["WebhookLogs"], start_time=str(begun),
+            logged = account.aws("logs", "filter-log-events", log_group_name=logs, start_time=str(begun),
                                  filter_pattern='{ $.type = "platform.report" }')["events"]
             durations[build] += warm(logged)
     for build, measured in durations.items():

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -125,16 +126,21 @@ def here(page):
 
 
 def pages(url, environment):
-    """Both pages in one session: the night comes before everything is removed."""
+    """Both pages. The night is in another terminal, with the lines typed that the first page asks for there, and comes before everything is
+    removed."""
     environment = {**environment, **MOCK, "AWS_ENDPOINT_URL": url}
     first, end = here(PAGE).split("\n## 9. Remove\n")
     folder = pathlib.Path(environment["HOME"])
     tools = {**environment, "PATH": f"{folder / 'hookonce-0.1.0-linux-x86_64'}:{environment['PATH']}", "AWS_REGION": "eu-central-1", "AWS_DEFAULT_REGION": "eu-central-1"}
     # CloudShell names the region in which somebody opened it, in both ways.
-    others, shell = Others(url, tools), Shell(folder, {**environment, "AWS_REGION": "us-west-2", "AWS_DEFAULT_REGION": "us-west-2"})
-    wrong, count, seconds = [], 0, {}
+    others, opened = Others(url, tools), {**environment, "AWS_REGION": "us-west-2", "AWS_DEFAULT_REGION": "us-west-2"}
+    wrong, count, seconds, shell = [], 0, {}, Shell(folder, opened)
     try:
         for name, page in ((PAGE.name, first), (NIGHT.name, here(NIGHT)), (PAGE.name, "## Remove\n" + end)):
+            if name == NIGHT.name:
+                shell.end()
+                shell = Shell(folder, opened)
+                shell.type_in("\n".join(re.findall(r"^export .*", first, re.MULTILINE)))
             if page.startswith("## Remove"):
                 wrong += updates(tools)
             found, typed, durations = follow(name, page, shell, others.act)
@@ -223,6 +229,17 @@ def guards(template, policy):
     return [f"an update may replace {kind}" for kind in sorted(precious - held)] + [f"the policy names {kind}" for kind in sorted(held - kinds)]
 
 
+def dead(names, read):
+    """Links of the archive's pages that lead to no file of it."""
+    wrong = []
+    for page in (name for name in names if re.fullmatch(r"[^/]+/docs/.*\.md", name)):
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", read(page)):
+            target = os.path.normpath(os.path.join(os.path.dirname(page), link))
+            if not any(name == target or name.startswith(f"{target}/") for name in names):
+                wrong.append(f"{page} links to {link}, which is not in the archive")
+    return wrong
+
+
 def main():
     version, files, aws, python = sys.argv[1], pathlib.Path(sys.argv[2]).resolve(), os.path.abspath(sys.argv[3]), os.path.abspath(sys.argv[4])
     shutil.rmtree(PLACE, ignore_errors=True)
@@ -241,6 +258,7 @@ def main():
     with tarfile.open(home / f"hookonce-{version}-aws-x86_64.tar.gz") as archive:
         read = {name: json.load(archive.extractfile(f"hookonce-{version}-aws-x86_64/{name}")) for name in ("template.json", "stack-policy.json")}
         archive.extractall(PLACE / "account", filter="data")
+        wrong += dead(archive.getnames(), lambda name: archive.extractfile(name).read().decode())
     wrong += guards(read["template.json"], read["stack-policy.json"])
     blocks = sent = planted = 0
     account = PLACE / f"account/hookonce-{version}-aws-x86_64"

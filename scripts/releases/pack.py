@@ -12,8 +12,10 @@ import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import stat
+import subprocess
 import sys
 import tarfile
 import time
@@ -44,6 +46,7 @@ PLATFORMS = {
     "aarch64-apple-darwin": Platform("macos-arm64", "darwin", "arm64", "macosx_11_0_arm64"),
     "x86_64-pc-windows-msvc": Platform("windows-x86_64", "win32", "x64", "win_amd64", binary="hookonce.exe"),
 }
+README = ROOT / "tools/cli/npm/README.md"
 RUNS, IS_READ = 0o755, 0o644
 SUMMARY = "The command line of hookonce, the webhook inbox that applies every event exactly once"
 LICENSE = "Apache-2.0"
@@ -90,6 +93,18 @@ def inside(wheel):
         return [(f"handler/{name}", archive.read(name), IS_READ) for name in names]
 
 
+def pages():
+    """The pages, and what they link to, each where it is in the tree: so no link of a page is dead, and its commands find their files."""
+    found = {ROOT / name for name in ("CHANGELOG.md", "SECURITY.md")}
+    # All of it: a command on a page names some of its files, without a link.
+    listed = subprocess.run(["git", "ls-files", "deploy"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    found |= {ROOT / name for name in listed}
+    for page in (ROOT / "docs").rglob("*.md"):
+        links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
+        found |= {page, *((page.parent / link).resolve() for link in links)}
+    return [(path.relative_to(ROOT).as_posix(), path.read_bytes(), IS_READ) for path in sorted(found) if path.is_file()]
+
+
 def cloud(version, processor, built, packages):
     """Everything that an account needs: template, code, and the script that brings both there."""
     binaries = built / PROCESSORS[processor]
@@ -100,10 +115,8 @@ def cloud(version, processor, built, packages):
     handler = (ROOT / "deploy/handler.yaml").read_text("utf-8").replace("Architectures: [arm64]", f"Architectures: [{processor}]")
     entries += [("template.json", template.encode(), IS_READ), ("handler.yaml", handler.encode(), IS_READ), text(ROOT / "LICENSE")]
     entries += [text(ROOT / "deploy" / name) for name in ("bucket.yaml", "stack-policy.json")]
-    entries += [(f"policies/{path.name}", path.read_bytes(), IS_READ) for path in sorted((ROOT / "deploy/policies").iterdir())]
-    # Where the alarms, the codes and `doctor` lead, and where those pages do.
-    pages = sorted((ROOT / "docs").rglob("*.md"))
-    entries += [(path.relative_to(ROOT).as_posix(), path.read_bytes(), IS_READ) for path in pages]
+    # Where the alarms, the codes and `doctor` lead.
+    entries += pages()
     entries.append(text(ROOT / "deploy/deploy.sh", RUNS))
     return tarred(f"hookonce-{version}-aws-{processor}", [*entries, sums(entries)])
 
@@ -121,7 +134,7 @@ def npm(version, name, fields, entries):
     """A package as npm publishes it. It runs nothing when it is installed."""
     about = {"name": name, "version": version, "description": SUMMARY, "license": LICENSE, **fields}
     described = ("package.json", f"{json.dumps(about, indent=2)}\n".encode(), IS_READ)
-    return f"{name}-{version}.tgz", tarred("package", [described, *entries, text(ROOT / "LICENSE")])
+    return f"{name}-{version}.tgz", tarred("package", [described, *entries, text(ROOT / "LICENSE"), text(README)])
 
 
 def npm_of(version, platform, folder_of_target):
@@ -142,7 +155,8 @@ def wheel(version, platform, folder_of_target):
     """The command line as a package for pip: https://packaging.python.org/en/latest/specifications/binary-distribution-format/"""
     name = f"hookonce_cli-{version}"
     metadata = ("Metadata-Version: 2.4", "Name: hookonce-cli", f"Version: {version}", f"Summary: {SUMMARY}", "Requires-Python: >=3.8",
-                f"License-Expression: {LICENSE}", "License-File: LICENSE")
+                f"License-Expression: {LICENSE}", "License-File: LICENSE", "Description-Content-Type: text/markdown", "",
+                *README.read_text("utf-8").splitlines())
     about = ("Wheel-Version: 1.0", "Generator: hookonce", "Root-Is-Purelib: false", *(f"Tag: py3-none-{tag}" for tag in platform.tags))
     entries = [(f"{name}.data/scripts/{platform.binary}", (folder_of_target / platform.binary).read_bytes(), RUNS),
                (f"{name}.dist-info/licenses/LICENSE", (ROOT / "LICENSE").read_bytes(), IS_READ)]

@@ -67,6 +67,9 @@ class Shell:
     """A shell with a terminal, as a person has one, and nothing of this machine but what is given."""
 
     def __init__(self, folder, environment):
+        self.folder = pathlib.Path(folder)
+        # Of a shell that was here before.
+        (self.folder / ".stop").unlink(missing_ok=True)
         self.terminal, inside = pty.openpty()
         tty.setraw(inside)
         attributes = termios.tcgetattr(inside)
@@ -78,7 +81,6 @@ class Shell:
         self.shell = subprocess.Popen(["/usr/bin/setsid", "--ctty", "/bin/bash", "--norc", "--noprofile", "-c", TYPED], cwd=folder,
                                       env=environment, stdin=inside, stdout=inside, stderr=inside, pass_fds=[])
         os.close(inside)
-        self.folder = pathlib.Path(folder)
 
     def type_in(self, commands):
         """What the commands print, and their status."""

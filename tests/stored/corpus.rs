@@ -179,19 +179,29 @@ async fn files() -> BTreeMap<String, String> {
     environments.into_iter().chain(others.map(|(name, text)| (name.to_owned(), text))).collect()
 }
 
-/// What code of a release, its operators and their deployments find in the template: parameters, outputs, queues, indexes
-/// and what each role may do.
+/// What code of a release, its operators and their deployments find in the template: parameters, outputs, queues, the
+/// gateway, keys and indexes of tables, and what each role may do. A queue, gateway or key of another name is a new one.
 fn needs(template: &Template) -> BTreeSet<String> {
     let mut needs = BTreeSet::new();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     let names = |kind: &str, of: Vec<&str>| of.into_iter().map(|name| format!("{kind} {name}")).collect::<Vec<_>>();
     needs.extend(names("parameter", template.parameters()));
     needs.extend(names("queue", template.resources("AWS::SQS::Queue")));
+    needs.extend(names("gateway", template.resources("AWS::Serverless::HttpApi")));
     let outputs = template.at(&["Outputs"]);
     needs.extend(names("output", outputs.as_object().unwrap().keys().map(String::as_str).collect()));
     for table in template.resources("AWS::DynamoDB::Table") {
         let indexes = template.property(table, &["GlobalSecondaryIndexes"]);
         let indexes = indexes.as_array().into_iter().flatten();
         needs.extend(indexes.map(|index| format!("index {} of {table}", index["IndexName"].as_str().unwrap())));
+        let types = template.property(table, &["AttributeDefinitions"]);
+        let type_of = |name: &serde_json::Value| {
+            types.as_array().unwrap().iter().find(|it| it["AttributeName"] == *name).unwrap()["AttributeType"].clone()
+        };
+        for key in template.property(table, &["KeySchema"]).as_array().unwrap() {
+            let (name, kind) = (&key["AttributeName"], type_of(&key["AttributeName"]));
+            needs.insert(format!("key {} {} {} of {table}", text(name), text(&kind), text(&key["KeyType"])));
+        }
     }
     let each = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_else(|| vec![value.clone()]);
     for role in template.resources("AWS::IAM::Role") {

@@ -44,7 +44,9 @@ fn findings(template: &Template, runbook: &str) -> Vec<String> {
             findings.push(format!("{alarm}: the name {name} does not end in a severity and its own name"));
             continue;
         };
-        let anchor = description.rsplit_once(" See RunbookUrl#").map(|(_, anchor)| anchor);
+        let link = description.rsplit_once(" See RunbookUrl#").map(|(_, link)| link);
+        // The same section without a browser.
+        let anchor = link.and_then(|link| link.strip_suffix(&format!(", or run hookonce explain {alarm}")));
         match anchor.and_then(|anchor| sections.get(anchor)) {
             Some(section) if section.contains(&format!("`{alarm}` ({severity})")) => linked += 1,
             Some(_) => findings.push(format!("{alarm}: its section does not name it with its severity, {severity}")),
@@ -85,8 +87,9 @@ fn every_alarm_links_to_the_section_that_is_about_it() {
     Rule(|template: &Template| findings(template, &runbook)).finds([
         ("}/page/RecordsDied\n", "}/urgent/RecordsDied\n", "does not end in a severity"),
         ("}/page/RecordsDied\n", "}/notice/RecordsDied\n", "does not name it with its severity, notice"),
-        ("#records-died\n", "#records-dead\n", "links to no section"),
-        ("#dead-letters-wait\n", "#records-died\n", "its section does not name it"),
+        ("#records-died,", "#records-dead,", "links to no section"),
+        ("explain RecordsDied\n", "explain RecordsDead\n", "links to no section"),
+        ("#dead-letters-wait,", "#records-died,", "its section does not name it"),
         ("      OKActions: !If [HasAlarmTopic, [!Ref AlarmTopicArn], !Ref AWS::NoValue]\n", "", "is over"),
         ("hookonce doctor --stack ${AWS::StackName}, then read its log", "read its log", "names no command"),
         (NO_MORE_CAME, " See ", "does not say what its OK means"),

@@ -89,7 +89,7 @@ def cdk(template, stages):
 
 
 # Of each stage, beside its topic.
-PARAMETERS = {"hooks-prod": {"WorkerConcurrencyMax": "10"}, "hooks-staging": {"LogLevel": "debug"}}
+PARAMETERS = {"hooks-prod": {"RequestsPerSecondMax": "200"}, "hooks-staging": {"LogLevel": "debug"}}
 
 
 def is_topic(body):
