@@ -131,4 +131,17 @@ impl Called {
             Self::NoTime => None,
         }
     }
+
+    /// How it ended, in words.
+    pub const fn how(self) -> &'static str {
+        match self {
+            Self::Done { .. } => "done",
+            Self::AlreadyDone { .. } => "already done",
+            Self::NotDone { .. } => "not done",
+            Self::NoTime => "no time",
+            Self::Refused { .. } => "refused",
+            Self::Unknown { .. } => "unknown",
+            Self::Unclear { .. } => "unclear",
+        }
+    }
 }

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use hookonce_protocol::call::{Call, CancellationReason, Committed, Planned, Reply, Split, Written};
-use hookonce_protocol::destination::{Called, NoTurn, Offer};
+use hookonce_protocol::destination::{NoTurn, Offer};
 use hookonce_protocol::message::Message;
 use hookonce_protocol::record::{Found, Status};
 use hookonce_protocol::write::Write;
@@ -98,19 +98,6 @@ pub fn terms<E>(terms: &Result<Option<Offer>, E>) -> &'static str {
     }
 }
 
-/// The result of a call of a destination.
-pub fn called(called: &Called) -> &'static str {
-    match called {
-        Called::Done { .. } => "done",
-        Called::AlreadyDone { .. } => "already done",
-        Called::NotDone { .. } => "not done",
-        Called::NoTime => "no time",
-        Called::Refused { .. } => "refused",
-        Called::Unknown { .. } => "unknown",
-        Called::Unclear { .. } => "unclear",
-    }
-}
-
 /// What was sent.
 pub fn kind(message: &Message) -> &'static str {
     match message {
@@ -169,7 +156,7 @@ pub fn labels(role: Role, call: &Call, reply: &Reply) -> Vec<String> {
             one("split", if matches!(split, Split::Events(_)) { "events" } else { "failed" })
         }
         (Call::Terms(_), Reply::Terms(result)) => one("terms", terms(result)),
-        (Call::Deliver(_), Reply::Called(result)) => one("call", called(result)),
+        (Call::Deliver(_), Reply::Called(result)) => one("call", result.how()),
         (Call::CountReceived { .. } | Call::Wait(_), _) => Vec::new(),
         (call, reply) => unreachable!("{reply:?} is no reply to {call:?}"),
     }

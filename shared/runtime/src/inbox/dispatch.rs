@@ -120,16 +120,7 @@ impl<S: Store, Q: Queue, A: Ambient> OneEffect<'_, S, Q, A> {
 
 /// Logs how a call ended.
 fn log_call(delivery: &OutboundCall, called: Called) {
-    let status = called.status();
-    let how = match called {
-        Called::Done { .. } => "done",
-        Called::AlreadyDone { .. } => "already done",
-        Called::NotDone { .. } => "not done",
-        Called::NoTime => "no time",
-        Called::Refused { .. } => "refused",
-        Called::Unknown { .. } => "unknown",
-        Called::Unclear { .. } => "unclear",
-    };
+    let (status, how) = (called.status(), called.how());
     let OutboundCall { effect, event, destination, .. } = delivery;
     match called {
         Called::Done { .. } => {
