@@ -110,9 +110,9 @@ class Account:
         listed = self.aws("cloudformation", "describe-stack-resources", stack_name=self.name)["StackResources"]
         return {one["LogicalResourceId"]: (one["ResourceType"], one["PhysicalResourceId"]) for one in listed if "PhysicalResourceId" in one}
 
-    def deploy(self, release, **parameters):
-        """What deploy.sh of a release brings. The status of the stack."""
-        given = [f"{name}={value}" for name, value in parameters.items()]
+    def deploy(self, release, allow=(), **parameters):
+        """What deploy.sh of a release brings, and may lose. The status of the stack."""
+        given = [word for name in allow for word in ("--allow", name)] + [f"{name}={value}" for name, value in parameters.items()]
         self.run(release / "deploy.sh", "--stack", self.name, *given, seconds=DEPLOYMENT_SECONDS)
         described = self.stack(self.name)
         self.outputs = {one["OutputKey"]: one["OutputValue"] for one in described["Outputs"]}

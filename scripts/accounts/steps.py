@@ -354,7 +354,7 @@ def restores(account, expect):
     expect("records of the copy that wait", [record for record in waiting if not (account.mock and record.get("effect"))], [])
     audited = json.loads(account.hookonce("audit", "--scan", "--json", *tables).splitlines()[-1])["summary"]
     expect("violations that audit finds in the copy", audited["violations"], 0)
-    expect("status", account.deploy(account.first, **copies), "UPDATE_COMPLETE")
+    expect("status", account.deploy(account.first, [name.removesuffix("Name") for name in copies], **copies), "UPDATE_COMPLETE")
     for function in ("worker", "dispatcher"):
         account.hookonce("resume", function)
     examined(account, expect)

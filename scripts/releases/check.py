@@ -222,7 +222,7 @@ def sums(files):
 def guards(template, policy):
     """What the stack policy lets an update replace or remove, though it holds what cannot be brought back."""
     kinds = {resource["Type"] for resource in template["Resources"].values()}
-    precious = {kind for kind in kinds if kind.endswith(("::Table", "::Queue", "::Api"))}
+    precious = {kind for kind in kinds if kind.endswith(("::Table", "::Queue", "::Api", "::DomainName"))}
     denied = [statement for statement in policy["Statement"] if statement["Effect"] == "Deny" and statement["Resource"] == "*"
               and {"Update:Replace", "Update:Delete"} <= set(statement["Action"])]
     held = {kind for statement in denied for kind in statement["Condition"]["StringEquals"]["ResourceType"]}

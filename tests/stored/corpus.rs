@@ -77,7 +77,36 @@ fn words() -> Vec<String> {
     let status = Status::ALL.iter().map(|word| format!("status {}", word.as_str()));
     let outcome = Outcome::ALL.iter().map(|word| format!("outcome {}", word.as_str()));
     let reason = DeadReason::ALL.iter().map(|word| format!("dead_reason {}", word.as_str()));
-    status.chain(outcome).chain(reason).collect()
+    let method = METHODS.iter().map(|word| format!("method {}", word.as_str()));
+    let list = LISTS.iter().map(|word| format!("due {word}"));
+    let message = messages().into_iter().map(|message| format!("message {}", kind_of(&message)));
+    let message = message.collect::<BTreeSet<_>>().into_iter();
+    let document = DocumentKind::ALL.iter().map(|kind| format!("document {}", kind.as_str()));
+    status.chain(outcome).chain(reason).chain(method).chain(list).chain(message).chain(document).collect()
+}
+
+const METHODS: [Method; 4] = [Method::Post, Method::Put, Method::Patch, Method::Delete];
+
+const LISTS: [&str; 4] = [PENDING_LIST, WAITING_LIST, EFFECT_LIST, DEAD_LIST];
+
+/// A message of each kind.
+fn messages() -> Vec<Message> {
+    let pk = full_record("in#shop#evt_1").key;
+    vec![
+        Message::Ref { pk: pk.clone() },
+        Message::Slow { pk, handler: "payments".to_owned() },
+        Message::Ref { pk: full_effect().key },
+        Message::Full(Box::new(full_claim())),
+    ]
+}
+
+/// A new kind belongs into [`messages`], too.
+const fn kind_of(message: &Message) -> &'static str {
+    match message {
+        Message::Ref { .. } => "ref",
+        Message::Slow { .. } => "slow",
+        Message::Full(_) => "full",
+    }
 }
 
 fn is_written(list: &str, word: &str) -> bool {
@@ -96,22 +125,14 @@ fn records() -> Vec<Record> {
     let outcome = outcome.map(|outcome| Record { outcome: Some(*outcome), ..event.clone() });
     let reason = DeadReason::ALL.iter().filter(|it| is_written("dead_reason", it.as_str()));
     let reason = reason.map(|reason| Record { dead_reason: Some(*reason), ..event.clone() });
-    let methods = [Method::Post, Method::Put, Method::Patch, Method::Delete];
-    let method = methods.map(|method| Record { effect: part(method), ..effect.clone() });
-    let due = [PENDING_LIST, WAITING_LIST, EFFECT_LIST, DEAD_LIST].map(|it| Record { due: list(it), ..event.clone() });
+    let method = METHODS.map(|method| Record { effect: part(method), ..effect.clone() });
+    let due = LISTS.map(|it| Record { due: list(it), ..event.clone() });
     let kinds = [full_record("in#shop#ev#item_1"), full_record(ENVELOPE), effect.clone(), event.clone()];
     kinds.into_iter().chain(status).chain(outcome).chain(reason).chain(method).chain(due).collect()
 }
 
 async fn written() -> Corpus {
     let key = MessageKey::parse(MESSAGE_KEY).unwrap();
-    let pk = full_record("in#shop#evt_1").key;
-    let messages = [
-        Message::Ref { pk: pk.clone() },
-        Message::Slow { pk, handler: "payments".to_owned() },
-        Message::Ref { pk: full_effect().key },
-        Message::Full(Box::new(full_claim())),
-    ];
     Corpus {
         records: records().iter().map(Record::encode).collect(),
         words: words(),
@@ -119,7 +140,7 @@ async fn written() -> Corpus {
         domain: vec![applied_fact(), first_seen()],
         pause: pause(),
         message_key: key.to_text(),
-        messages: messages.iter().map(|message| message.encode(Some(&key)).unwrap()).collect(),
+        messages: messages().iter().map(|message| message.encode(Some(&key)).unwrap()).collect(),
         documents: document_items().await,
         requests: requests(),
         answers: answers().as_array().cloned().unwrap(),

@@ -173,6 +173,13 @@ def test_what_would_lose_something_is_refused(value: Any) -> None:
         encode(value)
 
 
+def test_a_comparison_with_nothing_is_refused() -> None:
+    # Otherwise the write would have no condition, and the plan would be refused for another reason.
+    write: Any = Plan().put(ORDER, {"paid": True})
+    with pytest.raises(TypeError, match="attribute"):
+        write.as_seen(shown(None))
+
+
 @pytest.mark.parametrize("amount", [True, 1.0, 2**63, "1"])
 def test_only_whole_numbers_are_added(amount: Any) -> None:
     with pytest.raises(TypeError):

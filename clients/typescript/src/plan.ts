@@ -47,7 +47,7 @@ export class Items {
   }
 
   /** Whether the handler was shown this key, with or without an item. */
-  holds(key: Key): boolean {
+  wasRead(key: Key): boolean {
     return this.#items.has(identity(key.toJSON()));
   }
 
@@ -95,10 +95,10 @@ export class Check {
   }
 
   /** These attributes still are as in the items that were read. */
-  asSeen(items: Items, ...attributes: readonly string[]): this {
-    for (const attribute of attributes) {
-      const seen = items.attribute(this.key, attribute);
-      this.condition.push(seen === undefined ? { absent: attribute } : { equals: [attribute, seen] });
+  asSeen(items: Items, attribute: string, ...more: readonly string[]): this {
+    for (const name of [attribute, ...more]) {
+      const seen = items.attribute(this.key, name);
+      this.condition.push(seen === undefined ? { absent: name } : { equals: [name, seen] });
     }
     return this;
   }

@@ -77,7 +77,7 @@ function decided(rule: Handler, event: Event, items: Items): Outcome {
   if (!(fact instanceof Fact)) throw new TypeError("fact() must return what factOf() makes, or IGNORE");
   const reads: unknown = rule.reads(event);
   if (!isKeys(reads)) throw new TypeError("reads() must return an array of keys, none of them of event.once()");
-  if (!reads.every((key) => items.holds(key))) return { fact: fact.text, reads: reads.map((key) => key.toJSON()) };
+  if (!reads.every((key) => items.wasRead(key))) return { fact: fact.text, reads: reads.map((key) => key.toJSON()) };
   const plan = rule.plan(event, items);
   if (!(plan instanceof Plan)) throw new TypeError("plan() must return a Plan");
   return { fact: fact.text, ...plan.toJSON() };

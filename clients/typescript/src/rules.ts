@@ -70,7 +70,7 @@ function checkPlan(plan: PlanJson, tenant: string, shown: ReadonlySet<string>): 
     const place = `writes[${number}]`;
     checkPart(place, write);
     const guarded = write.condition.length > 0 || write.blind === true || !shown.has(identity(write));
-    assert.ok(guarded, `${place} overwrites an item that was read: add asSeen() or blind()`);
+    assert.ok(guarded, `${place} overwrites an item that was read: add asSeen(items, "attribute") or blind()`);
     checkAction(place, write.key, write.action);
   }
   for (const [number, check] of checks.entries()) {

@@ -148,6 +148,12 @@ test("items are found whatever the order of their key", () => {
   assert.throws(() => items.get(BALANCE), /did not ask/);
 });
 
+test("a comparison with nothing is no program", () => {
+  // @ts-expect-error Without an attribute the write would have no condition.
+  const compare = (): unknown => new Plan().put(ORDER, { paid: true }).asSeen(shown(null));
+  assert.equal(typeof compare, "function");
+});
+
 test("what is no whole number of 64 bits counts as zero", () => {
   const stored: [Typed, bigint][] = [
     [{ N: "9223372036854775807" }, 2n ** 63n - 1n],

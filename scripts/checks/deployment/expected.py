@@ -119,6 +119,7 @@ def copied(stack):
     return f"{stack.ids['DomainTable']}-copy"
 
 
+NO_DRIFT = "the mock looks at no resource"
 NO_LIMITS = "the mock has no limits of accounts"
 
 # A command of a page belongs to the first row whose words it has.
@@ -150,14 +151,17 @@ ROWS = {
     "aws logs tail GATEWAY_LOGS --since 15m": Row('"401"', two=True),
     "aws logs tail GATEWAY_LOGS --since 1h": Row('"401"', two=True),
     "aws logs tail": Row(mention="the sentence names it only"),
-    "aws dynamodb get-item": Row(mention="the sentence names it only"),
-    "aws dynamodb scan": Row(mention="the sentence names it only"),
+    "--table-name hookonce-domain-own-orders": Row('"Items"', cannot="the table is one of a laptop"),
     "aws logs start-query": Row('"queryId"'),
     "aws logs get-query-results": Row('"status"'),
     "aws lambda put-function-concurrency": Row(so=lambda stack: reserved(stack) == 300, who="deployer"),
     "--memory-size 576": Row(so=lambda stack: memory(stack) == 576, who="operator"),
     "aws lambda wait function-updated-v2": Row(who="operator"),
     "--memory-size 512": Row(so=lambda stack: memory(stack) == stack.properties("WebhookFunction")["MemorySize"], who="operator"),
+    "',UsePreviousValue=true'": Row(who="deployer"),
+    "--deployment-mode REVERT_DRIFT": Row('"StackId"', cannot=NO_DRIFT, who="deployer"),
+    "aws cloudformation describe-change-set": Row("LogicalResourceId", cannot=NO_DRIFT, who="deployer"),
+    "aws cloudformation execute-change-set": Row(cannot=NO_DRIFT, who="deployer"),
     "aws lambda get-account-settings --query": Row("0", cannot=NO_LIMITS),
     "aws lambda invoke": Row('"StatusCode": 200', so=lambda stack: json.loads(event_file()) in INVOKED, two=True, who="other"),
     "aws service-quotas list-service-quotas": Row("QuotaName\t", cannot=NO_LIMITS),

@@ -232,6 +232,10 @@ def place(folder):
     code = {"Type": "AWS::Lambda::Function", "Properties": {"Code": "webhook.zip"}}
     (release / "template.json").write_text(json.dumps({"Resources": {"WebhookFunction": code}}), "utf-8")
     pathlib.Path(folder, "event.json").write_text(event_file(), "utf-8")
+    # What `hookonce dev` leaves.
+    laptop = pathlib.Path(folder, ".hookonce")
+    laptop.mkdir()
+    (laptop / "functions.env").write_text("AWS_DEFAULT_REGION=us-east-1\n", "utf-8")
     wrapper = pathlib.Path(folder, "aws")
     wrapper.write_text(WRAPPER, "utf-8")
     wrapper.chmod(0o755)

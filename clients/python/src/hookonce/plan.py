@@ -23,7 +23,7 @@ class Items:
     def __init__(self, entries: Iterable[Mapping[str, Any]] = ()) -> None:
         self._items: dict[str, Mapping[str, Typed] | None] = {identity(entry): entry["item"] for entry in entries}
 
-    def holds(self, key: Key) -> bool:
+    def was_read(self, key: Key) -> bool:
         """Whether the handler was shown this key, with or without an item."""
         return identity(key.to_json()) in self._items
 
@@ -66,9 +66,9 @@ class Check:
         self._key = key
         self._condition: list[dict[str, object]] = []
 
-    def as_seen(self: Self, items: Items, *attributes: str) -> Self:
+    def as_seen(self: Self, items: Items, attribute: str, *more: str) -> Self:
         """These attributes still are as in the items that were read."""
-        for attribute in attributes:
+        for attribute in (attribute, *more):
             seen = items.attribute(self._key, attribute)
             self._condition.append({"absent": attribute} if seen is None else {"equals": [attribute, seen]})
         return self

@@ -75,7 +75,7 @@ def _answer(rule: Handler, event: Event, items: Items) -> dict[str, object]:
     reads = list(answered) if isinstance(answered, Iterable) else [answered]
     if not all(isinstance(key, (ItemKey, TableKey)) for key in reads):
         raise TypeError("reads() must return a list of keys, none of them of event.once()")
-    if not all(items.holds(key) for key in reads):
+    if not all(items.was_read(key) for key in reads):
         return {"fact": fact.text, "reads": [key.to_json() for key in reads]}
     plan = rule.plan(event, items)
     if not isinstance(plan, Plan):

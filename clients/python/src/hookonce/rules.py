@@ -74,7 +74,7 @@ def _check_plan(plan: Mapping[str, Any], tenant: str, shown: set[str]) -> None:
         _check_condition(place, condition)
         if "action" in part:
             guarded = bool(condition) or part.get("blind", False) or item not in shown
-            _ensure(guarded, f"{place} overwrites an item that was read: add as_seen() or blind()")
+            _ensure(guarded, f'{place} overwrites an item that was read: add as_seen(items, "attribute") or blind()')
             _check_action(place, part["key"], part["action"])
         else:
             _ensure(bool(condition), f"{place} requires nothing: add a condition")

@@ -132,7 +132,22 @@ fn each_design_takes_what_it_calls() {
     assert!(same(long.usage.of(Item::QueueRequests), requests + 2e6), "two for each send, and for each receive");
     let sum: f64 =
         of("Powertools in").usage.items().map(|item| prices.of(item, of("Powertools in").usage.of(item)).0).sum();
-    assert!(same(of("Powertools in").list(prices), sum) && sum > 3.0);
+    assert!(same(of("Powertools in").list(prices).unwrap(), sum) && sum > 3.0);
     let rest = Design::all(&Load::AT_REST, counted);
-    assert!(rest.iter().all(|design| same(design.list(prices), 0.0)));
+    assert!(rest.iter().all(|design| same(design.list(prices).unwrap(), 0.0)));
+}
+
+#[test]
+fn a_design_that_cannot_keep_a_body_has_no_price() {
+    let (counted, prices) = (Counted::built_in(), Prices::built_in());
+    for (body_bytes, unpriced) in [
+        (409_000.0, &[][..]),
+        (409_600.0, &["put, send, and a worker"]),
+        (1_048_576.0, &["put, send, and a worker"]),
+        (1_048_577.0, &["a queue, then Powertools", "put, send, and a worker", "verify, then EventBridge"]),
+    ] {
+        let designs = Design::all(&Load { body_bytes, ..load(1e6) }, counted);
+        let dashes: Vec<_> = designs.iter().filter(|it| it.list(prices).is_none()).map(|it| it.name).collect();
+        assert_eq!(dashes, unpriced, "{body_bytes}");
+    }
 }

@@ -123,6 +123,9 @@ impl Report {
         let (first, last) = self.prices.read();
         output::line(&format!("Prices of {}, read {first} to {last}. --json has their sources.", self.prices.region));
         let Some(load) = self.loads.last().filter(|load| load.events > 0.0) else { return };
+        if Design::all(load, self.counted).iter().any(|design| !design.fits) {
+            output::line("A dash: such a body does not fit where the design keeps it.");
+        }
         output::line(&format!(
             "Bodies of {} bytes make records of {}, compressed as the samples are.",
             grouped(load.body_bytes, 0),
@@ -152,22 +155,22 @@ impl Report {
     fn print_columns(&self, bills: &[Bill]) {
         let header: Vec<_> = self.loads.iter().map(|load| events(load.events)).collect();
         let header: Vec<_> = [""].into_iter().chain(header.iter().map(String::as_str)).collect();
-        let row = |table: &mut Table, name: &str, cells: &mut dyn Iterator<Item = f64>| {
-            table.add_row([name.to_owned()].into_iter().chain(cells.map(|dollars| grouped(dollars, 2))));
+        let row = |table: &mut Table, name: &str, cells: &mut dyn Iterator<Item = Option<f64>>| {
+            table.add_row([name.to_owned()].into_iter().chain(cells.map(dollars)));
         };
         let mut table = output::table(&header);
         for item in Item::OWN {
             let line = |bill: &Bill| bill.lines.iter().filter(|line| line.item == item).map(|line| line.list).sum();
-            row(&mut table, item.name(), &mut bills.iter().map(line));
+            row(&mut table, item.name(), &mut bills.iter().map(line).map(Some));
         }
-        row(&mut table, "dollars a month", &mut bills.iter().map(Bill::list));
-        row(&mut table, "after the free tiers", &mut bills.iter().map(Bill::after_free));
+        row(&mut table, "dollars a month", &mut bills.iter().map(Bill::list).map(Some));
+        row(&mut table, "after the free tiers", &mut bills.iter().map(Bill::after_free).map(Some));
         table.add_row([""]);
         table.add_row(["instead, list price"]);
         let designs: Vec<_> = self.loads.iter().map(|load| Design::all(load, self.counted)).collect();
         for (at, design) in designs.iter().flatten().take(Design::COUNT).enumerate() {
-            let costs = designs.iter().filter_map(|designs| designs.get(at)).map(|design| design.list(self.prices));
-            row(&mut table, design.name, &mut costs.into_iter());
+            let mut costs = designs.iter().filter_map(|designs| designs.get(at)).map(|design| design.list(self.prices));
+            row(&mut table, design.name, &mut costs);
         }
         table.align_right_from(1);
         output::print(&table);
@@ -195,7 +198,7 @@ impl Report {
             output::line("");
             let mut table = output::table(&["instead", "dollars", "but"]);
             for design in Design::all(load, self.counted) {
-                table.add_row([design.name, &grouped(design.list(self.prices), 2), design.lacks]);
+                table.add_row([design.name, &dollars(design.list(self.prices)), design.lacks]);
             }
             output::print(&table);
         }
@@ -205,7 +208,7 @@ impl Report {
         let bill = |load: &Load| {
             let bill = Bill::of(load, self.counted, self.prices);
             let line = |line: &Line| json!({ "line": line.item, "units": line.units, "list": cents(line.list), "after_free": cents(line.after_free) });
-            let design = |design: Design| json!({ "design": design.name, "list": cents(design.list(self.prices)), "lacks": design.lacks });
+            let design = |design: Design| json!({ "design": design.name, "list": design.list(self.prices).map(cents), "lacks": design.lacks });
             json!({
                 "events": load.events,
                 "duplicates_per_event": load.duplicates,
@@ -232,6 +235,11 @@ impl Report {
 /// A number of dollars, to a hundredth of a cent.
 fn cents(dollars: f64) -> f64 {
     (dollars * 1e4).round() / 1e4
+}
+
+/// Dollars in a cell of a table; a dash where there is no price.
+fn dollars(dollars: Option<f64>) -> String {
+    dollars.map_or_else(|| "-".to_owned(), |dollars| grouped(dollars, 2))
 }
 
 /// The first price of a kind of unit.

@@ -33,8 +33,8 @@ use crate::dev::stack::{Functions, PREFIX, Servers, Stack, StackConfig, environm
 use crate::documents::route_set;
 use crate::documents::{self, Folder, parse_id};
 use crate::failure::{Exit, Failure};
-use crate::output;
 use crate::output::interrupt::Stop;
+use crate::output::{self, hints};
 use crate::stack::connection::{RunningStack, StackParts};
 use crate::stack::target::{DataFolder, write};
 use crate::stack::traffic::Traffic;
@@ -361,11 +361,18 @@ fn greet(folder: &DataFolder, running: &RunningStack, handlers: &OwnHandlers, as
     }
     print(&format!("  console: {}", running.console_url));
     output::note("\nIn another terminal, in this folder, with `cargo hookonce` for `hookonce` unless it is installed:");
-    output::note("  hookonce trigger stripe.invoice.paid --copies 3");
-    output::note("  hookonce list");
-    output::note("  hookonce verify --last                      (why the latest request was refused)");
-    output::note("  hookonce endpoint rotate stripe --secret -  (asks for the secret that Stripe gives you)");
-    output::note("  hookonce endpoint show github --reveal      (the secret to give to GitHub)");
+    let commands = [
+        ("hookonce trigger stripe.invoice.paid --copies 3", ""),
+        ("hookonce list", ""),
+        ("hookonce verify --last", "  (why the latest request was refused)"),
+        ("hookonce endpoint rotate stripe --secret -", "  (asks for the secret that Stripe gives you)"),
+        ("hookonce endpoint show github --reveal", "  (the secret to give to GitHub)"),
+    ];
+    let commands = commands.map(|(it, what)| (hints::command(&it.split(' ').collect::<Vec<_>>(), ""), what));
+    let width = commands.iter().filter(|(_, what)| !what.is_empty()).map(|(it, _)| it.len()).max().unwrap_or(0);
+    for (command, what) in &commands {
+        output::note(format!("  {command:width$}{what}").trim_end());
+    }
     let data = std::path::absolute(&folder.data).unwrap_or_else(|_| folder.data.clone());
     output::note(&format!("Ctrl-C stops the inbox and keeps its tables, in {}\n", data.display()));
     for name in handlers.names() {

@@ -101,6 +101,17 @@ struct Address {
 }
 
 impl Destination {
+    /// The options that lead there again, as they are typed.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
+        fn each<'a>(flag: &'static str, values: &'a [String]) -> impl Iterator<Item = &'a str> {
+            values.iter().flat_map(move |value| [flag, value])
+        }
+        let secret = self.secret.iter().flat_map(|_| ["--secret", "-"]);
+        let named = [("--url", &self.url), ("--endpoint", &self.endpoint)].into_iter();
+        let named = named.flat_map(|(flag, value)| value.iter().flat_map(move |value| [flag, value]));
+        secret.chain(named).chain(each("--setting", &self.setting)).chain(each("--header", &self.header))
+    }
+
     /// The stack on this machine: the provider's only endpoint.
     pub(crate) fn local(folder: DataFolder, json: bool) -> Self {
         let one = NonZeroUsize::MIN;
@@ -149,11 +160,6 @@ impl Destination {
             Failure::usage(error.to_string(), hint)
         })?;
         Ok(Deliveries { url: delivery.url, is_to_this_stack: self.url.is_none(), delivered })
-    }
-
-    /// Whether it signs with a secret of standard input, which a repetition needs, too.
-    pub(crate) fn has_own_secret(&self) -> bool {
-        self.secret.is_some()
     }
 
     /// What it takes of standard input.
@@ -300,7 +306,7 @@ impl Deliveries {
                 one.word.clone(),
                 one.id.clone().unwrap_or_default(),
                 one.attempts.to_string(),
-                format!("{} ms", one.duration.as_millis()),
+                output::length(one.duration),
             ]);
         }
         output::print(&table);

@@ -46,8 +46,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Failure::usage(error.to_string(), "only the last step of a --set path may be missing in the body")
     })?;
     let deliveries = destination.deliver(provider, headers, body).await?;
-    let secret = if destination.has_own_secret() { " --secret -" } else { "" };
-    let again = format!("`hookonce trigger {} --id {}{secret}`", sample.name(), event.as_str());
+    let words = arguments.set.iter().flat_map(|change| ["--set", change]).chain(destination.words());
+    let words = words.map(output::quoted).collect::<Vec<_>>().join(" ");
+    let again = format!("`hookonce trigger {} --id {} {words}", sample.name(), event.as_str());
+    let again = format!("{}`", again.trim_end());
     if destination.json {
         output::json(&json!({ "event": sample.name(), "id": event.as_str(), "deliveries": deliveries.rows() }));
     } else {

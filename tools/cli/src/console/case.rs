@@ -84,6 +84,10 @@ impl Language {
 /// somebody else that the languages would have to write each in its own way.
 pub(super) fn section(timeline: &Timeline) -> Markup {
     let Some(today) = timeline.today() else { return html! {} };
+    // Where a route forwards, no handler is asked.
+    if timeline.routed.as_ref().is_some_and(|routed| !routed.forward.is_empty()) {
+        return html! {};
+    }
     let record = &timeline.record;
     let headers = record.headers.values().map(String::as_str);
     let mut texts = headers.chain([record.key.as_str(), &record.event_type]);

@@ -152,7 +152,7 @@ impl Trouble {
         let content = html! {
             h1 { (sentence(&self.what)) }
             @if !self.hint.is_empty() {
-                @for line in self.hint.lines() { p { (code(line)) } }
+                @for line in sentence(&self.hint).lines() { p { (code(line)) } }
             }
             p { a href="." { "Back to what happens now" } }
         };

@@ -175,6 +175,9 @@ impl Site {
             search.clone()
         };
         let mut behind = self.keep_hour(reader, None).await?;
+        if self.traffic.is_some() {
+            self.keep_effects(reader).await?;
+        }
         if !looks_back && search.hours > 0 {
             return Ok(());
         }
@@ -202,6 +205,15 @@ impl Site {
         }
         let is_full = hour.rows.len() >= ARRIVALS_MAX;
         Ok(hour.next.filter(|_| !is_full))
+    }
+
+    /// Keeps how the effects stand by now that arrived: an hour has none of them.
+    async fn keep_effects(&self, reader: &Reader) -> Result<(), Failure> {
+        let changes = self.arrivals.changes();
+        for effect in reader.heads(self.arrivals.effects()).await? {
+            self.arrivals.keep_unless_changed(Arrival::of(&effect), changes);
+        }
+        Ok(())
     }
 
     /// What CloudWatch knows of the last 24 hours of a stack on AWS. However many pages ask, it is asked once a minute.

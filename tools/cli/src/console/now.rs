@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::day::Day;
 use super::layout::{Html, Tab, Trouble, chip, code, machine, machine_link, page, sentence, thousands, time};
 use super::reader::Reader;
-use super::{NEEDS_ARE_NEW, Site, href, orders};
+use super::{NEEDS_ARE_NEW, Site, href};
 use crate::command::explain::explained;
 use crate::documents::Stored;
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ use crate::output::codes::{opening, section};
 use crate::output::hints::pasteable;
 use crate::stack::arrivals::Arrival;
 use crate::stack::meter::{Cost, metered};
-use crate::stack::status::{Due, Need, StackStatus};
+use crate::stack::status::{Need, StackStatus};
 use crate::stack::traffic::{Cell, EndpointTraffic};
 
 /// Where a page that keeps up to date begins next time.
@@ -104,10 +104,9 @@ async fn needs_section(site: &Site, reader: &Reader) -> Result<(String, Markup),
         count => format!("{count} things need you"),
     };
     let unknown = status.unknown();
-    let dead = status.records.dead.as_ref().ok().and_then(Due::known);
     let section = html! {
         h1 { (title) }
-        @for need in &needs { (card(need, dead, site)) }
+        @for need in &needs { (card(need, site)) }
         @for (part, failure) in &unknown {
             p.note { (sentence(&format!("not known: {}", part.replace('_', " ")))) " " (sentence(&failure.to_string())) }
         }
@@ -130,8 +129,8 @@ fn at_rest(status: &StackStatus) -> String {
     }
 }
 
-/// What needs a person, with what to do. `dead` is the number of all dead records, where it is known.
-fn card(need: &Need, dead: Option<u64>, site: &Site) -> Markup {
+/// What needs a person, with what to do.
+fn card(need: &Need, site: &Site) -> Markup {
     let Need { word, count, what, next, page, records } = need;
     let refusing = word.strip_prefix("refused:").filter(|_| site.connection.local().is_some());
     let look = match refusing {
@@ -157,7 +156,7 @@ fn card(need: &Need, dead: Option<u64>, site: &Site) -> Markup {
                     a.button href=(look) { "Look" } " "
                     @if word == "records_died" && site.may_change() {
                         a.button.primary href=(href::page("orders/new").with("operation", "retry").with("state", "DEAD")) {
-                            (orders::offer("Replay", dead))
+                            "Replay…"
                         }
                     }
                 }

@@ -33,6 +33,18 @@ const RUNS_MAX: usize = 20;
 /// The fields with which an order begins again. What ended until then was done; what is left has the same other fields.
 const AGAIN: [&str; 9] = ["state", "endpoint", "type", "error", "kind", "destination", "since", "until", "key"];
 
+/// The risks that a person may accept for one record, each named as the flag of `replay`, and what it means.
+const RISKS: [(&str, &str); 2] = [
+    (
+        "accept-duplicate",
+        "What it does may be done already, and then it is done twice: ask the callee, or look at the data, before you replay.",
+    ),
+    (
+        "accept-other-body",
+        "Another body came under the same id, and either may be forged: compare both before you replay.",
+    ),
+];
+
 /// An order: what is done, and to which records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Order {
@@ -68,13 +80,21 @@ impl Order {
             return Err(Failure::usage("no record has an empty key", "begin at a record"));
         }
         order.extend(fields.get("key").map(|key| ("key".to_owned(), key.clone())));
+        let accepted = RISKS.iter().filter(|(risk, _)| order.contains_key("key") && fields.contains_key(*risk));
+        let accepted: Vec<_> = accepted.map(|(risk, _)| ((*risk).to_owned(), "1".to_owned())).collect();
+        order.extend(accepted);
         let until = fields.get("ended-until").filter(|until| !until.is_empty());
         order.extend(until.map(|until| ("ended-until".to_owned(), until.clone())));
         Ok(Self { operation, fields: order })
     }
 
     fn kind(&self) -> Kind {
-        Kind::of(self.operation)
+        let accepts = |risk: &str| self.fields.contains_key(risk);
+        Kind {
+            accept_duplicate: accepts("accept-duplicate"),
+            accept_other_body: accepts("accept-other-body"),
+            ..Kind::of(self.operation)
+        }
     }
 
     /// The words of the command.
@@ -106,7 +126,11 @@ impl Order {
     fn href(&self) -> href::Href {
         let start = href::page("orders/new").with("operation", self.operation.as_str());
         let given = |name: &&'static str| Some((*name, self.fields.get(*name)?));
-        AGAIN.iter().filter_map(given).fold(start, |href, (name, value)| href.with(name, value))
+        AGAIN
+            .iter()
+            .chain(RISKS.iter().map(|(risk, _)| risk))
+            .filter_map(given)
+            .fold(start, |href, (name, value)| href.with(name, value))
     }
 }
 
@@ -246,6 +270,7 @@ fn dry_run(order: &Order, report: &Report, found: usize, token: &str, person: Op
                 input type="hidden" name="agreed" value=(found);
                 input type="hidden" name="token" value=(token);
                 @if let Some(warning) = no_way_back(order.operation) { p.fault { (sentence(warning)) } }
+                @for (risk, warning) in RISKS { @if order.fields.contains_key(risk) { p.fault { (warning) } } }
                 label {
                     span.small { "Reason, for the audit trail" }
                     input name="reason" maxlength="512" required;
@@ -262,17 +287,18 @@ fn dry_run(order: &Order, report: &Report, found: usize, token: &str, person: Op
         @if !order.fields.contains_key("key") {
             p.small.note { "An order says how many records it changes, so this page read every record that the filter finds." }
         }
-        (rows(order.operation, report))
+        (rows(order.operation, report, "State"))
     }
 }
 
-fn rows(operation: Operation, report: &Report) -> Markup {
+/// The records, with their states from before the order.
+fn rows(operation: Operation, report: &Report, state: &str) -> Markup {
     let are_alike = report.rows.iter().all(|row| row.result == OrderResult::Would);
     html! {
         @if !report.rows.is_empty() {
             div.scroll tabindex="0" role="region" aria-label="Records" {
                 table {
-                    thead { tr { @if !are_alike { th { "Result" } } th { "State" } th.hide { "Endpoint" } th.hide { "Type" } th.hide { "Error" } th.hide { "Received" } th { "Key" } } }
+                    thead { tr { @if !are_alike { th { "Result" } } th { (state) } th.hide { "Endpoint" } th.hide { "Type" } th.hide { "Error" } th.hide { "Received" } th { "Key" } } }
                     tbody {
                         @for Row { result, record } in &report.rows {
                             @let (endpoint, key) = record.key.parts();
@@ -427,12 +453,13 @@ fn progress(run: &Running, session: &Session) -> Markup {
                     }
                     Carried::StoppedEarly => p { a.button href=(run.order.href()) { "Dry run again" } },
                     Carried::Through(finished) => {
-                        @for line in finished.report.counts() { p.note { (code(&sentence(&line))) } }
+                        // The title says the first of these.
+                        @for line in finished.report.counts().iter().filter(|line| !line.ends_with(" done")) { p.note { (code(&sentence(line))) } }
                         div.acts {
                             @if finished.end != End::Complete { a.button.primary href=(run.order.href()) { "Go on: dry run of the rest" } " " }
                             a.button href=(href::page(".")) { "What happens now" }
                         }
-                        (rows(run.order.operation, &finished.report))
+                        (rows(run.order.operation, &finished.report, "Was"))
                     }
                 }
             },

@@ -7,7 +7,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use hookonce_protocol::key::{RecordKey, RecordKind};
-use hookonce_protocol::record::{Record, Status};
+use hookonce_protocol::record::{DeadReason, Record, Status};
 use hookonce_protocol::time::EpochMs;
 use hookonce_providers::Catalog;
 use hookonce_runtime::inbox::body::decompress;
@@ -187,8 +187,9 @@ fn related(name: &str, records: &[(RecordKey, Option<Record>)]) -> Markup {
     }
 }
 
-/// The same as one file that needs nothing else, for a person without access to the stack. It has no body.
-pub(crate) fn file(timeline: &Timeline) -> String {
+/// The same as one file that needs nothing else, for a person without access to the stack. It has no body. `calls` are
+/// those of its effects, each with what is known of it.
+pub(crate) fn file(timeline: &Timeline, calls: &[(RecordKey, Vec<(&'static str, String)>)]) -> String {
     let record = &timeline.record;
     let (endpoint, own_key) = record.key.parts();
     let provider =
@@ -204,6 +205,10 @@ pub(crate) fn file(timeline: &Timeline) -> String {
             @for (name, value) in timeline.facts() {
                 @if name != "body" { dt { (sentence_case(name)) } dd { (machine(&value)) } }
             }
+        }
+        @for (key, facts) in calls {
+            h2 { "Effect " (machine(key.parts().1)) }
+            dl { @for (name, value) in facts { dt { (sentence_case(name)) } dd { (machine(value)) } } }
         }
         (routes(timeline))
     };
@@ -224,8 +229,11 @@ fn acts(site: &Site, record: &Record) -> Markup {
             }
             @if site.may_change() {
                 @if record.status == Status::Dead {
-                    a.button.primary href=(order("retry")) { "Replay…" } " "
-                    a.button href=(order("discard")) { "Discard…" } " "
+                    @match risk(record) {
+                        None => a.button.primary href=(order("retry")) { "Replay…" },
+                        Some((risk, condition)) => a.button href=(order("retry").with(risk, "1")) { (condition) ": replay…" },
+                    }
+                    " " a.button href=(order("discard")) { "Discard…" } " "
                 }
                 @if record.status == Status::Processed && is_event {
                     a.button href=(order("force")) { "Apply once more…" } " "
@@ -233,6 +241,17 @@ fn acts(site: &Site, record: &Record) -> Markup {
             }
             a.button href=(href::of_record(&record.key, "json")) { "JSON" }
         }
+    }
+}
+
+/// What a replay of a dead record has to accept, as the command names it, and what a person has to know before.
+fn risk(record: &Record) -> Option<(&'static str, &'static str)> {
+    if record.outcome_unknown() {
+        Some(("accept-duplicate", "It was not done"))
+    } else if record.dead_reason == Some(DeadReason::IdCollision) {
+        Some(("accept-other-body", "This body is the right one"))
+    } else {
+        None
     }
 }
 
@@ -331,7 +350,9 @@ fn commands(site: &Site, record: &Record) -> Vec<String> {
         });
     }
     if record.status == Status::Dead {
-        commands.push(hints::command(&["hookonce", "replay", "--key", endpoint, &key], ""));
+        let flag = risk(record).map(|(risk, _)| format!("--{risk}"));
+        let words = ["hookonce", "replay", "--key", endpoint, &key].into_iter().chain(flag.as_deref());
+        commands.push(hints::command(&words.collect::<Vec<_>>(), ""));
     }
     commands
 }

@@ -54,7 +54,7 @@ pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTre
             let content = html! {
                 h1 { "Records" }
                 (form(&typed))
-                p.fault role="alert" { (code(&sentence(&failure.to_string()))) " " (code(failure.hint())) }
+                p.fault role="alert" { (code(&sentence(&failure.to_string()))) " " (code(&sentence(failure.hint()))) }
             };
             (StatusCode::BAD_REQUEST, page(&site, Tab::Records, "Records", cost, &content)).into_response()
         }
@@ -115,7 +115,7 @@ fn form(typed: &Typed) -> Markup {
             (field("endpoint", "Endpoint", "all"))
             (field("type", "Type", "all"))
             (field("error", "Error", "any"))
-            (field("since", "Since", "24h"))
+            (field("since", "Since", if ["DEAD", "PENDING"].contains(&typed.value("state")) { "all" } else { "24h" }))
             @for name in ["kind", "destination", "until"] {
                 @if !typed.value(name).is_empty() { (field(name, name, "")) }
             }
@@ -222,9 +222,9 @@ pub(super) async fn find(State(site): State<Arc<Site>>, Query(query): Query<BTre
         Ok(found) => match found.as_slice() {
             [] => {
                 let what = format!("no record has the key or the fact {}", output::shown(key));
-                let hint = "Paste a key as `hookonce list` or the answer to the delivery shows it, or what the handler names \
-                            the fact by, such as the id of an invoice. A fact leads to what was applied: dead and waiting \
-                            records are found by their state.";
+                let hint = "Paste a whole key: the answer to the delivery has it, and `hookonce show` with the beginning of a \
+                            key prints it. Or paste what the handler names the fact by, such as the id of an invoice. A \
+                            fact leads to what was applied: dead and waiting records are found by their state.";
                 Trouble::missing(what, hint).page(&site, Tab::Records)
             }
             [record] => site.see_other(&href::record(&record.key)),

@@ -225,8 +225,9 @@ impl Printer {
             _ => Style::new().red(),
         };
         let before = format!("{}  in   ", output::local_moment(started));
+        let took = output::between(started, ended);
         if status < 300 {
-            let after = format!(" {endpoint} {event_type} {key}  {status} {took} ms");
+            let after = format!(" {endpoint} {event_type} {key}  {status} {took}");
             return output::styled_line(&before, (&column(&word), &style), &after);
         }
         let mut page = codes::explaining(&word).map_or_else(String::new, |page| format!(": {page}"));
@@ -236,7 +237,7 @@ impl Printer {
         output::styled_line(
             &before,
             (&column("refused"), &style),
-            &format!(" {endpoint}  {status} {took} ms  {word}{page}"),
+            &format!(" {endpoint}  {status} {took}  {word}{page}"),
         );
     }
 

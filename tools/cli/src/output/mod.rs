@@ -87,13 +87,16 @@ pub(crate) fn note_as_is(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", lines(text));
 }
 
+/// How the next step of an error begins.
+const TRY: &str = "  try: ";
+
 /// Writes text to standard error, for a person. Only its line breaks reach the terminal as they are. A line that begins
 /// with a space is a command or a part of a list, and stays one line.
 pub(crate) fn note(text: &str) {
     let text = lines(&pasteable(text.to_owned()));
     let columns = is_watched().then(|| usize::from(console::Term::stderr().size().1));
     let line = |line: &str| match columns {
-        Some(columns) if !line.starts_with(' ') => filled(line, columns),
+        Some(columns) if !line.starts_with(' ') || line.starts_with(TRY) => filled(line, columns),
         Some(_) | None => line.to_owned(),
     };
     let _ = writeln!(std::io::stderr(), "{}", text.split('\n').map(line).collect::<Vec<_>>().join("\n"));
@@ -344,7 +347,7 @@ fn start_line(lines: &mut String, depth: usize) {
 pub(crate) fn failure(failure: &Failure) {
     note(&format!("error: {failure}"));
     if !failure.hint().is_empty() {
-        note(&format!("  try: {}", failure.hint()));
+        note(&format!("{TRY}{}", failure.hint()));
     }
 }
 

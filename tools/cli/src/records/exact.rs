@@ -27,7 +27,10 @@ pub(super) fn candidates_at(endpoint: &EndpointId, key: &str) -> Vec<RecordKey> 
         Some(RecordKey::delivery(endpoint, key)),
         Some(RecordKey::event(endpoint, key)),
     ];
-    candidates.into_iter().flatten().collect()
+    let mut keys: Vec<_> = candidates.into_iter().flatten().collect();
+    // The key of a delivery is that of its id.
+    keys.dedup();
+    keys
 }
 
 /// Finds a record by its endpoint and the key that `list` and the HTTP answer show.

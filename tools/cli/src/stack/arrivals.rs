@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use hookonce_protocol::key::RecordKey;
+use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::record::Record;
 use hookonce_protocol::time::EpochMs;
 
@@ -102,6 +102,13 @@ impl Arrivals {
         while kept.rows.len() > ARRIVALS_MAX {
             kept.rows.pop_front();
         }
+    }
+
+    /// The effects among them.
+    pub(crate) fn effects(&self) -> Vec<RecordKey> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let keys = kept.rows.iter().filter_map(|(_, row)| row.key.clone());
+        keys.filter(|key| key.kind() == RecordKind::Effect).collect()
     }
 
     /// What changed after a number, in the order of arrival, and the number of the last change.

@@ -74,19 +74,45 @@ pub(crate) struct Concurrency {
     pub(crate) limit: u64,
     /// Of them, those that the queues and the schedule of a stack take at most.
     pub(crate) taken_max: u64,
+    /// The functions whose reservation is less than what they take: who it is, and how much.
+    pub(crate) narrow: Vec<String>,
 }
 
 impl Concurrency {
-    /// Asks Lambda about the account of a stack.
+    /// Asks Lambda about the account of a stack, and about what is reserved for its functions.
     ///
     /// # Errors
     /// [`Failure::Unavailable`] when Lambda refuses or does not answer.
-    pub(crate) async fn of(config: &SdkConfig, functions: &DeployedFunctions) -> Result<Self, Failure> {
+    pub(crate) async fn of(
+        config: &SdkConfig,
+        names: &FunctionNames,
+        functions: &DeployedFunctions,
+    ) -> Result<Self, Failure> {
         let settings = settings(config).await?;
         let limit = settings.pointer("/AccountLimit/ConcurrentExecutions").and_then(Value::as_u64).unwrap_or(0);
+        let FunctionNames { webhook, worker, relay, dispatcher } = names;
+        let taken = |sources: &[Mapping]| sources.iter().map(|it| it.executions_max).fold(0, u64::saturating_add);
+        // A function that a request or the schedule starts needs one.
+        let needs =
+            [(webhook, 1), (worker, taken(&functions.worker)), (relay, 1), (dispatcher, taken(&functions.dispatcher))];
+        let narrow = needs.map(|(name, needed)| async move {
+            // A source without a bound takes what there is.
+            let needed = if needed == u64::MAX { 1 } else { needed };
+            let reserved = reserved(config, name).await?.filter(|reserved| *reserved < needed);
+            Ok(reserved.map(|reserved| format!("{name} has {reserved} and takes {needed}")))
+        });
+        let narrow = try_join_all(narrow).await?.into_iter().flatten().collect();
         // The schedule starts one.
-        Ok(Self { limit, taken_max: functions.executions_max.saturating_add(1) })
+        Ok(Self { limit, taken_max: functions.executions_max.saturating_add(1), narrow })
     }
+}
+
+/// How many executions are reserved for a function. `None` if it takes what is left of the account's.
+async fn reserved(config: &SdkConfig, function: &str) -> Result<Option<u64>, Failure> {
+    let action = "lambda:GetFunctionConcurrency";
+    let found = get(config, action, &format!("2019-09-30/functions/{function}/concurrency")).await?;
+    let found = found.ok_or_else(|| refused(action, None, &format!("there is no function {function}")))?;
+    Ok(found.get("ReservedConcurrentExecutions").and_then(Value::as_u64))
 }
 
 async fn settings(config: &SdkConfig) -> Result<Value, Failure> {

@@ -26,6 +26,24 @@ const LOOK_BACK: Millis = Millis::hours(3);
 /// The most alarms of one stack. The template has far fewer, and one answer holds them all.
 const ALARMS_MAX: usize = 100;
 
+/// The alarms of the template, by severity and name.
+const ALARMS: [&str; 14] = [
+    "notice/AnswersAreSlow",
+    "notice/DeadLettersWait",
+    "notice/DeadRecordsWait",
+    "notice/GatewayRefuses",
+    "notice/NeedsALook",
+    "notice/WebhookAnswers5xx",
+    "page/DeliveriesNotAccepted",
+    "page/EffectsNotCalled",
+    "page/HandlerUnavailable",
+    "page/RecordsDied",
+    "page/RecordsNotProcessed",
+    "page/RecordsOverdue",
+    "page/RelayDoesNotRun",
+    "page/WebhookFails",
+];
+
 /// An alarm that is in ALARM.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Alarm {
@@ -67,6 +85,8 @@ pub(crate) struct Alarms {
     pub(crate) raised: Vec<Alarm>,
     /// Those that notify nobody when they are raised, by severity and name.
     pub(crate) mute: Vec<String>,
+    /// Those of the template that are not there, by severity and name.
+    pub(crate) missing: Vec<&'static str>,
 }
 
 impl Alarms {
@@ -79,11 +99,18 @@ impl Alarms {
         raised.sort();
         let is_mute =
             |fields: &&&Value| fields["ActionsEnabled"] == false || list(fields, "AlarmActions").next().is_none();
-        let name = |fields: &&Value| {
+        let name = |fields: &Value| {
             let name = fields["AlarmName"].as_str().unwrap_or_default();
             name.strip_prefix(&prefix).unwrap_or(name).to_owned()
         };
-        Self { count: all.len(), raised, mute: all.iter().filter(is_mute).map(name).collect() }
+        let names: Vec<_> = all.iter().map(|fields| name(fields)).collect();
+        let is_missing = |alarm: &&str| !names.iter().any(|name| name == alarm);
+        Self {
+            count: all.len(),
+            raised,
+            mute: all.iter().filter(is_mute).map(|fields| name(fields)).collect(),
+            missing: ALARMS.into_iter().filter(is_missing).collect(),
+        }
     }
 }
 
@@ -306,4 +333,18 @@ fn moment(value: &Value) -> Option<EpochMs> {
     let millis = value.as_f64()? * 1_000.0;
     #[expect(clippy::cast_possible_truncation, reason = "times are far below the limit")]
     Some(EpochMs(millis as i64))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_alarms_are_those_of_the_template() {
+        let template = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml")).unwrap();
+        let names = template.lines().filter_map(|line| line.split_once("AlarmName: !Sub hookonce/${AWS::StackName}/"));
+        assert_eq!(names.map(|(_, name)| name).collect::<BTreeSet<_>>(), ALARMS.into_iter().collect());
+    }
 }

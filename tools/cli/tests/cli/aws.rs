@@ -16,7 +16,10 @@ use hookonce_runtime::inbox::body::{compress, decompress};
 use serde_json::{Value, json as object};
 use sha2::{Digest as _, Sha256};
 
-use crate::described::{DESCRIBING, NO_SERVER, description, event_source, relayed, role_of, stack_policy, with_policy};
+use crate::described::{
+    DESCRIBING, NO_SERVER, alarms_of_the_template, description, event_source, relayed, role_of, stack_policy,
+    with_policy,
+};
 use crate::support::{Workspace, listen, root};
 
 /// The caller's AWS identity.
@@ -98,6 +101,8 @@ pub(crate) struct Account {
     pub(crate) switched: BTreeMap<String, &'static str>,
     /// The account's concurrent executions. None: a thousand, as most accounts have.
     pub(crate) executions: Option<u64>,
+    /// The executions that are reserved for one function.
+    pub(crate) reserved: Option<(&'static str, u64)>,
     /// When the relay last ran, in seconds since 1970.
     pub(crate) relay_ran_at: Option<u64>,
     /// How many requests the gateway had in its busiest minute.
@@ -262,6 +267,10 @@ impl Account {
             let limit = self.executions.unwrap_or(1_000);
             return ("200 OK", object!({ "AccountLimit": { "ConcurrentExecutions": limit } }).to_string());
         }
+        if operation == "GetFunctionConcurrency" {
+            let reserved = self.reserved.filter(|(name, _)| *name == function).map(|(_, reserved)| reserved);
+            return ("200 OK", object!({ "ReservedConcurrentExecutions": reserved }).to_string());
+        }
         if operation == "ListEventSourceMappings" {
             let state = if self.off == Some(function) { "Disabled" } else { "Enabled" };
             let names =
@@ -308,6 +317,9 @@ const MAPPINGS: &str = "/2015-03-31/event-source-mappings/?FunctionName=";
 /// Where Lambda tells what an account may have.
 const SETTINGS: &str = "/2016-08-19/account-settings/";
 
+/// Where Lambda tells what is reserved for a function.
+const RESERVED: &str = "/2019-09-30/functions/";
+
 /// Where Lambda changes an event source.
 const MAPPING: &str = "/2015-03-31/event-source-mappings/";
 
@@ -318,6 +330,7 @@ fn function_called(path: &str) -> Option<(&'static str, String)> {
         .or_else(|| Some(("GetFunctionConfiguration", of_path("/configuration")?)))
         .or_else(|| Some(("Invoke", of_path("/invocations")?)))
         .or_else(|| Some(("GetAccountSettings", path.strip_prefix(SETTINGS)?)))
+        .or_else(|| Some(("GetFunctionConcurrency", path.strip_prefix(RESERVED)?.strip_suffix("/concurrency")?)))
         .or_else(|| Some(("UpdateEventSourceMapping", path.strip_prefix(MAPPING)?)))?;
     Some((operation, name.replace("%3A", ":").replace("%24", "$")))
 }
@@ -361,8 +374,8 @@ impl Aws {
         let aws = Self::start();
         aws.account().stack = Some(values);
         aws.account().functions.extend(["inbox-webhook", "inbox-worker", "inbox-relay", "inbox-dispatcher"]);
-        let alarm = Alarm::new("hookonce/inbox/page/RecordsDied", "See docs/run/runbook.md#records-died", false);
-        aws.account().alarms.push(alarm);
+        let alarms = alarms_of_the_template().into_iter();
+        aws.account().alarms.extend(alarms.map(|name| Alarm::new(&name, "See docs/run/runbook.md", false)));
         aws
     }
 
@@ -597,6 +610,7 @@ fn refusal(operation: &str, refusal: &str) -> (&'static str, String) {
     let (code, message) = refusal.split_once(": ").unwrap_or((refusal, ""));
     let of_lambda = [
         "GetAccountSettings",
+        "GetFunctionConcurrency",
         "GetFunctionConfiguration",
         "Invoke",
         "ListEventSourceMappings",

@@ -89,6 +89,8 @@ fn the_latest_refusal_is_explained_without_a_word_more() {
     let explained = ["-stripe-401-signature_mismatch.request.json", "code signature_mismatch"];
     workspace.run(&last).exits(1).prints_all(&explained);
     workspace.run(&[&last[..], &["--endpoint", "stripe"]].concat()).exits(1).prints_all(&explained);
+    workspace.run(&[&last[..], &["--stack", "./.hookonce"]].concat()).exits(1).prints_all(&explained);
+    workspace.run(&[&last[..], &["--stack", "inbox"]].concat()).exits(2).prints("--stack ./FOLDER names a stack");
     let github = [&last[..], &["--endpoint", "github"]].concat();
     workspace.run(&github).exits(2).prints("no refused request of github is kept in /");
     let kept = fs::read_dir(workspace.path(".hookonce/requests")).unwrap().map(|file| file.unwrap());

@@ -50,6 +50,9 @@ fn a_bill_fits_a_terminal_and_the_help_a_screen() {
         let longest = output.lines().max_by_key(|line| line.chars().count()).unwrap();
         assert!(longest.chars().count() <= COLUMNS, "{command}: {longest}");
     }
+    let dash = "A dash: such a body does not fit";
+    assert!(printed(&workspace, "cost --events 1M --body-bytes 1500k").contains(dash));
+    assert!(!printed(&workspace, "cost --events 1M --body-bytes 400k").contains(dash));
     let help = printed(&workspace, "cost --help");
     assert!(help.lines().count() <= 24 && help.matches("\n  hookonce cost").count() == 2, "{help}");
 }

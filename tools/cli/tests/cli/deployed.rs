@@ -206,7 +206,7 @@ fn status_prints_alarms_the_relay_and_the_caller() {
     let status = |more: &[&str]| deployed.run(&[&["status"], more].concat());
     aws.account().relay_ran_at = Some(now() - 20);
     let calm = status(&[]).exits(0).prints_all(&["nothing needs a person", CALLER, env!("CARGO_PKG_VERSION")]);
-    calm.prints_all(&["alarms", "relay ran", "0 of 1 raised"]);
+    calm.prints_all(&["alarms", "relay ran", "0 of 14 raised"]);
 
     let alarm = |name: &str, what: &str| Alarm::new(&format!("hookonce/{name}"), what, true);
     let raised = [
@@ -233,7 +233,7 @@ fn status_prints_alarms_the_relay_and_the_caller() {
     status(&[]).exits(3).prints_all(&["ask for the permission cloudwatch:DescribeAlarms", "none is dead"]);
 
     aws.account().alarms.iter_mut().for_each(|alarm| alarm.actions.clear());
-    status(&[]).prints("3 notify nobody");
+    status(&[]).prints("16 notify nobody");
     aws.account().alarms.clear();
     aws.account().relay_ran_at = Some(now() - 20);
     assert_eq!(json(&status(&["--json"]).exits(1))["needs"], object!(["no_alarms"]));

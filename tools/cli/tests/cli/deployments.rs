@@ -310,6 +310,80 @@ fn what_may_cost_a_table_is_refused_on_whichever_page_it_stands_unless_it_is_all
     assert_eq!(opened, [false, true, false], "from then on it holds all");
 }
 
+/// What an update lets go, nobody else may use, whatever becomes of the update.
+#[test]
+fn what_was_allowed_is_taken_back_after_a_deployment_that_fails() {
+    let danger = ("Modify", "InboxTable", "DynamoDB::Table", "True");
+    let refused = || refusal("Throttling", "it was meant to fail");
+    let closed = [true, false];
+    for (action, answers, is_forgotten) in [
+        ("ExecuteChangeSet", vec![refused()], true),
+        ("UpdateTerminationProtection", vec![refused()], false),
+        ("SetStackPolicy", vec!["<Done/>".to_owned(), refused()], false),
+    ] {
+        let account = Account::answering([
+            ("DescribeStacks", &[running()]),
+            ("DescribeChangeSet", &[page(&[danger], "")]),
+            ("DescribeStackEvents", &[events(&[BEFORE])]),
+            ("ExecuteChangeSet", &[refused()]),
+            (action, &answers),
+        ]);
+        let ended = account.deploy(&["--allow", "InboxTable"]).exits(3).prints("it was meant to fail");
+        let opened = [0, 1].map(|nth| account.field("SetStackPolicy", nth, "StackPolicyBody").contains("InboxTable"));
+        assert_eq!(opened, closed, "{action}");
+        if action == "SetStackPolicy" {
+            ended.prints("may still let go InboxTable");
+        }
+        assert!(!is_forgotten || account.acts().contains(&"DeleteChangeSet".to_owned()), "{:?}", account.acts());
+    }
+}
+
+/// A stack with another inbox would apply again what is delivered again.
+#[test]
+fn another_table_in_the_place_of_one_is_refused_unless_it_is_allowed() {
+    let of_stack = |table: &str| {
+        let parameter =
+            "<member><ParameterKey>InboxTableName</ParameterKey><ParameterValue>NAME</ParameterValue></member>";
+        let parameters = format!("<Parameters>{}", parameter.replace("NAME", table));
+        running().replacen("<Parameters>", &parameters, 1)
+    };
+    for (before, given, is_refused) in [
+        ("", "InboxTableName=copy", true),
+        ("inbox", "InboxTableName=copy", true),
+        ("inbox", "InboxTableName=", true),
+        ("inbox", "InboxTableName=inbox", false),
+        ("", "InboxTableName=", false),
+        ("", "InboxTableName=inbox", false),
+        ("inbox", "New=1", false),
+    ] {
+        let account = Account::answering([
+            ("DescribeStacks", &[of_stack(before)]),
+            ("GetTemplateSummary", &[parameters(&["InboxTableName", "New"])]),
+            ("DescribeChangeSet", &[page(&[FUNCTION], "")]),
+            (
+                "DescribeStackEvents",
+                &[events(&[BEFORE]), events(&[ENDED, BEFORE]), events(&[BEFORE]), events(&[ENDED, BEFORE])],
+            ),
+        ]);
+        let ended = account.deploy(&[given]);
+        if is_refused {
+            ended.exits(2).prints("nothing is changed: InboxTable would be another table");
+            account.deploy(&[given, "--allow", "InboxTable"]).exits(0);
+        } else {
+            ended.exits(0);
+        }
+        // CloudFormation takes no policy that names what the stack has not made.
+        let last = account.field("SetStackPolicy", usize::from(is_refused), "StackPolicyBody");
+        assert_eq!(last.contains("LogicalResourceId/InboxTable"), is_refused && before.is_empty(), "{before} {given}");
+    }
+}
+
+#[test]
+fn an_arn_is_no_name_of_a_stack() {
+    let words = ["deploy", "--stack", STACK_ID, "--template", "https://bucket/template.json"];
+    Workspace::new().run(&words).exits(2).prints("this is not a valid stack name");
+}
+
 #[test]
 fn what_is_refused_is_named_even_if_the_policy_cannot_be_set() {
     let danger = ("Remove", "InboxTable", "DynamoDB::Table", "");

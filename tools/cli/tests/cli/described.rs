@@ -135,3 +135,10 @@ pub(crate) fn relayed(request: &Request, server: &str) -> Vec<u8> {
     stream.read_exact(&mut body).unwrap();
     [&answer[..], b"connection: close\r\n\r\n", &body].concat()
 }
+
+/// The names of the alarms of a stack that is called `inbox`.
+pub(crate) fn alarms_of_the_template() -> Vec<String> {
+    let template = std::fs::read_to_string(crate::support::root().join("template.yaml")).unwrap();
+    let names = template.lines().filter_map(|line| line.split_once("AlarmName: !Sub hookonce/${AWS::StackName}/"));
+    names.map(|(_, name)| format!("hookonce/inbox/{name}")).collect()
+}

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use aws_sdk_sqs::types::QueueAttributeName;
 use serde_json::{Value, json as object};
 
-use crate::aws::{Alarm, Aws, CALLER, Deployed, Interception, now, outputs_of};
+use crate::aws::{Aws, CALLER, Deployed, Interception, now, outputs_of};
 use crate::stacks::{Stack, Tables};
 use crate::support::{Ended, Workspace, json, text};
 
@@ -102,14 +102,7 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     reports(1, &["metrics"], "ago: its schedule is off, or it fails");
     aws.account().relay_ran_at = Some(now() - 20);
     assert!(seen_of(&json(&doctor()), "metrics").starts_with("the relay ran 2"), "{}", text(&doctor()));
-    aws.account().alarms.push(Alarm::new("hookonce/inbox/page/WebhookFails", "", true));
-    doctor().prints("2 alarms, raised: page/WebhookFails");
-    aws.account().alarms[0].actions.clear();
-    reports(1, &["alarms"], "1 of 2 alarms notify nobody: page/RecordsDied");
-    let alarms = std::mem::take(&mut aws.account().alarms);
-    reports(1, &["alarms"], "nothing watches this stack");
-    aws.account().alarms = alarms;
-    aws.account().alarms.remove(0);
+    alarms(aws, &reports);
     let deploy = |parts: &[(&str, &str)]| aws.account().stack = Some(outputs_of(&deployed.variables, parts));
     deploy(&[("Version", "0.0.1")]);
     reports(1, &["outputs"], "the stack is of release 0.0.1");
@@ -129,17 +122,42 @@ fn dead_letters(local: &Stack, reports: &dyn Fn(i32, &[&str], &str), deploy: imp
     reports(3, &["dead-letter queue"], "sqs:GetQueueAttributes failed");
 }
 
+fn alarms(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
+    let place = |name: &str| aws.account().alarms.iter().position(|alarm| alarm.name.ends_with(name)).unwrap();
+    let (fails, died) = (place("page/WebhookFails"), place("page/RecordsDied"));
+    aws.account().alarms[fails].is_raised = true;
+    reports(0, &[], "14 alarms, raised: page/WebhookFails");
+    let actions = std::mem::take(&mut aws.account().alarms[died].actions);
+    reports(1, &["alarms"], "1 of 14 alarms notify nobody: page/RecordsDied");
+    aws.account().alarms[died].actions = actions;
+    let removed = aws.account().alarms.remove(died);
+    reports(1, &["alarms"], "alarms of the template are missing: page/RecordsDied; raised: page/WebhookFails");
+    aws.account().alarms.push(removed);
+    let all = std::mem::take(&mut aws.account().alarms);
+    reports(1, &["alarms"], "nothing watches this stack");
+    aws.account().alarms = all;
+}
+
 /// `status` shows what each of these answers. A permission that is missing is to be known before the night.
 fn what_status_needs(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
     for (operation, check, permission) in [
         ("GetFunctionConfiguration", "functions", "lambda:GetFunctionConfiguration"),
         ("ListEventSourceMappings", "functions", "lambda:ListEventSourceMappings"),
         ("GetAccountSettings", "concurrency", "lambda:GetAccountSettings"),
+        ("GetFunctionConcurrency", "concurrency", "lambda:GetFunctionConcurrency"),
         ("GetMetricStatistics", "metrics", "cloudwatch:GetMetricStatistics"),
     ] {
         aws.account().snags.push_back((operation, Interception::Answered("AccessDenied")));
         reports(3, &[check], &format!("ask for the permission {permission}"));
     }
+    for (function, reserved, takes) in [("webhook", 0, 1), ("worker", 3, 4), ("relay", 0, 1), ("dispatcher", 3, 4)] {
+        let name = aws.account().functions.iter().find(|name| name.ends_with(function)).copied().unwrap();
+        aws.account().reserved = Some((name, reserved));
+        reports(1, &["concurrency"], &format!("is too low: {name} has {reserved} and takes {takes}"));
+        aws.account().reserved = Some((name, takes));
+        reports(0, &[], "queues and relay take at most 9");
+    }
+    aws.account().reserved = None;
     aws.account().off = Some("inbox-worker");
     reports(0, &[], "the worker's event sources are not all on: docs/run/runbook.md#containment");
     aws.account().off = None;
@@ -220,8 +238,8 @@ fn queues_and_their_readers(deployed: &Deployed, local: &Tables, reports: &dyn F
 fn who_may_delete_it(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
     for (drift, expected) in [
         ("termination", "--enable-termination-protection --stack-name inbox"),
-        ("no stack policy", "an update may replace or remove a table, a queue or the gateway"),
-        ("stack policy", "an update may replace or remove a table, a queue or the gateway"),
+        ("no stack policy", "an update may replace or remove a table, a queue, the gateway or its domain name"),
+        ("stack policy", "an update may replace or remove a table, a queue, the gateway or its domain name"),
     ] {
         aws.account().drift = vec![drift];
         reports(0, &[], expected);

@@ -1,7 +1,9 @@
 //! `trigger`: every sample event passes the real edge, under the key and the type that its provider gives it.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::{BufReader, Write as _};
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json as object;
@@ -227,6 +229,17 @@ fn show_waits_until_an_event_settles_and_exits_by_its_result() {
     show("evt_refunded", "--wait").exits(1).prints("it was given up").prints("DEAD");
     show("evt_paid", "--wait=1s").exits(3).prints("it is not settled after 1s").prints("PENDING");
     show("evt_nobody", "--wait=1s").exits(3).prints("has no record");
+    let waits = stack.start(&["show", "stripe", "evt_paid", "--wait"]);
+    wait_until("it listens for Ctrl-C", || catches_interrupts(&waits));
+    interrupt(waits).exits(1).prints_all(&["stopped waiting before it was settled", "PENDING"]);
+}
+
+/// Whether the kernel would hand Ctrl-C's signal to this process.
+fn catches_interrupts(child: &Child) -> bool {
+    const SIGINT: u64 = 1 << 1;
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(caught.trim(), 16).unwrap() & SIGINT != 0
 }
 
 #[test]
@@ -237,5 +250,13 @@ fn the_command_for_the_same_event_again_signs_with_the_same_secret() {
     let secret = revealed["secrets"][0].as_str().unwrap();
     let again = "`hookonce trigger stripe.invoice.paid --id a --secret -`";
     stack.run_with_input(&trigger, secret).exits(0).prints(again);
+    let options = ["--endpoint", "stripe", "--header", "x-a: it's", "--set", "data.object.amount_paid=-5"];
+    let typed = [&["trigger", "stripe.invoice.paid", "--id", "b"][..], &options].concat();
+    let printed = stack.run(&typed).exits(0);
+    let printed = String::from_utf8(printed.stderr).unwrap();
+    let again = printed.split('`').nth(1).unwrap();
+    let words = shlex::split(again).unwrap();
+    stack.run(&words.iter().skip(1).map(String::as_str).collect::<Vec<_>>()).exits(0).prints("duplicate");
+    assert!(options.iter().all(|option| words.iter().any(|word| word == option)), "{again}");
     stack.run(&["trigger", "stripe.invoice.paid", "--copies", "0"]).exits(2).prints("--copies");
 }

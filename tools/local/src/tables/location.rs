@@ -29,6 +29,8 @@ impl StackLocation {
             ("AWS_ENDPOINT_URL_DYNAMODB", clients::without_key(&self.dynamodb_url)),
             ("AWS_ENDPOINT_URL_SQS", clients::without_key(&self.sqs_url)),
             ("AWS_REGION", clients::REGION.to_owned()),
+            // Version 1 of the command line of AWS knows this name only.
+            ("AWS_DEFAULT_REGION", clients::REGION.to_owned()),
             ("AWS_ACCESS_KEY_ID", clients::access_key_id(&self.dynamodb_url).to_owned()),
             ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
             ("HOOKONCE_INBOX_TABLE", self.resources.inbox_table.clone()),

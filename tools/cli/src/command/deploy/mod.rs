@@ -16,7 +16,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::output::interrupt::Stop;
 use crate::stack::account::signed_in;
-use crate::stack::connection::{OWN_VERSION, is_earlier};
+use crate::stack::connection::{OWN_VERSION, check_name, is_earlier};
 use crate::stack::watch::{fetch_alarms, list};
 
 /// How long CloudFormation watches a stack of a new release before it is done, in minutes: one period of the alarm.
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     /// Print what would change, and change nothing.
     #[arg(long)]
     plan: bool,
-    /// Let the update replace or remove this table, queue or gateway.
+    /// Let the update replace or remove this table, queue, gateway or domain name.
     #[arg(long, value_name = "RESOURCE")]
     allow: Vec<String>,
     /// Parameters of the template. Those that are not named keep their values.
@@ -47,6 +47,7 @@ fn parameter(text: &str) -> Result<(String, String), &'static str> {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    check_name(&arguments.stack)?;
     let config = signed_in().await?;
     let stack = Stack { config: &config, name: &arguments.stack };
     let before = stack.before().await?;
@@ -70,7 +71,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
     };
     show(&changes, arguments.plan || exists);
-    let refused = refused(&changes, &arguments.allow);
+    let other_tables = before.as_ref().map_or_else(Vec::new, |before| before.other_tables(&arguments.parameters));
+    let refused = refused(&changes, &other_tables, &arguments.allow);
     if arguments.plan || refused.is_some() {
         stack.forget(&change_set).await;
     }
@@ -90,23 +92,35 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.plan {
         return Ok(Exit::Done);
     }
-    if exists {
-        stack.protect(&policy(&arguments.allow)).await?;
-    }
-    carry_out(&stack, &change_set, changes.len()).await
+    let allowed = before.filter(|before| before.exists).map(|before| before.made(arguments.allow));
+    carry_out(&stack, &change_set, allowed.as_deref(), changes.len()).await
 }
 
-/// Executes a change set to its end. From then on the policy holds everything.
-async fn carry_out(stack: &Stack<'_>, change_set: &str, resources: usize) -> Result<Exit, Failure> {
+/// Executes a change set to its end. From then on the policy holds everything. `allowed` is what it lets go before, of a
+/// stack that exists.
+async fn carry_out(
+    stack: &Stack<'_>,
+    change_set: &str,
+    allowed: Option<&[String]>,
+    resources: usize,
+) -> Result<Exit, Failure> {
     let mut stop = Stop::watch()?;
-    let after = stack.newest_event().await?;
-    stack.execute(change_set).await?;
-    let ended = tokio::select! {
-        ended = stack.follow(after, resources) => ended?,
-        () = stop.came() => {
-            output::note(&format!("CloudFormation goes on without this command. Deploy again once it has ended: the stack {} \
-                is not protected before", stack.name));
-            return Ok(Exit::No);
+    let ended = match begin(stack, change_set, allowed).await {
+        Ok(after) => tokio::select! {
+            ended = stack.follow(after, resources) => ended,
+            () = stop.came() => {
+                output::note(&format!("CloudFormation goes on without this command. Deploy again once it has ended: the \
+                    stack {} is not protected before", stack.name));
+                return Ok(Exit::No);
+            }
+        },
+        Err(failure) => Err(failure),
+    };
+    let ended = match ended {
+        Ok(ended) => ended,
+        Err(failure) => {
+            take_back(stack, allowed.unwrap_or_default()).await;
+            return Err(failure);
         }
     };
     // What was never made can only be deleted.
@@ -130,6 +144,31 @@ async fn carry_out(stack: &Stack<'_>, change_set: &str, resources: usize) -> Res
     ))
 }
 
+/// Lets go what is allowed, and executes the change set. Returns the newest event from before.
+async fn begin(stack: &Stack<'_>, change_set: &str, allowed: Option<&[String]>) -> Result<String, Failure> {
+    let after = stack.newest_event().await?;
+    if let Some(allowed) = allowed {
+        stack.protect(&policy(allowed)).await?;
+    }
+    if let Err(failure) = stack.execute(change_set).await {
+        // Nobody may execute it later. If only the answer was lost, CloudFormation keeps it.
+        stack.forget(change_set).await;
+        return Err(failure);
+    }
+    Ok(after)
+}
+
+/// Takes back what a deployment let go whose end nobody knows.
+async fn take_back(stack: &Stack<'_>, allowed: &[String]) {
+    if !allowed.is_empty() && stack.protect(&policy(&[])).await.is_err() {
+        output::note(&format!(
+            "the policy of the stack {} may still let go {}: deploy again, with or without a change, and it holds all",
+            stack.name,
+            allowed.join(", ")
+        ));
+    }
+}
+
 /// What a change set is made from.
 async fn fields(
     arguments: &Arguments,
@@ -148,7 +187,8 @@ async fn fields(
         ("ChangeSetType".to_owned(), if exists { "UPDATE" } else { "CREATE" }.to_owned()),
         ("Capabilities.member.1".to_owned(), "CAPABILITY_IAM".to_owned()),
     ];
-    let keeps = |name: &&String| named.contains_key(*name) || before.is_some_and(|it| it.parameters.contains(*name));
+    let keeps =
+        |name: &&String| named.contains_key(*name) || before.is_some_and(|it| it.parameters.contains_key(*name));
     for (index, name) in known.iter().filter(keeps).enumerate() {
         let field = |end: &str| format!("Parameters.member.{}.{end}", index + 1);
         fields.push((field("ParameterKey"), name.clone()));
@@ -227,10 +267,13 @@ fn show(changes: &[Change], each: bool) {
 }
 
 /// The refusal of what is dangerous and not allowed by name.
-fn refused(changes: &[Change], allowed: &[String]) -> Option<Failure> {
-    let dangers = changes.iter().filter(|change| !allowed.contains(&change.resource));
-    let dangers: Vec<_> =
-        dangers.filter_map(|change| Some(format!("{} {}", change.resource, change.danger()?))).collect();
+fn refused(changes: &[Change], other_tables: &[&str], allowed: &[String]) -> Option<Failure> {
+    let changes = changes.iter().filter_map(|change| Some((change.resource.as_str(), change.danger()?)));
+    let mut dangers: BTreeMap<_, _> =
+        other_tables.iter().map(|table| (*table, "would be another table, which lacks what this one has")).collect();
+    dangers.extend(changes);
+    dangers.retain(|resource, _| !allowed.iter().any(|name| name == resource));
+    let dangers: Vec<_> = dangers.iter().map(|(resource, danger)| format!("{resource} {danger}")).collect();
     (!dangers.is_empty()).then(|| {
         Failure::usage(
             format!("nothing is changed: {}", dangers.join("; ")),

@@ -1,6 +1,6 @@
 //! A stack of CloudFormation, as `deploy` brings it to another template.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hookonce_aws::SdkConfig;
@@ -18,6 +18,10 @@ const LOOK_PERIOD: Duration = Duration::from_secs(2);
 
 /// How many questions in turn may have no answer. CloudFormation goes on meanwhile.
 const UNANSWERED_MAX: u32 = 30;
+
+/// The tables of a stack, and the parameter that gives it another one in the place of each.
+const TABLES: [(&str, &str); 3] =
+    [("InboxTable", "InboxTableName"), ("DomainTable", "DomainTableName"), ("DocumentsTable", "DocumentsTableName")];
 
 /// What is read of an event.
 const EVENT: [&str; 5] = ["EventId", "LogicalResourceId", "ResourceType", "ResourceStatus", "ResourceStatusReason"];
@@ -38,8 +42,33 @@ pub(super) struct Before {
     pub(super) exists: bool,
     /// Its release. Empty if it was never made.
     pub(super) release: String,
-    /// The names of its parameters.
-    pub(super) parameters: BTreeSet<String>,
+    /// Its parameters.
+    pub(super) parameters: BTreeMap<String, String>,
+    /// The names of its tables.
+    tables: BTreeMap<&'static str, String>,
+}
+
+impl Before {
+    /// The tables in whose place these parameters put another one.
+    pub(super) fn other_tables(&self, given: &[(String, String)]) -> Vec<&'static str> {
+        let is_other = |(table, parameter): &(&str, &str)| {
+            let Some((_, name)) = given.iter().rev().find(|(given, _)| given == parameter) else { return false };
+            // An empty name is that of the stack's own table.
+            self.exists && *name != self.given(parameter) && self.tables.get(table) != Some(name)
+        };
+        TABLES.iter().filter(|table| is_other(table)).map(|(table, _)| *table).collect()
+    }
+
+    /// Those of these resources that the stack has made. `CloudFormation` takes no policy that names another one.
+    pub(super) fn made(&self, resources: Vec<String>) -> Vec<String> {
+        let is_given =
+            |resource: &str| TABLES.iter().any(|(table, name)| *table == resource && !self.given(name).is_empty());
+        resources.into_iter().filter(|resource| !is_given(resource)).collect()
+    }
+
+    fn given(&self, parameter: &str) -> &str {
+        self.parameters.get(parameter).map_or("", String::as_str)
+    }
 }
 
 /// How a change set came out.
@@ -128,7 +157,10 @@ impl Stack<'_> {
             id: field("StackId").to_owned(),
             exists,
             release: output("Version").to_owned(),
-            parameters: members(&answer, "ParameterKey").map(|it| child(it, "ParameterKey").to_owned()).collect(),
+            parameters: members(&answer, "ParameterKey")
+                .map(|it| (child(it, "ParameterKey").to_owned(), child(it, "ParameterValue").to_owned()))
+                .collect(),
+            tables: TABLES.map(|(table, _)| (table, output(table).to_owned())).into(),
         }))
     }
 

@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::stack::account::{CALL_MAX, refused, region};
 use crate::stack::cloudformation::{self, text_below};
-use crate::stack::connection::{Connection, Deployed, OWN_VERSION, Outputs, StackParts};
+use crate::stack::connection::{Connection, Deployed, FunctionNames, OWN_VERSION, Outputs, StackParts};
 use crate::stack::lambda::{Code, Concurrency, DeployedFunctions, Mapping};
 use crate::stack::status::RELAY_AWAY;
 use crate::stack::watch::{Alarms, Looking, fetch_alarms, no_alarms, relay_ran_at};
@@ -68,7 +68,7 @@ pub(super) async fn checks(deployed: &Deployed, stack: &Connection) -> Vec<Check
             checks.extend([
                 Check::new("functions", functions(&found)),
                 Check::new("event sources", event_sources(&found, &outputs.parts)),
-                concurrency(config, &found).await,
+                concurrency(config, &outputs.functions, &found).await,
             ]);
         }
         Err(failure) => checks.push(Check::new("functions", Err(failure))),
@@ -113,7 +113,7 @@ async fn cloudwatch(config: &SdkConfig, stack: &str) -> (Result<String, Failure>
     (alarms, answer.date.map_or_else(no_clock, |theirs| clock(theirs, System.moment().now)))
 }
 
-/// There are alarms, and each tells somebody. Those that are raised are named.
+/// All alarms are there, and each tells somebody. Those that are raised are named.
 fn alarms(alarms: &Alarms, stack: &str) -> Result<String, Failure> {
     if alarms.count == 0 {
         return Err(no_alarms(stack));
@@ -123,6 +123,12 @@ fn alarms(alarms: &Alarms, stack: &str) -> Result<String, Failure> {
         [] => "none is raised".to_owned(),
         raised => format!("raised: {}; `hookonce status` shows what to do", raised.join(", ")),
     };
+    if !alarms.missing.is_empty() {
+        return Err(Failure::usage(
+            format!("alarms of the template are missing: {}; {raised}", alarms.missing.join(", ")),
+            "make them again: docs/run/alerts.md#an-alarm-is-missing",
+        ));
+    }
     if alarms.mute.is_empty() {
         return Ok(format!("{} alarms, {raised}", alarms.count));
     }
@@ -193,8 +199,8 @@ async fn protection(config: &SdkConfig, name: &str, outputs: &Outputs) -> Check 
             )
         }),
         is_open.then(|| {
-            "the stack policy is not that of this release, so an update may replace or remove a table, a queue or the \
-             gateway: docs/run/deploy.md#update sets it"
+            "the stack policy is not that of this release, so an update may replace or remove a table, a queue, the \
+             gateway or its domain name: docs/run/deploy.md#update sets it"
                 .to_owned()
         }),
     ];
@@ -255,12 +261,18 @@ fn event_sources(found: &DeployedFunctions, parts: &StackParts) -> Result<String
     Err(Failure::usage(drift.join("; "), REPAIR))
 }
 
-/// What the queues and the schedule take at most leaves something for the webhook function.
-async fn concurrency(config: &SdkConfig, functions: &DeployedFunctions) -> Check {
-    let Concurrency { limit, taken_max } = match Concurrency::of(config, functions).await {
+/// What the queues and the schedule take at most leaves something for the webhook function, and no function is kept from
+/// what it takes.
+async fn concurrency(config: &SdkConfig, names: &FunctionNames, functions: &DeployedFunctions) -> Check {
+    let Concurrency { limit, taken_max, narrow } = match Concurrency::of(config, names, functions).await {
         Ok(found) => found,
         Err(failure) => return Check::new("concurrency", Err(failure)),
     };
+    if !narrow.is_empty() {
+        let problem = format!("reserved concurrency is too low: {}", narrow.join("; "));
+        let hint = "remove it with `aws lambda delete-function-concurrency --function-name FUNCTION`, or raise it";
+        return Check::new("concurrency", Err(Failure::usage(problem, hint)));
+    }
     let left = limit.saturating_sub(taken_max);
     if left == 0 {
         let problem = format!(

@@ -10,7 +10,7 @@ use hookonce_runtime::inbox::body::decompress;
 use super::list::note_missing_endpoint;
 use crate::console::record_file;
 use crate::failure::{Exit, Failure};
-use crate::output;
+use crate::output::{self, interrupt};
 use crate::records::progress::{Progress, Wait};
 use crate::records::timeline::{Planning, Timeline};
 use crate::records::{Named, applied_by, candidates_of_words, find_words};
@@ -68,7 +68,7 @@ pub(crate) async fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
                 output::note("dead and waiting records are not found by a fact: see `hookonce list --state DEAD`");
                 output::note(
                     "it was looked for alone and behind the types of the routes and of the latest records. A fact is named \
-                     as `hookonce show` prints it in the domain key, behind the consumer",
+                     as the domain key has it that `show` prints of a record, behind the consumer",
                 );
                 // Neither what names a type already, nor what a shell reads as something else.
                 if output::word(fact).as_deref() == Some(fact) {
@@ -96,7 +96,7 @@ pub(crate) async fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
         timeline.items = Some(timeline.read_items(store).await?);
     }
     if let Some(path) = &arguments.html {
-        write(path, &record_file(&timeline))?;
+        write(path, &record_file(&timeline, &timeline.calls(&stack).await))?;
         output::note(&format!("wrote {}", path.display()));
     } else if arguments.json {
         output::json(&timeline.json());
@@ -128,7 +128,18 @@ async fn note_missing(stack: &Connection, words: &[String]) {
 async fn settled(stack: &Connection, store: &DynamoStore, arguments: &Arguments) -> Result<Exit, Failure> {
     let Some(at_most) = arguments.wait.at_most else { return Ok(Exit::Done) };
     let keys = candidates_of_words(stack, &arguments.record).await?;
-    let Some(progress) = Progress::read_until(store, &keys, at_most, Progress::is_settled).await? else {
+    let waiting = output::working("waiting until it is settled");
+    let progress = tokio::select! {
+        biased;
+        () = interrupt::ctrl_c() => None,
+        progress = Progress::read_until(store, &keys, at_most, Progress::is_settled) => Some(progress?),
+    };
+    drop(waiting);
+    let Some(progress) = progress else {
+        output::note("stopped waiting before it was settled; the same command goes on");
+        return Ok(Exit::No);
+    };
+    let Some(progress) = progress else {
         output::note(&format!("it is not settled after {}", humantime::format_duration(at_most)));
         return Ok(Exit::Unavailable);
     };

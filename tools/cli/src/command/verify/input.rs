@@ -34,7 +34,7 @@ pub(super) struct RequestArguments {
     /// The latest that the local stack refused.
     ///
     /// With --endpoint, the latest that this one refused.
-    #[arg(long, conflicts_with_all = ["request", "header", "body", "curl", "method", "url", "at", "stack"])]
+    #[arg(long, conflicts_with_all = ["request", "header", "body", "curl", "method", "url", "at"])]
     last: bool,
     /// Endpoint that has the provider and the secrets.
     ///
@@ -103,6 +103,13 @@ impl RequestArguments {
         let mut fields = match &self.request {
             Some(file) => capture(file)?,
             None if self.last => {
+                if let Some(name) = self.place.deployed() {
+                    return Err(Failure::usage(
+                        format!("only a stack on this machine keeps requests, and {name} is the name of one on AWS"),
+                        "--stack ./FOLDER names a stack on this machine; docs/run/runbook.md#deliveries-not-accepted \
+                         has the way to a request on AWS",
+                    ));
+                }
                 let file = latest(&self.place.folder(), self.endpoint.as_deref())?;
                 output::note(&format!("the latest refused request: {}", file.display()));
                 capture(&file)?

@@ -229,7 +229,9 @@ fn rejected(denial: Denial) -> Report {
 }
 
 fn print(report: &Report, explanation: &Explanation) {
-    output::line(&explanation.to_string());
+    for line in explanation.to_string().lines() {
+        output::line(&output::wrapped(line));
+    }
     if let Some(index) = report.matched_secret {
         output::line(&format!("  secret {index} matched (0 is the newest)"));
     }

@@ -1,20 +1,28 @@
 // Keeps what moves up to date while somebody looks: arrivals, and the progress of an order. Everything works without it.
 "use strict";
 
+// Changes a part of the page, and gives the focus to the control that is where the focused one was.
+const keepingFocus = (selector, change) => {
+  const controls = () => [...document.querySelectorAll(`${selector} :is(a, button)`)];
+  const place = controls().indexOf(document.activeElement);
+  change();
+  controls()[place]?.focus();
+};
+
 const poll = async () => {
   const part = document.querySelector("[data-poll]");
   if (!part) return;
   const answer = document.hidden ? null : await fetch(part.dataset.poll).catch(() => ({ ok: false }));
   if (answer && !answer.ok) {
-    part.prepend("The console does not answer any more. What it was doing, it may have stopped in the middle.");
-    return;
-  }
-  if (answer) {
+    if (!part.dataset.silent) part.prepend("The console does not answer, so the order may have stopped in the middle. " +
+      "If the console was ended, start it again, and open the address that it prints.");
+    part.dataset.silent = "yes";
+  } else if (answer) {
     const holder = document.createElement("div");
     holder.innerHTML = await answer.text();
-    part.replaceWith(...holder.children);
+    keepingFocus("[data-poll]", () => part.replaceWith(...holder.children));
   }
-  setTimeout(poll, 500);
+  setTimeout(poll, answer && !answer.ok ? 5000 : 500);
 };
 poll();
 
@@ -54,11 +62,12 @@ if (table) {
       if (changedAt !== null && Date.now() - changedAt > NEEDS_MS) {
         changedAt = null;
         const section = await fetch("needs");
-        if (section.ok) needs.innerHTML = await section.text();
+        const cards = section.ok ? await section.text() : null;
+        if (cards !== null) keepingFocus("#needs", () => { needs.innerHTML = cards; });
       }
       live.firstChild.textContent = words;
     } catch {
-      live.firstChild.textContent = "the console does not answer · ";
+      live.firstChild.textContent = "the console does not answer: start it again · ";
       wait = 10 * PAUSE_MS;
     }
     asking = false;

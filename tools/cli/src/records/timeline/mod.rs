@@ -264,6 +264,17 @@ impl Timeline {
         self.call.as_ref().zip(self.record.effect.as_deref())
     }
 
+    /// How its effects are called, by their keys.
+    pub(crate) async fn calls(&self, stack: &Connection) -> Vec<(RecordKey, Vec<(&'static str, String)>)> {
+        let mut calls = Vec::new();
+        for (key, record) in &self.effects {
+            if let Some((record, part)) = record.as_ref().and_then(|record| Some((record, record.effect.as_deref()?))) {
+                calls.push((key.clone(), EffectCall::of(stack, record, part).await.facts(record, part)));
+            }
+        }
+        calls
+    }
+
     /// When the pause of a record ends that failed. `None` if it is over, or if the relay sends it at its end.
     fn next_try(&self) -> Option<EpochMs> {
         let record = &self.record;
@@ -429,6 +440,8 @@ impl Timeline {
                     facts.push(("domain key today", key));
                     facts.extend(writes.into_iter().map(|(action, item)| ("plan today", format!("{action} {item}"))));
                 }
+                let calls = plan.effects.iter();
+                facts.extend(calls.map(|it| ("plan today", format!("call {} to {}", it.name, it.destination))));
                 return facts;
             }
             Planned::NoHandler => "no handler wants it".to_owned(),

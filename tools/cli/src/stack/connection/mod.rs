@@ -18,7 +18,7 @@ use crate::stack::target::{DataFolder, Place, Target};
 
 pub(crate) use self::deployed::Deployed;
 pub(crate) use self::local::{Local, RunningStack};
-pub(crate) use self::outputs::{FunctionNames, Outputs};
+pub(crate) use self::outputs::{FunctionNames, Outputs, check_name};
 pub(crate) use self::parts::{OWN_VERSION, StackParts, is_earlier};
 
 /// The copies of a stack's tables that a restore made.

@@ -54,6 +54,21 @@ pub(crate) struct FunctionNames {
     pub(crate) dispatcher: String,
 }
 
+/// Refuses what is no name of a stack, such as its ARN.
+///
+/// # Errors
+/// [`Failure::Usage`] then.
+pub(crate) fn check_name(stack: &str) -> Result<(), Failure> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if !stack.is_empty() && stack.chars().all(is_part) {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        "this is not a valid stack name",
+        "pass the stack's name alone, such as --stack hookonce; it has letters, digits and hyphens",
+    ))
+}
+
 impl Outputs {
     /// Reads the outputs of a stack.
     ///
@@ -61,13 +76,7 @@ impl Outputs {
     /// [`Failure::Usage`] when there is no such stack; [`Failure::Unavailable`] when CloudFormation refuses or does not
     /// answer.
     pub(crate) async fn of(config: &SdkConfig, stack: &str) -> Result<Self, Failure> {
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        if stack.is_empty() || !stack.chars().all(is_name) {
-            return Err(Failure::usage(
-                "this is not a valid stack name",
-                "pass the stack's name alone, such as --stack hookonce; it has letters, digits and hyphens",
-            ));
-        }
+        check_name(stack)?;
         let broken = |cause: Cause| refused(ACTION, None, &error_reporter::Report::new(&*cause));
         let answer = cloudformation::call(config, "DescribeStacks", &[("StackName", stack)]).await.map_err(broken)?;
         let answer = answer.map_err(|Refusal { code, message }| unread(&code, &message, stack, &region(config)))?;

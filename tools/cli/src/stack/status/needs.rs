@@ -254,7 +254,10 @@ mod tests {
             stack: "inbox".to_owned(),
             caller: Err(unknown()),
             version: Err(unknown()),
-            watch: Ok(Watch { alarms: Alarms { count: 0, raised: vec![], mute: vec![] }, relay_ran_at: None }),
+            watch: Ok(Watch {
+                alarms: Alarms { count: 0, raised: vec![], mute: vec![], missing: vec![] },
+                relay_ran_at: None,
+            }),
             functions: Ok(DeployedFunctions {
                 codes: vec![],
                 worker_is_on: false,
