@@ -61,7 +61,7 @@ install_python_tool() {
     fi
     python3 -m venv --clear "$environment"
     # A venv has its programs in Scripts on Windows.
-    PATH="$environment/bin:$environment/Scripts:$PATH" python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement "$lock"
+    PATH="$environment/bin:$environment/Scripts:$PATH" python -m pip install --quiet --no-compile --disable-pip-version-check --require-hashes --no-deps --requirement "$lock"
     cp "$lock" "$environment/lock.txt"
 }
 

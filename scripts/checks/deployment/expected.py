@@ -83,7 +83,7 @@ def items(table):
 
 
 def reserved(stack):
-    return client("lambda").get_function_concurrency(FunctionName=stack.ids["WebhookFunction"])["ReservedConcurrentExecutions"]
+    return client("lambda").get_function_concurrency(FunctionName=stack.ids["WebhookFunction"]).get("ReservedConcurrentExecutions")
 
 
 def stack_policy():
@@ -155,11 +155,13 @@ ROWS = {
     "aws logs start-query": Row('"queryId"'),
     "aws logs get-query-results": Row('"status"'),
     "aws lambda put-function-concurrency": Row(so=lambda stack: reserved(stack) == 300, who="deployer"),
+    "aws lambda delete-function-concurrency": Row(so=lambda stack: reserved(stack) is None, who="deployer"),
     "--memory-size 576": Row(so=lambda stack: memory(stack) == 576, who="operator"),
     "aws lambda wait function-updated-v2": Row(who="operator"),
     "--memory-size 512": Row(so=lambda stack: memory(stack) == stack.properties("WebhookFunction")["MemorySize"], who="operator"),
     "',UsePreviousValue=true'": Row(who="deployer"),
     "--deployment-mode REVERT_DRIFT": Row('"StackId"', cannot=NO_DRIFT, who="deployer"),
+    'aws cloudformation wait change-set-create-complete --stack-name "$stack" --change-set-name drift': Row(mention="the mock has no such change set"),
     "aws cloudformation describe-change-set": Row("LogicalResourceId", cannot=NO_DRIFT, who="deployer"),
     "aws cloudformation execute-change-set": Row(cannot=NO_DRIFT, who="deployer"),
     "aws lambda get-account-settings --query": Row("0", cannot=NO_LIMITS),

@@ -143,7 +143,7 @@ impl Run {
         }
     }
 
-    /// Reads pages that go on with what is not due, which a page of DynamoDB's least size holds without costing more.
+    /// Lets each page go on with what is not due, up to its limit.
     #[must_use]
     pub fn looking_ahead(mut self) -> Self {
         for page in &mut self.pages {

@@ -101,15 +101,14 @@ struct Address {
 }
 
 impl Destination {
-    /// The options that lead there again, as they are typed.
-    pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
-        fn each<'a>(flag: &'static str, values: &'a [String]) -> impl Iterator<Item = &'a str> {
-            values.iter().flat_map(move |value| [flag, value])
-        }
-        let secret = self.secret.iter().flat_map(|_| ["--secret", "-"]);
-        let named = [("--url", &self.url), ("--endpoint", &self.endpoint)].into_iter();
-        let named = named.flat_map(|(flag, value)| value.iter().flat_map(move |value| [flag, value]));
-        secret.chain(named).chain(each("--setting", &self.setting)).chain(each("--header", &self.header))
+    /// The options that lead there again.
+    pub(crate) fn options(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let secret = self.secret.iter().map(|_| ("--secret", "-"));
+        let url = self.url.iter().map(|url| ("--url", url.as_str()));
+        let endpoint = self.endpoint.iter().map(|id| ("--endpoint", id.as_str()));
+        let settings = self.setting.iter().map(|setting| ("--setting", setting.as_str()));
+        let headers = self.header.iter().map(|header| ("--header", header.as_str()));
+        secret.chain(url).chain(endpoint).chain(settings).chain(headers)
     }
 
     /// The stack on this machine: the provider's only endpoint.

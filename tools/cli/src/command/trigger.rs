@@ -8,7 +8,7 @@ use super::providers::find;
 use super::send::Destination;
 use crate::dev::fixtures::{self, EventName, NoSample, Sample, SampleRequest};
 use crate::failure::{Exit, Failure};
-use crate::output;
+use crate::output::{self, hints};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -46,19 +46,32 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Failure::usage(error.to_string(), "only the last step of a --set path may be missing in the body")
     })?;
     let deliveries = destination.deliver(provider, headers, body).await?;
-    let words = arguments.set.iter().flat_map(|change| ["--set", change]).chain(destination.words());
-    let words = words.map(output::quoted).collect::<Vec<_>>().join(" ");
-    let again = format!("`hookonce trigger {} --id {} {words}", sample.name(), event.as_str());
-    let again = format!("{}`", again.trim_end());
+    let again = again(&sample.name(), event.as_str(), &arguments.set, &destination);
     if destination.json {
         output::json(&json!({ "event": sample.name(), "id": event.as_str(), "deliveries": deliveries.rows() }));
     } else {
         deliveries.print();
         if !deliveries.has_refusal() {
-            output::note(&format!("\nthe same event again: {again}"));
+            again.iter().for_each(|again| output::note(&format!("\nthe same event again: {again}")));
         }
     }
-    deliveries.exit(&format!("; {again} delivers the same event again"))
+    deliveries.exit(&again.map_or_else(String::new, |again| format!("; {again} delivers the same event again")))
+}
+
+/// The command for the same event. `None` if it cannot be typed.
+fn again(name: &str, id: &str, changes: &[String], destination: &Destination) -> Option<String> {
+    let changes = changes.iter().map(|change| ("--set", change.as_str()));
+    let options = changes.chain(destination.options()).map(|(flag, value)| match value {
+        "-" => Some(format!("{flag} -")),
+        // A value that begins like an option belongs to the same word.
+        value if value.starts_with('-') => {
+            output::word(&value[1..]).map(|_| format!("{flag}={}", output::quoted(value)))
+        }
+        value => output::word(value).map(|value| format!("{flag} {value}")),
+    });
+    let options = options.collect::<Option<Vec<_>>>()?;
+    let words = ["hookonce", "trigger", name, "--id", id].into_iter().chain(options.iter().map(String::as_str));
+    Some(format!("`{}`", hints::command(&words.collect::<Vec<_>>(), "")))
 }
 
 /// Takes a change apart.

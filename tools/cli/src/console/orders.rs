@@ -1,7 +1,7 @@
 //! Orders on records: a dry run first, whose page holds the agreement to just this order, then the run itself, by the
 //! code of the commands.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Form;
@@ -14,6 +14,7 @@ use maud::{Markup, html};
 use serde_json::json;
 use tokio::sync::{Notify, SetOnce};
 use tokio::task::JoinError;
+use uuid::Uuid;
 
 use super::filter::Typed;
 use super::layout::{Html, Tab, Trouble, chip, code, count, machine, machine_link, page, sentence, thousands, time};
@@ -106,9 +107,9 @@ impl Order {
         self.fields.iter().map(|(name, value)| format!("--{name}={value}")).collect()
     }
 
-    /// The order as one text, with the number of records: what an agreement is to.
-    fn text(&self, agreed: &str) -> String {
-        json!([self.operation.as_str(), self.fields, agreed]).to_string()
+    /// The order as one text, with the number of records and that of the dry run: what an agreement is to.
+    fn text(&self, agreed: &str, dry_run: &str) -> String {
+        json!([self.operation.as_str(), self.fields, agreed, dry_run]).to_string()
     }
 
     /// The same records, with the times that the dry run fixed.
@@ -144,21 +145,31 @@ struct Running {
     ended: SetOnce<Result<Carried, Failure>>,
 }
 
-/// The orders of this run of the console, the latest last.
+/// The orders of this run of the console.
 #[derive(Debug, Default)]
-pub(super) struct Runs(Mutex<(u64, VecDeque<Arc<Running>>)>);
+pub(super) struct Runs(Mutex<Given>);
+
+#[derive(Debug, Default)]
+struct Given {
+    /// How many orders were given.
+    count: u64,
+    /// The latest of them, in their order.
+    latest: VecDeque<Arc<Running>>,
+    /// The dry runs whose orders were given: a form that is sent twice is one order.
+    dry_runs: BTreeSet<String>,
+}
 
 impl Runs {
     fn find(&self, number: &str) -> Option<Arc<Running>> {
         let number = number.parse::<u64>().ok()?;
         let runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        runs.1.iter().find(|run| run.number == number).cloned()
+        runs.latest.iter().find(|run| run.number == number).cloned()
     }
 
     /// The orders that have not ended yet: one at most.
     fn running(&self) -> Vec<Arc<Running>> {
         let runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        runs.1.iter().filter(|run| run.ended.get().is_none()).cloned().collect()
+        runs.latest.iter().filter(|run| run.ended.get().is_none()).cloned().collect()
     }
 
     /// Stops the order that has not ended yet between two records, and says how far it came.
@@ -173,24 +184,28 @@ impl Runs {
         }
     }
 
-    /// Takes an order in, unless another one is running.
-    fn begin(&self, order: &Order) -> Result<Arc<Running>, Failure> {
+    /// Takes an order in, unless another one is running, or that of this dry run was given before.
+    fn begin(&self, order: &Order, dry_run: &str) -> Result<Arc<Running>, Failure> {
         let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(running) = runs.1.iter().find(|run| run.ended.get().is_none()) {
+        if runs.dry_runs.contains(dry_run) {
+            return Err(Failure::usage("this order was given before", "begin with another dry run"));
+        }
+        if let Some(running) = runs.latest.iter().find(|run| run.ended.get().is_none()) {
             let what = format!("order {} is still running", running.number);
             return Err(Failure::usage(what, "stop it, or wait for its end: the page of all records leads to it"));
         }
-        runs.0 += 1;
+        runs.dry_runs.insert(dry_run.to_owned());
+        runs.count += 1;
         let running = Arc::new(Running {
-            number: runs.0,
+            number: runs.count,
             order: order.clone(),
             bar: ProgressBar::hidden(),
             stop: Notify::new(),
             ended: SetOnce::new(),
         });
-        runs.1.push_back(Arc::clone(&running));
-        if runs.1.len() > RUNS_MAX {
-            runs.1.pop_front();
+        runs.latest.push_back(Arc::clone(&running));
+        if runs.latest.len() > RUNS_MAX {
+            runs.latest.pop_front();
         }
         Ok(running)
     }
@@ -245,17 +260,19 @@ pub(super) async fn new(
         Ok((order, finished)) => {
             let fixed = order.fixed(&finished);
             let found = finished.report.changed();
-            let token = session.agreement(&fixed.text(&found.to_string()));
+            let name = Uuid::new_v4().simple().to_string();
+            let token = session.agreement(&fixed.text(&found.to_string(), &name));
             let person = site.connection.local().map(|_| environment().get("USER").cloned().unwrap_or_default());
-            let content = dry_run(&fixed, &finished.report, found, &token, person.as_deref());
+            let content = dry_run(&fixed, &finished.report, found, (&name, &token), person.as_deref());
             page(&site, Tab::Records, "Dry run", cost, &content).into_response()
         }
         Err(failure) => Trouble::from(failure).page(&site, Tab::Records),
     }
 }
 
-/// The page of what an order would do. `person` is the name that is asked for where nobody signs in.
-fn dry_run(order: &Order, report: &Report, found: usize, token: &str, person: Option<&str>) -> Markup {
+/// The page of what an order would do, with the name of this dry run and the agreement to its order. `person` is the name
+/// that is asked for where nobody signs in.
+fn dry_run(order: &Order, report: &Report, found: usize, (name, token): (&str, &str), person: Option<&str>) -> Markup {
     let (verb, done) = words(order.operation);
     let number = u64::try_from(found).unwrap_or(0);
     let records = count(number, "record", "records");
@@ -268,6 +285,7 @@ fn dry_run(order: &Order, report: &Report, found: usize, token: &str, person: Op
                 input type="hidden" name="operation" value=(order.operation.as_str());
                 @for (name, value) in &order.fields { input type="hidden" name=(name) value=(value); }
                 input type="hidden" name="agreed" value=(found);
+                input type="hidden" name="dry-run" value=(name);
                 input type="hidden" name="token" value=(token);
                 @if let Some(warning) = no_way_back(order.operation) { p.fault { (sentence(warning)) } }
                 @for (risk, warning) in RISKS { @if order.fields.contains_key(risk) { p.fault { (warning) } } }
@@ -331,13 +349,13 @@ pub(super) async fn give(
     let given = || {
         let order = Order::of(&fields)?;
         let field = |name: &str| fields.get(name).map(String::as_str).unwrap_or_default();
-        if !session.agrees(field("token"), &order.text(field("agreed"))) {
+        if !session.agrees(field("token"), &order.text(field("agreed"), field("dry-run"))) {
             return Err(Failure::usage("this is not the order that a dry run showed", "begin with a dry run"));
         }
         let agreement = [format!("--yes={}", field("agreed")), format!("--reason={}", field("reason").trim())];
         let by = Some(field("by").trim()).filter(|by| !by.is_empty()).map(|by| format!("--by={by}"));
         let arguments = OrderArguments::of_words(order.words().into_iter().chain(agreement).chain(by))?;
-        Ok((site.runs.begin(&order)?, arguments))
+        Ok((site.runs.begin(&order, field("dry-run"))?, arguments))
     };
     let (running, arguments) = match given() {
         Ok(given) => given,

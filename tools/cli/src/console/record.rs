@@ -230,6 +230,7 @@ fn acts(site: &Site, record: &Record) -> Markup {
             @if site.may_change() {
                 @if record.status == Status::Dead {
                     @match risk(record) {
+                        _ if is_rewound(record) => a.button href=(order("force")) { "Apply once more…" },
                         None => a.button.primary href=(order("retry")) { "Replay…" },
                         Some((risk, condition)) => a.button href=(order("retry").with(risk, "1")) { (condition) ": replay…" },
                     }
@@ -242,6 +243,11 @@ fn acts(site: &Site, record: &Record) -> Markup {
             a.button href=(href::of_record(&record.key, "json")) { "JSON" }
         }
     }
+}
+
+/// Whether it was applied, and its domain key is gone since: only a force runs it again.
+fn is_rewound(record: &Record) -> bool {
+    record.dead_reason == Some(DeadReason::Rewound)
 }
 
 /// What a replay of a dead record has to accept, as the command names it, and what a person has to know before.
@@ -350,7 +356,8 @@ fn commands(site: &Site, record: &Record) -> Vec<String> {
         });
     }
     if record.status == Status::Dead {
-        let flag = risk(record).map(|(risk, _)| format!("--{risk}"));
+        let risk = if is_rewound(record) { Some("force") } else { risk(record).map(|(risk, _)| risk) };
+        let flag = risk.map(|risk| format!("--{risk}"));
         let words = ["hookonce", "replay", "--key", endpoint, &key].into_iter().chain(flag.as_deref());
         commands.push(hints::command(&words.collect::<Vec<_>>(), ""));
     }

@@ -317,9 +317,6 @@ const MAPPINGS: &str = "/2015-03-31/event-source-mappings/?FunctionName=";
 /// Where Lambda tells what an account may have.
 const SETTINGS: &str = "/2016-08-19/account-settings/";
 
-/// Where Lambda tells what is reserved for a function.
-const RESERVED: &str = "/2019-09-30/functions/";
-
 /// Where Lambda changes an event source.
 const MAPPING: &str = "/2015-03-31/event-source-mappings/";
 
@@ -330,7 +327,9 @@ fn function_called(path: &str) -> Option<(&'static str, String)> {
         .or_else(|| Some(("GetFunctionConfiguration", of_path("/configuration")?)))
         .or_else(|| Some(("Invoke", of_path("/invocations")?)))
         .or_else(|| Some(("GetAccountSettings", path.strip_prefix(SETTINGS)?)))
-        .or_else(|| Some(("GetFunctionConcurrency", path.strip_prefix(RESERVED)?.strip_suffix("/concurrency")?)))
+        .or_else(|| {
+            Some(("GetFunctionConcurrency", path.strip_prefix("/2019-09-30/functions/")?.strip_suffix("/concurrency")?))
+        })
         .or_else(|| Some(("UpdateEventSourceMapping", path.strip_prefix(MAPPING)?)))?;
     Some((operation, name.replace("%3A", ":").replace("%24", "$")))
 }

@@ -225,14 +225,16 @@ fn a_form_that_sends_or_stops_needs_the_token_of_its_own_page() {
     let console = Opened::of_dev(&stack);
     let form = field(&console.ask("GET", "/send", ""), "token");
     let dry_run = console.ask("GET", DRY_RUN, "");
-    let (until, token) = (field(&dry_run, "ended-until"), field(&dry_run, "token"));
+    let [until, token, name] = ["ended-until", "token", "dry-run"].map(|it| field(&dry_run, it));
     let event = "event=stripe/stripe.invoice.paid";
     for wrong in [event.to_owned(), format!("{event}&token={token}"), format!("{event}&token=00")] {
         assert_eq!(console.status("POST", "/send", &wrong), 400, "{wrong}");
     }
     assert_eq!(stack.list("APPLIED").len(), 0);
     assert_eq!(console.status("POST", "/send", &format!("{event}&token={form}")), 303);
-    let order = format!("operation=retry&state=DEAD&ended-until={until}&agreed=60&token={token}&reason=mended&by=ada");
+    let order = format!(
+        "operation=retry&state=DEAD&ended-until={until}&agreed=60&token={token}&dry-run={name}&reason=mended&by=ada"
+    );
     assert_eq!(console.status("POST", "/orders", &order), 303);
     let stop = field(&console.ask("GET", "/orders/1", ""), "token");
     for wrong in ["", "token=00", &format!("token={form}"), &format!("token={token}")] {
@@ -320,9 +322,11 @@ fn what_a_person_allowed_needs_the_agreement_of_a_dry_run() {
     let deployed = Deployed::of(&stack, &[]);
     let console = Opened::of(&deployed, &["--allow-changes"]);
     let page = console.ask("GET", DRY_RUN, "");
-    let (until, token) = (field(&page, "ended-until"), field(&page, "token"));
+    let [until, token, name] = ["ended-until", "token", "dry-run"].map(|it| field(&page, it));
     let order = |operation: &str, agreed: &str| {
-        format!("operation={operation}&state=DEAD&ended-until={until}&agreed={agreed}&token={token}&reason=mended")
+        format!(
+            "operation={operation}&state=DEAD&ended-until={until}&agreed={agreed}&token={token}&dry-run={name}&reason=mended"
+        )
     };
     for (operation, agreed) in [("discard", "1"), ("retry", "2")] {
         assert_eq!(console.status("POST", "/orders", &order(operation, agreed)), 400, "{operation} {agreed}");
@@ -356,9 +360,11 @@ fn a_call_that_may_have_been_made_is_replayed_for_one_who_accepts_that() {
     let accepting = format!("{one}&accept-duplicate=1");
     let dry_run = console.ask("GET", &format!("/orders/new?{accepting}"), "");
     assert!(dry_run.contains("1 record would be replayed") && dry_run.contains("done twice"), "{dry_run}");
-    let order = |fields: &str| format!("{fields}&agreed=1&token={}&reason=asked&by=ada", field(&dry_run, "token"));
+    let (token, name) = (field(&dry_run, "token"), field(&dry_run, "dry-run"));
+    let order = |fields: &str| format!("{fields}&agreed=1&token={token}&dry-run={name}&reason=asked&by=ada");
     assert_eq!(console.status("POST", "/orders", &order(&one)), 400, "nobody agreed to this");
     assert_eq!(console.status("POST", "/orders", &order(&accepting)), 303);
+    assert_eq!(console.status("POST", "/orders", &order(&accepting)), 400, "a form that is sent twice is one order");
     wait_until("the order is done", || console.ask("GET", "/orders/1", "").contains("1 record done"));
 
     stack.run(&["show", "stripe", "evt_a", "--html", "story.html"]).exits(0);
@@ -381,8 +387,9 @@ fn ctrl_c_ends_a_running_order_between_two_records_and_says_how_far_it_came() {
     let deployed = Deployed::of(&stack, &[]);
     let console = Opened::of(&deployed, &["--allow-changes"]);
     let page = console.ask("GET", DRY_RUN, "");
-    let (until, token) = (field(&page, "ended-until"), field(&page, "token"));
-    let order = format!("operation=retry&state=DEAD&ended-until={until}&agreed=60&token={token}&reason=mended");
+    let [until, token, name] = ["ended-until", "token", "dry-run"].map(|it| field(&page, it));
+    let order =
+        format!("operation=retry&state=DEAD&ended-until={until}&agreed=60&token={token}&dry-run={name}&reason=mended");
     assert_eq!(console.status("POST", "/orders", &order), 303);
     assert!(console.ask("GET", "/records?state=APPLIED", "").contains("Look at order 1"));
     let printed = text(&console.stop());

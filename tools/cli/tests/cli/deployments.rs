@@ -355,11 +355,14 @@ fn another_table_in_the_place_of_one_is_refused_unless_it_is_allowed() {
         ("", "InboxTableName=", false),
         ("", "InboxTableName=inbox", false),
         ("inbox", "New=1", false),
+        // A template without the parameter makes a table.
+        ("inbox", "Old=1", true),
     ] {
+        let made = [("Add", "InboxTable", "DynamoDB::Table", "")];
         let account = Account::answering([
             ("DescribeStacks", &[of_stack(before)]),
-            ("GetTemplateSummary", &[parameters(&["InboxTableName", "New"])]),
-            ("DescribeChangeSet", &[page(&[FUNCTION], "")]),
+            ("GetTemplateSummary", &[parameters(&["InboxTableName", "New", "Old"])]),
+            ("DescribeChangeSet", &[page(if given == "Old=1" { &made } else { &[FUNCTION] }, "")]),
             (
                 "DescribeStackEvents",
                 &[events(&[BEFORE]), events(&[ENDED, BEFORE]), events(&[BEFORE]), events(&[ENDED, BEFORE])],

@@ -69,7 +69,7 @@ fn dev_prints_an_outcome_once_and_ends_a_refusal_with_its_cause() {
     let lines = String::from_utf8(printed.stdout).unwrap();
     let line = |part: &str| lines.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: {lines}"));
     let refused = line("in   refused     stripe  401 ");
-    let why = " ms  signature_mismatch: `hookonce explain signature_mismatch`, `hookonce verify --last`";
+    let why = "ms  signature_mismatch: `hookonce explain signature_mismatch`, `hookonce verify --last`";
     assert!(refused.ends_with(why), "{refused}");
     line("in   accepted    stripe invoice.paid evt_poison");
     line("out  dead        stripe invoice.paid evt_poison  INVOICE_UNREADABLE");

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::Config;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, IndexStatus, KeySchemaElement, KeyType, Projection,
@@ -12,8 +14,9 @@ use aws_sdk_dynamodb::types::{
 
 use super::{CreateError, HASH_KEY_TYPE, RANGE_KEY_TYPE};
 
-/// Longest wait for a table and its indexes to become active.
-const READY_SECONDS_MAX: u64 = 30;
+/// Longest wait for a table and its indexes to become active. The embedded tables count every item before they describe a
+/// table, which takes half a minute where there are a million.
+const READY_SECONDS_MAX: u64 = 120;
 /// Pause between two checks of a table that is not yet active.
 const READY_POLL_MILLIS: u64 = 100;
 
@@ -100,7 +103,9 @@ pub(super) fn element(name: &str, kind: KeyType) -> Result<KeySchemaElement, Bui
 
 async fn until_active(dynamodb: &Client, table: &str) -> Result<TableDescription, aws_sdk_dynamodb::Error> {
     loop {
-        let answer = dynamodb.describe_table().table_name(table).send().await?;
+        let patient = TimeoutConfig::builder().operation_timeout(Duration::from_secs(READY_SECONDS_MAX)).build();
+        let patient = Config::builder().timeout_config(patient);
+        let answer = dynamodb.describe_table().table_name(table).customize().config_override(patient).send().await?;
         match answer.table {
             Some(description) if is_active(&description) => return Ok(description),
             Some(_) | None => tokio::time::sleep(Duration::from_millis(READY_POLL_MILLIS)).await,

@@ -65,9 +65,9 @@ impl Change {
             ("Modify", "False") if !keeps_keys => Some("would get keys of another type"),
             ("Modify", "False") if self.is_listed => None,
             ("Modify", "False") => Some("would change, and CloudFormation does not say how"),
-            ("Modify", "True") => Some("would be replaced by an empty one"),
+            ("Modify", "True") => Some("would be replaced"),
             ("Remove", _) => Some("would be removed"),
-            (_, _) => Some("may be replaced by an empty one"),
+            (_, _) => Some("may be replaced"),
         }
     }
 

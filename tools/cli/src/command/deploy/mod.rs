@@ -71,7 +71,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
     };
     show(&changes, arguments.plan || exists);
-    let other_tables = before.as_ref().map_or_else(Vec::new, |before| before.other_tables(&arguments.parameters));
+    let other_tables =
+        before.as_ref().map_or_else(Vec::new, |before| before.other_tables(&arguments.parameters, &changes));
     let refused = refused(&changes, &other_tables, &arguments.allow);
     if arguments.plan || refused.is_some() {
         stack.forget(&change_set).await;
@@ -104,9 +105,8 @@ async fn carry_out(
     allowed: Option<&[String]>,
     resources: usize,
 ) -> Result<Exit, Failure> {
-    let mut stop = Stop::watch()?;
     let ended = match begin(stack, change_set, allowed).await {
-        Ok(after) => tokio::select! {
+        Ok((after, mut stop)) => tokio::select! {
             ended = stack.follow(after, resources) => ended,
             () = stop.came() => {
                 output::note(&format!("CloudFormation goes on without this command. Deploy again once it has ended: the \
@@ -114,7 +114,11 @@ async fn carry_out(
                 return Ok(Exit::No);
             }
         },
-        Err(failure) => Err(failure),
+        Err(failure) => {
+            // Nobody may execute it later. If only the answer was lost, CloudFormation keeps it.
+            stack.forget(change_set).await;
+            Err(failure)
+        }
     };
     let ended = match ended {
         Ok(ended) => ended,
@@ -144,18 +148,16 @@ async fn carry_out(
     ))
 }
 
-/// Lets go what is allowed, and executes the change set. Returns the newest event from before.
-async fn begin(stack: &Stack<'_>, change_set: &str, allowed: Option<&[String]>) -> Result<String, Failure> {
+/// Lets go what is allowed, and executes the change set. Returns the newest event from before, and Ctrl-C: until the change
+/// set is executed, that ends the command at once.
+async fn begin(stack: &Stack<'_>, change_set: &str, allowed: Option<&[String]>) -> Result<(String, Stop), Failure> {
     let after = stack.newest_event().await?;
     if let Some(allowed) = allowed {
         stack.protect(&policy(allowed)).await?;
     }
-    if let Err(failure) = stack.execute(change_set).await {
-        // Nobody may execute it later. If only the answer was lost, CloudFormation keeps it.
-        stack.forget(change_set).await;
-        return Err(failure);
-    }
-    Ok(after)
+    let stop = Stop::watch()?;
+    stack.execute(change_set).await?;
+    Ok((after, stop))
 }
 
 /// Takes back what a deployment let go whose end nobody knows.

@@ -49,12 +49,19 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// The tables in whose place these parameters put another one.
-    pub(super) fn other_tables(&self, given: &[(String, String)]) -> Vec<&'static str> {
+    /// The tables in whose place these parameters, or a table that is new, put another one.
+    pub(super) fn other_tables(&self, given: &[(String, String)], changes: &[Change]) -> Vec<&'static str> {
+        if !self.exists {
+            return Vec::new();
+        }
         let is_other = |(table, parameter): &(&str, &str)| {
+            let has_one = self.tables.get(table).is_some_and(|name| !name.is_empty());
+            if has_one && changes.iter().any(|change| change.adds() && change.resource == *table) {
+                return true;
+            }
             let Some((_, name)) = given.iter().rev().find(|(given, _)| given == parameter) else { return false };
             // An empty name is that of the stack's own table.
-            self.exists && *name != self.given(parameter) && self.tables.get(table) != Some(name)
+            *name != self.given(parameter) && self.tables.get(table) != Some(name)
         };
         TABLES.iter().filter(|table| is_other(table)).map(|(table, _)| *table).collect()
     }
@@ -63,7 +70,9 @@ impl Before {
     pub(super) fn made(&self, resources: Vec<String>) -> Vec<String> {
         let is_given =
             |resource: &str| TABLES.iter().any(|(table, name)| *table == resource && !self.given(name).is_empty());
-        resources.into_iter().filter(|resource| !is_given(resource)).collect()
+        let lacks_domain = self.given("DomainName").is_empty();
+        let is_made = |resource: &String| !is_given(resource) && !(lacks_domain && resource == "GatewayDomain");
+        resources.into_iter().filter(is_made).collect()
     }
 
     fn given(&self, parameter: &str) -> &str {

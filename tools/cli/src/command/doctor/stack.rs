@@ -43,7 +43,8 @@ pub(super) async fn checks(deployed: &Deployed, stack: &Connection) -> Vec<Check
         Err(failure) => return vec![Check::new("credentials", Err(failure))],
     };
     let mut checks = vec![Check::new("credentials", deployed.caller().await)];
-    let (alarms, clock) = cloudwatch(config, &deployed.name).await;
+    let is_own = deployed.outputs().await.is_ok_and(|outputs| outputs.parts.version == OWN_VERSION);
+    let (alarms, clock) = cloudwatch(config, &deployed.name, is_own).await;
     checks.extend([Check::new("clock", clock), Check::new("alarms", alarms)]);
     let outputs = match deployed.outputs().await {
         Ok(outputs) => outputs,
@@ -100,8 +101,12 @@ fn complete(parts: &StackParts, region: &str) -> Result<String, Failure> {
     ))
 }
 
-/// The alarms can be read, and the clocks agree.
-async fn cloudwatch(config: &SdkConfig, stack: &str) -> (Result<String, Failure>, Result<String, Failure>) {
+/// The alarms can be read, and the clocks agree. Which alarms there should be, is known of a stack of this release.
+async fn cloudwatch(
+    config: &SdkConfig,
+    stack: &str,
+    is_own: bool,
+) -> (Result<String, Failure>, Result<String, Failure>) {
     let answer = match fetch_alarms(config, stack).await {
         Ok(answer) => answer,
         Err(failure) => {
@@ -109,12 +114,12 @@ async fn cloudwatch(config: &SdkConfig, stack: &str) -> (Result<String, Failure>
             return (Err(failure), Err(unknown));
         }
     };
-    let alarms = answer.outcome.and_then(|fields| alarms(&Alarms::read(&fields, stack), stack));
+    let alarms = answer.outcome.and_then(|fields| alarms(&Alarms::read(&fields, stack), stack, is_own));
     (alarms, answer.date.map_or_else(no_clock, |theirs| clock(theirs, System.moment().now)))
 }
 
 /// All alarms are there, and each tells somebody. Those that are raised are named.
-fn alarms(alarms: &Alarms, stack: &str) -> Result<String, Failure> {
+fn alarms(alarms: &Alarms, stack: &str, is_own: bool) -> Result<String, Failure> {
     if alarms.count == 0 {
         return Err(no_alarms(stack));
     }
@@ -123,7 +128,7 @@ fn alarms(alarms: &Alarms, stack: &str) -> Result<String, Failure> {
         [] => "none is raised".to_owned(),
         raised => format!("raised: {}; `hookonce status` shows what to do", raised.join(", ")),
     };
-    if !alarms.missing.is_empty() {
+    if is_own && !alarms.missing.is_empty() {
         return Err(Failure::usage(
             format!("alarms of the template are missing: {}; {raised}", alarms.missing.join(", ")),
             "make them again: docs/run/alerts.md#an-alarm-is-missing",

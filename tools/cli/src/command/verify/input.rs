@@ -106,7 +106,7 @@ impl RequestArguments {
                 if let Some(name) = self.place.deployed() {
                     return Err(Failure::usage(
                         format!("only a stack on this machine keeps requests, and {name} is the name of one on AWS"),
-                        "--stack ./FOLDER names a stack on this machine; docs/run/runbook.md#deliveries-not-accepted \
+                        "--stack ./FOLDER names a stack on this machine; docs/run/runbook.md#deliveries-are-not-accepted-or-the-gateway-answers-5xx \
                          has the way to a request on AWS",
                     ));
                 }

@@ -6,7 +6,7 @@ const keepingFocus = (selector, change) => {
   const controls = () => [...document.querySelectorAll(`${selector} :is(a, button)`)];
   const place = controls().indexOf(document.activeElement);
   change();
-  controls()[place]?.focus();
+  controls()[place]?.focus({ preventScroll: true });
 };
 
 const poll = async () => {
