@@ -368,6 +368,8 @@ def replacements(deployer):
     the policy denies it to whoever passes the command by. Everything else passes."""
     kinds = POLICY["Statement"][1]["Condition"]["StringEquals"]["ResourceType"]
     refused = 0
+    domain = "DomainName=hooks.example.com CertificateArn=arn:aws:acm:eu-central-1:123456789012:certificate/1"
+    deployer.run("a domain name", f"{deploy()} {domain}", f"the stack {STACK} is deployed: UPDATE_COMPLETE")
     for kind in kinds:
         logical = next(name for name, one in sorted(template()["Resources"].items()) if one["Type"] == kind)
         schema = changes.schema(kind)
@@ -390,8 +392,9 @@ def replacements(deployer):
     keys = put(template(), {"InboxTable": {"AttributeDefinitions": []}})
     deployer.run("keys of another type", deploy(keys), "nothing is changed: InboxTable would get keys of another type", status=2)
     deployer.run("a table that exists", f"{deploy()} InboxTableName=mine", "nothing is changed: InboxTable would be removed", status=2)
+    deployer.run("no domain name", f"{deploy()} DomainName= CertificateArn=", "nothing is changed: GatewayDomain would be removed", status=2)
     allowed(deployer)
-    return refused + 2
+    return refused + 3
 
 
 def put(made, changed=()):

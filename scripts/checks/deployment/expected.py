@@ -151,7 +151,7 @@ ROWS = {
     "aws logs tail GATEWAY_LOGS --since 15m": Row('"401"', two=True),
     "aws logs tail GATEWAY_LOGS --since 1h": Row('"401"', two=True),
     "aws logs tail": Row(mention="the sentence names it only"),
-    "--table-name hookonce-domain-own-orders": Row('"Items"', cannot="the table is one of a laptop"),
+    "--table-name hookonce-domain-own-orders": Row('"Items"', who="other"),
     "aws logs start-query": Row('"queryId"'),
     "aws logs get-query-results": Row('"status"'),
     "aws lambda put-function-concurrency": Row(so=lambda stack: reserved(stack) == 300, who="deployer"),
@@ -162,7 +162,8 @@ ROWS = {
     "',UsePreviousValue=true'": Row(who="deployer"),
     "--deployment-mode REVERT_DRIFT": Row('"StackId"', cannot=NO_DRIFT, who="deployer"),
     'aws cloudformation wait change-set-create-complete --stack-name "$stack" --change-set-name drift': Row(mention="the mock has no such change set"),
-    "aws cloudformation describe-change-set": Row("LogicalResourceId", cannot=NO_DRIFT, who="deployer"),
+    'aws cloudformation describe-change-set --stack-name "$stack" --change-set-name drift --output text \\\n'
+    '  --query "Changes[].ResourceChange.[Action, LogicalResourceId, Replacement]"': Row(mention="the mock has no such change set"),
     "aws cloudformation execute-change-set": Row(cannot=NO_DRIFT, who="deployer"),
     "aws lambda get-account-settings --query": Row("0", cannot=NO_LIMITS),
     "aws lambda invoke": Row('"StatusCode": 200', so=lambda stack: json.loads(event_file()) in INVOKED, two=True, who="other"),
@@ -198,7 +199,9 @@ ROWS = {
 }
 
 # What a command may write in capitals.
-WORDS = {"ACCOUNT", "ALARM", "AWS", "BOUNDARY", "COUNT", "ERROR", "EXIT", "JSON", "REGION", "STACK", "WARN"}
+WORDS = {
+    "ACCOUNT", "ALARM", "AWS", "BOUNDARY", "CAPABILITY_IAM", "COUNT", "ERROR", "EXIT", "JSON", "REGION", "REVERT_DRIFT", "STACK", "WARN",
+}
 
 
 def moment(minutes):
@@ -288,9 +291,11 @@ def prepare(stack):
     count(f"hookonce/{STACK}", "delivery_retry_please", {"function": "webhook", "code": "store_unavailable"}, [1])
     count("AWS/Lambda", "ConcurrentExecutions", {}, [3, 7])
     client("dynamodb").put_item(TableName=stack.ids["DocumentsTable"], Item={"kind": {"S": "key"}, "id": {"S": "messages"}})
-    client("dynamodb").create_table(
-        TableName=SPARE, BillingMode="PAY_PER_REQUEST", DeletionProtectionEnabled=True,
-        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}], AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}])
+    # The second one is a table of a laptop, which has no account.
+    for name in (SPARE, "hookonce-domain-own-orders"):
+        client("dynamodb").create_table(
+            TableName=name, BillingMode="PAY_PER_REQUEST", DeletionProtectionEnabled=True,
+            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}], AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}])
 
 
 def lines(stack, logical):

@@ -235,7 +235,7 @@ def place(folder):
     # What `hookonce dev` leaves.
     laptop = pathlib.Path(folder, ".hookonce")
     laptop.mkdir()
-    (laptop / "functions.env").write_text("AWS_DEFAULT_REGION=us-east-1\n", "utf-8")
+    (laptop / "functions.env").write_text("AWS_DEFAULT_REGION=eu-central-1\n", "utf-8")
     wrapper = pathlib.Path(folder, "aws")
     wrapper.write_text(WRAPPER, "utf-8")
     wrapper.chmod(0o755)

@@ -51,8 +51,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         output::json(&json!({ "event": sample.name(), "id": event.as_str(), "deliveries": deliveries.rows() }));
     } else {
         deliveries.print();
-        if !deliveries.has_refusal() {
-            again.iter().for_each(|again| output::note(&format!("\nthe same event again: {again}")));
+        if let (false, Some(again)) = (deliveries.has_refusal(), &again) {
+            output::note(&format!("\nthe same event again: {again}"));
         }
     }
     deliveries.exit(&again.map_or_else(String::new, |again| format!("; {again} delivers the same event again")))

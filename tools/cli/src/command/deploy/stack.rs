@@ -71,8 +71,8 @@ impl Before {
         let is_given =
             |resource: &str| TABLES.iter().any(|(table, name)| *table == resource && !self.given(name).is_empty());
         let lacks_domain = self.given("DomainName").is_empty();
-        let is_made = |resource: &String| !is_given(resource) && !(lacks_domain && resource == "GatewayDomain");
-        resources.into_iter().filter(is_made).collect()
+        let is_absent = |resource: &String| is_given(resource) || lacks_domain && resource == "GatewayDomain";
+        resources.into_iter().filter(|resource| !is_absent(resource)).collect()
     }
 
     fn given(&self, parameter: &str) -> &str {
