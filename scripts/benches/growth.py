@@ -25,7 +25,7 @@ SHARDS = 64
 NEAR = 0.03
 UNSTEADY = ("instructions", "allocations", "log")
 # What a run of the relay may take at most that looks ahead. How much of it a page holds depends on the store.
-AHEAD = {"relay: BatchGetItem per run": 1, "relay: read units per run": 2 * SHARDS}
+AHEAD = {"relay: BatchGetItem per run": 1, "relay: read units per run": 2 * SHARDS, "relay: read units per record": 2}
 NOT_COMPARED = ("relay: allocations per run", "relay: instructions per run", "relay: log bytes per run")
 # It differs by more between two runs at one size: what wakes the runtime is up to the kernel.
 LEFT_OUT = "worker: system calls per record"
