@@ -64,10 +64,10 @@ fn again(name: &str, id: &str, changes: &[String], destination: &Destination) ->
     let options = changes.chain(destination.options()).map(|(flag, value)| match value {
         "-" => Some(format!("{flag} -")),
         // A value that begins like an option belongs to the same word.
-        value if value.starts_with('-') => {
-            output::word(&value[1..]).map(|_| format!("{flag}={}", output::quoted(value)))
-        }
-        value => output::word(value).map(|value| format!("{flag} {value}")),
+        value => match value.strip_prefix('-') {
+            Some(rest) => output::word(rest).map(|rest| format!("{flag}=-{rest}")),
+            None => output::word(value).map(|value| format!("{flag} {value}")),
+        },
     });
     let options = options.collect::<Option<Vec<_>>>()?;
     let words = ["hookonce", "trigger", name, "--id", id].into_iter().chain(options.iter().map(String::as_str));

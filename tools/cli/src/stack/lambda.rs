@@ -91,7 +91,6 @@ impl Concurrency {
         let settings = settings(config).await?;
         let limit = settings.pointer("/AccountLimit/ConcurrentExecutions").and_then(Value::as_u64).unwrap_or(0);
         let FunctionNames { webhook, worker, relay, dispatcher } = names;
-        let taken = |sources: &[Mapping]| sources.iter().map(|it| it.executions_max).fold(0, u64::saturating_add);
         // A function that a request or the schedule starts needs one.
         let needs =
             [(webhook, 1), (worker, taken(&functions.worker)), (relay, 1), (dispatcher, taken(&functions.dispatcher))];
@@ -105,6 +104,11 @@ impl Concurrency {
         // The schedule starts one.
         Ok(Self { limit, taken_max: functions.executions_max.saturating_add(1), narrow })
     }
+}
+
+/// How many executions these event sources take at most; [`u64::MAX`] if nothing bounds one of them.
+fn taken(sources: &[Mapping]) -> u64 {
+    sources.iter().map(|source| source.executions_max).fold(0, u64::saturating_add)
 }
 
 /// How many executions are reserved for a function. `None` if it takes what is left of the account's.
@@ -133,12 +137,11 @@ impl DeployedFunctions {
         let codes = try_join_all(wanted.map(|(role, name)| code(config, role, name)));
         let (codes, worker, dispatcher) =
             try_join3(codes, mappings(config, worker), mappings(config, dispatcher)).await?;
-        let executions = worker.iter().chain(&dispatcher).map(|source| source.executions_max);
         Ok(Self {
             codes,
             worker_is_on: are_on(&worker),
             dispatcher_is_on: are_on(&dispatcher),
-            executions_max: executions.fold(0, u64::saturating_add),
+            executions_max: taken(&worker).saturating_add(taken(&dispatcher)),
             worker,
             dispatcher,
         })

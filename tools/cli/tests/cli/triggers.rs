@@ -250,7 +250,7 @@ fn the_command_for_the_same_event_again_signs_with_the_same_secret() {
     let secret = revealed["secrets"][0].as_str().unwrap();
     let again = "`hookonce trigger stripe.invoice.paid --id a --secret -`";
     stack.run_with_input(&trigger, secret).exits(0).prints(again);
-    let options = ["--endpoint", "stripe", "--header", "x-a: it's", "--set", "data.object.note=a > b"];
+    let options = ["--endpoint", "stripe", "--header", "x-a: it's", "--set", "data.object.note=a > b", "--set=-b c=1"];
     let typed = [&["trigger", "stripe.invoice.paid", "--id", "b"][..], &options].concat();
     let printed = stack.run(&typed).exits(0);
     let printed = String::from_utf8(printed.stderr).unwrap();
