@@ -11,7 +11,7 @@ cargo_mutants=27.1.0
 # The oldest that the example promises to run on. Newer ones than 1.8 cannot be built from their Go module.
 terraform=1.5.7
 
-# Runs a command while no other check installs anything. Without flock, as on macOS, nobody runs two checks at once.
+# Runs a command while no other check installs anything or copies binaries that another one builds in its own way. Without flock, as on macOS, nobody runs two checks at once.
 alone() {
     mkdir -p "$tools"
     command -v flock >/dev/null || { "$@"; return; }
