@@ -5,7 +5,7 @@ use hookonce_protocol::destination::{Called, Class, NoTurn, Offer, Terms};
 use hookonce_protocol::dispatcher::Dispatcher;
 use hookonce_protocol::operator::retry;
 use hookonce_protocol::purpose::Purpose;
-use hookonce_protocol::record::{DeadReason, EffectPart, Found, Outcome, Record, Status};
+use hookonce_protocol::record::{CALLS_KEPT, DeadReason, EffectPart, EndedCall, Found, Outcome, Record, Status};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::worker::{Done, Settled, VISIBILITY_MAX};
@@ -100,7 +100,7 @@ fn it_was_done_before_only_where_an_earlier_call_may_have_been_done() {
 
     let unclear = left(&an_effect(), keyed, UNCLEAR, START);
     let done = left(&unclear, keyed, already, later(Millis::minutes(1)));
-    assert_eq!((done.outcome, part(&done).status_code), (Some(Outcome::Delivered), Some(409)));
+    assert_eq!((done.outcome, part(&done).calls.last().unwrap().status), (Some(Outcome::Delivered), Some(409)));
     // The person who accepted another call has seen that nothing was done. The same answer must not say the opposite.
     let accepted = after(&retry(&first, true, &Timing::standard(), at(START)).unwrap(), &first);
     assert_eq!(left(&accepted, keyed, already, START).dead_reason, Some(DeadReason::UnknownOutcome));
@@ -116,30 +116,50 @@ fn an_outcome_that_stays_unknown_ends_an_effect_in_every_class() {
 }
 
 #[test]
-fn a_record_keeps_the_status_of_the_latest_calls_answer() {
+fn a_record_keeps_its_latest_calls_and_the_status_of_each_answer() {
     let keyed = CLASSES[0];
     let unclear = Called::Unclear { status: Some(503), retry_after: None };
     let busy = Called::NotDone { status: Some(429), retry_after: None };
-    let status = |record: &Record| part(record).status_code;
+    let statuses = |record: &Record| part(record).calls.iter().map(|call| call.status).collect::<Vec<_>>();
     let refused = left(&an_effect(), keyed, Called::Refused { status: Some(422) }, START);
-    assert_eq!((refused.status, status(&refused)), (Status::Dead, Some(422)));
-    let failed = left(&an_effect(), keyed, unclear, START);
-    assert_eq!((failed.status, status(&failed)), (Status::Pending, Some(503)));
-    // A call that was not made has no answer. One that was made and has none says so.
+    assert_eq!((refused.status, statuses(&refused)), (Status::Dead, vec![Some(422)]));
     let mut now = START;
     let mut next = |record: &Record, called: Called| {
         now = now.plus(Millis::hours(1));
         left(record, keyed, called, now)
     };
+    let failed = next(&an_effect(), unclear);
+    assert_eq!(part(&failed).calls, [EndedCall { at: START.plus(Millis::hours(1)), status: Some(503) }]);
+    // A call that was not made has no answer. One that was made and has none says so.
     let uncalled = next(&failed, Called::NoTime);
-    assert_eq!(status(&uncalled), Some(503));
     let waits = next(&uncalled, busy);
-    assert_eq!(status(&waits), Some(429));
-    // Nobody knows the answer to a call in which its process died.
-    assert_eq!(status(&called(&waits, keyed, DONE, 1, START.plus(Millis::hours(4))).0), None);
     let silent = next(&waits, UNCLEAR);
-    assert_eq!(status(&silent), None);
-    assert_eq!(status(&next(&silent, DONE)), Some(200));
+    assert_eq!(statuses(&silent), [Some(503), Some(429), None]);
+    assert_eq!(statuses(&next(&silent, DONE)), [Some(503), Some(429), None, Some(200)]);
+    let mut many = silent;
+    for _ in 0..CALLS_KEPT {
+        many = next(&many, busy);
+    }
+    assert_eq!(statuses(&many), [Some(429); CALLS_KEPT], "the last ones are kept");
+}
+
+/// Nobody knows the answer to a call in which its process died. Whoever takes the pass, or ends the effect, notes that.
+#[test]
+fn a_call_whose_process_died_is_kept_without_an_answer() {
+    let died_at = START.plus(Millis::hours(1));
+    let (died, _) =
+        called(&left(&an_effect(), Class::AtLeastOnce, UNCLEAR, START), Class::AtLeastOnce, DONE, 1, died_at);
+    let unknown = EndedCall { at: died_at, status: None };
+    assert_eq!(part(&died).calls.len(), 1, "it may still be alive");
+    let now = died_at.plus(Millis::hours(1));
+    let (guarded, step) = called(&died, Class::AtLeastOnce, UNCLEAR, 1, now);
+    assert_eq!(part(&guarded).calls.last(), Some(&unknown));
+    let failed = after(&write(&step), &guarded);
+    assert_eq!(part(&failed).calls[1..], [unknown.clone(), EndedCall { at: now, status: None }]);
+
+    let (died, _) = called(&an_effect(), Class::AtMostOnce, DONE, 1, died_at);
+    let dead = after(&write(&with_terms(&died, Class::AtMostOnce, "other", 1, now)), &died);
+    assert_eq!((dead.dead_reason, &part(&dead).calls), (Some(DeadReason::UnknownOutcome), &vec![unknown]));
 }
 
 /// A queue hands a message out 100 times before it is a dead letter, and three rounds of them end an effect.
@@ -386,6 +406,22 @@ fn an_effect_that_waits_too_long_is_unknown_unless_it_was_never_called() {
     assert_eq!((stale.dead_reason, stale.outcome_unknown()), (Some(DeadReason::Stale), false));
     let retried = after(&retry(&stale, false, &timing, at(old)).unwrap(), &stale);
     assert_eq!((retried.status, part(&retried).retried_at), (Status::Pending, Some(old)));
+}
+
+/// As by a person who accepts a duplicate twice: the second time, the first one may be in its call.
+#[test]
+fn an_accepted_duplicate_keeps_the_guards_of_a_call_that_may_be_under_way() {
+    let timing = Timing::standard();
+    for class in [Class::AtMostOnce, Class::AtLeastOnce] {
+        let (guarded, _) = called(&an_effect(), class, DONE, 1, START);
+        let accepted = after(&retry(&guarded, true, &timing, at(START)).unwrap(), &guarded);
+        let guards = |record: &Record| {
+            let EffectPart { pass, first_call_at, callee, .. } = part(record);
+            (pass.clone(), *first_call_at, callee.clone())
+        };
+        assert_eq!((guards(&accepted), accepted.retries), (guards(&guarded), 1), "{class:?}");
+        assert!(part(&accepted).pass.is_some(), "{class:?}");
+    }
 }
 
 #[test]

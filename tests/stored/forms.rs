@@ -9,7 +9,7 @@ use hookonce_protocol::operator::{Order, carry_out};
 use hookonce_protocol::place::{ItemRef, Key};
 use hookonce_protocol::plan::{EVENT_VERSION, Event};
 use hookonce_protocol::record::{
-    DeadReason, Due, EffectPart, FailedAttempt, Found, Outcome, Pass, Record, Status, attribute,
+    DeadReason, Due, EffectPart, EndedCall, FailedAttempt, Found, Outcome, Pass, Record, Status, attribute,
 };
 use hookonce_protocol::time::{EpochMs, EpochSec, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
@@ -93,7 +93,7 @@ pub(crate) fn full_effect() -> Record {
         not_done: 1,
         key_epoch: 1,
         retried_at: Some(START),
-        status_code: Some(200),
+        calls: vec![EndedCall { at: START, status: Some(200) }],
         duration: Some(Millis(12)),
         ..*effect.effect.clone().unwrap()
     };

@@ -42,6 +42,8 @@ const EXCEPTIONS: &[Exception] = &[
             "accept_duplicate",
             "body",
             "callee",
+            "calls",
+            "calls[].status",
             "dead_at",
             "dead_letter*",
             "dead_reason",
@@ -65,7 +67,6 @@ const EXCEPTIONS: &[Exception] = &[
             "quarantine_mismatch",
             "retried_at",
             "retries",
-            "status_code",
             "tenant",
             "waits_since",
         ],
@@ -104,7 +105,7 @@ const EXCEPTIONS: &[Exception] = &[
     Exception {
         form: RECORDS,
         changes: &[More],
-        places: &["", "headers", "failures[]"],
+        places: &["", "headers", "calls[]", "failures[]"],
         because: "a later release may add attributes: updates name what they change, so the rest stays as it is",
     },
     Exception {

@@ -359,14 +359,14 @@ pub fn retry(record: &Record, accept_duplicate: bool, timing: &Timing, moment: M
     Ok(update(record, Purpose::Retry, changes, condition))
 }
 
-/// What a retry changes of an effect. An accepted duplicate starts over, with the same key: the callee may still know
-/// it.
+/// What a retry changes of an effect. An accepted duplicate of a DEAD one starts over, with the same key: the callee may
+/// still know it. One that is PENDING may be in a call, whose guards stay.
 fn retried_effect(record: &Record, accept_duplicate: bool, moment: Moment) -> Vec<Change> {
     if record.effect.is_none() {
         return Vec::new();
     }
     let next_key = next_key(record);
-    let anew = next_key.is_some() || accept_duplicate;
+    let anew = next_key.is_some() || (accept_duplicate && record.status == Status::Dead);
     let mut changes = vec![set(attribute::RETRIED_AT, moment.now.0)];
     changes.extend(next_key);
     if anew {

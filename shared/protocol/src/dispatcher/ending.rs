@@ -126,10 +126,7 @@ impl Dispatcher {
         settled: Settled,
         signal: Signal,
     ) -> DispatcherStep {
-        changes.push(match effect.part.status_code {
-            Some(status) => set(attribute::STATUS_CODE, i64::from(status)),
-            None => remove(attribute::STATUS_CODE),
-        });
+        changes.extend(effect.part.noted_calls());
         let write = Write {
             purpose,
             table: Table::Inbox,

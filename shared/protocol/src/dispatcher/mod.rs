@@ -26,7 +26,7 @@ use crate::destination::{Called, Class, NoTurn, Offer, OutboundCall, Terms};
 use crate::key::RecordKind;
 use crate::message::{Message, MessageError};
 use crate::purpose::Purpose;
-use crate::record::{DeadReason, EffectPart, Found, Pass, Record, Status, attribute, counted, equals, remove, set};
+use crate::record::{DeadReason, EffectPart, EndedCall, Found, Pass, Record, Status, attribute, counted, equals, set};
 use crate::time::{EpochMs, Millis};
 use crate::timing::{Moment, Timing};
 use crate::worker::{
@@ -188,10 +188,11 @@ impl Dispatcher {
             Found::Record(_) => return Step::done(Settled::Ack(Done::Elsewhere)),
         };
         let Some(part) = record.effect.clone() else { return misrouted() };
-        let effect = Effect { record, part };
+        let mut effect = Effect { record, part };
         if let Some(wait) = effect.part.pass.as_ref().and_then(|pass| self.still_held(pass, moment)) {
             return Step::done(Settled::Retry(wait)).signal(Signal::EffectWaits);
         }
+        effect.part.pass_is_over();
         if let Some(settled) = early(&effect.record, &self.timing, moment) {
             return Step::done(settled);
         }
@@ -271,13 +272,12 @@ impl Dispatcher {
             set(attribute::PASS, self.pass.as_str()),
             set(attribute::PASS_AT, moment.now.0),
             set(attribute::CALLEE, terms.callee.as_str()),
-            // If this process dies in the call, nobody knows its answer.
-            remove(attribute::STATUS_CODE),
         ];
         if first {
             changes.push(set(attribute::FIRST_CALL_AT, moment.now.0));
             effect.part.first_call_at = Some(moment.now);
         }
+        changes.extend(effect.part.noted_calls());
         effect.part.pass = Some(Pass { id: self.pass.clone(), at: moment.now });
         let write = Write {
             purpose: Purpose::GuardCall,
@@ -349,7 +349,7 @@ impl Dispatcher {
     fn called(self, called: Called, mut call: NextCall, started_at: EpochMs, moment: Moment) -> DispatcherStep {
         let duration = Millis(moment.now.0.saturating_sub(started_at.0).max(0));
         if called != Called::NoTime {
-            call.effect.part.status_code = called.status();
+            call.effect.part.call_ended(EndedCall { at: moment.now, status: called.status() });
         }
         match called {
             Called::Done { .. } => self.settle(call.effect, duration, moment),

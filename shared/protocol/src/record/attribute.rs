@@ -52,7 +52,7 @@ pub const CALLEE: &str = "callee";
 pub const NOT_DONE: &str = "not_done";
 pub const KEY_EPOCH: &str = "key_epoch";
 pub const RETRIED_AT: &str = "retried_at";
-pub const STATUS_CODE: &str = "status_code";
+pub const CALLS: &str = "calls";
 pub const DURATION_MS: &str = "duration_ms";
 
 /// The head of a record: all attributes except the key and the body.
@@ -106,6 +106,6 @@ pub const HEAD: [&str; 51] = [
     NOT_DONE,
     KEY_EPOCH,
     RETRIED_AT,
-    STATUS_CODE,
+    CALLS,
     DURATION_MS,
 ];

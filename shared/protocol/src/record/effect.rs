@@ -1,11 +1,11 @@
 //! What only the record of an effect holds.
 
 use super::read::{Attributes, NotUnderstood, text};
-use super::{attribute, equals};
+use super::{attribute, equals, set};
 use crate::effect::{DestinationId, EffectName, Method};
-use crate::item::{Item, Value};
+use crate::item::{Item, Value, fields};
 use crate::time::{EpochMs, Millis};
-use crate::write::Clause;
+use crate::write::{Change, Clause};
 
 /// What the record of an effect holds besides. Its body is the payload, and `received_at` the time of the commit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -33,10 +33,25 @@ pub struct EffectPart {
     pub key_epoch: i64,
     /// When an operator last brought it back.
     pub retried_at: Option<EpochMs>,
-    /// The status of the latest call's answer, if it had one.
-    pub status_code: Option<u16>,
+    /// The latest calls that ended, for people. No machine acts on them.
+    pub calls: Vec<EndedCall>,
     /// How long the call took with which it was done.
     pub duration: Option<Millis>,
+}
+
+/// How many of an effect's calls are kept.
+pub const CALLS_KEPT: usize = 10;
+
+const AT: &str = "at";
+const STATUS: &str = "status";
+
+/// A call that ended, whatever came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct EndedCall {
+    /// When it ended. When its process took the pass, if that process did not note an end.
+    pub at: EpochMs,
+    /// The status of its answer. `None` if there was none, or nobody knows it.
+    pub status: Option<u16>,
 }
 
 /// The right to make one call.
@@ -69,6 +84,33 @@ impl EffectPart {
         }
     }
 
+    pub(crate) fn call_ended(&mut self, call: EndedCall) {
+        self.calls.push(call);
+        self.calls.drain(..self.calls.len().saturating_sub(CALLS_KEPT));
+    }
+
+    /// The process that has the pass is gone. If it did not note how its call ended, nobody knows.
+    pub(crate) fn pass_is_over(&mut self) {
+        let noted = self.calls.last().map(|call| call.at);
+        if let Some(at) = self.pass.as_ref().map(|pass| pass.at).filter(|at| noted < Some(*at)) {
+            self.call_ended(EndedCall { at, status: None });
+        }
+    }
+
+    /// Writes the calls, if there was one.
+    pub(crate) fn noted_calls(&self) -> Option<Change> {
+        self.encoded_calls().map(|calls| set(attribute::CALLS, calls))
+    }
+
+    fn encoded_calls(&self) -> Option<Value> {
+        let one = |call: &EndedCall| {
+            let mut one = fields([(AT, call.at.0.into())]);
+            insert(&mut one, [(STATUS, call.status.map(|status| i64::from(status).into()))]);
+            Value::Map(one)
+        };
+        (!self.calls.is_empty()).then(|| Value::List(self.calls.iter().map(one).collect()))
+    }
+
     pub(super) fn encode(&self, item: &mut Item) {
         let optional = [
             (attribute::EFFECT, Some(self.name.as_str().into())),
@@ -83,7 +125,7 @@ impl EffectPart {
             (attribute::NOT_DONE, (self.not_done > 0).then(|| self.not_done.into())),
             (attribute::KEY_EPOCH, (self.key_epoch > 0).then(|| self.key_epoch.into())),
             (attribute::RETRIED_AT, self.retried_at.map(|at| at.0.into())),
-            (attribute::STATUS_CODE, self.status_code.map(|status| i64::from(status).into())),
+            (attribute::CALLS, self.encoded_calls()),
             (attribute::DURATION_MS, self.duration.map(|duration| duration.0.into())),
         ];
         insert(item, optional);
@@ -102,10 +144,23 @@ impl EffectPart {
             not_done: read.count(attribute::NOT_DONE)?,
             key_epoch: read.count(attribute::KEY_EPOCH)?,
             retried_at: read.moment(attribute::RETRIED_AT)?,
-            status_code: read.optional(attribute::STATUS_CODE, |status| status.as_i64()?.try_into().ok())?,
+            calls: read.optional(attribute::CALLS, decode_calls)?.unwrap_or_default(),
             duration: read.optional(attribute::DURATION_MS, |duration| duration.as_i64().map(Millis))?,
         })
     }
+}
+
+fn decode_calls(value: &Value) -> Option<Vec<EndedCall>> {
+    let Value::List(calls) = value else { return None };
+    let one = |call: &Value| {
+        let Value::Map(call) = call else { return None };
+        let status = match call.get(STATUS) {
+            Some(status) => Some(status.as_i64()?.try_into().ok()?),
+            None => None,
+        };
+        Some(EndedCall { at: EpochMs(call.get(AT)?.as_i64()?), status })
+    };
+    calls.iter().map(one).collect()
 }
 
 /// Adds the attributes that there are.

@@ -130,7 +130,7 @@ fn effect(event: &Record, draft: EffectDraft, timing: &Timing, moment: Moment) -
         not_done: 0,
         key_epoch: 0,
         retried_at: None,
-        status_code: None,
+        calls: Vec::new(),
         duration: None,
     };
     Record {

@@ -98,8 +98,8 @@ impl ItemView {
 
 /// Attributes that no machine reads, nor any condition except that of the duplicate count. Also the time at which a
 /// dead letter was counted: it is always earlier than the send of any message that is not a copy. They are left out of
-/// every state, so that states that differ only in them are equal. So is the status of an
-/// answer, which the dispatcher only reads to write it back.
+/// every state, so that states that differ only in them are equal. So are the calls of
+/// an effect, which the dispatcher only reads to write them back.
 const UNREAD: [&str; 9] = [
     attribute::DEAD_LETTER_AT,
     attribute::LAST_SEEN_AT,
@@ -114,7 +114,7 @@ const UNREAD: [&str; 9] = [
 
 /// The item without the attributes that nothing reads.
 pub(super) fn plain(mut item: Item) -> Item {
-    item.remove(attribute::STATUS_CODE);
+    item.remove(attribute::CALLS);
     for (name, value) in &mut item {
         forget(name, value);
     }
@@ -136,7 +136,7 @@ pub(super) fn plain_write(write: &mut Write) {
     match &mut write.action {
         Action::Put(item) => *item = plain(std::mem::take(item)),
         Action::Update(changes) => {
-            changes.retain(|change| change.attribute() != attribute::STATUS_CODE);
+            changes.retain(|change| change.attribute() != attribute::CALLS);
             for change in changes {
                 if let Change::Set(name, value) = change {
                     forget(name, value);

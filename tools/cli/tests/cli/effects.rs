@@ -88,7 +88,7 @@ fn show_prints_what_was_called_with_which_key_and_how_it_ended() {
         &format!("POST {address}\n"),
         "keyed\n",
         &format!("{} in hookonce-key, Idempotency-Key\n", header("hookonce-key")),
-        "call failed: CALL_UNCLEAR\n",
+        "call failed: CALL_UNCLEAR, answer: status 503\n",
         "status 503\n",
     ]);
     assert!(shown["next_try_at_ms"].as_i64() < shown["due_at_ms"].as_i64(), "{shown}");

@@ -2,10 +2,11 @@
 
 use hookonce_protocol::dispatcher::idempotency_key;
 use hookonce_protocol::effect::DestinationId;
-use hookonce_protocol::record::{EffectPart, Record, Status};
+use hookonce_protocol::record::{EffectPart, EndedCall, FailedAttempt, Record, Status};
 use hookonce_runtime::destinations::{ClassName, DestinationDocument, DestinationKind};
 use serde_json::{Value, json};
 
+use super::{Mark, Step};
 use crate::documents::HIDDEN;
 use crate::documents::destinations::shown_address;
 use crate::output;
@@ -83,13 +84,7 @@ impl EffectCall {
             facts.push(("failed calls", format!("{} time(s): nothing done, or no turn{code}", part.not_done)));
         }
         let took = part.duration.map_or_else(String::new, |took| format!(", after {} ms", took.0));
-        match part.status_code {
-            Some(status) => facts.push(("answer", format!("status {status}{took}"))),
-            None if part.not_done > 0 || record.attempts > 0 || part.first_call_at.is_some() => {
-                facts.push(("answer", "none that is known of the latest call".to_owned()));
-            }
-            None => {}
-        }
+        facts.extend(part.calls.last().map(|call| ("latest answer", format!("{}{took}", answer(call)))));
         facts
     }
 
@@ -108,10 +103,34 @@ impl EffectCall {
             "key_epoch": part.key_epoch,
             "first_call_at_ms": part.first_call_at.map(|at| at.0),
             "not_done": part.not_done,
-            "status": part.status_code,
+            "calls": part.calls.iter().map(|call| json!({ "at_ms": call.at.0, "status": call.status })).collect::<Vec<_>>(),
             "duration_ms": part.duration.map(|took| took.0),
         })
     }
+}
+
+/// The calls that ended, each with its answer, and with its code if it was counted as failed.
+pub(super) fn steps(record: &Record, part: &EffectPart) -> Vec<Step> {
+    let is_noted = |failed: &&FailedAttempt| part.calls.iter().any(|call| call.at == failed.at);
+    // The record keeps as many of the ones as of the others, so that some have no call any more.
+    let older = record.failures.iter().filter(|failed| !is_noted(failed));
+    let older = older.map(|it| Step { at: it.at, mark: Mark::Failed, what: format!("call failed: {}", it.code) });
+    let calls = part.calls.iter().map(|call| {
+        let answer = answer(call);
+        let failed = record.failures.iter().find(|failed| failed.at == call.at);
+        let what = match failed {
+            Some(failed) => format!("call failed: {}, answer: {answer}", failed.code),
+            None => format!("called, answer: {answer}"),
+        };
+        let mark = if record.processed_at == Some(call.at) { Mark::Done } else { Mark::Failed };
+        Step { at: call.at, mark, what }
+    });
+    older.chain(calls).collect()
+}
+
+/// What a call was answered.
+fn answer(call: &EndedCall) -> String {
+    call.status.map_or_else(|| "none that is known".to_owned(), |status| format!("status {status}"))
 }
 
 /// The promise. Only a URL has another one than the weakest.

@@ -392,9 +392,13 @@ impl Timeline {
         if let Some(at) = record.effect.as_ref().and_then(|effect| effect.first_call_at) {
             steps.push(done(at, "first call: from here on, the callee may have done it".to_owned()));
         }
-        let tried = if record.effect.is_some() { "call" } else { "attempt" };
-        let attempts = record.failures.iter();
-        steps.extend(attempts.map(|attempt| failed(attempt.at, format!("{tried} failed: {}", attempt.code))));
+        match &record.effect {
+            Some(effect) => steps.extend(call::steps(record, effect)),
+            None => {
+                let attempts = record.failures.iter();
+                steps.extend(attempts.map(|attempt| failed(attempt.at, format!("attempt failed: {}", attempt.code))));
+            }
+        }
         if let (Some(at), true) = (record.last_seen_at, record.duplicate_count > 0) {
             steps.push(done(at, format!("last of {} duplicate(s)", record.duplicate_count)));
         }
