@@ -23,8 +23,10 @@ alone() {
 
 # Installs packages of Debian or Ubuntu.
 apt_packages() {
-    alone apt-get update -qq
-    alone apt-get install -y -qq --no-install-recommends "$@"
+    local as_root=()
+    [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+    alone "${as_root[@]}" apt-get update -qq
+    alone "${as_root[@]}" apt-get install -y -qq --no-install-recommends "$@"
 }
 
 # Installs this version of a cargo plugin, if it is missing.

@@ -408,22 +408,6 @@ fn an_effect_that_waits_too_long_is_unknown_unless_it_was_never_called() {
     assert_eq!((retried.status, part(&retried).retried_at), (Status::Pending, Some(old)));
 }
 
-/// As by a person who accepts a duplicate twice: the second time, the first one may be in its call.
-#[test]
-fn an_accepted_duplicate_keeps_the_guards_of_a_call_that_may_be_under_way() {
-    let timing = Timing::standard();
-    for class in [Class::AtMostOnce, Class::AtLeastOnce] {
-        let (guarded, _) = called(&an_effect(), class, DONE, 1, START);
-        let accepted = after(&retry(&guarded, true, &timing, at(START)).unwrap(), &guarded);
-        let guards = |record: &Record| {
-            let EffectPart { pass, first_call_at, callee, .. } = part(record);
-            (pass.clone(), *first_call_at, callee.clone())
-        };
-        assert_eq!((guards(&accepted), accepted.retries), (guards(&guarded), 1), "{class:?}");
-        assert!(part(&accepted).pass.is_some(), "{class:?}");
-    }
-}
-
 #[test]
 fn what_was_done_is_done_also_if_it_was_retried_meanwhile() {
     let timing = Timing::standard();

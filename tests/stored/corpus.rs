@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use hookonce_aws::{DocumentChange, DocumentWritten, ID, KIND, from_attributes, to_attributes};
 use hookonce_protocol::claim::Claim;
 use hookonce_protocol::effect::{DestinationId, Method};
+use hookonce_protocol::ingress::{OnBodyMismatch, OnStoreOutage};
 use hookonce_protocol::item::{Item, Value};
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::message::{Message, MessageKey};
@@ -18,12 +19,12 @@ use hookonce_protocol::record::{
 use hookonce_protocol::trail::Trail;
 use hookonce_providers::Catalog;
 use hookonce_runtime::config::Environment;
-use hookonce_runtime::destinations::{Destination, DestinationDocument, SuccessDocument};
+use hookonce_runtime::destinations::{ClassName, Destination, DestinationDocument, DestinationKind, SuccessDocument};
 use hookonce_runtime::documents::DocumentKind;
 use hookonce_runtime::documents::document::EndpointDocument;
 use hookonce_runtime::documents::endpoint::Endpoint;
 use hookonce_runtime::handlers::remote::HandlerAnswer;
-use hookonce_runtime::routes::{HandlerDocument, Offered, RouteDocument, RouteSet, RouteSetDocument};
+use hookonce_runtime::routes::{HandlerDocument, Offered, Otherwise, RouteDocument, RouteSet, RouteSetDocument};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -77,15 +78,34 @@ fn words() -> Vec<String> {
     let status = Status::ALL.iter().map(|word| format!("status {}", word.as_str()));
     let outcome = Outcome::ALL.iter().map(|word| format!("outcome {}", word.as_str()));
     let reason = DeadReason::ALL.iter().map(|word| format!("dead_reason {}", word.as_str()));
-    let method = METHODS.iter().map(|word| format!("method {}", word.as_str()));
+    let method = methods().into_iter().map(|word| format!("method {}", word.as_str()));
     let list = LISTS.iter().map(|word| format!("due {word}"));
     let message = messages().into_iter().map(|message| format!("message {}", kind_of(&message)));
     let message = message.collect::<BTreeSet<_>>().into_iter();
     let document = DocumentKind::ALL.iter().map(|kind| format!("document {}", kind.as_str()));
-    status.chain(outcome).chain(reason).chain(method).chain(list).chain(message).chain(document).collect()
+    let of_documents = document_words()
+        .into_iter()
+        .flat_map(|(_, field, words)| words.into_iter().map(move |word| format!("{field} {word}")));
+    let of_records = status.chain(outcome).chain(reason).chain(method).chain(list);
+    of_records.chain(message).chain(document).chain(of_documents).collect()
 }
 
-const METHODS: [Method; 4] = [Method::Post, Method::Put, Method::Patch, Method::Delete];
+/// The fields of documents that hold one of a list of words: the kind of the document, the field, and the words.
+fn document_words() -> [(DocumentKind, &'static str, BTreeSet<String>); 5] {
+    let outage = OnStoreOutage::ALL.iter().map(|word| word.as_str().to_owned());
+    let mismatch = OnBodyMismatch::ALL.iter().map(|word| word.as_str().to_owned());
+    [
+        (DocumentKind::Endpoint, "on_store_outage", outage.collect()),
+        (DocumentKind::Endpoint, "on_body_mismatch", mismatch.collect()),
+        (DocumentKind::Destination, "kind", expected::<DestinationKind>(json!(""))),
+        (DocumentKind::Destination, "class", expected::<ClassName>(json!(""))),
+        (DocumentKind::Routes, "otherwise", expected::<Otherwise>(json!(""))),
+    ]
+}
+
+fn methods() -> Vec<Method> {
+    expected::<Method>(json!("")).iter().map(|word| Method::parse(word).unwrap()).collect()
+}
 
 const LISTS: [&str; 4] = [PENDING_LIST, WAITING_LIST, EFFECT_LIST, DEAD_LIST];
 
@@ -125,7 +145,8 @@ fn records() -> Vec<Record> {
     let outcome = outcome.map(|outcome| Record { outcome: Some(*outcome), ..event.clone() });
     let reason = DeadReason::ALL.iter().filter(|it| is_written("dead_reason", it.as_str()));
     let reason = reason.map(|reason| Record { dead_reason: Some(*reason), ..event.clone() });
-    let method = METHODS.map(|method| Record { effect: part(method), ..effect.clone() });
+    let methods = methods();
+    let method = methods.iter().map(|method| Record { effect: part(*method), ..effect.clone() });
     let due = LISTS.map(|it| Record { due: list(it), ..event.clone() });
     let kinds = [full_record("in#shop#ev#item_1"), full_record(ENVELOPE), effect.clone(), event.clone()];
     kinds.into_iter().chain(status).chain(outcome).chain(reason).chain(method).chain(due).collect()
@@ -323,9 +344,14 @@ fn a_function_starts_in_the_environment_of_every_release() {
     }
 }
 
-/// The fields that a type reads: its refusal of another one names them.
+/// The fields that a type reads.
 fn known<T: DeserializeOwned>() -> BTreeSet<String> {
-    let Err(refused) = serde_json::from_value::<T>(json!({ "": null })) else { panic!("it reads any field") };
+    expected::<T>(json!({ "": null }))
+}
+
+/// The fields or words that a type reads: its refusal of an empty one names them.
+fn expected<T: DeserializeOwned>(empty: serde_json::Value) -> BTreeSet<String> {
+    let Err(refused) = serde_json::from_value::<T>(empty) else { panic!("it reads anything") };
     let refused = refused.to_string();
     let (_, expected) = refused.split_once("``, expected ").unwrap();
     expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()
@@ -365,6 +391,20 @@ fn fields_without_a_document(documents: &[(DocumentKind, String, String)]) -> Ve
     missing
 }
 
+/// Words of documents that none of these documents has.
+fn words_without_a_document(documents: &[(DocumentKind, String, String)]) -> Vec<String> {
+    let of = |kind, field| {
+        let documents = documents.iter().filter(move |(it, ..)| *it == kind);
+        let value = move |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()[field].take();
+        documents.filter_map(move |(.., text)| Some(value(text).as_str()?.to_owned())).collect::<BTreeSet<_>>()
+    };
+    let missing = document_words().into_iter().flat_map(|(kind, field, words)| {
+        let missing: Vec<_> = words.difference(&of(kind, field)).map(|word| format!("{field} {word}")).collect();
+        missing
+    });
+    missing.filter(|word| !NOT_WRITTEN.contains(&word.as_str())).collect()
+}
+
 /// A command of this release writes documents that functions of the one before read: after a roll-back, or before an
 /// update. So a field is read for one release before a command takes it. Until then `add`, `rotate` and `route deploy`
 /// refuse it, and this test leaves it out.
@@ -378,22 +418,33 @@ async fn a_field_of_a_document_was_read_by_the_last_release() {
             documents.push(document_of(&stack, item).await.unwrap());
         }
         assert_eq!(fields_without_a_document(&documents), [""; 0]);
+        assert_eq!(words_without_a_document(&documents), [""; 0]);
         for (_, _, text) in &mut documents {
-            *text = text.replace("\"schemes\"", "\"zz\"").replace("\"ignore\":", "\"zz\":");
+            *text =
+                text.replace("\"schemes\"", "\"zz\"").replace("\"ignore\":", "\"zz\":").replace("at_most_once", "zz");
         }
+        assert_eq!(words_without_a_document(&documents), ["class at_most_once"]);
         assert_eq!(fields_without_a_document(&documents), ["endpoint.schemes", "route.ignore"]);
     }
 }
 
-/// The numbers of a release. What is not released is later than all.
-fn numbers(release: &str) -> Vec<u32> {
-    release.split('.').map(|number| number.parse().unwrap_or(u32::MAX)).collect()
+/// The order of releases. What is not released is later than all, and a version later than what was tried before it.
+fn rank(release: &str) -> (Vec<u32>, bool, Vec<u32>) {
+    let numbers = |text: &str| text.split('.').map(|number| number.parse().unwrap_or(u32::MAX)).collect();
+    let (version, trial) = release.split_once('-').unwrap_or((release, ""));
+    (numbers(version), trial.is_empty(), numbers(trial))
+}
+
+#[test]
+fn releases_have_the_order_of_their_versions() {
+    let releases = ["0.2.0-rc.1", "0.2.0-rc.2", "0.2.0", "0.10.0", UNRELEASED];
+    assert!(releases.is_sorted_by(|earlier, later| rank(earlier) < rank(later)));
 }
 
 /// The files of the last release that has a tag, or of the next one if none has.
 fn last_release() -> BTreeMap<String, String> {
     let mut releases = releases();
-    releases.sort_by_key(|(release, _)| numbers(release));
+    releases.sort_by_key(|(release, _)| rank(release));
     let last = releases.iter().rposition(|(release, _)| release != UNRELEASED).unwrap_or(releases.len() - 1);
     releases.swap_remove(last).1
 }

@@ -189,15 +189,20 @@ pub(crate) fn route_set() -> serde_json::Value {
     })
 }
 
-/// Documents of every kind: id and text. Together they have every field.
+/// Documents of every kind: id and text. Together they have every field, and every word of a list.
 pub(crate) fn documents() -> Vec<(DocumentKind, &'static str, String)> {
     let destination = |id, document: serde_json::Value| (DocumentKind::Destination, id, document.to_string());
-    let builds = json!({ "provider": "github", "secrets": ["a secret of sixteen"], "schemes": ["sha256"] });
+    let builds = json!({
+        "provider": "github", "secrets": ["a secret of sixteen"], "schemes": ["sha256"], "on_store_outage": "reject",
+        "on_body_mismatch": "duplicate",
+    });
+    let noise = json!({ "name": "noise", "ignore": true });
+    let otherwise = |word| json!({ "version": 1, "otherwise": word, "routes": [noise] }).to_string();
     let mut set = route_set();
     set["$schema"] = "schemas/routes.json".into();
     set["routes"].as_array_mut().unwrap().extend([
         json!({ "name": "audit", "consumer": "audit", "handler": { "lambda": "audit" }, "tables": ["orders"] }),
-        json!({ "name": "noise", "ignore": true }),
+        noise.clone(),
     ]);
     vec![
         (DocumentKind::Endpoint, "shop", endpoint_document().to_string()),
@@ -218,8 +223,12 @@ pub(crate) fn documents() -> Vec<(DocumentKind, &'static str, String)> {
                 "message_group": "all", "class": "at_least_once",
             }),
         ),
+        destination("mail", json!({ "kind": "http", "url": "https://mail.example", "class": "at_most_once" })),
         destination("archive", json!({ "kind": "lambda", "function": "archive", "class": "at_least_once" })),
         (DocumentKind::Routes, ROUTE_SET_ID, set.to_string()),
+        // A stack has one set. These have the other words.
+        (DocumentKind::Routes, "ignore", otherwise("ignore")),
+        (DocumentKind::Routes, "builtin", otherwise("builtin")),
         (DocumentKind::Key, MESSAGE_KEY_ID, MESSAGE_KEY.to_owned()),
     ]
 }

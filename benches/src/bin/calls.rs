@@ -23,7 +23,7 @@ const HEAD: &str = "pk,schema_version,status,claim_id,generation,tenant,provider
     waits_since,not_before,parent,hookonce_expires_at,outcome,last_error,failures,dead_reason,duplicate_count,\
     last_seen_at,last_seen_by,processed_at,dead_at,discarded_at,accept_duplicate,quarantine_mismatch,effects,\
     earlier_effects,effect,destination,method,path,content_type,pass,pass_at,first_call_at,callee,not_done,key_epoch,\
-    retried_at,status_code,duration_ms";
+    retried_at,calls,duration_ms";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {

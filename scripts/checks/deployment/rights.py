@@ -15,13 +15,18 @@ import sys
 os.environ.update(AWS_ACCESS_KEY_ID="mock", AWS_SECRET_ACCESS_KEY="mock", AWS_DEFAULT_REGION="eu-central-1")
 
 import schemas  # noqa: E402
-from mock import verdict  # noqa: E402
+from mock import translated, verdict  # noqa: E402
 from policies import FOLDER, PLACEHOLDERS, ROLES, allow, applies, many, of_all, of_role  # noqa: E402
 
 PLACE = pathlib.Path("target/rights")
 # The most characters of a managed policy, without white space.
 CHARACTERS_MAX = 6144
-NAME_MAX = 40
+# The longest name of a stack that the policies fit: the page says it.
+NAME_MAX = 25
+# The most characters in the name of such a part. To make a longer one fit, CloudFormation cuts the stack's name in it.
+PART_MAX = {"AWS::Events::Rule": 64, "AWS::IAM::Role": 64, "AWS::Lambda::Function": 64}
+# What CloudFormation ends a name with: twelve or thirteen characters.
+RANDOM_MAX = 13
 ARN = "arn:aws:{}:eu-central-1:123456789012:{}".format
 DOCUMENTS, INBOX, DOMAIN = (ARN("dynamodb", f"table/inbox-{name}Table-AN1ID") for name in ("Documents", "Inbox", "Domain"))
 ROLE = "arn:aws:iam::123456789012:role/inbox-WebhookRole-AN1ID"
@@ -77,6 +82,8 @@ FORBIDDEN = {
         ("dynamodb:DeleteTable", INBOX, {}),
         ("dynamodb:UpdateTable", DOCUMENTS, {}),
         ("dynamodb:DeleteItem", INBOX, kind("in#shop#evt_1")),
+        # Business items.
+        *((f"dynamodb:{action}Item", DOMAIN, keys) for action in ("Put", "Update", "Delete") for keys in (kind("acme#order#1"), {})),
         *((f"dynamodb:{action}Item", DOCUMENTS, kind("key")) for action in ("Get", "Put", "Update")),
         *((f"dynamodb:{action}Item", DOCUMENTS, {}) for action in ("Get", "Put", "Delete")),
         ("dynamodb:DeleteItem", DOCUMENTS, kind("routes")),
@@ -201,6 +208,15 @@ def sizes():
             yield f"{name}.json has {len(filled)} characters for a stack whose name has {NAME_MAX}, and a policy may have {CHARACTERS_MAX}"
 
 
+def cut():
+    """Parts in whose names the longest name of a stack would be cut, so that no pattern of a policy fits them."""
+    for logical, resource in translated(pathlib.Path("template.yaml").read_text("utf-8"))["Resources"].items():
+        if resource["Type"] in PART_MAX:
+            left = PART_MAX[resource["Type"]] - len(f"-{logical}-") - RANDOM_MAX
+            if left < NAME_MAX:
+                yield f"{logical} leaves {left} characters for the stack's name, and the policies are for {NAME_MAX}"
+
+
 # Commands for which no role is here: they need an account that only one person has, or a right that is not in the stack.
 NOT_HERE = {"hookonce destination test", "hookonce pull", "hookonce submit"}
 COMMAND = re.compile(r"hookonce ((?:endpoint|destination|route) [a-z]+|[a-z]+)[^`\n]* --stack (?!\S*/)")
@@ -262,7 +278,7 @@ def missed(notes):
 
 def main():
     notes, granted = Notes(sys.argv[1:]), of_all()
-    found = [*findings(granted, notes), *linted(), *sizes(), *untried(notes), *schemas.unused()]
+    found = [*findings(granted, notes), *linted(), *sizes(), *cut(), *untried(notes), *schemas.unused()]
     found = found or list(missed(notes))
     print("NOT checked: rights by AWS itself; keys of your own, which need more; what AWS names each call's resource is calls.py's word")
     counts = {role: len(notes.of(role)) for role in ROLES}

@@ -359,17 +359,23 @@ pub fn retry(record: &Record, accept_duplicate: bool, timing: &Timing, moment: M
     Ok(update(record, Purpose::Retry, changes, condition))
 }
 
-/// What a retry changes of an effect. An accepted duplicate of a DEAD one starts over, with the same key: the callee may
-/// still know it. One that is PENDING may be in a call, whose guards stay.
+/// What a retry changes of an effect. An accepted duplicate starts over, with the same key: the callee may still know
+/// it.
 fn retried_effect(record: &Record, accept_duplicate: bool, moment: Moment) -> Vec<Change> {
     if record.effect.is_none() {
         return Vec::new();
     }
     let next_key = next_key(record);
-    let anew = next_key.is_some() || (accept_duplicate && record.status == Status::Dead);
+    let anew = next_key.is_some() || accept_duplicate;
     let mut changes = vec![set(attribute::RETRIED_AT, moment.now.0)];
     changes.extend(next_key);
     if anew {
+        // Whoever held the pass is forgotten with it.
+        let mut part = record.effect.clone();
+        changes.extend(part.as_mut().and_then(|part| {
+            part.pass_is_over();
+            part.noted_calls()
+        }));
         let guards = [attribute::PASS, attribute::PASS_AT, attribute::FIRST_CALL_AT, attribute::CALLEE];
         changes.extend(guards.map(remove));
     }

@@ -90,7 +90,7 @@ impl EffectPart {
     }
 
     /// The process that has the pass is gone. If it did not note how its call ended, nobody knows.
-    pub(crate) fn pass_is_over(&mut self) {
+    pub fn pass_is_over(&mut self) {
         let noted = self.calls.last().map(|call| call.at);
         if let Some(at) = self.pass.as_ref().map(|pass| pass.at).filter(|at| noted < Some(*at)) {
             self.call_ended(EndedCall { at, status: None });

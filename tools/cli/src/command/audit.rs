@@ -324,7 +324,7 @@ impl Audit<'_> {
         }
         if !complete {
             let rate = self.rate;
-            output::note("stopped before the end. To go on; the domain keys are read again:");
+            output::note("stopped before the end. To go on, which reads the domain keys again:");
             output::note(&match last.and_then(output::word) {
                 Some(last) => format!("  hookonce audit --scan --rate {rate} --after {last}"),
                 None => format!("  hookonce audit --scan --rate {rate}"),

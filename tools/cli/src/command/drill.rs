@@ -20,7 +20,7 @@ use hookonce_runtime::port::Store as _;
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
-use crate::output::interrupt::Interrupt;
+use crate::output::interrupt::{self, Interrupt};
 use crate::output::{self, Cell};
 use crate::records::dry_run::{DryRun, with_misfit};
 use crate::records::looks::Look;
@@ -114,9 +114,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let drill = Drill { handlers, calls: arguments.call_handlers, store: store.clone() };
     let mut tally: BTreeMap<&'static str, usize> = BTreeMap::new();
     let mut table = output::table(&["drill", "state", "endpoint", "type", "why", "key"]);
-    let reading = output::working("reading records");
-    let (records, cut) = sample(&stack, &store, &arguments).await?;
-    drop(reading);
+    let Some((records, cut)) = read(&stack, &store, &arguments).await? else {
+        output::note("stopped before a record was tried; nothing was changed");
+        return Ok(Exit::No);
+    };
     let (interrupt, total) = (Interrupt::watch()?, records.len());
     let bar = output::bar("drill", if arguments.json { 0 } else { u64::try_from(total).unwrap_or(0) });
     for record in records {
@@ -165,7 +166,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             output::note(&format!("stopped before {left} more, which were read and not tried"));
         }
         note_default_since(default_since);
-        output::note("nothing was written. The handlers are those of this build of hookonce");
+        let others = if drill.calls { ", and those in other languages are the ones that answered" } else { "" };
+        output::note(&format!("nothing was written. The handlers are those of this build of hookonce{others}"));
     }
     Ok(if sound == 0 || failed + left > 0 { Exit::No } else { Exit::Done })
 }
@@ -193,6 +195,20 @@ fn note_findings(tally: &BTreeMap<&'static str, usize>, cut: bool, compared: boo
     }
     if !compared {
         output::note("no record was compared as a whole, so this does not say that the handlers do the same");
+    }
+}
+
+/// The records to try, and whether there may be more. `None` if Ctrl-C came first.
+async fn read(
+    stack: &Connection,
+    store: &DynamoStore,
+    arguments: &Arguments,
+) -> Result<Option<(Vec<Record>, bool)>, Failure> {
+    let _reading = output::working("reading records");
+    tokio::select! {
+        biased;
+        () = interrupt::ctrl_c() => Ok(None),
+        sampled = sample(stack, store, arguments) => sampled.map(Some),
     }
 }
 

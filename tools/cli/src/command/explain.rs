@@ -11,6 +11,9 @@ use crate::output::codes::{PAGES, RUNBOOK_SECTION, alarms, opening, section};
 /// Longer lines are hard to read.
 const WIDTH_MAX: usize = 80;
 
+/// How like a name must be to be what was meant, of 1.
+const LIKENESS_MIN: f64 = 0.8;
+
 /// How many codes stand in a line of the list.
 const COLUMNS: usize = 2;
 
@@ -51,20 +54,21 @@ pub(crate) fn explained(name: &str, width: usize) -> Option<String> {
 fn unknown(code: &str) -> Failure {
     let likeness = |name: &str| strsim::jaro_winkler(&code.to_ascii_lowercase(), &name.to_ascii_lowercase());
     let nearest = names().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
-    let nearest = nearest.unwrap_or_default();
+    let nearest = nearest.filter(|name| likeness(name) >= LIKENESS_MIN);
+    let nearest = nearest.map_or_else(String::new, |name| format!("did you mean {name}? "));
     Failure::usage(
         format!("hookonce has no code and no alarm {code:?}; a handler may have a code of its own"),
-        format!("did you mean {nearest}? `hookonce explain` lists all of them"),
+        format!("{nearest}`hookonce explain` lists all of them"),
     )
 }
 
-/// A page of a folder for a terminal: its paragraphs in lines of this width, its blocks of commands and its tables as they
-/// are, and each link as its text and the page it leads to.
+/// A page of a folder for a terminal: its paragraphs in lines of this width, its blocks of commands as they are, each row of
+/// its tables as an entry of a list, and each link as its text and what opens the page it leads to.
 fn shown(page: &str, folder: &str, width: usize) -> String {
     let (mut text, mut paragraph, mut is_code) = (String::new(), String::new(), false);
-    for line in page.lines().chain([""]) {
+    for line in rows_as_lists(page).lines().chain([""]) {
         let is_fence = line.starts_with("```");
-        let stays = is_code || is_fence || line.starts_with('|');
+        let stays = is_code || is_fence;
         let starts = stays || line.is_empty() || line.starts_with(['#', '-']) || is_numbered(line);
         if starts && !paragraph.is_empty() {
             text.push_str(&wrapped(&paragraph, folder, width));
@@ -73,8 +77,7 @@ fn shown(page: &str, folder: &str, width: usize) -> String {
         }
         is_code ^= is_fence;
         if stays && !is_fence {
-            let line = if is_code { line.to_owned() } else { without_links(line, folder) };
-            text.extend(["  ", &line, "\n"]);
+            text.extend(["  ", line, "\n"]);
         } else if line.is_empty() {
             text.push('\n');
         } else if !is_fence {
@@ -83,6 +86,28 @@ fn shown(page: &str, folder: &str, width: usize) -> String {
         }
     }
     text.trim_end().to_owned()
+}
+
+/// Each row of a table as an entry of a list: its first cell, then the others, each behind the name of its column.
+fn rows_as_lists(page: &str) -> String {
+    let (mut text, mut header) = (String::new(), Vec::new());
+    for line in page.lines() {
+        let cells: Vec<_> = match line.trim_start().strip_prefix('|') {
+            Some(row) => row.trim_end_matches([' ', '|']).split('|').map(str::trim).collect(),
+            None => Vec::new(),
+        };
+        if cells.is_empty() {
+            header.clear();
+            text.extend([line, "\n"]);
+        } else if header.is_empty() {
+            header = cells;
+        } else if !cells.iter().all(|cell| cell.chars().all(|it| ['-', ':'].contains(&it))) {
+            let (first, others) = cells.split_first().unwrap_or((&"", &[]));
+            let named = header.iter().skip(1).zip(others).map(|(name, cell)| format!("{name}: {cell}"));
+            text.extend(["- ", first, "; ", &named.collect::<Vec<_>>().join("; "), "\n"]);
+        }
+    }
+    text
 }
 
 fn wrapped(paragraph: &str, folder: &str, width: usize) -> String {
@@ -108,8 +133,8 @@ fn is_numbered(line: &str) -> bool {
     line.split_once(". ").is_some_and(|(number, _)| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// `[text](../shelf/page.md#place)` as `text (docs/shelf/page.md)`, and a section of the runbook as the command that prints
-/// it.
+/// `[text](../shelf/page.md#place)` as `text (docs/shelf/page.md)`, and the page of a code or a section of the runbook as the
+/// command that prints it.
 fn without_links(text: &str, folder: &str) -> String {
     let (mut plain, mut rest) = (String::new(), text);
     while let Some((before, (label, address, after))) = next_link(rest) {
@@ -120,7 +145,10 @@ fn without_links(text: &str, folder: &str) -> String {
             (Some(place), _) => opening(&format!("{RUNBOOK_SECTION}{place}")),
             (None, Some(_)) if page.starts_with(RUNBOOK_SECTION) => opening(&page),
             (None, Some((page, _))) => page.to_owned(),
-            (None, None) => page,
+            (None, None) => match page.strip_prefix("docs/errors/").map(|page| page.trim_end_matches(".md")) {
+                Some(code) => format!("hookonce explain {code}").trim_end().to_owned(),
+                None => page,
+            },
         };
         plain = format!("{plain}{before}{label} ({page})");
         rest = after;
@@ -144,8 +172,8 @@ mod tests {
 
     #[test]
     fn a_page_fits_a_terminal_and_names_where_its_links_lead() {
-        let page = "# X\n\nOne *line* **of**\ntext, see [routes](../use/routes.md#a-b) and [Y](Y.md).\n\n- A [list](https://a.b).\n  More.\n\n1. First.\n2. Second.\n";
-        let expected = "X\n\nOne line of text, see routes (docs/use/routes.md) and Y (docs/errors/Y.md).\n\n- A list (https://a.b). More.\n\n1. First.\n2. Second.";
+        let page = "# X\n\nOne *line* **of**\ntext, see [routes](../use/routes.md#a-b) and [Y](Y.md).\n\n- A [list](https://a.b).\n  More.\n\n1. First.\n2. Second.\n\n| name | is | read on at |\n|---|:--|---|\n| `x` | *one* | [Y](Y.md) |\n";
+        let expected = "X\n\nOne line of text, see routes (docs/use/routes.md) and Y (hookonce explain Y).\n\n- A list (https://a.b). More.\n\n1. First.\n2. Second.\n\n- `x`; is: one; read on at: Y (hookonce explain Y)";
         assert_eq!(shown(page, "docs/errors/", WIDTH_MAX), expected);
     }
 

@@ -10,7 +10,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::output::interrupt;
 use crate::records::looks::Look;
-use crate::records::{Filter, Latest, error_of, format_tries, note_default_since, shown_key, summary};
+use crate::records::{Filter, Latest, error_of, format_tries, note_default_since, shown_key, summary, type_of};
 use crate::stack::connection::Connection;
 use crate::stack::target::Target;
 
@@ -92,12 +92,11 @@ fn print(records: &[Record]) {
     // A column of zeros says nothing to a person.
     let duplicates = |count: i64| if count == 0 && output::is_terminal() { String::new() } else { count.to_string() };
     for record in records {
-        let effect = record.effect.as_ref().map(|effect| format!("{} to {}", effect.name, effect.destination));
         table.add_row([
             output::local_moment(record.received_at).into(),
             Look::cell_of(record),
             record.key.parts().0.into(),
-            effect.as_deref().unwrap_or(&record.event_type).into(),
+            type_of(record).as_ref().into(),
             format_tries(record).into(),
             duplicates(record.duplicate_count).into(),
             error_of(record).unwrap_or("-").into(),

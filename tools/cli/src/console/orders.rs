@@ -21,11 +21,11 @@ use super::layout::{Html, Tab, Trouble, chip, code, count, machine, machine_link
 use super::{Served, Session, Site, href};
 use crate::failure::Failure;
 use crate::output;
-use crate::records::error_of;
 use crate::records::looks::Look;
 use crate::records::operate::{
     self, Act, Carried, End, Finished, Kind, OrderArguments, OrderResult, Report, Row, Style, no_way_back,
 };
+use crate::records::{error_of, type_of};
 use crate::stack::meter::{Cost, metered};
 
 /// How many orders are remembered.
@@ -279,7 +279,7 @@ fn dry_run(order: &Order, report: &Report, found: usize, (name, token): (&str, &
     html! {
         h1 { "Dry run: " (records) " would be " (done) }
         // The title says the first of these.
-        @for line in report.counts().iter().filter(|line| !line.starts_with("would ")) { p.note { (code(&sentence(line))) } }
+        @for line in report.counts().iter().filter(|line| !line.starts_with("would ")) { p.note { (code(&sentence(&here(line)))) } }
         @if found > 0 {
             form.order method="post" action=(href::page("orders")) {
                 input type="hidden" name="operation" value=(order.operation.as_str());
@@ -324,7 +324,7 @@ fn rows(operation: Operation, report: &Report, state: &str) -> Markup {
                                 @if !are_alike { td { (result.describe(operation)) } }
                                 td { (chip(Look::of(record))) }
                                 td.hide { (machine(endpoint)) }
-                                td.hide { (machine(&record.event_type)) }
+                                td.hide { (machine(&type_of(record))) }
                                 td.code.hide { (machine(error_of(record).unwrap_or(""))) }
                                 td.hide { (time(record.received_at)) }
                                 td { (machine_link(&href::record(&record.key), key)) }
@@ -336,6 +336,14 @@ fn rows(operation: Operation, report: &Report, state: &str) -> Markup {
         }
         @if report.more_rows > 0 { p.note { "And " (report.more_rows) " more." } }
     }
+}
+
+/// What the command line says, where a record's page has a button in place of a flag.
+fn here(line: &str) -> String {
+    line.replace("then pass --accept-duplicate", "then open the record, which has a button for that").replace(
+        "then name this record with --key and pass --accept-other-body",
+        "then open the record, which has a button for that",
+    )
 }
 
 /// Gives the order that a dry run showed.
@@ -465,14 +473,15 @@ fn progress(run: &Running, session: &Session) -> Markup {
             Some(Ok(carried)) => div {
                 h1 { (title(verb, carried)) }
                 @match carried {
-                    Carried::Disagreed { agreed, found } => {
-                        p.fault role="alert" { "You agreed to " (agreed) " and there are " (found) " now." }
+                    Carried::Disagreed { agreed, found, refused } => {
+                        p.fault role="alert" { "You agreed to " (agreed) " and there are " (found) " now that can be." }
+                        @for line in refused { p.note { (code(&sentence(&here(line)))) } }
                         p { a.button href=(run.order.href()) { "Dry run again" } }
                     }
                     Carried::StoppedEarly => p { a.button href=(run.order.href()) { "Dry run again" } },
                     Carried::Through(finished) => {
                         // The title says the first of these.
-                        @for line in finished.report.counts().iter().filter(|line| !line.ends_with(" done")) { p.note { (code(&sentence(line))) } }
+                        @for line in finished.report.counts().iter().filter(|line| !line.ends_with(" done")) { p.note { (code(&sentence(&here(line)))) } }
                         div.acts {
                             @if finished.end != End::Complete { a.button.primary href=(run.order.href()) { "Go on: dry run of the rest" } " " }
                             a.button href=(href::page(".")) { "What happens now" }

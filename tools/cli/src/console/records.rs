@@ -17,7 +17,7 @@ use super::{Site, href, orders};
 use crate::failure::Failure;
 use crate::output::{self, hints};
 use crate::records::looks::Look;
-use crate::records::{PageCursor, PageOfRecords, candidates, error_of, format_tries};
+use crate::records::{PageCursor, PageOfRecords, candidates, error_of, format_tries, type_of};
 use crate::stack::meter::metered;
 
 /// How many rows one page has.
@@ -185,12 +185,11 @@ fn table(rows: &[(EpochMs, Record)], moment: &str) -> Markup {
                 tbody {
                     @for (at, record) in rows {
                         @let (endpoint, key) = record.key.parts();
-                        @let effect = record.effect.as_ref().map(|effect| format!("{} to {}", effect.name, effect.destination));
                         tr {
                             td { (time(shown_at(*at, record))) }
                             td { (chip(Look::of(record))) }
                             td.hide { (machine(endpoint)) }
-                            td.hide { (machine(effect.as_deref().unwrap_or(&record.event_type))) }
+                            td.hide { (machine(&type_of(record))) }
                             td.num.hide { (format_tries(record)) }
                             @if has_duplicates { td.num.hide { (record.duplicate_count) } }
                             @if has_errors { td.code.hide { (machine(error_of(record).unwrap_or(""))) } }

@@ -239,12 +239,19 @@ pub(crate) fn bar(label: &'static str, length: u64) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(length).with_message(label);
-    // The times go on while nothing is done.
-    bar.enable_steady_tick(Duration::from_millis(100));
+    // A bar whose length is not known yet shows nothing.
+    if length > 0 {
+        goes_on(&bar);
+    }
     match ProgressStyle::with_template(style) {
         Ok(style) => bar.with_style(style.with_key("rate", rate)),
         Err(_) => bar,
     }
+}
+
+/// Lets the times of a bar go on while nothing is done.
+pub(crate) fn goes_on(bar: &ProgressBar) {
+    bar.enable_steady_tick(Duration::from_millis(100));
 }
 
 /// How many a second, with one decimal.

@@ -110,14 +110,25 @@ impl Table {
         words.chain(cells).map(display_width).max().unwrap_or(0)
     }
 
+    /// The widths of what stays in one piece in a column whose longer texts wrap at these characters.
+    fn piece_widths<'a>(&'a self, at: usize, wraps_at: &'a [char]) -> impl Iterator<Item = usize> + 'a {
+        let cells = self.rows.iter().filter_map(move |row| row.get(at)).map(|cell| cell.text.as_str());
+        let pieces = cells.flat_map(move |text| match display_width(text) {
+            0..=SHORT_MAX => vec![text],
+            _ => text.split_inclusive(wraps_at).map(str::trim_end).collect(),
+        });
+        pieces.map(display_width)
+    }
+
+    /// How wide a column is in which long texts wrap at their spaces.
+    fn worded_width(&self, at: usize) -> usize {
+        self.piece_widths(at, &[' ']).max().unwrap_or(0).max(COLUMN_MIN)
+    }
+
     /// How wide a column is in which no short text wraps, and no code is cut: it wraps between its words.
     fn readable_width(&self, at: usize) -> usize {
-        let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.text.as_str());
-        let parts = cells.flat_map(|text| match display_width(text) {
-            0..=SHORT_MAX => vec![text],
-            _ => text.split_inclusive([' ', '_']).map(str::trim_end).collect(),
-        });
-        parts.map(display_width).filter(|width| *width <= SHORT_MAX).max().unwrap_or(0).max(COLUMN_MIN)
+        let pieces = self.piece_widths(at, &[' ', '_']).filter(|width| *width <= SHORT_MAX);
+        pieces.max().unwrap_or(0).max(COLUMN_MIN)
     }
 
     /// Every column, as wide as it is.
@@ -146,6 +157,9 @@ impl Table {
             if !fits(&widths, columns) {
                 widths = kept.iter().map(|at| self.narrow_width(*at)).collect();
             }
+            // Sentences wrap before a name does that somebody copies.
+            let worded: Vec<_> = kept.iter().map(|at| self.worded_width(*at)).collect();
+            narrow(&mut widths, |at| worded.get(at).copied().unwrap_or(COLUMN_MIN), columns);
             let readable: Vec<_> = kept.iter().map(|at| self.readable_width(*at)).collect();
             narrow(&mut widths, |at| readable.get(at).copied().unwrap_or(COLUMN_MIN), columns);
             narrow(&mut widths, |_| COLUMN_MIN, columns);
@@ -274,6 +288,14 @@ mod tests {
         assert_eq!(errors.fitted(23), [" ERROR       KEY", " ORDER_      07ab09e3-…", " UNREADABLE"]);
         // A key rather than a code.
         assert_eq!(errors.fitted(21), [" ERROR       KEY", " ORDER_      07ab09e…", " UNREADABLE"]);
+    }
+
+    #[test]
+    fn a_sentence_wraps_before_a_name_that_somebody_copies() {
+        let mut samples = table(&["provider", "sample"]);
+        samples.add_row(["WhatsApp Cloud API of Meta", "meta_whatsapp.status.delivered"]);
+        let rows = [" PROVIDER            SAMPLE", " WhatsApp Cloud API  meta_whatsapp.status.delivered", " of Meta"];
+        assert_eq!(samples.fitted(51), rows);
     }
 
     #[test]

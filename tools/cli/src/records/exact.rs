@@ -23,6 +23,8 @@ pub(crate) fn candidates(endpoint: &str, key: &str) -> Result<Vec<RecordKey>, Fa
 /// The keys that a record of this endpoint may have.
 pub(super) fn candidates_at(endpoint: &EndpointId, key: &str) -> Vec<RecordKey> {
     let candidates = [
+        // As logs, headers and pages have it: with its endpoint.
+        RecordKey::parse(key).filter(|whole| whole.parts().0 == endpoint.as_str()),
         RecordKey::parse(&format!("in#{endpoint}#{key}")),
         Some(RecordKey::delivery(endpoint, key)),
         Some(RecordKey::event(endpoint, key)),

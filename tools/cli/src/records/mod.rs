@@ -27,4 +27,4 @@ pub(crate) use self::find::{Beginnings, Named, candidates_of_words, find_words, 
 pub(crate) use self::latest::{Latest, latest};
 pub(crate) use self::paged::{PageCursor, PageOfRecords, Reach, page_of};
 pub(crate) use self::stream::{Page, READS_AT_ONCE, Read, Selection, agree_to_scan, select};
-pub(crate) use self::summary::{error_of, format_tries, summary, tries};
+pub(crate) use self::summary::{error_of, format_tries, summary, tries, type_of};

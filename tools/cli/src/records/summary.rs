@@ -1,5 +1,7 @@
 //! What is shown of a record everywhere.
 
+use std::borrow::Cow;
+
 use hookonce_protocol::record::{DeadReason, FAILURES_KEPT, FailedAttempt, Outcome, Record, Status};
 use serde_json::{Value, json};
 
@@ -56,6 +58,14 @@ pub(crate) fn format_tries(record: &Record) -> String {
     let kept = record.failures.len();
     let lost = record.retries + record.generation > 0 && kept >= FAILURES_KEPT;
     format!("{}{}", tries(record), if lost { "+" } else { "" })
+}
+
+/// What the type column prints: the type of an event, or where an effect goes.
+pub(crate) fn type_of(record: &Record) -> Cow<'_, str> {
+    match &record.effect {
+        Some(effect) => format!("{} to {}", effect.name, effect.destination).into(),
+        None => record.event_type.as_str().into(),
+    }
 }
 
 /// What the error column prints: the last error, or else the death reason.

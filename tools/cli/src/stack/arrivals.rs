@@ -8,8 +8,8 @@ use hookonce_protocol::record::Record;
 use hookonce_protocol::time::EpochMs;
 
 use crate::output;
-use crate::records::error_of;
 use crate::records::looks::Look;
+use crate::records::{error_of, type_of};
 
 /// How many arrivals are kept.
 pub(crate) const ARRIVALS_MAX: usize = 50;
@@ -42,10 +42,7 @@ impl Arrival {
         Self {
             at: record.received_at,
             endpoint: record.key.parts().0.to_owned(),
-            event_type: match &record.effect {
-                Some(effect) => format!("{} to {}", effect.name, effect.destination),
-                None => record.event_type.clone(),
-            },
+            event_type: type_of(record).into_owned(),
             key: Some(record.key.clone()),
             look: Look::of(record),
             detail: error_of(record).map_or(took, str::to_owned),

@@ -111,12 +111,12 @@ fn members(fields: &[&[(&str, &str)]]) -> String {
 }
 
 fn parameters(names: &[&str]) -> String {
-    let fields: Vec<_> = names.iter().map(|name| [("ParameterKey", *name)]).collect();
-    let fields: Vec<_> = fields.iter().map(<[_; 1]>::as_slice).collect();
+    let fields: Vec<_> = names.iter().map(|name| [("ParameterKey", *name), ("ParameterValue", "set")]).collect();
+    let fields: Vec<_> = fields.iter().map(<[_; 2]>::as_slice).collect();
     format!("<Answer><Parameters>{}</Parameters></Answer>", members(&fields))
 }
 
-/// A stack in a state, with these parameters, of a release of hookonce or, with none, of something else.
+/// A stack in a state, with a value of each of these parameters, of a release of hookonce or, with none, of something else.
 fn stack(status: &str, names: &[&str], release: &str) -> String {
     let table = [("OutputKey", "InboxTable"), ("OutputValue", "inbox")];
     let version = [("OutputKey", "Version"), ("OutputValue", release)];
@@ -207,7 +207,8 @@ fn a_new_stack_is_made_and_then_protected() {
 #[test]
 fn a_stack_that_could_not_be_made_can_be_deleted() {
     let account = Account::answering([
-        ("DescribeStacks", &[stack("REVIEW_IN_PROGRESS", &[], "")]),
+        // CloudFormation refuses to use a value of before for a stack that was never made.
+        ("DescribeStacks", &[stack("REVIEW_IN_PROGRESS", &["Tables"], "")]),
         ("DescribeChangeSet", &[page(&[("Add", "InboxTable", "DynamoDB::Table", "")], "")]),
         (
             "DescribeStackEvents",
@@ -223,7 +224,28 @@ fn a_stack_that_could_not_be_made_can_be_deleted() {
         "remove what is left with `aws cloudformation delete-stack --stack-name inbox`, and deploy again",
     ]);
     assert_eq!(account.acts(), ["CreateChangeSet", "ExecuteChangeSet"], "it is not protected from being deleted");
-    assert_eq!(account.field("CreateChangeSet", 0, "ChangeSetType"), "CREATE");
+    let field = |name: &str| account.field("CreateChangeSet", 0, name);
+    assert_eq!(
+        (field("ChangeSetType"), field("Parameters.member.1.ParameterKey")),
+        ("CREATE".to_owned(), String::new())
+    );
+}
+
+#[test]
+fn a_stack_of_which_nothing_is_heard_any_more_is_said_to_be_unprotected() {
+    let account = Account::answering([
+        ("DescribeStacks", &[refusal("ValidationError", "Stack with id inbox does not exist")]),
+        ("DescribeChangeSet", &[page(&[("Add", "InboxTable", "DynamoDB::Table", "")], "")]),
+        (
+            "DescribeStackEvents",
+            &[events(&[("e1", "inbox", "REVIEW_IN_PROGRESS", "")]), refusal("AccessDenied", "the session is over")],
+        ),
+    ]);
+    account.deploy(&[]).exits(3).prints_all(&[
+        "CloudFormation goes on without this command. Deploy again once it has ended: the stack inbox is not protected",
+        "the session is over",
+    ]);
+    assert_eq!(account.acts(), ["CreateChangeSet", "ExecuteChangeSet"]);
 }
 
 #[test]
@@ -240,6 +262,8 @@ fn an_update_keeps_the_values_of_parameters_and_is_watched() {
     account.deploy(&["Tables=orders"]).exits(0).prints_all(&[
         "modify",
         "WorkerFunction",
+        "the template has no parameter Old, so its value ends with this update",
+        "has it: Old=set\n",
         "is deployed: UPDATE_COMPLETE. Next:\n",
         "\n  hookonce doctor --stack inbox\n  hookonce status --stack inbox\n  hookonce list --stack inbox --limit 10\n",
     ]);

@@ -96,6 +96,16 @@ fn show_prints_what_was_called_with_which_key_and_how_it_ended() {
     let unreached = &status["effects"]["unreached"][0];
     assert_eq!([&unreached["destination"], &unreached["error"]], ["crm", "CALL_UNCLEAR"], "{status}");
     workspace.run(&["status"]).exits(0).prints_all(&["effects PENDING", "for crm", "CALL_UNCLEAR, the oldest for "]);
+    // As pages, logs and headers have it.
+    workspace.run(&["show", &format!("in#stripe#{key}")]).exits(0).prints("keyed\n");
+    // It may be in its next call, so that the traces of its calls stay.
+    let accepts =
+        ["replay", "--key", "stripe", key, "--accept-duplicate", "--reason", "not in the CRM", "--by", "ada", "--yes"];
+    workspace.run(&accepts).exits(0);
+    let again = workspace.show(key);
+    assert_eq!(again["call"]["first_call_at_ms"], shown["call"]["first_call_at_ms"], "{again}");
+    let entries = again["operations"].as_array().unwrap();
+    assert_eq!(entries[0]["accept_duplicate"], json!(false), "{again}");
     std::fs::remove_file(workspace.path(".hookonce/destinations/crm.json")).unwrap();
     workspace.run(&["show", "stripe", key]).prints("POST; there is no such destination today: its effects wait\n");
 }

@@ -105,12 +105,18 @@ async fn carry_out(
     allowed: Option<&[String]>,
     resources: usize,
 ) -> Result<Exit, Failure> {
+    let goes_on = || {
+        output::note(&format!(
+            "CloudFormation goes on without this command. Deploy again once it has ended: the stack {} is not protected \
+             before",
+            stack.name
+        ));
+    };
     let ended = match begin(stack, change_set, allowed).await {
         Ok((after, mut stop)) => tokio::select! {
-            ended = stack.follow(after, resources) => ended,
+            ended = stack.follow(after, resources) => ended.inspect_err(|_| goes_on()),
             () = stop.came() => {
-                output::note(&format!("CloudFormation goes on without this command. Deploy again once it has ended: the \
-                    stack {} is not protected before", stack.name));
+                goes_on();
                 return Ok(Exit::No);
             }
         },
@@ -189,8 +195,16 @@ async fn fields(
         ("ChangeSetType".to_owned(), if exists { "UPDATE" } else { "CREATE" }.to_owned()),
         ("Capabilities.member.1".to_owned(), "CAPABILITY_IAM".to_owned()),
     ];
-    let keeps =
-        |name: &&String| named.contains_key(*name) || before.is_some_and(|it| it.parameters.contains_key(*name));
+    // A stack that was never made has no values to keep.
+    let none = BTreeMap::new();
+    let kept = before.filter(|before| before.exists).map_or(&none, |before| &before.parameters);
+    for (name, value) in kept.iter().filter(|(name, value)| !known.contains(*name) && !value.is_empty()) {
+        output::note(&format!(
+            "the template has no parameter {name}, so its value ends with this update. To bring it back with a release that \
+             has it: {name}={value}"
+        ));
+    }
+    let keeps = |name: &&String| named.contains_key(*name) || kept.contains_key(*name);
     for (index, name) in known.iter().filter(keeps).enumerate() {
         let field = |end: &str| format!("Parameters.member.{}.{end}", index + 1);
         fields.push((field("ParameterKey"), name.clone()));

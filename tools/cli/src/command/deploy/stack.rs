@@ -283,7 +283,7 @@ impl Stack<'_> {
         loop {
             let news = match self.events(&after).await {
                 Ok(news) => news,
-                Err(_) if unanswered < UNANSWERED_MAX => {
+                Err(failure) if unanswered < UNANSWERED_MAX && !matches!(failure, Failure::Denied { .. }) => {
                     unanswered += 1;
                     tokio::time::sleep(LOOK_PERIOD).await;
                     continue;

@@ -67,8 +67,8 @@ pub(crate) async fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
                 output::note(&format!("no record that is kept has applied the fact {fact}"));
                 output::note("dead and waiting records are not found by a fact: see `hookonce list --state DEAD`");
                 output::note(
-                    "it was looked for alone and behind the types of the routes and of the latest records. A fact is named \
-                     as the domain key has it that `show` prints of a record, behind the consumer",
+                    "it was looked for alone and behind the types of the routes and of the latest records. `hookonce show` of a \
+                     record that was applied prints its domain key: the fact is what stands behind the consumer there",
                 );
                 // Neither what names a type already, nor what a shell reads as something else.
                 if output::word(fact).as_deref() == Some(fact) {
@@ -128,13 +128,11 @@ async fn note_missing(stack: &Connection, words: &[String]) {
 async fn settled(stack: &Connection, store: &DynamoStore, arguments: &Arguments) -> Result<Exit, Failure> {
     let Some(at_most) = arguments.wait.at_most else { return Ok(Exit::Done) };
     let keys = candidates_of_words(stack, &arguments.record).await?;
-    let waiting = output::working("waiting until it is settled");
     let progress = tokio::select! {
         biased;
         () = interrupt::ctrl_c() => None,
         progress = Progress::read_until(store, &keys, at_most, Progress::is_settled) => Some(progress?),
     };
-    drop(waiting);
     let Some(progress) = progress else {
         output::note("stopped waiting before it was settled; the same command goes on");
         return Ok(Exit::No);

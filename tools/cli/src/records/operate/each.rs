@@ -162,10 +162,17 @@ impl Run<'_> {
         Ok(others)
     }
 
+    /// The order on one record. An effect that waits may be in its call, as after an order whose answer was lost. A duplicate
+    /// that is accepted would let another call begin beside that one.
+    fn order_on(&self, record: &Record) -> Order {
+        let waits = record.effect.is_some() && record.status == Status::Pending;
+        Order { accept_duplicate: self.order.accept_duplicate && !waits, ..self.order.clone() }
+    }
+
     /// What the order would do with a record, and to which destinations it would send effects again.
     async fn foresee(&self, record: &Record, trail: &Trail) -> Result<(OrderResult, Vec<String>), Failure> {
         let operation = self.order.operation;
-        if let Err(refusal) = self.order.write(record, trail, &Timing::standard(), System.moment()) {
+        if let Err(refusal) = self.order_on(record).write(record, trail, &Timing::standard(), System.moment()) {
             return Ok((OrderResult::of(refusal, operation), Vec::new()));
         }
         if operation != Operation::Force {
@@ -181,7 +188,7 @@ impl Run<'_> {
 
     /// Carries out the order on a record.
     async fn act(&self, record: &Record) -> Result<OrderResult, Failure> {
-        let operated = operate(self.store, record, self.order, &Timing::standard(), &System).await;
+        let operated = operate(self.store, record, &self.order_on(record), &Timing::standard(), &System).await;
         Ok(match operated {
             Operated::Done => OrderResult::Done,
             Operated::Overtaken => OrderResult::Overtaken,

@@ -56,8 +56,13 @@ impl Kind {
 pub(crate) enum Carried {
     /// It went through the records.
     Through(Box<Finished>),
-    /// The filter does not find so many records as a person agreed to, but so many. Nothing was changed.
-    Disagreed { agreed: usize, found: usize },
+    /// The filter does not find so many records as a person agreed to, but so many that can be changed. Nothing was changed.
+    Disagreed {
+        agreed: usize,
+        found: usize,
+        /// What is refused, and why.
+        refused: Vec<String>,
+    },
     /// It was stopped before all records were counted. Nothing was changed.
     StoppedEarly,
 }
@@ -97,7 +102,7 @@ pub(crate) async fn carry_out(
             return Ok(Carried::StoppedEarly);
         }
         if found != agreed {
-            return Ok(Carried::Disagreed { agreed, found });
+            return Ok(Carried::Disagreed { agreed, found, refused: counted.refused() });
         }
     }
     let acts = arguments.acts();
@@ -177,8 +182,8 @@ pub(crate) async fn run(arguments: OrderArguments, kind: Kind) -> Result<Exit, F
     let carried = Box::pin(carry_out(&arguments, kind, &stack, report, interrupt::ctrl_c())).await;
     let Finished { order, selection, report, end } = match carried {
         Ok(Carried::Through(finished)) => *finished,
-        Ok(Carried::Disagreed { agreed, found }) => {
-            note_disagreement(operation, agreed, found);
+        Ok(Carried::Disagreed { agreed, found, refused }) => {
+            note_disagreement(operation, agreed, found, &refused);
             return Ok(Exit::No);
         }
         Ok(Carried::StoppedEarly) => {

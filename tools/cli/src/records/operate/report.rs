@@ -13,7 +13,7 @@ use super::result::{End, OrderResult};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::records::looks::Look;
-use crate::records::{Page, error_of, shown_key};
+use crate::records::{Page, error_of, shown_key, type_of};
 
 /// The most rows that are printed. All records are counted.
 const ROWS_MAX: usize = 50;
@@ -117,6 +117,7 @@ impl Report {
     pub(super) fn begin(&self, total: u64) {
         self.bar.set_length(total);
         self.bar.reset();
+        output::goes_on(&self.bar);
     }
 
     /// Counts what was read for a page.
@@ -180,7 +181,7 @@ impl Report {
                 result.describe(self.operation).into(),
                 Look::cell_of(record),
                 record.key.parts().0.into(),
-                record.event_type.as_str().into(),
+                type_of(record).as_ref().into(),
                 error_of(record).unwrap_or("-").into(),
                 output::local_moment(record.received_at).into(),
                 shown_key(&record.key).into(),
@@ -231,6 +232,12 @@ impl Report {
         let more = (self.more_rows > 0).then(|| format!("... and {} more", self.more_rows));
         let parts = [more.into_iter().collect(), self.counts(), self.next(end, rate, again)];
         parts.iter().flatten().for_each(|sentence| output::note(sentence));
+    }
+
+    /// What is refused, and why.
+    pub(super) fn refused(&self) -> Vec<String> {
+        let refused = self.results.iter().filter(|(result, _)| matches!(result, OrderResult::Refused(_)));
+        refused.map(|(result, count)| self.of_result(*result, *count)).collect()
     }
 
     /// What was done, or would be.
@@ -344,11 +351,14 @@ impl Report {
 }
 
 /// Notes that the records are no longer those that a person agreed to.
-pub(super) fn note_disagreement(operation: Operation, agreed: usize, found: usize) {
+pub(super) fn note_disagreement(operation: Operation, agreed: usize, found: usize, refused: &[String]) {
     output::note(&format!(
-        "nothing was changed: you agreed to {operation} {agreed} record(s), and the filter finds {found} now. Run it without \
-         --yes to see them"
+        "nothing was changed: you agreed to {operation} {agreed} record(s), and the filter finds {found} now that can be. Run \
+         it without --yes to see them"
     ));
+    for sentence in refused {
+        output::note(sentence);
+    }
 }
 
 /// What nobody can take back, before it is done.

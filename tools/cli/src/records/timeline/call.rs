@@ -84,7 +84,7 @@ impl EffectCall {
             facts.push(("failed calls", format!("{} time(s): nothing done, or no turn{code}", part.not_done)));
         }
         let took = part.duration.map_or_else(String::new, |took| format!(", after {} ms", took.0));
-        facts.extend(part.calls.last().map(|call| ("latest answer", format!("{}{took}", answer(call)))));
+        facts.extend(calls(part).last().map(|call| ("latest answer", format!("{}{took}", answer(call)))));
         facts
     }
 
@@ -103,7 +103,7 @@ impl EffectCall {
             "key_epoch": part.key_epoch,
             "first_call_at_ms": part.first_call_at.map(|at| at.0),
             "not_done": part.not_done,
-            "calls": part.calls.iter().map(|call| json!({ "at_ms": call.at.0, "status": call.status })).collect::<Vec<_>>(),
+            "calls": calls(part).iter().map(|call| json!({ "at_ms": call.at.0, "status": call.status })).collect::<Vec<_>>(),
             "duration_ms": part.duration.map(|took| took.0),
         })
     }
@@ -111,21 +111,30 @@ impl EffectCall {
 
 /// The calls that ended, each with its answer, and with its code if it was counted as failed.
 pub(super) fn steps(record: &Record, part: &EffectPart) -> Vec<Step> {
-    let is_noted = |failed: &&FailedAttempt| part.calls.iter().any(|call| call.at == failed.at);
+    let calls = calls(part);
+    let is_noted = |failed: &&FailedAttempt| calls.iter().any(|call| call.at == failed.at);
     // The record keeps as many of the ones as of the others, so that some have no call any more.
     let older = record.failures.iter().filter(|failed| !is_noted(failed));
     let older = older.map(|it| Step { at: it.at, mark: Mark::Failed, what: format!("call failed: {}", it.code) });
-    let calls = part.calls.iter().map(|call| {
+    let calls = calls.iter().map(|call| {
         let answer = answer(call);
         let failed = record.failures.iter().find(|failed| failed.at == call.at);
         let what = match failed {
             Some(failed) => format!("call failed: {}, answer: {answer}", failed.code),
+            None if call.status.is_none() => "it may have been called: no answer is known".to_owned(),
             None => format!("called, answer: {answer}"),
         };
         let mark = if record.processed_at == Some(call.at) { Mark::Done } else { Mark::Failed };
         Step { at: call.at, mark, what }
     });
     older.chain(calls).collect()
+}
+
+/// The calls that ended, and the one that is under way or whose process died.
+fn calls(part: &EffectPart) -> Vec<EndedCall> {
+    let mut part = part.clone();
+    part.pass_is_over();
+    part.calls
 }
 
 /// What a call was answered.

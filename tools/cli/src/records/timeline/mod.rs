@@ -392,12 +392,11 @@ impl Timeline {
         if let Some(at) = record.effect.as_ref().and_then(|effect| effect.first_call_at) {
             steps.push(done(at, "first call: from here on, the callee may have done it".to_owned()));
         }
-        match &record.effect {
-            Some(effect) => steps.extend(call::steps(record, effect)),
-            None => {
-                let attempts = record.failures.iter();
-                steps.extend(attempts.map(|attempt| failed(attempt.at, format!("attempt failed: {}", attempt.code))));
-            }
+        if let Some(effect) = &record.effect {
+            steps.extend(call::steps(record, effect));
+        } else {
+            let attempts = record.failures.iter();
+            steps.extend(attempts.map(|attempt| failed(attempt.at, format!("attempt failed: {}", attempt.code))));
         }
         if let (Some(at), true) = (record.last_seen_at, record.duplicate_count > 0) {
             steps.push(done(at, format!("last of {} duplicate(s)", record.duplicate_count)));
