@@ -5,7 +5,7 @@ use hookonce_protocol::destination::{Called, Class, NoTurn, Offer, Terms};
 use hookonce_protocol::dispatcher::Dispatcher;
 use hookonce_protocol::operator::retry;
 use hookonce_protocol::purpose::Purpose;
-use hookonce_protocol::record::{CALLS_KEPT, DeadReason, EffectPart, EndedCall, Found, Outcome, Record, Status};
+use hookonce_protocol::record::{DeadReason, EffectPart, EndedCall, FAILURES_KEPT, Found, Outcome, Record, Status};
 use hookonce_protocol::time::{EpochMs, Millis};
 use hookonce_protocol::timing::{Moment, Timing};
 use hookonce_protocol::worker::{Done, Settled, VISIBILITY_MAX};
@@ -137,10 +137,10 @@ fn a_record_keeps_its_latest_calls_and_the_status_of_each_answer() {
     assert_eq!(statuses(&silent), [Some(503), Some(429), None]);
     assert_eq!(statuses(&next(&silent, DONE)), [Some(503), Some(429), None, Some(200)]);
     let mut many = silent;
-    for _ in 0..CALLS_KEPT {
+    for _ in 0..FAILURES_KEPT {
         many = next(&many, busy);
     }
-    assert_eq!(statuses(&many), [Some(429); CALLS_KEPT], "the last ones are kept");
+    assert_eq!(statuses(&many), [Some(429); FAILURES_KEPT], "the last ones are kept");
 }
 
 /// Nobody knows the answer to a call in which its process died. Whoever takes the pass, or ends the effect, notes that.

@@ -1,5 +1,6 @@
 //! What only the record of an effect holds.
 
+use super::failed::{AT, FAILURES_KEPT};
 use super::read::{Attributes, NotUnderstood, text};
 use super::{attribute, equals, set};
 use crate::effect::{DestinationId, EffectName, Method};
@@ -38,12 +39,6 @@ pub struct EffectPart {
     /// How long the call took with which it was done.
     pub duration: Option<Millis>,
 }
-
-/// How many of an effect's calls are kept.
-pub const CALLS_KEPT: usize = 10;
-
-const AT: &str = "at";
-const STATUS: &str = "status";
 
 /// A call that ended, whatever came of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -86,7 +81,7 @@ impl EffectPart {
 
     pub(crate) fn call_ended(&mut self, call: EndedCall) {
         self.calls.push(call);
-        self.calls.drain(..self.calls.len().saturating_sub(CALLS_KEPT));
+        self.calls.drain(..self.calls.len().saturating_sub(FAILURES_KEPT));
     }
 
     /// The process that has the pass is gone. If it did not note how its call ended, nobody knows.
@@ -105,7 +100,7 @@ impl EffectPart {
     fn encoded_calls(&self) -> Option<Value> {
         let one = |call: &EndedCall| {
             let mut one = fields([(AT, call.at.0.into())]);
-            insert(&mut one, [(STATUS, call.status.map(|status| i64::from(status).into()))]);
+            insert(&mut one, [(attribute::STATUS, call.status.map(|status| i64::from(status).into()))]);
             Value::Map(one)
         };
         (!self.calls.is_empty()).then(|| Value::List(self.calls.iter().map(one).collect()))
@@ -154,7 +149,7 @@ fn decode_calls(value: &Value) -> Option<Vec<EndedCall>> {
     let Value::List(calls) = value else { return None };
     let one = |call: &Value| {
         let Value::Map(call) = call else { return None };
-        let status = match call.get(STATUS) {
+        let status = match call.get(attribute::STATUS) {
             Some(status) => Some(status.as_i64()?.try_into().ok()?),
             None => None,
         };

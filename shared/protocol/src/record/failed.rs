@@ -3,11 +3,11 @@
 use crate::item::{Value, fields};
 use crate::time::EpochMs;
 
-/// How many of them are kept. With the longest code, they take less than half of what an item has reserved for later
+/// How many of them are kept, and how many calls of an effect. With the longest code, they take less than half of what an item has reserved for later
 /// updates.
 pub const FAILURES_KEPT: usize = 10;
 
-const AT: &str = "at";
+pub(super) const AT: &str = "at";
 const CODE: &str = "code";
 
 /// One attempt that failed and was counted.

@@ -22,7 +22,7 @@ pub use due::{
     waiting_shard,
 };
 use effect::insert;
-pub use effect::{CALLS_KEPT, EffectPart, EndedCall, Pass};
+pub use effect::{EffectPart, EndedCall, Pass};
 use failed::encode_failures;
 pub use failed::{FAILURES_KEPT, FailedAttempt};
 pub(crate) use read::encode_names;

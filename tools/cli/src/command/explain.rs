@@ -11,9 +11,6 @@ use crate::output::codes::{PAGES, RUNBOOK_SECTION, alarms, opening, section};
 /// Longer lines are hard to read.
 const WIDTH_MAX: usize = 80;
 
-/// How like a name must be to be what was meant, of 1.
-const LIKENESS_MIN: f64 = 0.8;
-
 /// How many codes stand in a line of the list.
 const COLUMNS: usize = 2;
 
@@ -54,7 +51,8 @@ pub(crate) fn explained(name: &str, width: usize) -> Option<String> {
 fn unknown(code: &str) -> Failure {
     let likeness = |name: &str| strsim::jaro_winkler(&code.to_ascii_lowercase(), &name.to_ascii_lowercase());
     let nearest = names().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
-    let nearest = nearest.filter(|name| likeness(name) >= LIKENESS_MIN);
+    // What is less like it was not meant.
+    let nearest = nearest.filter(|name| likeness(name) >= 0.8);
     let nearest = nearest.map_or_else(String::new, |name| format!("did you mean {name}? "));
     Failure::usage(
         format!("hookonce has no code and no alarm {code:?}; a handler may have a code of its own"),

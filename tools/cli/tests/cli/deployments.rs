@@ -232,7 +232,7 @@ fn a_stack_that_could_not_be_made_can_be_deleted() {
 }
 
 #[test]
-fn a_stack_of_which_nothing_is_heard_any_more_is_said_to_be_unprotected() {
+fn a_stack_of_which_nothing_is_heard_any_more_is_named_as_unprotected() {
     let account = Account::answering([
         ("DescribeStacks", &[refusal("ValidationError", "Stack with id inbox does not exist")]),
         ("DescribeChangeSet", &[page(&[("Add", "InboxTable", "DynamoDB::Table", "")], "")]),
