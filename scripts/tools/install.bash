@@ -11,22 +11,31 @@ cargo_mutants=27.1.0
 # The oldest that the example promises to run on. Newer ones than 1.8 cannot be built from their Go module.
 terraform=1.5.7
 
-# Runs a command while no other check installs anything or copies binaries that another one builds in its own way. Without flock, as on macOS, nobody runs two checks at once.
+# Runs a command while no other check installs anything.
 alone() {
+    one_at_a_time lock "$@"
+}
+
+# Runs a command while no other check runs one under this name. Without flock, as on macOS, nobody runs two checks at once.
+one_at_a_time() {
+    local name=$1
+    shift
     mkdir -p "$tools"
     command -v flock >/dev/null || { "$@"; return; }
     (
         flock 9
         "$@"
-    ) 9>"$tools/lock"
+    ) 9>"$tools/$name"
 }
 
 # Installs packages of Debian or Ubuntu.
 apt_packages() {
-    local as_root=()
-    [ "$(id -u)" -eq 0 ] || as_root=(sudo)
-    alone "${as_root[@]}" apt-get update -qq
-    alone "${as_root[@]}" apt-get install -y -qq --no-install-recommends "$@"
+    alone as_root apt-get update -qq
+    alone as_root apt-get install -y -qq --no-install-recommends "$@"
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
 }
 
 # Installs this version of a cargo plugin, if it is missing.
@@ -184,7 +193,7 @@ faketime_library() {
         mkdir -p "$place"
         (
             cd "$place"
-            apt-get download -qq libfaketime || { apt-get update -qq && apt-get download -qq libfaketime; }
+            apt-get download -qq libfaketime || { as_root apt-get update -qq && apt-get download -qq libfaketime; }
             dpkg --extract libfaketime_*.deb .
         ) >&2
         compgen -G "$place/usr/lib/*/faketime/libfaketimeMT.so.1"

@@ -129,13 +129,15 @@ fn a_record_keeps_its_latest_calls_and_the_status_of_each_answer() {
         left(record, keyed, called, now)
     };
     let failed = next(&an_effect(), unclear);
-    assert_eq!(part(&failed).calls, [EndedCall { at: START.plus(Millis::hours(1)), status: Some(503) }]);
+    assert_eq!(part(&failed).calls, [EndedCall { at: START.plus(Millis::hours(1)), status: Some(503), unsent: false }]);
     // A call that was not made has no answer. One that was made and has none says so.
     let uncalled = next(&failed, Called::NoTime);
     let waits = next(&uncalled, busy);
     let silent = next(&waits, UNCLEAR);
     assert_eq!(statuses(&silent), [Some(503), Some(429), None]);
     assert_eq!(statuses(&next(&silent, DONE)), [Some(503), Some(429), None, Some(200)]);
+    let unsent = |record: &Record| part(record).calls.last().unwrap().unsent;
+    assert_eq!((unsent(&silent), unsent(&next(&silent, NOT_DONE))), (false, true), "no byte reached the callee");
     let mut many = silent;
     for _ in 0..FAILURES_KEPT {
         many = next(&many, busy);
@@ -149,13 +151,13 @@ fn a_call_whose_process_died_is_kept_without_an_answer() {
     let died_at = START.plus(Millis::hours(1));
     let (died, _) =
         called(&left(&an_effect(), Class::AtLeastOnce, UNCLEAR, START), Class::AtLeastOnce, DONE, 1, died_at);
-    let unknown = EndedCall { at: died_at, status: None };
+    let unknown = EndedCall { at: died_at, status: None, unsent: false };
     assert_eq!(part(&died).calls.len(), 1, "it may still be alive");
     let now = died_at.plus(Millis::hours(1));
     let (guarded, step) = called(&died, Class::AtLeastOnce, UNCLEAR, 1, now);
     assert_eq!(part(&guarded).calls.last(), Some(&unknown));
     let failed = after(&write(&step), &guarded);
-    assert_eq!(part(&failed).calls[1..], [unknown.clone(), EndedCall { at: now, status: None }]);
+    assert_eq!(part(&failed).calls[1..], [unknown.clone(), EndedCall { at: now, status: None, unsent: false }]);
 
     let (died, _) = called(&an_effect(), Class::AtMostOnce, DONE, 1, died_at);
     let dead = after(&write(&with_terms(&died, Class::AtMostOnce, "other", 1, now)), &died);

@@ -429,22 +429,22 @@ async fn a_field_of_a_document_was_read_by_the_last_release() {
 }
 
 /// The order of releases. What is not released is later than all, and a version later than what was tried before it.
-fn rank(release: &str) -> (Vec<u32>, bool, Vec<u32>) {
-    let numbers = |text: &str| text.split('.').map(|number| number.parse().unwrap_or(u32::MAX)).collect();
+fn rank(release: &str) -> impl Ord {
+    let part = |part| str::parse(part).map_or((u32::MAX, part), |number| (number, ""));
     let (version, trial) = release.split_once('-').unwrap_or((release, ""));
-    (numbers(version), trial.is_empty(), numbers(trial))
+    (version.split('.').map(part).collect::<Vec<_>>(), trial.is_empty(), trial.split('.').map(part).collect::<Vec<_>>())
 }
 
 #[test]
 fn releases_have_the_order_of_their_versions() {
-    let releases = ["0.2.0-rc.1", "0.2.0-rc.2", "0.2.0", "0.10.0", UNRELEASED];
+    let releases = ["0.2.0-alpha.5", "0.2.0-rc.1", "0.2.0-rc.2", "0.2.0", "0.10.0", UNRELEASED];
     assert!(releases.is_sorted_by(|earlier, later| rank(earlier) < rank(later)));
 }
 
 /// The files of the last release that has a tag, or of the next one if none has.
 fn last_release() -> BTreeMap<String, String> {
     let mut releases = releases();
-    releases.sort_by_key(|(release, _)| rank(release));
+    releases.sort_by(|(one, _), (other, _)| rank(one).cmp(&rank(other)));
     let last = releases.iter().rposition(|(release, _)| release != UNRELEASED).unwrap_or(releases.len() - 1);
     releases.swap_remove(last).1
 }

@@ -93,7 +93,7 @@ pub(crate) fn full_effect() -> Record {
         not_done: 1,
         key_epoch: 1,
         retried_at: Some(START),
-        calls: vec![EndedCall { at: START, status: Some(200) }],
+        calls: vec![EndedCall { at: START, status: Some(200), unsent: true }],
         duration: Some(Millis(12)),
         ..*effect.effect.clone().unwrap()
     };

@@ -44,6 +44,7 @@ const EXCEPTIONS: &[Exception] = &[
             "callee",
             "calls",
             "calls[].status",
+            "calls[].unsent",
             "dead_at",
             "dead_letter*",
             "dead_reason",

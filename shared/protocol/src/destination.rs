@@ -120,6 +120,11 @@ pub enum Called {
 }
 
 impl Called {
+    /// Whether it certainly ended before anything of it was sent.
+    pub const fn is_unsent(self) -> bool {
+        matches!(self, Self::NotDone { status: None, .. } | Self::Refused { status: None } | Self::NoTime)
+    }
+
     /// The status of the answer, if there is one.
     pub const fn status(self) -> Option<u16> {
         match self {

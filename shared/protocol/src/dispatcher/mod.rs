@@ -349,7 +349,8 @@ impl Dispatcher {
     fn called(self, called: Called, mut call: NextCall, started_at: EpochMs, moment: Moment) -> DispatcherStep {
         let duration = Millis(moment.now.0.saturating_sub(started_at.0).max(0));
         if called != Called::NoTime {
-            call.effect.part.call_ended(EndedCall { at: moment.now, status: called.status() });
+            let (status, unsent) = (called.status(), called.is_unsent());
+            call.effect.part.call_ended(EndedCall { at: moment.now, status, unsent });
         }
         match called {
             Called::Done { .. } => self.settle(call.effect, duration, moment),

@@ -47,6 +47,8 @@ pub struct EndedCall {
     pub at: EpochMs,
     /// The status of its answer. `None` if there was none, or nobody knows it.
     pub status: Option<u16>,
+    /// Whether nothing of it was sent, so that the callee does not know of it.
+    pub unsent: bool,
 }
 
 /// The right to make one call.
@@ -88,7 +90,7 @@ impl EffectPart {
     pub fn pass_is_over(&mut self) {
         let noted = self.calls.last().map(|call| call.at);
         if let Some(at) = self.pass.as_ref().map(|pass| pass.at).filter(|at| noted < Some(*at)) {
-            self.call_ended(EndedCall { at, status: None });
+            self.call_ended(EndedCall { at, status: None, unsent: false });
         }
     }
 
@@ -100,7 +102,8 @@ impl EffectPart {
     fn encoded_calls(&self) -> Option<Value> {
         let one = |call: &EndedCall| {
             let mut one = fields([(AT, call.at.0.into())]);
-            insert(&mut one, [(attribute::STATUS, call.status.map(|status| i64::from(status).into()))]);
+            let status = call.status.map(|status| i64::from(status).into());
+            insert(&mut one, [(attribute::STATUS, status), ("unsent", call.unsent.then_some(Value::Flag(true)))]);
             Value::Map(one)
         };
         (!self.calls.is_empty()).then(|| Value::List(self.calls.iter().map(one).collect()))
@@ -153,7 +156,12 @@ fn decode_calls(value: &Value) -> Option<Vec<EndedCall>> {
             Some(status) => Some(status.as_i64()?.try_into().ok()?),
             None => None,
         };
-        Some(EndedCall { at: EpochMs(call.get(AT)?.as_i64()?), status })
+        let unsent = match call.get("unsent") {
+            Some(Value::Flag(unsent)) => *unsent,
+            Some(_) => return None,
+            None => false,
+        };
+        Some(EndedCall { at: EpochMs(call.get(AT)?.as_i64()?), status, unsent })
     };
     calls.iter().map(one).collect()
 }

@@ -88,9 +88,10 @@ fn shown(page: &str, folder: &str, width: usize) -> String {
 
 /// Each row of a table as an entry of a list: its first cell, then the others, each behind the name of its column.
 fn rows_as_lists(page: &str) -> String {
-    let (mut text, mut header) = (String::new(), Vec::new());
+    let (mut text, mut header, mut is_code) = (String::new(), Vec::new(), false);
     for line in page.lines() {
-        let cells: Vec<_> = match line.trim_start().strip_prefix('|') {
+        is_code ^= line.trim_start().starts_with("```");
+        let cells: Vec<_> = match line.trim_start().strip_prefix('|').filter(|_| !is_code) {
             Some(row) => row.trim_end_matches([' ', '|']).split('|').map(str::trim).collect(),
             None => Vec::new(),
         };

@@ -86,10 +86,10 @@ fn list(as_json: bool) {
             |sample: &Sample| json!({ "event": sample.name(), "provider": sample.provider, "type": sample.event_type });
         return output::json(&fixtures::all().iter().map(row).collect::<Vec<_>>());
     }
-    let mut table = output::table(&["event", "provider", "type"]);
+    let mut table = output::table(&["event", "provider"]);
     for sample in fixtures::all() {
         let provider = sample.provider().map_or(sample.provider, |provider| provider.name());
-        table.add_row([sample.name().as_str(), provider, sample.event_type]);
+        table.add_row([sample.name().as_str(), provider]);
     }
     output::print(&table);
     output::note("\n`hookonce trigger EVENT` delivers one to the running local stack.");

@@ -101,7 +101,7 @@ fn show_prints_what_was_called_with_which_key_and_how_it_ended() {
     // It may be in its next call, so that the traces of its calls stay.
     let accepts =
         ["replay", "--key", "stripe", key, "--accept-duplicate", "--reason", "not in the CRM", "--by", "ada", "--yes"];
-    workspace.run(&accepts).exits(0);
+    workspace.run(&accepts).exits(0).prints("a call may be under way, so --accept-duplicate is left out");
     let again = workspace.show(key);
     assert_eq!(again["call"]["first_call_at_ms"], shown["call"]["first_call_at_ms"], "{again}");
     let entries = again["operations"].as_array().unwrap();
@@ -121,7 +121,8 @@ fn an_effect_that_could_not_be_called_shows_why() {
     workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
     let retry = lines.outcome(&["retry"]);
     let why = "1 time(s): nothing done, or no turn, last error DESTINATION_UNAVAILABLE\n";
-    workspace.run(&["show", "stripe", retry["key"].as_str().unwrap()]).exits(0).prints(why);
+    let shown = workspace.run(&["show", "stripe", retry["key"].as_str().unwrap()]);
+    shown.exits(0).prints_all(&["not called: nothing was sent\n", why]);
 }
 
 #[test]

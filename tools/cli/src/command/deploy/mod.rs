@@ -106,11 +106,13 @@ async fn carry_out(
     resources: usize,
 ) -> Result<Exit, Failure> {
     let goes_on = || {
-        output::note(&format!(
-            "CloudFormation goes on without this command. Deploy again once it has ended: the stack {} is not protected \
-             before",
-            stack.name
-        ));
+        // A stack that exists is protected while it is updated, but for what is allowed.
+        let open = match allowed {
+            None => format!(": the stack {} is not protected before", stack.name),
+            Some([]) => String::new(),
+            Some(allowed) => format!(": until then its policy lets go {}", allowed.join(", ")),
+        };
+        output::note(&format!("CloudFormation goes on without this command. Deploy again once it has ended{open}"));
     };
     let ended = match begin(stack, change_set, allowed).await {
         Ok((after, mut stop)) => tokio::select! {
@@ -201,7 +203,8 @@ async fn fields(
     for (name, value) in kept.iter().filter(|(name, value)| !known.contains(*name) && !value.is_empty()) {
         output::note(&format!(
             "the template has no parameter {name}, so its value ends with this update. To bring it back with a release that \
-             has it: {name}={value}"
+             has it: {}",
+            output::quoted(&format!("{name}={value}"))
         ));
     }
     let keeps = |name: &&String| named.contains_key(*name) || kept.contains_key(*name);

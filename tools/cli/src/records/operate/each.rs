@@ -88,6 +88,7 @@ pub(super) async fn each(
                 if result == OrderResult::Done && record.status == Status::Pending {
                     seen.insert(record.key.clone());
                 }
+                report.waiting += usize::from(result.changes() && run.accepts_nothing(&record));
                 report.add(&record, result, along, &sends_again);
                 if run.limit.is_some() {
                     report.bar.set_position(u64::try_from(report.changed()).unwrap_or(0));
@@ -165,8 +166,13 @@ impl Run<'_> {
     /// The order on one record. An effect that waits may be in its call, as after an order whose answer was lost. A duplicate
     /// that is accepted would let another call begin beside that one.
     fn order_on(&self, record: &Record) -> Order {
-        let waits = record.effect.is_some() && record.status == Status::Pending;
-        Order { accept_duplicate: self.order.accept_duplicate && !waits, ..self.order.clone() }
+        let accepts = self.order.accept_duplicate && !self.accepts_nothing(record);
+        Order { accept_duplicate: accepts, ..self.order.clone() }
+    }
+
+    /// Whether the person accepts a duplicate, and none is accepted for this record.
+    fn accepts_nothing(&self, record: &Record) -> bool {
+        self.order.accept_duplicate && record.effect.is_some() && record.status == Status::Pending
     }
 
     /// What the order would do with a record, and to which destinations it would send effects again.

@@ -69,6 +69,8 @@ pub(crate) struct Report {
     pub(super) unreadable: usize,
     /// Records that no handler or route wanted, among those that are or would be retried.
     ignored: usize,
+    /// Effects that wait, for which no duplicate is accepted.
+    pub(super) waiting: usize,
     /// Records that are or would be redacted because they hold bytes of a redacted event.
     along: usize,
     /// Records that hold bytes of a redacted event and keep them.
@@ -93,6 +95,7 @@ impl Report {
             examined: 0,
             unreadable: 0,
             ignored: 0,
+            waiting: 0,
             along: 0,
             holding: 0,
             sent_again: BTreeMap::new(),
@@ -142,7 +145,7 @@ impl Report {
     /// Counts a record and prints it. `along` says that it is redacted only because it holds bytes of a redacted event,
     /// `sends_again` where a force would send its effects again.
     pub(super) fn add(&mut self, record: &Record, result: OrderResult, along: bool, sends_again: &[String]) {
-        let changed = matches!(result, OrderResult::Would | OrderResult::Done);
+        let changed = result.changes();
         let failed = result.failed();
         *self.results.entry(result).or_default() += 1;
         for destination in sends_again {
@@ -272,6 +275,12 @@ impl Report {
                 "{} of them are IGNORED: today's routes and handlers decide again, and what they still do not want ends as \
                  IGNORED again; `hookonce route explain --endpoint ID --file FILE` shows which route takes an event",
                 self.ignored
+            ));
+        }
+        if self.waiting > 0 {
+            sentences.push(format!(
+                "{} of them are effects that are PENDING: a call may be under way, so --accept-duplicate is left out for these",
+                self.waiting
             ));
         }
         if self.results.is_empty() {

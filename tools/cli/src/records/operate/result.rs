@@ -26,6 +26,11 @@ impl OrderResult {
         matches!(self, Self::Refused(_) | Self::Overtaken | Self::Blocked)
     }
 
+    /// Whether the record was changed, or would be.
+    pub(super) const fn changes(self) -> bool {
+        matches!(self, Self::Would | Self::Done)
+    }
+
     /// What a refusal means to whoever runs the command again.
     pub(crate) fn of(refusal: Refusal, operation: Operation) -> Self {
         match refusal {

@@ -2,7 +2,9 @@
 
 use hookonce_protocol::dispatcher::idempotency_key;
 use hookonce_protocol::effect::DestinationId;
-use hookonce_protocol::record::{EffectPart, EndedCall, FailedAttempt, Record, Status};
+use hookonce_protocol::record::{EffectPart, EndedCall, FailedAttempt, Pass, Record, Status};
+use hookonce_protocol::timing::Timing;
+use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::destinations::{ClassName, DestinationDocument, DestinationKind};
 use serde_json::{Value, json};
 
@@ -84,12 +86,13 @@ impl EffectCall {
             facts.push(("failed calls", format!("{} time(s): nothing done, or no turn{code}", part.not_done)));
         }
         let took = part.duration.map_or_else(String::new, |took| format!(", after {} ms", took.0));
-        facts.extend(calls(part).last().map(|call| ("latest answer", format!("{}{took}", answer(call)))));
+        facts.extend(calls(record, part).last().map(|call| ("latest answer", format!("{}{took}", answer(call)))));
         facts
     }
 
     /// The same for programs.
-    pub(super) fn json(&self, part: &EffectPart) -> Value {
+    pub(super) fn json(&self, record: &Record, part: &EffectPart) -> Value {
+        let of_call = |call: &EndedCall| json!({ "at_ms": call.at.0, "status": call.status, "sent": !call.unsent });
         let document = self.document().ok();
         json!({
             "method": part.method.as_str(),
@@ -103,15 +106,15 @@ impl EffectCall {
             "key_epoch": part.key_epoch,
             "first_call_at_ms": part.first_call_at.map(|at| at.0),
             "not_done": part.not_done,
-            "calls": calls(part).iter().map(|call| json!({ "at_ms": call.at.0, "status": call.status })).collect::<Vec<_>>(),
+            "calls": calls(record, part).iter().map(of_call).collect::<Vec<_>>(),
             "duration_ms": part.duration.map(|took| took.0),
         })
     }
 }
 
-/// The calls that ended, each with its answer, and with its code if it was counted as failed.
+/// The calls, each with its answer, and with its code if it was counted as failed.
 pub(super) fn steps(record: &Record, part: &EffectPart) -> Vec<Step> {
-    let calls = calls(part);
+    let calls = calls(record, part);
     let is_noted = |failed: &&FailedAttempt| calls.iter().any(|call| call.at == failed.at);
     // The record keeps as many of the ones as of the others, so that some have no call any more.
     let older = record.failures.iter().filter(|failed| !is_noted(failed));
@@ -121,25 +124,41 @@ pub(super) fn steps(record: &Record, part: &EffectPart) -> Vec<Step> {
         let failed = record.failures.iter().find(|failed| failed.at == call.at);
         let what = match failed {
             Some(failed) => format!("call failed: {}, answer: {answer}", failed.code),
+            None if call.unsent => "not called: nothing was sent".to_owned(),
             None if call.status.is_none() => "it may have been called: no answer is known".to_owned(),
             None => format!("called, answer: {answer}"),
         };
         let mark = if record.processed_at == Some(call.at) { Mark::Done } else { Mark::Failed };
         Step { at: call.at, mark, what }
     });
-    older.chain(calls).collect()
+    let under_way = under_way(record, part);
+    let under_way =
+        under_way.map(|pass| Step { at: pass.at, mark: Mark::Done, what: "a call is under way".to_owned() });
+    older.chain(calls).chain(under_way).collect()
 }
 
-/// The calls that ended, and the one that is under way or whose process died.
-fn calls(part: &EffectPart) -> Vec<EndedCall> {
+/// The calls that ended, and one whose process died.
+fn calls(record: &Record, part: &EffectPart) -> Vec<EndedCall> {
     let mut part = part.clone();
-    part.pass_is_over();
+    if record.status == Status::Pending && under_way(record, &part).is_none() {
+        part.pass_is_over();
+    }
     part.calls
+}
+
+/// The right to a call whose process may still live.
+fn under_way<'a>(record: &Record, part: &'a EffectPart) -> Option<&'a Pass> {
+    let lives = |pass: &&Pass| System.moment().now <= pass.at.plus(Timing::standard().effects_visibility_timeout);
+    part.pass.as_ref().filter(|pass| record.status == Status::Pending && lives(pass))
 }
 
 /// What a call was answered.
 fn answer(call: &EndedCall) -> String {
-    call.status.map_or_else(|| "none that is known".to_owned(), |status| format!("status {status}"))
+    match call.status {
+        Some(status) => format!("status {status}"),
+        None if call.unsent => "none, as nothing was sent".to_owned(),
+        None => "none that is known".to_owned(),
+    }
 }
 
 /// The promise. Only a URL has another one than the weakest.

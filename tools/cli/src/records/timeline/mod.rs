@@ -336,7 +336,7 @@ impl Timeline {
             ("unmet_condition", json!(self.unmet)),
             ("body_stored_bytes", json!(self.record.body.as_ref().map(Vec::len))),
             ("next_try_at_ms", json!(self.next_try().map(|at| at.0))),
-            ("call", self.call().map_or(Value::Null, |(call, part)| call.json(part))),
+            ("call", self.call().map_or(Value::Null, |(call, part)| call.json(&self.record, part))),
         ];
         let mut shown = summary(&self.record);
         let items = self.items.as_ref().map(|items| ("items", items.iter().map(stored_item).collect()));
