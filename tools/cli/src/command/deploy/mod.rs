@@ -203,8 +203,8 @@ async fn fields(
     for (name, value) in kept.iter().filter(|(name, value)| !known.contains(*name) && !value.is_empty()) {
         output::note(&format!(
             "the template has no parameter {name}, so its value ends with this update. To bring it back with a release that \
-             has it: {}",
-            output::quoted(&format!("{name}={value}"))
+             has it: {name}={}",
+            output::quoted(value)
         ));
     }
     let keeps = |name: &&String| named.contains_key(*name) || kept.contains_key(*name);
