@@ -114,8 +114,15 @@ pack_handlers() {
     (
         cd clients/typescript
         PATH="$node/bin:$PATH"
-        rm -rf dist
-        node_modules/.bin/tsc
+        rm -rf dist.new
+        node_modules/.bin/tsc --outDir dist.new
+        # Another check may run what is there, so that it stays unless it is another one.
+        if diff --recursive --brief dist dist.new >/dev/null 2>&1; then
+            rm -rf dist.new
+        else
+            rm -rf dist
+            mv dist.new dist
+        fi
         "$node/bin/node" "$node/lib/node_modules/npm/bin/npm-cli.js" pack --ignore-scripts --silent --pack-destination "$out" >/dev/null
     )
 }
