@@ -35,7 +35,7 @@ BLOCK_BYTES = 64
 COMPRESS = re.compile(r"sha2::sha256::(soft|x86_sha).*::compress$|sha256_block_data_order_")
 ALLOCATIONS = {"malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign"}
 # Per mille of a limit by which a count may differ from it, by the group in which scripts/checks/counts.json lists it.
-# What is listed under "at most" may be less: a run of the relay looks ahead at what falls due next, and on a slow machine all is due.
+# What is listed under "at most" may be less: a run of the relay looks ahead at what falls due next, and how far was not the same in two runs.
 TOLERANCES = {"exact": 0, "within 3 percent": 30, "within a tenth": 100, "at most": 0}
 
 
