@@ -3,6 +3,9 @@
 
 tools="$PWD/target/tools"
 
+# What Python compiles is kept, whatever the machine prefers: hundreds of times a check starts a program that reads a thousand modules.
+unset PYTHONDONTWRITEBYTECODE
+
 # The versions of the tools from crates.io. Those from PyPI are in scripts/tools/locks.
 cargo_cyclonedx=0.5.9
 cargo_deny=0.20.2
