@@ -73,6 +73,7 @@ fn counted(template: &Template, queries: usize) -> Counted {
     let memory = |function: &str| template.property(function, &["MemorySize"]).as_f64().unwrap();
     let counts: Value = serde_json::from_str(&file("scripts/checks/counts.json")).unwrap();
     let written = |what: &str| counts["within a tenth"][what].as_f64().unwrap();
+    let lines = |what: &str| counts["exact"][what].as_f64().unwrap();
     let webhook_log_bytes = written("log bytes per delivery");
     let format = template.raw(&["Resources", "Gateway", "Properties", "AccessLogSettings", "Format"]);
     let line = GATEWAY_VALUES
@@ -93,9 +94,11 @@ fn counted(template: &Template, queries: usize) -> Counted {
         dispatcher_mb: memory("DispatcherFunction"),
         relay_log_bytes: line_bytes(AT_REST),
         webhook_log_bytes,
+        webhook_log_lines: lines("log lines per delivery"),
         worker_log_bytes: line_bytes(APPLIED),
         // Ten effects of one message share the line of metrics when they are counted. Here each has its own.
         dispatcher_log_bytes: (written("dispatcher: log bytes per record") + 0.9 * line_bytes(DELIVERED)).round(),
+        dispatcher_log_lines: lines("dispatcher: log lines per record") + 0.9,
         // The line that says that a delivery was not accepted is about as long as the one that says that it was.
         refusal_log_bytes: webhook_log_bytes - line_bytes(ACCEPTED) + line_bytes(REFUSED),
         gateway_log_bytes: number(line.trim().len()),
