@@ -1,5 +1,6 @@
 //! Reads what the next release stores with the protocol crate of another one: each item and message is understood as it
-//! was meant, or not at all. `scripts/releases/stored against` builds it.
+//! was meant. What that one leaves alone would wait for a roll-back of the roll-back, so it counts as a violation, too:
+//! a word is read for one release before it is written. `scripts/releases/stored against` builds it.
 
 use hookonce_protocol::item::Item;
 use hookonce_protocol::message::{Message, MessageKey};
@@ -10,14 +11,14 @@ fn main() {
     let path = std::env::args().nth(1).expect("the path of stored.json");
     let stored: Value = serde_json::from_str(&std::fs::read_to_string(path).expect("a file")).expect("JSON");
     let list = |name: &str| stored[name].as_array().cloned().unwrap_or_default();
-    let (mut read, mut left, mut wrong) = (0, 0, Vec::new());
+    let (mut read, mut left, mut wrong) = (0, Vec::new(), Vec::new());
     for item in list("records") {
         let Ok(item) = serde_json::from_value::<Item>(item.clone()) else {
             wrong.push(format!("no item: {item}"));
             continue;
         };
         match Record::decode(&item) {
-            Err(_) => left += 1,
+            Err(_) => left.push(format!("{item:?}")),
             // What it writes of it again is what was there, but for attributes that it does not know.
             Ok(record) if is_kept(&item, &record.encode()) => read += 1,
             Ok(_) => wrong.push(format!("{item:?}")),
@@ -27,7 +28,7 @@ fn main() {
     for text in list("messages") {
         let text = text.as_str().unwrap_or_default();
         match Message::decode(text, key.as_ref()) {
-            Err(_) => left += 1,
+            Err(_) => left.push(text.to_owned()),
             Ok(message) if is_within(&message.encode(key.as_ref()).unwrap_or_default(), text) => read += 1,
             Ok(_) => wrong.push(text.to_owned()),
         }
@@ -35,8 +36,12 @@ fn main() {
     for wrong in &wrong {
         println!("read as something else: {wrong}");
     }
-    println!("{}", serde_json::json!({ "part": "against", "read": read, "left_alone": left, "violations": wrong.len() }));
-    std::process::exit(i32::from(!wrong.is_empty() || read == 0));
+    for left in &left {
+        println!("left alone: {left}");
+    }
+    let violations = wrong.len() + left.len();
+    println!("{}", serde_json::json!({ "part": "against", "read": read, "violations": violations }));
+    std::process::exit(i32::from(violations > 0 || read == 0));
 }
 
 /// Whether nothing that it knows was read as something else, or as nothing.
