@@ -104,14 +104,18 @@ class Shell:
         os.close(self.terminal)
 
 
-# The shell waits for a file, runs it with the terminal as its input, and prints its status.
+# The shell waits for a file, runs it with the terminal as its input, and prints its status, or that of the last command of it that failed.
 TYPED = r"""
 here=$PWD
 while [ ! -e "$here/.stop" ]; do
     if [ -e "$here/.next" ]; then
         rm "$here/.next"
+        failed=0
+        trap 'failed=$?' ERR
         . "$here/.typed"
-        printf '\0%d\n' $?
+        status=$?
+        trap - ERR
+        printf '\0%d\n' "$((status ? status : failed))"
     else
         sleep 0.05
     fi
@@ -145,6 +149,8 @@ def follow(name, page, shell, act):
 # Pages of one block, and what of each must be found.
 BREAKS = {
     "```sh\necho it\nfalse\n```\n```text\nit\n```\n": "should print (status 0)",
+    "```sh\nfalse\necho it\n```\n```text\nit\n```\n": "should print (status 0)",
+    "```sh\nls /nowhere | cat\nls /nowhere\necho it\n```\n```text\n…\nit\n```\n": "should print (status 0)",
     "<!-- exits with 1 -->\n\n```sh\necho it\n```\n```text\nit\n```\n": "should print (status 1)",
     "```sh\necho it\n```\n```text\nsomething else\n```\n": "should print (status 0):\nsomething else",
     "<!-- exits with 1 -->\n\n```sh\necho it\nfalse\n```\n```text\nit\n```\n": "",

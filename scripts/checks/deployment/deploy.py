@@ -53,6 +53,8 @@ def continue_update_rollback(request):
     """The mock lacks it. Here nothing is in its way any more."""
     stack = next(one for one in request.cloudformation_backend.stacks.values() if one.name == request._get_param("StackName"))
     assert stack.status == "UPDATE_ROLLBACK_FAILED", stack.status
+    stack.template, stack.resource_map.resolved_parameters = stack.before
+    stack.parameters = dict(stack.resource_map.resolved_parameters)
     stack.status = "UPDATE_ROLLBACK_COMPLETE"
     stack._add_stack_event(stack.status)
     return "<ContinueUpdateRollbackResponse><ContinueUpdateRollbackResult></ContinueUpdateRollbackResult></ContinueUpdateRollbackResponse>"
@@ -106,7 +108,7 @@ def execute(backend, change_set_name, stack_name=None):
 
 def carry_out(change_set):
     """What CloudFormation says of a change set: one resource after the other, and back where one fails or the stack's policy denies it. The
-    mock cannot update what it made, so here only the template and the parameters change."""
+    mock cannot update what it made, so here only the template and the parameters change. Until a roll-back has ended they are the new ones."""
     stack, kind = change_set.stack, change_set.change_set_type
     all_changes = sorted(change_set.changes, key=lambda one: one.logical_resource_id)
     words = {"Add": "CREATE", "Modify": "UPDATE", "Remove": "DELETE"}
@@ -115,6 +117,9 @@ def carry_out(change_set):
         name = change.logical_resource_id
         stack.events.append(Event(stack.stack_id, stack.name, name, name, change.resource_type, status, reason, None))
 
+    stack.before = stack.template, dict(stack.resource_map.resolved_parameters)
+    stack.resource_map.resolved_parameters.update(change_set.parameters)
+    stack.template = change_set.template
     stack._add_stack_event(f"{kind}_IN_PROGRESS")
     for at, change in enumerate(all_changes):
         word = words[change.action]
@@ -126,8 +131,6 @@ def carry_out(change_set):
             break
         tell(change, f"{word}_COMPLETE")
     else:
-        stack.resource_map.resolved_parameters.update(change_set.parameters)
-        stack.template = change_set.template
         stack.status, change_set.execution_status = f"{kind}_COMPLETE", "EXECUTE_COMPLETE"
     stack._add_stack_event(stack.status)
 
@@ -141,6 +144,7 @@ def back(stack, kind, done, tell):
             tell(change, f"{word}_FAILED", "it cannot go back either")
             return f"{state}_FAILED"
         tell(change, f"{word}_COMPLETE")
+    stack.template, stack.resource_map.resolved_parameters = stack.before
     return f"{state}_COMPLETE"
 
 
