@@ -155,6 +155,11 @@ def masked(value, account, owner_id):
     return json.loads(text.replace(owner_id, "*" * 8 + owner_id[-4:]).replace(account.secret, "whsec_…"))
 
 
+def kept(done):
+    """A step as the file has it: without what a command wrote when it failed, which may be anything."""
+    return {**done, "reason": ": ".join(done["reason"].split(": ")[:2])} if done["verdict"] == FAILED and done["reason"] else done
+
+
 def place(cloud):
     """The file of today. One that is there is kept. What a mock shows is no evidence."""
     shelf = ROOT / ("docs/evidence" if cloud == "aws" else "target/evidence")
@@ -210,7 +215,7 @@ def prove(chosen, work):
     evidence = {
         "schema": SCHEMA, "cloud": cloud, "begun": begun.isoformat(timespec="seconds"), "verdict": verdict, "interrupted": stopped,
         "account": owned, "region": account.region, "stack": account.name, "hookonce": account.run("hookonce", "--version").strip(),
-        "first": old, "upgraded_to": new or "the same release, packed again", "steps": done, "left": remaining,
+        "first": old, "upgraded_to": new or "the same release, packed again", "steps": [kept(one) for one in done], "left": remaining,
     }
     file = place(cloud)
     file.write_text(json.dumps(masked(evidence, account, owned), indent=2, ensure_ascii=False) + "\n", "utf-8")
