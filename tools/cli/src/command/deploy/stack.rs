@@ -71,7 +71,8 @@ impl Before {
         let is_given =
             |resource: &str| TABLES.iter().any(|(table, name)| *table == resource && !self.given(name).is_empty());
         let lacks_domain = self.given("DomainName").is_empty();
-        let is_absent = |resource: &String| is_given(resource) || lacks_domain && resource == "GatewayDomain";
+        let is_of_domain = |resource: &str| ["GatewayDomain", "GatewayMapping"].contains(&resource);
+        let is_absent = |resource: &String| is_given(resource) || lacks_domain && is_of_domain(resource);
         resources.into_iter().filter(|resource| !is_absent(resource)).collect()
     }
 
