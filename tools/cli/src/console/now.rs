@@ -249,17 +249,19 @@ fn strip(cells: &[Cell]) -> Markup {
         total(|cell| cell.duplicates),
         total(|cell| cell.refused)
     );
+    // With what is filled where nothing is styled.
     let shade = |cell: &Cell| match (cell.refused, cell.accepted) {
-        (1.., _) => "cr",
-        (0, 0) => "c0",
-        (0, accepted) if accepted * 3 <= most => "c1",
-        (0, accepted) if accepted * 3 <= most * 2 => "c2",
-        (0, _) => "c3",
+        (1.., _) => ("cr", "red"),
+        (0, 0) => ("c0", "none"),
+        (0, accepted) if accepted * 3 <= most => ("c1", "silver"),
+        (0, accepted) if accepted * 3 <= most * 2 => ("c2", "gray"),
+        (0, _) => ("c3", "black"),
     };
     html! {
-        svg.strip viewBox={ "0 0 " (cells.len() * 3) " 20" } preserveAspectRatio="none" role="img" aria-label=(label) {
+        svg.strip viewBox={ "0 0 " (cells.len() * 3) " 20" } height="20" preserveAspectRatio="none" role="img" aria-label=(label) {
             @for (place, cell) in cells.iter().enumerate() {
-                rect class=(shade(cell)) x=(place * 3) y="0" width="2" height="20" {}
+                @let (class, fill) = shade(cell);
+                rect class=(class) fill=(fill) x=(place * 3) y="0" width="2" height="20" {}
             }
         }
     }

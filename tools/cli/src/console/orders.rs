@@ -31,7 +31,7 @@ use crate::stack::meter::{Cost, metered};
 /// How many orders are remembered.
 const RUNS_MAX: usize = 20;
 
-/// The fields with which an order begins again. What ended until then was done; what is left has the same other fields.
+/// The fields with which an order begins again. Where it goes on, only what had ended before it is left.
 const AGAIN: [&str; 9] = ["state", "endpoint", "type", "error", "kind", "destination", "since", "until", "key"];
 
 /// The risks that a person may accept for one record, each named as the flag of `replay`, and what it means.
@@ -132,6 +132,12 @@ impl Order {
             .chain(RISKS.iter().map(|(risk, _)| risk))
             .filter_map(given)
             .fold(start, |href, (name, value)| href.with(name, value))
+    }
+
+    /// The page of the dry run of what is left. What ended since was done already, as with the command that goes on.
+    fn rest(&self) -> href::Href {
+        let until = self.fields.get("ended-until");
+        until.map_or_else(|| self.href(), |until| self.href().with("ended-until", until))
     }
 }
 
@@ -360,8 +366,12 @@ pub(super) async fn give(
         if !session.agrees(field("token"), &order.text(field("agreed"), field("dry-run"))) {
             return Err(Failure::usage("this is not the order that a dry run showed", "begin with a dry run"));
         }
-        let agreement = [format!("--yes={}", field("agreed")), format!("--reason={}", field("reason").trim())];
-        let by = Some(field("by").trim()).filter(|by| !by.is_empty()).map(|by| format!("--by={by}"));
+        let [reason, by] = ["reason", "by"].map(|name| field(name).trim());
+        if reason.is_empty() || site.connection.local().is_some() && by.is_empty() {
+            return Err(Failure::usage("an order says who gives it, and why", "go back, and fill in both"));
+        }
+        let agreement = [format!("--yes={}", field("agreed")), format!("--reason={reason}")];
+        let by = Some(by).filter(|by| !by.is_empty()).map(|by| format!("--by={by}"));
         let arguments = OrderArguments::of_words(order.words().into_iter().chain(agreement).chain(by))?;
         Ok((site.runs.begin(&order, field("dry-run"))?, arguments))
     };
@@ -483,7 +493,7 @@ fn progress(run: &Running, session: &Session) -> Markup {
                         // The title says the first of these.
                         @for line in finished.report.counts().iter().filter(|line| !line.ends_with(" done")) { p.note { (code(&sentence(&here(line)))) } }
                         div.acts {
-                            @if finished.end != End::Complete { a.button.primary href=(run.order.href()) { "Go on: dry run of the rest" } " " }
+                            @if finished.end != End::Complete { a.button.primary href=(run.order.rest()) { "Go on: dry run of the rest" } " " }
                             a.button href=(href::page(".")) { "What happens now" }
                         }
                         (rows(run.order.operation, &finished.report, "Was"))

@@ -79,7 +79,7 @@ fn content(site: &Site, timeline: &Timeline, shown: &Shown) -> Markup {
                 h2 id="facts" { "Facts" }
                 dl {
                     dt { "Key" } dd { (machine(record.key.as_str())) }
-                    @if let Some(tenant) = record.owner() { dt { "Tenant" } dd { (machine(&tenant.to_string())) } }
+                    @if let Some(tenant) = &record.tenant { dt { "Tenant" } dd { (machine(&tenant.to_string())) } }
                     @for (name, value) in timeline.facts() {
                         @if !is_shown_elsewhere(record, name) { dt { (sentence_case(name)) } dd { (machine(&value)) } }
                     }

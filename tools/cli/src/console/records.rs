@@ -1,5 +1,6 @@
 //! The records that pass a filter. The whole filter is in the address, by the names of the command's options.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -171,6 +172,8 @@ fn table(rows: &[(EpochMs, Record)], moment: &str) -> Markup {
     let has_duplicates = rows.iter().any(|(_, record)| record.duplicate_count > 0);
     // An index may order effects by when they are due.
     let shown_at = |at: EpochMs, record: &Record| if moment == RECEIVED { record.received_at } else { at };
+    let mut rows: Vec<_> = rows.iter().map(|(at, record)| (shown_at(*at, record), record)).collect();
+    rows.sort_by_key(|(at, _)| Reverse(*at));
     html! {
         div.scroll tabindex="0" role="region" aria-label="Records" {
             table {
@@ -186,7 +189,7 @@ fn table(rows: &[(EpochMs, Record)], moment: &str) -> Markup {
                     @for (at, record) in rows {
                         @let (endpoint, key) = record.key.parts();
                         tr {
-                            td { (time(shown_at(*at, record))) }
+                            td { (time(at)) }
                             td { (chip(Look::of(record))) }
                             td.hide { (machine(endpoint)) }
                             td.hide { (machine(&type_of(record))) }
@@ -204,7 +207,10 @@ fn table(rows: &[(EpochMs, Record)], moment: &str) -> Markup {
 
 /// Finds a record by its key alone, at all endpoints at once, or else by the fact that it applied.
 pub(super) async fn find(State(site): State<Arc<Site>>, Query(query): Query<BTreeMap<String, String>>) -> Response {
-    let key = query.get("key").map_or("", String::as_str);
+    let key = query.get("key").map_or("", |key| key.trim());
+    if key.is_empty() {
+        return site.see_other(&href::page("records"));
+    }
     let found = async {
         let reader = site.reader().await?;
         let endpoints = site.connection.documents::<EndpointId>().await?.all().await?;

@@ -53,8 +53,10 @@ impl Signature {
         ("stale", Self::Stale, "signed a month ago"),
     ];
 
-    fn of(word: &str) -> Self {
-        Self::ALL.into_iter().find(|(name, ..)| *name == word).map_or(Self::Valid, |(_, signature, _)| signature)
+    /// The one that a form names. One that names none means the first.
+    fn of(word: &str) -> Option<Self> {
+        let is_it = |(name, ..): &(&str, Self, &str)| word.is_empty() || *name == word;
+        Self::ALL.into_iter().find(is_it).map(|(_, signature, _)| signature)
     }
 }
 
@@ -124,7 +126,7 @@ fn indented(body: &[u8]) -> String {
 
 fn form(site: &Site, session: &Session, fields: &BTreeMap<String, String>, body: &str) -> Markup {
     let field = |name: &str| fields.get(name).map(String::as_str).unwrap_or_default();
-    let signature = Signature::of(field("signature"));
+    let signature = Signature::of(field("signature")).unwrap_or(Signature::Valid);
     let copies = if field("copies").is_empty() { "1" } else { field("copies") };
     html! {
         form.order method="post" action=(href::page("send")) {
@@ -190,11 +192,16 @@ pub(super) async fn send(
     }
     let sent = async {
         let chosen = Chosen::of(&site, field("event"))?;
-        let copies = field("copies").parse().unwrap_or(1).clamp(1, COPIES_MAX);
-        let sent = deliver(&site, &chosen, field("body"), Signature::of(field("signature")), copies).await?;
-        Ok::<_, Failure>((chosen, sent))
+        let signature = Signature::of(field("signature"))
+            .ok_or_else(|| Failure::usage("there is no such signature", "choose one of the list"))?;
+        let copies = if field("copies").is_empty() { "1" } else { field("copies") };
+        let copies = copies.parse().ok().filter(|copies| (1..=COPIES_MAX).contains(copies));
+        let copies = copies
+            .ok_or_else(|| Failure::usage(format!("there can be 1 to {COPIES_MAX} copies"), "choose another number"))?;
+        let sent = deliver(&site, &chosen, field("body"), signature, copies).await?;
+        Ok::<_, Failure>((chosen, signature, sent))
     };
-    let (chosen, sent) = match sent.await {
+    let (chosen, signature, sent) = match sent.await {
         Ok(sent) => sent,
         Err(failure) => return Trouble::from(failure).page(&site, Tab::Send),
     };
@@ -202,7 +209,9 @@ pub(super) async fn send(
         let key = answer.id.as_deref()?;
         Some(href::record(candidates(chosen.endpoint.as_str(), key).ok()?.first()?))
     };
-    if let ([answer], None) = (sent.answers.as_slice(), &sent.explanation)
+    // Whoever wants to see a refusal is told why there is none.
+    let is_ageless = signature == Signature::Stale && sent.explanation.is_none();
+    if let ([answer], None, false) = (sent.answers.as_slice(), &sent.explanation, is_ageless)
         && let Some(record) = record(answer)
     {
         return site.see_other(&record);
@@ -210,6 +219,9 @@ pub(super) async fn send(
     let content = html! {
         h1 { (title(&sent.answers)) }
         @if let Some(explanation) = &sent.explanation { (why(explanation)) }
+        @if is_ageless {
+            p { "No check of its age refused it: " code { (chosen.document.provider) } " signs no time, or none that is checked." }
+        }
         div.scroll tabindex="0" role="region" aria-label="Answers" {
             table {
                 thead { tr { th { "Status" } th { "Answer" } th { "Record" } th.num { "Took" } } }
