@@ -25,7 +25,9 @@ pub(crate) struct Arguments {
     /// Effects of an event.
     #[arg(long, value_name = "PER_EVENT", value_parser = amount, default_value = "0")]
     effects: f64,
-    /// Deployed stack: take events, duplicates and effects of its last 30 days.
+    /// Deployed stack: take what its last 30 days had of these.
+    ///
+    /// Events, duplicates, effects, and requests that were refused.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["events", "duplicates", "effects"])]
     stack: Option<String>,
     /// Print JSON.
@@ -57,6 +59,7 @@ fn amount(text: &str) -> Result<f64, String> {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let counted = Counted::built_in();
+    one_number(&arguments.events)?;
     let record_bytes = counted.record_bytes(arguments.body_bytes);
     if record_bytes > f64::from(u32::try_from(CLAIM_BYTES_MAX).unwrap_or(u32::MAX)) {
         return Err(Failure::usage(
@@ -72,6 +75,20 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         report.print();
     }
     Ok(Exit::Done)
+}
+
+/// Refuses what is a number with commas between its thousands rather than several loads.
+fn one_number(events: &[f64]) -> Result<(), Failure> {
+    let is_number = matches!(events, [first, rest @ ..] if !rest.is_empty() && (1.0..1e3).contains(first)
+        && rest.iter().all(|part| (100.0..1e3).contains(part)));
+    if !is_number {
+        return Ok(());
+    }
+    let parts: Vec<_> = events.iter().map(ToString::to_string).collect();
+    Err(Failure::usage(
+        format!("commas divide loads, and each of {} costs what a stack costs at rest", parts.join(", ")),
+        format!("--events {}, or loads of 1k and more", parts.concat()),
+    ))
 }
 
 /// What the months bring that are asked for, and for how many days of them a stack has run.
