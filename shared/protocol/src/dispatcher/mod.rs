@@ -206,7 +206,7 @@ impl Dispatcher {
 
     /// How long the process that has this pass may still live.
     fn still_held(&self, pass: &Pass, moment: Moment) -> Option<Millis> {
-        let left = pass.at.plus(self.timing.effects_visibility_timeout).0.saturating_sub(moment.now.0);
+        let left = pass.held_until(&self.timing).0.saturating_sub(moment.now.0);
         (left >= 0).then(|| Millis((left + 1).min(VISIBILITY_MAX.0)))
     }
 

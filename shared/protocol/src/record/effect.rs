@@ -6,6 +6,7 @@ use super::{attribute, equals, set};
 use crate::effect::{DestinationId, EffectName, Method};
 use crate::item::{Item, Value, fields};
 use crate::time::{EpochMs, Millis};
+use crate::timing::Timing;
 use crate::write::{Change, Clause};
 
 /// What the record of an effect holds besides. Its body is the payload, and `received_at` the time of the commit.
@@ -58,6 +59,13 @@ pub struct Pass {
     pub id: String,
     /// When it was taken.
     pub at: EpochMs,
+}
+
+impl Pass {
+    /// Until when the process that has it may live.
+    pub const fn held_until(&self, timing: &Timing) -> EpochMs {
+        self.at.plus(timing.effects_visibility_timeout)
+    }
 }
 
 impl Attributes<'_> {

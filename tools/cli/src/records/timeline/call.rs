@@ -148,7 +148,7 @@ fn calls(record: &Record, part: &EffectPart) -> Vec<EndedCall> {
 
 /// The right to a call whose process may still live.
 fn under_way<'a>(record: &Record, part: &'a EffectPart) -> Option<&'a Pass> {
-    let lives = |pass: &&Pass| System.moment().now <= pass.at.plus(Timing::standard().effects_visibility_timeout);
+    let lives = |pass: &&Pass| System.moment().now <= pass.held_until(&Timing::standard());
     part.pass.as_ref().filter(|pass| record.status == Status::Pending && lives(pass))
 }
 
