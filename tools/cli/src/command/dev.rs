@@ -15,6 +15,7 @@ use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::place::TableAlias;
 use hookonce_protocol::timing::Timing;
 use hookonce_providers::Catalog;
+use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::handlers::tables::aliases;
 #[cfg(unix)]
 use rustix::process::{Pid, Signal};
@@ -29,15 +30,17 @@ use crate::dev::handlers;
 use crate::dev::life;
 use crate::dev::life::Watchers;
 use crate::dev::own_handlers::{HandlerCommand, HandlerCommands, OwnHandlers};
-use crate::dev::stack::{Functions, PREFIX, Servers, Stack, StackConfig, environment, own_tables};
+use crate::dev::stack::{Functions, PREFIX, Servers, Stack, StackConfig, StackError, environment, own_tables};
 use crate::documents::route_set;
 use crate::documents::{self, Folder, parse_id};
 use crate::failure::{Exit, Failure};
 use crate::output::interrupt::Stop;
 use crate::output::{self, hints};
 use crate::stack::connection::{RunningStack, StackParts};
+use crate::stack::status::Records;
 use crate::stack::target::{DataFolder, write};
 use crate::stack::traffic::Traffic;
+use crate::stack::watch::Looking;
 
 /// The endpoints of a new folder, with their providers: one for each sample handler.
 const FIRST_ENDPOINTS: [(&str, &str); 3] = [("stripe", "stripe"), ("whatsapp", "meta_whatsapp"), ("github", "github")];
@@ -186,10 +189,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         },
     };
     let stack = Box::pin(Stack::start(config)).await.map_err(|error| {
-        Failure::unavailable(
-            Report::new(&error).to_string(),
-            "another stack may use this port or folder: pass --port or --stack",
-        )
+        let hint = match error {
+            StackError::Runs { .. } => "or run another one beside it: --stack ./FOLDER --port PORT",
+            _ => "another stack may use this port or folder: pass --port or --stack",
+        };
+        Failure::unavailable(Report::new(&error).to_string(), hint)
     })?;
     let console_port = if arguments.port == 0 { 0 } else { arguments.port.saturating_add(1) };
     let (console, watchers) = open_console(&folder, console_port).await?;
@@ -201,14 +205,17 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     write_environment(&folder, &variables)?;
     // Before anybody can see the stack or the command: whoever does may stop this process, which must then end both.
     let mut stop = Stop::watch()?;
+    let records = store(&running);
+    let waiting = if arguments.command.is_empty() { waiting(records.clone()).await } else { None };
     let announcement = running.announce(&folder)?;
     if arguments.command.is_empty() {
         greet(&folder, &running, stack.own_handlers(), arguments.json);
+        waiting.iter().for_each(|waiting| output::note(waiting));
     }
     if let Some(capturer) = capturer.filter(|_| is_named) {
         output::note(&capturer.notice());
     }
-    let printing = tokio::spawn(printer.run(store(running), watchers));
+    let printing = tokio::spawn(printer.run(records, watchers));
     let ended = over(&arguments.command, &mut stop).await;
     drop(announcement);
     // Whoever looks at the folder finds what was counted until the end.
@@ -338,9 +345,23 @@ fn described(
 }
 
 /// The records of the stack.
-fn store(running: RunningStack) -> DynamoStore {
-    let RunningStack { dynamodb_url, parts, .. } = running;
-    DynamoStore::new(clients::dynamodb(&dynamodb_url), parts.inbox_table, parts.domain_table)
+fn store(RunningStack { dynamodb_url, parts, .. }: &RunningStack) -> DynamoStore {
+    DynamoStore::new(clients::dynamodb(dynamodb_url), &parts.inbox_table, &parts.domain_table)
+}
+
+/// What waits since the stack ran before, in words. The embedded queues begin empty, so the relay takes each record when it
+/// is due.
+async fn waiting(store: DynamoStore) -> Option<String> {
+    let Records { pending, waiting, effects, .. } = Records::read(Ok(store), Looking::Once).await;
+    let due: Vec<_> = [pending, waiting, effects].into_iter().flatten().collect();
+    let next = due.iter().filter_map(|due| due.oldest).min()?;
+    let or_more = if due.iter().any(|due| due.at_least) { " or more" } else { "" };
+    let count = due.iter().map(|due| due.count).sum::<u64>();
+    let (noun, verb) = if count == 1 { ("record", "waits") } else { ("records", "wait") };
+    let until = life::about(System.moment().now, next);
+    Some(format!(
+        "{count}{or_more} {noun} {verb} from before, the next is due in {until}: `hookonce list --state PENDING`\n"
+    ))
 }
 
 fn add_first_endpoints(folder: &DataFolder) -> Result<(), Failure> {
@@ -364,9 +385,9 @@ fn greet(folder: &DataFolder, running: &RunningStack, handlers: &OwnHandlers, as
     let commands = [
         ("hookonce trigger stripe.invoice.paid --copies 3", ""),
         ("hookonce list", ""),
-        ("hookonce verify --last", "  (why the latest request was refused)"),
-        ("hookonce endpoint rotate stripe --secret -", "  (asks for the secret that Stripe gives you)"),
-        ("hookonce endpoint show github --reveal", "  (the secret to give to GitHub)"),
+        ("hookonce verify --last", "  (why the latest was refused)"),
+        ("hookonce endpoint rotate stripe --secret -", "  (asks for Stripe's secret)"),
+        ("hookonce endpoint show github --reveal", "  (the secret for GitHub)"),
     ];
     let commands = commands.map(|(it, what)| (hints::command(&it.split(' ').collect::<Vec<_>>(), ""), what));
     let width = commands.iter().filter(|(_, what)| !what.is_empty()).map(|(it, _)| it.len()).max().unwrap_or(0);

@@ -52,7 +52,7 @@ fn unknown(code: &str) -> Failure {
     let likeness = |name: &str| strsim::jaro_winkler(&code.to_ascii_lowercase(), &name.to_ascii_lowercase());
     let nearest = names().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
     // What is less like it was not meant.
-    let nearest = nearest.filter(|name| likeness(name) >= 0.8);
+    let nearest = nearest.filter(|name| likeness(name) >= 0.9);
     let nearest = nearest.map_or_else(String::new, |name| format!("did you mean {name}? "));
     Failure::usage(
         format!("hookonce has no code and no alarm {code:?}; a handler may have a code of its own"),

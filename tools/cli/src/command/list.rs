@@ -6,6 +6,7 @@ use clap::Args;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::record::Record;
 
+use super::send::at_least_one;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::output::interrupt;
@@ -19,7 +20,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     filter: Filter,
     /// Maximum number of records.
-    #[arg(long, default_value = "50")]
+    #[arg(long, default_value = "50", value_parser = at_least_one)]
     limit: NonZeroUsize,
     /// Print JSON.
     #[arg(long)]
@@ -89,6 +90,7 @@ pub(super) async fn note_missing_endpoint(stack: &Connection, endpoint: &str) {
 
 fn print(records: &[Record]) {
     let mut table = output::table(&["received", "state", "endpoint", "type", "tries", "dups", "error", "key"]);
+    table.may_leave_out(&["dups", "tries"]);
     // A column of zeros says nothing to a person.
     let duplicates = |count: i64| if count == 0 && output::is_terminal() { String::new() } else { count.to_string() };
     for record in records {
@@ -103,6 +105,8 @@ fn print(records: &[Record]) {
             shown_key(&record.key).into(),
         ]);
     }
-    output::print(&table);
+    if !records.is_empty() || !output::is_terminal() {
+        output::print(&table);
+    }
     output::note(&format!("{} record(s)", records.len()));
 }

@@ -158,7 +158,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     for (path, text) in &files {
         create(&folder.join(path), text).map_err(|error| unwritable(&folder.join(path), &error))?;
     }
-    output::line(&format!("{name} is in {}, and builds from hookonce in {place}", folder.display()));
+    let built = format!("{name} is in {}, and builds from hookonce in {place}", folder.display());
+    output::line(&output::wrapped(&built));
     output::note("next: `make test` and `make dev` in that folder; its README.md has more");
     Ok(Exit::Done)
 }

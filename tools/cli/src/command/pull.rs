@@ -15,7 +15,7 @@ use super::send::Destination;
 use crate::documents::endpoints;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::output::hints::pasteable;
+use crate::output::hints::is_folder;
 use crate::records::{Named, find, find_words};
 use crate::stack::connection::Connection;
 use crate::stack::target::{DATA_FOLDER, DataFolder, Place};
@@ -52,6 +52,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         .into_iter()
         .any(|(id, it)| id.as_str() == endpoint && it.provider == record.provider);
     let same = same.then(|| endpoint.to_owned());
+    let here = folder_to_type(&folder);
     let mut destination = Destination::local(folder, json);
     destination.endpoint = same;
     let headers = record.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -60,11 +61,19 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         output::json(&json!({ "endpoint": endpoint, "key": own_key, "deliveries": deliveries.rows() }));
     } else {
         deliveries.print();
-        output::note(&pasteable(
-            "\nwhat became of it here: `hookonce list --since 1h`, then `hookonce show ENDPOINT KEY`".to_owned(),
+        // The stack that was typed is another one.
+        output::note(&format!(
+            "\nwhat became of it here: `hookonce list --since 1h --stack {here}`, then `hookonce show ENDPOINT KEY --stack {here}`"
         ));
     }
     deliveries.exit("")
+}
+
+/// The folder as a command takes it, which would read a bare name as that of a deployed stack.
+fn folder_to_type(folder: &DataFolder) -> String {
+    let text = folder.data.display().to_string();
+    let text = if is_folder(&text) { text } else { format!("./{text}") };
+    output::quoted(&text).into_owned()
 }
 
 /// The record of an event: an effect came with it.

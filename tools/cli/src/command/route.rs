@@ -173,6 +173,10 @@ async fn explained_set(arguments: &Explain, connection: &Connection) -> Result<R
         },
         (None, None) => {
             let path = arguments.target.folder().routes();
+            if !path.exists() {
+                let place = format!("this folder has no route set: there is no {}", path.display());
+                return Err(Failure::usage(place, "pass one with --routes FILE, or write that file"));
+            }
             parse(&text(&path)?, &path, connection)
         }
     }

@@ -51,7 +51,7 @@ pub(crate) struct Destination {
     /// Further setting to sign with.
     ///
     /// Without this, those of the endpoint count. A secret one is given as `NAME=-` and read from standard input.
-    #[arg(long, value_name = "NAME=VALUE")]
+    #[arg(long, value_name = "NAME=VALUE", hide_short_help = true)]
     setting: Vec<String>,
     /// Header to add; may be repeated.
     ///
@@ -59,10 +59,10 @@ pub(crate) struct Destination {
     #[arg(long, value_name = "NAME:VALUE")]
     header: Vec<String>,
     /// Number of deliveries.
-    #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN)]
+    #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN, value_parser = at_least_one)]
     copies: NonZeroUsize,
     /// Number of deliveries in parallel.
-    #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN)]
+    #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN, value_parser = at_least_one)]
     concurrency: NonZeroUsize,
     /// Print JSON.
     #[arg(long)]
@@ -89,6 +89,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         deliveries.print();
     }
     deliveries.exit("")
+}
+
+/// Reads how many there are to be.
+pub(super) fn at_least_one(text: &str) -> Result<NonZeroUsize, &'static str> {
+    text.parse().map_err(|_| "it must be a whole number from 1 on")
 }
 
 /// What a destination comes to.

@@ -47,12 +47,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut pages = pin!(select(&store, &arguments.filter, READS_AT_ONCE, Read::Heads));
     let mut stop = pin!(interrupt::ctrl_c());
     let mut counts = Counts::default();
-    let reading = output::working("reading records");
+    let partitions = arguments.filter.queries().into_iter().flatten().count();
+    let reading = output::bar("reading", u64::try_from(partitions).unwrap_or(0));
     loop {
         let page = tokio::select! {
             biased;
             () = &mut stop => {
-                drop(reading);
+                reading.finish_and_clear();
                 return Ok(interrupt::stopped_reading(counts.records));
             }
             page = pages.next() => page,
@@ -60,9 +61,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let Some(page) = page.transpose()? else { break };
         counts.unreadable += page.unreadable;
         page.records.iter().for_each(|record| counts.add(record));
-        reading.shows(format!("{} records read", counts.records));
+        reading.inc(u64::from(page.ends_partition));
     }
-    drop(reading);
+    reading.finish_and_clear();
     let now = System.moment().now;
     let default_since = arguments.filter.default_since();
     if arguments.json {
@@ -167,14 +168,19 @@ impl Counts {
                 table.add_row([what, count.to_string().into(), share.into()]);
             }
         }
+        table.align_right_from(1);
         output::print(&table);
-        let age = |at: Option<EpochMs>| at.map_or("-".to_owned(), |at| output::between(at, now));
         output::line("");
         output::line(&format!(
             "{} record(s), {} duplicate(s), {} tries, {} sent again",
             self.records, self.duplicates, self.tries, self.resends
         ));
-        output::line(&format!("oldest PENDING {}, oldest DEAD {}", age(self.oldest_pending), age(self.oldest_dead)));
+        let oldest = [("PENDING", self.oldest_pending), ("DEAD", self.oldest_dead)].into_iter();
+        let oldest = oldest.filter_map(|(state, at)| Some(format!("oldest {state} {}", output::between(at?, now))));
+        let oldest: Vec<_> = oldest.collect();
+        if !oldest.is_empty() {
+            output::line(&oldest.join(", "));
+        }
         if let Some((from, width, chart)) = self.over_time() {
             let most = chart.iter().max().copied().unwrap_or(1).max(1);
             output::line(&format!(

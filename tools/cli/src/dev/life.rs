@@ -341,7 +341,7 @@ fn column(word: &str) -> String {
 }
 
 /// How long it is until then, in whole seconds.
-fn about(now: EpochMs, then: EpochMs) -> String {
+pub(crate) fn about(now: EpochMs, then: EpochMs) -> String {
     let seconds = (then.0 - now.0).max(0).saturating_add(999) / 1_000;
     output::length(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }

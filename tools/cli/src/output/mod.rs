@@ -51,10 +51,14 @@ pub(crate) fn line(text: &str) {
 }
 
 /// Writes a line with one word in a style, to standard output. Of the whole line, only the codes of the style reach the
-/// terminal as they are; where nobody watches, there are none.
+/// terminal as they are; where nobody watches, there are none. What does not fit a terminal stands below the word.
 pub(crate) fn styled_line(before: &str, (word, style): (&str, &Style), after: &str) {
-    let word = style.apply_to(shown(word));
-    write_out(format!("{}{word}{}\n", shown(before), shown(after)).as_bytes());
+    let (before, word, after) = (shown(before), shown(word), shown(after));
+    let head = format!("{before}{word}");
+    let whole = format!("{head}{after}");
+    let fitted = if is_terminal() { filled(&whole, terminal_columns(), before.len()) } else { whole };
+    let after = fitted.strip_prefix(&head).unwrap_or(&after);
+    write_out(format!("{before}{}{after}\n", style.apply_to(word)).as_bytes());
 }
 
 /// Writes a line whose words were made safe before they got their styles.
@@ -94,12 +98,16 @@ const TRY: &str = "  try: ";
 /// with a space is a command or a part of a list, and stays one line.
 pub(crate) fn note(text: &str) {
     let text = lines(&pasteable(text.to_owned()));
-    let columns = is_watched().then(|| usize::from(console::Term::stderr().size().1));
-    let line = |line: &str| match columns {
-        Some(columns) if !line.starts_with(' ') || line.starts_with(TRY) => filled(line, columns),
+    let line = |line: &str| match watched_columns() {
+        Some(columns) if !line.starts_with(' ') || line.starts_with(TRY) => filled_sentence(line, columns),
         Some(_) | None => line.to_owned(),
     };
     let _ = writeln!(std::io::stderr(), "{}", text.split('\n').map(line).collect::<Vec<_>>().join("\n"));
+}
+
+/// How many columns the terminal has on which a person watches standard error.
+fn watched_columns() -> Option<usize> {
+    is_watched().then(|| usize::from(console::Term::stderr().size().1))
 }
 
 /// The log on standard error. Its lines name records by keys that senders chose.
@@ -119,7 +127,10 @@ impl std::io::Write for Log {
         if LOG_ENDED.load(Ordering::Relaxed) {
             return Ok(text.len());
         }
-        std::io::stderr().write_all(lines(&String::from_utf8_lossy(text)).as_bytes())?;
+        let text_of_lines = lines(&String::from_utf8_lossy(text));
+        let line = |line: &str| watched_columns().map_or_else(|| line.to_owned(), |columns| filled(line, columns, 2));
+        let fitted: Vec<_> = text_of_lines.split('\n').map(line).collect();
+        std::io::stderr().write_all(fitted.join("\n").as_bytes())?;
         Ok(text.len())
     }
 
@@ -196,18 +207,25 @@ fn lines(text: &str) -> String {
 
 /// A sentence in lines that fit the terminal, the later ones indented. Where nobody watches, it stays one line.
 pub(crate) fn wrapped(sentence: &str) -> String {
-    if is_terminal() { filled(sentence, terminal_columns()) } else { sentence.to_owned() }
+    if is_terminal() { filled_sentence(sentence, terminal_columns()) } else { sentence.to_owned() }
 }
 
-/// A line in as many as a terminal needs. A command in backticks stays in one piece: it is there to be pasted.
-fn filled(line: &str, columns: usize) -> String {
+/// A sentence in lines that the eye can follow.
+fn filled_sentence(sentence: &str, columns: usize) -> String {
+    filled(sentence, columns.clamp(40, 100), 2)
+}
+
+/// A line in as many as so many columns need, the later ones indented. A command in backticks stays in one piece: it is
+/// there to be pasted.
+fn filled(line: &str, columns: usize, indent: usize) -> String {
     const GLUE: char = '\u{a0}';
     let mut is_quoted = false;
     let glue = |letter| {
         is_quoted ^= letter == '`';
         if is_quoted && letter == ' ' { GLUE } else { letter }
     };
-    let options = textwrap::Options::new(columns.clamp(40, 100)).subsequent_indent("  ").break_words(false);
+    let indent = " ".repeat(indent);
+    let options = textwrap::Options::new(columns).subsequent_indent(&indent).break_words(false);
     let options = options.word_splitter(textwrap::WordSplitter::NoHyphenation);
     textwrap::fill(&line.chars().map(glue).collect::<String>(), options).replace(GLUE, " ")
 }
@@ -395,7 +413,7 @@ mod tests {
     fn a_sentence_is_divided_between_words_and_never_within_a_command() {
         let sentence = "  try: look at it with `hookonce show stripe evt_1 --stack inbox`, or at all of them";
         let expected = "  try: look at it with\n  `hookonce show stripe evt_1 --stack inbox`,\n  or at all of them";
-        assert_eq!(filled(sentence, 44), expected);
+        assert_eq!(filled_sentence(sentence, 44), expected);
     }
 
     #[test]

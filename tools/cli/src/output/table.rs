@@ -15,6 +15,9 @@ const COLUMN_MIN: usize = 8;
 /// How long a state and a word of a code are at most. What is longer, such as a key, may wrap or be cut.
 const SHORT_MAX: usize = 13;
 
+/// How much is shown of the last column where columns may be left out: a key is known by its beginning.
+const KEY_MIN: usize = 16;
+
 /// What stands at the end of a text that was cut.
 const CUT: char = '…';
 
@@ -49,11 +52,14 @@ pub(crate) struct Table {
     rows: Vec<Vec<Cell>>,
     /// How many columns stand on the left. All behind them are numbers.
     left: usize,
+    /// The columns that a narrow terminal does without, the first one first.
+    optional: Vec<usize>,
 }
 
 /// An empty table.
 pub(crate) fn table(header: &[&str]) -> Table {
-    Table { header: header.iter().map(|name| name.to_uppercase().into()).collect(), rows: Vec::new(), left: usize::MAX }
+    let header = header.iter().map(|name| name.to_uppercase().into()).collect();
+    Table { header, rows: Vec::new(), left: usize::MAX, optional: Vec::new() }
 }
 
 /// Writes a table.
@@ -75,6 +81,12 @@ impl Table {
     /// Aligns columns on the right, as numbers are read: all from this one on.
     pub(crate) fn align_right_from(&mut self, first: usize) {
         self.left = first;
+    }
+
+    /// Leaves out these columns on a terminal, the first one first, before a text of another one is cut.
+    pub(crate) fn may_leave_out(&mut self, names: &[&str]) {
+        let place = |name: &&str| self.header.iter().position(|cell| cell.text.eq_ignore_ascii_case(name));
+        self.optional = names.iter().filter_map(place).collect();
     }
 
     /// A text with spaces on the side on which its column has them.
@@ -151,7 +163,16 @@ impl Table {
                 || self.rows.iter().any(|row| row.get(*at).is_some_and(|it| !it.is_empty()))
         };
         let natural = self.widths();
-        let kept: Vec<_> = (0..natural.len()).filter(shows).collect();
+        let mut kept: Vec<_> = (0..natural.len()).filter(shows).collect();
+        for column in &self.optional {
+            let (last, others) = kept.split_last().map_or((0, &[][..]), |(last, others)| (*last, others));
+            let least = |at: usize, least: usize| natural.get(at).map_or(0, |width| least.min(*width));
+            let others = others.iter().map(|at| least(*at, self.worded_width(*at)));
+            if fits(&others.chain([least(last, KEY_MIN)]).collect::<Vec<_>>(), columns) {
+                break;
+            }
+            kept.retain(|at| at != column);
+        }
         let mut widths: Vec<_> = kept.iter().filter_map(|at| natural.get(*at).copied()).collect();
         if has_header {
             if !fits(&widths, columns) {
@@ -160,6 +181,11 @@ impl Table {
             // Sentences wrap before a name does that somebody copies.
             let worded: Vec<_> = kept.iter().map(|at| self.worded_width(*at)).collect();
             narrow(&mut widths, |at| worded.get(at).copied().unwrap_or(COLUMN_MIN), columns);
+            if !self.optional.is_empty() {
+                let last = widths.len().saturating_sub(1);
+                let least = |at| if at == last { KEY_MIN } else { worded.get(at).copied().unwrap_or(COLUMN_MIN) };
+                narrow(&mut widths, least, columns);
+            }
             let readable: Vec<_> = kept.iter().map(|at| self.readable_width(*at)).collect();
             narrow(&mut widths, |at| readable.get(at).copied().unwrap_or(COLUMN_MIN), columns);
             narrow(&mut widths, |_| COLUMN_MIN, columns);
@@ -288,6 +314,19 @@ mod tests {
         assert_eq!(errors.fitted(23), [" ERROR       KEY", " ORDER_      07ab09e3-…", " UNREADABLE"]);
         // A key rather than a code.
         assert_eq!(errors.fitted(21), [" ERROR       KEY", " ORDER_      07ab09e…", " UNREADABLE"]);
+    }
+
+    #[test]
+    fn a_column_that_may_be_left_out_is_before_a_type_is_cut() {
+        let mut records = table(&["type", "tries", "dups", "key"]);
+        records.add_row(["customer.subscription.deleted", "1", "2", &"k".repeat(40)]);
+        records.may_leave_out(&["dups", "tries"]);
+        let header = |columns| records.fitted(columns)[0].split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(header(61), ["TYPE", "TRIES", "DUPS", "KEY"]);
+        assert_eq!(header(60), ["TYPE", "TRIES", "KEY"]);
+        assert_eq!(header(50), ["TYPE", "KEY"]);
+        assert!(records.fitted(50)[1].starts_with(" customer.subscription.deleted  kkk"), "{records:?}");
+        assert!(records.plain()[0].contains("DUPS"));
     }
 
     #[test]

@@ -90,6 +90,8 @@ pub(crate) struct Page {
     pub(crate) examined: usize,
     /// How many records of another version were left out.
     pub(crate) unreadable: usize,
+    /// Whether it is the last page of its partition.
+    pub(crate) ends_partition: bool,
     /// What there is no record of: an endpoint and a key.
     missing: Vec<[String; 2]>,
 }
@@ -130,6 +132,7 @@ pub(crate) fn select<'a>(
         let pages = futures::stream::try_unfold(Some((query, None)), move |at| async move {
             let Some((query, from)) = at else { return Ok(None) };
             let (page, next) = page(store, &query, from, filter, read).await?;
+            let page = Page { ends_partition: next.is_none(), ..page };
             Ok(Some((page, next.map(|next| (query, Some(next))))))
         });
         Box::pin(pages)

@@ -4,7 +4,7 @@ use serde_json::json as object;
 
 use crate::aws::{Deployed, Interception, now};
 use crate::stacks::Stack;
-use crate::support::{Ended, json};
+use crate::support::{Ended, Workspace, json};
 
 const DELIVERIES: usize = 20;
 
@@ -44,6 +44,17 @@ fn what_comes_while_the_worker_is_paused_waits_and_is_applied_at_the_first_attem
     }
     assert_eq!(json(&stack.run(&["status", "--json"]).exits(0))["paused"], object!({}));
     stack.run(&["resume", "worker", "--by", "grace"]).exits(0).prints("is not paused");
+}
+
+#[test]
+fn dev_begins_with_what_waits_from_before() {
+    let workspace = Workspace::new();
+    let dev = || workspace.dev_with_all_output(&["dev", "--port", "0"], &[]);
+    let first = dev();
+    workspace.run(&["pause", "worker", "--reason", "a wrong deploy", "--by", "ada"]).exits(0);
+    workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
+    first.stop().omits("from before");
+    dev().stop().prints("1 record waits from before, the next is due in ");
 }
 
 /// The dispatcher alone: events are applied, and their effects wait.

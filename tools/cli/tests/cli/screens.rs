@@ -90,6 +90,33 @@ fn a_list_fits_a_terminal_and_shows_states_as_signs_words_and_colours() {
     );
 }
 
+/// What somebody does in another terminal while `dev` shows it.
+const IN_ANOTHER_TERMINAL: &str = r#"
+until [ -e .hookonce/stack.json ]; do sleep 0.1; done
+$HOOKONCE trigger stripe.customer.subscription.deleted --id a_customer_that_leaves >/dev/null 2>&1
+echo whsec_another_secret_of_enough_bytes | $HOOKONCE trigger stripe.invoice.paid --secret - >/dev/null 2>&1
+until $HOOKONCE list --state DEAD --json | grep -q leaves; do sleep 0.1; done
+kill -INT $(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' .hookonce/stack.json)
+wait
+"#;
+
+#[test]
+fn what_dev_shows_fits_a_terminal() {
+    let workspace = Workspace::routed(r#"{"version": 1, "otherwise": "dead", "routes": []}"#);
+    let script = IN_ANOTHER_TERMINAL.replace("$HOOKONCE", env!("CARGO_BIN_EXE_hookonce"));
+    workspace.write("elsewhere.sh", script.as_bytes());
+    let shown = plain(&on_screen(&workspace, &["dev", "--port", "0", "&", "sh", "elsewhere.sh;", "wait"]));
+    // An address is there to be copied.
+    let is_wide = |line: &&String| !line.contains("http://") && measure_text_width(line) > 80;
+    assert_eq!(shown.iter().find(is_wide), None, "{shown:#?}");
+    let refused = shown.iter().position(|line| line.contains("in   refused     stripe  401 ")).unwrap();
+    assert_eq!(shown[refused + 1].trim(), "`hookonce explain signature_mismatch`, `hookonce verify --last`");
+    assert!(
+        shown.iter().any(|line| line.contains("out  dead        stripe customer.subscription.deleted")),
+        "{shown:#?}"
+    );
+}
+
 #[test]
 fn a_record_is_named_by_the_beginning_of_its_key_and_without_its_endpoint() {
     let stack = Stack::new();
@@ -226,23 +253,23 @@ fn who_looks_in_the_wrong_folder_or_starts_a_second_stack_is_told_where_one_runs
 /// A table of months is read for minutes.
 #[test]
 fn a_command_that_reads_for_long_says_at_ctrl_c_how_far_it_was() {
-    let (stack, taken) = (Stack::new(), Arc::new(AtomicUsize::new(0)));
-    let seen = Arc::clone(&taken);
-    // It takes calls, and answers none.
-    let address = listen(move |mut call| {
-        seen.fetch_add(1, Ordering::SeqCst);
-        let _ = call.read_to_end(&mut Vec::new());
-    });
-    let mut state = stack.announced();
-    let key = clients::access_key_id(state["dynamodb_url"].as_str().unwrap());
-    state["dynamodb_url"] = format!("http://{key}@{address}").into();
-    let hung = Workspace::new();
-    std::fs::create_dir(hung.path(".hookonce")).unwrap();
-    hung.write(".hookonce/stack.json", state.to_string().as_bytes());
+    let stack = Stack::new();
     for command in ["stats", "list"] {
-        let before = taken.load(Ordering::SeqCst);
+        let taken = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&taken);
+        // It takes calls, and answers none.
+        let address = listen(move |mut call| {
+            seen.fetch_add(1, Ordering::SeqCst);
+            let _ = call.read_to_end(&mut Vec::new());
+        });
+        let mut state = stack.announced();
+        let key = clients::access_key_id(state["dynamodb_url"].as_str().unwrap());
+        state["dynamodb_url"] = format!("http://{key}@{address}").into();
+        let hung = Workspace::new();
+        std::fs::create_dir(hung.path(".hookonce")).unwrap();
+        hung.write(".hookonce/stack.json", state.to_string().as_bytes());
         let reads = hung.start(&[command]);
-        wait_until("it reads", || taken.load(Ordering::SeqCst) > before);
+        wait_until("it reads", || taken.load(Ordering::SeqCst) > 0);
         interrupt(reads).exits(1).prints("stopped after 0 record(s) were read; nothing was changed");
     }
 }

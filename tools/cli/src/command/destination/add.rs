@@ -66,7 +66,7 @@ pub(crate) struct Arguments {
     /// Account at the callee.
     ///
     /// It tells accounts apart that one address serves. Keep it when the secret of the same account changes.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     account: Option<String>,
     /// Allow a private address, and plain http.
     #[arg(long)]

@@ -94,6 +94,7 @@ pub(super) async fn run(arguments: &List) -> Result<Exit, Failure> {
     let is_known = !matches!(answered, Answered::Unknown);
     let header = [&own[..], if is_known { &counted } else { &[] }].concat();
     let mut table = output::table(&header);
+    table.may_leave_out(&["secrets", "old secret 24h", "tenant", "provider"]);
     for (id, document, _) in &endpoints {
         let own = [
             id.to_string(),

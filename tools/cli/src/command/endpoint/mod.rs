@@ -151,7 +151,8 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     check_its_tenant(&*store, &id, &document).await?;
     documents::add(&*store, &id, &document).await?;
     // Print the result first: nobody else knows the secret.
-    let place = address.clone().unwrap_or_else(|| format!("/webhooks/{id}"));
+    let here = stack.local().and_then(|local| local.running().ok()).map_or_else(String::new, |it| it.url.clone());
+    let place = address.clone().unwrap_or_else(|| format!("{here}/webhooks/{id}"));
     output::note(&format!("endpoint {id} receives webhooks from {} at {place}", provider.name()));
     if address.is_some() && !input.is_prompted() {
         output::note(&format!("register this address at {}", where_to_register(provider)));
@@ -160,8 +161,8 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
         print_generated_secret(&id, secret);
         if is_issued {
             output::note(&format!(
-                "{} issues its secrets, so this one is for `hookonce trigger --list` and `hookonce send --help` only. For \
-                 real deliveries: `hookonce endpoint rotate {id} --secret -`",
+                "{} issues its secrets, so this one signs only what you send from here: `hookonce trigger --list` shows \
+                 samples. For real deliveries: `hookonce endpoint rotate {id} --secret -`",
                 provider.name()
             ));
         }

@@ -61,7 +61,7 @@ impl Captured {
 
     fn print(&self) {
         let Self { body_bytes, body_sha256, .. } = self;
-        output::line(&format!("  body of {body_bytes} bytes, SHA-256 {body_sha256}"));
+        output::line(&format!("  body of {body_bytes} bytes\n  SHA-256 {body_sha256}"));
         match self.is_the_named_body {
             Some(true) => {
                 output::line("  the body matches --sha256: if no secret matches, the endpoint has the wrong secret");

@@ -1,5 +1,6 @@
 //! What a run did to its records, or would do: for people and for programs.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use hookonce_protocol::operator::Refusal;
@@ -165,10 +166,13 @@ impl Report {
         }
     }
 
-    /// What failed comes first, so that no number of others leaves it out.
+    /// What failed comes first, so that no number of others leaves it out. Then the newest do, as in `hookonce list`.
     fn add_row(&mut self, record: &Record, result: OrderResult) {
-        let failed = self.rows.iter().take_while(|row| row.result.failed()).count();
-        let place = if result.failed() { failed } else { self.rows.len() };
+        let order = |result: OrderResult, record: &Record| {
+            (!result.failed(), Reverse(record.received_at), record.key.as_str().to_owned())
+        };
+        let new = order(result, record);
+        let place = self.rows.partition_point(|row| order(row.result, &row.record) <= new);
         // A body is not shown, and may be large.
         self.rows.insert(place, Row { result, record: Record { body: None, ..record.clone() } });
         if self.rows.len() > ROWS_MAX {
@@ -387,14 +391,16 @@ mod tests {
     use crate::records::scale::dead;
 
     #[test]
-    fn what_failed_comes_first_however_many_were_done_before() {
+    fn what_failed_comes_first_and_then_the_newest_however_many_were_done_before() {
+        let received = |at| EpochMs(i64::try_from(at).unwrap());
         let mut report = Report::of(Operation::Retry, Act::CarryOut, Style::Rows);
-        for index in 0..ROWS_MAX + 2 {
-            let result = if index < ROWS_MAX { OrderResult::Done } else { OrderResult::Blocked };
-            report.add(&dead(index), result, false, &[]);
+        // Partitions are read in any order.
+        for index in (0..ROWS_MAX + 2).map(|at| at * 5 % (ROWS_MAX + 2)) {
+            let result = if index > 1 { OrderResult::Done } else { OrderResult::Blocked };
+            report.add(&Record { received_at: received(index), ..dead(index) }, result, false, &[]);
         }
-        let keys: Vec<_> = report.rows.iter().map(|row| row.record.key.clone()).collect();
-        let expected = [ROWS_MAX, ROWS_MAX + 1].into_iter().chain(0..ROWS_MAX - 2).map(|index| dead(index).key);
-        assert_eq!((keys, report.more_rows), (expected.collect(), 2));
+        let rows: Vec<_> = report.rows.iter().map(|row| row.record.received_at).collect();
+        let expected = [1, 0].into_iter().chain((4..ROWS_MAX + 2).rev()).map(received);
+        assert_eq!((rows, report.more_rows), (expected.collect(), 2));
     }
 }
