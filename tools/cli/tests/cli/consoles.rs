@@ -230,20 +230,30 @@ fn a_form_that_sends_or_stops_needs_the_token_of_its_own_page() {
     for wrong in [event.to_owned(), format!("{event}&token={token}"), format!("{event}&token=00")] {
         assert_eq!(console.status("POST", "/send", &wrong), 400, "{wrong}");
     }
+    for odd in ["signature=odd", "copies=99", "copies=0", "copies=x"] {
+        assert_eq!(console.status("POST", "/send", &format!("{event}&token={form}&{odd}")), 400, "{odd}");
+    }
     assert_eq!(stack.list("APPLIED").len(), 0);
     assert_eq!(console.status("POST", "/send", &format!("{event}&token={form}")), 303);
-    let order = format!(
-        "operation=retry&state=DEAD&ended-until={until}&agreed=60&token={token}&dry-run={name}&reason=mended&by=ada"
-    );
-    assert_eq!(console.status("POST", "/orders", &order), 303);
+    let order =
+        format!("operation=retry&state=DEAD&ended-until={until}&agreed=60&token={token}&dry-run={name}&reason=");
+    for nobody in ["&by=ada", "%20&by=ada", "mended&by=", "mended&by=%20"] {
+        assert_eq!(console.status("POST", "/orders", &format!("{order}{nobody}")), 400, "{nobody}");
+    }
+    assert_eq!(console.status("POST", "/orders", &format!("{order}mended&by=ada")), 303);
     let stop = field(&console.ask("GET", "/orders/1", ""), "token");
     for wrong in ["", "token=00", &format!("token={form}"), &format!("token={token}")] {
         assert_eq!(console.status("POST", "/orders/1/stop", wrong), 400, "{wrong}");
     }
+    wait_until("it has begun", || !console.ask("GET", "/orders/1", "").contains("Replay: 0 of"));
     assert_eq!(console.status("POST", "/orders/1/stop", &format!("token={stop}")), 303);
     wait_until("it ends", || !console.ask("GET", "/orders/1", "").contains("looked at"));
     let ended = console.ask("GET", "/orders/1", "");
     assert!(ended.contains("Replay: stopped"), "{ended}");
+    // Those that were replayed die again: the rest is what had died before.
+    let (_, rest) =
+        ended.split_once("Go on: dry run of the rest").map(|(before, _)| before.rsplit_once("<a").unwrap()).unwrap();
+    assert!(rest.contains("&amp;ended-until=") && rest.contains(&until.replace(':', "%3A")), "{rest}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! folder, its profile and the features of what it depends on, so that their crates are all that is built. One more
 //! project is outside of the checkout, as most people have theirs.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -78,10 +79,30 @@ impl Project {
         let local = self.folder.join("local/Cargo.toml");
         let features = r#"
 [target.'cfg(all())'.dependencies]
+getrandom = { version = "0.4", default-features = false, features = ["std", "sys_rng"] }
 hashbrown = { version = "0.17", default-features = false, features = ["default-hasher"] }
 tokio = { version = "1", default-features = false, features = ["test-util"] }
 "#;
-        write(&local, read(&local)? + features)
+        write(&local, read(&local)? + features)?;
+        self.shares_builds()
+    }
+
+    /// Whether the features are still all that differs. A crate with others would be built once more, and so would all that
+    /// depend on it.
+    fn shares_builds(&self) -> Outcome {
+        let features = |command: &mut Command, edges: &str| -> Outcome<BTreeSet<String>> {
+            command.args(["tree", "--workspace", "--prefix", "none", "--format", "{p} {f}", "--edges", edges]);
+            let printed = output(command)?;
+            let lines = printed.lines().map(|line| line.trim_end_matches(" (*)").to_owned());
+            // Crates in folders are built anew in any case.
+            Ok(lines.filter(|line| !line.contains(" (/")).collect())
+        };
+        let own = features(&mut Command::new("cargo"), "normal,build,dev")?;
+        let projects = features(&mut self.command("cargo"), "normal,build")?;
+        match projects.difference(&own).next() {
+            None => Ok(()),
+            Some(other) => Err(format!("a project has a crate with other features than the checkout: {other}")),
+        }
     }
 
     /// A command that runs in the project, with the compiler that the project names.
