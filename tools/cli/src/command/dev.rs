@@ -210,7 +210,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let announcement = running.announce(&folder)?;
     if arguments.command.is_empty() {
         greet(&folder, &running, stack.own_handlers(), arguments.json);
-        waiting.iter().for_each(|waiting| output::note(waiting));
+        if let Some(waiting) = waiting {
+            output::note(&waiting);
+        }
     }
     if let Some(capturer) = capturer.filter(|_| is_named) {
         output::note(&capturer.notice());
