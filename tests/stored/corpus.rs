@@ -36,7 +36,7 @@ use super::forms::{
 use crate::support::clock::START;
 use crate::support::stack::TestStack;
 use crate::support::template::{Template, template};
-use crate::template::environment::{FUNCTIONS, environment};
+use crate::template::environment::{FUNCTIONS, LEAVING, environment};
 
 /// The folder of what the next release stores.
 const UNRELEASED: &str = "unreleased";
@@ -222,8 +222,8 @@ async fn files() -> BTreeMap<String, String> {
 }
 
 /// What code of a release, its operators and their deployments find in the template: parameters, outputs, queues, the
-/// gateway, keys and indexes of tables, what each role may do, and variables without which a function does not start. A
-/// queue, gateway or key of another name is a new one.
+/// gateway, keys and indexes of tables, what each role may do, and the variables that functions read. A queue, gateway or
+/// key of another name is a new one.
 fn needs(template: &Template) -> BTreeSet<String> {
     let mut needs = BTreeSet::new();
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
@@ -258,28 +258,26 @@ fn needs(template: &Template) -> BTreeSet<String> {
             }
         }
     }
-    for (function, _, read) in FUNCTIONS {
-        let variables = environment(template, function);
-        let starts_without = |name: &str| {
-            let mut others = variables.clone();
-            others.remove(name);
-            read(&others).is_ok()
-        };
-        needs.extend(variables.keys().filter(|name| !starts_without(name)).map(|name| variable(function, name)));
-    }
+    needs.extend(variables(template).into_iter().filter(|(_, name)| !LEAVING.contains(&name.as_str())).map(variable));
     needs
 }
 
-fn variable(function: &str, name: &str) -> String {
+/// The function and the name of each variable.
+fn variables(template: &Template) -> Vec<(&'static str, String)> {
+    let mut variables = Vec::new();
+    for (function, ..) in FUNCTIONS {
+        variables.extend(environment(template, function).into_keys().map(|name| (function, name)));
+    }
+    variables
+}
+
+fn variable((function, name): (&str, String)) -> String {
     format!("variable {name} of {function}")
 }
 
-/// The same, and every variable that a template sets.
+/// The same, and the variables that the template has for the release before alone.
 fn has(template: &Template) -> BTreeSet<String> {
-    let set = FUNCTIONS.iter().flat_map(|(function, ..)| {
-        environment(template, function).into_keys().map(|name| variable(function, &name)).collect::<Vec<_>>()
-    });
-    needs(template).into_iter().chain(set).collect()
+    needs(template).into_iter().chain(variables(template).into_iter().map(variable)).collect()
 }
 
 fn lines(value: &impl Serialize) -> String {
@@ -490,7 +488,7 @@ fn a_word_that_is_written_was_read_by_the_last_release() {
 }
 
 /// A roll-back brings code back, and an update keeps the parameters of a person. So what the last release finds in its
-/// template is in this one, but for a variable that it starts without.
+/// template is in this one.
 #[test]
 fn what_the_last_release_needs_of_its_template_is_there() {
     let now = needs(&template());

@@ -27,6 +27,10 @@ pub(crate) const FUNCTIONS: [(&str, &str, Read); 4] = [
     ("DispatcherFunction", "DispatcherConfig", |environment| DispatcherConfig::read(environment).map(drop)),
 ];
 
+/// Variables that no function reads any more. Code of the release before may run with this template, so it sets them for one
+/// release, and `VARIABLES` lists them so that they are not counted as unknown.
+pub(crate) const LEAVING: [&str; 0] = [];
+
 /// The variables that a function gets, including every optional one.
 pub(crate) fn environment(template: &Template, function: &str) -> Environment {
     let shared = template.at(&["Globals", "Function", "Environment", "Variables"]);
@@ -61,7 +65,8 @@ fn findings(template: &Template) -> Vec<String> {
         let set: BTreeSet<_> = environment.into_keys().collect();
         let reads = reads(config);
         findings.extend(reads.difference(&set).map(|name| format!("{function}: {name} is read and not set")));
-        findings.extend(set.difference(&reads).map(|name| format!("{function}: {name} is set and not read")));
+        let unread = set.difference(&reads).filter(|name| !LEAVING.contains(&name.as_str()));
+        findings.extend(unread.map(|name| format!("{function}: {name} is set and not read")));
     }
     findings
 }
@@ -129,7 +134,7 @@ fn every_variable_that_a_function_reads_is_set_and_none_else() {
 #[test]
 fn every_listed_variable_is_read_by_some_function() {
     let all: BTreeSet<_> = FUNCTIONS.into_iter().flat_map(|(_, config, _)| reads(config)).collect();
-    let deployed = VARIABLES.iter().filter(|name| **name != "HOOKONCE_TEST_TIMING");
+    let deployed = VARIABLES.iter().filter(|name| **name != "HOOKONCE_TEST_TIMING" && !LEAVING.contains(name));
     assert_eq!(all, deployed.map(|name| (*name).to_owned()).collect());
 }
 

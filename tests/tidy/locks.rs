@@ -24,8 +24,9 @@ fn fault(path: &str, line: &str) -> Option<&'static str> {
     if has(&["npm ci", "\"$npm\" ci", "\"npm\", \"ci\""]) && !has(&["--ignore-scripts"]) {
         return Some("runs the scripts of packages");
     }
-    // A tag or a branch can be moved.
+    // A tag or a branch can be moved. A workflow of this repository is of the same commit.
     let (_, action) = line.split_once("uses: ").filter(|_| path.starts_with(".github/"))?;
+    let action = Some(action).filter(|action| !action.starts_with("./"))?;
     let commit = action.trim().rsplit_once('@').map_or("", |(_, commit)| commit);
     let is_commit = commit.len() == 40 && commit.chars().all(|digit| digit.is_ascii_hexdigit());
     (!is_commit).then_some("does not name the commit of")
@@ -50,7 +51,7 @@ fn findings(files: &Files) -> Vec<String> {
 fn everything_that_is_installed_is_locked_and_runs_no_script() {
     none(&findings(&project()));
     let commit = "0123456789abcdef0123456789abcdef01234567";
-    let workflow = format!("uses: a/b@{commit}\n- uses: a/c@v4\n");
+    let workflow = format!("uses: a/b@{commit}\n- uses: a/c@v4\nuses: ./.github/workflows/b.yml\n");
     let files = planted([
         (".github/workflows/a.yml", workflow.as_str()),
         ("a/package.json", r#"{ "devDependencies": { "b": "1.0.0" } }"#),
