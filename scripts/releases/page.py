@@ -104,7 +104,8 @@ class Shell:
         os.close(self.terminal)
 
 
-# The shell waits for a file, runs it with the terminal as its input, and prints its status, or that of the last command of it that failed.
+# The shell waits for a file, runs it with the terminal as its input, and prints its status, or that of the last of its commands that
+# failed. What fails within a subshell or before a pipe is not seen.
 TYPED = r"""
 here=$PWD
 while [ ! -e "$here/.stop" ]; do

@@ -56,6 +56,7 @@ def continue_update_rollback(request):
     stack.template, stack.resource_map.resolved_parameters = stack.before
     stack.parameters = dict(stack.resource_map.resolved_parameters)
     stack.status = "UPDATE_ROLLBACK_COMPLETE"
+    settle(stack)
     stack._add_stack_event(stack.status)
     return "<ContinueUpdateRollbackResponse><ContinueUpdateRollbackResult></ContinueUpdateRollbackResult></ContinueUpdateRollbackResponse>"
 
@@ -102,8 +103,13 @@ def execute(backend, change_set_name, stack_name=None):
     # Those that were not named have their defaults.
     change_set.stack.parameters = dict(change_set.stack.resource_map.resolved_parameters)
     for stack in backend.stacks.values():
-        stack.template_dict = json.loads(stack.template) if stack.template.startswith("{") else yaml_parse(stack.template)
-        stack.output_map = stack._create_output_map()
+        settle(stack)
+
+
+def settle(stack):
+    """What the mock keeps twice."""
+    stack.template_dict = json.loads(stack.template) if stack.template.startswith("{") else yaml_parse(stack.template)
+    stack.output_map = stack._create_output_map()
 
 
 def carry_out(change_set):

@@ -59,7 +59,7 @@ fn amount(text: &str) -> Result<f64, String> {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let counted = Counted::built_in();
-    one_number(&arguments.events)?;
+    note_commas(&arguments.events);
     let record_bytes = counted.record_bytes(arguments.body_bytes);
     if record_bytes > f64::from(u32::try_from(CLAIM_BYTES_MAX).unwrap_or(u32::MAX)) {
         return Err(Failure::usage(
@@ -77,18 +77,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Refuses what is a number with commas between its thousands rather than several loads.
-fn one_number(events: &[f64]) -> Result<(), Failure> {
-    let is_number = matches!(events, [first, rest @ ..] if !rest.is_empty() && (1.0..1e3).contains(first)
+/// Notes what may be a number with commas between its thousands rather than several loads.
+fn note_commas(events: &[f64]) {
+    let may_be_one = matches!(events, [first, rest @ ..] if !rest.is_empty() && (1.0..1e3).contains(first)
         && rest.iter().all(|part| (100.0..1e3).contains(part)));
-    if !is_number {
-        return Ok(());
+    if may_be_one {
+        let parts: Vec<_> = events.iter().map(ToString::to_string).collect();
+        let (months, one) = (parts.len(), parts.concat());
+        output::note(&format!("commas divide loads, so this is {months} months. For one number: --events {one}"));
     }
-    let parts: Vec<_> = events.iter().map(ToString::to_string).collect();
-    Err(Failure::usage(
-        format!("commas divide loads, and each of {} costs what a stack costs at rest", parts.join(", ")),
-        format!("--events {}, or loads of 1k and more", parts.concat()),
-    ))
 }
 
 /// What the months bring that are asked for, and for how many days of them a stack has run.

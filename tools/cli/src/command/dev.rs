@@ -37,6 +37,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::interrupt::Stop;
 use crate::output::{self, hints};
 use crate::stack::connection::{RunningStack, StackParts};
+use crate::stack::pauses::{PausedFunction, Switches};
 use crate::stack::status::Records;
 use crate::stack::target::{DataFolder, write};
 use crate::stack::traffic::Traffic;
@@ -190,7 +191,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     let stack = Box::pin(Stack::start(config)).await.map_err(|error| {
         let hint = match error {
-            StackError::Runs { .. } => "or run another one beside it: --stack ./FOLDER --port PORT",
+            StackError::Runs { .. } => "run another one beside it with --stack ./FOLDER --port PORT",
             _ => "another stack may use this port or folder: pass --port or --stack",
         };
         Failure::unavailable(Report::new(&error).to_string(), hint)
@@ -206,12 +207,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     // Before anybody can see the stack or the command: whoever does may stop this process, which must then end both.
     let mut stop = Stop::watch()?;
     let records = store(&running);
-    let waiting = if arguments.command.is_empty() { waiting(records.clone()).await } else { None };
+    let waiting = if arguments.command.is_empty() { waiting(&folder, records.clone()).await } else { Vec::new() };
     let announcement = running.announce(&folder)?;
     if arguments.command.is_empty() {
         greet(&folder, &running, stack.own_handlers(), arguments.json);
-        if let Some(waiting) = waiting {
-            output::note(&waiting);
+        for sentence in waiting {
+            output::note(&sentence);
         }
     }
     if let Some(capturer) = capturer.filter(|_| is_named) {
@@ -351,9 +352,18 @@ fn store(RunningStack { dynamodb_url, parts, .. }: &RunningStack) -> DynamoStore
     DynamoStore::new(clients::dynamodb(dynamodb_url), &parts.inbox_table, &parts.domain_table)
 }
 
-/// What waits since the stack ran before, in words. The embedded queues begin empty, so the relay takes each record when it
-/// is due.
-async fn waiting(store: DynamoStore) -> Option<String> {
+/// What waits since the stack ran before, and what is paused.
+async fn waiting(folder: &DataFolder, store: DynamoStore) -> Vec<String> {
+    let paused = PausedFunction::ALL.into_iter().filter(|function| !Switches::begins_on(folder, *function));
+    let paused = paused.map(|function| {
+        let name = function.as_str();
+        format!("the {name} is paused: `hookonce resume {name}`\n")
+    });
+    records_that_wait(store).await.into_iter().chain(paused).collect()
+}
+
+/// The embedded queues begin empty, so the relay takes each record when it is due.
+async fn records_that_wait(store: DynamoStore) -> Option<String> {
     let Records { pending, waiting, effects, .. } = Records::read(Ok(store), Looking::Once).await;
     let due: Vec<_> = [pending, waiting, effects].into_iter().flatten().collect();
     let next = due.iter().filter_map(|due| due.oldest).min()?;

@@ -220,7 +220,7 @@ pub(super) async fn send(
         h1 { (title(&sent.answers)) }
         @if let Some(explanation) = &sent.explanation { (why(explanation)) }
         @if is_ageless {
-            p { "No check of its age refused it: " code { (chosen.document.provider) } " signs no time, or none that is checked." }
+            p { "It was accepted although it is a month old: " code { (chosen.document.provider) } " signs no time, or none that is checked." }
         }
         div.scroll tabindex="0" role="region" aria-label="Answers" {
             table {

@@ -22,7 +22,7 @@ pub(crate) fn print_state(what: &str, file: &Path, state: &str, why: Vec<String>
         output::json_line(&json!({ "what": what, "file": file, "state": state, "why": why }));
     } else {
         let line = std::iter::once(format!("{what} {state}: {}", file.display())).chain(why);
-        output::line(&line.collect::<Vec<_>>().join("; "));
+        output::line(&output::wrapped(&line.collect::<Vec<_>>().join("; ")));
     }
 }
 

@@ -54,7 +54,8 @@ fn dev_begins_with_what_waits_from_before() {
     workspace.run(&["pause", "worker", "--reason", "a wrong deploy", "--by", "ada"]).exits(0);
     workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
     first.stop().omits("from before");
-    dev().stop().prints("1 record waits from before, the next is due in ");
+    let waits = ["1 record waits from before, the next is due in ", "the worker is paused: `hookonce resume worker`"];
+    dev().stop().prints_all(&waits);
 }
 
 /// The dispatcher alone: events are applied, and their effects wait.

@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn only_what_certainly_keeps_a_table_a_queue_or_the_address_passes() {
-        assert_eq!(kept_kinds().len(), 4);
+        assert_eq!(kept_kinds().len(), 5);
         for kind in kept_kinds() {
             for (action, replacement, properties, passes) in [
                 ("Add", "", &[][..], true),
