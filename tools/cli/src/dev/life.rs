@@ -218,17 +218,18 @@ impl Printer {
             }));
             return;
         }
-        let style = match status {
-            0..300 if word == "duplicate" => Style::new().dim(),
-            0..300 => Style::new().cyan(),
-            300..500 => Style::new().yellow(),
-            _ => Style::new().red(),
+        let (glyph, style) = match status {
+            0..300 if word == "duplicate" => (Look::DUPLICATE.glyph, Style::new().dim()),
+            0..300 if word == "accepted" => (Look::SOUND.glyph, Style::new().cyan()),
+            0..300 => (Look::ANSWERED.glyph, Style::new().cyan()),
+            300..500 => (Look::REFUSED.glyph, Style::new().yellow()),
+            _ => (Look::REFUSED.glyph, Style::new().red()),
         };
         let before = format!("{}  in   ", output::local_moment(started));
         let took = output::between(started, ended);
         if status < 300 {
             let after = format!(" {endpoint} {event_type} {key}  {status} {took}");
-            return output::styled_line(&before, (&column(&word), &style), &after);
+            return output::styled_line(&before, (&column(glyph, &word), &style), &after);
         }
         let mut page = codes::explaining(&word).map_or_else(String::new, |page| format!(": {page}"));
         if status == 401 {
@@ -236,7 +237,7 @@ impl Printer {
         }
         output::styled_line(
             &before,
-            (&column("refused"), &style),
+            (&column(glyph, "refused"), &style),
             &format!(" {endpoint}  {status} {took}  {word}{page}"),
         );
     }
@@ -278,16 +279,16 @@ impl Printer {
             (Some(error), None, None) => error.to_owned(),
             (None, ..) => format!("{} after receipt", output::between(record.received_at, ended_at)),
         };
-        let style = match word.as_str() {
-            "applied" | "delivered" => Style::new().green(),
-            "dead" => Style::new().red(),
-            "retry" | "waiting" => Style::new().yellow(),
-            _ => Style::new().dim(),
+        let (glyph, style) = match word.as_str() {
+            "applied" | "delivered" => (Look::SOUND.glyph, Style::new().green()),
+            "dead" => (Look::PROBLEM.glyph, Style::new().red()),
+            "retry" | "waiting" => ("…", Style::new().yellow()),
+            _ => ("–", Style::new().dim()),
         };
         let to = destination.map_or_else(String::new, |destination| format!(" to {destination}"));
         let (before, event_type) = (format!("{}  out  ", output::local_moment(now)), &record.event_type);
         let after = format!(" {endpoint} {event_type} {key}{to}  {detail}");
-        output::styled_line(&before, (&column(&word), &style), &after);
+        output::styled_line(&before, (&column(glyph, &word), &style), &after);
     }
 }
 
@@ -335,9 +336,9 @@ fn endpoint_of(path: &str) -> String {
     endpoint_id(path).map_or_else(last, |id| id.to_string())
 }
 
-/// A word in a column that takes the longest one.
-fn column(word: &str) -> String {
-    format!("{word:<11}")
+/// A word in a column that takes the longest one, with its sign for a person on a terminal.
+fn column(glyph: &str, word: &str) -> String {
+    if output::is_terminal() { format!("{glyph} {word:<11}") } else { format!("{word:<11}") }
 }
 
 /// How long it is until then, in whole seconds.

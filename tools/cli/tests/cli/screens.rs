@@ -109,10 +109,10 @@ fn what_dev_shows_fits_a_terminal() {
     // An address is there to be copied.
     let is_wide = |line: &&String| !line.contains("http://") && measure_text_width(line) > 80;
     assert_eq!(shown.iter().find(is_wide), None, "{shown:#?}");
-    let refused = shown.iter().position(|line| line.contains("in   refused     stripe  401 ")).unwrap();
+    let refused = shown.iter().position(|line| line.contains("in   ✕ refused     stripe  401 ")).unwrap();
     assert_eq!(shown[refused + 1].trim(), "`hookonce explain signature_mismatch`, `hookonce verify --last`");
     assert!(
-        shown.iter().any(|line| line.contains("out  dead        stripe customer.subscription.deleted")),
+        shown.iter().any(|line| line.contains("out  ✕ dead        stripe customer.subscription.deleted")),
         "{shown:#?}"
     );
 }
