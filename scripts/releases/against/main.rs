@@ -5,6 +5,7 @@
 use hookonce_protocol::item::Item;
 use hookonce_protocol::message::{Message, MessageKey};
 use hookonce_protocol::record::{Record, attribute};
+use hookonce_protocol::trail::Trail;
 use serde_json::Value;
 
 fn main() {
@@ -23,6 +24,10 @@ fn main() {
             Ok(record) if is_kept(&item, &record.encode()) => read += 1,
             Ok(_) => wrong.push(format!("{item:?}")),
         }
+    }
+    match serde_json::from_value::<Item>(stored["trail"].clone()) {
+        Ok(item) if Trail::decode(Some(&item)).unread == 0 => read += 1,
+        _ => left.push(format!("the trail {}", stored["trail"])),
     }
     let key = stored["message_key"].as_str().and_then(MessageKey::parse);
     for text in list("messages") {
