@@ -403,8 +403,10 @@ fn greet(folder: &DataFolder, running: &RunningStack, handlers: &OwnHandlers, as
     ];
     let commands = commands.map(|(it, what)| (hints::command(&it.split(' ').collect::<Vec<_>>(), ""), what));
     let width = commands.iter().filter(|(_, what)| !what.is_empty()).map(|(it, _)| it.len()).max().unwrap_or(0);
+    // Longer commands, which name a folder, explain themselves: with more beside them they would not fit a terminal.
+    let has_room = commands.iter().all(|(_, what)| 2 + width + what.len() <= 80);
     for (command, what) in &commands {
-        output::note(format!("  {command:width$}{what}").trim_end());
+        output::note(format!("  {command:width$}{}", if has_room { what } else { "" }).trim_end());
     }
     let data = std::path::absolute(&folder.data).unwrap_or_else(|_| folder.data.clone());
     output::note(&format!("Ctrl-C stops the inbox and keeps its tables, in {}\n", data.display()));

@@ -296,12 +296,12 @@ fn dry_run(order: &Order, report: &Report, found: usize, (name, token): (&str, &
                 @if let Some(warning) = no_way_back(order.operation) { p.fault { (sentence(warning)) } }
                 @for (risk, warning) in RISKS { @if order.fields.contains_key(risk) { p.fault { (warning) } } }
                 label {
-                    span.small { "Reason, for the audit trail" }
+                    span.small { "Reason, for the audit trail" } " "
                     input name="reason" maxlength="512" required;
                 }
                 @if let Some(person) = person {
                     label {
-                        span.small { "Your name, for the audit trail" }
+                        span.small { "Your name, for the audit trail" } " "
                         input name="by" maxlength="256" value=(person) required;
                     }
                 }

@@ -164,7 +164,7 @@ fn story_step(step: &Step, time: fn(EpochMs) -> Markup) -> Markup {
     let (title, more) = what.split_once([':', ',']).unwrap_or((what, ""));
     html! {
         li class=(class) {
-            (time(*at))
+            (time(*at)) " "
             span.unseen { (spoken) }
             strong { (sentence_case(&output::shown(title))) }
             @if !more.is_empty() { p { (code(&output::shown(more.trim()))) } }

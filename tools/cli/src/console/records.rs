@@ -98,12 +98,12 @@ fn heading(typed: &Typed, shown: u64, is_part: bool) -> String {
 
 fn form(typed: &Typed) -> Markup {
     let field = |name: &'static str, label: &str, hint: &str| {
-        html! { label { span.small { (label) } input name=(name) value=(typed.value(name)) placeholder=(hint); } }
+        html! { label { span.small { (label) } " " input name=(name) value=(typed.value(name)) placeholder=(hint); } }
     };
     html! {
         form.filter action=(href::page("records")) {
             label {
-                span.small { "State" }
+                span.small { "State" } " "
                 select name="state" {
                     option value="" { "all" }
                     @for state in STATES {

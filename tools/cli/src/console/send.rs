@@ -132,7 +132,7 @@ fn form(site: &Site, session: &Session, fields: &BTreeMap<String, String>, body:
         form.order method="post" action=(href::page("send")) {
             div.filter {
                 label {
-                    span.small { "Event" }
+                    span.small { "Event" } " "
                     select name="event" {
                         @for (id, document) in endpoints::read_all(&site.connection.folder) {
                             optgroup label={ "at " (id) } {
@@ -145,13 +145,13 @@ fn form(site: &Site, session: &Session, fields: &BTreeMap<String, String>, body:
                     }
                 }
                 label {
-                    span.small { "Signature" }
+                    span.small { "Signature" } " "
                     select name="signature" {
                         @for (name, of, words) in Signature::ALL { option value=(name) selected[of == signature] { (words) } }
                     }
                 }
                 label {
-                    span.small { "Copies, at the same moment" }
+                    span.small { "Copies, at the same moment" } " "
                     input name="copies" type="number" min="1" max=(COPIES_MAX) value=(copies);
                 }
             }
@@ -159,7 +159,7 @@ fn form(site: &Site, session: &Session, fields: &BTreeMap<String, String>, body:
                 p.note { "Each event gets a fresh id. Show its body to change it before it is sent." }
             } @else {
                 label {
-                    span.small { "Body" }
+                    span.small { "Body" } " "
                     textarea name="body" rows="16" spellcheck="false" { (body) }
                 }
             }

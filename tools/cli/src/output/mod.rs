@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use console::Style;
-use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use serde::Serialize;
 
 pub(crate) use self::table::{Cell, Table, print, table};
@@ -252,7 +252,7 @@ pub(crate) fn confirm(question: &str, hint: &str) -> Result<(), Failure> {
 
 /// A progress bar with rate, elapsed and remaining time, on standard error. Nothing if nobody watches.
 pub(crate) fn bar(label: &'static str, length: u64) -> ProgressBar {
-    let style = "{msg:>8} {bar:30} {pos}/{len}  {rate}  {elapsed} elapsed  {eta} left";
+    let style = "{msg:>8} {bar:30} {pos}/{len}  {rate}  {elapsed} elapsed{left}";
     if !is_watched() {
         return ProgressBar::hidden();
     }
@@ -262,7 +262,7 @@ pub(crate) fn bar(label: &'static str, length: u64) -> ProgressBar {
         goes_on(&bar);
     }
     match ProgressStyle::with_template(style) {
-        Ok(style) => bar.with_style(style.with_key("rate", rate)),
+        Ok(style) => bar.with_style(style.with_key("rate", rate).with_key("left", left)),
         Err(_) => bar,
     }
 }
@@ -276,6 +276,13 @@ pub(crate) fn goes_on(bar: &ProgressBar) {
 fn rate(state: &ProgressState, text: &mut dyn std::fmt::Write) {
     // A text takes what is written.
     let _ = write!(text, "{:.1}/s", state.per_sec());
+}
+
+/// How long it will take, once anything was done.
+fn left(state: &ProgressState, text: &mut dyn std::fmt::Write) {
+    if state.pos() > 0 {
+        let _ = write!(text, "  {:#} left", HumanDuration(state.eta()));
+    }
 }
 
 /// A line that shows that the command works, and moves by itself until it is dropped. Nothing if nobody watches.

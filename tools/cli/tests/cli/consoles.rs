@@ -183,11 +183,13 @@ fn what_needs_a_person_is_read_once_for_all_tabs() {
         reached() - before
     };
     let tab = || assert!(console.ask("GET", "/needs", "").contains("INVOICE_UNREADABLE"));
-    tab();
-    assert_eq!(by(&|| [(), ()].into_iter().for_each(|()| tab())), 0, "two tabs in the moments after another one");
+    // On a busy machine, these moments may be over before the second tab asks.
+    wait_until("two tabs in the moments after another one ask nothing", || {
+        tab();
+        by(&|| [(), ()].into_iter().for_each(|()| tab())) == 0
+    });
     assert!(by(&|| assert!(console.ask("GET", "/", "").contains("INVOICE_UNREADABLE"))) > 0, "a page is new");
-    wait_until("it is read again", || by(&tab) > 0);
-    assert_eq!(by(&tab), 0, "that was for the other tab, too");
+    wait_until("it is read again, and that is for the other tab, too", || by(&tab) > 0 && by(&tab) == 0);
     console.stop();
 }
 

@@ -95,7 +95,7 @@ const IN_ANOTHER_TERMINAL: &str = r#"
 until [ -e .hookonce/stack.json ]; do sleep 0.1; done
 $HOOKONCE trigger stripe.customer.subscription.deleted --id a_customer_that_leaves >/dev/null 2>&1
 echo whsec_another_secret_of_enough_bytes | $HOOKONCE trigger stripe.invoice.paid --secret - >/dev/null 2>&1
-until $HOOKONCE list --state DEAD --json | grep -q leaves; do sleep 0.1; done
+until $HOOKONCE list --state DEAD --json 2>/dev/null | grep -q leaves; do sleep 0.1; done
 kill -INT $(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' .hookonce/stack.json)
 wait
 "#;

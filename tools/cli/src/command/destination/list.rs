@@ -45,7 +45,12 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         let address = shown_address(document).unwrap_or_else(|| "-".to_owned());
         table.add_row([id.as_str(), document.kind.as_str(), class, &address, &output::known_moment(*changed_at)]);
     }
-    output::print(&table);
+    if table.row_count() > 0 || !output::is_terminal() {
+        output::print(&table);
+    }
+    if table.row_count() == 0 {
+        output::note("there is no destination; `hookonce destination add --help` shows how one is written");
+    }
     Ok(Exit::Done)
 }
 

@@ -14,8 +14,13 @@ const poll = async () => {
   if (!part) return;
   const answer = document.hidden ? null : await fetch(part.dataset.poll).catch(() => ({ ok: false }));
   if (answer && !answer.ok) {
-    if (!part.dataset.silent) part.prepend("The console does not answer, so the order may have stopped in the middle. " +
-      "If the console was ended, start it again, and open the address that it prints.");
+    if (!part.dataset.silent) {
+      const said = document.createElement("p");
+      said.className = "fault";
+      said.textContent = "The console does not answer, so the order may have stopped in the middle. " +
+        "If the console was ended, start it again, and open the address that it prints.";
+      part.prepend(said);
+    }
     part.dataset.silent = "yes";
   } else if (answer) {
     const holder = document.createElement("div");

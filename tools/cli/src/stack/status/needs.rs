@@ -135,10 +135,17 @@ impl StackStatus {
 
     /// The dead records: how many are effects, and what most of them died of.
     fn died(&self, dead: &Due) -> Need {
-        let are = if dead.count == 1 { "record is DEAD" } else { "records are DEAD" };
+        let all_are_effects = dead.known() == Some(dead.effects);
+        let are = match (all_are_effects, dead.count == 1) {
+            (false, true) => "record is DEAD",
+            (false, false) => "records are DEAD",
+            (true, true) => "effect is DEAD",
+            (true, false) => "effects are DEAD",
+        };
         let more = if dead.at_least { ", and more" } else { "" };
         let effects = match (dead.effects, dead.effects_at_least) {
             (0, _) => String::new(),
+            _ if all_are_effects => String::new(),
             (effects, false) => format!(", {effects} of them effects"),
             (effects, true) => format!(", at least {effects} of them effects"),
         };
