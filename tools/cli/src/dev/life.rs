@@ -279,16 +279,16 @@ impl Printer {
             (Some(error), None, None) => error.to_owned(),
             (None, ..) => format!("{} after receipt", output::between(record.received_at, ended_at)),
         };
-        let (glyph, style) = match word.as_str() {
-            "applied" | "delivered" => (Look::SOUND.glyph, Style::new().green()),
-            "dead" => (Look::PROBLEM.glyph, Style::new().red()),
-            "retry" | "waiting" => ("…", Style::new().yellow()),
-            _ => ("–", Style::new().dim()),
+        let style = match word.as_str() {
+            "applied" | "delivered" => Style::new().green(),
+            "dead" => Style::new().red(),
+            "retry" | "waiting" => Style::new().yellow(),
+            _ => Style::new().dim(),
         };
         let to = destination.map_or_else(String::new, |destination| format!(" to {destination}"));
         let (before, event_type) = (format!("{}  out  ", output::local_moment(now)), &record.event_type);
         let after = format!(" {endpoint} {event_type} {key}{to}  {detail}");
-        output::styled_line(&before, (&column(glyph, &word), &style), &after);
+        output::styled_line(&before, (&column(Look::of(record).glyph, &word), &style), &after);
     }
 }
 

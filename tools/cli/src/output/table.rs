@@ -137,6 +137,12 @@ impl Table {
         self.piece_widths(at, &[' ']).max().unwrap_or(0).max(COLUMN_MIN)
     }
 
+    /// How narrow these columns may be before one of them is left out: all words stay whole, but for those of the last column.
+    fn least_widths(&self, kept: &[usize]) -> Vec<usize> {
+        let least = |at: &usize| if kept.last() == Some(at) { KEY_MIN } else { self.worded_width(*at) };
+        kept.iter().map(least).collect()
+    }
+
     /// How wide a column is in which no short text wraps, and no code is cut: it wraps between its words.
     fn readable_width(&self, at: usize) -> usize {
         let pieces = self.piece_widths(at, &[' ', '_']).filter(|width| *width <= SHORT_MAX);
@@ -165,10 +171,9 @@ impl Table {
         let natural = self.widths();
         let mut kept: Vec<_> = (0..natural.len()).filter(shows).collect();
         for column in &self.optional {
-            let (last, others) = kept.split_last().map_or((0, &[][..]), |(last, others)| (*last, others));
-            let least = |at: usize, least: usize| natural.get(at).map_or(0, |width| least.min(*width));
-            let others = others.iter().map(|at| least(*at, self.worded_width(*at)));
-            if fits(&others.chain([least(last, KEY_MIN)]).collect::<Vec<_>>(), columns) {
+            let least = self.least_widths(&kept).into_iter().zip(&kept);
+            let least = least.map(|(least, at)| natural.get(*at).map_or(0, |width| least.min(*width)));
+            if fits(&least.collect::<Vec<_>>(), columns) {
                 break;
             }
             kept.retain(|at| at != column);
@@ -182,9 +187,8 @@ impl Table {
             let worded: Vec<_> = kept.iter().map(|at| self.worded_width(*at)).collect();
             narrow(&mut widths, |at| worded.get(at).copied().unwrap_or(COLUMN_MIN), columns);
             if !self.optional.is_empty() {
-                let last = widths.len().saturating_sub(1);
-                let least = |at| if at == last { KEY_MIN } else { worded.get(at).copied().unwrap_or(COLUMN_MIN) };
-                narrow(&mut widths, least, columns);
+                let least = self.least_widths(&kept);
+                narrow(&mut widths, |at| least.get(at).copied().unwrap_or(COLUMN_MIN), columns);
             }
             let readable: Vec<_> = kept.iter().map(|at| self.readable_width(*at)).collect();
             narrow(&mut widths, |at| readable.get(at).copied().unwrap_or(COLUMN_MIN), columns);
