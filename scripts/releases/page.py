@@ -1,7 +1,8 @@
 """Types the blocks of a page into a shell, in their order, and compares what they print with the block below each.
 
 A block of `sh` is typed; the block of `text` after it is what it prints, and without one it prints nothing. `…` stands for any
-text in a line, and alone in a line for any lines. It ends with 0, or as a comment before it says: `<!-- exits with 1 -->`. Any other
+text in a line, and alone in a line for any lines. A sentence with a `…` may wrap, because what stands there, such as the path of a
+folder, is longer on another machine. It ends with 0, or as a comment before it says: `<!-- exits with 1 -->`. Any other
 comment tells what somebody else does at that moment: `<!-- github sends a -->`. Any other block is the text of a file."""
 
 import os
@@ -55,7 +56,11 @@ def expected(text):
         if line == "…":
             lines.append(r"(?:.*\n)*?")
         else:
-            lines.append(".*?".join(re.escape(part) for part in line.rstrip().split("…")) + r" *\n")
+            pattern = ".*?".join(re.escape(part) for part in line.rstrip().split("…"))
+            # Two spaces in a row are the columns of a table, which does not wrap.
+            if "…" in line and "  " not in line:
+                pattern = pattern.replace(r"\ ", r"(?: |\n +)")
+            lines.append(pattern + r" *\n")
     return re.compile("".join(lines))
 
 
@@ -155,6 +160,9 @@ BREAKS = {
     "<!-- exits with 1 -->\n\n```sh\necho it\n```\n```text\nit\n```\n": "should print (status 1)",
     "```sh\necho it\n```\n```text\nsomething else\n```\n": "should print (status 0):\nsomething else",
     "<!-- exits with 1 -->\n\n```sh\necho it\nfalse\n```\n```text\nit\n```\n": "",
+    "```sh\nprintf 'it is in /a\\n  longer place\\n'\n```\n```text\nit is in … longer place\n```\n": "",
+    "```sh\nprintf 'it is in /a\\n  longer place\\n'\n```\n```text\nit is in /a longer place\n```\n": "should print (status 0)",
+    "```sh\nprintf 'it  /a\\n  place\\n'\n```\n```text\nit  … place\n```\n": "should print (status 0)",
 }
 
 
