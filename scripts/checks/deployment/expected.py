@@ -182,6 +182,7 @@ ROWS = {
     "aws sqs get-queue-attributes --queue-url URL": Row(so=policy),
     "--attributes VisibilityTimeout=": Row(so=lambda stack: retention(stack) == "604800", who="deployer"),
     "aws lambda update-event-source-mapping": Row('"ReportBatchItemFailures"', who="deployer"),
+    "--timeout 60": Row('"Timeout": 60', who="operator"),
     "--attributes Policy=": Row(so=lambda stack: not policy(stack), who="deployer"),
     "aws sqs set-queue-attributes": Row(so=lambda stack: json.loads(policy(stack))["Statement"], who="deployer"),
     "aws sqs get-queue-attributes": Row(EMPTY),

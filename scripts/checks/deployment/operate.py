@@ -102,14 +102,14 @@ def endpoints(commands):
     run("endpoint", "list", prints="stripe")
     run("endpoint", "show", "shop", "--reveal", prints=SECRET)
     commands.expect("the secrets of an endpoint", json.loads(commands.stored("endpoint", "shop")).get("secrets"), [SECRET])
-    run("endpoint", "rotate", "shop", "--secret", "-", give=SECRET + "2", prints="has 2 secret(s)")
+    run("endpoint", "rotate", "shop", "--secret", "-", give=SECRET + "2", prints="has 2 secrets")
     run("endpoint", "rotate", "shop", "--finish", code=NO, prints="less than a day ago")
-    run("endpoint", "rotate", "shop", "--finish", "--yes", prints="1 older secret(s) removed")
+    run("endpoint", "rotate", "shop", "--finish", "--yes", prints="1 older secret removed")
     entries = [{"id": f"shop-{number}", "provider": "stripe", "secrets": [SECRET]} for number in range(25)]
     with open(os.path.join(commands.folder, "endpoints.json"), "w", encoding="utf-8") as file:
         json.dump(entries, file)
-    run("endpoint", "import", "endpoints.json", prints="25 endpoint(s) imported")
-    run("endpoint", "import", "endpoints.json", prints="0 endpoint(s) imported, 25 existed already")
+    run("endpoint", "import", "endpoints.json", prints="25 endpoints imported")
+    run("endpoint", "import", "endpoints.json", prints="0 endpoints imported, 25 existed already")
     run("endpoint", "check", prints="shop-24: valid")
     run("endpoint", "remove", "shop-24", "--yes", prints="is removed")
     commands.expect("the attributes of a removed endpoint", commands.item("endpoint", "shop-24"), {})
@@ -135,7 +135,7 @@ def destinations(commands):
     run("destination", "test", "own", "--yes", code=NO, prints="no address that a destination may have")
     run("destination", "remove", "own", code=USAGE, prints="pass --yes")
     run("destination", "remove", "own", "--yes", prints="is removed")
-    run("list", "--kind", "effect", prints="0 record(s)")
+    run("list", "--kind", "effect", prints="0 records")
 
 
 def queues(commands):
@@ -256,10 +256,10 @@ def records(commands, stack, tables):
     run("stats", prints="APPLIED")
     # The routes of the stack remember another fact than the sample does.
     run("drill", "--state", "APPLIED", code=NO, prints="1 differs")
-    run("audit", "--scan", prints="0 violation(s)")
-    run("replay", "--force", "--key", "stripe", KEY, "--reason", "a test", "--yes", prints="1 record(s) done")
+    run("audit", "--scan", prints="0 violations")
+    run("replay", "--force", "--key", "stripe", KEY, "--reason", "a test", "--yes", prints="1 record done")
     run("list", "--state", "PENDING", prints=KEY)
-    run("redact", "--key", "stripe", KEY, "--reason", "a test", "--yes", code=NO, prints="refused 1 record(s)")
+    run("redact", "--key", "stripe", KEY, "--reason", "a test", "--yes", code=NO, prints="refused 1 record")
     run("show", "stripe", KEY, prints="a test")
     run("discard", "--state", "DEAD", "--reason", "a test", code=NO, prints="no record matches")
     run("doubt", "--state", "APPLIED", "--reason", "a test", code=NO, prints="no record matches")
@@ -284,13 +284,16 @@ def pauses(commands, stack):
 
 
 def drift(commands, stack):
-    """`doctor` finds a queue and an event source that somebody changed, and a stack without its policy."""
+    """`doctor` finds a queue, an event source and a function that somebody changed, and a stack without its policy."""
     run, url = commands.run, stack.ids["SlowQueue"]
     run("doctor", prints="each queue has one, which takes batches and gives back what failed")
     source = next(one for one in client("lambda").list_event_source_mappings()["EventSourceMappings"] if one["EventSourceArn"].endswith("-slow"))
     for seconds, size, code, found in ((30, 10, NO, "VisibilityTimeout is 30, not 360"), (360, 1, NO, "takes 1 messages, not 10"), (360, 10, DONE, "")):
         client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"VisibilityTimeout": str(seconds)})
         client("lambda").update_event_source_mapping(UUID=source["UUID"], BatchSize=size)
+        run("doctor", code=code, prints=found)
+    for seconds, code, found in ((300, NO, "Timeout of the worker is 300 seconds, not 60"), (60, DONE, "")):
+        client("lambda").update_function_configuration(FunctionName=stack.ids["WorkerFunction"], Timeout=seconds)
         run("doctor", code=code, prints=found)
     run("doctor", prints="the stack policy is not that of this release")
     policy = pathlib.Path("deploy/stack-policy.json").read_text("utf-8")
@@ -332,13 +335,13 @@ def look(stack):
             os.symlink(os.path.abspath("events"), os.path.join(folder, "events"))
             with open(os.path.join(folder, "long.json"), "w", encoding="utf-8") as file:
                 json.dump(2_000 * "a", file)
-            commands.run("list", prints="0 record(s)")
+            commands.run("list", prints="0 records")
             for name, text in (("routes", ROUTES), ("samples", SAMPLES)):
                 with open(os.path.join(folder, f"{name}.json"), "w", encoding="utf-8") as file:
                     json.dump(text, file)
             commands.run("doctor", code=NO, prints="there is no route set: all events wait")
             no_samples(commands)
-            commands.run("doctor", prints="message(s) wait")
+            commands.run("doctor", prints=" messages")
             commands.run("doctor", prints="queues and relay take at most 13 of the account's 25 executions")
             drift(commands, stack)
             endpoints(commands)

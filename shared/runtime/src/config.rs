@@ -43,7 +43,7 @@ pub fn environment() -> Environment {
 
 /// All errors in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the configuration has {} fault(s): {}", .0.len(), .0.join("; "))]
+#[error("faults in the configuration, {} in all: {}", .0.len(), .0.join("; "))]
 pub struct ConfigError(pub Vec<String>);
 
 /// What all functions read.

@@ -47,7 +47,7 @@ fn there_is_no_empty_key_ring() {
         ("stripe", &["s"; 11], KeyringError::TooMany),
         ("standard_webhooks", &["whsec_c2VjcmV0", "whsec_!"], KeyringError::Unusable { index: 1 }),
     ] {
-        assert_eq!(provider(id).keyring(&owned(secrets)).unwrap_err(), error, "{id}: {} secret(s)", secrets.len());
+        assert_eq!(provider(id).keyring(&owned(secrets)).unwrap_err(), error, "{id}: {} secrets", secrets.len());
     }
 }
 

@@ -101,7 +101,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let hint = "pass --scan to agree; --rate N reads N items a second";
     let items = agree_to_scan(&store, &[Table::Inbox, Table::Domain], arguments.scan, hint).await?;
     let takes = output::length(Duration::from_secs(items / u64::from(arguments.rate)));
-    output::note(&format!("at {} item(s) a second, it takes about {takes}", arguments.rate));
+    output::note(&format!("at {} a second, it takes about {takes}", output::number_of(&arguments.rate, "item")));
     let mut audit = Audit {
         store: &store,
         timing: Timing::standard(),
@@ -316,10 +316,10 @@ impl Audit<'_> {
             }}));
         } else {
             output::note(&format!(
-                "{} record(s) and {} domain key(s) checked: {} violation(s)",
-                self.records,
-                self.domain_keys.known.len(),
-                self.found
+                "{} and {} checked: {}",
+                output::number_of(&self.records, "record"),
+                output::number_of(&self.domain_keys.known.len(), "domain key"),
+                output::number_of(&self.found, "violation")
             ));
         }
         if !complete {

@@ -176,7 +176,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
 fn note_findings(tally: &BTreeMap<&'static str, usize>, cut: bool, compared: bool) {
     let counts: Vec<_> = tally.iter().map(|(word, count)| format!("{count} {word}")).collect();
     let of = if counts.is_empty() { "no record matches".to_owned() } else { counts.join(", ") };
-    output::note(&format!("{} record(s) tried: {of}", tally.values().sum::<usize>()));
+    output::note(&format!("{} tried: {of}", output::number_of(&tally.values().sum::<usize>(), "record")));
     if cut {
         output::note("there may be more records, which were not tried: raise --limit");
     }

@@ -47,7 +47,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     drop(reading);
     if is_stopped {
-        return Ok(interrupt::stopped_reading(latest.records.len()));
+        return Ok(interrupt::stopped_reading(&latest.records.len()));
     }
     let mut records: Vec<_> = latest.records.into_values().collect();
     records.sort_by(|a, b| (b.received_at, &a.key).cmp(&(a.received_at, &b.key)));
@@ -68,8 +68,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     if latest.unreadable > 0 {
         output::note(&format!(
-            "left out {} record(s) of another hookonce version: list them with that version",
-            latest.unreadable
+            "left out {} of another hookonce version: list them with that version",
+            output::number_of(&latest.unreadable, "record")
         ));
     }
     Ok(Exit::Done)
@@ -108,5 +108,5 @@ fn print(records: &[Record]) {
     if !records.is_empty() || !output::is_terminal() {
         output::print(&table);
     }
-    output::note(&format!("{} record(s)", records.len()));
+    output::note(&output::number_of(&records.len(), "record"));
 }

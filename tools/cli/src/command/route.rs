@@ -150,7 +150,7 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
         }));
     } else {
         match &checked {
-            Ok(set) => output::line(&format!("{}: valid, {} route(s)", path.display(), set.len())),
+            Ok(set) => output::line(&format!("{}: valid, {}", path.display(), output::number_of(&set.len(), "route"))),
             Err(error) => {
                 for fault in &error.faults {
                     output::line(&format!("{}: {}: {}", path.display(), fault.place, fault.reason));
@@ -304,9 +304,9 @@ async fn deploy(arguments: &Deploy) -> Result<Exit, Failure> {
     let path = arguments.target.folder().routes();
     write(&path, &text)?;
     output::note(&format!(
-        "{} has {} route(s); a running stack takes them over within a second",
+        "{} has {}; a running stack takes them over within a second",
         path.display(),
-        set.len()
+        output::number_of(&set.len(), "route")
     ));
     Ok(Exit::Done)
 }

@@ -54,7 +54,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             biased;
             () = &mut stop => {
                 reading.finish_and_clear();
-                return Ok(interrupt::stopped_reading(counts.records));
+                return Ok(interrupt::stopped_reading(&counts.records));
             }
             page = pages.next() => page,
         };
@@ -172,8 +172,11 @@ impl Counts {
         output::print(&table);
         output::line("");
         output::line(&format!(
-            "{} record(s), {} duplicate(s), {} tries, {} sent again",
-            self.records, self.duplicates, self.tries, self.resends
+            "{}, {}, {} tries, {} sent again",
+            output::number_of(&self.records, "record"),
+            output::number_of(&self.duplicates, "duplicate"),
+            self.tries,
+            self.resends
         ));
         let oldest = [("PENDING", self.oldest_pending), ("DEAD", self.oldest_dead)].into_iter();
         let oldest = oldest.filter_map(|(state, at)| Some(format!("oldest {state} {}", output::between(at?, now))));
@@ -191,7 +194,10 @@ impl Counts {
             output::line(&chart.iter().map(|count| height(*count, most)).collect::<String>());
         }
         if self.unreadable > 0 {
-            output::note(&format!("left out {} record(s) of another hookonce version", self.unreadable));
+            output::note(&format!(
+                "left out {} of another hookonce version",
+                output::number_of(&self.unreadable, "record")
+            ));
         }
     }
 }

@@ -125,9 +125,8 @@ impl StackStatus {
             let oldest = |at| format!("the oldest has been due for {}", output::between(at, now));
             due.oldest.filter(|at| at.0 <= now.0).map_or("none is due".to_owned(), oldest)
         };
-        let died = |due: &Due| {
-            due.oldest.map_or_else(String::new, |at| format!("the oldest died {} ago", output::between(at, now)))
-        };
+        let died =
+            |due: &Due| due.oldest.map_or_else(String::new, |at| format!("the oldest died {}", output::ago(at, now)));
         let records = [
             ("PENDING", &self.records.pending, &waits as &dyn Fn(&Due) -> String),
             ("waiting PENDING", &self.records.waiting, &waits),
@@ -232,9 +231,7 @@ fn rows_of(aws: &AwsStatus, now: EpochMs) -> Vec<[String; 3]> {
     let row = |name: &str, value: String, more: &str| [name.to_owned(), value, more.to_owned()];
     let unknown = || "not known".to_owned();
     let watch = aws.watch.as_ref().ok();
-    let ran = watch.map(|watch| {
-        watch.relay_ran_at.map_or("not for hours".to_owned(), |at| format!("{} ago", output::between(at, now)))
-    });
+    let ran = watch.map(|watch| watch.relay_ran_at.map_or("not for hours".to_owned(), |at| output::ago(at, now)));
     let busiest = |requests: &Requests| {
         row(
             "requests",
@@ -254,7 +251,7 @@ fn rows_of(aws: &AwsStatus, now: EpochMs) -> Vec<[String; 3]> {
     let mute = mute.map(|alarms| format!("{} notify nobody: docs/run/alerts.md", alarms.mute.len()));
     let functions = aws.functions.as_ref().ok();
     let code = |code: &Code| {
-        let changed = code.changed_at.map_or_else(unknown, |at| format!("changed {} ago", output::between(at, now)));
+        let changed = code.changed_at.map_or_else(unknown, |at| format!("changed {}", output::ago(at, now)));
         let off = functions.is_some_and(|functions| match code.role {
             "worker" => !functions.worker_is_on,
             "dispatcher" => !functions.dispatcher_is_on,

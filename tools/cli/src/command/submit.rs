@@ -284,7 +284,7 @@ fn looking(endpoint: &str, key: &str) -> String {
 /// What else is worth a word of a record: its attempts, its effect's name, why it died.
 fn describe(record: &Record) -> String {
     let name = record.effect.as_ref().map(|effect| format!("{} to {}", effect.name, effect.destination));
-    let attempts = Some(format!("{} attempt(s)", format_tries(record)));
+    let attempts = Some(output::number_of(&format_tries(record), "attempt"));
     let error = record.dead_reason.map(DeadReason::as_str).or(record.last_error.as_deref()).map(str::to_owned);
     [name, attempts, error].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -326,7 +326,7 @@ fn row(arrival: &Arrival) -> Markup {
                     None => span.note { "no record" },
                 }
             }
-            td { (chip(*look)) }
+            td { (chip(*look)) @if !detail.is_empty() { div.narrow.small.code { (machine(detail)) } } }
             td.code.hide { (machine(detail)) }
         }
     }

@@ -8,13 +8,42 @@ use crate::{Arguments, NAME};
 /// How to see more, in the help of the program.
 const LOGS: &str = "RUST_LOG=info logs more; `completions SHELL` and `man DIR` write what else helps.";
 
+/// What the help of the program describes. It names the others, so that it fits on a screen.
+const EVERY_DAY: [&str; 12] = [
+    "dev",
+    "new",
+    "trigger",
+    "verify",
+    "endpoint",
+    "destination",
+    "route",
+    "list",
+    "show",
+    "replay",
+    "status",
+    "doctor",
+];
+
 /// The command line, with examples.
 pub(crate) fn command() -> Command {
     let command = with_examples(Arguments::command(), "");
     let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    command
-        .help_template("{about}\n{usage-heading} {usage}\n\nCommands:\n{subcommands}{after-help}")
-        .after_help(format!("{after}\n{LOGS}"))
+    let template =
+        format!("{{about}}\n{{usage-heading}} {{usage}}\n\nCommands:\n{}\n{{after-help}}", commands(&command));
+    command.help_template(template).after_help(format!("{after}\n{LOGS}"))
+}
+
+/// The commands of every day with what each does, and the names of all others.
+fn commands(command: &Command) -> String {
+    let literal = command.get_styles().get_literal();
+    let line = |name: &str| {
+        let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
+        format!("  {literal}{name:11}{literal:#}  {}\n", about.unwrap_or_default())
+    };
+    let others = command.get_subcommands().filter(|other| !other.is_hide_set()).map(Command::get_name);
+    let others: Vec<_> = others.filter(|name| !EVERY_DAY.contains(name)).collect();
+    let others = format!("Others: {}. `{NAME} COMMAND --help` tells what each does.", others.join(", "));
+    EVERY_DAY.map(line).concat() + &textwrap::fill(&others, 80)
 }
 
 /// A command and those below it. `path` is what is typed before its own subcommands.
@@ -183,11 +212,6 @@ mod tests {
     const LINES_MAX: usize = 24;
     const COLUMNS: usize = 80;
 
-    /// How many lines the help of a command may have. The list of the commands alone is longer.
-    fn lines_max(path: &str) -> usize {
-        if path.is_empty() { 40 } else { LINES_MAX }
-    }
-
     /// The help of each command, by its name.
     fn helps(command: &Command, path: &str, found: &mut Vec<(String, String)>) {
         let help = command.clone().term_width(COLUMNS).try_get_matches_from(["hookonce", "--help"]).unwrap_err();
@@ -205,7 +229,7 @@ mod tests {
         let mut faults = Vec::new();
         for (path, help) in found {
             let lines = help.trim_end().lines().count();
-            if lines > lines_max(&path) {
+            if lines > LINES_MAX {
                 faults.push(format!("{path}: {lines} lines"));
             }
             if help.lines().any(|line| line.chars().count() > COLUMNS) {
@@ -213,7 +237,7 @@ mod tests {
             }
             let examples: Vec<_> = help.lines().filter_map(|line| line.strip_prefix("  hookonce ")).collect();
             if examples.len() < 2 {
-                faults.push(format!("{path}: {} example(s)", examples.len()));
+                faults.push(format!("{path}: {} examples", examples.len()));
             }
             for example in examples {
                 let words = shlex::split(example).unwrap();

@@ -50,9 +50,10 @@ pub(crate) async fn ctrl_c() {
 }
 
 /// How a command ends that was stopped while it read.
-pub(crate) fn stopped_reading(records: impl std::fmt::Display) -> Exit {
+pub(crate) fn stopped_reading(records: &impl ToString) -> Exit {
     output::note(&format!(
-        "stopped after {records} record(s) were read; nothing was changed. --since, --until and --endpoint read fewer"
+        "stopped after reading {}; nothing was changed. --since, --until and --endpoint read fewer",
+        output::number_of(records, "record")
     ));
     Exit::No
 }

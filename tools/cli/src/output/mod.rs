@@ -18,7 +18,9 @@ use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use serde::Serialize;
 
 pub(crate) use self::table::{Cell, Table, print, table};
-pub(crate) use self::time::{between, known_moment, length, local_moment, moment, short_moment, whole_moment, zoned};
+pub(crate) use self::time::{
+    ago, between, known_moment, length, local_moment, moment, short_moment, whole_moment, zoned,
+};
 use crate::failure::{Exit, Failure};
 use crate::output::hints::pasteable;
 
@@ -69,6 +71,13 @@ fn write_styled(row: &str) {
 /// Whether a person reads standard output as it comes.
 pub(crate) fn is_terminal() -> bool {
     std::io::stdout().is_terminal()
+}
+
+/// How many of something there are, in words.
+pub(crate) fn number_of(count: &impl ToString, one: &str) -> String {
+    let count = count.to_string();
+    let end = if count == "1" { "" } else { "s" };
+    format!("{count} {one}{end}")
 }
 
 /// How many columns the terminal has.

@@ -70,6 +70,12 @@ pub(crate) fn between(from: EpochMs, to: EpochMs) -> String {
     length(Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0)))
 }
 
+/// How long before a moment something was, in whole seconds.
+pub(crate) fn ago(at: EpochMs, now: EpochMs) -> String {
+    let seconds = u64::try_from(now.0.saturating_sub(at.0) / 1_000).unwrap_or(0);
+    format!("{} ago", length(Duration::from_secs(seconds)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +87,13 @@ mod tests {
         let now = at("2026-11-28T20:00:00Z");
         assert_eq!(short(&at("2026-11-28T19:30:05Z"), &now), "00:30:05");
         assert_eq!(short(&at("2026-11-28T18:59:59Z"), &now), "2026-11-28 23:59:59", "a day begins by the wall's clock");
+    }
+
+    #[test]
+    fn what_was_a_while_ago_counts_whole_seconds() {
+        for (millis, expected) in [(-5_000, "0s ago"), (999, "0s ago"), (4_259, "4s ago"), (61_999, "1m 1s ago")] {
+            assert_eq!(ago(EpochMs(0), EpochMs(millis)), expected);
+        }
     }
 
     #[test]

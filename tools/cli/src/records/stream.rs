@@ -267,8 +267,9 @@ pub(crate) async fn agree_to_scan(
         bytes += size;
     }
     output::note(&format!(
-        "this reads {} as a whole: about {items} item(s), {} KB, {} read units",
+        "this reads {} as a whole: about {}, {} KB, {} read units",
         if tables.len() > 1 { "both tables" } else { "the inbox table" },
+        output::number_of(&items, "item"),
         bytes.div_ceil(1_024),
         bytes.div_ceil(4_096),
     ));

@@ -44,6 +44,8 @@ pub(crate) struct Code {
     pub(crate) changed_at: Option<EpochMs>,
     /// The hash of its code, in base64. Two deployments of one release differ in it if their code does.
     pub(crate) sha256: String,
+    /// After how many seconds Lambda ends an execution of it.
+    pub(crate) timeout_seconds: Option<i64>,
     /// The names of the variables in its environment.
     pub(crate) variables: Vec<String>,
     /// The role of IAM that it runs with.
@@ -163,7 +165,9 @@ async fn code(config: &SdkConfig, role: &'static str, name: &str) -> Result<Code
     let variables = fields.pointer("/Environment/Variables").and_then(Value::as_object);
     let variables = variables.into_iter().flat_map(|all| all.keys().cloned()).collect();
     let rights = text("Role").unwrap_or_default().to_owned();
-    Ok(Code { role, changed_at: text("LastModified").and_then(moment), sha256, variables, rights })
+    let changed_at = text("LastModified").and_then(moment);
+    let timeout_seconds = fields.get("Timeout").and_then(Value::as_i64);
+    Ok(Code { role, changed_at, sha256, timeout_seconds, variables, rights })
 }
 
 /// Whether every event source of a function is on, or about to be.

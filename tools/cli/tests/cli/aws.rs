@@ -306,7 +306,7 @@ impl Account {
             variables[name] = "1".into();
         }
         let variables = object!({ "Variables": variables });
-        let found = object!({ "FunctionName": function, "LastModified": at, "CodeSha256": hash, "Environment": variables, "Role": role_of(function) });
+        let found = object!({ "FunctionName": function, "LastModified": at, "CodeSha256": hash, "Environment": variables, "Role": role_of(function), "Timeout": if self.drift.contains(&"timeout") { 300 } else { 60 } });
         ("200 OK", found.to_string())
     }
 }

@@ -79,7 +79,7 @@ fn a_stack_of_a_later_release_is_read_and_not_changed() {
     assert_eq!(stack.show("evt_0")["state"], "DEAD");
     deployed.run(&["list"]).exits(0).prints("evt_0");
     deployed.run(&["endpoint", "list"]).exits(0).prints("stripe");
-    deployed.run(&discard).exits(0).prints("would discard 1 record(s)");
+    deployed.run(&discard).exits(0).prints("would discard 1 record");
 }
 
 /// A discarded record expires as the stack's records do, and the trail names the caller's AWS identity.

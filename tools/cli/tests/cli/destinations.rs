@@ -358,7 +358,7 @@ fn effects_that_wait_are_listed_and_keep_their_destination() {
     let stats = json(&workspace.run(&["stats", "--since", "1h", "--kind", "effect", "--json"]));
     assert_eq!(stats["by"]["destination"], object!({"crm": 1}), "{stats}");
 
-    check(run(&workspace, &["remove", "crm"]), 2, "1 effect(s) wait for it, 0 of which");
+    check(run(&workspace, &["remove", "crm"]), 2, "waiting for it: 1 effect, 0 of which");
     run(&workspace, &["remove", "crm", "--yes"]).exits(0);
 }
 

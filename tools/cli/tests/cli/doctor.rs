@@ -62,7 +62,7 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     for (check, seen) in [
         ("destinations", "0 valid"),
         ("routes", "0 valid"),
-        ("dead-letter queue", "0 message(s) wait"),
+        ("dead-letter queue", "0 messages"),
         ("protection", "termination protection and stack policy are on"),
         ("functions", "4 functions; the worker's event sources are on"),
         ("event sources", "each queue has one, which takes batches and gives back what failed"),
@@ -231,6 +231,8 @@ fn queues_and_their_readers(deployed: &Deployed, local: &Tables, reports: &dyn F
         deployed.aws.account().drift = vec![drift];
         reports(1, &["event sources"], expected);
     }
+    deployed.aws.account().drift = vec!["timeout"];
+    reports(1, &["functions"], "Timeout of the worker is 300 seconds, not 60; Timeout of the dispatcher is 300");
     deployed.aws.account().drift.clear();
 }
 
@@ -255,7 +257,7 @@ fn a_new_account_is_told_what_is_left_for_deliveries_and_that_its_address_cannot
     let gateway = "https://a1b2c3.execute-api.us-east-1.amazonaws.com/webhooks/";
     let deployed = Deployed::of(&local, &[("WebhookUrl", gateway)]);
     let doctor = || deployed.run(&["doctor"]);
-    let left = "execution(s) are left for the webhook function";
+    let left = "the webhook function and handlers in other languages have ";
     doctor().exits(0).prints("it belongs to this stack and can never be moved").omits(left);
     deployed.aws.account().executions = Some(10);
     doctor()
@@ -281,7 +283,7 @@ fn documents_of_effects_and_routes(aws: &Aws, reports: &dyn Fn(i32, &[&str], &st
 
     // The samples are for a laptop.
     let sample = object!({ "builtin": "payments" });
-    for (handler, wrong) in [(object!({ "lambda": "payments" }), None), (sample, Some("has 1 fault(s)"))] {
+    for (handler, wrong) in [(object!({ "lambda": "payments" }), None), (sample, Some("has 1 fault"))] {
         let route = object!({ "name": "paid", "consumer": "billing", "handler": handler });
         let set = object!({ "version": 1, "otherwise": "dead", "routes": [route] }).to_string();
         aws.account().put("routes", "set", &set);

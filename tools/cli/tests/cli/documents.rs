@@ -229,10 +229,10 @@ fn an_import_that_replaces_writes_over_the_document_that_it_read() {
     stack.meets("PutItem", [Interception::Overtaken(other.to_owned())]);
     stack.run(&["import", "--replace", &file]).exits(2);
     assert_eq!(stack.document("shop")["provider"], "github", "somebody wrote after it was read");
-    stack.run(&["import", "--replace", &file]).exits(0).prints("0 endpoint(s) imported, 1 replaced, 0 existed already");
+    stack.run(&["import", "--replace", &file]).exits(0).prints("0 endpoints imported, 1 replaced, 0 existed already");
     assert_eq!(stack.document("shop")["expect_every"], "26h");
     let puts = stack.puts();
-    stack.run(&["import", "--replace", &file]).exits(0).prints("0 endpoint(s) imported, 1 existed already");
+    stack.run(&["import", "--replace", &file]).exits(0).prints("0 endpoints imported, 1 existed already");
     assert_eq!(stack.puts(), puts, "nothing is written again");
 }
 
@@ -349,7 +349,7 @@ fn a_rotation_is_finished_when_the_older_secret_is_silent() {
         "pass --yes to remove them",
     ]);
     assert_eq!(stack.document("stripe"), before);
-    retire(&["--yes"]).exits(0).prints_all(&["has 1 secret(s)", "give the new secret to the provider"]);
+    retire(&["--yes"]).exits(0).prints_all(&["has 1 secret", "give the new secret to the provider"]);
     assert_ne!(stack.document("stripe"), before);
     stack.run(&["rotate", "stripe", "--yes"]).exits(2);
 }

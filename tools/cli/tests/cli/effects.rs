@@ -120,7 +120,7 @@ fn an_effect_that_could_not_be_called_shows_why() {
     let (_running, mut lines) = workspace.dev_with_json(&[]);
     workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
     let retry = lines.outcome(&["retry"]);
-    let why = "1 time(s): nothing done, or no turn, last error DESTINATION_UNAVAILABLE\n";
+    let why = "1 time: nothing done, or no turn, last error DESTINATION_UNAVAILABLE\n";
     let shown = workspace.run(&["show", "stripe", retry["key"].as_str().unwrap()]);
     shown.exits(0).prints_all(&["not called: nothing was sent\n", why]);
 }
@@ -138,7 +138,7 @@ fn a_call_that_ends_an_effect_is_a_try() {
     let dead = &workspace.list("DEAD")[0];
     assert_eq!((&dead["tries"], &dead["attempts"]), (&json!(1), &json!(0)), "{dead}");
     let story = workspace.run(&["show", "stripe", dead["key"].as_str().unwrap()]).exits(0);
-    story.prints("after 1 attempt(s); see").omits("since the last replay");
+    story.prints("after 1 attempt; see").omits("since the last replay");
 }
 
 /// As in a table that was restored to a moment before its effects were called.
@@ -167,7 +167,7 @@ fn effects_in_doubt_are_called_again_only_for_one_who_accepts_a_duplicate() {
     assert_eq!(counts(&[&doubt[..], &["--json"]].concat(), ["would", "done", "refused"]), [1, 0, 0], "a dry run");
     let counted = ["--reason", "restored", "--by", "ada", "--yes", "1", "--json"];
     assert_eq!(counts(&[&doubt[..], &counted].concat(), ["would", "done", "refused"]), [0, 1, 0]);
-    workspace.run(&[&doubt[..], &counted].concat()).exits(1).prints("doubt 1 record(s), and the filter finds 0 now");
+    workspace.run(&[&doubt[..], &counted].concat()).exits(1).prints("doubt 1 record, and the filter finds 0 now");
     let shown = workspace.show(effect);
     assert_eq!((&shown["state"], &shown["operations"][0]["operation"]), (&json!("DEAD"), &json!("doubt")), "{shown}");
 

@@ -33,7 +33,7 @@ fn an_audit_that_needs_agreement_names_its_own_options() {
     for option in named.map(|word| word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric())) {
         assert!(help.contains(option), "{option}: {printed}");
     }
-    stack.run(&["audit", "--scan", "--rate", "1"]).exits(0).prints("at 1 item(s) a second, it takes about");
+    stack.run(&["audit", "--scan", "--rate", "1"]).exits(0).prints("at 1 item a second, it takes about");
 }
 
 /// A script on a full disk must not take half an answer for a whole one.

@@ -165,7 +165,7 @@ fn dev_reports_a_changed_route_set_at_once() {
         .exits(1)
         .prints(".hookonce/routes.json is refused, so all events wait: line 1 column 14");
     let doctor = workspace.run(&["doctor"]).exits(1);
-    doctor.prints_all(&["not valid: bad; their effects wait", "which has 1 fault(s). The first is line 1 column 14"]);
+    doctor.prints_all(&["not valid: bad; their effects wait", "which has 1 fault. The first is line 1 column 14"]);
     workspace.write(".hookonce/routes.json", SET.as_bytes());
     let why = next("in use");
     assert!(why.contains("events of the route gone wait: this build has no handler `none`"), "{why}");

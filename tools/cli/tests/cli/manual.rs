@@ -46,10 +46,12 @@ fn every_command_has_a_manual_page_without_a_mistake() {
     }
     let help = workspace.run(&["--help"]);
     let help = String::from_utf8(help.stdout).unwrap();
-    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    // A description goes on in lines that are indented further.
-    let commands = commands.filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
-    for command in commands.filter_map(|line| line.split_whitespace().next()).filter(|command| *command != "help") {
+    let commands = help.split_once("Commands:\n").unwrap().1.split_once("`hookonce COMMAND").unwrap().0;
+    let (described, named) = commands.split_once("Others: ").unwrap();
+    let named = named.split([',', '.']).map(str::trim).filter(|name| !name.is_empty() && *name != "help");
+    let commands: Vec<_> = described.lines().filter_map(|line| line.split_whitespace().next()).chain(named).collect();
+    assert!(commands.len() > 25, "{commands:?}");
+    for command in commands {
         assert!(pages.iter().any(|page| page.ends_with(format!("hookonce-{command}.1"))), "{command}");
     }
     for page in pages.iter().map(|page| page.to_str().unwrap()) {

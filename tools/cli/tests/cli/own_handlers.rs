@@ -110,7 +110,7 @@ fn a_drill_that_is_stopped_prints_how_far_it_came() {
     let before = calls.load(Ordering::Relaxed);
     let drill = stack.start(&["drill", "--since", "1h", "--call-handlers"]);
     wait_until("it calls", || calls.load(Ordering::Relaxed) > before + 1);
-    interrupt(drill).exits(1).prints_all(&["record(s) tried", "stopped before ", "which were read and not tried"]);
+    interrupt(drill).exits(1).prints_all(&[" tried: ", "stopped before ", "which were read and not tried"]);
 }
 
 /// The worker refuses a plan together with its effects. So do `drill` and `show`, which say what it would do.

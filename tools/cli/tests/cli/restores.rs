@@ -44,7 +44,7 @@ fn restored_tables_are_looked_at_and_mended_beside_the_stack() {
     restored.stack.wait_for("APPLIED", 3);
     assert_eq!(json(&restored.run(&["list", "--since", "1h", "--json"])).as_array().unwrap().len(), 4);
     assert_eq!(summary(&restored.run(&["audit", "--scan", "--json"]).exits(0))["violations"], 0);
-    restored.run(&["drill", "--since", "1h", "--state", "APPLIED"]).prints("2 record(s) tried: 2 differs");
+    restored.run(&["drill", "--since", "1h", "--state", "APPLIED"]).prints("2 records tried: 2 differs");
     let shown = restored.run(&["show", "stripe", "evt_0", "--json"]);
     assert_eq!(json(&shown)["state"], "PROCESSED", "{}", text(&shown));
 

@@ -33,7 +33,7 @@ fn deployed(parts: &[(&str, &str)]) -> Deployed {
 fn a_set_is_checked_explained_and_deployed() {
     let workspace = Workspace::new();
     let good = workspace.write("good.json", SET.as_bytes());
-    workspace.run(&["route", "check", &good]).exits(0).prints("valid, 4 route(s)");
+    workspace.run(&["route", "check", &good]).exits(0).prints("valid, 4 routes");
     let bad = workspace.write("bad.json", SET.replace("payments", "payment").replace("$.data", "data").as_bytes());
     let checked = workspace.run(&["route", "check", &bad, "--json"]).exits(1);
     let places: Vec<_> =

@@ -270,7 +270,7 @@ fn a_command_that_reads_for_long_says_at_ctrl_c_how_far_it_was() {
         hung.write(".hookonce/stack.json", state.to_string().as_bytes());
         let reads = hung.start(&[command]);
         wait_until("it reads", || taken.load(Ordering::SeqCst) > 0);
-        interrupt(reads).exits(1).prints("stopped after 0 record(s) were read; nothing was changed");
+        interrupt(reads).exits(1).prints("stopped after reading 0 records; nothing was changed");
     }
 }
 

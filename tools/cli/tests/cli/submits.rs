@@ -46,8 +46,8 @@ fn the_same_operation_takes_effect_once_and_its_repeat_prints_the_outcome() {
     let output = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<Vec<&str>> = output.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0], ["duplicate", "job-1"]);
-    assert_eq!(lines[1], ["event", "APPLIED", "1", "attempt(s)"]);
-    assert_eq!(lines[2], ["effect", "DELIVERED", "forward:runner", "to", "runner,", "1", "attempt(s)"]);
+    assert_eq!(lines[1], ["event", "APPLIED", "1", "attempt"]);
+    assert_eq!(lines[2], ["effect", "DELIVERED", "forward:runner", "to", "runner,", "1", "attempt"]);
     assert_eq!(lines.len(), 3, "{output}");
 }
 

@@ -201,7 +201,7 @@ fn dev_ends_with_the_result_of_the_command_that_it_runs() {
     let deliver = format!(
         "{hookonce} trigger stripe.invoice.paid --id first --copies 3; {hookonce} show stripe evt_first --wait"
     );
-    run(&["sh", "-ec", &deliver]).exits(0).prints("2 duplicate(s)").prints("processed: APPLIED");
+    run(&["sh", "-ec", &deliver]).exits(0).prints("2 duplicates").prints("processed: APPLIED");
     run(&["sh", "-c", "exit 3"]).exits(1).prints("sh ended with exit status: 3");
     run(&["./nowhere"]).exits(2).prints("./nowhere cannot start");
 

@@ -108,8 +108,9 @@ async fn count(stack: &Connection, id: &DestinationId) -> Result<Waiting, Failur
 fn describe(counted: &Waiting) -> String {
     let least = if counted.at_least { "at least " } else { "" };
     format!(
-        "{least}{} effect(s) wait for it, {} of which may have been called; without it they wait until they are given up, and \
-         an alarm rings",
-        counted.pending, counted.in_doubt
+        "waiting for it: {least}{}, {} of which may have been called; without it they wait until they are given up, and an \
+         alarm rings",
+        output::number_of(&counted.pending, "effect"),
+        counted.in_doubt
     )
 }

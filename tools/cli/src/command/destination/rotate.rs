@@ -85,7 +85,8 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         );
         if let Ok(Waiting { in_doubt: doubt @ 1.., .. }) = count(&stack, &id).await {
             output::note(&format!(
-                "{doubt} effect(s) are in doubt now: `hookonce list --kind effect` shows them when they end"
+                "{} in doubt now: `hookonce list --kind effect` shows how each ends",
+                output::number_of(&doubt, "effect")
             ));
         }
     }

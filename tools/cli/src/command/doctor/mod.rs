@@ -274,8 +274,8 @@ async fn routes(stack: &Connection) -> Result<String, Failure> {
         };
         Failure::usage(
             format!(
-                "a worker of this release cannot run the route set, which has {} fault(s). The first is {first}",
-                error.faults.len()
+                "a worker of this release cannot run the route set, which has {}. The first is {first}",
+                output::number_of(&error.faults.len(), "fault")
             ),
             hint,
         )

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::{Check, REPAIR};
 use crate::failure::Failure;
+use crate::output;
 use crate::stack::account::{CALL_MAX, refused};
 use crate::stack::connection::Outputs;
 use crate::stack::lambda::DeployedFunctions;
@@ -73,7 +74,7 @@ impl Wanted<'_> {
         }
         if drift.is_empty() {
             let messages = text(QueueAttributeName::ApproximateNumberOfMessages).unwrap_or("0");
-            return Ok(format!("{messages} message(s) wait"));
+            return Ok(output::number_of(&messages, "message"));
         }
         Err(Failure::usage(drift.join("; "), REPAIR))
     }

@@ -241,8 +241,26 @@ fn functions(found: &DeployedFunctions) -> Result<String, Failure> {
             "correct their names in template.yaml, or deploy this release there: until then they have no effect",
         ));
     }
+    let drift: Vec<_> = codes.iter().filter_map(timeout_drift).collect();
+    if !drift.is_empty() {
+        return Err(Failure::usage(drift.join("; "), REPAIR));
+    }
     let worker = if *worker_is_on { "are on" } else { "are not all on: docs/run/runbook.md#containment" };
     Ok(format!("{} functions; the worker's event sources {worker}", codes.len()))
+}
+
+/// What of a function's time-out is not as the template says. The times after which a queue gives a message again follow
+/// from those of the worker and the dispatcher.
+fn timeout_drift(code: &Code) -> Option<String> {
+    let timing = Timing::standard();
+    let wanted = match code.role {
+        "worker" => timing.worker_timeout,
+        "dispatcher" => timing.dispatcher_timeout,
+        _ => return None,
+    };
+    let wanted = wanted.0 / 1_000;
+    let found = code.timeout_seconds.filter(|found| *found != wanted)?;
+    Some(format!("Timeout of the {} is {found} seconds, not {wanted}", code.role))
 }
 
 /// Each queue has an event source, which gives the function batches as the template says, and gets back what failed.
@@ -289,8 +307,9 @@ async fn concurrency(config: &SdkConfig, names: &FunctionNames, functions: &Depl
     let mut check = Check::new("concurrency", Ok(seen));
     if left < limit.div_ceil(2) {
         check.warnings.push(format!(
-            "{left} execution(s) are left for the webhook function and for handlers in other languages: \
-             docs/run/deploy.md#executions shows how to get more"
+            "the webhook function and handlers in other languages have {} left: docs/run/deploy.md#executions shows how to \
+             get more",
+            output::number_of(&left, "execution")
         ));
     }
     check
@@ -314,11 +333,11 @@ async fn metrics(config: &SdkConfig, stack: &str) -> Result<String, Failure> {
     let now = System.moment().now;
     let ran = relay_ran_at(config, stack, now).await?;
     if let Some(at) = ran.filter(|at| now.0 - at.0 > RELAY_AWAY.0) {
-        let problem = format!("the relay last ran {} ago: its schedule is off, or it fails", output::between(at, now));
+        let problem = format!("the relay last ran {}: its schedule is off, or it fails", output::ago(at, now));
         return Err(Failure::usage(problem, "docs/run/runbook.md#the-relay-does-not-run"));
     }
     Ok(ran.map_or_else(
         || "they can be read; none says that the relay ran: docs/run/runbook.md#the-relay-does-not-run".to_owned(),
-        |at| format!("the relay ran {} ago", output::between(at, now)),
+        |at| format!("the relay ran {}", output::ago(at, now)),
     ))
 }

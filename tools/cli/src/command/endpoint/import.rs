@@ -169,7 +169,11 @@ fn print_summary(tally: &Tally, is_complete: bool, as_json: bool) {
         return;
     }
     let replaced = if tally.replaced > 0 { format!(", {} replaced", tally.replaced) } else { String::new() };
-    output::note(&format!("{} endpoint(s) imported{replaced}, {} existed already", tally.imported, tally.there));
+    output::note(&format!(
+        "{} imported{replaced}, {} existed already",
+        output::number_of(&tally.imported, "endpoint"),
+        tally.there
+    ));
     for id in tally.differ.iter().take(PROBLEMS_MAX) {
         output::note(&format!(
             "endpoint {id} exists with another document and was left as it is: --replace replaces it"

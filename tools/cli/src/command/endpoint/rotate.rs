@@ -100,7 +100,10 @@ pub(super) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         agree_to_retire(&arguments, &stack, &id, stays).await?;
     }
     store.replace(&id, &stored, &text_of(&document)).await?;
-    output::note(&format!("endpoint {id} has {} secret(s); the newest is secret 0", document.secrets.len()));
+    output::note(&format!(
+        "endpoint {id} has {}; the newest is secret 0",
+        output::number_of(&document.secrets.len(), "secret")
+    ));
     if made {
         output::line(&secret);
     }
@@ -182,7 +185,10 @@ async fn finish(
     }
     document.secrets.truncate(1);
     store.replace(id, stored, &text_of(&document)).await?;
-    output::note(&format!("endpoint {id}: {older} older secret(s) removed; functions forget them within 5 minutes"));
+    output::note(&format!(
+        "endpoint {id}: {} removed; functions forget within 5 minutes",
+        output::number_of(&older, "older secret")
+    ));
     Ok(Exit::Done)
 }
 

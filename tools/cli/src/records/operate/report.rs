@@ -261,16 +261,15 @@ impl Report {
         }
         if self.holding > 0 {
             sentences.push(format!(
-                "{} record(s) above still hold bytes of the events: let them end or discard them, then run the same command \
-                 again",
-                self.holding
+                "bytes of the events are still in {} above: let them end or discard them, then run the same command again",
+                output::number_of(&self.holding, "record")
             ));
         }
         if !self.sent_again.is_empty() {
             let to: Vec<_> = self.sent_again.iter().map(|(to, count)| format!("{to} ({count})")).collect();
             sentences.push(format!(
-                "their last commits sent {} effect(s); a force sends such effects again, with new keys: {}",
-                self.sent_again.values().sum::<usize>(),
+                "their last commits sent {}; a force sends such effects again, with new keys: {}",
+                output::number_of(&self.sent_again.values().sum::<usize>(), "effect"),
                 to.join(", ")
             ));
         }
@@ -291,28 +290,31 @@ impl Report {
             sentences.push("no record matches; `hookonce list` with the same filters shows what there is".to_owned());
         }
         if self.unreadable > 0 {
-            sentences.push(format!("left out {} record(s) of another hookonce version", self.unreadable));
+            sentences.push(format!(
+                "left out {} of another hookonce version",
+                output::number_of(&self.unreadable, "record")
+            ));
         }
         sentences
     }
 
-    fn of_result(&self, result: OrderResult, count: usize) -> String {
-        let operation = self.operation;
+    fn of_result(&self, result: OrderResult, found: usize) -> String {
+        let (operation, records) = (self.operation, output::number_of(&found, "record"));
         match result {
-            OrderResult::Would => format!("would {operation} {count} record(s)"),
-            OrderResult::Done => format!("{operation}: {count} record(s) done"),
+            OrderResult::Would => format!("would {operation} {records}"),
+            OrderResult::Done => format!("{operation}: {records} done"),
             OrderResult::DoneBefore if operation == Operation::Redact => {
-                format!("{count} record(s) have no body any more")
+                format!("{records} without a body since an earlier run")
             }
-            OrderResult::DoneBefore => format!("{count} record(s): {}", Refusal::ForcedBefore),
+            OrderResult::DoneBefore => format!("{records}: {}", Refusal::ForcedBefore),
             OrderResult::Overtaken => {
-                format!("{count} record(s) changed after they were read: another operator or the worker was first")
+                format!("{records} changed after the read: another operator or the worker was first")
             }
             OrderResult::Blocked => format!(
-                "{count} record(s) were not changed: DynamoDB rejected the write, or other transactions conflicted with it; \
+                "{records} not changed: DynamoDB rejected the write, or other transactions conflicted with it; \
                  retry them one by one, with --key"
             ),
-            OrderResult::Refused(refusal) => format!("refused {count} record(s): {refusal}"),
+            OrderResult::Refused(refusal) => format!("refused {records}: {refusal}"),
         }
     }
 
@@ -331,16 +333,17 @@ impl Report {
             }
             (End::Limit, false) => sentences.push("there may be more records: --limit was reached".to_owned()),
             (End::Stopped, true) => {
-                let of = self.of.as_deref().unwrap_or("record(s)");
                 let done = self.count("done");
-                sentences.push(format!("stopped: {done} {of} done. To resume; these are skipped:\n  {again}"));
+                let done =
+                    self.of.as_ref().map_or_else(|| output::number_of(&done, "record"), |of| format!("{done} {of}"));
+                sentences.push(format!("stopped: {done} done. To resume; these are skipped:\n  {again}"));
             }
             (End::Stopped, false) => sentences.push("stopped".to_owned()),
         }
         if !self.acts() && self.count("would") > 0 {
             sentences.extend(no_way_back(self.operation).into_iter().chain(self.lacking).map(str::to_owned));
             sentences.push(format!(
-                "nothing was changed: this was a dry run. Pass --yes to do it, {rate} record(s) a second:\n  {again}"
+                "nothing was changed: this was a dry run. Pass --yes to do it, {rate} records a second:\n  {again}"
             ));
         }
         sentences
@@ -353,7 +356,7 @@ impl Report {
             return failure;
         }
         let hint = format!("{}. Then resume; records that are done are skipped\n  {again}", failure.hint());
-        Failure::unavailable(format!("{failure}, after {done} record(s) were done"), hint)
+        Failure::unavailable(format!("{failure}, after {} done", output::number_of(&done, "record")), hint)
     }
 
     /// How the command ends.
@@ -366,8 +369,9 @@ impl Report {
 /// Notes that the records are no longer those that a person agreed to.
 pub(super) fn note_disagreement(operation: Operation, agreed: usize, found: usize, refused: &[String]) {
     output::note(&format!(
-        "nothing was changed: you agreed to {operation} {agreed} record(s), and the filter finds {found} now that can be. Run \
-         it without --yes to see them"
+        "nothing was changed: you agreed to {operation} {}, and the filter finds {found} now that can be. Run it without --yes \
+         to see them",
+        output::number_of(&agreed, "record")
     ));
     for sentence in refused {
         output::note(sentence);

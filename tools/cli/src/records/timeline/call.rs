@@ -72,7 +72,7 @@ impl EffectCall {
         };
         let epoch = match part.key_epoch {
             0 => String::new(),
-            epoch => format!("; an operator replaced it {epoch} time(s)"),
+            epoch => format!("; an operator replaced it {}", output::number_of(&epoch, "time")),
         };
         let places = self.document().map(key_places).unwrap_or_default();
         let places = if places.is_empty() { String::new() } else { format!(" in {}", places.join(", ")) };
@@ -83,7 +83,10 @@ impl EffectCall {
         if part.not_done > 0 {
             let code = record.last_error.as_deref().filter(|_| record.status != Status::Processed);
             let code = code.map_or_else(String::new, |code| format!(", last error {code}"));
-            facts.push(("failed calls", format!("{} time(s): nothing done, or no turn{code}", part.not_done)));
+            facts.push((
+                "failed calls",
+                format!("{}: nothing done, or no turn{code}", output::number_of(&part.not_done, "time")),
+            ));
         }
         let took = part.duration.map_or_else(String::new, |took| format!(", after {} ms", took.0));
         facts.extend(calls(record, part).last().map(|call| ("latest answer", format!("{}{took}", answer(call)))));

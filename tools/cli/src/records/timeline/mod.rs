@@ -399,7 +399,7 @@ impl Timeline {
             steps.extend(attempts.map(|attempt| failed(attempt.at, format!("attempt failed: {}", attempt.code))));
         }
         if let (Some(at), true) = (record.last_seen_at, record.duplicate_count > 0) {
-            steps.push(done(at, format!("last of {} duplicate(s)", record.duplicate_count)));
+            steps.push(done(at, format!("last of {}", output::number_of(&record.duplicate_count, "duplicate"))));
         }
         steps.extend(self.applied_before.iter().map(|(generation, at)| match generation {
             0 => done(*at, "applied, before it was forced".to_owned()),
@@ -490,7 +490,7 @@ impl Timeline {
             facts.push(("waits uncounted", format!("since {}, last error {code}", output::local_moment(since))));
         }
         if record.resends > 0 {
-            facts.push(("sent again", format!("{} time(s) by the relay", record.resends)));
+            facts.push(("sent again", format!("{} by the relay", output::number_of(&record.resends, "time"))));
         }
         facts.extend(self.plan.iter().flat_map(|plan| self.plan_today(plan)));
         facts.extend(self.missing.as_ref().map(|missing| ("plan today", format!("waits: {missing}"))));
@@ -617,7 +617,7 @@ fn format_attempts(record: &Record) -> String {
     let is_first = record.retries + record.generation == 0;
     let since =
         if is_first || tries(record) == latest { String::new() } else { format!(", {latest} since the last replay") };
-    format!("{} attempt(s){since}", format_tries(record))
+    format!("{}{since}", output::number_of(&format_tries(record), "attempt"))
 }
 
 /// When a generation that a force ended was applied, for programs.

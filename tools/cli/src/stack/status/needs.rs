@@ -218,9 +218,9 @@ fn needs_on_aws(aws: &AwsStatus, now: EpochMs) -> Vec<Need> {
     }
     if let Some(requests) = aws.requests.iter().flatten().find(|requests| requests.are_near_limit()) {
         let Requests { busiest, at, .. } = requests;
-        let (ago, percent) = (output::between(*at, now), requests.percent());
+        let (ago, percent) = (output::ago(*at, now), requests.percent());
         let what = format!(
-            "a minute had {busiest} requests, {ago} ago: {percent} % of what the gateway's limit allows. Above it, the \
+            "a minute had {busiest} requests, {ago}: {percent} % of what the gateway's limit allows. Above it, the \
              gateway answers deliveries with 429"
         );
         let next = "deploy the stack with a higher RequestsPerSecondMax and RequestBurstMax";
@@ -286,6 +286,23 @@ mod tests {
             refusing,
             silent: Ok(None),
             aws: Some(aws),
+        }
+    }
+
+    #[test]
+    fn what_died_is_named_by_its_kind() {
+        let cases = [
+            (1, 0, false, "record is DEAD"),
+            (2, 0, false, "records are DEAD"),
+            (3, 1, false, "records are DEAD, 1 of them effects"),
+            (1, 1, false, "effect is DEAD"),
+            (2, 2, false, "effects are DEAD"),
+            (2, 2, true, "records are DEAD, and more, 2 of them effects"),
+        ];
+        for (count, effects, at_least, expected) in cases {
+            let mut dead = Due::default();
+            (dead.count, dead.effects, dead.at_least) = (count, effects, at_least);
+            assert_eq!(troubled().died(&dead).what, expected);
         }
     }
 

@@ -32,7 +32,7 @@ impl Silent {
         let every = output::between(EpochMs(0), EpochMs(expect_every.0));
         let last = last.map_or_else(
             || "none came in that time".to_owned(),
-            |at| format!("the last one came {} ago", output::between(at, now)),
+            |at| format!("the last one came {}", output::ago(at, now)),
         );
         format!("the endpoint {endpoint} is silent: it expects a delivery every {every}, and {last}")
     }
