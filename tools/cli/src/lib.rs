@@ -113,7 +113,6 @@ enum Command {
     /// Show whether anything needs a person.
     Status(command::status::Arguments),
     /// Bring a stack on AWS to a template that deploy.sh has packaged.
-    #[command(hide = true)]
     Deploy(command::deploy::Arguments),
     /// Check a stack, and say how to fix each problem.
     Doctor(command::doctor::Arguments),

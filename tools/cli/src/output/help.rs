@@ -6,23 +6,11 @@ use crate::records::Filter;
 use crate::{Arguments, NAME};
 
 /// How to see more, in the help of the program.
-const LOGS: &str = "RUST_LOG=info logs more; `completions SHELL` and `man DIR` write what else helps.";
+const LOGS: &str = "RUST_LOG=info logs more. Also: `completions SHELL`, `man DIR`.";
 
 /// What the help of the program describes. It names the others, so that it fits on a screen.
-const EVERY_DAY: [&str; 12] = [
-    "dev",
-    "new",
-    "trigger",
-    "verify",
-    "endpoint",
-    "destination",
-    "route",
-    "list",
-    "show",
-    "replay",
-    "status",
-    "doctor",
-];
+const EVERY_DAY: [&str; 11] =
+    ["dev", "new", "trigger", "verify", "endpoint", "route", "list", "show", "replay", "status", "doctor"];
 
 /// The command line, with examples.
 pub(crate) fn command() -> Command {

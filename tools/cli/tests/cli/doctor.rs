@@ -260,9 +260,10 @@ fn a_new_account_is_told_what_is_left_for_deliveries_and_that_its_address_cannot
     let left = "the webhook function and handlers in other languages have ";
     doctor().exits(0).prints("it belongs to this stack and can never be moved").omits(left);
     deployed.aws.account().executions = Some(10);
-    doctor()
-        .exits(0)
-        .prints_all(&["queues and relay take at most 9 of the account's 10 executions", &format!("1 {left}")]);
+    doctor().exits(0).prints_all(&[
+        "queues and relay take at most 9 of the account's 10 executions",
+        &format!("{left}1 execution left"),
+    ]);
     deployed.aws.account().executions = Some(9);
     doctor().exits(1).prints_all(&["may take all of the account's 9 executions", "lower WorkerConcurrencyMax"]);
 }
