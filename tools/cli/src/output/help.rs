@@ -9,15 +9,26 @@ use crate::{Arguments, NAME};
 const LOGS: &str = "RUST_LOG=info logs more. Also: `completions SHELL`, `man DIR`.";
 
 /// What the help of the program describes. It names the others, so that it fits on a screen.
-const EVERY_DAY: [&str; 11] =
-    ["dev", "new", "trigger", "verify", "endpoint", "route", "list", "show", "replay", "status", "doctor"];
+const EVERY_DAY: [&str; 12] = [
+    "dev",
+    "new",
+    "trigger",
+    "verify",
+    "endpoint",
+    "destination",
+    "route",
+    "list",
+    "show",
+    "replay",
+    "status",
+    "doctor",
+];
 
 /// The command line, with examples.
 pub(crate) fn command() -> Command {
     let command = with_examples(Arguments::command(), "");
     let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let template =
-        format!("{{about}}\n{{usage-heading}} {{usage}}\n\nCommands:\n{}\n{{after-help}}", commands(&command));
+    let template = format!("{{about}}\n{{usage-heading}} {{usage}}\n\nCommands:\n{}{{after-help}}", commands(&command));
     command.help_template(template).after_help(format!("{after}\n{LOGS}"))
 }
 
