@@ -46,7 +46,7 @@ fn every_command_has_a_manual_page_without_a_mistake() {
     }
     let help = workspace.run(&["--help"]);
     let help = String::from_utf8(help.stdout).unwrap();
-    let commands = help.split_once("Commands:\n").unwrap().1.split_once("`hookonce COMMAND").unwrap().0;
+    let commands = help.split_once("Commands:\n").unwrap().1.split_once("`hookonce").unwrap().0;
     let (described, named) = commands.split_once("Others: ").unwrap();
     let named = named.split([',', '.']).map(str::trim).filter(|name| !name.is_empty() && *name != "help");
     let commands: Vec<_> = described.lines().filter_map(|line| line.split_whitespace().next()).chain(named).collect();

@@ -106,6 +106,7 @@ fn commands<'a>(key: &'a str, body: &'a str, document: &'a str) -> Vec<Vec<&'a s
         vec!["route", "deploy", document],
         vec!["verify", "--request", document],
         vec!["doctor"],
+        vec!["deploy", "--template", EVIL, "--stack", EVIL, EVIL],
         vec!["doubt", "--before", EVIL],
         vec!["new", EVIL],
         vec!["completions", EVIL],
