@@ -21,7 +21,7 @@ done
 release=$(grep -o '"Text": "[^"]*"' template.json | cut -d '"' -f 4) own=$(hookonce --version)
 if [ "$own" != "hookonce $release" ]; then
     echo "error: this is the archive of release $release, and the command is $own" >&2
-    echo "try: put the hookonce of release $release into $PWD, or first on the PATH" >&2
+    echo "try: put the hookonce of release $release into $PWD" >&2
     exit 2
 fi
 

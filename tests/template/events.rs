@@ -197,7 +197,7 @@ fn outputs_and_parameters_name_what_people_and_commands_need() {
             "the output DocumentsTable",
         ),
         ("  SlowQueueUrl:\n", "  SlowQueue:\n", "the output SlowQueueUrl"),
-        ("      Text: 0.1.0", "      Text: 0.0.9", "the output Version"),
+        (concat!("      Text: ", env!("CARGO_PKG_VERSION")), "      Text: 0.0.9", "the output Version"),
         ("  DocumentKeyArn:\n    Type", "  DocumentsKeyArn:\n    Type", "no parameter DocumentKeyArn"),
     ]);
 }

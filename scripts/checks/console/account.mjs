@@ -14,9 +14,10 @@ export const startAccount = async (hookonce, folder) => {
   // Each output of the template; a name of its own where nothing here is behind it.
   const [, section] = readFileSync("template.yaml", "utf8").split(/^Outputs:$/m);
   const names = [...section.matchAll(/^ {2}(\w+):$/gm)].map(([, name]) => name);
+  const [, version] = readFileSync("Cargo.toml", "utf8").match(/^version = "(.+)"$/m);
   const outputs = {
     ...Object.fromEntries(names.map((name) => [name, `inbox-${name}`])),
-    Version: "0.1.0", InboxTable: own.HOOKONCE_INBOX_TABLE, DomainTable: own.HOOKONCE_DOMAIN_TABLE, DocumentsTable: "documents",
+    Version: version, InboxTable: own.HOOKONCE_INBOX_TABLE, DomainTable: own.HOOKONCE_DOMAIN_TABLE, DocumentsTable: "documents",
     QueueUrl: own.HOOKONCE_QUEUE_URL, SlowQueueUrl: own.HOOKONCE_SLOW_QUEUE_URL, EffectsQueueUrl: own.HOOKONCE_EFFECTS_QUEUE_URL,
     WebhookUrl: "https://inbox.example/webhooks/", WebhookLogs: "/aws/lambda/inbox-webhook",
   };

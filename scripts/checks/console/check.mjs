@@ -226,7 +226,7 @@ const checks = {
       await go("/orders/new?operation=force&endpoint=stripe&key=evt_mail");
       assert.match(await text(), /There is no way back/);
       await give(page, reason);
-      await page.getByRole("button", { name: "Apply once more 1 record" }).click();
+      await page.getByRole("button", { name: "Apply once more: 1 record" }).click();
       await page.getByRole("heading", { name: expected }).waitFor();
       await until("it is applied", () => outcome("evt_mail") === "APPLIED");
       calls += more;

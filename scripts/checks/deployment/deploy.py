@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import tomllib
 import urllib.parse
 import zipfile
 
@@ -35,6 +36,7 @@ from samtranslator.yaml_helper import yaml_parse  # noqa: E402
 from template import released  # noqa: E402
 
 PAGE = pathlib.Path("docs/run/fifteen-minutes.md")
+VERSION = tomllib.loads(pathlib.Path("Cargo.toml").read_text("utf-8"))["workspace"]["package"]["version"]
 POLICY = json.loads(pathlib.Path("deploy/stack-policy.json").read_text("utf-8"))
 # The mock knows two outputs.
 OUTPUTS = ("Version", "InboxTable")
@@ -217,7 +219,7 @@ execute_change_set, CloudFormationBackend.execute_change_set = CloudFormationBac
 
 
 def template():
-    made = released("arm64", "0.1.0")
+    made = released("arm64", VERSION)
     return {**made, "Outputs": {name: made["Outputs"][name] for name in OUTPUTS}}
 
 
@@ -508,7 +510,7 @@ def look(deployer):
     positions = faults(deployer, plan)
     deaths += deaths_of_update(deployer)
     refused = replacements(deployer)
-    other = "cp -r . ../other && cd ../other && sed -i 's/\"Text\": \"0.1.0\"/\"Text\": \"0.0.9\"/' template.json"
+    other = f"cp -r . ../other && cd ../other && sed -i 's/\"Text\": \"{VERSION}\"/\"Text\": \"0.0.9\"/' template.json"
     deployer.run("deploy.sh with its stack last", f"./deploy.sh --plan --stack {STACK}", "--stack NAME comes first", status=2)
     deployer.run("deploy.sh of another release", f"{other} && ./deploy.sh --stack {STACK}", "try: put the hookonce of release 0.0.9 into", status=2)
     deployer.run(f"{PAGE}, Remove", removal(), f"{STACK}-DocumentsTable-")

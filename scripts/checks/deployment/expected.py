@@ -60,10 +60,15 @@ def policy(stack):
     return found.get("Attributes", {}).get("Policy", "")
 
 
-def retention(stack):
+def kept(stack):
+    """How long a queue keeps a message, and how long it hides one."""
     # Of another queue than the runbook's, which runs beside: the mock forgets a queue's policy when it sets anything else.
     found = client("sqs").get_queue_attributes(QueueUrl=stack.ids["SlowQueue"], AttributeNames=["All"])["Attributes"]
-    return found["MessageRetentionPeriod"]
+    return found["MessageRetentionPeriod"], found["VisibilityTimeout"]
+
+
+def timeout(stack):
+    return client("lambda").get_function_configuration(FunctionName=stack.ids["WorkerFunction"])["Timeout"]
 
 
 def source():
@@ -180,9 +185,9 @@ ROWS = {
     "--protocol email": Row('"SubscriptionArn"', so=lambda stack: subscriptions("Protocol", "email"), who="deployer"),
     "aws sns subscribe": Row('"SubscriptionArn"', so=lambda stack: subscriptions("FilterPolicyScope", "MessageBody"), who="deployer"),
     "aws sqs get-queue-attributes --queue-url URL": Row(so=policy),
-    "--attributes VisibilityTimeout=": Row(so=lambda stack: retention(stack) == "604800", who="deployer"),
+    "--attributes VisibilityTimeout=": Row(so=lambda stack: kept(stack) == ("604800", "360"), who="deployer"),
     "aws lambda update-event-source-mapping": Row('"ReportBatchItemFailures"', who="deployer"),
-    "--timeout 60": Row('"Timeout": 60', who="operator"),
+    "--timeout 60": Row('"Timeout": 60', so=lambda stack: timeout(stack) == 60, who="operator"),
     "--attributes Policy=": Row(so=lambda stack: not policy(stack), who="deployer"),
     "aws sqs set-queue-attributes": Row(so=lambda stack: json.loads(policy(stack))["Statement"], who="deployer"),
     "aws sqs get-queue-attributes": Row(EMPTY),

@@ -21,6 +21,7 @@ use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::port::Store as _;
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -180,8 +181,12 @@ impl Audit<'_> {
     ) -> Result<ScanPage, Failure> {
         let page =
             self.store.scan_page(table, prefix, attributes, after, PAGE).await.map_err(|_| store_unavailable())?;
-        self.bar.inc(u64::try_from(page.read).unwrap_or(0));
-        self.rest(page.read).await;
+        let (began, pause) = (Instant::now(), Duration::from_secs(1) / self.rate);
+        // The bar goes on with the rate, not in leaps of a page.
+        for item in 1..=u32::try_from(page.read).unwrap_or(u32::MAX) {
+            tokio::time::sleep_until(began + pause * item).await;
+            self.bar.inc(1);
+        }
         Ok(page)
     }
 

@@ -375,20 +375,17 @@ impl Report {
         let outside = self.outside.as_ref().is_none_or(Outside::is_good);
         let (put, sent) = (calls.webhook.of("PutItem"), calls.webhook.of("SendMessage"));
         let faults = [
-            (self.applied != self.events, format!("{} of {} events are applied", self.applied, self.events)),
-            (self.applied_twice > 0, format!("{} are applied twice", self.applied_twice)),
-            (self.lost + self.dead > 0, format!("{} are lost, and {} dead", self.lost, self.dead)),
-            (self.pending > 0, format!("{} records still wait", self.pending)),
-            (self.violations > 0, format!("{} records break a rule of `hookonce audit`", self.violations)),
+            (self.applied != self.events, format!("applied: {} of {} events", self.applied, self.events)),
+            (self.applied_twice > 0, format!("applied twice: {}", self.applied_twice)),
+            (self.lost + self.dead > 0, format!("lost: {}, dead: {}", self.lost, self.dead)),
+            (self.pending > 0, format!("still waiting: {}", output::number_of(&self.pending, "record"))),
+            (self.violations > 0, format!("violations that `hookonce audit` finds: {}", self.violations)),
             (!outside, "an invoice was not booked once outside".to_owned()),
             (
                 self.refused != expected_refused,
-                format!("{} deliveries are refused, and {expected_refused} are forged or stale", self.refused),
+                format!("refused: {}, forged or stale: {expected_refused}", self.refused),
             ),
-            (
-                self.unanswered > 0,
-                format!("{} deliveries have no answer, or one that asks for a retry", self.unanswered),
-            ),
+            (self.unanswered > 0, format!("without an answer, or asked to try again: {}", self.unanswered)),
             (
                 !self.hot_path_is_exact(put, sent),
                 format!(

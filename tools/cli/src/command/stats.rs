@@ -179,7 +179,7 @@ impl Counts {
             self.resends
         ));
         let oldest = [("PENDING", self.oldest_pending), ("DEAD", self.oldest_dead)].into_iter();
-        let oldest = oldest.filter_map(|(state, at)| Some(format!("oldest {state} {}", output::between(at?, now))));
+        let oldest = oldest.filter_map(|(state, at)| Some(format!("oldest {state} {}", output::since(at?, now))));
         let oldest: Vec<_> = oldest.collect();
         if !oldest.is_empty() {
             output::line(&oldest.join(", "));

@@ -122,7 +122,7 @@ impl StackStatus {
     /// What waits and what died, and where the stack runs. What is empty has no row.
     fn rows(&self, now: EpochMs) -> output::Table {
         let waits = |due: &Due| {
-            let oldest = |at| format!("the oldest has been due for {}", output::between(at, now));
+            let oldest = |at| format!("the oldest has been due for {}", output::since(at, now));
             due.oldest.filter(|at| at.0 <= now.0).map_or("none is due".to_owned(), oldest)
         };
         let died =
@@ -142,7 +142,7 @@ impl StackStatus {
             let count = due.as_ref().map_or("not known".to_owned(), |due| due.count.to_string());
             table.add_row([name.to_owned(), count, due.as_ref().map(describe).unwrap_or_default()]);
             for Unreached { destination, count, since, error } in self.unreached().filter(|_| name == EFFECTS_WAIT) {
-                let why = format!("{error}, the oldest for {}", output::between(*since, now));
+                let why = format!("{error}, the oldest for {}", output::since(*since, now));
                 table.add_row([format!("  for {destination}"), count.to_string(), why]);
             }
         }
@@ -153,7 +153,7 @@ impl StackStatus {
             ("dead letters", &self.depths.dead_letters),
         ];
         let depth = |depth: &Depth| {
-            let age = |age: Millis| format!(", the oldest is {} old", output::between(EpochMs(now.0 - age.0), now));
+            let age = |age: Millis| format!(", the oldest is {} old", output::since(EpochMs(now.0 - age.0), now));
             let age = depth.oldest.map_or_else(String::new, age);
             format!("{} in flight, {} delayed{age}", depth.in_flight, depth.delayed)
         };

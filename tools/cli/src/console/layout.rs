@@ -194,6 +194,11 @@ pub(super) fn machine_link(href: &Href, text: &str) -> Markup {
     html! { a href=(href) { (machine(text)) } }
 }
 
+/// A state, and beside it what a record died of, what it waits for or how long it took.
+pub(super) fn state_of(look: Look, detail: &str) -> Markup {
+    html! { (chip(look)) @if !detail.is_empty() { " " span.code { (machine(detail)) } } }
+}
+
 /// A state.
 pub(super) fn chip(look: Look) -> Markup {
     let tone = match look.tone {

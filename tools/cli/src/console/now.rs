@@ -14,7 +14,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::day::Day;
-use super::layout::{Html, Tab, Trouble, chip, code, machine, machine_link, page, sentence, thousands, time};
+use super::layout::{Html, Tab, Trouble, code, machine, machine_link, page, sentence, state_of, thousands, time};
 use super::reader::Reader;
 use super::{NEEDS_ARE_NEW, Site, href};
 use crate::command::explain::explained;
@@ -82,7 +82,7 @@ async fn content(site: &Site, day: Option<&Day>) -> Result<(String, Markup), Fai
         }
         div.scroll tabindex="0" role="region" aria-label="What arrives" {
             table id="arrivals" data-next=(next) {
-                thead { tr { th { "Time" } th { "Endpoint" } th.hide { "Type" } th { "Key" } th { "State" } th.hide { "Detail" } } }
+                thead { tr { th { "Time" } th { "Endpoint" } th.hide { "Type" } th { "Key" } th { "State" } } }
                 tbody { @for arrival in arrivals.iter().rev().take(ROWS) { (row(arrival)) } }
             }
         }
@@ -326,8 +326,7 @@ fn row(arrival: &Arrival) -> Markup {
                     None => span.note { "no record" },
                 }
             }
-            td { (chip(*look)) @if !detail.is_empty() { div.narrow.small.code { (machine(detail)) } } }
-            td.code.hide { (machine(detail)) }
+            td { (state_of(*look, detail)) }
         }
     }
 }

@@ -17,7 +17,9 @@ use tokio::task::JoinError;
 use uuid::Uuid;
 
 use super::filter::Typed;
-use super::layout::{Html, Tab, Trouble, chip, code, count, machine, machine_link, page, sentence, thousands, time};
+use super::layout::{
+    Html, Tab, Trouble, code, count, machine, machine_link, page, sentence, state_of, thousands, time,
+};
 use super::{Served, Session, Site, href};
 use crate::failure::Failure;
 use crate::output;
@@ -305,7 +307,7 @@ fn dry_run(order: &Order, report: &Report, found: usize, (name, token): (&str, &
                         input name="by" maxlength="256" value=(person) required;
                     }
                 }
-                div.acts { button.primary { (verb) " " (records) } " " a.button href=(href::page("records")) { "Change nothing" } }
+                div.acts { button.primary { (verb) ": " (records) } " " a.button href=(href::page("records")) { "Change nothing" } }
             }
         }
         @if !order.fields.contains_key("key") {
@@ -322,16 +324,15 @@ fn rows(operation: Operation, report: &Report, state: &str) -> Markup {
         @if !report.rows.is_empty() {
             div.scroll tabindex="0" role="region" aria-label="Records" {
                 table {
-                    thead { tr { @if !are_alike { th { "Result" } } th { (state) } th.hide { "Endpoint" } th.hide { "Type" } th.hide { "Error" } th.hide { "Received" } th { "Key" } } }
+                    thead { tr { @if !are_alike { th { "Result" } } th { (state) } th.hide { "Endpoint" } th.hide { "Type" } th.hide { "Received" } th { "Key" } } }
                     tbody {
                         @for Row { result, record } in &report.rows {
                             @let (endpoint, key) = record.key.parts();
                             tr {
                                 @if !are_alike { td { (result.describe(operation)) } }
-                                td { (chip(Look::of(record))) }
+                                td { (state_of(Look::of(record), error_of(record).unwrap_or(""))) }
                                 td.hide { (machine(endpoint)) }
                                 td.hide { (machine(&type_of(record))) }
-                                td.code.hide { (machine(error_of(record).unwrap_or(""))) }
                                 td.hide { (time(record.received_at)) }
                                 td { (machine_link(&href::record(&record.key), key)) }
                             }

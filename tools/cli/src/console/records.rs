@@ -13,7 +13,7 @@ use hookonce_protocol::time::EpochMs;
 use maud::{Markup, html};
 
 use super::filter::{RECEIVED, Typed};
-use super::layout::{Tab, Trouble, chip, code, count, machine, machine_link, page, sentence, thousands, time};
+use super::layout::{Tab, Trouble, code, count, machine, machine_link, page, sentence, state_of, thousands, time};
 use super::{Site, href, orders};
 use crate::failure::Failure;
 use crate::output::{self, hints};
@@ -168,7 +168,6 @@ fn acts(site: &Site, typed: &Typed, total: Option<u64>) -> Markup {
 
 /// A table of records, with the moments by which they are ordered. A column that is empty for every row is left out.
 fn table(rows: &[(EpochMs, Record)], moment: &str) -> Markup {
-    let has_errors = rows.iter().any(|(_, record)| error_of(record).is_some());
     let has_duplicates = rows.iter().any(|(_, record)| record.duplicate_count > 0);
     // An index may order effects by when they are due.
     let shown_at = |at: EpochMs, record: &Record| if moment == RECEIVED { record.received_at } else { at };
@@ -181,7 +180,6 @@ fn table(rows: &[(EpochMs, Record)], moment: &str) -> Markup {
                     tr {
                         th { (moment) } th { "State" } th.hide { "Endpoint" } th.hide { "Type" } th.num.hide { "Tries" }
                         @if has_duplicates { th.num.hide { "Copies" } }
-                        @if has_errors { th.hide { "Error" } }
                         th { "Key" }
                     }
                 }
@@ -190,12 +188,11 @@ fn table(rows: &[(EpochMs, Record)], moment: &str) -> Markup {
                         @let (endpoint, key) = record.key.parts();
                         tr {
                             td { (time(at)) }
-                            td { (chip(Look::of(record))) }
+                            td { (state_of(Look::of(record), error_of(record).unwrap_or(""))) }
                             td.hide { (machine(endpoint)) }
                             td.hide { (machine(&type_of(record))) }
                             td.num.hide { (format_tries(record)) }
                             @if has_duplicates { td.num.hide { (record.duplicate_count) } }
-                            @if has_errors { td.code.hide { (machine(error_of(record).unwrap_or(""))) } }
                             td { (machine_link(&href::record(&record.key), key)) }
                         }
                     }

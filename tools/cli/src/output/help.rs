@@ -5,8 +5,11 @@ use clap::{Arg, ArgAction, Args as _, Command, CommandFactory as _};
 use crate::records::Filter;
 use crate::{Arguments, NAME};
 
+/// The help of a command: no blank line before its usage.
+const TEMPLATE: &str = "{about}\n{usage-heading} {usage}\n\n{all-args}{after-help}";
+
 /// How to see more, in the help of the program.
-const LOGS: &str = "RUST_LOG=info logs more. Also: `completions SHELL`, `man DIR`.";
+const LOGS: &str = "Also: `COMMAND --help`, `completions SHELL`, `man DIR`. RUST_LOG=info logs more.";
 
 /// What the help of the program describes. It names the others, so that it fits on a screen.
 const EVERY_DAY: [&str; 12] = [
@@ -41,7 +44,7 @@ fn commands(command: &Command) -> String {
     };
     let others = command.get_subcommands().filter(|other| !other.is_hide_set()).map(Command::get_name);
     let others: Vec<_> = others.filter(|name| !EVERY_DAY.contains(name)).collect();
-    let others = format!("Others: {}. `{NAME} COMMAND --help` tells what each does.", others.join(", "));
+    let others = format!("Others: {}.", others.join(", "));
     EVERY_DAY.map(line).concat() + &textwrap::fill(&others, 80)
 }
 
@@ -58,7 +61,7 @@ fn with_examples(command: Command, path: &str) -> Command {
     };
     // Both forms print what fits on a screen. The manual pages have the rest.
     let help = Arg::new("help").short('h').long("help").help("Print help").action(ArgAction::HelpShort);
-    let command = command.disable_help_flag(true).arg(help).after_help(lines.join("\n"));
+    let command = command.disable_help_flag(true).arg(help).after_help(lines.join("\n")).help_template(TEMPLATE);
     let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path} {name}") };
     command.mut_subcommands(|inner| {
         let path = below(inner.get_name());
@@ -207,8 +210,8 @@ mod tests {
 
     use super::*;
 
-    /// The lines and the columns of a small terminal.
-    const LINES_MAX: usize = 24;
+    /// The columns of a small terminal, and its lines above a prompt.
+    const LINES_MAX: usize = 23;
     const COLUMNS: usize = 80;
 
     /// The help of each command, by its name.

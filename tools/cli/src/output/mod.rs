@@ -19,7 +19,7 @@ use serde::Serialize;
 
 pub(crate) use self::table::{Cell, Table, print, table};
 pub(crate) use self::time::{
-    ago, between, known_moment, length, local_moment, moment, short_moment, whole_moment, zoned,
+    ago, between, known_moment, length, local_moment, moment, short_moment, since, whole_moment, zoned,
 };
 use crate::failure::{Exit, Failure};
 use crate::output::hints::pasteable;

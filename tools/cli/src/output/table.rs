@@ -124,12 +124,11 @@ impl Table {
 
     /// The widths of what stays in one piece in a column whose longer texts wrap at these characters.
     fn piece_widths<'a>(&'a self, at: usize, wraps_at: &'a [char]) -> impl Iterator<Item = usize> + 'a {
-        let cells = self.rows.iter().filter_map(move |row| row.get(at)).map(|cell| cell.text.as_str());
-        let pieces = cells.flat_map(move |text| match display_width(text) {
-            0..=SHORT_MAX => vec![text],
-            _ => text.split_inclusive(wraps_at).map(str::trim_end).collect(),
-        });
-        pieces.map(display_width)
+        let cells = self.rows.iter().filter_map(move |row| row.get(at)).map(|cell| glued(&cell.text));
+        cells.flat_map(move |text| match display_width(&text) {
+            width @ 0..=SHORT_MAX => vec![width],
+            _ => text.split_inclusive(wraps_at).map(|piece| display_width(piece.trim_end_matches(' '))).collect(),
+        })
     }
 
     /// How wide a column is in which long texts wrap at their spaces.
@@ -228,8 +227,9 @@ impl Cell {
         let is_code = |word: &str| has_room(word) || word.split_inclusive('_').all(has_room);
         let separator =
             if cuts && self.text.split(' ').all(is_code) { SPACES_AND_CODES } else { WordSeparator::AsciiSpace };
-        let lines = textwrap::wrap(&self.text, options.word_separator(separator));
-        let styled = |text: String| (text, self.style.clone());
+        let text = glued(&self.text);
+        let lines = textwrap::wrap(&text, options.word_separator(separator));
+        let styled = |text: String| (text.replace(GLUE, " "), self.style.clone());
         lines.into_iter().map(|line| styled(if cuts { cut(&line, width) } else { line.into_owned() })).collect()
     }
 }
@@ -237,6 +237,18 @@ impl Cell {
 /// Lets a line end in a code, such as ORDER_UNREADABLE, rather than cut what it is known by.
 const SPACES_AND_CODES: WordSeparator =
     WordSeparator::Custom(|line| Box::new(line.split_inclusive([' ', '_']).map(Word::from)));
+
+/// Stands for a space at which no line ends, until the lines are there.
+const GLUE: char = '\u{a0}';
+
+/// A text whose sign, such as that of a state, stays on the line of the word behind it.
+fn glued(text: &str) -> String {
+    let mut letters = text.chars();
+    match (letters.next(), letters.next()) {
+        (Some(sign), Some(' ')) if !sign.is_alphanumeric() => format!("{sign}{GLUE}{}", letters.as_str()),
+        _ => text.to_owned(),
+    }
+}
 
 /// Whether columns fit, with the spaces between them.
 fn fits(widths: &[usize], columns: usize) -> bool {
@@ -318,6 +330,13 @@ mod tests {
         assert_eq!(errors.fitted(23), [" ERROR       KEY", " ORDER_      07ab09e3-…", " UNREADABLE"]);
         // A key rather than a code.
         assert_eq!(errors.fitted(21), [" ERROR       KEY", " ORDER_      07ab09e…", " UNREADABLE"]);
+    }
+
+    #[test]
+    fn a_sign_stays_with_its_word() {
+        let mut effects = table(&["state", "key"]);
+        effects.add_row(["? unknown outcome", &"k".repeat(40)]);
+        assert_eq!(effects.fitted(24), [" STATE      KEY", " ? unknown  kkkkkkkkkkk…", " outcome"]);
     }
 
     #[test]

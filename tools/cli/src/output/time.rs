@@ -70,10 +70,14 @@ pub(crate) fn between(from: EpochMs, to: EpochMs) -> String {
     length(Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0)))
 }
 
-/// How long before a moment something was, in whole seconds.
+/// How long something has been so, in whole seconds.
+pub(crate) fn since(at: EpochMs, now: EpochMs) -> String {
+    length(Duration::from_secs(u64::try_from(now.0.saturating_sub(at.0) / 1_000).unwrap_or(0)))
+}
+
+/// How long before a moment something was.
 pub(crate) fn ago(at: EpochMs, now: EpochMs) -> String {
-    let seconds = u64::try_from(now.0.saturating_sub(at.0) / 1_000).unwrap_or(0);
-    format!("{} ago", length(Duration::from_secs(seconds)))
+    format!("{} ago", since(at, now))
 }
 
 #[cfg(test)]

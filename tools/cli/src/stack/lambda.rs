@@ -63,6 +63,8 @@ pub(crate) struct Mapping {
     pub(crate) queue: String,
     /// How many messages the function gets at most.
     pub(crate) batch_size: u64,
+    /// For how many seconds Lambda may let messages wait for more of them.
+    pub(crate) window_seconds: u64,
     /// Whether the function answers which messages of a batch failed. Otherwise SQS deletes them with the others.
     pub(crate) reports_failures: bool,
     /// How many executions it takes at most; [`u64::MAX`] if nothing bounds it.
@@ -185,12 +187,14 @@ pub(crate) async fn mappings(config: &SdkConfig, name: &str) -> Result<Vec<Mappi
     let found = get(config, action, &format!("{API}/event-source-mappings/?FunctionName={name}")).await?;
     let found = found.ok_or_else(|| refused(action, None, &format!("there is no function {name}")))?;
     let text = |mapping: &Value, name: &str| mapping.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let number = |found: &Value, name: &str| found.get(name).and_then(Value::as_u64).unwrap_or(0);
     let most = |found: &Value| found.pointer("/ScalingConfig/MaximumConcurrency").and_then(Value::as_u64);
     let mapping = |found: &Value| Mapping {
         uuid: text(found, "UUID"),
         state: text(found, "State"),
         queue: text(found, "EventSourceArn").rsplit(':').next().unwrap_or_default().to_owned(),
-        batch_size: found.get("BatchSize").and_then(Value::as_u64).unwrap_or(0),
+        batch_size: number(found, "BatchSize"),
+        window_seconds: number(found, "MaximumBatchingWindowInSeconds"),
         reports_failures: list(found, "FunctionResponseTypes").any(|it| it == "ReportBatchItemFailures"),
         executions_max: most(found).unwrap_or(u64::MAX),
     };

@@ -61,9 +61,9 @@ fn a_stack_that_is_not_found_is_refused_with_the_next_step() {
 #[test]
 fn a_stack_of_a_later_release_is_read_and_not_changed() {
     let stack = Stack::with(0, 1);
-    let deployed = Deployed::of(&stack, &[("Version", "0.2.0")]);
+    let deployed = Deployed::of(&stack, &[("Version", "100.0.0")]);
     let discard = ["discard", "--key", "stripe", "evt_0", "--reason", "test data"];
-    let refused = "the stack is of release 0.2.0, and this command of";
+    let refused = "the stack is of release 100.0.0, and this command of";
     for changing in [
         &[&discard[..], &["--yes"]].concat()[..],
         &["pause", "worker", "--reason", "a test", "--yes"],

@@ -183,7 +183,7 @@ fn a_new_stack_is_made_and_then_protected() {
     ]);
     let deployed = account.deploy(&["AlarmTopicArn=arn:1=2"]);
     deployed.exits(0).prints_all(&[
-        "1 resources are new",
+        "new: 1 resource; --plan lists them",
         "the stack inbox is deployed: CREATE_COMPLETE. Next:\n",
         "\n  hookonce endpoint add github --provider github --stack inbox\n",
         "\n  hookonce route deploy routes.json --stack inbox\n",

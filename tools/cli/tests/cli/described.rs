@@ -49,13 +49,14 @@ pub(crate) fn description(drift: &[&str], operation: &str, body: &Value) -> Resu
     }
 }
 
-/// An event source of a queue, with what is not as it should be: `source`, `batch` or `report`.
+/// An event source of a queue, with what is not as it should be: `source`, `batch`, `window` or `report`.
 pub(crate) fn event_source(drift: &[&str], uuid: &str, state: &str, queue: &str) -> Value {
     let has = |what: &str| !drift.contains(&what);
     let queue = if has("source") { queue.rsplit('/').next().unwrap() } else { "another" };
     object!({
         "UUID": uuid, "State": state, "EventSourceArn": format!("arn:aws:sqs:us-east-1:123456789012:{queue}"),
         "BatchSize": if has("batch") { 10 } else { 100 },
+        "MaximumBatchingWindowInSeconds": if has("window") { 0 } else { 300 },
         "FunctionResponseTypes": if has("report") { &["ReportBatchItemFailures"][..] } else { &[] },
         "ScalingConfig": { "MaximumConcurrency": 2 },
     })

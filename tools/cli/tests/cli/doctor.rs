@@ -226,6 +226,7 @@ fn queues_and_their_readers(deployed: &Deployed, local: &Tables, reports: &dyn F
         ("source", "-slow has none at the worker"),
         ("source", "-effects has none at the dispatcher"),
         ("batch", "-hints takes 100 messages, not 10"),
+        ("window", "-hints lets messages wait 300 seconds for more, not 0"),
         ("report", "-effects lacks ReportBatchItemFailures"),
     ] {
         deployed.aws.account().drift = vec![drift];

@@ -217,7 +217,7 @@ fn workspace_of(many: &Arc<Many>) -> Workspace {
     let state = object!({
         "url": url, "public_url": null, "console_url": url, "dynamodb_url": url, "sqs_url": url, "queue_url": url,
         "slow_queue_url": url, "effects_queue_url": url, "inbox_table": "inbox",
-        "domain_table": "domain", "tables": {}, "pid": 1, "version": "0.1.0",
+        "domain_table": "domain", "tables": {}, "pid": 1, "version": env!("CARGO_PKG_VERSION"),
     });
     std::fs::create_dir_all(workspace.path(".hookonce/endpoints")).unwrap();
     std::fs::write(workspace.path(".hookonce/stack.json"), state.to_string()).unwrap();

@@ -281,7 +281,7 @@ fn show(changes: &[Change], each: bool) {
         change::print(changes);
     } else {
         let new = changes.iter().filter(|change| change.adds()).count();
-        output::note(&format!("{new} resources are new; --plan lists them"));
+        output::note(&format!("new: {}; --plan lists them", output::number_of(&new, "resource")));
     }
 }
 

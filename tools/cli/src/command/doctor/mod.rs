@@ -45,7 +45,8 @@ const DEPLOYMENT_TOOLS: [(&str, &[&str]); 2] = [("sam", &["--version"]), ("cargo
 const RUST_VERSION: &str = env!("CARGO_PKG_RUST_VERSION");
 
 /// How a queue or an event source becomes what the template made it.
-const REPAIR: &str = "docs/run/upgrade.md#a-queue-or-an-event-source-is-not-as-it-should-be has the commands";
+const REPAIR: &str =
+    "docs/run/upgrade.md#a-queue-an-event-source-or-a-function-is-not-as-it-should-be has the commands";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

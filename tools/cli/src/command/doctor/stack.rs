@@ -230,6 +230,11 @@ async fn stack_policy(config: &SdkConfig, name: &str) -> Result<Option<Value>, F
 /// The functions can be looked at.
 fn functions(found: &DeployedFunctions) -> Result<String, Failure> {
     let DeployedFunctions { codes, worker_is_on, .. } = found;
+    // First, because queues give messages again before an execution with a longer time-out has ended.
+    let drift: Vec<_> = codes.iter().filter_map(timeout_drift).collect();
+    if !drift.is_empty() {
+        return Err(Failure::usage(drift.join("; "), REPAIR));
+    }
     let unknown = |code: &Code| {
         let names = unknown_variables(&code.variables).join(", ");
         (!names.is_empty()).then(|| format!("the {} ignores {names}", code.role))
@@ -240,10 +245,6 @@ fn functions(found: &DeployedFunctions) -> Result<String, Failure> {
             format!("variables that this release does not know: {}", ignored.join("; ")),
             "correct their names in template.yaml, or deploy this release there: until then they have no effect",
         ));
-    }
-    let drift: Vec<_> = codes.iter().filter_map(timeout_drift).collect();
-    if !drift.is_empty() {
-        return Err(Failure::usage(drift.join("; "), REPAIR));
     }
     let worker = if *worker_is_on { "are on" } else { "are not all on: docs/run/runbook.md#containment" };
     Ok(format!("{} functions; the worker's event sources {worker}", codes.len()))
@@ -274,8 +275,10 @@ fn event_sources(found: &DeployedFunctions, parts: &StackParts) -> Result<String
         };
         let size =
             (source.batch_size != 10).then(|| format!("that of {queue} takes {} messages, not 10", source.batch_size));
+        let window = (source.window_seconds != 0)
+            .then(|| format!("that of {queue} lets messages wait {} seconds for more, not 0", source.window_seconds));
         let report = (!source.reports_failures).then(|| format!("that of {queue} lacks ReportBatchItemFailures"));
-        size.into_iter().chain(report).collect()
+        size.into_iter().chain(window).chain(report).collect()
     };
     let drift: Vec<_> = wanted.into_iter().flat_map(drift).collect();
     if drift.is_empty() {

@@ -70,10 +70,6 @@ pub(crate) async fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
                     "it was looked for alone and behind the types of the routes and of the latest records. `hookonce show` of a \
                      record that was applied prints its domain key: the fact is what stands behind the consumer there",
                 );
-                // Neither what names a type already, nor what a shell reads as something else.
-                if output::word(fact).as_deref() == Some(fact) {
-                    output::note(&format!("  hookonce show --fact invoice.paid#{fact}"));
-                }
                 return Ok(Exit::No);
             }
             several => return Err(several_apply(fact, several)),

@@ -253,10 +253,9 @@ impl Report {
             self.results.iter().map(|(result, count)| self.of_result(*result, *count)).collect();
         if self.along > 0 {
             sentences.push(format!(
-                "{} of them {} redacted because they hold bytes of the events: effects, other bodies under their ids, and \
-                 deliveries that the events came in",
-                self.along,
-                if self.acts() { "were" } else { "would be" }
+                "of these, {} for bytes of the events alone: effects, other bodies under their ids, and deliveries that the \
+                 events came in",
+                output::number_of(&self.along, "record")
             ));
         }
         if self.holding > 0 {
@@ -275,15 +274,15 @@ impl Report {
         }
         if self.ignored > 0 {
             sentences.push(format!(
-                "{} of them are IGNORED: today's routes and handlers decide again, and what they still do not want ends as \
+                "of these, {} IGNORED: today's routes and handlers decide again, and what they still do not want ends as \
                  IGNORED again; `hookonce route explain --endpoint ID --file FILE` shows which route takes an event",
                 self.ignored
             ));
         }
         if self.waiting > 0 {
             sentences.push(format!(
-                "{} of them are effects that are PENDING: a call may be under way, so --accept-duplicate is left out for these",
-                self.waiting
+                "of these, {} PENDING: a call may be under way, so --accept-duplicate is left out there",
+                output::number_of(&self.waiting, "effect")
             ));
         }
         if self.results.is_empty() {

@@ -92,7 +92,7 @@ mod tests {
         for earlier in [OWN_VERSION, "0.0.9", "0.0.10-rc.1"] {
             assert!(takes(earlier), "{earlier}");
         }
-        for later in ["0.10.0", "0.1.1", "1.0.0-rc.1", "tomorrow", "", "0.1", "0.1.0.1"] {
+        for later in ["100.0.0", "100.0.0-rc.1", "tomorrow", "", "0.0", "0.0.9.0"] {
             assert!(!takes(later), "{later}");
         }
     }

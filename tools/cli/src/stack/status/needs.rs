@@ -86,7 +86,7 @@ impl StackStatus {
         for (name, due, what, cause) in lists {
             let oldest = due.as_ref().ok().and_then(|due| due.oldest);
             if let Some(oldest) = oldest.filter(|oldest| now.0 - oldest.0 > OVERDUE.0) {
-                let age = output::between(oldest, now);
+                let age = output::since(oldest, now);
                 let text = format!("{what} has been due for {age}: {cause}");
                 let next = "hookonce stats --state PENDING";
                 let page = "docs/run/runbook.md#records-are-overdue";
@@ -96,8 +96,7 @@ impl StackStatus {
         needs.extend(self.unreached().filter(|it| now.0 - it.since.0 > OVERDUE.0).map(|it| {
             let Unreached { destination, count, since, error } = it;
             let wait = if *count == 1 { "effect waits" } else { "effects wait" };
-            let what =
-                format!("{wait} for the destination {destination}, for {}: {error}", output::between(*since, now));
+            let what = format!("{wait} for the destination {destination}, for {}: {error}", output::since(*since, now));
             let next = format!("hookonce destination test {destination}");
             let page = "docs/run/runbook.md#a-destination-is-unavailable";
             let waiting = [("state", "PENDING"), ("kind", "effect"), ("destination", destination.as_str())];
@@ -162,7 +161,7 @@ impl StackStatus {
             "records_died",
             format!("{are}{more}{effects}{top}"),
             "hookonce stats --state DEAD",
-            "docs/run/runbook.md#records-died",
+            if all_are_effects { "docs/run/runbook.md#effects-died" } else { "docs/run/runbook.md#records-died" },
         )
         .counted(dead.count)
         .about([("state", "DEAD")])
@@ -201,7 +200,7 @@ impl StackStatus {
 fn needs_on_aws(aws: &AwsStatus, now: EpochMs) -> Vec<Need> {
     let Ok(watch) = &aws.watch else { return Vec::new() };
     let raised = |alarm: &Alarm| {
-        let since = alarm.since.map_or_else(String::new, |since| format!(" for {}", output::between(since, now)));
+        let since = alarm.since.map_or_else(String::new, |since| format!(" for {}", output::since(since, now)));
         let what = format!("{} {}, raised{since}: {}", alarm.severity(), alarm.name, alarm.description);
         // An alarm that somebody added has no section.
         let page = section(&alarm.name).map_or("", |_| &alarm.name);
