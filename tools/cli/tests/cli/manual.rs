@@ -46,9 +46,9 @@ fn every_command_has_a_manual_page_without_a_mistake() {
     }
     let help = workspace.run(&["--help"]);
     let help = String::from_utf8(help.stdout).unwrap();
-    let commands = help.split_once("Commands:\n").unwrap().1.split_once("`hookonce").unwrap().0;
-    let (described, named) = commands.split_once("Others: ").unwrap();
-    let named = named.split([',', '.']).map(str::trim).filter(|name| !name.is_empty() && *name != "help");
+    let (described, named) = help.split_once("Commands:\n").unwrap().1.split_once("Others: ").unwrap();
+    let named = named.split_once('.').unwrap().0;
+    let named = named.split(',').map(str::trim).filter(|name| !name.is_empty() && *name != "help");
     let commands: Vec<_> = described.lines().filter_map(|line| line.split_whitespace().next()).chain(named).collect();
     assert!(commands.len() > 25, "{commands:?}");
     for command in commands {
