@@ -172,7 +172,7 @@ const checks = {
     assert.match(await page.locator("h1").innerText(), /Dry run: 1 record would be replayed/);
     assert.equal(state("evt_poison"), "DEAD", "a dry run writes nothing");
     await give(page, "the tax rates are complete");
-    await page.getByRole("button", { name: "Replay 1 record" }).click();
+    await page.getByRole("button", { name: "Replay: 1 record" }).click();
     await page.getByRole("heading", { name: "Replay: 1 record done" }).waitFor();
     await until("it is applied", () => outcome("evt_poison") === "APPLIED");
     await go("/records/stripe/evt_poison");
@@ -257,7 +257,7 @@ const checks = {
     await page.getByRole("link", { name: "Replay 25…" }).click();
     await picture("dry_run");
     await give(page, "mended");
-    await page.getByRole("button", { name: "Replay 25 records" }).click();
+    await page.getByRole("button", { name: "Replay: 25 records" }).click();
     await page.getByRole("progressbar").waitFor();
     running = await page.content();
     const stop = page.getByRole("button", { name: "Stop between two records" });
@@ -271,7 +271,7 @@ const checks = {
     assert.ok(left > 0 && left < 25, `${left} are left`);
     await page.getByRole("link", { name: "Go on: dry run of the rest" }).click();
     await give(page, "mended");
-    await page.getByRole("button", { name: `Replay ${left} record` }).click();
+    await page.getByRole("button", { name: `Replay: ${left} record` }).click();
     await page.getByRole("heading", { name: new RegExp(`Replay: ${left} records? done`) }).waitFor();
     await until("all are applied", () => stack.list("--state", "APPLIED", "--since", "1h").filter((it) => it.key.startsWith("evt_many")).length === 25);
   },
@@ -283,7 +283,7 @@ const checks = {
     await go("/orders/new?operation=retry&endpoint=stripe&key=evt_kept");
     await give(page, "x");
     await page.evaluate(() => { document.querySelector("input[name=operation]").value = "discard"; });
-    await page.getByRole("button", { name: "Replay 1 record" }).click();
+    await page.getByRole("button", { name: "Replay: 1 record" }).click();
     assert.match(await text(), /This is not the order that a dry run showed/);
     assert.equal(state("evt_kept"), "DEAD");
   },
@@ -348,7 +348,7 @@ const checks = {
     await go("/orders/new?operation=retry&endpoint=stripe&key=evt_written");
     await give(page, CANARY, CANARY);
     stack.handler.broken = false;
-    await page.getByRole("button", { name: "Replay 1 record" }).click();
+    await page.getByRole("button", { name: "Replay: 1 record" }).click();
     await page.getByRole("heading", { name: "Replay: 1 record done" }).waitFor();
     await isOnlyShown(path(page));
     await until("its receipt is refused", () => outcome("evt_written") === "APPLIED" && effectOf("evt_written").state === "DEAD");
@@ -445,7 +445,7 @@ const checks = {
     await plain.getByRole("link", { name: "evt_kept" }).click();
     await plain.getByRole("link", { name: "Discard…" }).click();
     await give(plain, "not needed");
-    await plain.getByRole("button", { name: "Discard 1 record" }).click();
+    await plain.getByRole("button", { name: "Discard: 1 record" }).click();
     await until("it is discarded", () => state("evt_kept") === "DISCARDED");
     await plain.context().close();
   },
@@ -465,7 +465,7 @@ const checks = {
     await page.waitForURL("**/records/stripe/evt_key_a");
     await press(/^a Replay…$/);
     await page.getByRole("heading", { name: "Dry run: 1 record would be replayed" }).waitFor();
-    await orderByKeyboard(/^button Replay 1 record$/);
+    await orderByKeyboard(/^button Replay: 1 record$/);
     await page.getByRole("heading", { name: "Replay: 1 record done" }).waitFor();
     await until("it is applied", () => outcome("evt_key_a") === "APPLIED");
     // Records: a filter, and all that it finds.
@@ -478,7 +478,7 @@ const checks = {
     await page.waitForURL("**error=TAX_RATE_MISSING**");
     await press(/^a Replay( \d+)?…$/);
     await page.getByRole("heading", { name: /Dry run: \d+ records? would be replayed/ }).waitFor();
-    await orderByKeyboard(/^button Replay \d+ records?$/);
+    await orderByKeyboard(/^button Replay: \d+ records?$/);
     await page.getByRole("heading", { name: /Replay: \d+ records? done/ }).waitFor();
     await until("it is applied", () => outcome("evt_key_b") === "APPLIED");
     // Send: an event is chosen and sent.
