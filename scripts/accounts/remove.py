@@ -22,10 +22,7 @@ def topics(account):
 
 
 def groups(account):
-    """Lambda makes that of the handler by itself."""
-    prefixes = (f"/aws/lambda/{account.name}-", f"{account.name}-")
-    listed = [account.aws("logs", "describe-log-groups", log_group_name_prefix=prefix)["logGroups"] for prefix in prefixes]
-    return [one["logGroupName"] for some in listed for one in some]
+    return [one["logGroupName"] for one in account.aws("logs", "describe-log-groups", log_group_name_prefix=f"{account.name}-")["logGroups"]]
 
 
 KINDS = {"table": tables, "stack": stacks, "topic": topics, "log group": groups}

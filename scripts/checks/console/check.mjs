@@ -158,7 +158,6 @@ const checks = {
     stack.handler.broken = true;
     send("evt_poison");
     await until("it dies", () => state("evt_poison") === "DEAD");
-    // The stack writes every few seconds what it counted: until then, the refusals from before need somebody, too.
     await until("only it needs somebody", async () => { await go("/"); return /1 thing needs you[\s\S]*TAX_RATE_MISSING/.test(await text()); });
     await page.getByRole("link", { name: "Look" }).click();
     assert.match(await text(), /TAX_RATE_MISSING at stripe/);
@@ -168,6 +167,10 @@ const checks = {
     stack.handler.broken = false;
     await again();
     assert.doesNotMatch(await text(), /fails with/);
+    await go("/records?state=DEAD");
+    const drill = (await page.locator("code", { hasText: "hookonce drill" }).innerText()).split(" ").slice(1);
+    assert.match(stack.run(...drill), /would apply/);
+    await go("/records/stripe/evt_poison");
     await page.getByRole("link", { name: "Replay…" }).click();
     assert.match(await page.locator("h1").innerText(), /Dry run: 1 record would be replayed/);
     assert.equal(state("evt_poison"), "DEAD", "a dry run writes nothing");

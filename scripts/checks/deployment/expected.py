@@ -296,6 +296,9 @@ def prepare(stack):
     count(f"hookonce/{STACK}", "relay_due", {"function": "relay"}, 5 * [1])
     count(f"hookonce/{STACK}", "delivery_retry_please", {"function": "webhook", "code": "store_unavailable"}, [1])
     count("AWS/Lambda", "ConcurrentExecutions", {}, [3, 7])
+    # What somebody changed, and a page sets back.
+    client("sqs").set_queue_attributes(QueueUrl=stack.ids["SlowQueue"], Attributes={"VisibilityTimeout": "30", "MessageRetentionPeriod": "3600"})
+    client("lambda").update_function_configuration(FunctionName=stack.ids["WorkerFunction"], Timeout=300)
     client("dynamodb").put_item(TableName=stack.ids["DocumentsTable"], Item={"kind": {"S": "key"}, "id": {"S": "messages"}})
     # The second one is a table of a laptop, which has no account.
     for name in (SPARE, "hookonce-domain-own-orders"):

@@ -341,7 +341,7 @@ def look(stack):
                     json.dump(text, file)
             commands.run("doctor", code=NO, prints="there is no route set: all events wait")
             no_samples(commands)
-            commands.run("doctor", prints=" messages")
+            commands.run("doctor", prints=" 0 messages")
             commands.run("doctor", prints="queues and relay take at most 13 of the account's 25 executions")
             drift(commands, stack)
             endpoints(commands)

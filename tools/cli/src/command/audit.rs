@@ -24,7 +24,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::failure::{Exit, Failure};
-use crate::output;
+use crate::output::{self, interrupt};
 use crate::records::agree_to_scan;
 use crate::stack::target::{Target, store_unavailable};
 
@@ -117,7 +117,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut last = arguments.after.clone();
     let end = tokio::select! {
         end = audit.all(&mut last) => end,
-        _ = tokio::signal::ctrl_c() => Ok(false),
+        () = interrupt::ctrl_c() => Ok(false),
     };
     audit.conclude(end, last.as_deref())
 }

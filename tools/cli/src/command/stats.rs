@@ -172,10 +172,11 @@ impl Counts {
         output::print(&table);
         output::line("");
         output::line(&format!(
-            "{}, {}, {} tries, {} sent again",
+            "{}, {}, {} {}, {} sent again",
             output::number_of(&self.records, "record"),
             output::number_of(&self.duplicates, "duplicate"),
             self.tries,
+            if self.tries == 1 { "try" } else { "tries" },
             self.resends
         ));
         let oldest = [("PENDING", self.oldest_pending), ("DEAD", self.oldest_dead)].into_iter();

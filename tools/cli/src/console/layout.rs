@@ -149,6 +149,11 @@ impl Trouble {
 
     /// Its page.
     pub(super) fn page(self, site: &Site, tab: Tab) -> Response {
+        self.page_of(site, tab, Cost::default())
+    }
+
+    /// Its page, after work that cost so much.
+    pub(super) fn page_of(self, site: &Site, tab: Tab, cost: Cost) -> Response {
         let content = html! {
             h1 { (sentence(&self.what)) }
             @if !self.hint.is_empty() {
@@ -157,7 +162,7 @@ impl Trouble {
             p { a href="." { "Back to what happens now" } }
         };
         let title = "Not possible";
-        (self.status, page(site, tab, title, Cost::default(), &content)).into_response()
+        (self.status, page(site, tab, title, cost, &content)).into_response()
     }
 }
 

@@ -23,6 +23,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::output::codes::{opening, section};
 use crate::output::hints::pasteable;
+use crate::records::looks::Look;
 use crate::stack::arrivals::Arrival;
 use crate::stack::meter::{Cost, metered};
 use crate::stack::status::{Need, StackStatus};
@@ -323,6 +324,10 @@ fn row(arrival: &Arrival) -> Markup {
             td {
                 @match key {
                     Some(key) => (machine_link(&href::record(key), key.parts().1)),
+                    // Only a stack on this machine tells of requests, and it keeps the latest refused ones.
+                    None if *look == Look::REFUSED && !endpoint.is_empty() => {
+                        a href=(href::page("refused").with("endpoint", endpoint)) { "why" }
+                    }
                     None => span.note { "no record" },
                 }
             }

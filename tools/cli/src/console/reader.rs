@@ -7,7 +7,7 @@ use hookonce_protocol::time::EpochMs;
 
 use crate::failure::Failure;
 use crate::records::timeline::{Planning, Timeline};
-use crate::records::{self, Filter, PageCursor, PageOfRecords, Reach, applied_by, page_of};
+use crate::records::{self, Filter, KEYS_AT_ONCE, PageCursor, PageOfRecords, Reach, applied, applied_by, page_of};
 use crate::stack::connection::Connection;
 use crate::stack::status::{StackStatus, dead};
 use crate::stack::watch::Looking;
@@ -97,7 +97,12 @@ impl Reader {
     /// [`Failure`] when routes, endpoints or the store cannot be read.
     pub(super) async fn applied(&self, stack: &Connection, fact: &str) -> Result<Vec<Record>, Failure> {
         let mut records = Vec::new();
-        for [endpoint, key] in applied_by(stack, &self.store, fact).await? {
+        // As far as a page looks.
+        let latest = Box::pin(async {
+            let page = self.page(&applied()?, KEYS_AT_ONCE, None).await?;
+            Ok(page.rows.into_iter().map(|(_, record)| record).collect())
+        });
+        for [endpoint, key] in applied_by(stack, &self.store, fact, latest).await? {
             records.extend(self.find(&endpoint, &key).await?);
         }
         Ok(records)

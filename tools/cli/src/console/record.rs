@@ -290,7 +290,9 @@ fn routes(timeline: &Timeline) -> Markup {
             @for route in &routed.routes {
                 dt { (machine(&route.name)) }
                 dd {
-                    @if routed.route.as_deref() == Some(route.name.as_str()) { "takes it" }
+                    @if routed.route.as_deref() == Some(route.name.as_str()) {
+                        "takes it" @if let Outcome::HandledFor(consumer) = &routed.outcome { ", for " (machine(consumer)) }
+                    }
                     @else if let Some(why) = &route.why { bdi { (output::shown(why)) } }
                     @else { "would fit, too; the first one takes it" }
                 }

@@ -113,11 +113,18 @@ fn form(typed: &Typed) -> Markup {
                     }
                 }
             }
+            label {
+                span.small { "Kind" } " "
+                select name="kind" {
+                    option value="" { "all" }
+                    @for kind in ["event", "effect"] { option value=(kind) selected[typed.value("kind") == kind] { (kind) "s" } }
+                }
+            }
             (field("endpoint", "Endpoint", "all"))
             (field("type", "Type", "all"))
             (field("error", "Error", "any"))
             (field("since", "Since", if ["DEAD", "PENDING"].contains(&typed.value("state")) { "all" } else { "24h" }))
-            @for name in ["kind", "destination", "until"] {
+            @for name in ["destination", "until"] {
                 @if !typed.value(name).is_empty() { (field(name, name, "")) }
             }
             button { "Show" }
@@ -227,7 +234,7 @@ pub(super) async fn find(State(site): State<Arc<Site>>, Query(query): Query<BTre
                 let hint = "Paste a whole key: the answer to the delivery has it, and `hookonce show` with the beginning of a \
                             key prints it. Or paste what the handler names the fact by, such as the id of an invoice. A \
                             fact leads to what was applied: dead and waiting records are found by their state.";
-                Trouble::missing(what, hint).page(&site, Tab::Records)
+                Trouble::missing(what, hint).page_of(&site, Tab::Records, cost)
             }
             [record] => site.see_other(&href::record(&record.key)),
             records => {

@@ -15,7 +15,7 @@ use super::send::why;
 use crate::command::verify::{LatestRefusal, stranger};
 use crate::documents::parse_id;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, hints};
 use crate::stack::meter::Cost;
 
 pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTreeMap<String, String>>) -> Response {
@@ -37,6 +37,6 @@ async fn content(site: &Site, id: &str) -> Result<Markup, Failure> {
         }
         (why(&explanation))
         @for credential in &unknown_credentials { p.note { (sentence(&output::shown(&stranger(credential)))) } }
-        p.small.note { code { "hookonce verify --last --endpoint " (endpoint) } }
+        p.small.note { code { (hints::command(&["hookonce", "verify", "--last", "--endpoint", endpoint.as_str()], "")) } }
     })
 }

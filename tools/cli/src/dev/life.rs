@@ -72,8 +72,8 @@ pub(crate) struct Watchers {
 /// The code of a request to an endpoint that does not exist.
 const UNKNOWN_ENDPOINT: &str = Denial::UnknownEndpoint.parts().1;
 
-/// How long counts stay in memory alone.
-const SAVE_AFTER: Duration = Duration::from_secs(2);
+/// How long counts stay in memory alone: what comes at the same moment is saved together.
+const SAVE_AFTER: Duration = Duration::from_millis(200);
 
 /// A feed and its printer.
 pub(crate) fn feed(as_json: bool) -> (Feed, Printer) {
@@ -160,19 +160,17 @@ impl<I: Invoke> Invoke for RestingRelay<I> {
 impl Printer {
     /// Prints until the stack and its feed are gone.
     pub(crate) async fn run(mut self, store: DynamoStore, watchers: Watchers) {
-        // The first count after a pause is saved at once: somebody may look for it.
-        let (mut is_saved, mut saved_at) = (true, None::<Instant>);
+        let mut save_at = None::<Instant>;
         loop {
-            let until = (!is_saved).then(|| saved_at.map_or_else(Instant::now, |at| at + SAVE_AFTER));
-            let happening = match until {
+            let happening = match save_at {
                 None => self.events.recv().await,
-                Some(until) if until <= Instant::now() => {
-                    (is_saved, saved_at) = (true, Some(Instant::now()));
+                Some(at) if at <= Instant::now() => {
+                    save_at = None;
                     // It is tried again with the next count.
                     let _ = watchers.traffic.save();
                     continue;
                 }
-                Some(until) => match timeout_at(until, self.events.recv()).await {
+                Some(at) => match timeout_at(at, self.events.recv()).await {
                     Ok(happening) => happening,
                     Err(_) => continue,
                 },
@@ -181,7 +179,7 @@ impl Printer {
             match happening {
                 FeedEvent::Delivery { path, answer, started, ended } => {
                     self.delivery(&store, &watchers, &path, &answer, (started, ended)).await;
-                    is_saved = false;
+                    save_at.get_or_insert_with(|| Instant::now() + SAVE_AFTER);
                 }
                 FeedEvent::Batch { keys, started } => {
                     for (key, found) in keys.iter().zip(store.read_heads(&keys).await) {

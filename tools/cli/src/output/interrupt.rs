@@ -1,51 +1,70 @@
 //! Ctrl-C, for commands that end between two writes, never within one.
 
+use std::time::Duration;
+
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
 
 /// Ctrl-C and the request to end. From the moment they are watched, neither ends the process by itself.
+pub(crate) struct Stop {
+    signals: Signals,
+    latest: Option<Instant>,
+}
+
 #[cfg(unix)]
-pub(crate) struct Stop(tokio::signal::unix::Signal, tokio::signal::unix::Signal);
+type Signals = (tokio::signal::unix::Signal, tokio::signal::unix::Signal);
 
 #[cfg(windows)]
-pub(crate) struct Stop(tokio::signal::windows::CtrlC, tokio::signal::windows::CtrlClose);
+type Signals = (tokio::signal::windows::CtrlC, tokio::signal::windows::CtrlClose);
+
+/// How long after one of them another is no second wish: what is sent to a group of processes reaches this one twice if the
+/// program that started it passes on what it gets.
+const ONE_WISH: Duration = Duration::from_millis(300);
 
 impl Stop {
     /// # Errors
     /// [`Failure`] where they cannot be watched.
     pub(crate) fn watch() -> Result<Self, Failure> {
-        Self::signals().map_err(|error| {
+        let signals = Self::signals().map_err(|error| {
             Failure::unavailable(format!("Ctrl-C cannot be watched: {error}"), "run it where signals are allowed")
-        })
+        })?;
+        Ok(Self { signals, latest: None })
     }
 
     #[cfg(unix)]
-    fn signals() -> std::io::Result<Self> {
+    fn signals() -> std::io::Result<Signals> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self(signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?))
+        Ok((signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?))
     }
 
     #[cfg(windows)]
-    fn signals() -> std::io::Result<Self> {
+    fn signals() -> std::io::Result<Signals> {
         use tokio::signal::windows::{ctrl_c, ctrl_close};
-        Ok(Self(ctrl_c()?, ctrl_close()?))
+        Ok((ctrl_c()?, ctrl_close()?))
     }
 
     /// Waits for the next of them, also for one that came since the last call.
     pub(crate) async fn came(&mut self) {
-        tokio::select! {
-            _ = self.0.recv() => {}
-            _ = self.1.recv() => {}
+        loop {
+            tokio::select! {
+                _ = self.signals.0.recv() => {}
+                _ = self.signals.1.recv() => {}
+            }
+            if self.latest.replace(Instant::now()).is_none_or(|latest| latest.elapsed() > ONE_WISH) {
+                return;
+            }
         }
     }
 }
 
-/// Waits for Ctrl-C, which no longer ends the process. Where it cannot be watched, it does.
+/// Waits for Ctrl-C or the request to end, which no longer end the process. Where they cannot be watched, they do.
 pub(crate) async fn ctrl_c() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
+    match Stop::watch() {
+        Ok(mut stop) => stop.came().await,
+        Err(_) => std::future::pending().await,
     }
 }
 

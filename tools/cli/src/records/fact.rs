@@ -6,6 +6,7 @@ use hookonce_aws::DynamoStore;
 use hookonce_protocol::item::{Item, Value as Stored};
 use hookonce_protocol::key::{DOMAIN_KEY_PREFIX, EndpointId, RecordKey, Tenant};
 use hookonce_protocol::place::{ItemRef, Key};
+use hookonce_protocol::record::Record;
 use hookonce_runtime::port::Store as _;
 use serde_json::Value;
 
@@ -18,10 +19,12 @@ use crate::records::{Filter, latest};
 use crate::stack::connection::Connection;
 use crate::stack::target::store_unavailable;
 
-/// How many domain keys one read asks for, and how many records are read for their types.
-const KEYS_AT_ONCE: usize = 100;
+/// How many domain keys one read asks for, and how many of the latest records are read for their types.
+pub(crate) const KEYS_AT_ONCE: usize = 100;
 
-/// The records that applied a fact, as endpoints and keys: one for each tenant and consumer that knows it.
+/// The records that applied a fact, as endpoints and keys: one for each tenant and consumer that knows it. `latest` are
+/// records that were applied lately, for a handler whose facts name their types and that no route gives types. They are
+/// read only where the routes do not lead to the fact.
 ///
 /// # Errors
 /// [`Failure`] when routes, endpoints or the store cannot be read.
@@ -29,6 +32,7 @@ pub(crate) async fn applied_by(
     stack: &Connection,
     store: &DynamoStore,
     fact: &str,
+    latest: impl Future<Output = Result<Vec<Record>, Failure>>,
 ) -> Result<Vec<[String; 2]>, Failure> {
     if fact.starts_with(DOMAIN_KEY_PREFIX) {
         return recorded(store, &[fact.to_owned()]).await;
@@ -38,15 +42,24 @@ pub(crate) async fn applied_by(
     if !found.is_empty() {
         return Ok(found);
     }
-    recorded(store, &consumers.keys(fact, &latest_types(store).await?)).await
+    let types: BTreeSet<_> = latest.await?.into_iter().map(|record| record.event_type).collect();
+    recorded(store, &consumers.keys(fact, &types.into_iter().collect::<Vec<_>>())).await
 }
 
-/// The types of the records that were applied last, for a handler whose facts name them and that no route gives types.
-async fn latest_types(store: &DynamoStore) -> Result<Vec<String>, Failure> {
-    let applied = Filter::of_options([("state", "APPLIED")].into_iter())?;
-    let latest = latest(store, &applied, KEYS_AT_ONCE).await?;
-    let types: BTreeSet<_> = latest.records.into_values().map(|record| record.event_type).collect();
-    Ok(types.into_iter().collect())
+/// The records that were applied last in a day.
+///
+/// # Errors
+/// [`Failure`] when the store cannot be read.
+pub(crate) async fn latest_applied(store: &DynamoStore) -> Result<Vec<Record>, Failure> {
+    Ok(latest(store, &applied()?, KEYS_AT_ONCE).await?.records.into_values().collect())
+}
+
+/// The filter of records that were applied.
+///
+/// # Errors
+/// None: the state exists.
+pub(crate) fn applied() -> Result<Filter, Failure> {
+    Filter::of_options([("state", "APPLIED")].into_iter())
 }
 
 /// The records that the items under these domain keys name.

@@ -21,7 +21,7 @@ pub(crate) mod timeline;
 
 pub(crate) use self::batch::created_by;
 pub(crate) use self::exact::{candidates, find, readable};
-pub(crate) use self::fact::applied_by;
+pub(crate) use self::fact::{KEYS_AT_ONCE, applied, applied_by, latest_applied};
 pub(crate) use self::filter::{Filter, State, note_default_since};
 pub(crate) use self::find::{Beginnings, Named, candidates_of_words, find_words, shown_key, states, whole_keys};
 pub(crate) use self::latest::{Latest, latest};

@@ -88,7 +88,7 @@ fn a_poison_deploy_is_found_mended_and_run_again() {
 
     // The second record of such a slow run is due after 100 seconds.
     let replay = ["replay", "--error", "POISONED", "--by", "ada"];
-    stack.run(&[&replay[..], &["--rate", "25/s"]].concat()).prints("Pass --yes to do it, 25 records a second");
+    stack.run(&[&replay[..], &["--rate", "25/s"]].concat()).prints("Pass --yes to do it, at 25/s");
     let slow = stack.start(&[&replay[..], &["--yes", "--json", "--rate", "0.01/s"]].concat());
     wait_until("one is replayed", || stack.list("DEAD").len() < BROKEN);
     let stopped = interrupt(slow);

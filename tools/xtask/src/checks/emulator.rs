@@ -161,7 +161,7 @@ impl Emulator {
             domain.iter().filter(|item| tables::text(item, "pk").starts_with("#dk#stripe#own#charge.refunded#"));
         match facts.count() {
             1 => Ok(()),
-            count => Err(format!("the handler's fact was applied {count} times, and not once")),
+            count => Err(format!("the handler's fact was applied {count} times instead of once")),
         }
     }
 

@@ -108,8 +108,8 @@ async fn count(stack: &Connection, id: &DestinationId) -> Result<Waiting, Failur
 fn describe(counted: &Waiting) -> String {
     let least = if counted.at_least { "at least " } else { "" };
     format!(
-        "waiting for it: {least}{}, {} of which may have been called; without it they wait until they are given up, and an \
-         alarm rings",
+        "waiting for it: {least}{}, {} of which may have been called; without it, effects wait until they are given up, \
+         and an alarm rings",
         output::number_of(&counted.pending, "effect"),
         counted.in_doubt
     )

@@ -13,7 +13,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, interrupt};
 use crate::records::progress::{Progress, Wait};
 use crate::records::timeline::{Planning, Timeline};
-use crate::records::{Named, applied_by, candidates_of_words, find_words};
+use crate::records::{Named, applied_by, candidates_of_words, find_words, latest_applied};
 use crate::stack::connection::Connection;
 use crate::stack::target::{Target, write};
 
@@ -61,7 +61,8 @@ pub(crate) async fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     let stack = arguments.target.connect();
     let store = &stack.store().await?;
     if let Some(fact) = &arguments.fact {
-        match applied_by(&stack, &stack.whole_store().await?, fact).await?.as_slice() {
+        let whole = &stack.whole_store().await?;
+        match applied_by(&stack, whole, fact, Box::pin(latest_applied(whole))).await?.as_slice() {
             [record] => arguments.record = record.to_vec(),
             [] => {
                 output::note(&format!("no record that is kept has applied the fact {fact}"));

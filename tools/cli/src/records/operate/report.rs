@@ -253,14 +253,15 @@ impl Report {
             self.results.iter().map(|(result, count)| self.of_result(*result, *count)).collect();
         if self.along > 0 {
             sentences.push(format!(
-                "of these, {} for bytes of the events alone: effects, other bodies under their ids, and deliveries that the \
+                "{} of these only {} bytes of the events: effects, other bodies under their ids, and deliveries that the \
                  events came in",
-                output::number_of(&self.along, "record")
+                self.along,
+                if self.along == 1 { "holds" } else { "hold" }
             ));
         }
         if self.holding > 0 {
             sentences.push(format!(
-                "bytes of the events are still in {} above: let them end or discard them, then run the same command again",
+                "bytes of the events are still in {} above: let what waits end, or discard it, then run the same command again",
                 output::number_of(&self.holding, "record")
             ));
         }
@@ -274,15 +275,17 @@ impl Report {
         }
         if self.ignored > 0 {
             sentences.push(format!(
-                "of these, {} IGNORED: today's routes and handlers decide again, and what they still do not want ends as \
+                "{} of these {} IGNORED: today's routes and handlers decide again, and what they still do not want ends as \
                  IGNORED again; `hookonce route explain --endpoint ID --file FILE` shows which route takes an event",
-                self.ignored
+                self.ignored,
+                if self.ignored == 1 { "is" } else { "are" }
             ));
         }
         if self.waiting > 0 {
             sentences.push(format!(
-                "of these, {} PENDING: a call may be under way, so --accept-duplicate is left out there",
-                output::number_of(&self.waiting, "effect")
+                "{} of these {}: a call may be under way, so --accept-duplicate is left out there",
+                self.waiting,
+                if self.waiting == 1 { "is a PENDING effect" } else { "are PENDING effects" }
             ));
         }
         if self.results.is_empty() {
@@ -311,7 +314,7 @@ impl Report {
             }
             OrderResult::Blocked => format!(
                 "{records} not changed: DynamoDB rejected the write, or other transactions conflicted with it; \
-                 retry them one by one, with --key"
+                 retry one at a time, with --key"
             ),
             OrderResult::Refused(refusal) => format!("refused {records}: {refusal}"),
         }
@@ -341,9 +344,8 @@ impl Report {
         }
         if !self.acts() && self.count("would") > 0 {
             sentences.extend(no_way_back(self.operation).into_iter().chain(self.lacking).map(str::to_owned));
-            sentences.push(format!(
-                "nothing was changed: this was a dry run. Pass --yes to do it, {rate} records a second:\n  {again}"
-            ));
+            sentences
+                .push(format!("nothing was changed: this was a dry run. Pass --yes to do it, at {rate}/s:\n  {again}"));
         }
         sentences
     }

@@ -307,7 +307,12 @@ impl Timeline {
     /// Reads the domain key and the items of the plan.
     pub(crate) async fn read_items(&self, store: &DynamoStore) -> Result<Vec<(ItemRef, Option<Item>)>, Failure> {
         let Some((key, writes)) = self.effect() else {
-            output::note("no plan of today names items");
+            let only_the_handler_knows = matches!(self.plan, Some(Planned::HandlerAway));
+            output::note(if only_the_handler_knows && self.planning != Planning::CallHandlers {
+                "only the handler knows which items its plan names: --call-handlers asks it"
+            } else {
+                "no plan of today names items"
+            });
             return Ok(Vec::new());
         };
         let domain_key = ItemRef { table: None, key: Key::from(key.as_str()) };
