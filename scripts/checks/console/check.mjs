@@ -169,7 +169,7 @@ const checks = {
     assert.doesNotMatch(await text(), /fails with/);
     await go("/records?state=DEAD");
     const drill = (await page.locator("code", { hasText: "hookonce drill" }).innerText()).split(" ").slice(1);
-    assert.match(stack.run(...drill), /would apply/);
+    assert.match(await stack.ask(...drill), /would apply/);
     await go("/records/stripe/evt_poison");
     await page.getByRole("link", { name: "Replay…" }).click();
     assert.match(await page.locator("h1").innerText(), /Dry run: 1 record would be replayed/);

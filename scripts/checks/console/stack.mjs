@@ -1,9 +1,10 @@
 // A stack on this machine for the check: `hookonce dev`, a handler that can be broken, a callee, and the commands.
-import { execFileSync, spawn } from "node:child_process";
+import { execFile, execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 
 const DEADLINE_MS = 60_000;
 
@@ -66,11 +67,13 @@ export const startStack = async (hookonce) => {
   const routes = [{ name: "refunds", types: ["charge.refunded"], ...handled }, { name: "all", ...handled }];
   writeFileSync(join(folder, ".hookonce", "routes.json"), JSON.stringify({ version: 1, otherwise: "dead", routes }));
   const run = (...words) => execFileSync(hookonce, words, { cwd: folder, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+  // A command that asks the handler, which this process serves meanwhile.
+  const ask = async (...words) => (await promisify(execFile)(hookonce, words, { cwd: folder, encoding: "utf8" })).stdout;
   const dev = spawn(hookonce, ["dev", "--port", "0"], { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
   const entrance = await until("the stack runs", () => { try { return run("console").trim(); } catch { return null; } });
   run("endpoint", "add", "chat", "--provider", "meta_whatsapp", "--tenant", "acme");
   return {
-    folder, handler, callee, entrance, run,
+    folder, handler, callee, entrance, run, ask,
     // The address of all pages, without a slash at its end.
     base: entrance.split("/?")[0],
     origin: new URL(entrance).origin,
