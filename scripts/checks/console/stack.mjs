@@ -68,7 +68,10 @@ export const startStack = async (hookonce) => {
   writeFileSync(join(folder, ".hookonce", "routes.json"), JSON.stringify({ version: 1, otherwise: "dead", routes }));
   const run = (...words) => execFileSync(hookonce, words, { cwd: folder, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
   // A command that asks the handler, which this process serves meanwhile.
-  const ask = async (...words) => (await promisify(execFile)(hookonce, words, { cwd: folder, encoding: "utf8" })).stdout;
+  const ask = async (...words) => {
+    const { stdout, stderr } = await promisify(execFile)(hookonce, words, { cwd: folder, encoding: "utf8" });
+    return stdout + stderr;
+  };
   const dev = spawn(hookonce, ["dev", "--port", "0"], { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
   const entrance = await until("the stack runs", () => { try { return run("console").trim(); } catch { return null; } });
   run("endpoint", "add", "chat", "--provider", "meta_whatsapp", "--tenant", "acme");
