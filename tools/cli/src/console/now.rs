@@ -83,7 +83,7 @@ async fn content(site: &Site, day: Option<&Day>) -> Result<(String, Markup), Fai
         }
         div.scroll tabindex="0" role="region" aria-label="What arrives" {
             table id="arrivals" data-next=(next) {
-                thead { tr { th { "Time" } th { "Endpoint" } th.hide { "Type" } th { "Key" } th { "State" } } }
+                thead { tr { th { "Time" } th.hide { "Endpoint" } th.hide { "Type" } th { "Key" } th { "State" } } }
                 tbody { @for arrival in arrivals.iter().rev().take(ROWS) { (row(arrival)) } }
             }
         }
@@ -319,8 +319,8 @@ fn row(arrival: &Arrival) -> Markup {
     html! {
         tr data-row=[key.as_ref().map(|key| href::record(key).as_str().to_owned())] {
             td { (time(*at)) }
-            td { (machine(endpoint)) }
-            td.hide { (machine(event_type)) }
+            td.hide { (machine(endpoint)) }
+            td.code.hide { (machine(event_type)) }
             td {
                 @match key {
                     Some(key) => (machine_link(&href::record(key), key.parts().1)),

@@ -332,7 +332,7 @@ fn rows(operation: Operation, report: &Report, state: &str) -> Markup {
                                 @if !are_alike { td { (result.describe(operation)) } }
                                 td { (state_of(Look::of(record), error_of(record).unwrap_or(""))) }
                                 td.hide { (machine(endpoint)) }
-                                td.hide { (machine(&type_of(record))) }
+                                td.code.hide { (machine(&type_of(record))) }
                                 td.hide { (time(record.received_at)) }
                                 td { (machine_link(&href::record(&record.key), key)) }
                             }

@@ -197,7 +197,7 @@ fn table(rows: &[(EpochMs, Record)], moment: &str) -> Markup {
                             td { (time(at)) }
                             td { (state_of(Look::of(record), error_of(record).unwrap_or(""))) }
                             td.hide { (machine(endpoint)) }
-                            td.hide { (machine(&type_of(record))) }
+                            td.code.hide { (machine(&type_of(record))) }
                             td.num.hide { (format_tries(record)) }
                             @if has_duplicates { td.num.hide { (record.duplicate_count) } }
                             td { (machine_link(&href::record(&record.key), key)) }
