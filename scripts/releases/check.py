@@ -273,7 +273,7 @@ def main():
                 found, blocks, sent, seconds = pages(version, url, environment)
                 wrong += found
             finally:
-                found, seconds["scripts/account"] = proof.end(process)
+                found, seconds["scripts/account"] = proof.end(process, account)
                 wrong += found
     for one in wrong:
         print(one)

@@ -93,16 +93,22 @@ def inside(wheel):
         return [(f"handler/{name}", archive.read(name), IS_READ) for name in names]
 
 
+# What docs/run/prove-it.md starts.
+ACCOUNT = "scripts/account"
+
+
 def pages():
     """The pages, and what they link to, each where it is in the tree: so no link of a page is dead, and its commands find their files."""
     found = {ROOT / name for name in ("CHANGELOG.md", "SECURITY.md")}
     # All of it: a command on a page names some of its files, without a link.
-    listed = subprocess.run(["git", "ls-files", "deploy"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    names = ["git", "ls-files", "deploy", ACCOUNT, "scripts/accounts"]
+    listed = subprocess.run(names, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     found |= {ROOT / name for name in listed}
     for page in (ROOT / "docs").rglob("*.md"):
         links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
         found |= {page, *((page.parent / link).resolve() for link in links)}
-    return [(path.relative_to(ROOT).as_posix(), path.read_bytes(), IS_READ) for path in sorted(found) if path.is_file()]
+    files = [(path.relative_to(ROOT).as_posix(), path) for path in sorted(found) if path.is_file()]
+    return [(name, path.read_bytes(), RUNS if name == ACCOUNT else IS_READ) for name, path in files]
 
 
 def cloud(version, processor, built, packages):

@@ -53,9 +53,9 @@ def start(url, environment, archive, place):
     own = {**environment, "HOME": str(home), "AWS_ENDPOINT_URL": url, "PATH": f"{environment['PATH']}:{place / 'python'}"}
 
     def run(typed):
-        command = [ROOT / "scripts/account", "run", "--profile", "mock", "--i-own-account", typed, "--archive", archive, "--before", before,
-                   "--pair", before]
-        return subprocess.Popen(command, cwd=ROOT, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8")
+        # As it is in the archive.
+        command = [archive / "scripts/account", "run", "--profile", "mock", "--i-own-account", typed, "--before", before, "--pair", before]
+        return subprocess.Popen(command, cwd=archive, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8")
 
     before = earlier(archive, place / "before", shutil.which("hookonce", path=environment["PATH"]))
     stranger = run(STRANGER)
@@ -64,12 +64,12 @@ def start(url, environment, archive, place):
     return run(OWNER), wrong
 
 
-def end(process):
+def end(process, archive):
     """What is wrong with what the run printed and wrote, and the seconds that it took."""
     printed, said = process.communicate()
     if process.returncode:
         return [f"scripts/account ended with {process.returncode}:\n{printed}{said}"], 0
-    text = (ROOT / printed.splitlines()[-1].rsplit("; ", 1)[1]).read_text("utf-8")
+    text = (archive / printed.splitlines()[-1].rsplit("; ", 1)[1]).read_text("utf-8")
     evidence = json.loads(text)
     wrong = [f"the evidence has {hidden!r}" for hidden in (OWNER, "whsec_", "execute-api") if hidden in text]
     versions = evidence["first"]["version"], f"hookonce {evidence['upgraded_to']['version']}"

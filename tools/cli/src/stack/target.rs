@@ -17,7 +17,12 @@ pub(crate) const DATA_FOLDER: &str = ".hookonce";
 
 /// Reads the folder of a local stack.
 fn folder(text: &str) -> Result<PathBuf, String> {
-    let form = || format!("a stack on this machine is named by its folder: write ./{text}");
+    let form = || {
+        format!(
+            "a stack on this machine is named by its folder: write ./{text}; `trigger` and `send` reach one on AWS by --url URL \
+             --secret -"
+        )
+    };
     is_folder(text).then(|| text.into()).ok_or_else(form)
 }
 
