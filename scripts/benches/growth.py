@@ -21,11 +21,12 @@ from rig import Store, batches, delivery, run
 
 SIZES = [1_000, 100_000, 1_000_000]
 DAY_MS = 86_400_000
-SHARDS = 64
+# The shards of a stack, and the queries of a run of the relay: one for each of them and for each of four lists.
+SHARDS, QUERIES = 16, 64
 NEAR = 0.03
 UNSTEADY = ("instructions", "allocations", "log")
 # What a run of the relay may take at most that looks ahead. How much of it a page holds depends on the store.
-AHEAD = {"relay: BatchGetItem per run": 1, "relay: read units per run": 2 * SHARDS, "relay: read units per record": 2}
+AHEAD = {"relay: BatchGetItem per run": 1, "relay: read units per run": 2 * QUERIES, "relay: read units per record": 2}
 NOT_COMPARED = ("relay: allocations per run", "relay: instructions per run", "relay: log bytes per run")
 # It differs by more between two runs at one size: what wakes the runtime is up to the kernel.
 LEFT_OUT = "worker: system calls per record"

@@ -3,9 +3,9 @@
 
 usage: scripts/benches/levels.py FASTER ALLOCATOR RELEASE PYTHON NODE RUNTIME HANDLER
 
-FASTER is the webhook built with `opt-level` 3, and ALLOCATOR a shared library that replaces the allocator of the C library. The others
-are those of scripts/benches/peers.py, and RELEASE has the webhook as it is deployed. Each variant runs once in each round, in turn. Where
-the store answers at once, so do the Powertools programs. The figures are medians over the rounds, and ratios those of the same round.
+FASTER is the webhook built with `opt-level` 3 and one unit of code, and ALLOCATOR a shared library that replaces the allocator of the C
+library. The others are those of scripts/benches/peers.py, and RELEASE has the webhook as it is deployed. Each variant runs once in each
+round, in turn, and so do the Powertools programs. The figures are medians over the rounds, and ratios those of the same round.
 """
 
 import json
@@ -40,7 +40,7 @@ def main():
     }
     lines = []
     for regime, delay in DELAYS.items():
-        peers = {} if delay else {name: compared[name] for name in PEERS}
+        peers = {name: compared[name] for name in PEERS}
         runs = {name: [] for name in variants | peers}
         for _ in range(ROUNDS):
             for name, program in (variants | peers).items():
