@@ -22,7 +22,10 @@ def topics(account):
 
 
 def groups(account):
-    return [one["logGroupName"] for one in account.aws("logs", "describe-log-groups", log_group_name_prefix=f"{account.name}-")["logGroups"]]
+    """Lambda makes one of its own for a function that names none, or whose group is not there yet."""
+    prefixes = (f"/aws/lambda/{account.name}-", f"{account.name}-")
+    listed = [account.aws("logs", "describe-log-groups", log_group_name_prefix=prefix)["logGroups"] for prefix in prefixes]
+    return [one["logGroupName"] for some in listed for one in some]
 
 
 KINDS = {"table": tables, "stack": stacks, "topic": topics, "log group": groups}

@@ -53,11 +53,20 @@ impl Stop {
                 _ = self.signals.0.recv() => {}
                 _ = self.signals.1.recv() => {}
             }
-            if self.latest.replace(Instant::now()).is_none_or(|latest| latest.elapsed() > ONE_WISH) {
+            if is_a_wish(&mut self.latest, Instant::now()) {
                 return;
             }
         }
     }
+}
+
+/// Whether a signal at this moment is more than another copy of the latest wish. A key that is held down is a second wish, too.
+fn is_a_wish(latest: &mut Option<Instant>, now: Instant) -> bool {
+    let is_one = latest.is_none_or(|latest| now.duration_since(latest) > ONE_WISH);
+    if is_one {
+        *latest = Some(now);
+    }
+    is_one
 }
 
 /// Waits for Ctrl-C or the request to end, which no longer end the process. Where they cannot be watched, they do.
@@ -111,5 +120,17 @@ impl Interrupt {
     /// Waits for it.
     pub(crate) async fn wait(&mut self) {
         let _ = self.0.wait_for(|came| *came).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_reaches_a_process_twice_at_once_is_one_wish_and_a_key_that_is_held_is_two() {
+        let (began, mut latest) = (Instant::now(), None);
+        let mut came = |millis| is_a_wish(&mut latest, began + Duration::from_millis(millis));
+        assert_eq!([0, 5, 100, 200, 300, 400].map(&mut came), [true, false, false, false, false, true]);
     }
 }
