@@ -72,8 +72,11 @@ pub(crate) struct Watchers {
 /// The code of a request to an endpoint that does not exist.
 const UNKNOWN_ENDPOINT: &str = Denial::UnknownEndpoint.parts().1;
 
-/// How long counts stay in memory alone: what comes at the same moment is saved together.
-const SAVE_AFTER: Duration = Duration::from_millis(200);
+/// How long the first count after a pause stays in memory alone: what comes at the same moment is saved with it.
+const TOGETHER: Duration = Duration::from_millis(200);
+
+/// How often counts are saved at most, because each time waits for the disk.
+const SAVE_AFTER: Duration = Duration::from_secs(2);
 
 /// A feed and its printer.
 pub(crate) fn feed(as_json: bool) -> (Feed, Printer) {
@@ -160,12 +163,12 @@ impl<I: Invoke> Invoke for RestingRelay<I> {
 impl Printer {
     /// Prints until the stack and its feed are gone.
     pub(crate) async fn run(mut self, store: DynamoStore, watchers: Watchers) {
-        let mut save_at = None::<Instant>;
+        let (mut save_at, mut saved_at) = (None::<Instant>, None::<Instant>);
         loop {
             let happening = match save_at {
                 None => self.events.recv().await,
                 Some(at) if at <= Instant::now() => {
-                    save_at = None;
+                    (save_at, saved_at) = (None, Some(Instant::now()));
                     // It is tried again with the next count.
                     let _ = watchers.traffic.save();
                     continue;
@@ -179,7 +182,8 @@ impl Printer {
             match happening {
                 FeedEvent::Delivery { path, answer, started, ended } => {
                     self.delivery(&store, &watchers, &path, &answer, (started, ended)).await;
-                    save_at.get_or_insert_with(|| Instant::now() + SAVE_AFTER);
+                    let soon = Instant::now() + TOGETHER;
+                    save_at.get_or_insert_with(|| saved_at.map_or(soon, |at| soon.max(at + SAVE_AFTER)));
                 }
                 FeedEvent::Batch { keys, started } => {
                     for (key, found) in keys.iter().zip(store.read_heads(&keys).await) {
