@@ -36,7 +36,6 @@ use hookonce_runtime::ambient::{Ambient as _, System};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use maud::Markup;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
@@ -61,8 +60,7 @@ const ICON: &str = include_str!("assets/icon.svg");
 /// How long what was read of a stack on AWS counts as new.
 const ASK_AGAIN: Millis = Millis::seconds(2);
 
-/// How long what needs a person counts as new for pages that keep up by themselves. The script waits as long after a
-/// change before it asks, so that what it gets was read after that change.
+/// How long what needs a person counts as new for pages that keep up by themselves. A change that came since is seen then.
 const NEEDS_ARE_NEW: Millis = Millis::seconds(5);
 
 /// How long an answer of CloudWatch does: a question costs money, and its log lags by seconds anyway.
@@ -113,8 +111,8 @@ pub(crate) struct Site {
     pub(crate) rights: Rights,
     /// What the tables were asked for arrivals.
     search: Mutex<ArrivalSearch>,
-    /// What needed a person when it was last read, as a part of a page.
-    needs: tokio::sync::Mutex<Option<(EpochMs, Markup)>>,
+    /// What needed a person when it was last read.
+    needs: tokio::sync::Mutex<Option<now::Needs>>,
     /// What CloudWatch said of the last 24 hours, and when.
     day: tokio::sync::Mutex<Option<(EpochMs, Arc<day::Day>)>>,
     runs: orders::Runs,
@@ -363,7 +361,6 @@ fn router(site: Arc<Site>, session: Session) -> Router {
     let pages = Router::new()
         .route("/", get(now::show))
         .route("/arrivals", get(now::arrivals))
-        .route("/needs", get(now::needs))
         .route("/explain", get(now::explain))
         .route("/refused", get(refused::show))
         .route("/find", get(records::find))

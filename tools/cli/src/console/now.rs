@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
-use axum::http::HeaderName;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::EpochMs;
@@ -29,10 +29,7 @@ use crate::stack::meter::{Cost, metered};
 use crate::stack::status::{Need, StackStatus};
 use crate::stack::traffic::{Cell, EndpointTraffic};
 
-/// Where a page that keeps up to date begins next time.
-const NEXT: HeaderName = HeaderName::from_static("x-next");
-
-/// How many arrivals a page shows. The script knows the same number.
+/// How many arrivals a page shows.
 const ROWS: usize = 20;
 
 /// How wide the text of a page of the runbook is, in characters.
@@ -55,65 +52,104 @@ pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTre
 
 async fn content(site: &Site, day: Option<&Day>) -> Result<(String, Markup), Failure> {
     let reader = site.reader().await?;
-    let asked_at = System.moment().now;
-    let (title, needs) = needs_section(site, &reader).await?;
+    site.catch_up(&reader, false).await?;
+    let read = Needs::read(site, &reader).await?;
+    let (title, needs) = (read.title.clone(), needs_part(&read));
     let mut kept = site.needs.lock().await;
-    if kept.as_ref().is_none_or(|(at, _)| *at < asked_at) {
-        *kept = Some((asked_at, needs.clone()));
+    if kept.as_ref().is_none_or(|kept| kept.at < read.at) {
+        *kept = Some(read.clone());
     }
     drop(kept);
-    site.catch_up(&reader, false).await?;
-    let (arrivals, next) = site.arrivals.after(0);
     let endpoints = endpoints(site, day).await;
     let content = html! {
-        section id="needs" aria-live="polite" { (needs) }
+        (needs)
         h2 { "Endpoints" }
-        (endpoints)
+        div id="endpoints" { (endpoints) }
         @if let Some(day) = day { (day.section()) }
         h2 {
             "Arriving "
-            span.small.note id="live" hidden { "live · " button.link type="button" id="pause" aria-pressed="false" { "pause" } }
+            span.small.note hidden { "live · " button.link type="button" id="pause" aria-pressed="false" { "pause" } }
         }
-        @if arrivals.is_empty() {
-            p id="nothing" {
-                "Nothing has arrived in this hour. "
-                @if site.traffic.is_none() { "What came in the hours before appears here in a moment." }
-                @if site.sends() { a.button.primary href=(href::page("send")) { "Send a sample event" } }
-            }
-        }
-        div.scroll tabindex="0" role="region" aria-label="What arrives" {
-            table id="arrivals" data-next=(next) {
-                thead { tr { th { "Time" } th.hide { "Endpoint" } th.hide { "Type" } th { "Key" } th { "State" } } }
-                tbody { @for arrival in arrivals.iter().rev().take(ROWS) { (row(arrival)) } }
-            }
-        }
+        p.fault id="silent" hidden { "The console does not answer. Start it again, and open the address that it prints." }
+        (arrivals_part(site, &Seen { after: None, needs: read.changes }))
     };
     Ok((title, content))
 }
 
-/// What needs a person, and the title that says so.
-async fn needs_section(site: &Site, reader: &Reader) -> Result<(String, Markup), Failure> {
-    let now = System.moment().now;
-    let mut status = reader.status(&site.connection, now).await?;
-    if let Some(day) = site.known_day().await {
-        status.silent.clone_from(&day.silent);
-    }
-    let needs = status.needs(now);
-    let title = match needs.len() {
-        0 => "Nothing needs you".to_owned(),
-        1 => "1 thing needs you".to_owned(),
-        count => format!("{count} things need you"),
-    };
-    let unknown = status.unknown();
-    let section = html! {
-        h1 { (title) }
-        @for need in &needs { (card(need, site)) }
-        @for (part, failure) in &unknown {
-            p.note { (sentence(&format!("not known: {}", part.replace('_', " ")))) " " (sentence(&failure.to_string())) }
+/// What a page shows already.
+#[derive(Debug, Deserialize)]
+pub(super) struct Seen {
+    /// The number of the last change of an arrival. `None` for a page that shows none yet.
+    after: Option<u64>,
+    /// How many changes there were when what needs a person was read.
+    needs: u64,
+}
+
+/// What arrived, with the address under which a page that shows it asks for more.
+fn arrivals_part(site: &Site, seen: &Seen) -> Markup {
+    let (arrivals, changes) = site.arrivals.all();
+    let next = href::page("arrivals").with("after", &changes.to_string()).with("needs", &seen.needs.to_string());
+    html! {
+        div id="arrivals" data-poll=(next) {
+            @if arrivals.is_empty() {
+                p {
+                    "Nothing has arrived in this hour. "
+                    @if site.traffic.is_none() { "What came in the hours before appears here in a moment." }
+                    @if site.sends() { a.button.primary href=(href::page("send")) { "Send a sample event" } }
+                }
+            }
+            div.scroll tabindex="0" role="region" aria-label="What arrives" {
+                table {
+                    thead { tr { th { "Time" } th.hide { "Endpoint" } th.hide { "Type" } th { "Key" } th { "State" } } }
+                    tbody {
+                        @for (changed, arrival) in arrivals.iter().rev().take(ROWS) {
+                            (row(arrival, seen.after.is_some_and(|after| *changed > after)))
+                        }
+                    }
+                }
+            }
         }
-        @if needs.is_empty() && unknown.is_empty() { p.note { (at_rest(&status)) } }
-    };
-    Ok((title, section))
+    }
+}
+
+/// What needs a person, as it was read at a moment.
+#[derive(Debug, Clone)]
+pub(super) struct Needs {
+    at: EpochMs,
+    /// How many changes of arrivals there were before.
+    changes: u64,
+    title: String,
+    section: Markup,
+}
+
+fn needs_part(needs: &Needs) -> Markup {
+    html! { section id="needs" aria-live="polite" { (needs.section) } }
+}
+
+impl Needs {
+    async fn read(site: &Site, reader: &Reader) -> Result<Self, Failure> {
+        let (now, changes) = (System.moment().now, site.arrivals.changes());
+        let mut status = reader.status(&site.connection, now).await?;
+        if let Some(day) = site.known_day().await {
+            status.silent.clone_from(&day.silent);
+        }
+        let needs = status.needs(now);
+        let title = match needs.len() {
+            0 => "Nothing needs you".to_owned(),
+            1 => "1 thing needs you".to_owned(),
+            count => format!("{count} things need you"),
+        };
+        let unknown = status.unknown();
+        let section = html! {
+            h1 { (title) }
+            @for need in &needs { (card(need, site)) }
+            @for (part, failure) in &unknown {
+                p.note { (sentence(&format!("not known: {}", part.replace('_', " ")))) " " (sentence(&failure.to_string())) }
+            }
+            @if needs.is_empty() && unknown.is_empty() { p.note { (at_rest(&status)) } }
+        };
+        Ok(Self { at: now, changes, title, section })
+    }
 }
 
 /// What waits while nothing needs a person.
@@ -199,11 +235,13 @@ async fn endpoints(site: &Site, day: Option<&Day>) -> Markup {
                             td.hide { (provider(id, stored)) }
                             @if let Some(traffic) = &site.traffic {
                                 @let traffic = traffic.endpoint(id.as_str());
-                                (traffic_cells(&traffic, now, "never", &traffic.cells(now)))
+                                // Only a stack on this machine keeps the latest requests that it refused.
+                                @let why = href::page("refused").with("endpoint", id.as_str());
+                                (traffic_cells(&traffic, now, "never", &traffic.cells(now), Some(&why)))
                             }
                             @if let Some(day) = logged {
                                 @let traffic = day.endpoint(id.as_str());
-                                (traffic_cells(&traffic, now, "not in 24 hours", &traffic.hours(now)))
+                                (traffic_cells(&traffic, now, "not in 24 hours", &traffic.hours(now), None))
                             }
                         }
                     }
@@ -228,13 +266,25 @@ fn provider(id: &EndpointId, stored: &Stored) -> Markup {
 }
 
 /// What an endpoint answered, as cells of a row.
-fn traffic_cells(traffic: &EndpointTraffic, now: EpochMs, no_acceptance: &str, cells: &[Cell]) -> Markup {
+fn traffic_cells(
+    traffic: &EndpointTraffic,
+    now: EpochMs,
+    no_acceptance: &str,
+    cells: &[Cell],
+    why: Option<&href::Href>,
+) -> Markup {
     let (accepted, refused) = traffic.totals(now);
     let code = traffic.last_refusal.as_ref().filter(|_| refused > 0).map(|(_, code)| code);
     html! {
         td { @match traffic.last_accepted { Some(at) => (time(at)), None => span.note { (no_acceptance) } } }
         td.num { (thousands(accepted)) }
-        td.num.code { (thousands(refused)) @if let Some(code) = code { div.hide { (machine(code)) } } }
+        td.num.code {
+            @match why.filter(|_| refused > 0) {
+                Some(why) => a href=(why) { (thousands(refused)) },
+                None => (thousands(refused)),
+            }
+            @if let Some(code) = code { div.hide { (machine(code)) } }
+        }
         td.hide { (strip(cells)) }
     }
 }
@@ -268,38 +318,38 @@ fn strip(cells: &[Cell]) -> Markup {
     }
 }
 
-#[derive(Debug, Deserialize)]
-pub(super) struct Since {
-    #[serde(default)]
-    after: u64,
-}
-
-/// The rows that changed, for the script.
-pub(super) async fn arrivals(State(site): State<Arc<Site>>, Query(since): Query<Since>) -> Response {
-    let caught_up = async { site.catch_up(&site.reader().await?, true).await };
-    if let Err(failure) = caught_up.await {
-        return Trouble::from(failure).page(&site, Tab::Now);
-    }
-    let (arrivals, next) = site.arrivals.after(since.after);
-    let rows = html! { @for arrival in &arrivals { (row(arrival)) } };
-    ([(NEXT, next.to_string())], Html(rows)).into_response()
-}
-
-/// What needs a person, for the script: read once for all pages that keep up.
-pub(super) async fn needs(State(site): State<Arc<Site>>) -> Response {
-    let mut kept = site.needs.lock().await;
-    let now = System.moment().now;
-    if let Some((_, section)) = kept.as_ref().filter(|(at, _)| (0..NEEDS_ARE_NEW.0).contains(&(now.0 - at.0))) {
-        return Html(section.clone()).into_response();
-    }
-    let section = async { needs_section(&site, &site.reader().await?).await };
-    match section.await {
-        Ok((_, section)) => {
-            *kept = Some((now, section.clone()));
-            Html(section).into_response()
-        }
+/// The parts of the page that may have changed, for the script. Nothing if none has.
+pub(super) async fn arrivals(State(site): State<Arc<Site>>, Query(seen): Query<Seen>) -> Response {
+    match moved(&site, &seen).await {
+        Ok(None) => StatusCode::NO_CONTENT.into_response(),
+        Ok(Some(parts)) => Html(parts).into_response(),
         Err(failure) => Trouble::from(failure).page(&site, Tab::Now),
     }
+}
+
+async fn moved(site: &Site, seen: &Seen) -> Result<Option<Markup>, Failure> {
+    let reader = site.reader().await?;
+    site.catch_up(&reader, true).await?;
+    let changes = site.arrivals.changes();
+    // Read once for all pages that keep up.
+    let mut kept = site.needs.lock().await;
+    let now = System.moment().now;
+    let is_old = |kept: &Needs| kept.changes < changes && !(0..NEEDS_ARE_NEW.0).contains(&(now.0 - kept.at.0));
+    if kept.as_ref().is_none_or(is_old) {
+        *kept = Some(Needs::read(site, &reader).await?);
+    }
+    let needs = kept.clone().filter(|kept| kept.changes != seen.needs);
+    drop(kept);
+    if seen.after == Some(changes) && needs.is_none() {
+        return Ok(None);
+    }
+    let seen = Seen { after: seen.after, needs: needs.as_ref().map_or(seen.needs, |needs| needs.changes) };
+    Ok(Some(html! {
+        @if let Some(needs) = &needs { (needs_part(needs)) }
+        // A stack on AWS is asked for these by a whole page alone.
+        @if site.traffic.is_some() { div id="endpoints" { (endpoints(site, None).await) } }
+        (arrivals_part(site, &seen))
+    }))
 }
 
 /// A section of the runbook, as `hookonce explain` prints it.
@@ -314,10 +364,10 @@ pub(super) async fn explain(State(site): State<Arc<Site>>, Query(query): Query<B
     page(&site, Tab::Now, title, Cost::default(), &content).into_response()
 }
 
-fn row(arrival: &Arrival) -> Markup {
+fn row(arrival: &Arrival, is_new: bool) -> Markup {
     let Arrival { at, endpoint, event_type, key, look, detail } = arrival;
     html! {
-        tr data-row=[key.as_ref().map(|key| href::record(key).as_str().to_owned())] {
+        tr class=[is_new.then_some("new")] {
             td { (time(*at)) }
             td.hide { (machine(endpoint)) }
             td.code.hide { (machine(event_type)) }

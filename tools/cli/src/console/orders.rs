@@ -426,7 +426,16 @@ pub(super) fn notice(site: &Site) -> Markup {
 /// The page of an order.
 pub(super) async fn show(State(Served { site, session }): State<Served>, Path(number): Path<String>) -> Response {
     match site.runs.find(&number) {
-        Some(run) => page(&site, Tab::Records, "Order", Cost::default(), &progress(&run, &session)).into_response(),
+        Some(run) => {
+            let content = html! {
+                p.fault id="silent" hidden {
+                    "The console does not answer, so the order may have stopped in the middle. If the console was ended, start it \
+                     again, and open the address that it prints."
+                }
+                (progress(&run, &session))
+            };
+            page(&site, Tab::Records, "Order", Cost::default(), &content).into_response()
+        }
         None => no_such_order().page(&site, Tab::Records),
     }
 }
@@ -466,7 +475,7 @@ fn progress(run: &Running, session: &Session) -> Markup {
     let (looked_at, total) = (run.bar.position(), run.bar.length().unwrap_or(0));
     html! {
         @match run.ended.get() {
-            None => div data-poll=(href::order(run.number, "/part")) {
+            None => div id="order" data-poll=(href::order(run.number, "/part")) {
                 h1 { (verb) ": " (looked_at) " of " (total) " looked at" }
                 progress value=(looked_at) max=(total.max(1)) aria-label="How far it is" {}
                 form.acts method="post" action=(href::order(run.number, "/stop")) {
@@ -475,13 +484,13 @@ fn progress(run: &Running, session: &Session) -> Markup {
                     a.button href=(href::order(run.number, "")) { "Look again" }
                 }
             },
-            Some(Err(failure)) => div {
+            Some(Err(failure)) => div id="order" {
                 h1 { (verb) ": not done" }
                 p.fault role="alert" { (code(&sentence(&failure.to_string()))) }
                 @for line in failure.hint().lines() { p { (code(line)) } }
                 p { a.button href=(run.order.href()) { "Dry run again" } }
             },
-            Some(Ok(carried)) => div {
+            Some(Ok(carried)) => div id="order" {
                 h1 { (title(verb, carried)) }
                 @match carried {
                     Carried::Disagreed { agreed, found, refused } => {

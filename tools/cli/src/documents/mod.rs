@@ -113,6 +113,14 @@ impl Stored {
     pub(crate) fn document<I: DocumentId>(&self, id: &I) -> Result<I::Document, Failure> {
         parse::<I>(&format!("{} {id}", I::NOUN), &self.text)
     }
+
+    /// What the function makes of it that uses it.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when that function refuses it.
+    pub(crate) fn checked<I: DocumentId>(&self, id: &I) -> Result<I::Checked, Failure> {
+        id.check(&self.document(id)?)
+    }
 }
 
 /// Where the documents of a family are kept. The commands know nothing else of it.

@@ -87,6 +87,9 @@ impl Look {
     /// What is as it should be.
     pub(crate) const SOUND: Self = Self::new("✓", "ok", Tone::Good);
 
+    /// What is not there, and need not be.
+    pub(crate) const ABSENT: Self = Self::new("–", "absent", Tone::Settled);
+
     /// What is not.
     pub(crate) const PROBLEM: Self = Self::new("✕", "problem", Tone::Bad);
 

@@ -108,13 +108,10 @@ impl Arrivals {
         keys.filter(|key| key.kind() == RecordKind::Effect).collect()
     }
 
-    /// What changed after a number, in the order of arrival, and the number of the last change.
-    pub(crate) fn after(&self, number: u64) -> (Vec<Arrival>, u64) {
+    /// All, in the order of arrival, each with the number of its last change, and the number of the last change of any.
+    pub(crate) fn all(&self) -> (Vec<(u64, Arrival)>, u64) {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A page that outlived the process it came from asks for what is yet to come.
-        let from = if number > kept.changes { 0 } else { number };
-        let rows = kept.rows.iter().filter(|(changed, _)| *changed > from).map(|(_, row)| row.clone());
-        (rows.collect(), kept.changes)
+        (kept.rows.iter().cloned().collect(), kept.changes)
     }
 }
 
@@ -127,18 +124,22 @@ mod tests {
         Arrival { at: EpochMs(1), endpoint: "stripe".into(), event_type: "x".into(), key, look, detail: String::new() }
     }
 
+    fn rows(arrivals: &Arrivals) -> Vec<Arrival> {
+        arrivals.all().0.into_iter().map(|(_, row)| row).collect()
+    }
+
     #[test]
-    fn a_record_has_one_row_and_a_page_gets_only_what_changed() {
+    fn a_record_has_one_row_with_the_number_of_its_last_change() {
         let arrivals = Arrivals::default();
         arrivals.keep(arrival("a", Look::ANSWERED));
         arrivals.keep(arrival("b", Look::ANSWERED));
-        let (all, seen) = arrivals.after(0);
-        assert_eq!((all.len(), seen), (2, 2));
+        let both = |look| vec![arrival("a", look), arrival("b", Look::ANSWERED)];
         arrivals.keep(arrival("a", Look::DUPLICATE));
-        assert_eq!(arrivals.after(seen), (Vec::new(), 2), "a copy changes nothing");
+        assert_eq!((rows(&arrivals), arrivals.changes()), (both(Look::ANSWERED), 2), "a copy changes nothing");
         arrivals.keep(arrival("a", Look::REFUSED));
-        assert_eq!(arrivals.after(seen), (vec![arrival("a", Look::REFUSED)], 3));
-        assert_eq!(arrivals.after(99).0.len(), 2, "the page of an earlier process");
+        let (all, changes) = arrivals.all();
+        assert_eq!((rows(&arrivals), changes), (both(Look::REFUSED), 3));
+        assert_eq!(all.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [3, 2]);
     }
 
     #[test]
@@ -148,7 +149,7 @@ mod tests {
         for at in 0..200 {
             arrivals.keep(Arrival { at: EpochMs(at), key: None, ..arrival("x", Look::REFUSED) });
         }
-        let (rows, changes) = arrivals.after(0);
+        let (rows, changes) = (rows(&arrivals), arrivals.changes());
         assert_eq!((rows.len(), changes), (1 + WITHOUT_RECORD_MAX, 201));
         assert_eq!(rows[0], arrival("a", Look::ANSWERED));
         assert_eq!(rows.last().unwrap().at, EpochMs(199), "the latest of them stay");
@@ -160,8 +161,7 @@ mod tests {
         for (key, at) in [("late", 9), ("early", 3), ("later", 12)] {
             arrivals.keep(Arrival { at: EpochMs(at), ..arrival(key, Look::ANSWERED) });
         }
-        let (rows, changes) = arrivals.after(0);
-        assert_eq!((rows.iter().map(|row| row.at.0).collect::<Vec<_>>(), changes), (vec![3, 9, 12], 3));
+        assert_eq!(rows(&arrivals).iter().map(|row| row.at.0).collect::<Vec<_>>(), [3, 9, 12]);
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
         for number in 0..ARRIVALS_MAX + 5 {
             arrivals.keep(arrival(&number.to_string(), Look::ANSWERED));
         }
-        let rows = arrivals.after(0).0;
+        let rows = rows(&arrivals);
         assert_eq!((rows.len(), rows[0].key.clone()), (ARRIVALS_MAX, RecordKey::parse("in#stripe#5")));
     }
 }

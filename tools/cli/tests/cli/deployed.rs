@@ -397,5 +397,5 @@ fn status_without_a_right_to_endpoints_does_not_know_which_are_silent() {
     deployed.aws.account().snags.push_back(("Query", Interception::Answered("AccessDeniedException")));
     deployed.run(&["status"]).exits(0).prints("you have no right to read the endpoints");
     let failed = json(&refused("ResourceNotFoundException").exits(3));
-    assert_eq!(failed["needs"], object!(["silent_endpoints_unknown"]), "{failed}");
+    assert_eq!(failed["needs"], object!(["silent_endpoints_unknown", "documents_unknown"]), "{failed}");
 }

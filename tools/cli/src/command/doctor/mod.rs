@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::dev::handlers;
 use crate::documents::endpoints::{by_warning, some};
 use crate::documents::route_set;
-use crate::documents::{DocumentId, Stored};
+use crate::documents::DocumentId;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::output::hints;
@@ -66,13 +66,22 @@ struct Check {
     seen: Result<String, Failure>,
     /// What to know although all is well.
     warnings: Vec<String>,
+    /// Whether it is a tool that is not there, which is no problem here.
+    is_absent: bool,
 }
 
 impl Check {
     /// A line that says what is well.
     fn new(what: &'static str, seen: Result<String, Failure>) -> Self {
         // The same as every failure does with its own text.
-        Self { what, seen: seen.map(hints::pasteable), warnings: Vec::new() }
+        Self { what, seen: seen.map(hints::pasteable), warnings: Vec::new(), is_absent: false }
+    }
+
+    /// A tool, by the first line of its version. `needed_for` says who needs it if it is not there.
+    fn tool(what: &'static str, version: Option<String>, needed_for: &str) -> Self {
+        let is_absent = version.is_none();
+        let seen = version.map_or_else(|| format!("not found; {needed_for}"), |version| first_line(&version));
+        Self { is_absent, ..Self::new(what, Ok(seen)) }
     }
 }
 
@@ -110,7 +119,10 @@ fn print(checks: &[Check]) {
     let mut table = output::table(&[]);
     for check in checks {
         match &check.seen {
-            Ok(seen) => table.add_row([Look::SOUND.cell("ok"), check.what.into(), seen.into()]),
+            Ok(seen) => {
+                let look = if check.is_absent { Look::ABSENT.cell("absent") } else { Look::SOUND.cell("ok") };
+                table.add_row([look, check.what.into(), seen.into()]);
+            }
             Err(failure) => {
                 table.add_row([Look::PROBLEM.cell("problem"), check.what.into(), failure.to_string().into()]);
             }
@@ -137,33 +149,38 @@ async fn local(stack: &Connection) -> Vec<Check> {
         Check::new("destinations", documents::<DestinationId>(stack, "; their effects wait").await),
         Check::new("routes", routes(stack).await),
     ];
-    checks.push(Check::new("rustc", rustc(output_of("rustc", &["--version"]))));
-    checks.push(Check::new("C compiler", Ok(c_compiler(output_of("cc", &["--version"])))));
-    checks.extend(DEPLOYMENT_TOOLS.map(|(tool, arguments)| Check::new(tool, Ok(found(tool, arguments)))));
+    checks.push(rustc(output_of("rustc", &["--version"])));
+    // The build of SQLite and zstd calls it, unless the variable CC names another one.
+    let c_compiler = output_of("cc", &["--version"]);
+    checks.push(Check::tool("C compiler", c_compiler, "only a build needs one, named cc, for SQLite and zstd"));
+    checks.extend(DEPLOYMENT_TOOLS.map(|(tool, arguments)| {
+        let program = if tool == "cargo-lambda" { "cargo" } else { tool };
+        let needed_for = "only a deployment of your own build needs it (docs/run/deploy.md)";
+        Check::tool(tool, output_of(program, arguments), needed_for)
+    }));
     checks
 }
 
-/// The compiler is new enough to build hookonce, or a project of your own. Its absence is no problem to who only runs
-/// it.
-fn rustc(version: Option<String>) -> Result<String, Failure> {
-    let Some(version) = version else {
-        return Ok("not found; only a build needs it: https://rustup.rs".to_owned());
-    };
-    let numbers = |text: &str| -> Vec<u32> { text.split(['.', '-']).map_while(|part| part.parse().ok()).collect() };
-    let is = version.split_whitespace().nth(1).map(numbers).unwrap_or_default();
-    if is >= numbers(RUST_VERSION) {
-        return Ok(version);
-    }
-    Err(Failure::usage(
-        format!("{version}, and hookonce needs {RUST_VERSION}"),
-        "`rustup update`; in the folder of hookonce, rust-toolchain.toml lets rustup choose the right one",
-    ))
+/// The compiler is new enough to build hookonce, or a project of your own.
+fn rustc(version: Option<String>) -> Check {
+    let too_old = version.as_deref().and_then(too_old);
+    let check = Check::tool("rustc", version, "only a build needs it: https://rustup.rs");
+    too_old.map_or(check, |failure| Check::new("rustc", Err(failure)))
 }
 
-/// `cc`, which the build of SQLite and zstd calls unless the variable CC names another one.
-fn c_compiler(version: Option<String>) -> String {
-    let first = version.and_then(|version| version.lines().next().map(str::to_owned));
-    first.unwrap_or_else(|| "no cc found; only a build needs it (for SQLite and zstd)".to_owned())
+fn too_old(version: &str) -> Option<Failure> {
+    let numbers = |text: &str| -> Vec<u32> { text.split(['.', '-']).map_while(|part| part.parse().ok()).collect() };
+    let is = version.split_whitespace().nth(1).map(numbers).unwrap_or_default();
+    (is < numbers(RUST_VERSION)).then(|| {
+        Failure::usage(
+            format!("{version}, and hookonce needs {RUST_VERSION}"),
+            "`rustup update`; in the folder of hookonce, rust-toolchain.toml lets rustup choose the right one",
+        )
+    })
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 fn clock(now: EpochMs) -> Result<String, Failure> {
@@ -242,8 +259,8 @@ async fn endpoints(stack: &Connection) -> Check {
 /// Every stored document is one that the functions take. `waits` says what the others do.
 async fn documents<I: DocumentId>(stack: &Connection, waits: &str) -> Result<String, Failure> {
     let all = stack.documents::<I>().await?.all().await?;
-    let is_bad = |id: &I, stored: &Stored| stored.document(id).and_then(|it| id.check(&it)).is_err();
-    let bad: Vec<_> = all.iter().filter(|(id, stored)| is_bad(id, stored)).map(|(id, _)| id.to_string()).collect();
+    let bad: Vec<_> =
+        all.iter().filter(|(id, stored)| stored.checked(*id).is_err()).map(|(id, _)| id.to_string()).collect();
     if bad.is_empty() {
         return Ok(format!("{} valid", all.len()));
     }
@@ -283,13 +300,6 @@ async fn routes(stack: &Connection) -> Result<String, Failure> {
     })
 }
 
-/// A tool's version. Its absence is no problem, because only a deployment needs it.
-fn found(tool: &str, arguments: &[&str]) -> String {
-    let program = if tool == "cargo-lambda" { "cargo" } else { tool };
-    output_of(program, arguments)
-        .unwrap_or_else(|| "not found; only a deployment needs it (docs/run/deploy.md)".to_owned())
-}
-
 /// What a program prints, if it is there and content.
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let ran = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output();
@@ -303,16 +313,17 @@ mod tests {
 
     #[test]
     fn a_compiler_that_is_too_old_is_a_problem_and_none_is_not() {
-        let checked = |version: &str| rustc(Some(version.to_owned()));
+        let checked = |version: &str| rustc(Some(format!("rustc {version} (f8297e351 2026-10-28)"))).seen;
         for good in [RUST_VERSION, "1.95.0-nightly", "2.0.0"] {
-            assert!(checked(&format!("rustc {good} (f8297e351 2026-10-28)")).is_ok(), "{good}");
+            assert!(checked(good).is_ok(), "{good}");
         }
         for old in ["1.94.0", "1.9.9", "0.99.0"] {
-            let error = checked(&format!("rustc {old} (f8297e351 2025-10-28)")).unwrap_err().to_string();
+            let error = checked(old).unwrap_err().to_string();
             assert!(error.contains(&format!("hookonce needs {RUST_VERSION}")), "{error}");
         }
-        assert!(rustc(None).unwrap().contains("only a build needs it"));
-        assert!(c_compiler(None).contains("no cc found"));
-        assert_eq!(c_compiler(Some("cc 15.2\nCopyright".to_owned())), "cc 15.2");
+        let absent = rustc(None);
+        assert!(absent.is_absent && absent.seen.unwrap().contains("only a build needs it"));
+        let found = Check::tool("C compiler", Some("cc 15.2\nCopyright".to_owned()), "");
+        assert_eq!((found.seen.unwrap().as_str(), found.is_absent), ("cc 15.2", false));
     }
 }

@@ -4,16 +4,23 @@
 mod needs;
 mod queues;
 mod records;
+mod refused;
 mod silence;
 
+use std::collections::BTreeMap;
+
 use hookonce_aws::DynamoStore;
+use hookonce_protocol::effect::DestinationId;
+use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::{EpochMs, Millis};
 
 pub(crate) use self::needs::{Need, RELAY_AWAY};
 pub(crate) use self::queues::{Depth, Depths, dead_letter_queue};
 pub(crate) use self::records::{Due, Records, Unreached, dead};
+use self::refused::{RefusedDocument, refused_documents};
+use self::silence::silent_of;
 pub(crate) use self::silence::{Silent, silence};
-use crate::documents::route_set;
+use crate::documents::{DocumentId, Stored, route_set};
 use crate::failure::Failure;
 use crate::stack::connection::{Connection, Deployed, Local, RunningStack};
 use crate::stack::lambda::DeployedFunctions;
@@ -36,6 +43,8 @@ pub(crate) struct StackStatus {
     pub(crate) local: Option<RunningStack>,
     /// Why no worker takes the route set.
     routes: Result<Option<String>, Failure>,
+    /// The documents that no function takes.
+    refused: Result<Vec<RefusedDocument>, Failure>,
     /// The endpoints of the stack on this machine that refused their latest deliveries: how many, and the latest code. On
     /// AWS, `endpoint list` searches the log for that.
     refusing: Vec<(String, u64, String)>,
@@ -63,10 +72,20 @@ impl StackStatus {
         let pauses = pauses(stack, store.clone());
         // On AWS it is a search in a log, which is billed: not for a page that keeps up by itself.
         let looks = deployed.is_none() || looking == Looking::Whole;
-        let silent = async { if looks { silence(stack, now).await } else { Ok(None) } };
+        let of_documents = async {
+            let endpoints = documents_of::<EndpointId>(stack).await;
+            let destinations = documents_of::<DestinationId>(stack).await;
+            let silent = if looks { silent_of(stack, endpoints.clone(), now).await } else { Ok(None) };
+            let refused = endpoints.and_then(|endpoints| {
+                let (mut refused, destinations) = (refused_documents(endpoints), refused_documents(destinations?));
+                refused.extend(destinations);
+                Ok(refused)
+            });
+            (silent, refused)
+        };
         let routes = async { if takes_events(stack) { route_set::refusal(stack).await } else { Ok(None) } };
-        let (records, depths, pauses, silent, routes) =
-            futures::join!(Records::read(store, looking), queues::depths(stack), pauses, silent, routes);
+        let (records, depths, pauses, (silent, refused), routes) =
+            futures::join!(Records::read(store, looking), queues::depths(stack), pauses, of_documents, routes);
         let depths = match deployed {
             Some(deployed) if looking == Looking::Whole => depths.with_ages(deployed.account().await?, now).await,
             Some(_) | None => depths,
@@ -77,7 +96,7 @@ impl StackStatus {
         }
         let local = stack.local().map(Local::running).and_then(Result::ok).cloned();
         let refusing = local.as_ref().map(|_| Traffic::of(&stack.folder).refusing(now)).unwrap_or_default();
-        Ok(Self { records, depths, pauses, local, routes, refusing, silent, aws })
+        Ok(Self { records, depths, pauses, local, routes, refused, refusing, silent, aws })
     }
 
     /// What could not be read, and why.
@@ -94,6 +113,7 @@ impl StackStatus {
             ("pauses", self.pauses.as_ref().err()),
             ("silent_endpoints", self.silent.as_ref().err()),
             ("routes", self.routes.as_ref().err()),
+            ("documents", self.refused.as_ref().err()),
         ];
         let parts = parts.into_iter().chain(self.aws.iter().flat_map(|aws| {
             let (watch, functions) = (aws.watch.as_ref().err(), aws.functions.as_ref().err());
@@ -121,6 +141,20 @@ impl StackStatus {
 /// Whether workers take events from this stack: it is no copy of a table, and runs.
 fn takes_events(stack: &Connection) -> bool {
     !stack.is_copy() && stack.local().is_none_or(|local| local.running().is_ok())
+}
+
+/// The documents of a family. `None` where no stack takes events, or the caller has no right to them: they hold secrets, so a
+/// reader has none.
+async fn documents_of<I: DocumentId>(stack: &Connection) -> Result<Option<BTreeMap<I, Stored>>, Failure> {
+    if !takes_events(stack) {
+        return Ok(None);
+    }
+    let found = async { stack.documents::<I>().await?.all().await };
+    match found.await {
+        Ok(documents) => Ok(Some(documents)),
+        Err(Failure::Denied { .. }) => Ok(None),
+        Err(failure) => Err(failure),
+    }
 }
 
 /// What people paused.

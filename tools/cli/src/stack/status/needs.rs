@@ -3,7 +3,7 @@
 use hookonce_protocol::time::{EpochMs, Millis};
 
 use super::records::{Due, TopError, Unreached};
-use super::{AwsStatus, OVERDUE, StackStatus};
+use super::{AwsStatus, OVERDUE, RefusedDocument, StackStatus};
 use crate::output;
 use crate::output::codes::section;
 use crate::stack::pauses::PausedFunction;
@@ -107,6 +107,7 @@ impl StackStatus {
             let next = if self.aws.is_some() { "hookonce doctor" } else { "hookonce route check" };
             Need::new("routes_refused", refusal, next, "docs/run/runbook.md#routes-are-refused")
         }));
+        needs.extend(self.refused.iter().flatten().map(RefusedDocument::need));
         needs.extend(self.refusing.iter().map(|(endpoint, count, code)| {
             let what = format!("deliveries in a row were refused at {endpoint}: {code}");
             let page = "docs/run/runbook.md#an-endpoint-is-silent";
@@ -282,6 +283,7 @@ mod tests {
             pauses: Ok(None),
             local: None,
             routes,
+            refused: Ok(vec![]),
             refusing,
             silent: Ok(None),
             aws: Some(aws),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use hookonce_protocol::key::EndpointId;
 use hookonce_protocol::time::{EpochMs, Millis};
 
-use super::{Need, takes_events};
+use super::{Need, documents_of};
 use crate::documents::Stored;
 use crate::documents::endpoints::expect_every;
 use crate::failure::Failure;
@@ -44,22 +44,25 @@ impl Silent {
     }
 }
 
-/// The endpoints that are silent. `None` where no stack takes deliveries, or the caller has no right to the endpoints: they
-/// hold secrets, so a reader has none. A log on AWS is searched only if a document expects deliveries.
+/// The endpoints that are silent, as [`silent_of`] says.
 ///
 /// # Errors
-/// [`Failure`] when the documents cannot be read for another reason, or expect deliveries, and the log does not say whether
-/// any came.
+/// As [`silent_of`] says.
 pub(crate) async fn silence(stack: &Connection, now: EpochMs) -> Result<Option<Vec<Silent>>, Failure> {
-    if !takes_events(stack) {
-        return Ok(None);
-    }
-    let found = async { stack.documents::<EndpointId>().await?.all().await };
-    let documents = match found.await {
-        Ok(documents) => documents,
-        Err(Failure::Denied { .. }) => return Ok(None),
-        Err(failure) => return Err(failure),
-    };
+    silent_of(stack, documents_of(stack).await, now).await
+}
+
+/// Which of these endpoints are silent. `None` where their documents are not known. A log on AWS is searched only if a document
+/// expects deliveries.
+///
+/// # Errors
+/// [`Failure`] when the documents could not be read, or expect deliveries, and the log does not say whether any came.
+pub(super) async fn silent_of(
+    stack: &Connection,
+    documents: Result<Option<BTreeMap<EndpointId, Stored>>, Failure>,
+    now: EpochMs,
+) -> Result<Option<Vec<Silent>>, Failure> {
+    let Some(documents) = documents? else { return Ok(None) };
     let expecting = |(id, stored): (EndpointId, Stored)| {
         let every = expect_every(&stored.document(&id).ok()?).ok()??;
         Some((id.to_string(), every, stored.changed_at))
