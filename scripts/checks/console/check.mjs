@@ -113,6 +113,7 @@ const checks = {
     send("evt_live");
     const row = page.locator("#arrivals tr", { hasText: "evt_live" });
     await row.getByText("applied").waitFor();
+    await page.locator("#endpoints tr", { hasText: "Stripe" }).getByRole("cell", { name: "2", exact: true }).waitFor();
     assert.equal(await page.evaluate(() => window.mark), "still here");
     assert.equal(await row.count(), 1, "one row for a record");
     await page.getByRole("button", { name: "pause" }).click();
@@ -295,6 +296,7 @@ const checks = {
     await go("/records?since=yesterday");
     assert.match(await page.getByRole("alert").innerText(), /yesterday/);
     assert.equal(await page.getByLabel("Since").inputValue(), "yesterday");
+    assert.deepEqual(await page.locator("datalist option").evaluateAll((all) => all.map((it) => it.value)), ["github", "stripe", "whatsapp"]);
   },
 
   "what strangers write is only shown": async () => {
@@ -440,6 +442,15 @@ const checks = {
     await hide(false);
     await until("it asks again", () => asked > 0);
     await tab.close();
+  },
+
+  "a tab says that the console does not answer, until it does": async () => {
+    await go("/");
+    const said = page.getByText("The console does not answer.");
+    await page.route("**/arrivals?*", (route) => route.abort());
+    await said.waitFor();
+    await page.unroute("**/arrivals?*");
+    await said.waitFor({ state: "hidden" });
   },
 
   "without the script everything works but what moves by itself": async () => {

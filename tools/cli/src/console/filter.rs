@@ -8,6 +8,11 @@ use crate::records::Filter;
 /// The fields of the form, as the command names its options.
 const FIELDS: [&str; 8] = ["state", "endpoint", "type", "error", "kind", "destination", "since", "until"];
 
+/// A text of the command about its options, about the fields of the form.
+pub(super) fn about_fields(text: &str) -> String {
+    FIELDS.iter().fold(text.to_owned(), |text, name| text.replace(&format!("--{name}"), name))
+}
+
 /// What the moments of most rows are.
 pub(super) const RECEIVED: &str = "Received";
 

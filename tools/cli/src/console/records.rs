@@ -12,7 +12,7 @@ use hookonce_protocol::record::Record;
 use hookonce_protocol::time::EpochMs;
 use maud::{Markup, html};
 
-use super::filter::{RECEIVED, Typed};
+use super::filter::{RECEIVED, Typed, about_fields};
 use super::layout::{Tab, Trouble, code, count, machine, machine_link, page, sentence, state_of, thousands, time};
 use super::{Site, href, orders};
 use crate::failure::Failure;
@@ -45,17 +45,20 @@ pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTre
         };
         Ok::<_, Failure>((found, is_part, total))
     };
-    let (found, cost) = metered(Box::pin(found)).await;
+    let ((found, endpoints), cost) = metered(Box::pin(async { (found.await, endpoints(&site).await) })).await;
+    let form = form(&typed, &endpoints);
     match found {
         Ok((found, is_part, total)) => {
-            let content = content(&site, &typed, &found, is_part, total);
+            let content = content(&site, &typed, &form, &found, is_part, total);
             page(&site, Tab::Records, "Records", cost, &content).into_response()
         }
         Err(failure @ Failure::Usage { .. }) => {
             let content = html! {
                 h1 { "Records" }
-                (form(&typed))
-                p.fault role="alert" { (code(&sentence(&failure.to_string()))) " " (code(&sentence(failure.hint()))) }
+                (form)
+                p.fault role="alert" {
+                    (code(&sentence(&about_fields(&failure.to_string())))) " " (code(&sentence(&about_fields(failure.hint()))))
+                }
             };
             (StatusCode::BAD_REQUEST, page(&site, Tab::Records, "Records", cost, &content)).into_response()
         }
@@ -64,13 +67,20 @@ pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTre
 }
 
 /// `total` is the number of all records that pass, where it is known.
-fn content(site: &Site, typed: &Typed, found: &PageOfRecords, is_part: bool, total: Option<u64>) -> Markup {
+fn content(
+    site: &Site,
+    typed: &Typed,
+    form: &Markup,
+    found: &PageOfRecords,
+    is_part: bool,
+    total: Option<u64>,
+) -> Markup {
     let PageOfRecords { rows, unreadable, looked_at, next } = found;
     let number = |number: usize| u64::try_from(number).unwrap_or(0);
     html! {
         h1 { (heading(typed, number(rows.len()), is_part)) }
         (orders::notice(site))
-        (form(typed))
+        (form)
         @if next.is_some() && *looked_at == 0 {
             p { "Nothing was received in the hours that were looked at." }
         } @else if rows.is_empty() && next.is_some() {
@@ -96,9 +106,21 @@ fn heading(typed: &Typed, shown: u64, is_part: bool) -> String {
     if is_part { format!("{shown} so far") } else { shown }
 }
 
-fn form(typed: &Typed) -> Markup {
+/// The ids that the form offers. A stack without a right to its endpoints still has its records.
+async fn endpoints(site: &Site) -> Vec<EndpointId> {
+    let found = async { site.connection.documents::<EndpointId>().await?.all().await };
+    found.await.map(|documents| documents.into_keys().collect()).unwrap_or_default()
+}
+
+fn form(typed: &Typed, endpoints: &[EndpointId]) -> Markup {
     let field = |name: &'static str, label: &str, hint: &str| {
-        html! { label { span.small { (label) } " " input name=(name) value=(typed.value(name)) placeholder=(hint); } }
+        let list = (name == "endpoint").then_some("endpoints");
+        html! {
+            label {
+                span.small { (label) } " "
+                input name=(name) value=(typed.value(name)) placeholder=(hint) list=[list];
+            }
+        }
     };
     html! {
         form.filter action=(href::page("records")) {
@@ -121,6 +143,7 @@ fn form(typed: &Typed) -> Markup {
                 }
             }
             (field("endpoint", "Endpoint", "all"))
+            datalist id="endpoints" { @for id in endpoints { option value=(id) {} } }
             (field("type", "Type", "all"))
             (field("error", "Error", "any"))
             (field("since", "Since", if ["DEAD", "PENDING"].contains(&typed.value("state")) { "all" } else { "24h" }))

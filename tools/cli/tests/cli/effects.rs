@@ -120,7 +120,7 @@ fn an_effect_that_could_not_be_called_shows_why() {
     let (_running, mut lines) = workspace.dev_with_json(&[]);
     workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
     let retry = lines.outcome(&["retry"]);
-    let why = "1 time: nothing done, or no turn, last error DESTINATION_UNAVAILABLE\n";
+    let why = "1 did nothing, or had no turn to call; last error DESTINATION_UNAVAILABLE\n";
     let shown = workspace.run(&["show", "stripe", retry["key"].as_str().unwrap()]);
     shown.exits(0).prints_all(&["not called: nothing was sent\n", why]);
 }

@@ -82,11 +82,9 @@ impl EffectCall {
         facts.push(("idempotency key", format!("{}{places}{epoch}", self.key)));
         if part.not_done > 0 {
             let code = record.last_error.as_deref().filter(|_| record.status != Status::Processed);
-            let code = code.map_or_else(String::new, |code| format!(", last error {code}"));
-            facts.push((
-                "failed calls",
-                format!("{}: nothing done, or no turn{code}", output::number_of(&part.not_done, "time")),
-            ));
+            let code = code.map_or_else(String::new, |code| format!("; last error {code}"));
+            // The story has those that called.
+            facts.push(("tries", format!("{} did nothing, or had no turn to call{code}", part.not_done)));
         }
         let took = part.duration.map_or_else(String::new, |took| format!(", after {} ms", took.0));
         facts.extend(calls(record, part).last().map(|call| ("latest answer", format!("{}{took}", answer(call)))));
