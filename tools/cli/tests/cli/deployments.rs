@@ -37,6 +37,7 @@ impl Account {
         answers.entry("GetTemplateSummary").or_insert_with(|| [parameters(&["AlarmTopicArn", "New", "Tables"])].into());
         let alarm = r#"{"MetricAlarms":[{"AlarmName":"hookonce/inbox/page/WebhookFails"}]}"#.to_owned();
         answers.entry("DescribeAlarms").or_insert_with(|| [alarm].into());
+        answers.entry("ListTables").or_insert_with(|| [r#"{"TableNames":["other-InboxTable-1"]}"#.to_owned()].into());
         let played = Arc::new(Mutex::new(CloudFormation { answers, calls: Vec::new() }));
         let served = Arc::clone(&played);
         let address = listen(move |stream| {
@@ -61,6 +62,7 @@ impl Account {
         let own = [
             ("AWS_ENDPOINT_URL_CLOUDFORMATION", self.1.as_str()),
             ("AWS_ENDPOINT_URL_CLOUDWATCH", self.1.as_str()),
+            ("AWS_ENDPOINT_URL_DYNAMODB", self.1.as_str()),
             ("AWS_EC2_METADATA_DISABLED", "true"),
             ("AWS_SHARED_CREDENTIALS_FILE", "none"),
             ("AWS_CONFIG_FILE", "none"),
@@ -75,7 +77,8 @@ impl Account {
     fn acts(&self) -> Vec<String> {
         let played = self.0.lock().unwrap();
         let actions = played.calls.iter().map(|form| form["Action"].clone());
-        actions.filter(|action| !action.starts_with("Describe") && !action.starts_with("Get")).collect()
+        let reads = ["Describe", "Get", "List"];
+        actions.filter(|action| !reads.iter().any(|reads| action.starts_with(reads))).collect()
     }
 
     /// A field of the n-th call of an action. Empty if it is not there.
@@ -183,7 +186,7 @@ fn a_new_stack_is_made_and_then_protected() {
     ]);
     let deployed = account.deploy(&["AlarmTopicArn=arn:1=2"]);
     deployed.exits(0).prints_all(&[
-        "new: 1 resource; --plan lists them",
+        "the stack inbox is new in us-east-1: 1 resource; --plan lists them\nInboxTable: CREATE_COMPLETE\n",
         "the stack inbox is deployed: CREATE_COMPLETE. Next:\n",
         "\n  hookonce endpoint add github --provider github --stack inbox\n",
         "\n  hookonce route deploy routes.json --stack inbox\n",
@@ -202,6 +205,55 @@ fn a_new_stack_is_made_and_then_protected() {
     assert_eq!(field("Parameters.member.2.ParameterKey"), "", "the template has its own defaults");
     assert_eq!(account.watched(0), [""; 0], "there is no alarm yet");
     assert!(account.field("SetStackPolicy", 0, "StackPolicyBody").contains("Update:Replace"));
+}
+
+/// Empty tables would apply again what was applied before the stack was deleted.
+#[test]
+fn a_new_stack_beside_tables_of_an_earlier_one_is_refused_unless_it_is_allowed() {
+    let left = r#"{"TableNames":["inbox-DomainTable-1","inbox-InboxTable-1","inbox-InboxTable-2","inbox-two-InboxTable-1"]}"#;
+    let new = |table| ("Add", table, "DynamoDB::Table", "");
+    let answering = |changes: &[_], tables: &str| {
+        Account::answering([
+            ("DescribeStacks", &[refusal("ValidationError", "Stack with id inbox does not exist")]),
+            ("DescribeChangeSet", &[page(changes, "")]),
+            ("ListTables", &[tables.to_owned()]),
+            (
+                "DescribeStackEvents",
+                &[
+                    events(&[("e1", "inbox", "REVIEW_IN_PROGRESS", "")]),
+                    events(&[("e2", "inbox", "CREATE_COMPLETE", ""), ("e1", "inbox", "REVIEW_IN_PROGRESS", "")]),
+                ],
+            ),
+        ])
+    };
+    let account = answering(&[new("InboxTable"), new("DocumentsTable")], left);
+    account.deploy(&[]).exits(2).prints_all(&[
+        "InboxTable would be empty, and an earlier stack left InboxTableName=inbox-InboxTable-1, or inbox-InboxTable-2",
+        "docs/run/upgrade.md#a-stack-with-tables-that-exist",
+    ]);
+    assert_eq!(account.acts(), ["CreateChangeSet", "DeleteChangeSet"]);
+    account.deploy(&["--allow", "InboxTable"]).exits(0);
+    // The others are given to it.
+    answering(&[new("DocumentsTable")], left).deploy(&[]).exits(0);
+    let denied = refusal("AccessDeniedException", "no");
+    answering(&[new("InboxTable")], &denied).deploy(&[]).exits(0).prints("left tables is not known");
+}
+
+/// Whoever goes back by a word pauses the worker before. Whoever takes the folder of an old archive does not.
+#[test]
+fn an_earlier_release_is_refused_unless_it_is_allowed() {
+    let account = Account::answering([
+        ("DescribeStacks", &[stack("UPDATE_COMPLETE", &["Tables"], "999.0.0")]),
+        ("DescribeChangeSet", &[page(&[FUNCTION], "")]),
+        ("DescribeStackEvents", &[events(&[BEFORE]), events(&[ENDED, BEFORE])]),
+    ]);
+    let own = env!("CARGO_PKG_VERSION");
+    account.deploy(&[]).exits(2).prints_all(&[
+        &format!("nothing is changed: Release would go back from 999.0.0 to {own}: pause the worker first"),
+        "--allow RESOURCE",
+    ]);
+    account.deploy(&["--allow", "Release"]).exits(0);
+    assert!(!account.field("SetStackPolicy", 1, "StackPolicyBody").contains("NotResource"), "all is held meanwhile");
 }
 
 #[test]
@@ -310,7 +362,7 @@ fn no_alarm_undoes_a_way_back_or_an_update_that_it_rings_before() {
             ("DescribeChangeSet", &[page(&[FUNCTION], "")]),
             ("DescribeAlarms", std::slice::from_ref(alarms)),
         ]);
-        account.deploy(&["--plan"]).exits(0).prints(says);
+        account.deploy(&["--plan", "--allow", "Release"]).exits(0).prints(says);
         assert_eq!(account.watched(0), UNWATCHED, "{release}: {alarms}");
     }
 }
@@ -360,6 +412,23 @@ fn what_was_allowed_is_taken_back_after_a_deployment_that_fails() {
         }
         assert!(!is_forgotten || account.acts().contains(&"DeleteChangeSet".to_owned()), "{:?}", account.acts());
     }
+}
+
+/// An update that succeeded stays, whatever becomes of its protection.
+#[test]
+fn what_is_deployed_is_said_also_if_it_cannot_be_protected() {
+    let danger = ("Modify", "InboxTable", "DynamoDB::Table", "True");
+    let account = Account::answering([
+        ("DescribeStacks", &[running()]),
+        ("DescribeChangeSet", &[page(&[danger], "")]),
+        ("DescribeStackEvents", &[events(&[BEFORE]), events(&[ENDED, BEFORE])]),
+        ("SetStackPolicy", &["<Done/>".to_owned(), refusal("ExpiredToken", "the session is over")]),
+    ]);
+    account.deploy(&["--allow", "InboxTable"]).exits(3).prints_all(&[
+        "the stack inbox is deployed: UPDATE_COMPLETE",
+        "may still let go InboxTable",
+        "the session is over",
+    ]);
 }
 
 /// A stack with another inbox would apply again what is delivered again.

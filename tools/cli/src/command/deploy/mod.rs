@@ -15,7 +15,7 @@ use self::stack::{Before, Planned, Stack, blocked};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::output::interrupt::Stop;
-use crate::stack::account::signed_in;
+use crate::stack::account::{region, signed_in};
 use crate::stack::connection::{OWN_VERSION, check_name, is_earlier};
 use crate::stack::watch::{fetch_alarms, list};
 
@@ -33,7 +33,9 @@ pub(crate) struct Arguments {
     /// Print what would change, and change nothing.
     #[arg(long)]
     plan: bool,
-    /// Let the update replace or remove this table, queue, gateway or domain name.
+    /// Let this table, queue, gateway or domain name be lost.
+    ///
+    /// May be repeated. `Release` lets the stack go back to an earlier release.
     #[arg(long, value_name = "RESOURCE")]
     allow: Vec<String>,
     /// Parameters of the template. Those that are not named keep their values.
@@ -70,10 +72,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
             return Ok(Exit::Done);
         }
     };
-    show(&changes, arguments.plan || exists);
-    let other_tables =
-        before.as_ref().map_or_else(Vec::new, |before| before.other_tables(&arguments.parameters, &changes));
-    let refused = refused(&changes, &other_tables, &arguments.allow);
+    show(&changes, arguments.plan || exists, &stack);
+    let dangers = match before.as_ref().filter(|before| before.exists) {
+        Some(before) => before.dangers(&arguments.parameters, &changes),
+        None => stack.left_tables(&changes).await,
+    };
+    let refused = refused(&changes, dangers, &arguments.allow);
     if arguments.plan || refused.is_some() {
         stack.forget(&change_set).await;
     }
@@ -94,7 +98,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let allowed = before.filter(|before| before.exists).map(|before| before.made(arguments.allow));
-    carry_out(&stack, &change_set, allowed.as_deref(), changes.len()).await
+    Box::pin(carry_out(&stack, &change_set, allowed.as_deref(), changes.len())).await
 }
 
 /// Executes a change set to its end. From then on the policy holds everything. `allowed` is what it lets go before, of a
@@ -139,10 +143,13 @@ async fn carry_out(
     let is_made = ended == "CREATE_COMPLETE" || ended.starts_with("UPDATE_");
     let protected = if is_made { stack.protect(&policy(&[])).await } else { Ok(()) };
     if ["CREATE_COMPLETE", "UPDATE_COMPLETE"].contains(&ended.as_str()) {
-        protected?;
         let next = next(stack.name, ended == "CREATE_COMPLETE");
         output::note(&format!("the stack {} is deployed: {ended}. Next:\n{next}", stack.name));
-        return Ok(Exit::Done);
+        // Nothing of it can be taken back, so that only its protection is missing.
+        if protected.is_err() {
+            take_back(stack, allowed.unwrap_or_default()).await;
+        }
+        return protected.map(|()| Exit::Done);
     }
     // How it ended is printed in any case.
     if let Err(failure) = protected {
@@ -276,20 +283,20 @@ fn next(stack: &str, is_new: bool) -> String {
 }
 
 /// Prints the changes: each, or how many are new.
-fn show(changes: &[Change], each: bool) {
+fn show(changes: &[Change], each: bool, stack: &Stack<'_>) {
     if each {
         change::print(changes);
     } else {
         let new = changes.iter().filter(|change| change.adds()).count();
-        output::note(&format!("new: {}; --plan lists them", output::number_of(&new, "resource")));
+        let (new, region) = (output::number_of(&new, "resource"), region(stack.config));
+        output::note(&format!("the stack {} is new in {region}: {new}; --plan lists them", stack.name));
     }
 }
 
 /// The refusal of what is dangerous and not allowed by name.
-fn refused(changes: &[Change], other_tables: &[&str], allowed: &[String]) -> Option<Failure> {
-    let changes = changes.iter().filter_map(|change| Some((change.resource.as_str(), change.danger()?)));
-    let mut dangers: BTreeMap<_, _> =
-        other_tables.iter().map(|table| (*table, "would be another table, which lacks what this one has")).collect();
+fn refused(changes: &[Change], dangers: Vec<(&str, String)>, allowed: &[String]) -> Option<Failure> {
+    let changes = changes.iter().filter_map(|change| Some((change.resource.as_str(), change.danger()?.to_owned())));
+    let mut dangers: BTreeMap<_, _> = dangers.into_iter().collect();
     dangers.extend(changes);
     dangers.retain(|resource, _| !allowed.iter().any(|name| name == resource));
     let dangers: Vec<_> = dangers.iter().map(|(resource, danger)| format!("{resource} {danger}")).collect();

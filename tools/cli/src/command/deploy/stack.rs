@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hookonce_aws::SdkConfig;
+use error_reporter::Report;
+use hookonce_aws::{SdkConfig, dynamodb_client};
 use hookonce_runtime::handlers::remote::Cause;
 use roxmltree::Document;
 
 use super::change::Change;
 use crate::failure::Failure;
 use crate::output;
-use crate::stack::account::{refused, region};
+use crate::stack::account::{CALL_MAX, refused, region};
+use crate::stack::connection::{OWN_VERSION, is_earlier};
 use crate::stack::cloudformation::{self, Refusal, child, members, outside_lists, text_below};
 
 /// How often CloudFormation is asked how far it is.
@@ -22,6 +24,9 @@ const UNANSWERED_MAX: u32 = 30;
 /// The tables of a stack, and the parameter that gives it another one in the place of each.
 const TABLES: [(&str, &str); 3] =
     [("InboxTable", "InboxTableName"), ("DomainTable", "DomainTableName"), ("DocumentsTable", "DocumentsTableName")];
+
+/// The name that allows a way back.
+const RELEASE: &str = "Release";
 
 /// What is read of an event.
 const EVENT: [&str; 5] = ["EventId", "LogicalResourceId", "ResourceType", "ResourceStatus", "ResourceStatusReason"];
@@ -49,21 +54,31 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// The tables in whose place these parameters, or a table that is new, put another one.
-    pub(super) fn other_tables(&self, given: &[(String, String)], changes: &[Change]) -> Vec<&'static str> {
-        if !self.exists {
-            return Vec::new();
+    /// What the changes themselves do not say: another table in the place of one, and a way back to an earlier release.
+    pub(super) fn dangers(&self, given: &[(String, String)], changes: &[Change]) -> Vec<(&'static str, String)> {
+        let other = "would be another table, which lacks what this one has";
+        let tables = TABLES.iter().filter(|table| self.is_other(table, given, changes));
+        let tables = tables.map(|(table, _)| (*table, other.to_owned()));
+        let goes_back = self.release != OWN_VERSION && !is_earlier(&self.release);
+        let back = goes_back.then(|| {
+            let from = &self.release;
+            let what = format!(
+                "would go back from {from} to {OWN_VERSION}: pause the worker first (docs/run/deploy.md#roll-back)"
+            );
+            (RELEASE, what)
+        });
+        tables.chain(back).collect()
+    }
+
+    /// Whether these parameters, or a table that is new, put another one in the place of this table.
+    fn is_other(&self, (table, parameter): &(&str, &str), given: &[(String, String)], changes: &[Change]) -> bool {
+        let has_one = self.tables.get(table).is_some_and(|name| !name.is_empty());
+        if has_one && changes.iter().any(|change| change.adds() && change.resource == *table) {
+            return true;
         }
-        let is_other = |(table, parameter): &(&str, &str)| {
-            let has_one = self.tables.get(table).is_some_and(|name| !name.is_empty());
-            if has_one && changes.iter().any(|change| change.adds() && change.resource == *table) {
-                return true;
-            }
-            let Some((_, name)) = given.iter().rev().find(|(given, _)| given == parameter) else { return false };
-            // An empty name is that of the stack's own table.
-            *name != self.given(parameter) && self.tables.get(table) != Some(name)
-        };
-        TABLES.iter().filter(|table| is_other(table)).map(|(table, _)| *table).collect()
+        let Some((_, name)) = given.iter().rev().find(|(given, _)| given == parameter) else { return false };
+        // An empty name is that of the stack's own table.
+        *name != self.given(parameter) && self.tables.get(table) != Some(name)
     }
 
     /// Those of these resources that the stack has made. `CloudFormation` takes no policy that names another one.
@@ -72,7 +87,8 @@ impl Before {
             |resource: &str| TABLES.iter().any(|(table, name)| *table == resource && !self.given(name).is_empty());
         let lacks_domain = self.given("DomainName").is_empty();
         let is_of_domain = |resource: &str| ["GatewayDomain", "GatewayMapping"].contains(&resource);
-        let is_absent = |resource: &String| is_given(resource) || lacks_domain && is_of_domain(resource);
+        let is_absent =
+            |resource: &String| resource == RELEASE || is_given(resource) || lacks_domain && is_of_domain(resource);
         resources.into_iter().filter(|resource| !is_absent(resource)).collect()
     }
 
@@ -118,7 +134,7 @@ impl Stack<'_> {
     /// Calls an action on this stack.
     async fn call(&self, action: &str, fields: &[(&str, &str)]) -> Result<Result<String, Refusal>, Failure> {
         let fields = [&[("StackName", self.name)], fields].concat();
-        let broken = |cause: Cause| self.failed(action, "", &error_reporter::Report::new(&*cause).to_string());
+        let broken = |cause: Cause| self.failed(action, "", &Report::new(&*cause).to_string());
         cloudformation::call(self.config, action, &fields).await.map_err(broken)
     }
 
@@ -174,13 +190,42 @@ impl Stack<'_> {
         }))
     }
 
+    /// The tables that an earlier stack of this name left where the changes make new ones: what these lack is applied again.
+    pub(super) async fn left_tables(&self, changes: &[Change]) -> Vec<(&'static str, String)> {
+        let mut names = Vec::new();
+        let client = dynamodb_client(self.config, CALL_MAX);
+        let mut pages = client.list_tables().into_paginator().items().send();
+        while let Some(name) = pages.next().await {
+            match name {
+                Ok(name) => names.push(name),
+                Err(error) => {
+                    let why = Report::new(error);
+                    output::note(&format!("whether an earlier stack of this name left tables is not known: {why}"));
+                    return Vec::new();
+                }
+            }
+        }
+        let left = |(table, parameter): &(&'static str, &str)| {
+            let prefix = format!("{}-{table}-", self.name);
+            let left: Vec<_> = names.iter().filter(|name| name.starts_with(&prefix)).map(String::as_str).collect();
+            let is_new = changes.iter().any(|change| change.adds() && change.resource == *table);
+            let (name, others) = left.split_first().filter(|_| is_new)?;
+            let others = if others.is_empty() { String::new() } else { format!(", or {}", others.join(" or ")) };
+            Some((
+                *table,
+                format!("would be empty, and an earlier stack left {parameter}={name}{others} (docs/run/upgrade.md#a-stack-with-tables-that-exist)"),
+            ))
+        };
+        TABLES.iter().filter_map(left).collect()
+    }
+
     /// The names of a template's parameters.
     ///
     /// # Errors
     /// [`Failure`] when it cannot be read.
     pub(super) async fn parameters_of(&self, template: &str) -> Result<BTreeSet<String>, Failure> {
         const ACTION: &str = "GetTemplateSummary";
-        let broken = |cause: Cause| self.failed(ACTION, "", &error_reporter::Report::new(&*cause).to_string());
+        let broken = |cause: Cause| self.failed(ACTION, "", &Report::new(&*cause).to_string());
         let answer = cloudformation::call(self.config, ACTION, &[("TemplateURL", template)]).await.map_err(broken)?;
         let answer = answer.map_err(|Refusal { code, message }| self.failed(ACTION, &code, &message))?;
         let answer = Document::parse(&answer).map_err(|error| self.unreadable(ACTION, &error))?;
@@ -302,6 +347,7 @@ impl Stack<'_> {
                 } else if status.ends_with("_FAILED") && !reason.contains("cancelled") {
                     output::note(&format!("{resource}: {status}: {reason}"));
                 } else if is_over {
+                    output::note(&format!("{resource}: {status}"));
                     ended.insert(resource);
                 }
             }

@@ -200,7 +200,9 @@ async fn protection(config: &SdkConfig, name: &str, outputs: &Outputs) -> Check 
         (!outputs.is_protected).then(|| {
             format!(
                 "nothing keeps the stack from being deleted: `aws cloudformation update-termination-protection \
-                 --enable-termination-protection --stack-name {name}`"
+                 --enable-termination-protection --stack-name {}`",
+                // CloudFormation protects a nested stack with the outermost one alone.
+                outputs.root.as_deref().unwrap_or(name)
             )
         }),
         is_open.then(|| {

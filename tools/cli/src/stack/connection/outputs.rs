@@ -35,6 +35,8 @@ pub(crate) struct Outputs {
     pub(crate) requests_per_second: Option<u64>,
     /// The functions.
     pub(crate) functions: FunctionNames,
+    /// The name of the stack that this one is nested in. `None` if it is in none.
+    pub(crate) root: Option<String>,
     /// Whether CloudFormation refuses to delete the stack.
     pub(crate) is_protected: bool,
     /// The user tables, as the worker's variable lists them.
@@ -111,6 +113,8 @@ impl Outputs {
                 relay: output("RelayFunction")?,
                 dispatcher: output("DispatcherFunction")?,
             },
+            // arn:PARTITION:cloudformation:REGION:ACCOUNT:stack/NAME/ID
+            root: text_below(answer.root(), "RootId").and_then(|arn| arn.split('/').nth(1)).map(str::to_owned),
             is_protected: text_below(answer.root(), "EnableTerminationProtection") == Some("true"),
             tables: parameter("Tables").unwrap_or_default().to_owned(),
         })
