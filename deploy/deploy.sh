@@ -2,9 +2,9 @@
 # usage: ./deploy.sh [--stack NAME] [--plan] [--allow RESOURCE] [PARAMETER=VALUE...]
 #
 # Deploys the release in this folder to the account and the region of your AWS command line. Run it again to update the
-# stack, or to change parameters: those that you do not name keep their values. An earlier release goes back to it.
-# --plan prints what would change. An update that may cost a table, a queue or the address is refused; --allow names a
-# resource that may be lost. It needs the AWS command line, and `hookonce` of the same release, on the PATH or in this folder.
+# stack, or to change parameters: those that you do not name keep their values.
+# --plan prints what would change. What may cost a table, a queue or the address is refused, unless --allow names it; `Release` goes
+# back to an earlier one. It needs the AWS command line, and `hookonce` of the same release, on the PATH or in this folder.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -15,24 +15,18 @@ case ${1:-} in
 esac
 case " $*" in *" --stack"*) echo "error: --stack NAME comes first" >&2; exit 2 ;; esac
 PATH=$PWD:$PATH
-for tool in aws hookonce; do
-    command -v "$tool" >/dev/null || { echo "error: $tool is not on the PATH" >&2; exit 2; }
-done
+command -v aws >/dev/null && command -v hookonce >/dev/null || { echo "error: aws or hookonce is not on the PATH" >&2; exit 2; }
 release=$(grep -o '"Text": "[^"]*"' template.json | cut -d '"' -f 4) own=$(hookonce --version)
-if [ "$own" != "hookonce $release" ]; then
-    echo "error: this is the archive of release $release, and the command is $own" >&2
-    echo "try: put the hookonce of release $release into $PWD" >&2
-    exit 2
-fi
+[ "$own" = "hookonce $release" ] || { printf '%s\n' "error: this is the archive of release $release, and the command is $own" \
+    "try: put the hookonce of release $release into $PWD" >&2; exit 2; }
 
 echo "1. The files are those of the release"
 sums() { if command -v sha256sum >/dev/null; then sha256sum "$@"; else shasum -a 256 "$@"; fi; }
 sums --check --quiet SHA256SUMS
 
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
-output() {
-    aws cloudformation describe-stacks --stack-name "$stack-code" --query "Stacks[0].Outputs[?OutputKey=='$1'].OutputValue" --output text
-}
+of_bucket() { aws cloudformation describe-stacks --stack-name "$stack-code" --output text --query "Stacks[0].$1" 2>&1; }
+output() { of_bucket "Outputs[?OutputKey=='$1'].OutputValue"; }
 # Puts a file there by its hash, if the bucket is one of this account, and prints its name.
 upload() {
     local name && name=$(sums "$1" | cut -c 1-64).${1##*.}
@@ -42,8 +36,14 @@ upload() {
 }
 
 echo "2. The code goes into a bucket of its own, which the stack $stack-code holds"
-aws cloudformation deploy --no-fail-on-empty-changeset --stack-name "$stack-code" --template-file bucket.yaml 2>"$work/log" ||
-    { cat "$work/log" >&2; exit 1; }
+made=$(of_bucket '[StackStatus,to_string(Outputs)]') || case $made in *"does not exist"*) made= ;; *) echo "$made" >&2; exit 1 ;; esac
+case "$made, $*" in
+    *"$stack-code-bucket-"*" --plan"*) ;; # It is there, and a plan changes nothing.
+    ", "* | REVIEW_IN_PROGRESS* | ROLLBACK* | *"$stack-code-bucket-"*)
+        aws cloudformation deploy --no-fail-on-empty-changeset --stack-name "$stack-code" --template-file bucket.yaml 2>"$work/log" ||
+            { cat "$work/log" >&2; exit 1; } ;;
+    *) echo "error: the stack $stack-code is not one of hookonce: take another --stack" >&2; exit 2 ;;
+esac
 account=$(aws sts get-caller-identity --query Account --output text); bucket=$(output Bucket); places=()
 for code in *.zip; do
     name=$(upload "$code")

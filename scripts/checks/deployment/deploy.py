@@ -513,6 +513,13 @@ def look(deployer):
     other = f"cp -r . ../other && cd ../other && sed -i 's/\"Text\": \"{VERSION}\"/\"Text\": \"0.0.9\"/' template.json"
     deployer.run("deploy.sh with its stack last", f"./deploy.sh --plan --stack {STACK}", "--stack NAME comes first", status=2)
     deployer.run("deploy.sh of another release", f"{other} && ./deploy.sh --stack {STACK}", "try: put the hookonce of release 0.0.9 into", status=2)
+    cloud, others = client("cloudformation"), f"{STACK}-shop-code"
+    cloud.create_stack(StackName=others, TemplateBody="Resources: { Topic: { Type: AWS::SNS::Topic } }")
+    for words in ("", " --plan"):
+        deployer.run("deploy.sh beside another's stack", f"./deploy.sh --stack {STACK}-shop{words}", f"{others} is not one of hookonce", status=2)
+    if [one["ResourceType"] for one in cloud.describe_stack_resources(StackName=others)["StackResources"]] != ["AWS::SNS::Topic"]:
+        deployer.found.append("the stack of somebody else was changed")
+    cloud.delete_stack(StackName=others)
     deployer.run(f"{PAGE}, Remove", removal(), f"{STACK}-DocumentsTable-")
     if Bucket.nameless or not Bucket.named:
         deployer.found.append(f"calls that name no owner of the bucket, beside {Bucket.named} that do: {sorted(set(Bucket.nameless))}")
