@@ -71,7 +71,7 @@ impl StackStatus {
                 "oldest_due_age_ms": age(due),
                 "dead": dead.map(|dead| dead.effects),
                 "unreached": self.unreached().map(|it| json!({
-                    "destination": it.destination, "count": it.count, "error": it.error, "oldest_age_ms": now.0 - it.since.0,
+                    "destination": it.destination, "count": it.count, "at_least": it.at_least, "error": it.error, "oldest_age_ms": now.0 - it.since.0,
                 })).collect::<Vec<_>>(),
             })),
             "dead": dead.map(|due| due.count),
@@ -141,9 +141,10 @@ impl StackStatus {
         for (name, due, describe) in records.into_iter().filter(|(_, due, _)| !is_empty(due)) {
             let count = due.as_ref().map_or("not known".to_owned(), |due| due.count.to_string());
             table.add_row([name.to_owned(), count, due.as_ref().map(describe).unwrap_or_default()]);
-            for Unreached { destination, count, since, error } in self.unreached().filter(|_| name == EFFECTS_WAIT) {
+            for Unreached { destination, count, at_least, since, error } in self.unreached().filter(|_| name == EFFECTS_WAIT) {
                 let why = format!("{error}, the oldest for {}", output::since(*since, now));
-                table.add_row([format!("  for {destination}"), count.to_string(), why]);
+                let count = if *at_least { format!("{count} or more") } else { count.to_string() };
+                table.add_row([format!("  for {destination}"), count, why]);
             }
         }
         let queues = [

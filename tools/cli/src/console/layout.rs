@@ -45,7 +45,7 @@ pub(super) fn page(site: &Site, tab: Tab, title: &str, cost: Cost, content: &Mar
                 meta charset="utf-8";
                 base href=(site.base());
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (title) " · hookonce" }
+                title { (titled(title)) }
                 link rel="icon" href="icon.svg" type="image/svg+xml";
                 link rel="stylesheet" href="console.css";
                 script src="console.js" defer {}
@@ -80,6 +80,11 @@ pub(super) fn page(site: &Site, tab: Tab, title: &str, cost: Cost, content: &Mar
             }
         }
     })
+}
+
+/// The title of a page, as its tab has it.
+pub(super) fn titled(title: &str) -> String {
+    format!("{title} · hookonce")
 }
 
 /// Whole read units: a read of an index may take a half.
@@ -180,7 +185,11 @@ pub(super) fn sentence(text: &str) -> String {
 pub(super) fn code(text: &str) -> Markup {
     html! {
         @for (place, part) in text.split('`').enumerate() {
-            @if place % 2 == 1 { code { (part) } } @else { (part) }
+            @match part.strip_prefix("hookonce explain ").filter(|_| place % 2 == 1) {
+                Some(name) => a href=(href::page("explain").with("name", name)) { code { (part) } },
+                None if place % 2 == 1 => code { (part) },
+                None => (part),
+            }
         }
     }
 }

@@ -60,8 +60,11 @@ const ICON: &str = include_str!("assets/icon.svg");
 /// How long what was read of a stack on AWS counts as new.
 const ASK_AGAIN: Millis = Millis::seconds(2);
 
-/// How long what needs a person counts as new for pages that keep up by themselves. A change that came since is seen then.
-const NEEDS_ARE_NEW: Millis = Millis::seconds(5);
+/// How long a snapshot stays after a change. What came meanwhile is seen then.
+const SNAPSHOT_IS_NEW: Millis = Millis::seconds(5);
+
+/// How long it stays without one: to read it anew costs about 80 calls.
+const SNAPSHOT_IS_TRUE: Millis = Millis::minutes(1);
 
 /// How long an answer of CloudWatch does: a question costs money, and its log lags by seconds anyway.
 const DAY_IS_NEW: Millis = Millis::minutes(1);
@@ -111,8 +114,8 @@ pub(crate) struct Site {
     pub(crate) rights: Rights,
     /// What the tables were asked for arrivals.
     search: Mutex<ArrivalSearch>,
-    /// What needed a person when it was last read.
-    needs: tokio::sync::Mutex<Option<now::Needs>>,
+    /// What pages that keep up show beside arrivals.
+    snapshot: tokio::sync::Mutex<Option<now::Snapshot>>,
     /// What CloudWatch said of the last 24 hours, and when.
     day: tokio::sync::Mutex<Option<(EpochMs, Arc<day::Day>)>>,
     runs: orders::Runs,
@@ -130,7 +133,7 @@ impl Site {
             traffic: Some(traffic),
             rights: Rights::Send,
             search: Mutex::default(),
-            needs: tokio::sync::Mutex::default(),
+            snapshot: tokio::sync::Mutex::default(),
             day: tokio::sync::Mutex::default(),
             runs: orders::Runs::default(),
             base: fresh_base(),
@@ -147,7 +150,7 @@ impl Site {
             traffic: None,
             rights,
             search: Mutex::default(),
-            needs: tokio::sync::Mutex::default(),
+            snapshot: tokio::sync::Mutex::default(),
             day: tokio::sync::Mutex::default(),
             runs: orders::Runs::default(),
             base: fresh_base(),

@@ -1,6 +1,6 @@
 //! What happens now: what needs a person, the endpoints, and what arrives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
@@ -14,9 +14,9 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::day::Day;
-use super::layout::{Html, Tab, Trouble, code, machine, machine_link, page, sentence, state_of, thousands, time};
+use super::layout::{Html, Tab, Trouble, code, machine, machine_link, page, sentence, state_of, thousands, time, titled};
 use super::reader::Reader;
-use super::{NEEDS_ARE_NEW, Site, href};
+use super::{SNAPSHOT_IS_NEW, SNAPSHOT_IS_TRUE, Site, href};
 use crate::command::explain::explained;
 use crate::documents::Stored;
 use crate::failure::Failure;
@@ -31,6 +31,9 @@ use crate::stack::traffic::{Cell, EndpointTraffic};
 
 /// How many arrivals a page shows.
 const ROWS: usize = 20;
+
+/// With more endpoints than these, a page that keeps up shows them as they were when it was loaded.
+const ENDPOINTS_KEPT_UP_MAX: usize = 50;
 
 /// How wide the text of a page of the runbook is, in characters.
 const WIDTH: usize = 100;
@@ -53,27 +56,34 @@ pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTre
 async fn content(site: &Site, day: Option<&Day>) -> Result<(String, Markup), Failure> {
     let reader = site.reader().await?;
     site.catch_up(&reader, false).await?;
-    let read = Needs::read(site, &reader).await?;
-    let (title, needs) = (read.title.clone(), needs_part(&read));
-    let mut kept = site.needs.lock().await;
-    if kept.as_ref().is_none_or(|kept| kept.at < read.at) {
-        *kept = Some(read.clone());
+    let snapshot = Snapshot::read(site, &reader).await?;
+    let mut kept = site.snapshot.lock().await;
+    if kept.as_ref().is_none_or(|kept| kept.at < snapshot.at) {
+        *kept = Some(snapshot.clone());
     }
     drop(kept);
-    let endpoints = endpoints(site, day).await;
     let content = html! {
-        (needs)
+        (needs_part(&snapshot))
         h2 { "Endpoints" }
-        div id="endpoints" { (endpoints) }
-        @if let Some(day) = day { (day.section()) }
-        h2 {
-            "Arriving "
-            span.small.note hidden { "live · " button.link type="button" id="pause" aria-pressed="false" { "pause" } }
+        div.scroll tabindex="0" role="region" aria-label="Endpoints" {
+            @match &snapshot.endpoints {
+                Some(endpoints) => (endpoints_part(endpoints)),
+                None => (endpoints(site, day).await),
+            }
         }
-        p.fault id="silent" hidden { "The console does not answer. Start it again, and open the address that it prints." }
-        (arrivals_part(site, &Seen { after: None, needs: read.changes }))
+        @if day.is_none() && site.connection.deployed().is_some() {
+            p.small { a href=(href::page(".").with(DAY, "1")) { "Ask CloudWatch for the last 24 hours" } }
+        }
+        @if let Some(day) = day { (day.section()) }
+        h2 { "Arriving " button.link.small type="button" id="pause" hidden { "pause" } }
+        p.fault id="silent" role="alert" hidden {
+            "This page does not keep up. Load it again. If that fails, start the console again, and open the address that it prints."
+        }
+        div.scroll tabindex="0" role="region" aria-label="What arrives" {
+            (arrivals_part(site, &Seen { after: None, snapshot: snapshot.at.0 }))
+        }
     };
-    Ok((title, content))
+    Ok((snapshot.title, content))
 }
 
 /// What a page shows already.
@@ -81,14 +91,17 @@ async fn content(site: &Site, day: Option<&Day>) -> Result<(String, Markup), Fai
 pub(super) struct Seen {
     /// The number of the last change of an arrival. `None` for a page that shows none yet.
     after: Option<u64>,
-    /// How many changes there were when what needs a person was read.
-    needs: u64,
+    /// The moment of its snapshot.
+    snapshot: i64,
 }
 
 /// What arrived, with the address under which a page that shows it asks for more.
 fn arrivals_part(site: &Site, seen: &Seen) -> Markup {
     let (arrivals, changes) = site.arrivals.all();
-    let next = href::page("arrivals").with("after", &changes.to_string()).with("needs", &seen.needs.to_string());
+    let after = changes.to_string();
+    let next = href::page("arrivals").with("after", &after).with("snapshot", &seen.snapshot.to_string());
+    // Only the latest refusal of each endpoint is explained.
+    let mut refusing = BTreeSet::new();
     html! {
         div id="arrivals" data-poll=(next) {
             @if arrivals.is_empty() {
@@ -98,13 +111,12 @@ fn arrivals_part(site: &Site, seen: &Seen) -> Markup {
                     @if site.sends() { a.button.primary href=(href::page("send")) { "Send a sample event" } }
                 }
             }
-            div.scroll tabindex="0" role="region" aria-label="What arrives" {
-                table {
-                    thead { tr { th { "Time" } th.hide { "Endpoint" } th.hide { "Type" } th { "Key" } th { "State" } } }
-                    tbody {
-                        @for (changed, arrival) in arrivals.iter().rev().take(ROWS) {
-                            (row(arrival, seen.after.is_some_and(|after| *changed > after)))
-                        }
+            table {
+                thead { tr { th { "Time" } th.hide { "Endpoint" } th.hide { "Type" } th { "Key" } th { "State" } } }
+                tbody {
+                    @for (changed, arrival) in arrivals.iter().rev().take(ROWS) {
+                        @let is_explained = arrival.look == Look::REFUSED && refusing.insert(arrival.endpoint.as_str());
+                        (row(arrival, seen.after.is_some_and(|after| *changed > after), is_explained))
                     }
                 }
             }
@@ -112,44 +124,69 @@ fn arrivals_part(site: &Site, seen: &Seen) -> Markup {
     }
 }
 
-/// What needs a person, as it was read at a moment.
+/// What is read once for all pages that keep up.
 #[derive(Debug, Clone)]
-pub(super) struct Needs {
+pub(super) struct Snapshot {
     at: EpochMs,
     /// How many changes of arrivals there were before.
     changes: u64,
     title: String,
-    section: Markup,
+    needs: Markup,
+    /// `None` for a stack on AWS, which is asked for them by a whole page alone, and where there are many.
+    endpoints: Option<Markup>,
 }
 
-fn needs_part(needs: &Needs) -> Markup {
-    html! { section id="needs" aria-live="polite" { (needs.section) } }
-}
-
-impl Needs {
+impl Snapshot {
     async fn read(site: &Site, reader: &Reader) -> Result<Self, Failure> {
-        let (now, changes) = (System.moment().now, site.arrivals.changes());
-        let mut status = reader.status(&site.connection, now).await?;
-        if let Some(day) = site.known_day().await {
-            status.silent.clone_from(&day.silent);
-        }
-        let needs = status.needs(now);
-        let title = match needs.len() {
-            0 => "Nothing needs you".to_owned(),
-            1 => "1 thing needs you".to_owned(),
-            count => format!("{count} things need you"),
+        let (at, changes) = (System.moment().now, site.arrivals.changes());
+        let (title, needs) = needs(site, reader, at).await?;
+        let endpoints = if site.traffic.is_some() && endpoint_count(site).await <= ENDPOINTS_KEPT_UP_MAX {
+            Some(endpoints(site, None).await)
+        } else {
+            None
         };
-        let unknown = status.unknown();
-        let section = html! {
-            h1 { (title) }
-            @for need in &needs { (card(need, site)) }
-            @for (part, failure) in &unknown {
-                p.note { (sentence(&format!("not known: {}", part.replace('_', " ")))) " " (sentence(&failure.to_string())) }
-            }
-            @if needs.is_empty() && unknown.is_empty() { p.note { (at_rest(&status)) } }
-        };
-        Ok(Self { at: now, changes, title, section })
+        Ok(Self { at, changes, title, needs, endpoints })
     }
+
+    /// Whether pages that keep up have to see a newer one: at once after a change, and otherwise for what only grows old or
+    /// was done elsewhere.
+    fn is_old(&self, changes: u64) -> bool {
+        let age = System.moment().now.0 - self.at.0;
+        let is_new = if self.changes < changes { SNAPSHOT_IS_NEW } else { SNAPSHOT_IS_TRUE };
+        !(0..is_new.0).contains(&age)
+    }
+}
+
+fn needs_part(snapshot: &Snapshot) -> Markup {
+    html! { section id="needs" aria-live="polite" data-title=(titled(&snapshot.title)) { (snapshot.needs) } }
+}
+
+fn endpoints_part(endpoints: &Markup) -> Markup {
+    html! { div id="endpoints" { (endpoints) } }
+}
+
+/// What needs a person, and the title that says so.
+async fn needs(site: &Site, reader: &Reader, now: EpochMs) -> Result<(String, Markup), Failure> {
+    let mut status = reader.status(&site.connection, now).await?;
+    if let Some(day) = site.known_day().await {
+        status.silent.clone_from(&day.silent);
+    }
+    let needs = status.needs(now);
+    let title = match needs.len() {
+        0 => "Nothing needs you".to_owned(),
+        1 => "1 thing needs you".to_owned(),
+        count => format!("{count} things need you"),
+    };
+    let unknown = status.unknown();
+    let section = html! {
+        h1 { (title) }
+        @for need in &needs { (card(need, site)) }
+        @for (part, failure) in &unknown {
+            p.note { (sentence(&format!("not known: {}", part.replace('_', " ")))) " " (sentence(&failure.to_string())) }
+        }
+        @if needs.is_empty() && unknown.is_empty() { p.note { (at_rest(&status)) } }
+    };
+    Ok((title, section))
 }
 
 /// What waits while nothing needs a person.
@@ -207,6 +244,12 @@ fn machine_free(what: &str) -> Markup {
     html! { bdi { (output::shown(what)) } }
 }
 
+/// How many endpoints there are. Where they cannot be read, none is shown either.
+async fn endpoint_count(site: &Site) -> usize {
+    let found = async { site.connection.documents::<EndpointId>().await?.all().await };
+    found.await.map_or(0, |documents| documents.len())
+}
+
 /// The endpoints. Where their documents cannot be read, the page says so and shows the rest.
 async fn endpoints(site: &Site, day: Option<&Day>) -> Markup {
     let found = async { site.connection.documents::<EndpointId>().await?.all().await };
@@ -218,38 +261,33 @@ async fn endpoints(site: &Site, day: Option<&Day>) -> Markup {
     let logged = day.and_then(|day| day.traffic.as_ref().ok());
     let is_known = site.traffic.is_some() || logged.is_some();
     html! {
-        div.scroll tabindex="0" role="region" aria-label="Endpoints" {
-            table {
-                thead {
-                    tr {
-                        th { "Endpoint" } th.hide { "Provider" }
-                        @if is_known {
-                            th { "Last accepted" } th.num { "Accepted, 24 h" } th.num { "Refused, 24 h" } th.hide { "24 hours" }
-                        }
+        table {
+            thead {
+                tr {
+                    th { "Endpoint" } th.hide { "Provider" }
+                    @if is_known {
+                        th { "Last accepted" } th.num { "Accepted, 24 h" } th.num { "Refused, 24 h" } th.hide { "24 hours" }
                     }
                 }
-                tbody {
-                    @for (id, stored) in &documents {
-                        tr {
-                            td { a href=(href::records([("endpoint", id.as_str())])) { (id) } }
-                            td.hide { (provider(id, stored)) }
-                            @if let Some(traffic) = &site.traffic {
-                                @let traffic = traffic.endpoint(id.as_str());
-                                // Only a stack on this machine keeps the latest requests that it refused.
-                                @let why = href::page("refused").with("endpoint", id.as_str());
-                                (traffic_cells(&traffic, now, "never", &traffic.cells(now), Some(&why)))
-                            }
-                            @if let Some(day) = logged {
-                                @let traffic = day.endpoint(id.as_str());
-                                (traffic_cells(&traffic, now, "not in 24 hours", &traffic.hours(now), None))
-                            }
+            }
+            tbody {
+                @for (id, stored) in &documents {
+                    tr {
+                        td { a href=(href::records([("endpoint", id.as_str())])) { (id) } }
+                        td.hide { (provider(id, stored)) }
+                        @if let Some(traffic) = &site.traffic {
+                            @let traffic = traffic.endpoint(id.as_str());
+                            // Only a stack on this machine keeps the latest requests that it refused.
+                            @let why = href::page("refused").with("endpoint", id.as_str());
+                            (traffic_cells(&traffic, now, "never", &traffic.cells(now), Some(&why)))
+                        }
+                        @if let Some(day) = logged {
+                            @let traffic = day.endpoint(id.as_str());
+                            (traffic_cells(&traffic, now, "not in 24 hours", &traffic.hours(now), None))
                         }
                     }
                 }
             }
-        }
-        @if day.is_none() && site.connection.deployed().is_some() {
-            p.small { a href=(href::page(".").with(DAY, "1")) { "Ask CloudWatch for the last 24 hours" } }
         }
     }
 }
@@ -331,23 +369,21 @@ async fn moved(site: &Site, seen: &Seen) -> Result<Option<Markup>, Failure> {
     let reader = site.reader().await?;
     site.catch_up(&reader, true).await?;
     let changes = site.arrivals.changes();
-    // Read once for all pages that keep up.
-    let mut kept = site.needs.lock().await;
-    let now = System.moment().now;
-    let is_old = |kept: &Needs| kept.changes < changes && !(0..NEEDS_ARE_NEW.0).contains(&(now.0 - kept.at.0));
-    if kept.as_ref().is_none_or(is_old) {
-        *kept = Some(Needs::read(site, &reader).await?);
+    let mut kept = site.snapshot.lock().await;
+    if kept.as_ref().is_none_or(|kept| kept.is_old(changes)) {
+        *kept = Some(Snapshot::read(site, &reader).await?);
     }
-    let needs = kept.clone().filter(|kept| kept.changes != seen.needs);
+    let newer = kept.clone().filter(|kept| kept.at.0 != seen.snapshot);
     drop(kept);
-    if seen.after == Some(changes) && needs.is_none() {
+    if seen.after == Some(changes) && newer.is_none() {
         return Ok(None);
     }
-    let seen = Seen { after: seen.after, needs: needs.as_ref().map_or(seen.needs, |needs| needs.changes) };
+    let seen = Seen { after: seen.after, snapshot: newer.as_ref().map_or(seen.snapshot, |newer| newer.at.0) };
     Ok(Some(html! {
-        @if let Some(needs) = &needs { (needs_part(needs)) }
-        // A stack on AWS is asked for these by a whole page alone.
-        @if site.traffic.is_some() { div id="endpoints" { (endpoints(site, None).await) } }
+        @if let Some(newer) = &newer {
+            (needs_part(newer))
+            @if let Some(endpoints) = &newer.endpoints { (endpoints_part(endpoints)) }
+        }
         (arrivals_part(site, &seen))
     }))
 }
@@ -364,7 +400,7 @@ pub(super) async fn explain(State(site): State<Arc<Site>>, Query(query): Query<B
     page(&site, Tab::Now, title, Cost::default(), &content).into_response()
 }
 
-fn row(arrival: &Arrival, is_new: bool) -> Markup {
+fn row(arrival: &Arrival, is_new: bool, is_explained: bool) -> Markup {
     let Arrival { at, endpoint, event_type, key, look, detail } = arrival;
     html! {
         tr class=[is_new.then_some("new")] {
@@ -375,7 +411,7 @@ fn row(arrival: &Arrival, is_new: bool) -> Markup {
                 @match key {
                     Some(key) => (machine_link(&href::record(key), key.parts().1)),
                     // Only a stack on this machine tells of requests, and it keeps the latest refused ones.
-                    None if *look == Look::REFUSED && !endpoint.is_empty() => {
+                    None if is_explained && !endpoint.is_empty() => {
                         a href=(href::page("refused").with("endpoint", endpoint)) { "why" }
                     }
                     None => span.note { "no record" },

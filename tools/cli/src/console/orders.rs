@@ -428,9 +428,9 @@ pub(super) async fn show(State(Served { site, session }): State<Served>, Path(nu
     match site.runs.find(&number) {
         Some(run) => {
             let content = html! {
-                p.fault id="silent" hidden {
-                    "The console does not answer, so the order may have stopped in the middle. If the console was ended, start it \
-                     again, and open the address that it prints."
+                p.fault id="silent" role="alert" hidden {
+                    "This page does not keep up. Load it again. If that fails, the console has ended, and the order may have stopped in \
+                     the middle: start the console again, and open the address that it prints."
                 }
                 (progress(&run, &session))
             };
@@ -475,7 +475,7 @@ fn progress(run: &Running, session: &Session) -> Markup {
     let (looked_at, total) = (run.bar.position(), run.bar.length().unwrap_or(0));
     html! {
         @match run.ended.get() {
-            None => div id="order" data-poll=(href::order(run.number, "/part")) {
+            None => div id="order" aria-live="polite" data-poll=(href::order(run.number, "/part")) {
                 h1 { (verb) ": " (looked_at) " of " (total) " looked at" }
                 progress value=(looked_at) max=(total.max(1)) aria-label="How far it is" {}
                 form.acts method="post" action=(href::order(run.number, "/stop")) {

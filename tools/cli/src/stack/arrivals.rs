@@ -82,6 +82,10 @@ impl Arrivals {
                 return;
             }
         }
+        // It is older than all that are kept.
+        if known.is_none() && kept.rows.len() >= ARRIVALS_MAX && kept.rows.front().is_some_and(|(_, row)| arrival.at < row.at) {
+            return;
+        }
         kept.changes += 1;
         let row = (kept.changes, arrival);
         if let Some(known) = known.and_then(|place| kept.rows.get_mut(place)) {
@@ -172,5 +176,8 @@ mod tests {
         }
         let rows = rows(&arrivals);
         assert_eq!((rows.len(), rows[0].key.clone()), (ARRIVALS_MAX, RecordKey::parse("in#stripe#5")));
+        let changes = arrivals.changes();
+        arrivals.keep(Arrival { at: EpochMs(0), ..arrival("older", Look::ANSWERED) });
+        assert_eq!(arrivals.changes(), changes, "what would not stay changes nothing");
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use hookonce_protocol::time::{EpochMs, Millis};
+use hookonce_providers::Refusal;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -134,7 +135,9 @@ impl EndpointTraffic {
             }
             Answer::Refused(code) => {
                 cell.refused = cell.refused.saturating_add(1);
-                self.refused_in_a_row = self.refused_in_a_row.saturating_add(1);
+                // Who opens the address in a browser delivers nothing.
+                let delivers = code != Refusal::MethodNotAllowed.code();
+                self.refused_in_a_row = self.refused_in_a_row.saturating_add(u64::from(delivers));
                 self.last_refusal = Some((at, code.to_owned()));
             }
         }

@@ -180,7 +180,7 @@ fn what_needs_a_person_is_read_once_for_all_tabs_after_a_change() {
     };
     assert!(by(&|| assert!(console.ask("GET", "/", "").contains("INVOICE_UNREADABLE"))) > 0, "a page is new");
     // Each shows what needed a person before all arrivals, so it gets what does now.
-    let tab = || assert!(console.ask("GET", "/arrivals?needs=0", "").contains("INVOICE_UNREADABLE"));
+    let tab = || assert!(console.ask("GET", "/arrivals?snapshot=0", "").contains("INVOICE_UNREADABLE"));
     let tabs = || [(), ()].into_iter().for_each(|()| tab());
     assert_eq!(by(&tabs), 0, "nothing changed");
     stack.run(&["trigger", "stripe.invoice.paid"]).exits(0);
@@ -219,7 +219,11 @@ fn a_page_that_keeps_up_gets_what_changed() {
         changed.contains("evt_later")
     });
     assert_eq!(changed.matches("<tr class=\"new\">").count(), 1, "{changed}");
-    assert!(changed.contains("evt_0") && changed.contains("id=\"endpoints\""), "the page is whole: {changed}");
+    assert!(changed.contains("evt_0"), "the list is whole: {changed}");
+    wait_until("the endpoints follow", || {
+        let answer = console.ask("GET", &address, "");
+        answer.contains("id=\"endpoints\"") && answer.contains("data-title=\"1 thing needs you · hookonce\"")
+    });
 }
 
 #[test]
@@ -349,7 +353,7 @@ fn a_deployed_stack_has_its_silent_endpoints_once_somebody_asks() {
     let console = Opened::of(&deployed, &[]);
     assert!(!console.ask("GET", "/", "").contains("is silent"));
     assert_eq!(deployed.aws.account().count("StartQuery"), 0);
-    for page in ["/?day=1", "/", "/arrivals?needs=99"] {
+    for page in ["/?day=1", "/", "/arrivals?snapshot=99"] {
         let shown = console.ask("GET", page, "");
         assert!(shown.contains(silent) && shown.contains("hookonce endpoint list"), "{page}: {shown}");
     }
@@ -510,7 +514,7 @@ fn why_an_endpoint_refuses_is_one_click_from_what_needs_a_person() {
         stack.run_with_input(&forged, "whsec_another_secret_of_enough_bytes").exits(1);
     }
     let console = Opened::of_dev(&stack);
-    wait_until("the need", || console.ask("GET", "/arrivals?needs=99", "").contains("href=\"refused?endpoint=stripe\""));
+    wait_until("the need", || console.ask("GET", "/arrivals?snapshot=99", "").contains("href=\"refused?endpoint=stripe\""));
     let page = console.ask("GET", "/refused?endpoint=stripe", "");
     for part in ["The latest refusal at stripe", "No secret matches", "stripe-signature"] {
         assert!(page.contains(part), "lacks {part}: {page}");

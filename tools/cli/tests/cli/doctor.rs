@@ -30,8 +30,8 @@ fn a_machine_where_nothing_is_wrong_and_one_where_something_is() {
     workspace.run(&["doctor"]).exits(0).prints_all(&calm);
     workspace.write(".hookonce/endpoints/bad.json", b"{");
     let status = workspace.run(&["status", "--json"]).exits(1);
-    assert_eq!(json(&status)["needs"], serde_json::json!(["endpoint_refused:bad"]), "{status:?}");
-    workspace.run(&["status"]).exits(1).prints_all(&["endpoint bad: ", "hookonce endpoint check"]);
+    assert_eq!(json(&status)["needs"], object!(["endpoints_not_valid"]), "{status:?}");
+    workspace.run(&["status"]).exits(1).prints_all(&["1 endpoint document is not valid: endpoint bad: ", "hookonce endpoint check"]);
     drop(running);
     let broken = workspace.run(&["doctor", "--json"]).exits(3);
     assert_eq!(problems(&json(&broken)), ["local stack", "endpoints"], "it was killed, so its file is still there");

@@ -117,7 +117,7 @@ fn status_prints_what_needs_a_person_and_the_next_step() {
     stack
         .run(&["status"])
         .exits(1)
-        .prints("3 deliveries in a row were refused at stripe: signature_mismatch\n  hookonce verify --last --endpoint stripe\n");
+        .prints("3 deliveries in a row were refused at stripe, the latest with signature_mismatch\n  hookonce verify --last --endpoint stripe\n");
     assert_eq!(shown["local"]["version"], env!("CARGO_PKG_VERSION"), "{shown}");
     status.prints("runs at").omits("this command is");
     let state = stack.read(".hookonce/stack.json").replace(env!("CARGO_PKG_VERSION"), "0.0.9");

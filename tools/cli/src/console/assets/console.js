@@ -1,20 +1,21 @@
 // Keeps up to date what moves while somebody looks: arrivals, and the progress of an order. Everything works without it.
 "use strict";
 
-const PAUSE_MS = 1000, SILENCE_MS = 5000;
+const PAUSE_MS = 1000, SILENCE_MS = 5000, ANSWER_MS = 10_000;
 const pause = document.getElementById("pause"), silent = document.getElementById("silent");
-const looks = () => !document.hidden && pause?.getAttribute("aria-pressed") !== "true";
+const looks = () => !document.hidden && pause?.textContent !== "go on";
 let timer, asking = false;
 
-// Changes what is in the part with the same id, and gives the focus to the control that is where the focused one was.
+// Changes what is in the part with the same id, unless somebody selects text there. The focus goes to the control of the same name.
 const put = (fresh) => {
-  const part = document.getElementById(fresh.id);
+  const part = document.getElementById(fresh.id), selection = getSelection();
   part.dataset.poll = fresh.dataset.poll ?? "";
-  if (part.innerHTML === fresh.innerHTML) return;
-  const controls = () => [...part.querySelectorAll("a, button")];
-  const place = controls().indexOf(document.activeElement);
+  document.title = fresh.dataset.title ?? document.title;
+  if (part.innerHTML === fresh.innerHTML || (!selection.isCollapsed && part.contains(selection.anchorNode))) return;
+  const name = (control) => control?.getAttribute("href") ?? control?.textContent;
+  const focused = part.contains(document.activeElement) ? name(document.activeElement) : null;
   part.replaceChildren(...fresh.childNodes);
-  controls()[place]?.focus({ preventScroll: true });
+  if (focused) [...part.querySelectorAll("a, button")].find((it) => name(it) === focused)?.focus({ preventScroll: true });
 };
 
 const look = async () => {
@@ -23,11 +24,11 @@ const look = async () => {
   if (asking || !address || !looks()) return;
   asking = true;
   try {
-    const answer = await fetch(address);
+    const answer = await fetch(address, { signal: AbortSignal.timeout(ANSWER_MS) });
     if (!answer.ok) throw new Error(answer.status);
     const holder = document.createElement("template");
     holder.innerHTML = await answer.text();
-    [...holder.content.children].forEach(put);
+    if (looks()) [...holder.content.children].forEach(put);
     silent.hidden = true;
   } catch {
     silent.hidden = false;
@@ -37,11 +38,9 @@ const look = async () => {
 };
 
 pause?.addEventListener("click", () => {
-  const goesOn = !looks();
-  pause.setAttribute("aria-pressed", String(!goesOn));
-  pause.textContent = goesOn ? "pause" : "go on";
+  pause.textContent = pause.textContent === "pause" ? "go on" : "pause";
   look();
 });
-if (pause) pause.parentElement.hidden = false;
+if (pause) pause.hidden = false;
 document.addEventListener("visibilitychange", look);
 look();

@@ -43,7 +43,7 @@ pub(crate) struct StackStatus {
     pub(crate) local: Option<RunningStack>,
     /// Why no worker takes the route set.
     routes: Result<Option<String>, Failure>,
-    /// The documents that no function takes.
+    /// The documents that are not valid.
     refused: Result<Vec<RefusedDocument>, Failure>,
     /// The endpoints of the stack on this machine that refused their latest deliveries: how many, and the latest code. On
     /// AWS, `endpoint list` searches the log for that.

@@ -46,7 +46,7 @@ impl Need {
         Self { records: records.map(|(name, value)| (name, value.to_owned())).to_vec(), ..self }
     }
 
-    fn counted(self, count: u64) -> Self {
+    pub(super) fn counted(self, count: u64) -> Self {
         Self { count, ..self }
     }
 
@@ -94,8 +94,12 @@ impl StackStatus {
             }
         }
         needs.extend(self.unreached().filter(|it| now.0 - it.since.0 > OVERDUE.0).map(|it| {
-            let Unreached { destination, count, since, error } = it;
-            let wait = if *count == 1 { "effect waits" } else { "effects wait" };
+            let Unreached { destination, count, at_least, since, error } = it;
+            let wait = match (count, at_least) {
+                (1, false) => "effect waits",
+                (_, false) => "effects wait",
+                (_, true) => "effects, and perhaps more, wait",
+            };
             let what = format!("{wait} for the destination {destination}, for {}: {error}", output::since(*since, now));
             let next = format!("hookonce destination test {destination}");
             let page = "docs/run/runbook.md#a-destination-is-unavailable";
@@ -107,9 +111,9 @@ impl StackStatus {
             let next = if self.aws.is_some() { "hookonce doctor" } else { "hookonce route check" };
             Need::new("routes_refused", refusal, next, "docs/run/runbook.md#routes-are-refused")
         }));
-        needs.extend(self.refused.iter().flatten().map(RefusedDocument::need));
+        needs.extend(self.refused.iter().flat_map(|refused| RefusedDocument::needs(refused)));
         needs.extend(self.refusing.iter().map(|(endpoint, count, code)| {
-            let what = format!("deliveries in a row were refused at {endpoint}: {code}");
+            let what = format!("deliveries in a row were refused at {endpoint}, the latest with {code}");
             let page = "docs/run/runbook.md#an-endpoint-is-silent";
             Need::new(
                 format!("refused:{endpoint}"),
@@ -245,7 +249,7 @@ mod tests {
             Ok(due)
         };
         let error = "DESTINATION_UNAVAILABLE".to_owned();
-        let unreached = Unreached { destination: "crm".to_owned(), count: 2, since: EpochMs(0), error };
+        let unreached = Unreached { destination: "crm".to_owned(), count: 2, at_least: false, since: EpochMs(0), error };
         let records = Records {
             pending: due(),
             waiting: due(),

@@ -80,6 +80,8 @@ pub(crate) struct Unreached {
     pub(crate) destination: String,
     /// How many of those that were looked at.
     pub(crate) count: u64,
+    /// Whether not all were looked at.
+    pub(crate) at_least: bool,
     /// When the oldest was committed.
     pub(crate) since: EpochMs,
     /// The last error of the oldest.
@@ -115,7 +117,8 @@ impl Records {
         let (pending, waiting, effects, dead) =
             futures::join!(due(DueState::Pending), due(DueState::Waiting), due(DueState::Effect), due(DueState::Dead));
         let top_error = top_error(&heads(&store, dead.as_ref().ok()).await);
-        let unreached = unreached(&heads(&store, effects.as_ref().ok()).await);
+        let is_part = effects.as_ref().is_ok_and(|effects| usize::try_from(effects.count).unwrap_or(usize::MAX) > LOOKED_AT);
+        let unreached = unreached(&heads(&store, effects.as_ref().ok()).await, is_part);
         Self { pending, waiting, effects, dead, top_error, unreached }
     }
 }
@@ -148,7 +151,7 @@ fn top_error(found: &Result<Vec<Record>, Failure>) -> Result<Option<TopError>, F
 }
 
 /// Which destinations some pending effects wait for that were tried.
-fn unreached(found: &Result<Vec<Record>, Failure>) -> Result<Vec<Unreached>, Failure> {
+fn unreached(found: &Result<Vec<Record>, Failure>, at_least: bool) -> Result<Vec<Unreached>, Failure> {
     let mut by_destination: BTreeMap<String, Unreached> = BTreeMap::new();
     let pending = found.as_ref().map_err(Clone::clone)?.iter().filter(|record| record.status == Status::Pending);
     for record in pending {
@@ -156,7 +159,7 @@ fn unreached(found: &Result<Vec<Record>, Failure>) -> Result<Vec<Unreached>, Fai
         let destination = part.destination.to_string();
         let (since, error) = (record.received_at, error.clone());
         let entry = by_destination.entry(destination.clone());
-        let known = entry.or_insert_with(|| Unreached { destination, count: 0, since, error: error.clone() });
+        let known = entry.or_insert_with(|| Unreached { destination, count: 0, at_least, since, error: error.clone() });
         known.count += 1;
         if since < known.since {
             (known.since, known.error) = (since, error);

@@ -1,13 +1,14 @@
-//! Documents that no function takes. An instance that knows an earlier one goes on with that.
+//! Documents that are not valid. An instance of a function that knows an earlier one goes on with that.
 
 use std::collections::BTreeMap;
 
 use hookonce_protocol::key::EndpointId;
 
 use super::Need;
+use crate::documents::endpoints::some;
 use crate::documents::{DocumentId, Stored};
 
-/// A document that no function takes.
+/// A document that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RefusedDocument {
     /// What it is of.
@@ -18,20 +19,35 @@ pub(crate) struct RefusedDocument {
 }
 
 impl RefusedDocument {
-    pub(super) fn need(&self) -> Need {
-        let Self { noun, id, why } = self;
-        let (meanwhile, page) = if *noun == EndpointId::NOUN {
-            let page = "docs/run/runbook.md#deliveries-are-not-accepted-or-the-gateway-answers-5xx";
-            ("deliveries get 503 wherever no earlier document is known", page)
-        } else {
-            ("its effects wait", "docs/run/runbook.md#a-destination-is-unavailable")
+    /// One need for each family.
+    pub(super) fn needs(refused: &[Self]) -> Vec<Need> {
+        let of_family = |family: &[Self]| {
+            let [Self { noun, id, why }, others @ ..] = family else { return None };
+            let first = why.lines().next().unwrap_or_default();
+            let ids: Vec<_> = family.iter().map(|it| it.id.clone()).collect();
+            let (meanwhile, page) = if *noun == EndpointId::NOUN {
+                let page = "docs/run/runbook.md#deliveries-are-not-accepted-or-the-gateway-answers-5xx";
+                ("their deliveries may get 503", page)
+            } else {
+                ("their effects wait", "docs/run/runbook.md#a-destination-is-unavailable")
+            };
+            let what = match others {
+                [] if first.contains(id.as_str()) => format!("{noun} document is not valid: {first}"),
+                [] => format!("{noun} document is not valid: {id}: {first}"),
+                _ => format!(
+                    "{noun} documents are not valid, so {meanwhile}: {}. The first of them: {first}",
+                    some(&ids)
+                ),
+            };
+            let count = u64::try_from(family.len()).unwrap_or(0);
+            let next = format!("hookonce {noun} check");
+            Some(Need::new(format!("{noun}s_not_valid"), what, next, page).counted(count))
         };
-        let what = format!("a document is refused, so {meanwhile}: {why}");
-        Need::new(format!("{noun}_refused:{id}"), what, format!("hookonce {noun} check"), page)
+        refused.chunk_by(|one, other| one.noun == other.noun).filter_map(of_family).collect()
     }
 }
 
-/// The documents that no function takes, out of those that the caller may read.
+/// The documents that are not valid, out of those that the caller may read.
 pub(super) fn refused_documents<I: DocumentId>(documents: Option<BTreeMap<I, Stored>>) -> Vec<RefusedDocument> {
     let refused = documents.into_iter().flatten().filter_map(|(id, stored)| {
         let why = stored.checked(&id).err()?.to_string();
