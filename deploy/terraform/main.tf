@@ -24,8 +24,7 @@ variable "release" {
 
 variable "parameters" {
   type        = map(string)
-  default     = {}
-  description = "Parameters of the stack that differ between stages."
+  description = "All parameters of the stage that are not the template's defaults. One that is left out goes back to its default."
 }
 
 locals {

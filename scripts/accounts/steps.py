@@ -269,12 +269,12 @@ def upgrades(account, expect):
 
 
 def rolls_back(account, expect):
-    changes(account, expect, "roll back", account.first)
+    changes(account, expect, "roll back", account.first, ["Release"])
     expect("functions with the code of before", sum(was == code for was, code in zip(account.before, account.hashes())), len(FUNCTIONS))
 
 
-def changes(account, expect, step, release):
-    under_load(account, expect, step, lambda: expect("status", account.deploy(release), "UPDATE_COMPLETE"),
+def changes(account, expect, step, release, allow=()):
+    under_load(account, expect, step, lambda: expect("status", account.deploy(release, allow), "UPDATE_COMPLETE"),
                # The mock deploys in seconds.
                EACH_SECOND if account.mock else DEPLOYMENT_EACH_SECOND)
     knows(account, expect, "deliver")

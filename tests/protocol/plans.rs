@@ -157,7 +157,10 @@ fn a_key_is_the_tenants_or_that_of_a_user_table() {
     let reach = json!({ "key": { "pk": { "S": "#dk#e#payments#x" } }, "action": "delete" });
     assert!(error_of(&reach).contains("must be text that begins with the tenant"), "{}", error_of(&reach));
     let unknown = json!({ "table": "inbox", "key": { "pk": { "S": "in#e#x" } }, "action": "delete" });
-    assert_eq!(error_of(&unknown), "writes[0] in table inbox: the worker has no table of this alias for this handler");
+    assert_eq!(
+        error_of(&unknown),
+        "writes[0] in table inbox: the route does not list this table, or the worker has none of this alias"
+    );
     for alias in ["", "Orders", "or ders", "e#x", &"o".repeat(33)] {
         let write = json!({ "table": alias, "key": "e#item#x", "action": "delete" });
         assert!(serde_json::from_value::<DomainWrite>(write).is_err(), "{alias}");

@@ -446,7 +446,7 @@ const checks = {
 
   "a tab says that the console does not answer, until it does": async () => {
     await go("/");
-    const said = page.getByText("The console does not answer.");
+    const said = page.getByText("This page does not keep up.");
     await page.route("**/arrivals?*", (route) => route.abort());
     await said.waitFor();
     await page.unroute("**/arrivals?*");

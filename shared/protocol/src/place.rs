@@ -345,7 +345,7 @@ pub enum PlaceFault {
     )]
     Tenant,
     /// No such table, or the route does not list it.
-    #[error("the worker has no table of this alias for this handler")]
+    #[error("the route does not list this table, or the worker has none of this alias")]
     Table,
     /// Other attributes than the table's key has.
     #[error("the key must have the attributes of the table's key, each of its type")]

@@ -176,7 +176,10 @@ fn check_reads(reads: &[ItemRef], tenant: &Tenant, scope: &Scope) -> Result<(), 
         return Err(format!("it asks for more than {READS_MAX} items"));
     }
     for (index, item) in reads.iter().enumerate() {
-        item.check(tenant, &scope.tables).map_err(|fault| format!("reads[{index}]: {fault}"))?;
+        item.check(tenant, &scope.tables).map_err(|fault| {
+            let table = item.table.as_ref().map_or_else(String::new, |table| format!(" in table {table}"));
+            format!("reads[{index}]{table}: {fault}")
+        })?;
     }
     Ok(())
 }

@@ -411,7 +411,13 @@ fn greet(folder: &DataFolder, running: &RunningStack, handlers: &OwnHandlers, as
     let data = std::path::absolute(&folder.data).unwrap_or_else(|_| folder.data.clone());
     output::note(&format!("Ctrl-C stops the inbox and keeps its tables, in {}\n", data.display()));
     for name in handlers.names() {
-        output::note(&format!("handler {name}: name it {{\"lambda\": \"{name}\"}} in {}", folder.routes().display()));
+        output::note(&format!("handler {name}: a route names it {{\"lambda\": \"{name}\"}}"));
+    }
+    if handlers.names().next().is_some() && !folder.routes().exists() {
+        output::note(
+            "no route is deployed, so the sample handlers of hookonce take all events, and not yours: `hookonce route deploy \
+             routes.json`",
+        );
     }
 }
 

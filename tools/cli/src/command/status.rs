@@ -141,7 +141,9 @@ impl StackStatus {
         for (name, due, describe) in records.into_iter().filter(|(_, due, _)| !is_empty(due)) {
             let count = due.as_ref().map_or("not known".to_owned(), |due| due.count.to_string());
             table.add_row([name.to_owned(), count, due.as_ref().map(describe).unwrap_or_default()]);
-            for Unreached { destination, count, at_least, since, error } in self.unreached().filter(|_| name == EFFECTS_WAIT) {
+            for Unreached { destination, count, at_least, since, error } in
+                self.unreached().filter(|_| name == EFFECTS_WAIT)
+            {
                 let why = format!("{error}, the oldest for {}", output::since(*since, now));
                 let count = if *at_least { format!("{count} or more") } else { count.to_string() };
                 table.add_row([format!("  for {destination}"), count, why]);

@@ -14,7 +14,9 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::day::Day;
-use super::layout::{Html, Tab, Trouble, code, machine, machine_link, page, sentence, state_of, thousands, time, titled};
+use super::layout::{
+    Html, Tab, Trouble, code, machine, machine_link, page, sentence, state_of, thousands, time, titled,
+};
 use super::reader::Reader;
 use super::{SNAPSHOT_IS_NEW, SNAPSHOT_IS_TRUE, Site, href};
 use crate::command::explain::explained;

@@ -83,7 +83,10 @@ impl Arrivals {
             }
         }
         // It is older than all that are kept.
-        if known.is_none() && kept.rows.len() >= ARRIVALS_MAX && kept.rows.front().is_some_and(|(_, row)| arrival.at < row.at) {
+        if known.is_none()
+            && kept.rows.len() >= ARRIVALS_MAX
+            && kept.rows.front().is_some_and(|(_, row)| arrival.at < row.at)
+        {
             return;
         }
         kept.changes += 1;

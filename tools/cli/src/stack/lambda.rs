@@ -1,6 +1,8 @@
 //! What Lambda knows of functions: whether one exists, what code runs, and whether the queues reach those that take
 //! messages.
 
+use std::collections::BTreeMap;
+
 use aws_config::SdkConfig;
 use error_reporter::Report;
 use futures::future::{try_join_all, try_join3};
@@ -14,6 +16,9 @@ use crate::stack::connection::FunctionNames;
 use crate::stack::watch::{Looking, list};
 
 const LAMBDA: SignedService = SignedService { name: "lambda", id: "Lambda" };
+
+/// How many messages an event source gives a function at once.
+pub(crate) const BATCH_SIZE: u64 = 10;
 
 /// The version of Lambda's API that has most of it.
 const API: &str = "2015-03-31";
@@ -46,8 +51,8 @@ pub(crate) struct Code {
     pub(crate) sha256: String,
     /// After how many seconds Lambda ends an execution of it.
     pub(crate) timeout_seconds: Option<i64>,
-    /// The names of the variables in its environment.
-    pub(crate) variables: Vec<String>,
+    /// The variables in its environment.
+    pub(crate) variables: BTreeMap<String, String>,
     /// The role of IAM that it runs with.
     rights: String,
 }
@@ -78,6 +83,8 @@ pub(crate) struct Concurrency {
     pub(crate) limit: u64,
     /// Of them, those that the queues and the schedule of a stack take at most.
     pub(crate) taken_max: u64,
+    /// How many more the worker's handlers in other languages take at most.
+    pub(crate) handlers_max: u64,
     /// The functions whose reservation is less than what they take: who it is, and how much.
     pub(crate) narrow: Vec<String>,
 }
@@ -106,7 +113,10 @@ impl Concurrency {
         });
         let narrow = try_join_all(narrow).await?.into_iter().flatten().collect();
         // The schedule starts one.
-        Ok(Self { limit, taken_max: functions.executions_max.saturating_add(1), narrow })
+        let taken_max = functions.executions_max.saturating_add(1);
+        // It calls those of a batch side by side.
+        let handlers_max = taken(&functions.worker).saturating_mul(BATCH_SIZE);
+        Ok(Self { limit, taken_max, handlers_max, narrow })
     }
 }
 
@@ -165,7 +175,9 @@ async fn code(config: &SdkConfig, role: &'static str, name: &str) -> Result<Code
     let text = |field: &str| fields.get(field).and_then(Value::as_str);
     let sha256 = text("CodeSha256").unwrap_or_default().to_owned();
     let variables = fields.pointer("/Environment/Variables").and_then(Value::as_object);
-    let variables = variables.into_iter().flat_map(|all| all.keys().cloned()).collect();
+    let variables = variables.into_iter().flatten();
+    let variables =
+        variables.map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned())).collect();
     let rights = text("Role").unwrap_or_default().to_owned();
     let changed_at = text("LastModified").and_then(moment);
     let timeout_seconds = fields.get("Timeout").and_then(Value::as_i64);

@@ -301,7 +301,7 @@ impl Account {
             return (INVOKED, String::new());
         }
         let (hash, at) = (format!("hash-of-{function}"), "2026-11-22T14:00:00.000+0000");
-        let mut variables = object!({ "HOOKONCE_LOG": "info", "OTHER": "1" });
+        let mut variables = object!({ "HOOKONCE_LOG": "info", "OTHER": "1", "HOOKONCE_DOMAIN_TABLE": self.drift.contains(&"variable").then_some("other") });
         if let Some(name) = self.misspelt.filter(|_| function == "inbox-webhook") {
             variables[name] = "1".into();
         }

@@ -514,7 +514,9 @@ fn why_an_endpoint_refuses_is_one_click_from_what_needs_a_person() {
         stack.run_with_input(&forged, "whsec_another_secret_of_enough_bytes").exits(1);
     }
     let console = Opened::of_dev(&stack);
-    wait_until("the need", || console.ask("GET", "/arrivals?snapshot=99", "").contains("href=\"refused?endpoint=stripe\""));
+    wait_until("the need", || {
+        console.ask("GET", "/arrivals?snapshot=99", "").contains("href=\"refused?endpoint=stripe\"")
+    });
     let page = console.ask("GET", "/refused?endpoint=stripe", "");
     for part in ["The latest refusal at stripe", "No secret matches", "stripe-signature"] {
         assert!(page.contains(part), "lacks {part}: {page}");

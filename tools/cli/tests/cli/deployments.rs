@@ -210,7 +210,8 @@ fn a_new_stack_is_made_and_then_protected() {
 /// Empty tables would apply again what was applied before the stack was deleted.
 #[test]
 fn a_new_stack_beside_tables_of_an_earlier_one_is_refused_unless_it_is_allowed() {
-    let left = r#"{"TableNames":["inbox-DomainTable-1","inbox-InboxTable-1","inbox-InboxTable-2","inbox-two-InboxTable-1"]}"#;
+    let left =
+        r#"{"TableNames":["inbox-DomainTable-1","inbox-InboxTable-1","inbox-InboxTable-2","inbox-two-InboxTable-1"]}"#;
     let new = |table| ("Add", table, "DynamoDB::Table", "");
     let answering = |changes: &[_], tables: &str| {
         Account::answering([
@@ -416,7 +417,7 @@ fn what_was_allowed_is_taken_back_after_a_deployment_that_fails() {
 
 /// An update that succeeded stays, whatever becomes of its protection.
 #[test]
-fn what_is_deployed_is_said_also_if_it_cannot_be_protected() {
+fn what_is_deployed_stays_so_if_it_cannot_be_protected() {
     let danger = ("Modify", "InboxTable", "DynamoDB::Table", "True");
     let account = Account::answering([
         ("DescribeStacks", &[running()]),

@@ -13,7 +13,7 @@ use crate::support::root;
 pub(crate) const DESCRIBING: [&str; 4] =
     ["DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups", "GetResourcePolicy"];
 
-/// Answers one of them, with what is not as it should be: an index, `expiry`, `recovery`, `protection` or `policy`.
+/// Answers one of them, with what is not as it should be: an index, `type`, `expiry`, `recovery`, `protection` or `policy`.
 pub(crate) fn description(drift: &[&str], operation: &str, body: &Value) -> Result<Value, Value> {
     let table = body["TableName"].as_str().unwrap_or(DOCUMENTS_TABLE);
     let has = |what: &str| !drift.contains(&what);
@@ -29,6 +29,7 @@ pub(crate) fn description(drift: &[&str], operation: &str, body: &Value) -> Resu
     match operation {
         "DescribeTable" => Ok(object!({ "Table": {
             "TableName": table, "TableArn": format!("arn:aws:dynamodb:us-east-1:123456789012:table/{table}"),
+            "AttributeDefinitions": [{ "AttributeName": "due_at", "AttributeType": if has("type") { "N" } else { "S" } }],
             "KeySchema": key(if of_documents { &["kind", "id"] } else { &["pk"] }),
             "GlobalSecondaryIndexes": indexes, "DeletionProtectionEnabled": has("protection"), "ItemCount": 0,
         } })),

@@ -31,7 +31,10 @@ fn a_machine_where_nothing_is_wrong_and_one_where_something_is() {
     workspace.write(".hookonce/endpoints/bad.json", b"{");
     let status = workspace.run(&["status", "--json"]).exits(1);
     assert_eq!(json(&status)["needs"], object!(["endpoints_not_valid"]), "{status:?}");
-    workspace.run(&["status"]).exits(1).prints_all(&["1 endpoint document is not valid: endpoint bad: ", "hookonce endpoint check"]);
+    workspace
+        .run(&["status"])
+        .exits(1)
+        .prints_all(&["1 endpoint document is not valid: endpoint bad: ", "hookonce endpoint check"]);
     drop(running);
     let broken = workspace.run(&["doctor", "--json"]).exits(3);
     assert_eq!(problems(&json(&broken)), ["local stack", "endpoints"], "it was killed, so its file is still there");
@@ -170,6 +173,7 @@ fn what_status_needs(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
 fn what_safety_rests_on(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
     for (drift, expected) in [
         ("due", "inbox table: no index due by due_shard, due_at of keys only"),
+        ("type", "inbox table: due_at is not of type N"),
         ("expiry", "domain table: items expire by nothing, not by hookonce_expires_at"),
         ("recovery", "documents table: no point-in-time recovery"),
         ("protection", "inbox table: no deletion protection"),
@@ -237,6 +241,8 @@ fn queues_and_their_readers(deployed: &Deployed, local: &Tables, reports: &dyn F
     }
     deployed.aws.account().drift = vec!["timeout"];
     reports(1, &["functions"], "Timeout of the worker is 300 seconds, not 60; Timeout of the dispatcher is 300");
+    deployed.aws.account().drift = vec!["variable"];
+    reports(1, &["functions"], "HOOKONCE_DOMAIN_TABLE of the worker is other, not hookonce-domain");
     deployed.aws.account().drift.clear();
 }
 
@@ -268,6 +274,16 @@ fn a_new_account_is_told_what_is_left_for_deliveries_and_that_its_address_cannot
         "queues and relay take at most 9 of the account's 10 executions",
         &format!("{left}1 execution left"),
     ]);
+    let set = object!({ "version": 1, "otherwise": "ignore", "routes": [{
+        "name": "paid", "consumer": "paid", "types": ["invoice.paid"], "handler": { "lambda": "paid" },
+    }] });
+    deployed.aws.account().executions = Some(49);
+    let burst = "the route set calls functions, 40 at most at one time, and 40 are left";
+    doctor().exits(0).omits(burst);
+    deployed.aws.account().put("routes", "set", &set.to_string());
+    doctor().prints(burst);
+    deployed.aws.account().executions = Some(50);
+    doctor().omits(burst);
     deployed.aws.account().executions = Some(9);
     doctor().exits(1).prints_all(&["may take all of the account's 9 executions", "lower WorkerConcurrencyMax"]);
 }

@@ -169,7 +169,7 @@ fn dev_reports_a_changed_route_set_at_once() {
     workspace.write(".hookonce/routes.json", SET.as_bytes());
     let why = next("in use");
     assert!(why.contains("events of the route gone wait: this build has no handler `none`"), "{why}");
-    workspace.run(&["status"]).exits(0);
+    workspace.run(&["status", "--json"]).exits(1).prints(r#""needs": ["#).prints("destinations_not_valid");
     workspace
         .run(&["doctor"])
         .exits(1)

@@ -12,8 +12,8 @@ use super::change::Change;
 use crate::failure::Failure;
 use crate::output;
 use crate::stack::account::{CALL_MAX, refused, region};
-use crate::stack::connection::{OWN_VERSION, is_earlier};
 use crate::stack::cloudformation::{self, Refusal, child, members, outside_lists, text_below};
+use crate::stack::connection::{OWN_VERSION, is_earlier};
 
 /// How often CloudFormation is asked how far it is.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
@@ -213,7 +213,9 @@ impl Stack<'_> {
             let others = if others.is_empty() { String::new() } else { format!(", or {}", others.join(" or ")) };
             Some((
                 *table,
-                format!("would be empty, and an earlier stack left {parameter}={name}{others} (docs/run/upgrade.md#a-stack-with-tables-that-exist)"),
+                format!(
+                    "would be empty, and an earlier stack left {parameter}={name}{others} (docs/run/upgrade.md#a-stack-with-tables-that-exist)"
+                ),
             ))
         };
         TABLES.iter().filter_map(left).collect()

@@ -18,9 +18,9 @@ use hookonce_runtime::routes::{Offered, RouteSet};
 use serde_json::json;
 
 use crate::dev::handlers;
+use crate::documents::DocumentId;
 use crate::documents::endpoints::{by_warning, some};
 use crate::documents::route_set;
-use crate::documents::DocumentId;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::output::hints;

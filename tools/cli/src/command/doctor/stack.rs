@@ -20,12 +20,13 @@ use super::queues::queues;
 use super::tables::tables;
 use super::{Check, REPAIR, documents, routes};
 use crate::command::deploy::policy;
+use crate::documents::route_set;
 use crate::failure::Failure;
 use crate::output;
 use crate::stack::account::{CALL_MAX, refused, region};
 use crate::stack::cloudformation::{self, text_below};
 use crate::stack::connection::{Connection, Deployed, FunctionNames, OWN_VERSION, Outputs, StackParts};
-use crate::stack::lambda::{Code, Concurrency, DeployedFunctions, Mapping};
+use crate::stack::lambda::{BATCH_SIZE, Code, Concurrency, DeployedFunctions, Mapping};
 use crate::stack::status::RELAY_AWAY;
 use crate::stack::watch::{Alarms, Looking, fetch_alarms, no_alarms, relay_ran_at};
 
@@ -67,9 +68,9 @@ pub(super) async fn checks(deployed: &Deployed, stack: &Connection) -> Vec<Check
     match functions_found {
         Ok(found) => {
             checks.extend([
-                Check::new("functions", functions(&found)),
+                Check::new("functions", functions(&found, outputs)),
                 Check::new("event sources", event_sources(&found, &outputs.parts)),
-                concurrency(config, &outputs.functions, &found).await,
+                concurrency(config, &outputs.functions, &found, stack).await,
             ]);
         }
         Err(failure) => checks.push(Check::new("functions", Err(failure))),
@@ -230,15 +231,17 @@ async fn stack_policy(config: &SdkConfig, name: &str) -> Result<Option<Value>, F
 }
 
 /// The functions can be looked at.
-fn functions(found: &DeployedFunctions) -> Result<String, Failure> {
+fn functions(found: &DeployedFunctions, outputs: &Outputs) -> Result<String, Failure> {
     let DeployedFunctions { codes, worker_is_on, .. } = found;
     // First, because queues give messages again before an execution with a longer time-out has ended.
-    let drift: Vec<_> = codes.iter().filter_map(timeout_drift).collect();
+    let timeouts = codes.iter().filter_map(timeout_drift);
+    let drift: Vec<_> = timeouts.chain(codes.iter().flat_map(|code| variable_drift(code, outputs))).collect();
     if !drift.is_empty() {
         return Err(Failure::usage(drift.join("; "), REPAIR));
     }
     let unknown = |code: &Code| {
-        let names = unknown_variables(&code.variables).join(", ");
+        let names: Vec<_> = code.variables.keys().cloned().collect();
+        let names = unknown_variables(&names).join(", ");
         (!names.is_empty()).then(|| format!("the {} ignores {names}", code.role))
     };
     let ignored: Vec<_> = codes.iter().filter_map(unknown).collect();
@@ -266,6 +269,22 @@ fn timeout_drift(code: &Code) -> Option<String> {
     Some(format!("Timeout of the {} is {found} seconds, not {wanted}", code.role))
 }
 
+/// The variables of a function that name other tables, or another queue, than the stack has.
+fn variable_drift(code: &Code, outputs: &Outputs) -> Vec<String> {
+    let parts = &outputs.parts;
+    let wanted = [
+        ("HOOKONCE_INBOX_TABLE", parts.inbox_table.clone()),
+        ("HOOKONCE_DOMAIN_TABLE", parts.domain_table.clone()),
+        ("HOOKONCE_DOCUMENTS", format!("table:{}", outputs.documents_table)),
+        ("HOOKONCE_QUEUE_URL", parts.queue_url.clone()),
+    ];
+    let drift = |(name, wanted): (&str, String)| {
+        let found = code.variables.get(name).filter(|found| !found.is_empty() && **found != wanted)?;
+        Some(format!("{name} of the {} is {found}, not {wanted}", code.role))
+    };
+    wanted.into_iter().filter_map(drift).collect()
+}
+
 /// Each queue has an event source, which gives the function batches as the template says, and gets back what failed.
 fn event_sources(found: &DeployedFunctions, parts: &StackParts) -> Result<String, Failure> {
     let (worker, dispatcher) = (("worker", &found.worker), ("dispatcher", &found.dispatcher));
@@ -275,8 +294,8 @@ fn event_sources(found: &DeployedFunctions, parts: &StackParts) -> Result<String
         let Some(source) = sources.iter().find(|source| source.queue == queue) else {
             return vec![format!("{queue} has none at the {role}")];
         };
-        let size =
-            (source.batch_size != 10).then(|| format!("that of {queue} takes {} messages, not 10", source.batch_size));
+        let size = (source.batch_size != BATCH_SIZE)
+            .then(|| format!("that of {queue} takes {} messages, not 10", source.batch_size));
         let window = (source.window_seconds != 0)
             .then(|| format!("that of {queue} lets messages wait {} seconds for more, not 0", source.window_seconds));
         let report = (!source.reports_failures).then(|| format!("that of {queue} lacks ReportBatchItemFailures"));
@@ -291,8 +310,13 @@ fn event_sources(found: &DeployedFunctions, parts: &StackParts) -> Result<String
 
 /// What the queues and the schedule take at most leaves something for the webhook function, and no function is kept from
 /// what it takes.
-async fn concurrency(config: &SdkConfig, names: &FunctionNames, functions: &DeployedFunctions) -> Check {
-    let Concurrency { limit, taken_max, narrow } = match Concurrency::of(config, names, functions).await {
+async fn concurrency(
+    config: &SdkConfig,
+    names: &FunctionNames,
+    functions: &DeployedFunctions,
+    stack: &Connection,
+) -> Check {
+    let Concurrency { limit, taken_max, handlers_max, narrow } = match Concurrency::of(config, names, functions).await {
         Ok(found) => found,
         Err(failure) => return Check::new("concurrency", Err(failure)),
     };
@@ -310,7 +334,12 @@ async fn concurrency(config: &SdkConfig, names: &FunctionNames, functions: &Depl
     }
     let seen = format!("queues and relay take at most {taken_max} of the account's {limit} executions");
     let mut check = Check::new("concurrency", Ok(seen));
-    if left < limit.div_ceil(2) {
+    if handlers_max >= left && calls_functions(stack).await {
+        check.warnings.push(format!(
+            "the route set calls functions, {handlers_max} at most at one time, and {left} are left: beyond the limit \
+             deliveries get an error, which providers that do not retry lose. docs/run/deploy.md#executions"
+        ));
+    } else if left < limit.div_ceil(2) {
         check.warnings.push(format!(
             "the webhook function and handlers in other languages have {} left: docs/run/deploy.md#executions shows how to \
              get more",
@@ -318,6 +347,14 @@ async fn concurrency(config: &SdkConfig, names: &FunctionNames, functions: &Depl
         ));
     }
     check
+}
+
+/// Whether a handler of the route set is a function of Lambda.
+async fn calls_functions(stack: &Connection) -> bool {
+    let set = route_set::stored(stack).await.ok().flatten();
+    let set: Value = set.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let mut routes = set.get("routes").and_then(Value::as_array).into_iter().flatten();
+    routes.any(|route| route.pointer("/handler/lambda").is_some())
 }
 
 /// Whether the address that providers call can be moved.

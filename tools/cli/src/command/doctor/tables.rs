@@ -4,7 +4,8 @@
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
 use aws_sdk_dynamodb::types::{
-    KeySchemaElement, PointInTimeRecoveryStatus, ProjectionType, TableDescription, TimeToLiveStatus,
+    KeySchemaElement, PointInTimeRecoveryStatus, ProjectionType, ScalarAttributeType, TableDescription,
+    TimeToLiveStatus,
 };
 use error_reporter::Report;
 use futures::future::try_join_all;
@@ -110,6 +111,16 @@ impl Wanted<'_> {
         if names(table.key_schema()) != self.key {
             wrong.push(format!("the key is {}", names(table.key_schema()).join(", ")));
         }
+        let keys = self.key.iter().chain(self.indexes.iter().flat_map(|(_, key)| key));
+        let kind = |name: &str| match name {
+            attribute::DUE_AT | attribute::RECEIVED_AT => ScalarAttributeType::N,
+            _ => ScalarAttributeType::S,
+        };
+        let defined = |name: &&&str| {
+            let mut all = table.attribute_definitions().iter();
+            all.any(|it| it.attribute_name() == **name && *it.attribute_type() != kind(name))
+        };
+        wrong.extend(keys.filter(defined).map(|name| format!("{name} is not of type {}", kind(name).as_str())));
         for (name, key) in self.indexes {
             let index = table.global_secondary_indexes().iter().find(|index| index.index_name() == Some(name));
             let keys_only = |projection: Option<&ProjectionType>| projection == Some(&ProjectionType::KeysOnly);

@@ -31,6 +31,9 @@ use serde_json::{Value, json};
 /// The most children that are printed one by one.
 pub(crate) const CHILDREN_MAX: usize = 20;
 
+/// Of how many routes it is said why they do not take an event.
+const WHYS_SHOWN_MAX: usize = 3;
+
 /// For how many of the latest earlier generations, besides the first, it is shown when they were applied.
 const GENERATIONS_MAX: i64 = 10;
 
@@ -452,7 +455,7 @@ impl Timeline {
                 facts.extend(calls.map(|it| ("plan today", format!("call {} to {}", it.name, it.destination))));
                 return facts;
             }
-            Planned::NoHandler => "no handler wants it".to_owned(),
+            Planned::NoHandler => self.without_route().unwrap_or_else(|| "no handler wants it".to_owned()),
             Planned::Failed(failure) => format!("fails with {}", with_misfit(&failure.code, self.misfit.as_deref())),
             Planned::Unavailable | Planned::CallsUsedUp | Planned::HandlerSlow { .. } => "unknown".to_owned(),
             Planned::UserTableUnavailable => "unknown: a table of its handler is missing or cannot be read".to_owned(),
@@ -464,6 +467,14 @@ impl Timeline {
             }
         };
         vec![("plan today", outcome)]
+    }
+
+    /// Why no route takes it. `None` if one does, or nobody knows.
+    fn without_route(&self) -> Option<String> {
+        let routed = self.routed.as_ref().filter(|routed| routed.route.is_none() && !routed.routes.is_empty())?;
+        let why = routed.routes.iter().filter_map(|route| Some(format!("{} {}", route.name, route.why.as_ref()?)));
+        let why: Vec<_> = why.take(WHYS_SHOWN_MAX).collect();
+        Some(format!("no route takes it: {}", why.join("; ")))
     }
 
     /// Where the message of a handler is that crashed: none of its texts is stored, as they may hold what nobody may read.
@@ -612,8 +623,10 @@ fn plain(value: &Stored) -> String {
 /// How often it failed. A replay begins to count again at zero.
 fn format_failures(record: &Record) -> String {
     let since = if record.retries + record.generation > 0 { " since the last replay" } else { "" };
-    let code = record.last_error.as_deref().unwrap_or("no code");
-    format!("{}{since}, last error {code}", record.attempts)
+    // What is settled has no last error any more.
+    let code = record.last_error.as_deref().or_else(|| Some(record.failures.last()?.code.as_str()));
+    let code = code.map_or_else(String::new, |code| format!(", last error {code}"));
+    format!("{}{since}{code}", record.attempts)
 }
 
 /// How often it was tried, and how often since a person let it run again.

@@ -249,7 +249,8 @@ mod tests {
             Ok(due)
         };
         let error = "DESTINATION_UNAVAILABLE".to_owned();
-        let unreached = Unreached { destination: "crm".to_owned(), count: 2, at_least: false, since: EpochMs(0), error };
+        let unreached =
+            Unreached { destination: "crm".to_owned(), count: 2, at_least: false, since: EpochMs(0), error };
         let records = Records {
             pending: due(),
             waiting: due(),

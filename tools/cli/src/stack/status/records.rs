@@ -117,7 +117,8 @@ impl Records {
         let (pending, waiting, effects, dead) =
             futures::join!(due(DueState::Pending), due(DueState::Waiting), due(DueState::Effect), due(DueState::Dead));
         let top_error = top_error(&heads(&store, dead.as_ref().ok()).await);
-        let is_part = effects.as_ref().is_ok_and(|effects| usize::try_from(effects.count).unwrap_or(usize::MAX) > LOOKED_AT);
+        let is_part =
+            effects.as_ref().is_ok_and(|effects| usize::try_from(effects.count).unwrap_or(usize::MAX) > LOOKED_AT);
         let unreached = unreached(&heads(&store, effects.as_ref().ok()).await, is_part);
         Self { pending, waiting, effects, dead, top_error, unreached }
     }
