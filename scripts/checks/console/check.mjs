@@ -296,7 +296,8 @@ const checks = {
     await go("/records?since=yesterday");
     assert.match(await page.getByRole("alert").innerText(), /yesterday/);
     assert.equal(await page.getByLabel("Since").inputValue(), "yesterday");
-    assert.deepEqual(await page.locator("datalist option").evaluateAll((all) => all.map((it) => it.value)), ["github", "stripe", "whatsapp"]);
+    const offered = await page.locator("datalist option").evaluateAll((all) => all.map((it) => it.value));
+    assert.ok(["github", "stripe", "whatsapp"].every((id) => offered.includes(id)), offered.join());
   },
 
   "what strangers write is only shown": async () => {

@@ -40,6 +40,9 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 
 WORKS.parent.mkdir(exist_ok=True)
 port = int(sys.argv[1]) if len(sys.argv) > 1 else 9000
-with http.server.HTTPServer(("127.0.0.1", port), Receiver) as server:
-    print(f"http://127.0.0.1:{server.server_port}/in", flush=True)
-    server.serve_forever()
+try:
+    server = http.server.HTTPServer(("127.0.0.1", port), Receiver)
+except OSError as error:
+    sys.exit(f"port {port} cannot be used: {error.strerror}. Is another receiver running?")
+print(f"http://127.0.0.1:{server.server_port}/in", flush=True)
+server.serve_forever()

@@ -20,7 +20,7 @@ use crate::output;
 use crate::output::hints;
 use crate::records::dry_run::Outcome;
 use crate::records::looks::Look;
-use crate::records::timeline::{CHILDREN_MAX, Mark, Planning, Step, Timeline};
+use crate::records::timeline::{CHILDREN_MAX, EffectStory, Mark, Planning, Step, Timeline};
 use crate::stack::meter::metered;
 
 /// The longest body that a page shows, in characters. The whole one is a link away.
@@ -187,9 +187,8 @@ fn related(name: &str, records: &[(RecordKey, Option<Record>)]) -> Markup {
     }
 }
 
-/// The same as one file that needs nothing else, for a person without access to the stack. It has no body. `calls` are
-/// those of its effects, each with what is known of it.
-pub(crate) fn file(timeline: &Timeline, calls: &[(RecordKey, Vec<(&'static str, String)>)]) -> String {
+/// The same as one file that needs nothing else, for a person without access to the stack. It has no body.
+pub(crate) fn file(timeline: &Timeline, effects: &[EffectStory]) -> String {
     let record = &timeline.record;
     let (endpoint, own_key) = record.key.parts();
     let provider =
@@ -203,11 +202,16 @@ pub(crate) fn file(timeline: &Timeline, calls: &[(RecordKey, Vec<(&'static str, 
         dl {
             dt { "Key" } dd { (machine(record.key.as_str())) }
             @for (name, value) in timeline.facts() {
-                @if name != "body" { dt { (sentence_case(name)) } dd { (machine(&value)) } }
+                @if !is_shown_elsewhere(record, name) { dt { (sentence_case(name)) } dd { (machine(&value)) } }
+            }
+            @for (key, event) in &timeline.children {
+                dt { "Event" }
+                dd { (machine(key.parts().1)) " " @if let Some(event) = event { (chip(Look::of(event))) } }
             }
         }
-        @for (key, facts) in calls {
-            h2 { "Effect " (machine(key.parts().1)) }
+        @for EffectStory { record, steps, facts } in effects {
+            h2 { "Effect " (machine(record.key.parts().1)) " " (chip(Look::of(record))) }
+            ol.story { @for step in steps { (story_step(step, whole_moment)) } }
             dl { @for (name, value) in facts { dt { (sentence_case(name)) } dd { (machine(value)) } } }
         }
         (routes(timeline))

@@ -130,7 +130,7 @@ fn form(typed: &Typed, endpoints: &[EndpointId]) -> Markup {
                     option value="" { "all" }
                     @for state in STATES {
                         option value=(state) selected[typed.value("state").eq_ignore_ascii_case(state)] {
-                            (state.to_ascii_lowercase().replace('_', " "))
+                            (Look::of_word(state).map_or("processed", |look| look.word))
                         }
                     }
                 }

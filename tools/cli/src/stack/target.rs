@@ -19,8 +19,8 @@ pub(crate) const DATA_FOLDER: &str = ".hookonce";
 fn folder(text: &str) -> Result<PathBuf, String> {
     let form = || {
         format!(
-            "a stack on this machine is named by its folder: write ./{text}; `trigger` and `send` reach one on AWS by --url URL \
-             --secret -"
+            "a stack on this machine is named by its folder: write ./{text}; so that no sample reaches a stack on AWS by a mere \
+             name, `trigger` and `send` take its --url URL and --secret -"
         )
     };
     is_folder(text).then(|| text.into()).ok_or_else(form)

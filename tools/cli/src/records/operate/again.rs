@@ -26,7 +26,7 @@ impl OrderArguments {
             Selection::Keys(keys) => whole(words, &self.named(), keys),
             Selection::Index(_) | Selection::Table(_) => words,
         };
-        again(whole.into_iter(), times, lacks_reason, agreement)
+        again(whole.into_iter(), times, (lacks_reason, report.lacking.is_some()), agreement)
     }
 }
 
@@ -42,11 +42,11 @@ fn whole(mut words: Vec<String>, named: &[Vec<String>], keys: &[String]) -> Vec<
 }
 
 /// The command that acts on the same records in a later run. It names these times, which no longer move with the clock.
-/// It has a placeholder for a missing reason, and this agreement in the place of the one that was typed.
+/// It has placeholders for a missing reason and a missing name, and this agreement in the place of the one that was typed.
 fn again(
     arguments: impl Iterator<Item = String>,
     times: [Option<EpochMs>; 3],
-    lacks_reason: bool,
+    (lacks_reason, lacks_name): (bool, bool),
     agreement: Option<Agreement>,
 ) -> String {
     const TIMES: [&str; 3] = ["--since", "--until", "--ended-until"];
@@ -64,6 +64,7 @@ fn again(
     }
     let named = TIMES.iter().zip(times).filter_map(|(name, at)| Some(format!("{name} {}", output::moment(at?))));
     words.extend(named);
+    words.extend(lacks_name.then(|| "--by NAME".to_owned()));
     words.extend(lacks_reason.then(|| format!("--reason \"{REASON}\"")));
     words.extend(agreement.map(|agreement| match agreement {
         Agreement::Plain => "--yes".to_owned(),
@@ -78,17 +79,21 @@ mod tests {
 
     fn of(words: &[&str], times: [Option<i64>; 3]) -> String {
         let times = times.map(|at| at.map(EpochMs));
-        again(words.iter().copied().map(str::to_owned), times, false, Some(Agreement::Plain))
+        again(words.iter().copied().map(str::to_owned), times, (false, false), Some(Agreement::Plain))
     }
 
     #[test]
     fn the_agreement_of_the_next_run_takes_the_place_of_the_last_one() {
         for typed in [&["discard", "--yes", "12", "--json"][..], &["discard", "--json", "--yes=12"]] {
-            let next = |agreement| again(typed.iter().copied().map(str::to_owned), [None; 3], false, agreement);
+            let next =
+                |agreement| again(typed.iter().copied().map(str::to_owned), [None; 3], (false, false), agreement);
             assert_eq!(next(Some(Agreement::Counted(7))), "hookonce discard --json --yes 7");
             assert_eq!(next(None), "hookonce discard --json");
         }
         assert_eq!(of(&["replay", "--yes", "--json"], [None; 3]), "hookonce replay --json --yes");
+        let typed = ["replay", "shop", "evt_1"].map(str::to_owned).into_iter();
+        let lacking = again(typed, [None; 3], (false, true), Some(Agreement::Plain));
+        assert_eq!(lacking, "hookonce replay shop evt_1 --by NAME --yes");
     }
 
     #[test]

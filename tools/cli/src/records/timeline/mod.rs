@@ -127,6 +127,13 @@ pub(crate) struct Timeline {
     pub(crate) items: Option<Vec<(ItemRef, Option<Item>)>>,
 }
 
+/// An effect of an event: its calls, and what is known of it.
+pub(crate) struct EffectStory {
+    pub(crate) record: Record,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) facts: Vec<(&'static str, String)>,
+}
+
 impl Timeline {
     /// Reads what belongs to a record, and at most these many children.
     ///
@@ -267,15 +274,16 @@ impl Timeline {
         self.call.as_ref().zip(self.record.effect.as_deref())
     }
 
-    /// How its effects are called, by their keys.
-    pub(crate) async fn calls(&self, stack: &Connection) -> Vec<(RecordKey, Vec<(&'static str, String)>)> {
-        let mut calls = Vec::new();
-        for (key, record) in &self.effects {
+    /// The effects that have a record, each with its calls.
+    pub(crate) async fn calls(&self, stack: &Connection) -> Vec<EffectStory> {
+        let mut stories = Vec::new();
+        for (_, record) in &self.effects {
             if let Some((record, part)) = record.as_ref().and_then(|record| Some((record, record.effect.as_deref()?))) {
-                calls.push((key.clone(), EffectCall::of(stack, record, part).await.facts(record, part)));
+                let facts = EffectCall::of(stack, record, part).await.facts(record, part);
+                stories.push(EffectStory { record: record.clone(), steps: call::steps(record, part), facts });
             }
         }
-        calls
+        stories
     }
 
     /// When the pause of a record ends that failed. `None` if it is over, or if the relay sends it at its end.
