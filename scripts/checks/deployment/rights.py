@@ -39,7 +39,8 @@ def kind(*names):
 
 
 # What is denied, though a command asks: it says so and shows the rest.
-DENIED_TO = {("reader", command, "dynamodb:Query", "endpoint") for command in ("hookonce console", "hookonce status")}
+DENIED_TO = {("reader", command, "dynamodb:Query", secret) for command in ("hookonce console", "hookonce status")
+             for secret in ("endpoint", "destination")}
 # What nobody of a role may do.
 FORBIDDEN = {
     "reader": [
