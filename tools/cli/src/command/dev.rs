@@ -415,8 +415,7 @@ fn greet(folder: &DataFolder, running: &RunningStack, handlers: &OwnHandlers, as
     }
     if handlers.names().next().is_some() && !folder.routes().exists() {
         output::note(
-            "no route is deployed, so the sample handlers of hookonce take all events, and not yours: `hookonce route deploy \
-             routes.json`",
+            "no route is deployed, so hookonce's sample handlers take all events, not yours:\n  hookonce route deploy routes.json",
         );
     }
 }
