@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # usage: ./deploy.sh [--stack NAME] [--plan] [--allow RESOURCE] [PARAMETER=VALUE...]
 #
-# Deploys the release in this folder to the account and the region of your AWS command line. Run it again to update the
-# stack, or to change parameters: those that you do not name keep their values.
-# --plan prints what would change. What may cost a table, a queue or the address is refused, unless --allow names it; `Release` goes
-# back to an earlier one. It needs the AWS command line, and `hookonce` of the same release, on the PATH or in this folder.
+# Deploys the release in this folder to the account and the region of your AWS command line, or updates the stack: parameters
+# that you do not name keep their values. --plan prints what would change. What may cost a table, a queue or the address is
+# refused, and so is an earlier release, unless --allow names it, or `Release`. It needs the AWS command line, and `hookonce`
+# of this release, on the PATH or in this folder.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 stack=hookonce
 case ${1:-} in
-    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "${0##*/}"; exit ;;
+    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "${0##*/}"; exit ;;
     --stack) stack=${2:?a name}; shift 2 ;;
 esac
 case " $*" in *" --stack"*) echo "error: --stack NAME comes first" >&2; exit 2 ;; esac
@@ -19,13 +19,12 @@ command -v aws >/dev/null && command -v hookonce >/dev/null || { echo "error: aw
 release=$(grep -o '"Text": "[^"]*"' template.json | cut -d '"' -f 4) own=$(hookonce --version)
 [ "$own" = "hookonce $release" ] || { printf '%s\n' "error: this is the archive of release $release, and the command is $own" \
     "try: put the hookonce of release $release into $PWD" >&2; exit 2; }
-
 echo "1. The files are those of the release"
 sums() { if command -v sha256sum >/dev/null; then sha256sum "$@"; else shasum -a 256 "$@"; fi; }
 sums --check --quiet SHA256SUMS
 
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
-of_bucket() { aws cloudformation describe-stacks --stack-name "$stack-code" --output text --query "Stacks[0].$1" 2>&1; }
+of_bucket() { aws cloudformation describe-stacks --stack-name "$stack-code" --output text --query "Stacks[0].$1"; }
 output() { of_bucket "Outputs[?OutputKey=='$1'].OutputValue"; }
 # Puts a file there by its hash, if the bucket is one of this account, and prints its name.
 upload() {
@@ -36,15 +35,16 @@ upload() {
 }
 
 echo "2. The code goes into a bucket of its own, which the stack $stack-code holds"
-made=$(of_bucket '[StackStatus,to_string(Outputs)]') || case $made in *"does not exist"*) made= ;; *) echo "$made" >&2; exit 1 ;; esac
-case "$made, $*" in
-    *"$stack-code-bucket-"*" --plan"*) ;; # It is there, and a plan changes nothing.
-    ", "* | REVIEW_IN_PROGRESS* | ROLLBACK* | *"$stack-code-bucket-"*)
-        aws cloudformation deploy --no-fail-on-empty-changeset --stack-name "$stack-code" --template-file bucket.yaml 2>"$work/log" ||
-            { cat "$work/log" >&2; exit 1; } ;;
+made=$(of_bucket "[StackStatus,length(not_null(Outputs,\`[]\`)[?OutputKey=='Bucket'||OutputKey=='Address'])]" 2>"$work/log") ||
+    { grep -q "does not exist" "$work/log" || { cat "$work/log" >&2; exit 1; }; made=NEW; }
+case "${made//$'\t'/ } $* " in
+    *" 2 "*"--plan "*) ;; # It is there, and a plan changes nothing.
+    NEW* | REVIEW_IN_PROGRESS* | *" 2 "*) aws cloudformation deploy --no-fail-on-empty-changeset --stack-name "$stack-code" \
+        --template-file bucket.yaml 2>"$work/log" || { cat "$work/log" >&2; exit 1; } ;;
+    *_IN_PROGRESS* | *_FAILED* | ROLLBACK_*) echo "error: the stack $stack-code is ${made%%[0-9]*}: let it end, or delete it" >&2; exit 2 ;;
     *) echo "error: the stack $stack-code is not one of hookonce: take another --stack" >&2; exit 2 ;;
 esac
-account=$(aws sts get-caller-identity --query Account --output text); bucket=$(output Bucket); places=()
+account=$(aws sts get-caller-identity --query Account --output text); bucket=$(output Bucket); address=$(output Address); places=()
 for code in *.zip; do
     name=$(upload "$code")
     places+=(-e "s|\"$code\"|{\"S3Bucket\": \"$bucket\", \"S3Key\": \"$name\"}|")
@@ -53,7 +53,7 @@ sed "${places[@]}" template.json >"$work/template.json"
 template=$(upload "$work/template.json")
 
 echo "3. CloudFormation brings the stack $stack to this release, which takes some minutes"
-hookonce deploy --stack "$stack" --template "$(output Address)/$template" "$@"
+hookonce deploy --stack "$stack" --template "$address/$template" "$@"
 case " $* " in *" --plan "*) exit ;; esac
 
 echo "4. What it still needs"

@@ -520,6 +520,11 @@ def look(deployer):
     if [one["ResourceType"] for one in cloud.describe_stack_resources(StackName=others)["StackResources"]] != ["AWS::SNS::Topic"]:
         deployer.found.append("the stack of somebody else was changed")
     cloud.delete_stack(StackName=others)
+    # CloudFormation writes a bucket's name in small letters, and cuts it.
+    other = f"{STACK}-OfThePaymentsTeam-in-the-account-for-production"
+    for what in ("deploy.sh of a long name", "deploy.sh of a long name, again"):
+        deployer.run(what, f"./deploy.sh --stack {other} --plan", "InboxTable")
+    cloud.delete_stack(StackName=f"{other}-code")
     deployer.run(f"{PAGE}, Remove", removal(), f"{STACK}-DocumentsTable-")
     if Bucket.nameless or not Bucket.named:
         deployer.found.append(f"calls that name no owner of the bucket, beside {Bucket.named} that do: {sorted(set(Bucket.nameless))}")

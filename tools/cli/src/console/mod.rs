@@ -2,7 +2,7 @@
 //!
 //! A page reads through a [`Reader`], which cannot write. What changes records or sends anything is in `orders` and in
 //! `send`, and goes through the code of the commands. Every control is a link or a form, so the pages work without the
-//! script, which only keeps the arrivals up to date.
+//! script, which only keeps up to date what moves.
 
 mod case;
 mod day;
@@ -60,7 +60,7 @@ const ICON: &str = include_str!("assets/icon.svg");
 /// How long what was read of a stack on AWS counts as new.
 const ASK_AGAIN: Millis = Millis::seconds(2);
 
-/// How long a snapshot stays after a change. What came meanwhile is seen then.
+/// How long a snapshot stays that was read in the moments after a change: what else came of it is seen then.
 const SNAPSHOT_IS_NEW: Millis = Millis::seconds(5);
 
 /// How long it stays without one: to read it anew costs about 80 calls.
@@ -115,7 +115,9 @@ pub(crate) struct Site {
     /// What the tables were asked for arrivals.
     search: Mutex<ArrivalSearch>,
     /// What pages that keep up show beside arrivals.
-    snapshot: tokio::sync::Mutex<Option<now::Snapshot>>,
+    snapshot: Mutex<Option<now::Snapshot>>,
+    /// Held while it is read.
+    reading: Arc<tokio::sync::Mutex<()>>,
     /// What CloudWatch said of the last 24 hours, and when.
     day: tokio::sync::Mutex<Option<(EpochMs, Arc<day::Day>)>>,
     runs: orders::Runs,
@@ -133,7 +135,8 @@ impl Site {
             traffic: Some(traffic),
             rights: Rights::Send,
             search: Mutex::default(),
-            snapshot: tokio::sync::Mutex::default(),
+            snapshot: Mutex::default(),
+            reading: Arc::default(),
             day: tokio::sync::Mutex::default(),
             runs: orders::Runs::default(),
             base: fresh_base(),
@@ -150,7 +153,8 @@ impl Site {
             traffic: None,
             rights,
             search: Mutex::default(),
-            snapshot: tokio::sync::Mutex::default(),
+            snapshot: Mutex::default(),
+            reading: Arc::default(),
             day: tokio::sync::Mutex::default(),
             runs: orders::Runs::default(),
             base: fresh_base(),
@@ -236,6 +240,18 @@ impl Site {
         let now = System.moment().now;
         let kept = self.day.lock().await;
         kept.as_ref().filter(|(at, _)| now.0 - at.0 < Millis::hours(1).0).map(|(_, day)| Arc::clone(day))
+    }
+
+    /// What pages that keep up show beside arrivals, as it was last read.
+    fn kept(&self) -> Option<now::Snapshot> {
+        self.snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn keep(&self, snapshot: &now::Snapshot) {
+        let mut kept = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.as_ref().is_none_or(|kept| kept.is_before(snapshot)) {
+            *kept = Some(snapshot.clone());
+        }
     }
 
     /// The path of all pages, which nobody can guess.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -18,7 +19,7 @@ use super::layout::{
     Html, Tab, Trouble, code, machine, machine_link, page, sentence, state_of, thousands, time, titled,
 };
 use super::reader::Reader;
-use super::{SNAPSHOT_IS_NEW, SNAPSHOT_IS_TRUE, Site, href};
+use super::{ASK_AGAIN, SNAPSHOT_IS_NEW, SNAPSHOT_IS_TRUE, Site, href};
 use crate::command::explain::explained;
 use crate::documents::Stored;
 use crate::failure::Failure;
@@ -59,18 +60,14 @@ async fn content(site: &Site, day: Option<&Day>) -> Result<(String, Markup), Fai
     let reader = site.reader().await?;
     site.catch_up(&reader, false).await?;
     let snapshot = Snapshot::read(site, &reader).await?;
-    let mut kept = site.snapshot.lock().await;
-    if kept.as_ref().is_none_or(|kept| kept.at < snapshot.at) {
-        *kept = Some(snapshot.clone());
-    }
-    drop(kept);
+    site.keep(&snapshot);
     let content = html! {
         (needs_part(&snapshot))
         h2 { "Endpoints" }
         div.scroll tabindex="0" role="region" aria-label="Endpoints" {
             @match &snapshot.endpoints {
                 Some(endpoints) => (endpoints_part(endpoints)),
-                None => (endpoints(site, day).await),
+                None => (endpoints_part(&endpoints(site, day).await.1)),
             }
         }
         @if day.is_none() && site.connection.deployed().is_some() {
@@ -130,8 +127,6 @@ fn arrivals_part(site: &Site, seen: &Seen) -> Markup {
 #[derive(Debug, Clone)]
 pub(super) struct Snapshot {
     at: EpochMs,
-    /// How many changes of arrivals there were before.
-    changes: u64,
     title: String,
     needs: Markup,
     /// `None` for a stack on AWS, which is asked for them by a whole page alone, and where there are many.
@@ -140,22 +135,46 @@ pub(super) struct Snapshot {
 
 impl Snapshot {
     async fn read(site: &Site, reader: &Reader) -> Result<Self, Failure> {
-        let (at, changes) = (System.moment().now, site.arrivals.changes());
+        let at = System.moment().now;
         let (title, needs) = needs(site, reader, at).await?;
-        let endpoints = if site.traffic.is_some() && endpoint_count(site).await <= ENDPOINTS_KEPT_UP_MAX {
-            Some(endpoints(site, None).await)
-        } else {
-            None
+        let endpoints = match &site.traffic {
+            Some(_) => Some(endpoints(site, None).await).filter(|(count, _)| *count <= ENDPOINTS_KEPT_UP_MAX),
+            None => None,
         };
-        Ok(Self { at, changes, title, needs, endpoints })
+        Ok(Self { at, title, needs, endpoints: endpoints.map(|(_, endpoints)| endpoints) })
     }
 
-    /// Whether pages that keep up have to see a newer one: at once after a change, and otherwise for what only grows old or
-    /// was done elsewhere.
-    fn is_old(&self, changes: u64) -> bool {
+    pub(super) fn is_before(&self, other: &Self) -> bool {
+        self.at < other.at
+    }
+
+    /// Whether pages that keep up have to see a newer one: some seconds after a change, which others may see as late, and a
+    /// while later for what only grows old or was done elsewhere.
+    fn is_old(&self, changed_at: Option<EpochMs>) -> bool {
         let age = System.moment().now.0 - self.at.0;
-        let is_new = if self.changes < changes { SNAPSHOT_IS_NEW } else { SNAPSHOT_IS_TRUE };
-        !(0..is_new.0).contains(&age)
+        let is_true = changed_at.is_none_or(|changed_at| self.at.0 - changed_at.0 >= SNAPSHOT_IS_NEW.0);
+        !(0..if is_true { SNAPSHOT_IS_TRUE.0 } else { SNAPSHOT_IS_NEW.0 }).contains(&age)
+    }
+
+    /// The newest one. One page reads it for all, and goes on without it where that takes long or fails. An answer that
+    /// nobody waits for any more does not end the read.
+    async fn newest(site: &Arc<Site>) -> Option<Self> {
+        let kept = site.kept();
+        if kept.as_ref().is_some_and(|kept| !kept.is_old(site.arrivals.changed_at())) {
+            return kept;
+        }
+        if let Ok(reading) = Arc::clone(&site.reading).try_lock_owned() {
+            let site = Arc::clone(site);
+            let read = tokio::spawn(async move {
+                let read = async { Self::read(&site, &site.reader().await?).await };
+                if let Ok(snapshot) = Box::pin(read).await {
+                    site.keep(&snapshot);
+                }
+                drop(reading);
+            });
+            let _ = tokio::time::timeout(Duration::from_millis(ASK_AGAIN.0.unsigned_abs()), read).await;
+        }
+        site.kept()
     }
 }
 
@@ -246,23 +265,17 @@ fn machine_free(what: &str) -> Markup {
     html! { bdi { (output::shown(what)) } }
 }
 
-/// How many endpoints there are. Where they cannot be read, none is shown either.
-async fn endpoint_count(site: &Site) -> usize {
-    let found = async { site.connection.documents::<EndpointId>().await?.all().await };
-    found.await.map_or(0, |documents| documents.len())
-}
-
-/// The endpoints. Where their documents cannot be read, the page says so and shows the rest.
-async fn endpoints(site: &Site, day: Option<&Day>) -> Markup {
+/// The endpoints, and how many there are. Where their documents cannot be read, the page says so and shows the rest.
+async fn endpoints(site: &Site, day: Option<&Day>) -> (usize, Markup) {
     let found = async { site.connection.documents::<EndpointId>().await?.all().await };
     let documents = match found.await {
         Ok(documents) => documents,
-        Err(failure) => return html! { p.note { (sentence(&failure.to_string())) " " (code(failure.hint())) } },
+        Err(failure) => return (0, html! { p.note { (sentence(&failure.to_string())) " " (code(failure.hint())) } }),
     };
     let now = System.moment().now;
     let logged = day.and_then(|day| day.traffic.as_ref().ok());
     let is_known = site.traffic.is_some() || logged.is_some();
-    html! {
+    let table = html! {
         table {
             thead {
                 tr {
@@ -291,7 +304,8 @@ async fn endpoints(site: &Site, day: Option<&Day>) -> Markup {
                 }
             }
         }
-    }
+    };
+    (documents.len(), table)
 }
 
 /// The name of an endpoint's provider.
@@ -367,16 +381,11 @@ pub(super) async fn arrivals(State(site): State<Arc<Site>>, Query(seen): Query<S
     }
 }
 
-async fn moved(site: &Site, seen: &Seen) -> Result<Option<Markup>, Failure> {
+async fn moved(site: &Arc<Site>, seen: &Seen) -> Result<Option<Markup>, Failure> {
     let reader = site.reader().await?;
     site.catch_up(&reader, true).await?;
     let changes = site.arrivals.changes();
-    let mut kept = site.snapshot.lock().await;
-    if kept.as_ref().is_none_or(|kept| kept.is_old(changes)) {
-        *kept = Some(Snapshot::read(site, &reader).await?);
-    }
-    let newer = kept.clone().filter(|kept| kept.at.0 != seen.snapshot);
-    drop(kept);
+    let newer = Snapshot::newest(site).await.filter(|kept| kept.at.0 != seen.snapshot);
     if seen.after == Some(changes) && newer.is_none() {
         return Ok(None);
     }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use hookonce_protocol::key::{RecordKey, RecordKind};
 use hookonce_protocol::record::Record;
 use hookonce_protocol::time::EpochMs;
+use hookonce_runtime::ambient::{Ambient as _, System};
 
 use crate::output;
 use crate::records::looks::Look;
@@ -59,12 +60,19 @@ struct Kept {
     rows: VecDeque<(u64, Arrival)>,
     /// How many changes there were.
     changes: u64,
+    /// When the last one was.
+    changed_at: Option<EpochMs>,
 }
 
 impl Arrivals {
     /// Keeps an arrival. What is known of the same record is replaced, where it stands.
     pub(crate) fn keep(&self, arrival: Arrival) {
         self.keep_unless_changed(arrival, u64::MAX);
+    }
+
+    /// When the last change was.
+    pub(crate) fn changed_at(&self) -> Option<EpochMs> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).changed_at
     }
 
     /// How many changes there were.
@@ -90,6 +98,7 @@ impl Arrivals {
             return;
         }
         kept.changes += 1;
+        kept.changed_at = Some(System.moment().now);
         let row = (kept.changes, arrival);
         if let Some(known) = known.and_then(|place| kept.rows.get_mut(place)) {
             *known = row;

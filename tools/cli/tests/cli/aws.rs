@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::described::{
     DESCRIBING, NO_SERVER, alarms_of_the_template, description, event_source, relayed, role_of, stack_policy,
-    with_policy,
+    variables_of, with_policy,
 };
 use crate::support::{Workspace, listen, root};
 
@@ -301,7 +301,7 @@ impl Account {
             return (INVOKED, String::new());
         }
         let (hash, at) = (format!("hash-of-{function}"), "2026-11-22T14:00:00.000+0000");
-        let mut variables = object!({ "HOOKONCE_LOG": "info", "OTHER": "1", "HOOKONCE_DOMAIN_TABLE": self.drift.contains(&"variable").then_some("other") });
+        let mut variables = variables_of(&self.drift, &self.stack.clone().unwrap_or_default());
         if let Some(name) = self.misspelt.filter(|_| function == "inbox-webhook") {
             variables[name] = "1".into();
         }

@@ -229,7 +229,7 @@ fn a_new_stack_beside_tables_of_an_earlier_one_is_refused_unless_it_is_allowed()
     };
     let account = answering(&[new("InboxTable"), new("DocumentsTable")], left);
     account.deploy(&[]).exits(2).prints_all(&[
-        "InboxTable would be empty, and an earlier stack left InboxTableName=inbox-InboxTable-1, or inbox-InboxTable-2",
+        "an earlier stack left one: add InboxTableName=inbox-InboxTable-1, or inbox-InboxTable-2, or allow the new one",
         "docs/run/upgrade.md#a-stack-with-tables-that-exist",
     ]);
     assert_eq!(account.acts(), ["CreateChangeSet", "DeleteChangeSet"]);

@@ -1,6 +1,7 @@
 //! What AWS says of a table (key, indexes, expiry, recovery, protection and policy), of an event source, and of a stack's
 //! policy; and what it says of a queue, whose policy no other server keeps.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
@@ -60,6 +61,18 @@ pub(crate) fn event_source(drift: &[&str], uuid: &str, state: &str, queue: &str)
         "MaximumBatchingWindowInSeconds": if has("window") { 0 } else { 300 },
         "FunctionResponseTypes": if has("report") { &["ReportBatchItemFailures"][..] } else { &[] },
         "ScalingConfig": { "MaximumConcurrency": 2 },
+    })
+}
+
+/// The variables of a function, of which one names another table (`variable`) or is gone (`no variable`).
+pub(crate) fn variables_of(drift: &[&str], outputs: &BTreeMap<String, String>) -> Value {
+    let output = |name: &str| outputs.get(name).cloned().unwrap_or_default();
+    let domain = if drift.contains(&"variable") { "other".to_owned() } else { output("DomainTable") };
+    let domain = (!drift.contains(&"no variable")).then_some(domain);
+    object!({
+        "HOOKONCE_LOG": "info", "OTHER": "1", "HOOKONCE_INBOX_TABLE": output("InboxTable"), "HOOKONCE_DOMAIN_TABLE": domain,
+        "HOOKONCE_DOCUMENTS": format!("table:{}", output("DocumentsTable")), "HOOKONCE_QUEUE_URL": output("QueueUrl"),
+        "HOOKONCE_SLOW_QUEUE_URL": output("SlowQueueUrl"), "HOOKONCE_EFFECTS_QUEUE_URL": output("EffectsQueueUrl"),
     })
 }
 

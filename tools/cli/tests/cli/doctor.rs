@@ -241,6 +241,8 @@ fn queues_and_their_readers(deployed: &Deployed, local: &Tables, reports: &dyn F
     }
     deployed.aws.account().drift = vec!["timeout"];
     reports(1, &["functions"], "Timeout of the worker is 300 seconds, not 60; Timeout of the dispatcher is 300");
+    deployed.aws.account().drift = vec!["no variable"];
+    reports(1, &["functions"], "the relay lacks HOOKONCE_DOMAIN_TABLE");
     deployed.aws.account().drift = vec!["variable"];
     reports(1, &["functions"], "HOOKONCE_DOMAIN_TABLE of the worker is other, not hookonce-domain");
     deployed.aws.account().drift.clear();

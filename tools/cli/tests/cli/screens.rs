@@ -146,7 +146,11 @@ fn a_record_is_named_by_the_beginning_of_its_key_and_without_its_endpoint() {
         assert_eq!(summary(&force(named))["would"], 1, "{named:?}");
     }
     let dry = stack.run(&["replay", "evt_tw", "--force", "--reason", "test"]);
-    assert!(text(&dry).contains("hookonce replay stripe evt_two --force --reason test --yes"), "{}", text(&dry));
+    assert!(
+        text(&dry).contains("hookonce replay stripe evt_two --force --reason test --by NAME --yes"),
+        "{}",
+        text(&dry)
+    );
     force(&["evt_tw", "--yes"]).exits(2).prints_all(&["name it whole", "it is stripe evt_two"]);
     assert_eq!(summary(&force(&["evt_two", "--yes"]))["done"], 1);
     stack.run(&["replay", "evt_none"]).exits(2).prints("no endpoint has a record evt_none");

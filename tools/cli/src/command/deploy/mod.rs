@@ -303,7 +303,7 @@ fn refused(changes: &[Change], dangers: Vec<(&str, String)>, allowed: &[String])
     (!dangers.is_empty()).then(|| {
         Failure::usage(
             format!("nothing is changed: {}", dangers.join("; ")),
-            "take the release and the parameters that the stack has, or pass --allow RESOURCE if it may be lost",
+            "take the release and the parameters that the stack has or had, or pass --allow RESOURCE if it may be lost",
         )
     })
 }

@@ -214,7 +214,8 @@ impl Stack<'_> {
             Some((
                 *table,
                 format!(
-                    "would be empty, and an earlier stack left {parameter}={name}{others} (docs/run/upgrade.md#a-stack-with-tables-that-exist)"
+                    "would be empty, and an earlier stack left one: add {parameter}={name}{others}, or allow the new one if that holds \
+                     nothing, as after a creation that failed (docs/run/upgrade.md#a-stack-with-tables-that-exist)"
                 ),
             ))
         };
@@ -349,7 +350,9 @@ impl Stack<'_> {
                 } else if status.ends_with("_FAILED") && !reason.contains("cancelled") {
                     output::note(&format!("{resource}: {status}: {reason}"));
                 } else if is_over {
-                    output::note(&format!("{resource}: {status}"));
+                    if !status.ends_with("_FAILED") {
+                        output::note(&format!("{resource}: {status}"));
+                    }
                     ended.insert(resource);
                 }
             }

@@ -269,7 +269,7 @@ fn timeout_drift(code: &Code) -> Option<String> {
     Some(format!("Timeout of the {} is {found} seconds, not {wanted}", code.role))
 }
 
-/// The variables of a function that name other tables, or another queue, than the stack has.
+/// The variables of a function that are gone, or name other tables or queues than the stack has.
 fn variable_drift(code: &Code, outputs: &Outputs) -> Vec<String> {
     let parts = &outputs.parts;
     let wanted = [
@@ -278,11 +278,17 @@ fn variable_drift(code: &Code, outputs: &Outputs) -> Vec<String> {
         ("HOOKONCE_DOCUMENTS", format!("table:{}", outputs.documents_table)),
         ("HOOKONCE_QUEUE_URL", parts.queue_url.clone()),
     ];
-    let drift = |(name, wanted): (&str, String)| {
-        let found = code.variables.get(name).filter(|found| !found.is_empty() && **found != wanted)?;
-        Some(format!("{name} of the {} is {found}, not {wanted}", code.role))
+    let effects = ("HOOKONCE_EFFECTS_QUEUE_URL", &parts.effects_queue_url);
+    let of_role = match code.role {
+        "worker" => vec![("HOOKONCE_SLOW_QUEUE_URL", &parts.slow_queue_url), effects],
+        "relay" | "dispatcher" => vec![effects],
+        _ => Vec::new(),
     };
-    wanted.into_iter().filter_map(drift).collect()
+    let drift = |(name, wanted): (&str, &String)| match code.variables.get(name).filter(|found| !found.is_empty()) {
+        None => Some(format!("the {} lacks {name}", code.role)),
+        Some(found) => (found != wanted).then(|| format!("{name} of the {} is {found}, not {wanted}", code.role)),
+    };
+    wanted.iter().map(|(name, wanted)| (*name, wanted)).chain(of_role).filter_map(drift).collect()
 }
 
 /// Each queue has an event source, which gives the function batches as the template says, and gets back what failed.

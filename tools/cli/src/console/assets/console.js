@@ -1,4 +1,4 @@
-// Keeps up to date what moves while somebody looks: arrivals, and the progress of an order. Everything works without it.
+// Keeps up to date what moves while somebody looks. Everything works without it.
 "use strict";
 
 const PAUSE_MS = 1000, SILENCE_MS = 5000, ANSWER_MS = 10_000;
@@ -6,12 +6,11 @@ const pause = document.getElementById("pause"), silent = document.getElementById
 const looks = () => !document.hidden && pause?.textContent !== "go on";
 let timer, asking = false;
 
-// Changes what is in the part with the same id, unless somebody selects text there. The focus goes to the control of the same name.
-const put = (fresh) => {
-  const part = document.getElementById(fresh.id), selection = getSelection();
+// Changes what is in a part, and gives the focus to the control with the name of the focused one.
+const put = ([fresh, part]) => {
   part.dataset.poll = fresh.dataset.poll ?? "";
   document.title = fresh.dataset.title ?? document.title;
-  if (part.innerHTML === fresh.innerHTML || (!selection.isCollapsed && part.contains(selection.anchorNode))) return;
+  if (part.innerHTML === fresh.innerHTML) return;
   const name = (control) => control?.getAttribute("href") ?? control?.textContent;
   const focused = part.contains(document.activeElement) ? name(document.activeElement) : null;
   part.replaceChildren(...fresh.childNodes);
@@ -28,7 +27,10 @@ const look = async () => {
     if (!answer.ok) throw new Error(answer.status);
     const holder = document.createElement("template");
     holder.innerHTML = await answer.text();
-    if (looks()) [...holder.content.children].forEach(put);
+    const parts = [...holder.content.children].map((fresh) => [fresh, document.getElementById(fresh.id)]).filter(([, part]) => part);
+    // What somebody selects stays, and the next look gets all of it again.
+    const selection = getSelection(), isSelected = ([, part]) => !selection.isCollapsed && part.contains(selection.anchorNode);
+    if (looks() && !parts.some(isSelected)) parts.forEach(put);
     silent.hidden = true;
   } catch {
     silent.hidden = false;

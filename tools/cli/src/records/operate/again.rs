@@ -51,9 +51,12 @@ fn again(
 ) -> String {
     const TIMES: [&str; 3] = ["--since", "--until", "--ended-until"];
     let mut words = vec!["hookonce".to_owned()];
-    let mut arguments = arguments.filter(|word| !word.starts_with("--yes=")).peekable();
+    let is_left_out = |word: &str| word.starts_with("--yes=") || lacks_name && word.starts_with("--by=");
+    let mut arguments = arguments.filter(|word| !is_left_out(word)).peekable();
     while let Some(word) = arguments.next() {
-        if word == "--yes" {
+        if lacks_name && word == "--by" {
+            arguments.next();
+        } else if word == "--yes" {
             arguments.next_if(|count| count.bytes().all(|byte| byte.is_ascii_digit()));
         } else if TIMES.contains(&word.as_str()) {
             arguments.next();
@@ -91,7 +94,7 @@ mod tests {
             assert_eq!(next(None), "hookonce discard --json");
         }
         assert_eq!(of(&["replay", "--yes", "--json"], [None; 3]), "hookonce replay --json --yes");
-        let typed = ["replay", "shop", "evt_1"].map(str::to_owned).into_iter();
+        let typed = ["replay", "shop", "evt_1", "--by", ""].map(str::to_owned).into_iter();
         let lacking = again(typed, [None; 3], (false, true), Some(Agreement::Plain));
         assert_eq!(lacking, "hookonce replay shop evt_1 --by NAME --yes");
     }

@@ -481,7 +481,11 @@ impl Timeline {
     fn without_route(&self) -> Option<String> {
         let routed = self.routed.as_ref().filter(|routed| routed.route.is_none() && !routed.routes.is_empty())?;
         let why = routed.routes.iter().filter_map(|route| Some(format!("{} {}", route.name, route.why.as_ref()?)));
-        let why: Vec<_> = why.take(WHYS_SHOWN_MAX).collect();
+        let mut why: Vec<_> = why.collect();
+        if let Some(more) = why.len().checked_sub(WHYS_SHOWN_MAX).filter(|more| *more > 0) {
+            why.truncate(WHYS_SHOWN_MAX);
+            why.push(format!("and {more} more"));
+        }
         Some(format!("no route takes it: {}", why.join("; ")))
     }
 

@@ -32,7 +32,7 @@ impl RefusedDocument {
                 ("their effects wait", "docs/run/runbook.md#a-destination-is-unavailable")
             };
             let what = match others {
-                [] if first.contains(id.as_str()) => format!("{noun} document is not valid: {first}"),
+                [] if first.starts_with(&format!("{noun} {id}")) => format!("{noun} document is not valid: {first}"),
                 [] => format!("{noun} document is not valid: {id}: {first}"),
                 _ => format!(
                     "{noun} documents are not valid, so {meanwhile}: {}. The first of them: {first}",
