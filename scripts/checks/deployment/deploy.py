@@ -257,16 +257,16 @@ class Deployer:
         path.write_text(f"#!/bin/sh\n{line}\n")
         path.chmod(0o755)
 
-    def run(self, what, text, prints, status=0):
-        with self.begin(what, text) as ran:
+    def run(self, what, text, prints, status=0, role="deployer"):
+        with self.begin(what, text, role) as ran:
             printed = ran.communicate(timeout=300)[0]
         if ran.returncode != status or prints not in printed:
             self.found.append(f"{what}: exit {ran.returncode}, or no {prints!r} in:\n{printed}")
         return printed
 
-    def begin(self, what, text):
+    def begin(self, what, text, role="deployer"):
         self.count += 1
-        environment = {**self.environment, "AWS_ACCESS_KEY_ID": calls.key_of("deployer", what)}
+        environment = {**self.environment, "AWS_ACCESS_KEY_ID": calls.key_of(role, what)}
         return subprocess.Popen(["bash", "-euo", "pipefail", "-c", text], cwd=self.folder, env=environment, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True, start_new_session=True)
 
@@ -520,10 +520,10 @@ def look(deployer):
     if [one["ResourceType"] for one in cloud.describe_stack_resources(StackName=others)["StackResources"]] != ["AWS::SNS::Topic"]:
         deployer.found.append("the stack of somebody else was changed")
     cloud.delete_stack(StackName=others)
-    # CloudFormation writes a bucket's name in small letters, and cuts it.
+    # CloudFormation writes a bucket's name in small letters, and cuts it. The policies name no such stack.
     other = f"{STACK}-OfThePaymentsTeam-in-the-account-for-production"
     for what in ("deploy.sh of a long name", "deploy.sh of a long name, again"):
-        deployer.run(what, f"./deploy.sh --stack {other} --plan", "InboxTable")
+        deployer.run(what, f"./deploy.sh --stack {other} --plan", "InboxTable", role="other")
     cloud.delete_stack(StackName=f"{other}-code")
     deployer.run(f"{PAGE}, Remove", removal(), f"{STACK}-DocumentsTable-")
     if Bucket.nameless or not Bucket.named:
