@@ -22,7 +22,6 @@ release=$(grep -o '"Text": "[^"]*"' template.json | cut -d '"' -f 4) own=$(hooko
 echo "1. The files are those of the release"
 sums() { if command -v sha256sum >/dev/null; then sha256sum "$@"; else shasum -a 256 "$@"; fi; }
 sums --check --quiet SHA256SUMS
-
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 of_bucket() { aws cloudformation describe-stacks --stack-name "$stack-code" --output text --query "Stacks[0].$1"; }
 output() { of_bucket "Outputs[?OutputKey=='$1'].OutputValue"; }
@@ -37,11 +36,12 @@ upload() {
 echo "2. The code goes into a bucket of its own, which the stack $stack-code holds"
 made=$(of_bucket "[StackStatus,length(not_null(Outputs,\`[]\`)[?OutputKey=='Bucket'||OutputKey=='Address'])]" 2>"$work/log") ||
     { grep -q "does not exist" "$work/log" || { cat "$work/log" >&2; exit 1; }; made=NEW; }
-case "${made//$'\t'/ } $* " in
-    *" 2 "*"--plan "*) ;; # It is there, and a plan changes nothing.
-    NEW* | REVIEW_IN_PROGRESS* | *" 2 "*) aws cloudformation deploy --no-fail-on-empty-changeset --stack-name "$stack-code" \
+case " $* " in *" --plan "*) made=${made/%*$'\t'2/PLANNED} ;; esac
+case $made in
+    PLANNED) ;; # It is there, and a plan changes nothing.
+    NEW | REVIEW_IN_PROGRESS* | *$'\t'2) aws cloudformation deploy --no-fail-on-empty-changeset --stack-name "$stack-code" \
         --template-file bucket.yaml 2>"$work/log" || { cat "$work/log" >&2; exit 1; } ;;
-    *_IN_PROGRESS* | *_FAILED* | ROLLBACK_*) echo "error: the stack $stack-code is ${made%%[0-9]*}: let it end, or delete it" >&2; exit 2 ;;
+    *_IN_PROGRESS* | *_FAILED* | ROLLBACK_*) echo "error: the stack $stack-code is ${made%$'\t'*}: let it end, or delete it" >&2; exit 2 ;;
     *) echo "error: the stack $stack-code is not one of hookonce: take another --stack" >&2; exit 2 ;;
 esac
 account=$(aws sts get-caller-identity --query Account --output text); bucket=$(output Bucket); address=$(output Address); places=()
