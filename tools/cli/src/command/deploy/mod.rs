@@ -75,7 +75,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     show(&changes, arguments.plan || exists, &stack);
     let dangers = match before.as_ref().filter(|before| before.exists) {
         Some(before) => before.dangers(&arguments.parameters, &changes),
-        None => stack.left_tables(&changes).await,
+        None => stack.left_tables(&arguments.parameters, &changes).await,
     };
     let refused = refused(&changes, dangers, &arguments.allow);
     if arguments.plan || refused.is_some() {

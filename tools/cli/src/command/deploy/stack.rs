@@ -191,7 +191,11 @@ impl Stack<'_> {
     }
 
     /// The tables that an earlier stack of this name left where the changes make new ones: what these lack is applied again.
-    pub(super) async fn left_tables(&self, changes: &[Change]) -> Vec<(&'static str, String)> {
+    pub(super) async fn left_tables(
+        &self,
+        given: &[(String, String)],
+        changes: &[Change],
+    ) -> Vec<(&'static str, String)> {
         let mut names = Vec::new();
         let client = dynamodb_client(self.config, CALL_MAX);
         let mut pages = client.list_tables().into_paginator().items().send();
@@ -208,7 +212,8 @@ impl Stack<'_> {
         let left = |(table, parameter): &(&'static str, &str)| {
             let prefix = format!("{}-{table}-", self.name);
             let left: Vec<_> = names.iter().filter(|name| name.starts_with(&prefix)).map(String::as_str).collect();
-            let is_new = changes.iter().any(|change| change.adds() && change.resource == *table);
+            let is_given = given.iter().any(|(name, value)| name == parameter && !value.is_empty());
+            let is_new = !is_given && changes.iter().any(|change| change.adds() && change.resource == *table);
             let (name, others) = left.split_first().filter(|_| is_new)?;
             let others = if others.is_empty() { String::new() } else { format!(", or {}", others.join(" or ")) };
             Some((
