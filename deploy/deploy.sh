@@ -36,12 +36,13 @@ upload() {
 echo "2. The code goes into a bucket of its own, which the stack $stack-code holds"
 made=$(of_bucket "[StackStatus,length(not_null(Outputs,\`[]\`)[?OutputKey=='Bucket'||OutputKey=='Address'])]" 2>"$work/log") ||
     { grep -q "does not exist" "$work/log" || { cat "$work/log" >&2; exit 1; }; made=NEW; }
-case " $* " in *" --plan "*) made=${made/%*$'\t'2/PLANNED} ;; esac
+case " $* $made" in *" --plan "*_COMPLETE$'\t'2) made=${made/#[UC]*/PLANNED} ;; esac
 case $made in
+    CREATE_IN_PROGRESS* | CREATE_FAILED* | ROLLBACK_* | DELETE_*)
+        echo "error: the stack $stack-code is ${made%$'\t'*}: let it end, or delete it if it is one of hookonce" >&2; exit 2 ;;
     PLANNED) ;; # It is there, and a plan changes nothing.
     NEW | REVIEW_IN_PROGRESS* | *$'\t'2) aws cloudformation deploy --no-fail-on-empty-changeset --stack-name "$stack-code" \
         --template-file bucket.yaml 2>"$work/log" || { cat "$work/log" >&2; exit 1; } ;;
-    *_IN_PROGRESS* | *_FAILED* | ROLLBACK_*) echo "error: the stack $stack-code is ${made%$'\t'*}: let it end, or delete it" >&2; exit 2 ;;
     *) echo "error: the stack $stack-code is not one of hookonce: take another --stack" >&2; exit 2 ;;
 esac
 account=$(aws sts get-caller-identity --query Account --output text); bucket=$(output Bucket); address=$(output Address); places=()
@@ -51,7 +52,6 @@ for code in *.zip; do
 done
 sed "${places[@]}" template.json >"$work/template.json"
 template=$(upload "$work/template.json")
-
 echo "3. CloudFormation brings the stack $stack to this release, which takes some minutes"
 hookonce deploy --stack "$stack" --template "$address/$template" "$@"
 case " $* " in *" --plan "*) exit ;; esac
