@@ -193,7 +193,12 @@ pub fn log(signal: &Signal) {
         }
         Signal::PlanOvertaken { key, error } => {
             let error = error.as_ref().map(ToString::to_string);
-            tracing::warn!(record.key = %key, error, "the event waits, as a condition of its plan did not hold; `hookonce show KEY --call-handlers` names one that does not hold now");
+            tracing::warn!(
+                record.key = %key,
+                error,
+                "the event waits, as a condition of its plan did not hold; `hookonce show KEY --call-handlers` names one that \
+                 does not hold now"
+            );
         }
         Signal::SuspectedReplay
         | Signal::ClaimReplyLost

@@ -19,6 +19,7 @@ mod refused;
 mod send;
 
 use std::net::Ipv4Addr;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -116,6 +117,8 @@ pub(crate) struct Site {
     search: Mutex<ArrivalSearch>,
     /// What pages that keep up show beside arrivals.
     snapshot: Mutex<Option<now::Snapshot>>,
+    /// How many were begun.
+    snapshots: AtomicU64,
     /// Held while it is read.
     reading: Arc<tokio::sync::Mutex<()>>,
     /// What CloudWatch said of the last 24 hours, and when.
@@ -128,20 +131,8 @@ pub(crate) struct Site {
 impl Site {
     /// The console of the stack on this machine, which tells what arrives and what its endpoints answer.
     pub(crate) fn local(connection: Connection, arrivals: Arc<Arrivals>, traffic: Arc<Traffic>) -> Self {
-        Self {
-            name: "this machine".to_owned(),
-            connection,
-            arrivals,
-            traffic: Some(traffic),
-            rights: Rights::Send,
-            search: Mutex::default(),
-            snapshot: Mutex::default(),
-            reading: Arc::default(),
-            day: tokio::sync::Mutex::default(),
-            runs: orders::Runs::default(),
-            base: fresh_base(),
-            store: OnceCell::new(),
-        }
+        let site = Self::deployed("this machine".to_owned(), connection, Rights::Send);
+        Self { arrivals, traffic: Some(traffic), ..site }
     }
 
     /// The console of a stack on AWS.
@@ -154,6 +145,7 @@ impl Site {
             rights,
             search: Mutex::default(),
             snapshot: Mutex::default(),
+            snapshots: AtomicU64::default(),
             reading: Arc::default(),
             day: tokio::sync::Mutex::default(),
             runs: orders::Runs::default(),

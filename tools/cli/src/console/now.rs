@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::extract::{Query, State};
@@ -66,7 +67,7 @@ async fn content(site: &Site, day: Option<&Day>) -> Result<(String, Markup), Fai
         h2 { "Endpoints" }
         div.scroll tabindex="0" role="region" aria-label="Endpoints" {
             @match &snapshot.endpoints {
-                Some(endpoints) => (endpoints_part(endpoints)),
+                Some((_, endpoints)) => (endpoints_part(endpoints)),
                 None => (endpoints_part(&endpoints(site, day).await.1)),
             }
         }
@@ -79,7 +80,7 @@ async fn content(site: &Site, day: Option<&Day>) -> Result<(String, Markup), Fai
             "This page does not keep up. Load it again. If that fails, start the console again, and open the address that it prints."
         }
         div.scroll tabindex="0" role="region" aria-label="What arrives" {
-            (arrivals_part(site, &Seen { after: None, snapshot: snapshot.at.0 }))
+            (arrivals_part(site, &Seen { after: None, snapshot: snapshot.number }))
         }
     };
     Ok((snapshot.title, content))
@@ -90,8 +91,8 @@ async fn content(site: &Site, day: Option<&Day>) -> Result<(String, Markup), Fai
 pub(super) struct Seen {
     /// The number of the last change of an arrival. `None` for a page that shows none yet.
     after: Option<u64>,
-    /// The moment of its snapshot.
-    snapshot: i64,
+    /// The number of its snapshot.
+    snapshot: u64,
 }
 
 /// What arrived, with the address under which a page that shows it asks for more.
@@ -126,26 +127,25 @@ fn arrivals_part(site: &Site, seen: &Seen) -> Markup {
 /// What is read once for all pages that keep up.
 #[derive(Debug, Clone)]
 pub(super) struct Snapshot {
+    /// In the order in which they were begun: a clock may be set back.
+    number: u64,
     at: EpochMs,
     title: String,
     needs: Markup,
-    /// `None` for a stack on AWS, which is asked for them by a whole page alone, and where there are many.
-    endpoints: Option<Markup>,
+    /// How many there are, and as a table. `None` for a stack on AWS, which is asked for them by a whole page alone.
+    endpoints: Option<(usize, Markup)>,
 }
 
 impl Snapshot {
     async fn read(site: &Site, reader: &Reader) -> Result<Self, Failure> {
-        let at = System.moment().now;
+        let (number, at) = (site.snapshots.fetch_add(1, Ordering::Relaxed) + 1, System.moment().now);
         let (title, needs) = needs(site, reader, at).await?;
-        let endpoints = match &site.traffic {
-            Some(_) => Some(endpoints(site, None).await).filter(|(count, _)| *count <= ENDPOINTS_KEPT_UP_MAX),
-            None => None,
-        };
-        Ok(Self { at, title, needs, endpoints: endpoints.map(|(_, endpoints)| endpoints) })
+        let endpoints = if site.traffic.is_some() { Some(endpoints(site, None).await) } else { None };
+        Ok(Self { number, at, title, needs, endpoints })
     }
 
     pub(super) fn is_before(&self, other: &Self) -> bool {
-        self.at < other.at
+        self.number < other.number
     }
 
     /// Whether pages that keep up have to see a newer one: some seconds after a change, which others may see as late, and a
@@ -267,8 +267,7 @@ fn machine_free(what: &str) -> Markup {
 
 /// The endpoints, and how many there are. Where their documents cannot be read, the page says so and shows the rest.
 async fn endpoints(site: &Site, day: Option<&Day>) -> (usize, Markup) {
-    let found = async { site.connection.documents::<EndpointId>().await?.all().await };
-    let documents = match found.await {
+    let documents = match site.connection.all_documents::<EndpointId>().await {
         Ok(documents) => documents,
         Err(failure) => return (0, html! { p.note { (sentence(&failure.to_string())) " " (code(failure.hint())) } }),
     };
@@ -385,15 +384,15 @@ async fn moved(site: &Arc<Site>, seen: &Seen) -> Result<Option<Markup>, Failure>
     let reader = site.reader().await?;
     site.catch_up(&reader, true).await?;
     let changes = site.arrivals.changes();
-    let newer = Snapshot::newest(site).await.filter(|kept| kept.at.0 != seen.snapshot);
+    let newer = Snapshot::newest(site).await.filter(|kept| kept.number != seen.snapshot);
     if seen.after == Some(changes) && newer.is_none() {
         return Ok(None);
     }
-    let seen = Seen { after: seen.after, snapshot: newer.as_ref().map_or(seen.snapshot, |newer| newer.at.0) };
+    let seen = Seen { after: seen.after, snapshot: newer.as_ref().map_or(seen.snapshot, |newer| newer.number) };
     Ok(Some(html! {
         @if let Some(newer) = &newer {
             (needs_part(newer))
-            @if let Some(endpoints) = &newer.endpoints { (endpoints_part(endpoints)) }
+            @if let Some((..=ENDPOINTS_KEPT_UP_MAX, endpoints)) = &newer.endpoints { (endpoints_part(endpoints)) }
         }
         (arrivals_part(site, &seen))
     }))

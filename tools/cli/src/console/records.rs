@@ -17,7 +17,7 @@ use super::layout::{Tab, Trouble, code, count, machine, machine_link, page, sent
 use super::{Site, href, orders};
 use crate::failure::Failure;
 use crate::output::{self, hints};
-use crate::records::looks::Look;
+use crate::records::{self, looks::Look};
 use crate::records::{PageCursor, PageOfRecords, candidates, error_of, format_tries, type_of};
 use crate::stack::meter::metered;
 
@@ -111,8 +111,7 @@ async fn endpoints(site: &Site) -> Vec<EndpointId> {
     if site.connection.local().is_none() {
         return Vec::new();
     }
-    let found = async { site.connection.documents::<EndpointId>().await?.all().await };
-    found.await.map(|documents| documents.into_keys().collect()).unwrap_or_default()
+    records::endpoints(&site.connection).await.unwrap_or_default()
 }
 
 fn form(typed: &Typed, endpoints: &[EndpointId]) -> Markup {
@@ -243,9 +242,8 @@ pub(super) async fn find(State(site): State<Arc<Site>>, Query(query): Query<BTre
     }
     let found = async {
         let reader = site.reader().await?;
-        let endpoints = site.connection.documents::<EndpointId>().await?.all().await?;
         let mut keys = Vec::new();
-        for id in endpoints.keys() {
+        for id in records::endpoints(&site.connection).await? {
             keys.extend(candidates(id.as_str(), key)?);
         }
         let found = reader.heads(keys).await?;

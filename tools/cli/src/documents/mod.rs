@@ -162,6 +162,14 @@ impl Connection {
         }
         Ok(Box::new(Folder::of(&self.folder)))
     }
+
+    /// All documents of a family, valid or not.
+    ///
+    /// # Errors
+    /// [`Failure`] when there is no such stack, or the documents cannot be read.
+    pub(crate) async fn all_documents<I: DocumentId>(&self) -> Result<BTreeMap<I, Stored>, Failure> {
+        self.documents::<I>().await?.all().await
+    }
 }
 
 /// The documents that are valid, and when each was last written. Prints why another one is not.

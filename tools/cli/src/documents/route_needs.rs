@@ -156,6 +156,11 @@ fn destinations(set: &RouteSet) -> Vec<Named> {
     each("destination", named)
 }
 
+/// Whether a handler of the set is a function of Lambda.
+pub(crate) fn calls_functions(set: &RouteSet) -> bool {
+    !functions(set).is_empty()
+}
+
 fn functions(set: &RouteSet) -> Vec<Named> {
     let named = set.handlings().filter_map(|(index, handling)| match &handling.handler {
         Some(RouteTarget::Remote(RemoteTarget::Lambda(name))) => {

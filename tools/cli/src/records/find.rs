@@ -184,8 +184,12 @@ pub(crate) async fn candidates_of_words(stack: &Connection, words: &[String]) ->
     }
 }
 
-async fn endpoints(stack: &Connection) -> Result<Vec<EndpointId>, Failure> {
-    Ok(stack.documents::<EndpointId>().await?.all().await?.into_keys().collect())
+/// The ids of all endpoints.
+///
+/// # Errors
+/// [`Failure`] when they cannot be read.
+pub(crate) async fn endpoints(stack: &Connection) -> Result<Vec<EndpointId>, Failure> {
+    Ok(stack.all_documents().await?.into_keys().collect())
 }
 
 fn candidates_everywhere(endpoints: &[EndpointId], key: &str) -> Vec<RecordKey> {

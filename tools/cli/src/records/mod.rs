@@ -23,7 +23,9 @@ pub(crate) use self::batch::created_by;
 pub(crate) use self::exact::{candidates, find, readable};
 pub(crate) use self::fact::{KEYS_AT_ONCE, applied, applied_by, latest_applied};
 pub(crate) use self::filter::{Filter, State, note_default_since};
-pub(crate) use self::find::{Beginnings, Named, candidates_of_words, find_words, shown_key, states, whole_keys};
+pub(crate) use self::find::{
+    Beginnings, Named, candidates_of_words, endpoints, find_words, shown_key, states, whole_keys,
+};
 pub(crate) use self::latest::{Latest, latest};
 pub(crate) use self::paged::{PageCursor, PageOfRecords, Reach, page_of};
 pub(crate) use self::stream::{Page, READS_AT_ONCE, Read, Selection, agree_to_scan, select};

@@ -51,8 +51,8 @@ pub(crate) struct Code {
     pub(crate) sha256: String,
     /// After how many seconds Lambda ends an execution of it.
     pub(crate) timeout_seconds: Option<i64>,
-    /// The variables in its environment.
-    pub(crate) variables: BTreeMap<String, String>,
+    /// The variables in its environment. `None` if the caller may not decrypt them.
+    pub(crate) variables: Option<BTreeMap<String, String>>,
     /// The role of IAM that it runs with.
     rights: String,
 }
@@ -174,10 +174,9 @@ async fn code(config: &SdkConfig, role: &'static str, name: &str) -> Result<Code
     let fields = found.ok_or_else(|| refused(CONFIGURATION, None, &format!("there is no function {name}")))?;
     let text = |field: &str| fields.get(field).and_then(Value::as_str);
     let sha256 = text("CodeSha256").unwrap_or_default().to_owned();
-    let variables = fields.pointer("/Environment/Variables").and_then(Value::as_object);
-    let variables = variables.into_iter().flatten();
-    let variables =
-        variables.map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned())).collect();
+    let variables = fields.pointer("/Environment/Variables").and_then(Value::as_object).into_iter().flatten();
+    let variables = variables.map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned()));
+    let variables = fields.pointer("/Environment/Error").is_none().then(|| variables.collect());
     let rights = text("Role").unwrap_or_default().to_owned();
     let changed_at = text("LastModified").and_then(moment);
     let timeout_seconds = fields.get("Timeout").and_then(Value::as_i64);

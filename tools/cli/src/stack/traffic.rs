@@ -292,6 +292,16 @@ mod tests {
         }
     }
 
+    /// A provider delivers by no method that it does not use: a browser does that.
+    #[test]
+    fn who_opens_an_address_in_a_browser_makes_no_endpoint_refuse_in_a_row() {
+        let mut endpoint = EndpointTraffic::default();
+        for _ in 0..9 {
+            endpoint.count(Answer::Refused("method_not_allowed"), EpochMs(1));
+        }
+        assert_eq!((endpoint.refused_in_a_row, endpoint.totals(EpochMs(1))), (0, (0, 9)));
+    }
+
     #[test]
     fn counts_outlive_the_stack() {
         let folder = tempfile::tempdir().unwrap();

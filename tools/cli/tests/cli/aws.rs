@@ -17,8 +17,8 @@ use serde_json::{Value, json as object};
 use sha2::{Digest as _, Sha256};
 
 use crate::described::{
-    DESCRIBING, NO_SERVER, alarms_of_the_template, description, event_source, relayed, role_of, stack_policy,
-    variables_of, with_policy,
+    DESCRIBING, NO_SERVER, alarms_of_the_template, description, environment_of, event_source, relayed, role_of,
+    root_of, stack_policy, with_policy,
 };
 use crate::support::{Workspace, listen, root};
 
@@ -257,7 +257,7 @@ impl Account {
         let protection = !self.drift.contains(&"termination");
         let protection = format!("<EnableTerminationProtection>{protection}</EnableTerminationProtection>");
         let lists = format!("<Parameters>{parameters}</Parameters><Outputs>{outputs}</Outputs>");
-        let stack = format!("<member>{lists}{protection}</member>");
+        let stack = format!("<member>{lists}{protection}{}</member>", root_of(&self.drift));
         let result = format!("<DescribeStacksResult><Stacks>{stack}</Stacks></DescribeStacksResult>");
         ("200 OK", format!("<DescribeStacksResponse xmlns=\"http://cloudformation\">{result}</DescribeStacksResponse>"))
     }
@@ -301,12 +301,11 @@ impl Account {
             return (INVOKED, String::new());
         }
         let (hash, at) = (format!("hash-of-{function}"), "2026-11-22T14:00:00.000+0000");
-        let mut variables = variables_of(&self.drift, &self.stack.clone().unwrap_or_default());
+        let mut environment = environment_of(&self.drift, &self.stack.clone().unwrap_or_default());
         if let Some(name) = self.misspelt.filter(|_| function == "inbox-webhook") {
-            variables[name] = "1".into();
+            environment["Variables"][name] = "1".into();
         }
-        let variables = object!({ "Variables": variables });
-        let found = object!({ "FunctionName": function, "LastModified": at, "CodeSha256": hash, "Environment": variables, "Role": role_of(function), "Timeout": if self.drift.contains(&"timeout") { 300 } else { 60 } });
+        let found = object!({ "FunctionName": function, "LastModified": at, "CodeSha256": hash, "Environment": environment, "Role": role_of(function), "Timeout": if self.drift.contains(&"timeout") { 300 } else { 60 } });
         ("200 OK", found.to_string())
     }
 }

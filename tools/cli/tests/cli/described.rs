@@ -64,16 +64,26 @@ pub(crate) fn event_source(drift: &[&str], uuid: &str, state: &str, queue: &str)
     })
 }
 
-/// The variables of a function, of which one names another table (`variable`) or is gone (`no variable`).
-pub(crate) fn variables_of(drift: &[&str], outputs: &BTreeMap<String, String>) -> Value {
+/// The environment of a function. One variable names another table (`variable`) or is gone (`no variable`), or the caller may
+/// not decrypt them (`encrypted`).
+pub(crate) fn environment_of(drift: &[&str], outputs: &BTreeMap<String, String>) -> Value {
     let output = |name: &str| outputs.get(name).cloned().unwrap_or_default();
     let domain = if drift.contains(&"variable") { "other".to_owned() } else { output("DomainTable") };
     let domain = (!drift.contains(&"no variable")).then_some(domain);
-    object!({
+    if drift.contains(&"encrypted") {
+        return object!({ "Error": { "ErrorCode": "AccessDeniedException", "Message": "kms:Decrypt" } });
+    }
+    object!({ "Variables": {
         "HOOKONCE_LOG": "info", "OTHER": "1", "HOOKONCE_INBOX_TABLE": output("InboxTable"), "HOOKONCE_DOMAIN_TABLE": domain,
         "HOOKONCE_DOCUMENTS": format!("table:{}", output("DocumentsTable")), "HOOKONCE_QUEUE_URL": output("QueueUrl"),
         "HOOKONCE_SLOW_QUEUE_URL": output("SlowQueueUrl"), "HOOKONCE_EFFECTS_QUEUE_URL": output("EffectsQueueUrl"),
-    })
+    } })
+}
+
+/// The outermost stack of a nested one (`nested`).
+pub(crate) fn root_of(drift: &[&str]) -> &'static str {
+    let root = "<RootId>arn:aws:cloudformation:us-east-1:123456789012:stack/shop/1</RootId>";
+    if drift.contains(&"nested") { root } else { "" }
 }
 
 /// The policy of a stack: that of a release, none (`no stack policy`), or one that lets a table go (`stack policy`).

@@ -243,6 +243,8 @@ fn queues_and_their_readers(deployed: &Deployed, local: &Tables, reports: &dyn F
     reports(1, &["functions"], "Timeout of the worker is 300 seconds, not 60; Timeout of the dispatcher is 300");
     deployed.aws.account().drift = vec!["no variable"];
     reports(1, &["functions"], "the relay lacks HOOKONCE_DOMAIN_TABLE");
+    deployed.aws.account().drift = vec!["encrypted"];
+    reports(0, &[], "you may not decrypt the variables of webhook, worker, relay, dispatcher");
     deployed.aws.account().drift = vec!["variable"];
     reports(1, &["functions"], "HOOKONCE_DOMAIN_TABLE of the worker is other, not hookonce-domain");
     deployed.aws.account().drift.clear();
@@ -258,6 +260,8 @@ fn who_may_delete_it(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
         aws.account().drift = vec![drift];
         reports(0, &[], expected);
     }
+    aws.account().drift = vec!["termination", "nested"];
+    reports(0, &[], "--enable-termination-protection --stack-name shop");
     aws.account().drift.clear();
     aws.account().snags.push_back(("GetStackPolicy", Interception::Answered("AccessDenied")));
     reports(3, &["protection"], "ask for the permission cloudformation:GetStackPolicy");

@@ -22,6 +22,13 @@ use crate::stack::watch::{fetch_alarms, list};
 /// How long CloudFormation watches a stack of a new release before it is done, in minutes: one period of the alarm.
 const WATCH_MINUTES: &str = "5";
 
+/// What to do where an update would cost something.
+const KEEP: &str = "take the release and the parameters that the stack has, or pass --allow RESOURCE if it may be lost";
+
+/// What to do where a new stack would not have the tables of an earlier one.
+const GIVE: &str = "add these parameters (docs/run/upgrade.md#after-a-stack-was-deleted), or pass --allow RESOURCE for each that \
+                    holds nothing, as after a creation that failed";
+
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Address of the packaged template in a bucket. deploy.sh of a release puts it there.
@@ -73,11 +80,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
     };
     show(&changes, arguments.plan || exists, &stack);
-    let dangers = match before.as_ref().filter(|before| before.exists) {
-        Some(before) => before.dangers(&arguments.parameters, &changes),
-        None => stack.left_tables(&arguments.parameters, &changes).await,
+    let (dangers, hint) = match before.as_ref().filter(|before| before.exists) {
+        Some(before) => (before.dangers(&arguments.parameters, &changes), KEEP),
+        None => (stack.left_tables(&arguments.parameters, &changes).await, GIVE),
     };
-    let refused = refused(&changes, dangers, &arguments.allow);
+    let refused = refused(&changes, dangers, &arguments.allow, hint);
     if arguments.plan || refused.is_some() {
         stack.forget(&change_set).await;
     }
@@ -294,16 +301,11 @@ fn show(changes: &[Change], each: bool, stack: &Stack<'_>) {
 }
 
 /// The refusal of what is dangerous and not allowed by name.
-fn refused(changes: &[Change], dangers: Vec<(&str, String)>, allowed: &[String]) -> Option<Failure> {
+fn refused(changes: &[Change], dangers: Vec<(&str, String)>, allowed: &[String], hint: &str) -> Option<Failure> {
     let changes = changes.iter().filter_map(|change| Some((change.resource.as_str(), change.danger()?.to_owned())));
     let mut dangers: BTreeMap<_, _> = dangers.into_iter().collect();
     dangers.extend(changes);
     dangers.retain(|resource, _| !allowed.iter().any(|name| name == resource));
     let dangers: Vec<_> = dangers.iter().map(|(resource, danger)| format!("{resource} {danger}")).collect();
-    (!dangers.is_empty()).then(|| {
-        Failure::usage(
-            format!("nothing is changed: {}", dangers.join("; ")),
-            "take the release and the parameters that the stack has or had, or pass --allow RESOURCE if it may be lost",
-        )
-    })
+    (!dangers.is_empty()).then(|| Failure::usage(format!("nothing is changed: {}", dangers.join("; ")), hint))
 }

@@ -216,13 +216,7 @@ impl Stack<'_> {
             let is_new = !is_given && changes.iter().any(|change| change.adds() && change.resource == *table);
             let (name, others) = left.split_first().filter(|_| is_new)?;
             let others = if others.is_empty() { String::new() } else { format!(", or {}", others.join(" or ")) };
-            Some((
-                *table,
-                format!(
-                    "would be empty, and an earlier stack left one: add {parameter}={name}{others}, or allow the new one if that holds \
-                     nothing, as after a creation that failed (docs/run/upgrade.md#a-stack-with-tables-that-exist)"
-                ),
-            ))
+            Some((*table, format!("would be empty, and an earlier stack left {parameter}={name}{others}")))
         };
         TABLES.iter().filter_map(left).collect()
     }

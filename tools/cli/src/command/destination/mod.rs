@@ -53,7 +53,7 @@ async fn check(arguments: &Check) -> Result<Exit, Failure> {
         return Ok(exit);
     }
     let stack = arguments.place.connect();
-    Ok(arguments.all(&stack.documents::<DestinationId>().await?.all().await?, |_, _| Ok(())))
+    Ok(arguments.all(&stack.all_documents::<DestinationId>().await?, |_, _| Ok(())))
 }
 
 /// What is shown of a document.

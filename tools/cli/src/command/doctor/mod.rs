@@ -80,7 +80,10 @@ impl Check {
     /// A tool, by the first line of its version. `needed_for` says who needs it if it is not there.
     fn tool(what: &'static str, version: Option<String>, needed_for: &str) -> Self {
         let is_absent = version.is_none();
-        let seen = version.map_or_else(|| format!("not found; {needed_for}"), |version| first_line(&version));
+        let seen = version.map_or_else(
+            || format!("not found; {needed_for}"),
+            |version| version.lines().next().unwrap_or_default().to_owned(),
+        );
         Self { is_absent, ..Self::new(what, Ok(seen)) }
     }
 }
@@ -179,10 +182,6 @@ fn too_old(version: &str) -> Option<Failure> {
     })
 }
 
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_owned()
-}
-
 fn clock(now: EpochMs) -> Result<String, Failure> {
     if now >= EARLIEST {
         return Ok(output::whole_moment(now));
@@ -235,9 +234,7 @@ const SHARED: &str = "they share a secret, so whoever has a delivery for one can
 async fn endpoints(stack: &Connection) -> Check {
     let mut warned = Vec::new();
     let mut of_secret: HashMap<(String, String), Vec<String>> = HashMap::new();
-    if let Ok(store) = stack.documents::<EndpointId>().await
-        && let Ok(all) = store.all().await
-    {
+    if let Ok(all) = stack.all_documents::<EndpointId>().await {
         let documents = all.iter().filter_map(|(id, stored)| Some((id, stored.document(id).ok()?)));
         for (id, document) in documents {
             warned.extend(EndpointId::warnings(&document).into_iter().map(|warning| (warning, id.to_string())));
@@ -258,7 +255,7 @@ async fn endpoints(stack: &Connection) -> Check {
 
 /// Every stored document is one that the functions take. `waits` says what the others do.
 async fn documents<I: DocumentId>(stack: &Connection, waits: &str) -> Result<String, Failure> {
-    let all = stack.documents::<I>().await?.all().await?;
+    let all = stack.all_documents::<I>().await?;
     let bad: Vec<_> =
         all.iter().filter(|(id, stored)| stored.checked(*id).is_err()).map(|(id, _)| id.to_string()).collect();
     if bad.is_empty() {

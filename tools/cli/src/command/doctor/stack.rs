@@ -13,6 +13,7 @@ use hookonce_protocol::write::Table;
 use hookonce_runtime::ambient::{Ambient as _, System};
 use hookonce_runtime::config::unknown_variables;
 use hookonce_runtime::port::Store as _;
+use hookonce_runtime::routes::{Offered, RouteSet};
 use roxmltree::Document;
 use serde_json::Value;
 
@@ -20,7 +21,8 @@ use super::queues::queues;
 use super::tables::tables;
 use super::{Check, REPAIR, documents, routes};
 use crate::command::deploy::policy;
-use crate::documents::route_set;
+use crate::dev::handlers;
+use crate::documents::{route_needs, route_set};
 use crate::failure::Failure;
 use crate::output;
 use crate::stack::account::{CALL_MAX, refused, region};
@@ -240,7 +242,7 @@ fn functions(found: &DeployedFunctions, outputs: &Outputs) -> Result<String, Fai
         return Err(Failure::usage(drift.join("; "), REPAIR));
     }
     let unknown = |code: &Code| {
-        let names: Vec<_> = code.variables.keys().cloned().collect();
+        let names: Vec<_> = code.variables.iter().flat_map(|all| all.keys().cloned()).collect();
         let names = unknown_variables(&names).join(", ");
         (!names.is_empty()).then(|| format!("the {} ignores {names}", code.role))
     };
@@ -251,8 +253,13 @@ fn functions(found: &DeployedFunctions, outputs: &Outputs) -> Result<String, Fai
             "correct their names in template.yaml, or deploy this release there: until then they have no effect",
         ));
     }
+    let unread: Vec<_> = codes.iter().filter(|code| code.variables.is_none()).map(|code| code.role).collect();
+    let unread = match unread.as_slice() {
+        [] => String::new(),
+        roles => format!("; you may not decrypt the variables of {}", roles.join(", ")),
+    };
     let worker = if *worker_is_on { "are on" } else { "are not all on: docs/run/runbook.md#containment" };
-    Ok(format!("{} functions; the worker's event sources {worker}", codes.len()))
+    Ok(format!("{} functions; the worker's event sources {worker}{unread}", codes.len()))
 }
 
 /// What of a function's time-out is not as the template says. The times after which a queue gives a message again follow
@@ -271,6 +278,7 @@ fn timeout_drift(code: &Code) -> Option<String> {
 
 /// The variables of a function that are gone, or name other tables or queues than the stack has.
 fn variable_drift(code: &Code, outputs: &Outputs) -> Vec<String> {
+    let Some(variables) = &code.variables else { return Vec::new() };
     let parts = &outputs.parts;
     let wanted = [
         ("HOOKONCE_INBOX_TABLE", parts.inbox_table.clone()),
@@ -284,7 +292,7 @@ fn variable_drift(code: &Code, outputs: &Outputs) -> Vec<String> {
         "relay" | "dispatcher" => vec![effects],
         _ => Vec::new(),
     };
-    let drift = |(name, wanted): (&str, &String)| match code.variables.get(name).filter(|found| !found.is_empty()) {
+    let drift = |(name, wanted): (&str, &String)| match variables.get(name).filter(|found| !found.is_empty()) {
         None => Some(format!("the {} lacks {name}", code.role)),
         Some(found) => (found != wanted).then(|| format!("{name} of the {} is {found}, not {wanted}", code.role)),
     };
@@ -357,10 +365,9 @@ async fn concurrency(
 
 /// Whether a handler of the route set is a function of Lambda.
 async fn calls_functions(stack: &Connection) -> bool {
-    let set = route_set::stored(stack).await.ok().flatten();
-    let set: Value = set.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    let mut routes = set.get("routes").and_then(Value::as_array).into_iter().flatten();
-    routes.any(|route| route.pointer("/handler/lambda").is_some())
+    let Ok(Some(text)) = route_set::stored(stack).await else { return false };
+    let offered = Offered { handlers: &handlers::of(stack).names(), urls: false, tables: None };
+    RouteSet::parse(&text, offered).is_ok_and(|set| route_needs::calls_functions(&set))
 }
 
 /// Whether the address that providers call can be moved.

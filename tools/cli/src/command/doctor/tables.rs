@@ -116,11 +116,11 @@ impl Wanted<'_> {
             attribute::DUE_AT | attribute::RECEIVED_AT => ScalarAttributeType::N,
             _ => ScalarAttributeType::S,
         };
-        let defined = |name: &&&str| {
+        let is_other = |name: &&&str| {
             let mut all = table.attribute_definitions().iter();
             all.any(|it| it.attribute_name() == **name && *it.attribute_type() != kind(name))
         };
-        wrong.extend(keys.filter(defined).map(|name| format!("{name} is not of type {}", kind(name).as_str())));
+        wrong.extend(keys.filter(is_other).map(|name| format!("{name} is not of type {}", kind(name).as_str())));
         for (name, key) in self.indexes {
             let index = table.global_secondary_indexes().iter().find(|index| index.index_name() == Some(name));
             let keys_only = |projection: Option<&ProjectionType>| projection == Some(&ProjectionType::KeysOnly);

@@ -13,7 +13,7 @@ pub(super) async fn run(arguments: Check) -> Result<Exit, Failure> {
         return Ok(exit);
     }
     let stack = arguments.place.connect();
-    let all = stack.documents::<EndpointId>().await?.all().await?;
+    let all = stack.all_documents::<EndpointId>().await?;
     let tenant_elsewhere = |(id, stored): (&EndpointId, &Stored)| {
         stored.document(id).ok()?.tenant.filter(|tenant| tenant.as_str() != id.as_str())
     };

@@ -149,8 +149,7 @@ async fn documents_of<I: DocumentId>(stack: &Connection) -> Result<Option<BTreeM
     if !takes_events(stack) {
         return Ok(None);
     }
-    let found = async { stack.documents::<I>().await?.all().await };
-    match found.await {
+    match stack.all_documents().await {
         Ok(documents) => Ok(Some(documents)),
         Err(Failure::Denied { .. }) => Ok(None),
         Err(failure) => Err(failure),

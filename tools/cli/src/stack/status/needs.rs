@@ -313,6 +313,17 @@ mod tests {
     }
 
     #[test]
+    fn where_not_all_effects_were_looked_at_there_may_be_more() {
+        let mut status = troubled();
+        for it in status.records.unreached.iter_mut().flatten() {
+            it.at_least = true;
+        }
+        let needs = status.needs(EpochMs(3_600_000));
+        let away = needs.iter().find(|need| need.word == "destination_away:crm").unwrap();
+        assert!(away.sentence().starts_with("2 effects, and perhaps more, wait for the destination crm"), "{away:?}");
+    }
+
+    #[test]
     fn every_need_has_a_next_step_and_a_page() {
         let needs = troubled().needs(EpochMs(3_600_000));
         assert_eq!(needs.len(), 13, "{needs:?}");

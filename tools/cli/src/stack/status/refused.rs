@@ -55,3 +55,32 @@ pub(super) fn refused_documents<I: DocumentId>(documents: Option<BTreeMap<I, Sto
     });
     refused.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_is_one_need_that_names_its_documents() {
+        let refused = |noun, id: &str, why: &str| RefusedDocument { noun, id: id.to_owned(), why: why.to_owned() };
+        let strange = "the catalog has no provider with this id";
+        let needs = RefusedDocument::needs(&[
+            refused("endpoint", "shop", strange),
+            refused("endpoint", "a", "x"),
+            refused("destination", "crm", "destination crm\n  url: it must be https"),
+        ]);
+        let found: Vec<_> = needs.iter().map(|need| (&*need.word, need.sentence(), &*need.next)).collect();
+        let both = "2 endpoint documents are not valid, so their deliveries may get 503: shop, a. The first of them: the catalog has \
+                    no provider with this id";
+        let one = "1 destination document is not valid: destination crm";
+        assert_eq!(
+            found,
+            [
+                ("endpoints_not_valid", both.to_owned(), "hookonce endpoint check"),
+                ("destinations_not_valid", one.to_owned(), "hookonce destination check"),
+            ]
+        );
+        let alone = RefusedDocument::needs(&[refused("endpoint", "shop", strange)]);
+        assert_eq!(alone[0].sentence(), format!("1 endpoint document is not valid: shop: {strange}"));
+    }
+}
