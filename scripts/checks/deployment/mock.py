@@ -32,7 +32,7 @@ STACK = "inbox"
 CODE = f"{STACK}-code-bucket-an-id"
 # What `sam deploy` would answer; every optional part is on.
 ANSWERS = {
-    "AlarmTopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:alarms",
+    "AlarmTopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:hookonce-alarms",
     "DataKeyArn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/data",
     "DocumentKeyArn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/documents",
     "DomainName": "hooks.example.com",

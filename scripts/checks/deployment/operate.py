@@ -302,6 +302,16 @@ def drift(commands, stack):
         commands.found.append("doctor: the policy of a release is not that of this release")
 
 
+def topic(commands):
+    """The alarms tell a topic, which must reach somebody."""
+    sns, run = client("sns"), commands.run
+    run("doctor", code=NO, prints="hookonce-alarms is gone")
+    arn = sns.create_topic(Name="hookonce-alarms")["TopicArn"]
+    run("doctor", code=NO, prints="nobody subscribes to")
+    sns.subscribe(TopicArn=arn, Protocol="email", Endpoint="you@example.com")
+    run("doctor", code=NO, prints="1 topic with 1 confirmed subscription")
+
+
 def console(commands):
     """Opens each page that shows something."""
     words = ["console", "--stack", STACK, "--port", "0"]
@@ -339,6 +349,7 @@ def look(stack):
             for name, text in (("routes", ROUTES), ("samples", SAMPLES)):
                 with open(os.path.join(folder, f"{name}.json"), "w", encoding="utf-8") as file:
                     json.dump(text, file)
+            topic(commands)
             commands.run("doctor", code=NO, prints="there is no route set: all events wait")
             no_samples(commands)
             commands.run("doctor", prints=" 0 messages")

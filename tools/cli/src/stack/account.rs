@@ -103,7 +103,7 @@ pub(crate) async fn exchange(request: HttpRequest) -> Result<HttpResponse, Cause
 
 /// What a refused or failed call of this action means, by the error code of the service.
 pub(crate) fn refused(action: &str, code: Option<&str>, cause: &dyn std::fmt::Display) -> Failure {
-    let is_denied = matches!(code, Some("AccessDenied" | "AccessDeniedException"));
+    let is_denied = matches!(code, Some("AccessDenied" | "AccessDeniedException" | "AuthorizationError"));
     let hint = match code {
         // DynamoDB also answers with this code if the KMS key refuses.
         Some(_) if is_denied && cause.to_string().contains("kms:") => {

@@ -2,7 +2,6 @@
 
 pub(crate) mod account;
 pub(crate) mod arrivals;
-pub(crate) mod cloudformation;
 pub(crate) mod cloudwatch;
 pub(crate) mod connection;
 pub(crate) mod credentials;
@@ -10,6 +9,7 @@ pub(crate) mod lambda;
 pub(crate) mod logs;
 pub(crate) mod meter;
 pub(crate) mod pauses;
+pub(crate) mod query;
 pub(crate) mod status;
 pub(crate) mod target;
 pub(crate) mod traffic;

@@ -1,5 +1,7 @@
 //! What CloudWatch knows of a deployed stack: its alarms, and when its relay last ran.
 
+use std::collections::BTreeSet;
+
 use aws_config::SdkConfig;
 use hookonce_protocol::time::{EpochMs, Millis};
 use serde_json::{Value, json};
@@ -87,6 +89,8 @@ pub(crate) struct Alarms {
     pub(crate) mute: Vec<String>,
     /// Those of the template that are not there, by severity and name.
     pub(crate) missing: Vec<&'static str>,
+    /// The topics of SNS that they tell, each once.
+    pub(crate) topics: Vec<String>,
 }
 
 impl Alarms {
@@ -104,12 +108,15 @@ impl Alarms {
             name.strip_prefix(&prefix).unwrap_or(name).to_owned()
         };
         let names: Vec<_> = all.iter().map(|fields| name(fields)).collect();
+        let actions = all.iter().flat_map(|fields| list(fields, "AlarmActions")).filter_map(Value::as_str);
+        let topics: BTreeSet<_> = actions.filter(|arn| arn.split(':').nth(2) == Some("sns")).collect();
         let is_missing = |alarm: &&str| !names.iter().any(|name| name == alarm);
         Self {
             count: all.len(),
             raised,
             mute: all.iter().filter(is_mute).map(|fields| name(fields)).collect(),
             missing: ALARMS.into_iter().filter(is_missing).collect(),
+            topics: topics.into_iter().map(str::to_owned).collect(),
         }
     }
 }

@@ -17,8 +17,8 @@ use serde_json::{Value, json as object};
 use sha2::{Digest as _, Sha256};
 
 use crate::described::{
-    DESCRIBING, NO_SERVER, alarms_of_the_template, description, environment_of, event_source, relayed, role_of,
-    root_of, stack_policy, with_policy,
+    DESCRIBING, NO_SERVER, STACK_POLICY, TOPIC, alarms_of_the_template, description, environment_of, event_source,
+    in_xml, refused_in_xml, relayed, role_of, root_of, with_policy,
 };
 use crate::support::{Workspace, listen, root};
 
@@ -338,9 +338,8 @@ pub(crate) const MESSAGE_ID: &str = "5fea7756-0ea4-451a-a703-a558b933e274";
 pub(crate) const REQUEST_ID: &str = "b7c1a0f2-6b1a-4a7e-9d0e-1f2a3b4c5d6e";
 const INVOKED: &str = "202 Accepted\r\nx-amzn-requestid: b7c1a0f2-6b1a-4a7e-9d0e-1f2a3b4c5d6e";
 
-/// The operations of `CloudFormation`.
+/// What `CloudFormation` tells of a stack.
 const DESCRIBE: &str = "DescribeStacks";
-const STACK_POLICY: &str = "GetStackPolicy";
 
 /// What is no output of the stack.
 const PARAMETERS: [&str; 3] = ["OperatorArn", "RequestsPerSecondMax", "Tables"];
@@ -412,6 +411,7 @@ impl Aws {
             ("AWS_ENDPOINT_URL_CLOUDWATCH", self.url.as_str()),
             ("AWS_ENDPOINT_URL_CLOUDWATCH_LOGS", self.url.as_str()),
             ("AWS_ENDPOINT_URL_LAMBDA", self.url.as_str()),
+            ("AWS_ENDPOINT_URL_SNS", self.url.as_str()),
             ("AWS_EC2_METADATA_DISABLED", "true"),
             ("AWS_SHARED_CREDENTIALS_FILE", "none"),
             ("AWS_CONFIG_FILE", "none"),
@@ -586,8 +586,8 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
         ("200 OK", format!("<GetCallerIdentityResponse>{result}</GetCallerIdentityResponse>"))
     } else if operation == DESCRIBE {
         account.described(&form["StackName"])
-    } else if operation == STACK_POLICY {
-        ("200 OK", stack_policy(&account.drift))
+    } else if let Some(answer) = in_xml(&account.drift, &operation) {
+        answer
     } else {
         match account.dynamodb(&operation, &body) {
             Ok(answer) => ("200 OK", answer.to_string()),
@@ -624,9 +624,8 @@ fn refusal(operation: &str, refusal: &str) -> (&'static str, String) {
         };
         return (status, object!({ "Message": message }).to_string());
     }
-    let answer = if ["GetCallerIdentity", DESCRIBE, STACK_POLICY].contains(&operation) {
-        let error = format!("<Type>Sender</Type><Code>{code}</Code><Message>{message}</Message>");
-        format!("<ErrorResponse><Error>{error}</Error></ErrorResponse>")
+    let answer = if ["GetCallerIdentity", DESCRIBE, STACK_POLICY, TOPIC].contains(&operation) {
+        refused_in_xml(code, message)
     } else {
         object!({ "__type": code, "message": message }).to_string()
     };

@@ -86,8 +86,41 @@ pub(crate) fn root_of(drift: &[&str]) -> &'static str {
     if drift.contains(&"nested") { root } else { "" }
 }
 
+/// What is known of a stack's policy, and of a topic.
+pub(crate) const STACK_POLICY: &str = "GetStackPolicy";
+pub(crate) const TOPIC: &str = "GetTopicAttributes";
+
+/// Answers one of these.
+pub(crate) fn in_xml(drift: &[&str], operation: &str) -> Option<(&'static str, String)> {
+    match operation {
+        STACK_POLICY => Some(("200 OK", stack_policy(drift))),
+        TOPIC => Some(topic(drift)),
+        _ => None,
+    }
+}
+
+pub(crate) fn refused_in_xml(code: &str, message: &str) -> String {
+    let error = format!("<Type>Sender</Type><Code>{code}</Code><Message>{message}</Message>");
+    format!("<ErrorResponse><Error>{error}</Error></ErrorResponse>")
+}
+
+/// A topic: with two subscriptions, one of them confirmed, or with none (`subscribers`), or one that waits (`confirmed`), or
+/// gone (`topic`).
+fn topic(drift: &[&str]) -> (&'static str, String) {
+    let has = |what: &str| !drift.contains(&what);
+    if !has("topic") {
+        return ("404 Not Found", refused_in_xml("NotFound", "Topic does not exist"));
+    }
+    let (confirmed, pending) = if has("subscribers") { (u8::from(has("confirmed")), 1) } else { (0, 0) };
+    let entry = |name: &str, value: u8| format!("<entry><key>{name}</key><value>{value}</value></entry>");
+    let entries = [entry("SubscriptionsPending", pending), entry("SubscriptionsConfirmed", confirmed)].concat();
+    let result = format!("<GetTopicAttributesResult><Attributes>{entries}</Attributes></GetTopicAttributesResult>");
+    let space = "http://sns.amazonaws.com/doc/2010-03-31/";
+    ("200 OK", format!("<GetTopicAttributesResponse xmlns=\"{space}\">{result}</GetTopicAttributesResponse>"))
+}
+
 /// The policy of a stack: that of a release, none (`no stack policy`), or one that lets a table go (`stack policy`).
-pub(crate) fn stack_policy(drift: &[&str]) -> String {
+fn stack_policy(drift: &[&str]) -> String {
     let policy = std::fs::read_to_string(root().join("deploy/stack-policy.json")).unwrap();
     let policy = if drift.contains(&"stack policy") { policy.replace("AWS::DynamoDB::Table", "") } else { policy };
     let body = format!("<StackPolicyBody>{policy}</StackPolicyBody>");

@@ -64,8 +64,9 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     let doctor = || deployed.run(&["doctor", "--json"]);
     let calm = json(&doctor().exits(0));
     assert_eq!(calm[0]["seen"], CALLER);
-    assert_eq!(calm.as_array().unwrap().len(), 21);
+    assert_eq!(calm.as_array().unwrap().len(), 22);
     for (check, seen) in [
+        ("alarm topics", "1 topic with 1 confirmed subscription"),
         ("destinations", "0 valid"),
         ("routes", "0 valid"),
         ("dead-letter queue", "0 messages"),
@@ -136,12 +137,31 @@ fn alarms(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
     let actions = std::mem::take(&mut aws.account().alarms[died].actions);
     reports(1, &["alarms"], "1 of 14 alarms notify nobody: page/RecordsDied");
     aws.account().alarms[died].actions = actions;
+    topics(aws, reports);
     let removed = aws.account().alarms.remove(died);
     reports(1, &["alarms"], "alarms of the template are missing: page/RecordsDied; raised: page/WebhookFails");
     aws.account().alarms.push(removed);
     let all = std::mem::take(&mut aws.account().alarms);
     reports(1, &["alarms"], "nothing watches this stack");
     aws.account().alarms = all;
+}
+
+/// The alarms tell a topic. Whether that tells anybody, its owner may keep to himself.
+fn topics(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
+    let arn = "arn:aws:sns:us-east-1:123456789012:hookonce-alarms";
+    for (drift, expected) in [
+        ("topic", format!("{arn} is gone")),
+        ("subscribers", format!("nobody subscribes to {arn}")),
+        ("confirmed", format!("{arn} tells nobody: 1 subscription to be confirmed")),
+    ] {
+        aws.account().drift.push(drift);
+        reports(1, &["alarm topics"], &expected);
+        aws.account().drift.pop();
+    }
+    aws.account().snags.push_back(("GetTopicAttributes", Interception::Answered("AuthorizationError")));
+    reports(0, &[], &format!("whether {arn} tells anybody is not known: sns:GetTopicAttributes failed"));
+    aws.account().snags.push_back(("GetTopicAttributes", Interception::Answered("AuthorizationError")));
+    reports(0, &[], "ask for the permission sns:GetTopicAttributes");
 }
 
 /// `status` shows what each of these answers. A permission that is missing is to be known before the night.

@@ -6,7 +6,7 @@ use roxmltree::{Document, Node};
 use serde_json::{Value, json};
 
 use crate::output;
-use crate::stack::cloudformation::{child, members, text_below};
+use crate::stack::query::{child, members, text_below};
 
 /// The stack policy of a release. It names the types of what an update may neither replace nor remove.
 const POLICY: &str = include_str!("../../../../../deploy/stack-policy.json");

@@ -12,8 +12,8 @@ use super::change::Change;
 use crate::failure::Failure;
 use crate::output;
 use crate::stack::account::{CALL_MAX, refused, region};
-use crate::stack::cloudformation::{self, Refusal, child, members, outside_lists, text_below};
 use crate::stack::connection::{OWN_VERSION, is_earlier};
+use crate::stack::query::{CLOUDFORMATION, Refusal, child, members, outside_lists, text_below};
 
 /// How often CloudFormation is asked how far it is.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
@@ -135,7 +135,7 @@ impl Stack<'_> {
     async fn call(&self, action: &str, fields: &[(&str, &str)]) -> Result<Result<String, Refusal>, Failure> {
         let fields = [&[("StackName", self.name)], fields].concat();
         let broken = |cause: Cause| self.failed(action, "", &Report::new(&*cause).to_string());
-        cloudformation::call(self.config, action, &fields).await.map_err(broken)
+        CLOUDFORMATION.call(self.config, action, &fields).await.map_err(broken)
     }
 
     async fn done(&self, action: &str, fields: &[(&str, &str)]) -> Result<String, Failure> {
@@ -228,7 +228,7 @@ impl Stack<'_> {
     pub(super) async fn parameters_of(&self, template: &str) -> Result<BTreeSet<String>, Failure> {
         const ACTION: &str = "GetTemplateSummary";
         let broken = |cause: Cause| self.failed(ACTION, "", &Report::new(&*cause).to_string());
-        let answer = cloudformation::call(self.config, ACTION, &[("TemplateURL", template)]).await.map_err(broken)?;
+        let answer = CLOUDFORMATION.call(self.config, ACTION, &[("TemplateURL", template)]).await.map_err(broken)?;
         let answer = answer.map_err(|Refusal { code, message }| self.failed(ACTION, &code, &message))?;
         let answer = Document::parse(&answer).map_err(|error| self.unreadable(ACTION, &error))?;
         Ok(members(&answer, "ParameterKey").map(|it| child(it, "ParameterKey").to_owned()).collect())

@@ -3,6 +3,7 @@
 mod queues;
 mod stack;
 mod tables;
+mod topics;
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{TcpListener, TcpStream};

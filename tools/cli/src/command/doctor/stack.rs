@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use super::queues::queues;
 use super::tables::tables;
+use super::topics::topics;
 use super::{Check, REPAIR, documents, routes};
 use crate::command::deploy::policy;
 use crate::dev::handlers;
@@ -26,9 +27,9 @@ use crate::documents::{route_needs, route_set};
 use crate::failure::Failure;
 use crate::output;
 use crate::stack::account::{CALL_MAX, refused, region};
-use crate::stack::cloudformation::{self, text_below};
 use crate::stack::connection::{Connection, Deployed, FunctionNames, OWN_VERSION, Outputs, StackParts};
 use crate::stack::lambda::{BATCH_SIZE, Code, Concurrency, DeployedFunctions, Mapping};
+use crate::stack::query::{CLOUDFORMATION, text_below};
 use crate::stack::status::RELAY_AWAY;
 use crate::stack::watch::{Alarms, Looking, fetch_alarms, no_alarms, relay_ran_at};
 
@@ -47,8 +48,7 @@ pub(super) async fn checks(deployed: &Deployed, stack: &Connection) -> Vec<Check
     };
     let mut checks = vec![Check::new("credentials", deployed.caller().await)];
     let is_own = deployed.outputs().await.is_ok_and(|outputs| outputs.parts.version == OWN_VERSION);
-    let (alarms, clock) = cloudwatch(config, &deployed.name, is_own).await;
-    checks.extend([Check::new("clock", clock), Check::new("alarms", alarms)]);
+    checks.extend(cloudwatch(config, &deployed.name, is_own).await);
     let outputs = match deployed.outputs().await {
         Ok(outputs) => outputs,
         Err(failure) => {
@@ -104,21 +104,25 @@ fn complete(parts: &StackParts, region: &str) -> Result<String, Failure> {
     ))
 }
 
-/// The alarms can be read, and the clocks agree. Which alarms there should be, is known of a stack of this release.
-async fn cloudwatch(
-    config: &SdkConfig,
-    stack: &str,
-    is_own: bool,
-) -> (Result<String, Failure>, Result<String, Failure>) {
+/// The clocks agree, the alarms can be read, and somebody gets them. Which alarms there should be, is known of a stack of
+/// this release.
+async fn cloudwatch(config: &SdkConfig, stack: &str, is_own: bool) -> Vec<Check> {
     let answer = match fetch_alarms(config, stack).await {
         Ok(answer) => answer,
         Err(failure) => {
             let unknown = Failure::unavailable("could not read the clock of AWS", "fix the check `alarms` first");
-            return (Err(failure), Err(unknown));
+            return vec![Check::new("clock", Err(unknown)), Check::new("alarms", Err(failure))];
         }
     };
-    let alarms = answer.outcome.and_then(|fields| alarms(&Alarms::read(&fields, stack), stack, is_own));
-    (alarms, answer.date.map_or_else(no_clock, |theirs| clock(theirs, System.moment().now)))
+    let clock = answer.date.map_or_else(no_clock, |theirs| clock(theirs, System.moment().now));
+    let found = answer.outcome.map(|fields| Alarms::read(&fields, stack));
+    let arns = found.as_ref().map_or_else(|_| Vec::new(), |found| found.topics.clone());
+    let alarms = found.and_then(|found| alarms(&found, stack, is_own));
+    let mut checks = vec![Check::new("clock", clock), Check::new("alarms", alarms)];
+    if !arns.is_empty() {
+        checks.push(topics(config, &arns).await);
+    }
+    checks
 }
 
 /// All alarms are there, and each tells somebody. Those that are raised are named.
@@ -225,7 +229,7 @@ async fn protection(config: &SdkConfig, name: &str, outputs: &Outputs) -> Check 
 /// The policy that the stack has. `None` if it has none.
 async fn stack_policy(config: &SdkConfig, name: &str) -> Result<Option<Value>, Failure> {
     let action = "cloudformation:GetStackPolicy";
-    let answer = cloudformation::call(config, "GetStackPolicy", &[("StackName", name)]).await;
+    let answer = CLOUDFORMATION.call(config, "GetStackPolicy", &[("StackName", name)]).await;
     let answer = answer.map_err(|cause| refused(action, None, &Report::new(&*cause)))?;
     let answer = answer.map_err(|refusal| refused(action, Some(&refusal.code), &refusal.message))?;
     let answer = Document::parse(&answer).map_err(|error| refused(action, None, &Report::new(&error)))?;

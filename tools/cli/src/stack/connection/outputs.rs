@@ -10,7 +10,7 @@ use roxmltree::Document;
 use super::parts::StackParts;
 use crate::failure::Failure;
 use crate::stack::account::{refused, region};
-use crate::stack::cloudformation::{self, Refusal, child, members, text_below};
+use crate::stack::query::{CLOUDFORMATION, Refusal, child, members, text_below};
 
 const ACTION: &str = "cloudformation:DescribeStacks";
 
@@ -80,7 +80,7 @@ impl Outputs {
     pub(crate) async fn of(config: &SdkConfig, stack: &str) -> Result<Self, Failure> {
         check_name(stack)?;
         let broken = |cause: Cause| refused(ACTION, None, &error_reporter::Report::new(&*cause));
-        let answer = cloudformation::call(config, "DescribeStacks", &[("StackName", stack)]).await.map_err(broken)?;
+        let answer = CLOUDFORMATION.call(config, "DescribeStacks", &[("StackName", stack)]).await.map_err(broken)?;
         let answer = answer.map_err(|Refusal { code, message }| unread(&code, &message, stack, &region(config)))?;
         let answer = Document::parse(&answer).map_err(|error| broken(error.into()))?;
         Self::read(&answer).ok_or_else(|| foreign(stack))

@@ -267,7 +267,7 @@ mod tests {
             caller: Err(unknown()),
             version: Err(unknown()),
             watch: Ok(Watch {
-                alarms: Alarms { count: 0, raised: vec![], mute: vec![], missing: vec![] },
+                alarms: Alarms { count: 0, raised: vec![], mute: vec![], missing: vec![], topics: vec![] },
                 relay_ran_at: None,
             }),
             functions: Ok(DeployedFunctions {
