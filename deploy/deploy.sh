@@ -13,7 +13,7 @@ case ${1:-} in
     -h | --help) sed -n '2,7s/^# \{0,1\}//p' "${0##*/}"; exit ;;
     --stack) stack=${2:?a name}; shift 2 ;;
 esac
-case " $*" in *" --stack"*) echo "error: --stack NAME comes first" >&2; exit 2 ;; esac
+case " $* " in *" --stack"*) echo "error: --stack NAME comes first" >&2; exit 2 ;; *" --plan "*) plans=yes ;; *) plans= ;; esac
 PATH=$PWD:$PATH
 command -v aws >/dev/null && command -v hookonce >/dev/null || { echo "error: aws or hookonce is not on the PATH" >&2; exit 2; }
 release=$(grep -o '"Text": "[^"]*"' template.json | cut -d '"' -f 4) own=$(hookonce --version)
@@ -34,15 +34,15 @@ upload() {
 }
 
 echo "2. The code goes into a bucket of its own, which the stack $stack-code holds"
-made=$(of_bucket "[StackStatus,length(not_null(Outputs,\`[]\`)[?OutputKey=='Bucket'||OutputKey=='Address'])]" 2>"$work/log") ||
+made=$(of_bucket "[StackStatus,join(',',sort(not_null(Outputs,\`[]\`)[].OutputKey))]" 2>"$work/log") ||
     { grep -q "does not exist" "$work/log" || { cat "$work/log" >&2; exit 1; }; made=NEW; }
-case " $* $made" in *" --plan "*_COMPLETE$'\t'2) made=${made/#[UC]*/PLANNED} ;; esac
 case $made in
-    CREATE_IN_PROGRESS* | CREATE_FAILED* | ROLLBACK_* | DELETE_*)
-        echo "error: the stack $stack-code is ${made%$'\t'*}: let it end, or delete it if it is one of hookonce" >&2; exit 2 ;;
-    PLANNED) ;; # It is there, and a plan changes nothing.
-    NEW | REVIEW_IN_PROGRESS* | *$'\t'2) aws cloudformation deploy --no-fail-on-empty-changeset --stack-name "$stack-code" \
-        --template-file bucket.yaml 2>"$work/log" || { cat "$work/log" >&2; exit 1; } ;;
+    CREATE_IN_PROGRESS* | DELETE_IN_PROGRESS* | ROLLBACK_IN_PROGRESS*) echo "error: the stack $stack-code is ${made%$'\t'*}: wait" >&2; exit 2 ;;
+    CREATE_FAILED* | DELETE_FAILED* | ROLLBACK_*)
+        printf '%s\n' "error: the stack $stack-code is ${made%$'\t'*}" \
+            "try: if it is one of hookonce, empty its bucket, then aws cloudformation delete-stack --stack-name $stack-code" >&2; exit 2 ;;
+    NEW | REVIEW_IN_PROGRESS* | *$'\t'Address,Bucket) [[ $plans$made = yes*Bucket ]] ||  # A plan changes nothing that is there.
+        aws cloudformation deploy --no-fail-on-empty-changeset --stack-name "$stack-code" --template-file bucket.yaml 2>"$work/log" || { cat "$work/log" >&2; exit 1; } ;;
     *) echo "error: the stack $stack-code is not one of hookonce: take another --stack" >&2; exit 2 ;;
 esac
 account=$(aws sts get-caller-identity --query Account --output text); bucket=$(output Bucket); address=$(output Address); places=()
@@ -54,7 +54,7 @@ sed "${places[@]}" template.json >"$work/template.json"
 template=$(upload "$work/template.json")
 echo "3. CloudFormation brings the stack $stack to this release, which takes some minutes"
 hookonce deploy --stack "$stack" --template "$address/$template" "$@"
-case " $* " in *" --plan "*) exit ;; esac
+[ -z "$plans" ] || exit 0
 
 echo "4. What it still needs"
 hookonce doctor --stack "$stack" || echo "The stack is there. The last lines above say what it needs."

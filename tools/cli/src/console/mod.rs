@@ -116,7 +116,7 @@ pub(crate) struct Site {
     /// What the tables were asked for arrivals.
     search: Mutex<ArrivalSearch>,
     /// What pages that keep up show beside arrivals.
-    snapshot: Mutex<Option<now::Snapshot>>,
+    snapshot: Mutex<Option<Arc<now::Snapshot>>>,
     /// How many were begun.
     snapshots: AtomicU64,
     /// Held while it is read.
@@ -235,14 +235,14 @@ impl Site {
     }
 
     /// What pages that keep up show beside arrivals, as it was last read.
-    fn kept(&self) -> Option<now::Snapshot> {
+    fn kept(&self) -> Option<Arc<now::Snapshot>> {
         self.snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn keep(&self, snapshot: &now::Snapshot) {
+    fn keep(&self, snapshot: &Arc<now::Snapshot>) {
         let mut kept = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.as_ref().is_none_or(|kept| kept.is_before(snapshot)) {
-            *kept = Some(snapshot.clone());
+            *kept = Some(Arc::clone(snapshot));
         }
     }
 

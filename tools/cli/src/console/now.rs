@@ -28,7 +28,7 @@ use crate::output;
 use crate::output::codes::{opening, section};
 use crate::output::hints::pasteable;
 use crate::records::looks::Look;
-use crate::stack::arrivals::Arrival;
+use crate::stack::arrivals::{Arrival, Arrivals};
 use crate::stack::meter::{Cost, metered};
 use crate::stack::status::{Need, StackStatus};
 use crate::stack::traffic::{Cell, EndpointTraffic};
@@ -60,13 +60,14 @@ pub(super) async fn show(State(site): State<Arc<Site>>, Query(query): Query<BTre
 async fn content(site: &Site, day: Option<&Day>) -> Result<(String, Markup), Failure> {
     let reader = site.reader().await?;
     site.catch_up(&reader, false).await?;
-    let snapshot = Snapshot::read(site, &reader).await?;
+    let snapshot = Snapshot::read(site).await;
     site.keep(&snapshot);
+    let parts = snapshot.parts.as_ref().map_err(Clone::clone)?;
     let content = html! {
-        (needs_part(&snapshot))
+        (needs_part(parts))
         h2 { "Endpoints" }
         div.scroll tabindex="0" role="region" aria-label="Endpoints" {
-            @match &snapshot.endpoints {
+            @match &parts.endpoints {
                 Some((_, endpoints)) => (endpoints_part(endpoints)),
                 None => (endpoints_part(&endpoints(site, day).await.1)),
             }
@@ -83,7 +84,7 @@ async fn content(site: &Site, day: Option<&Day>) -> Result<(String, Markup), Fai
             (arrivals_part(site, &Seen { after: None, snapshot: snapshot.number }))
         }
     };
-    Ok((snapshot.title, content))
+    Ok((parts.title.clone(), content))
 }
 
 /// What a page shows already.
@@ -125,11 +126,18 @@ fn arrivals_part(site: &Site, seen: &Seen) -> Markup {
 }
 
 /// What is read once for all pages that keep up.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Snapshot {
     /// In the order in which they were begun: a clock may be set back.
     number: u64,
     at: EpochMs,
+    /// How many changes of arrivals there were before.
+    changes: u64,
+    parts: Result<Parts, Failure>,
+}
+
+#[derive(Debug)]
+struct Parts {
     title: String,
     needs: Markup,
     /// How many there are, and as a table. `None` for a stack on AWS, which is asked for them by a whole page alone.
@@ -137,39 +145,41 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    async fn read(site: &Site, reader: &Reader) -> Result<Self, Failure> {
+    async fn read(site: &Site) -> Arc<Self> {
         let (number, at) = (site.snapshots.fetch_add(1, Ordering::Relaxed) + 1, System.moment().now);
-        let (title, needs) = needs(site, reader, at).await?;
-        let endpoints = if site.traffic.is_some() { Some(endpoints(site, None).await) } else { None };
-        Ok(Self { number, at, title, needs, endpoints })
+        let changes = site.arrivals.changes();
+        let parts = async {
+            let (title, needs) = needs(site, &site.reader().await?, at).await?;
+            let endpoints = if site.traffic.is_some() { Some(endpoints(site, None).await) } else { None };
+            Ok(Parts { title, needs, endpoints })
+        };
+        Arc::new(Self { number, at, changes, parts: parts.await })
     }
 
     pub(super) fn is_before(&self, other: &Self) -> bool {
         self.number < other.number
     }
 
-    /// Whether pages that keep up have to see a newer one: some seconds after a change, which others may see as late, and a
-    /// while later for what only grows old or was done elsewhere.
-    fn is_old(&self, changed_at: Option<EpochMs>) -> bool {
-        let age = System.moment().now.0 - self.at.0;
-        let is_true = changed_at.is_none_or(|changed_at| self.at.0 - changed_at.0 >= SNAPSHOT_IS_NEW.0);
-        !(0..if is_true { SNAPSHOT_IS_TRUE.0 } else { SNAPSHOT_IS_NEW.0 }).contains(&age)
+    /// Whether pages that keep up have to see a newer one: some seconds after a change, which others may see as late, or
+    /// after a read that failed, and a while later for what only grows old or was done elsewhere.
+    fn is_old(&self, arrivals: &Arrivals) -> bool {
+        let is_soon = |at: EpochMs| (0..SNAPSHOT_IS_NEW.0).contains(&(self.at.0 - at.0));
+        let is_passing = self.changes != arrivals.changes() || arrivals.changed_at().is_some_and(is_soon);
+        let new = if is_passing || self.parts.is_err() { SNAPSHOT_IS_NEW } else { SNAPSHOT_IS_TRUE };
+        !(0..new.0).contains(&(System.moment().now.0 - self.at.0))
     }
 
-    /// The newest one. One page reads it for all, and goes on without it where that takes long or fails. An answer that
-    /// nobody waits for any more does not end the read.
-    async fn newest(site: &Arc<Site>) -> Option<Self> {
+    /// The newest one. One page reads it for all, and goes on without it where that takes long. An answer that nobody
+    /// waits for any more does not end the read.
+    async fn newest(site: &Arc<Site>) -> Option<Arc<Self>> {
         let kept = site.kept();
-        if kept.as_ref().is_some_and(|kept| !kept.is_old(site.arrivals.changed_at())) {
+        if kept.as_ref().is_some_and(|kept| !kept.is_old(&site.arrivals)) {
             return kept;
         }
         if let Ok(reading) = Arc::clone(&site.reading).try_lock_owned() {
             let site = Arc::clone(site);
             let read = tokio::spawn(async move {
-                let read = async { Self::read(&site, &site.reader().await?).await };
-                if let Ok(snapshot) = Box::pin(read).await {
-                    site.keep(&snapshot);
-                }
+                site.keep(&Box::pin(Self::read(&site)).await);
                 drop(reading);
             });
             let _ = tokio::time::timeout(Duration::from_millis(ASK_AGAIN.0.unsigned_abs()), read).await;
@@ -178,8 +188,8 @@ impl Snapshot {
     }
 }
 
-fn needs_part(snapshot: &Snapshot) -> Markup {
-    html! { section id="needs" aria-live="polite" data-title=(titled(&snapshot.title)) { (snapshot.needs) } }
+fn needs_part(parts: &Parts) -> Markup {
+    html! { section id="needs" aria-live="polite" data-title=(titled(&parts.title)) { (parts.needs) } }
 }
 
 fn endpoints_part(endpoints: &Markup) -> Markup {
@@ -384,13 +394,20 @@ async fn moved(site: &Arc<Site>, seen: &Seen) -> Result<Option<Markup>, Failure>
     let reader = site.reader().await?;
     site.catch_up(&reader, true).await?;
     let changes = site.arrivals.changes();
-    let newer = Snapshot::newest(site).await.filter(|kept| kept.number != seen.snapshot);
+    let newest = Snapshot::newest(site).await;
+    // What cannot be read any more is not shown as if it were true.
+    let newest = match newest.as_ref().map(|newest| (newest.number, &newest.parts)) {
+        Some((_, Err(failure))) => return Err(failure.clone()),
+        Some((number, Ok(parts))) => Some((number, parts)),
+        None => None,
+    };
+    let newer = newest.filter(|(number, _)| *number != seen.snapshot);
     if seen.after == Some(changes) && newer.is_none() {
         return Ok(None);
     }
-    let seen = Seen { after: seen.after, snapshot: newer.as_ref().map_or(seen.snapshot, |newer| newer.number) };
+    let seen = Seen { after: seen.after, snapshot: newer.map_or(seen.snapshot, |(number, _)| number) };
     Ok(Some(html! {
-        @if let Some(newer) = &newer {
+        @if let Some((_, newer)) = newer {
             (needs_part(newer))
             @if let Some((..=ENDPOINTS_KEPT_UP_MAX, endpoints)) = &newer.endpoints { (endpoints_part(endpoints)) }
         }

@@ -51,8 +51,8 @@ pub(crate) struct Code {
     pub(crate) sha256: String,
     /// After how many seconds Lambda ends an execution of it.
     pub(crate) timeout_seconds: Option<i64>,
-    /// The variables in its environment. `None` if the caller may not decrypt them.
-    pub(crate) variables: Option<BTreeMap<String, String>>,
+    /// The variables in its environment, or the code of Lambda that says why it does not tell them.
+    pub(crate) variables: Result<BTreeMap<String, String>, String>,
     /// The role of IAM that it runs with.
     rights: String,
 }
@@ -176,7 +176,8 @@ async fn code(config: &SdkConfig, role: &'static str, name: &str) -> Result<Code
     let sha256 = text("CodeSha256").unwrap_or_default().to_owned();
     let variables = fields.pointer("/Environment/Variables").and_then(Value::as_object).into_iter().flatten();
     let variables = variables.map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned()));
-    let variables = fields.pointer("/Environment/Error").is_none().then(|| variables.collect());
+    let unread = fields.pointer("/Environment/Error").map(|error| error["ErrorCode"].as_str().unwrap_or_default());
+    let variables = unread.map_or_else(|| Ok(variables.collect()), |code| Err(code.to_owned()));
     let rights = text("Role").unwrap_or_default().to_owned();
     let changed_at = text("LastModified").and_then(moment);
     let timeout_seconds = fields.get("Timeout").and_then(Value::as_i64);

@@ -245,7 +245,7 @@ fn an_audit_that_was_stopped_goes_on_after_the_last_record_that_it_checked() {
     }
     // Each of them was read twice: with its page, and as a suspect.
     assert!(started.elapsed() >= Duration::from_millis(2 * 499 * 10 - 500), "{:?}", started.elapsed());
-    send_interrupt(&child);
+    send_interrupt(child.id());
     printed.read_to_string(&mut first).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1), "{first}");
     let mut first: Vec<Value> = first.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -17,10 +17,10 @@ use serde_json::{Value, json as object};
 use sha2::{Digest as _, Sha256};
 
 use crate::described::{
-    DESCRIBING, NO_SERVER, STACK_POLICY, TOPIC, alarms_of_the_template, description, environment_of, event_source,
-    in_xml, refused_in_xml, relayed, role_of, root_of, with_policy,
+    DESCRIBING, NO_SERVER, alarms_of_the_template, description, environment_of, event_source, in_xml, refusal, relayed,
+    role_of, root_of, with_policy,
 };
-use crate::support::{Workspace, listen, root};
+use crate::support::{Workspace, listen, root, send_interrupt};
 
 /// The caller's AWS identity.
 pub(crate) const CALLER: &str = "arn:aws:sts::123456789012:assumed-role/Operator/ada";
@@ -50,6 +50,8 @@ pub(crate) enum Interception {
     Passed,
     /// It is not carried out, and answered with this code.
     Answered(&'static str),
+    /// Somebody presses Ctrl-C in this process first.
+    Interrupted(u32),
     /// It is carried out and the connection breaks, so the client sends it again.
     ReplyLost,
     /// Another process stores this text under the same key first.
@@ -339,7 +341,7 @@ pub(crate) const REQUEST_ID: &str = "b7c1a0f2-6b1a-4a7e-9d0e-1f2a3b4c5d6e";
 const INVOKED: &str = "202 Accepted\r\nx-amzn-requestid: b7c1a0f2-6b1a-4a7e-9d0e-1f2a3b4c5d6e";
 
 /// What `CloudFormation` tells of a stack.
-const DESCRIBE: &str = "DescribeStacks";
+pub(crate) const DESCRIBE: &str = "DescribeStacks";
 
 /// What is no output of the stack.
 const PARAMETERS: [&str; 3] = ["OperatorArn", "RequestsPerSecondMax", "Tables"];
@@ -564,12 +566,14 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     account.requests.push(ApiCall { operation: operation.clone(), body: body.clone(), authorization });
     let next = account.snags.iter().position(|(of, _)| *of == operation);
     let met = next.and_then(|at| account.snags.remove(at)).map(|(_, snag)| snag);
-    if let Some(Interception::Overtaken(value)) = &met {
-        let (kind, id) = key_of(&body);
-        account.put(&kind, &id, value);
-    }
-    if let Some(Interception::Removed) = &met {
-        account.documents.remove(&key_of(&body));
+    match &met {
+        Some(Interception::Overtaken(value)) => {
+            let (kind, id) = key_of(&body);
+            account.put(&kind, &id, value);
+        }
+        Some(Interception::Removed) => drop(account.documents.remove(&key_of(&body))),
+        Some(Interception::Interrupted(process)) => send_interrupt(*process),
+        _ => {}
     }
     let (status, answer) = if let Some(Interception::Answered(code)) = met {
         refusal(&operation, code)
@@ -601,35 +605,6 @@ fn answer(stream: &mut BufReader<TcpStream>, account: &Mutex<Account>) {
     let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT");
     let head = format!("HTTP/1.1 {status}\r\ndate: {date}\r\ncontent-length: {}\r\nconnection: close", answer.len());
     let _ = stream.get_mut().write_all(format!("{head}\r\n\r\n{answer}").as_bytes());
-}
-
-/// A refusal in the form of the service. A message may follow the code.
-fn refusal(operation: &str, refusal: &str) -> (&'static str, String) {
-    let (code, message) = refusal.split_once(": ").unwrap_or((refusal, ""));
-    let of_lambda = [
-        "GetAccountSettings",
-        "GetFunctionConcurrency",
-        "GetFunctionConfiguration",
-        "Invoke",
-        "ListEventSourceMappings",
-        "UpdateEventSourceMapping",
-    ];
-    if of_lambda.contains(&operation) {
-        // As Lambda names it: in a header.
-        let status = match code {
-            "ResourceNotFoundException" => "404 Not Found\r\nx-amzn-errortype: ResourceNotFoundException",
-            "RequestTooLargeException" => "413 -\r\nx-amzn-errortype: RequestTooLargeException",
-            "AccessDenied" | "AccessDeniedException" => "403 Forbidden\r\nx-amzn-errortype: AccessDeniedException",
-            other => panic!("{other} is not played"),
-        };
-        return (status, object!({ "Message": message }).to_string());
-    }
-    let answer = if ["GetCallerIdentity", DESCRIBE, STACK_POLICY, TOPIC].contains(&operation) {
-        refused_in_xml(code, message)
-    } else {
-        object!({ "__type": code, "message": message }).to_string()
-    };
-    ("400 Bad Request", answer)
 }
 
 /// The outputs and parameters of a stack with these parts. What is not named is the template's own.

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::aws::{Alarm, Deployed, now};
 use crate::destinations::receiver;
+use crate::outages::Line;
 use crate::stacks::Stack;
 use crate::support::{Ended, Workspace, interrupt, text, wait_until};
 
@@ -31,7 +32,7 @@ impl Opened {
     }
 
     /// The console that `dev` serves.
-    fn of_dev(stack: &Stack) -> Self {
+    fn of_dev(stack: &Workspace) -> Self {
         let address = stack.run(&["console"]).exits(0).stdout;
         Self::entered(None, std::str::from_utf8(&address).unwrap())
     }
@@ -199,16 +200,42 @@ fn what_needs_a_person_is_read_once_for_all_tabs_after_a_change() {
     console.stop();
 }
 
+/// Where a page asks for what has changed since.
+fn next(page: &str) -> String {
+    let address = page.split_once("data-poll=\"").unwrap().1.split('"').next().unwrap();
+    format!("/{}", address.replace("&amp;", "&"))
+}
+
+/// What it showed before is not shown as if it were still so.
+#[test]
+fn a_page_is_told_that_nothing_can_be_read_and_when_it_can_again() {
+    let servers = Stack::new();
+    let state = servers.announced();
+    let [store, queues] = ["dynamodb_url", "sqs_url"].map(|name| Line::to(state[name].as_str().unwrap()));
+    let (workspace, prefix) = (Workspace::new(), format!("console-{}", std::process::id()));
+    let dev = ["dev", "--port", "0", "--dynamodb-url", &store.url, "--sqs-url", &queues.url, "--prefix", &prefix];
+    let _stack = workspace.dev(&dev);
+    workspace.run(&["trigger", "stripe.invoice.paid"]).exits(0);
+    workspace.wait_for("APPLIED", 1);
+    let console = Opened::of_dev(&workspace);
+    let address = next(&console.ask("GET", "/", ""));
+    for line in [&store, &queues] {
+        line.cut();
+    }
+    wait_until("it is told", || console.status("GET", &address, "") == 503);
+    assert_eq!(console.status("GET", &address, ""), 503, "and not only once");
+    for line in [&store, &queues] {
+        line.mend();
+    }
+    wait_until("it has what it needs again", || console.ask("GET", &address, "").contains("id=\"needs\""));
+}
+
 /// A tab that shows all of it gets nothing, and one more row is all that is new.
 #[test]
 fn a_page_that_keeps_up_gets_what_changed() {
     let stack = Stack::with(0, 1);
     let console = Opened::of_dev(&stack);
     let now = console.ask("GET", "/", "");
-    let next = |page: &str| {
-        let address = page.split_once("data-poll=\"").unwrap().1.split('"').next().unwrap();
-        format!("/{}", address.replace("&amp;", "&"))
-    };
     let mut address = next(&now);
     wait_until("nothing changes any more", || {
         let answer = console.ask("GET", &address, "");

@@ -230,7 +230,7 @@ fn a_new_stack_beside_tables_of_an_earlier_one_is_refused_unless_it_is_allowed()
     let account = answering(&[new("InboxTable"), new("DocumentsTable")], left);
     account.deploy(&[]).exits(2).prints_all(&[
         "InboxTable would be empty, and an earlier stack left InboxTableName=inbox-InboxTable-1, or inbox-InboxTable-2",
-        "add these parameters (docs/run/upgrade.md#after-a-stack-was-deleted), or pass --allow RESOURCE",
+        "add one parameter for each table (docs/run/upgrade.md#after-a-stack-was-deleted), or pass --allow RESOURCE",
     ]);
     assert_eq!(account.acts(), ["CreateChangeSet", "DeleteChangeSet"]);
     account.deploy(&["--allow", "InboxTable"]).exits(0);

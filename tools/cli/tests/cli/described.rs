@@ -1,5 +1,5 @@
 //! What AWS says of a table (key, indexes, expiry, recovery, protection and policy), of an event source, and of a stack's
-//! policy; and what it says of a queue, whose policy no other server keeps.
+//! policy; and what it says of a queue, whose policy no other server keeps. And how it refuses.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -7,7 +7,7 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json as object};
 
-use crate::aws::{DOCUMENTS_TABLE, Request};
+use crate::aws::{DESCRIBE, DOCUMENTS_TABLE, Request};
 use crate::support::root;
 
 /// The operations that describe a table.
@@ -65,13 +65,15 @@ pub(crate) fn event_source(drift: &[&str], uuid: &str, state: &str, queue: &str)
 }
 
 /// The environment of a function. One variable names another table (`variable`) or is gone (`no variable`), or the caller may
-/// not decrypt them (`encrypted`).
+/// not decrypt them (`encrypted`), or nobody (`no key`).
 pub(crate) fn environment_of(drift: &[&str], outputs: &BTreeMap<String, String>) -> Value {
     let output = |name: &str| outputs.get(name).cloned().unwrap_or_default();
     let domain = if drift.contains(&"variable") { "other".to_owned() } else { output("DomainTable") };
     let domain = (!drift.contains(&"no variable")).then_some(domain);
-    if drift.contains(&"encrypted") {
-        return object!({ "Error": { "ErrorCode": "AccessDeniedException", "Message": "kms:Decrypt" } });
+    for (what, code) in [("encrypted", "AccessDeniedException"), ("no key", "KMSDisabledException")] {
+        if drift.contains(&what) {
+            return object!({ "Error": { "ErrorCode": code, "Message": "kms:Decrypt" } });
+        }
     }
     object!({ "Variables": {
         "HOOKONCE_LOG": "info", "OTHER": "1", "HOOKONCE_INBOX_TABLE": output("InboxTable"), "HOOKONCE_DOMAIN_TABLE": domain,
@@ -87,8 +89,8 @@ pub(crate) fn root_of(drift: &[&str]) -> &'static str {
 }
 
 /// What is known of a stack's policy, and of a topic.
-pub(crate) const STACK_POLICY: &str = "GetStackPolicy";
-pub(crate) const TOPIC: &str = "GetTopicAttributes";
+const STACK_POLICY: &str = "GetStackPolicy";
+const TOPIC: &str = "GetTopicAttributes";
 
 /// Answers one of these.
 pub(crate) fn in_xml(drift: &[&str], operation: &str) -> Option<(&'static str, String)> {
@@ -99,7 +101,36 @@ pub(crate) fn in_xml(drift: &[&str], operation: &str) -> Option<(&'static str, S
     }
 }
 
-pub(crate) fn refused_in_xml(code: &str, message: &str) -> String {
+/// A refusal in the form of the service. A message may follow the code.
+pub(crate) fn refusal(operation: &str, refusal: &str) -> (&'static str, String) {
+    let (code, message) = refusal.split_once(": ").unwrap_or((refusal, ""));
+    let of_lambda = [
+        "GetAccountSettings",
+        "GetFunctionConcurrency",
+        "GetFunctionConfiguration",
+        "Invoke",
+        "ListEventSourceMappings",
+        "UpdateEventSourceMapping",
+    ];
+    if of_lambda.contains(&operation) {
+        // As Lambda names it: in a header.
+        let status = match code {
+            "ResourceNotFoundException" => "404 Not Found\r\nx-amzn-errortype: ResourceNotFoundException",
+            "RequestTooLargeException" => "413 -\r\nx-amzn-errortype: RequestTooLargeException",
+            "AccessDenied" | "AccessDeniedException" => "403 Forbidden\r\nx-amzn-errortype: AccessDeniedException",
+            other => panic!("{other} is not played"),
+        };
+        return (status, object!({ "Message": message }).to_string());
+    }
+    let answer = if ["GetCallerIdentity", DESCRIBE, STACK_POLICY, TOPIC].contains(&operation) {
+        refused_in_xml(code, message)
+    } else {
+        object!({ "__type": code, "message": message }).to_string()
+    };
+    ("400 Bad Request", answer)
+}
+
+fn refused_in_xml(code: &str, message: &str) -> String {
     let error = format!("<Type>Sender</Type><Code>{code}</Code><Message>{message}</Message>");
     format!("<ErrorResponse><Error>{error}</Error></ErrorResponse>")
 }

@@ -265,6 +265,8 @@ fn queues_and_their_readers(deployed: &Deployed, local: &Tables, reports: &dyn F
     reports(1, &["functions"], "the relay lacks HOOKONCE_DOMAIN_TABLE");
     deployed.aws.account().drift = vec!["encrypted"];
     reports(0, &[], "you may not decrypt the variables of webhook, worker, relay, dispatcher");
+    deployed.aws.account().drift = vec!["no key"];
+    reports(1, &["functions"], "Lambda cannot read variables: those of the webhook: KMSDisabledException");
     deployed.aws.account().drift = vec!["variable"];
     reports(1, &["functions"], "HOOKONCE_DOMAIN_TABLE of the worker is other, not hookonce-domain");
     deployed.aws.account().drift.clear();

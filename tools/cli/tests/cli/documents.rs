@@ -6,7 +6,7 @@ use serde_json::{Value, json as object};
 
 use crate::aws::{CALLER, Deployed, Interception, now, of_the_template, outputs_of};
 use crate::stacks::{Stack, Tables};
-use crate::support::{Ended, Workspace, json, send_interrupt, text, wait_until};
+use crate::support::{Ended, Workspace, json, text};
 use crate::terminal::signature;
 
 impl Deployed {
@@ -291,15 +291,12 @@ fn ctrl_c_ends_an_import_between_two_writes_and_prints_how_to_go_on() {
     let all: String = (0..ENDPOINTS).map(|number| entry(&format!("shop-{number}"))).collect();
     let file = stack.workspace.write("endpoints.jsonl", all.as_bytes());
     let import = ["endpoint", "import", &file, "--stack", "inbox"];
-    let child = stack.workspace.start_with_environment(&import, &stack.aws.signed_in());
+    let variables = stack.aws.signed_in();
     // Nobody is answered while the account is held.
-    let mut held = None;
-    wait_until("it writes", || {
-        held = Some(stack.aws.account()).filter(|account| account.count("PutItem") > 0);
-        held.is_some()
-    });
-    send_interrupt(&child);
-    drop(held);
+    let mut account = stack.aws.account();
+    let child = stack.workspace.start_with_environment(&import, &variables);
+    account.snags.push_back(("PutItem", Interception::Interrupted(child.id())));
+    drop(account);
     child.wait_with_output().unwrap().exits(1).prints("Run the same command again");
     let written = stack.aws.account().ids("endpoint").len();
     assert!((1..ENDPOINTS).contains(&written), "{written}");

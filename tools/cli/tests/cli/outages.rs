@@ -55,7 +55,7 @@ impl Line {
         self.state.lock().unwrap().calls
     }
 
-    fn cut(&self) {
+    pub(crate) fn cut(&self) {
         let mut state = self.state.lock().unwrap();
         state.is_cut = true;
         for end in state.open.drain(..) {
@@ -63,7 +63,7 @@ impl Line {
         }
     }
 
-    fn mend(&self) {
+    pub(crate) fn mend(&self) {
         self.state.lock().unwrap().is_cut = false;
     }
 }

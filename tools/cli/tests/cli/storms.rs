@@ -165,7 +165,7 @@ fn ctrl_c_ends_a_storm_within_a_second_and_its_child_with_it() {
     wait_until("the child listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
     std::thread::sleep(Duration::from_millis(300));
     let started = Instant::now();
-    send_interrupt(&child);
+    send_interrupt(child.id());
     let ended = child.wait_with_output().unwrap();
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
     ended.exits(1).prints("stopped");

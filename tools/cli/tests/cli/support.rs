@@ -257,13 +257,13 @@ impl Drop for Running {
 
 /// Presses Ctrl-C, and waits for the end of the command.
 pub(crate) fn interrupt(child: Child) -> Output {
-    send_interrupt(&child);
+    send_interrupt(child.id());
     child.wait_with_output().unwrap()
 }
 
 /// Sends Ctrl-C's signal.
-pub(crate) fn send_interrupt(child: &Child) {
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+pub(crate) fn send_interrupt(process: u32) {
+    let sent = Command::new("kill").args(["-INT", &process.to_string()]).status().unwrap();
     assert!(sent.success());
 }
 

@@ -26,8 +26,8 @@ const WATCH_MINUTES: &str = "5";
 const KEEP: &str = "take the release and the parameters that the stack has, or pass --allow RESOURCE if it may be lost";
 
 /// What to do where a new stack would not have the tables of an earlier one.
-const GIVE: &str = "add these parameters (docs/run/upgrade.md#after-a-stack-was-deleted), or pass --allow RESOURCE for each that \
-                    holds nothing, as after a creation that failed";
+const GIVE: &str = "add one parameter for each table (docs/run/upgrade.md#after-a-stack-was-deleted), or pass --allow RESOURCE for \
+                    each that holds nothing, as after a creation that failed";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

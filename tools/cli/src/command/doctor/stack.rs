@@ -257,8 +257,20 @@ fn functions(found: &DeployedFunctions, outputs: &Outputs) -> Result<String, Fai
             "correct their names in template.yaml, or deploy this release there: until then they have no effect",
         ));
     }
-    let unread: Vec<_> = codes.iter().filter(|code| code.variables.is_none()).map(|code| code.role).collect();
-    let unread = match unread.as_slice() {
+    let (unread, broken): (Vec<_>, Vec<_>) = codes
+        .iter()
+        .filter_map(|code| Some((code.role, code.variables.as_ref().err()?)))
+        .partition(|(_, code)| code.starts_with("AccessDenied"));
+    if !broken.is_empty() {
+        let broken: Vec<_> = broken.into_iter().map(|(role, code)| format!("those of the {role}: {code}")).collect();
+        let problem = format!("Lambda cannot read variables: {}", broken.join("; "));
+        return Err(Failure::usage(
+            problem,
+            "enable the KMS key that encrypts them, and let the function's role use it",
+        ));
+    }
+    let roles: Vec<_> = unread.into_iter().map(|(role, _)| role).collect();
+    let unread = match roles.as_slice() {
         [] => String::new(),
         roles => format!("; you may not decrypt the variables of {}", roles.join(", ")),
     };
@@ -282,7 +294,7 @@ fn timeout_drift(code: &Code) -> Option<String> {
 
 /// The variables of a function that are gone, or name other tables or queues than the stack has.
 fn variable_drift(code: &Code, outputs: &Outputs) -> Vec<String> {
-    let Some(variables) = &code.variables else { return Vec::new() };
+    let Ok(variables) = &code.variables else { return Vec::new() };
     let parts = &outputs.parts;
     let wanted = [
         ("HOOKONCE_INBOX_TABLE", parts.inbox_table.clone()),
