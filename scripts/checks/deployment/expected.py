@@ -170,6 +170,7 @@ ROWS = {
     'aws cloudformation describe-change-set --stack-name "$stack" --change-set-name drift --output text \\\n'
     '  --query "Changes[].ResourceChange.[Action, LogicalResourceId, Replacement]"': Row(mention="the mock has no such change set"),
     "aws cloudformation execute-change-set": Row(cannot=NO_DRIFT, who="deployer"),
+    "aws cloudformation delete-change-set": Row(cannot=NO_DRIFT, who="deployer"),
     "aws lambda get-account-settings --query": Row("0", cannot=NO_LIMITS),
     "aws lambda invoke": Row('"StatusCode": 200', so=lambda stack: json.loads(event_file()) in INVOKED, two=True, who="other"),
     "aws service-quotas list-service-quotas": Row("QuotaName\t", cannot=NO_LIMITS),

@@ -241,7 +241,12 @@ fn a_new_stack_beside_tables_of_an_earlier_one_is_refused_unless_it_is_allowed()
     // What is not made is not looked for.
     answering(&[new("DocumentsTable")], left).deploy(&[]).exits(0);
     let denied = refusal("AccessDeniedException", "no");
-    answering(&[new("InboxTable")], &denied).deploy(&[]).exits(0).prints("left tables is not known");
+    let unknown = answering(&[new("InboxTable")], &denied);
+    unknown
+        .deploy(&[])
+        .exits(2)
+        .prints("InboxTable would be empty, and whether an earlier stack left one is not known");
+    unknown.deploy(&["--allow", "InboxTable"]).exits(0);
 }
 
 /// Whoever goes back by a word pauses the worker before. Whoever takes the folder of an old archive does not.
@@ -299,7 +304,7 @@ fn a_stack_of_which_nothing_is_heard_any_more_is_named_as_unprotected() {
         ),
     ]);
     account.deploy(&[]).exits(3).prints_all(&[
-        "CloudFormation goes on without this command. Deploy again once it has ended: the stack inbox is not protected",
+        "CloudFormation may go on without this command. Deploy again once it has ended: the stack inbox is not protected",
         "the session is over",
     ]);
     assert_eq!(account.acts(), ["CreateChangeSet", "ExecuteChangeSet"]);
@@ -583,7 +588,8 @@ fn how_an_update_ended_is_printed_even_if_it_cannot_be_rolled_back_or_protected(
 fn a_stack_that_cannot_be_changed_is_left_alone() {
     for (state, release, says) in [
         ("UPDATE_IN_PROGRESS", "0.0.9", "describe-stack-events"),
-        ("ROLLBACK_COMPLETE", "", "delete-stack --stack-name inbox"),
+        ("ROLLBACK_COMPLETE", "0.0.9", "delete-stack --stack-name inbox"),
+        ("DELETE_FAILED", "", "is not one of hookonce"),
         ("UPDATE_ROLLBACK_FAILED", "0.0.9", "continue-update-rollback --stack-name inbox"),
         ("UPDATE_COMPLETE", "", "is not one of hookonce"),
         ("SOMETHING_LATER", "0.0.9", "does not know"),
@@ -592,6 +598,31 @@ fn a_stack_that_cannot_be_changed_is_left_alone() {
         account.deploy(&[]).exits(2).prints_all(&[says, state]);
         assert_eq!(account.acts(), [""; 0], "{state}");
     }
+    // One that was never made has no outputs to know it by.
+    let failed =
+        "<Answer><Stacks><member><StackStatus>CREATE_FAILED</StackStatus></member></Stacks></Answer>".to_owned();
+    let failed = Account::answering([("DescribeStacks", &[failed])]);
+    failed.deploy(&[]).exits(2).prints("if it is one of hookonce, remove what is left with");
     let denied = Account::answering([("DescribeStacks", &[refusal("AccessDenied", "no")])]);
     denied.deploy(&[]).exits(3).prints("cloudformation:DescribeStacks");
+}
+
+/// The answer was lost, and the change set cannot be removed any more: it is being executed.
+#[test]
+fn a_deployment_whose_begin_is_not_known_is_left_to_cloudformation() {
+    let danger = ("Modify", "InboxTable", "DynamoDB::Table", "True");
+    let account = Account::answering([
+        ("DescribeStacks", &[running()]),
+        ("DescribeChangeSet", &[page(&[danger], "")]),
+        ("DescribeStackEvents", &[events(&[BEFORE])]),
+        ("ExecuteChangeSet", &[refusal("InternalFailure", "the answer was lost")]),
+        ("DeleteChangeSet", &[refusal("InvalidChangeSetStatus", "it is being executed")]),
+    ]);
+    account.deploy(&["--allow", "InboxTable"]).exits(3).prints_all(&[
+        "CloudFormation may go on without this command",
+        "until then its policy lets go InboxTable",
+        "the answer was lost",
+    ]);
+    let policies = account.acts().iter().filter(|act| *act == "SetStackPolicy").count();
+    assert_eq!(policies, 1, "{:?}", account.acts());
 }

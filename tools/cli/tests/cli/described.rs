@@ -136,15 +136,18 @@ fn refused_in_xml(code: &str, message: &str) -> String {
 }
 
 /// A topic: with two subscriptions, one of them confirmed, or with none (`subscribers`), or one that waits (`confirmed`), or
-/// gone (`topic`).
+/// gone (`topic`), or with a key that CloudWatch cannot use (`topic key`).
 fn topic(drift: &[&str]) -> (&'static str, String) {
     let has = |what: &str| !drift.contains(&what);
     if !has("topic") {
         return ("404 Not Found", refused_in_xml("NotFound", "Topic does not exist"));
     }
     let (confirmed, pending) = if has("subscribers") { (u8::from(has("confirmed")), 1) } else { (0, 0) };
-    let entry = |name: &str, value: u8| format!("<entry><key>{name}</key><value>{value}</value></entry>");
-    let entries = [entry("SubscriptionsPending", pending), entry("SubscriptionsConfirmed", confirmed)].concat();
+    let entry = |name: &str, value: &str| format!("<entry><key>{name}</key><value>{value}</value></entry>");
+    let key = if has("topic key") { "" } else { "alias/aws/sns" };
+    let [pending, confirmed] = [pending, confirmed].map(|count| count.to_string());
+    let entries = [("SubscriptionsPending", pending.as_str()), ("SubscriptionsConfirmed", &confirmed)];
+    let entries: String = entries.iter().chain([&("KmsMasterKeyId", key)]).map(|(name, it)| entry(name, it)).collect();
     let result = format!("<GetTopicAttributesResult><Attributes>{entries}</Attributes></GetTopicAttributesResult>");
     let space = "http://sns.amazonaws.com/doc/2010-03-31/";
     ("200 OK", format!("<GetTopicAttributesResponse xmlns=\"{space}\">{result}</GetTopicAttributesResponse>"))

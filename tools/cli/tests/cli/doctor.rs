@@ -151,6 +151,7 @@ fn topics(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
     let arn = "arn:aws:sns:us-east-1:123456789012:hookonce-alarms";
     for (drift, expected) in [
         ("topic", format!("{arn} is gone")),
+        ("topic key", format!("CloudWatch cannot publish to {arn}")),
         ("subscribers", format!("nobody subscribes to {arn}")),
         ("confirmed", format!("{arn} tells nobody: 1 subscription to be confirmed")),
     ] {

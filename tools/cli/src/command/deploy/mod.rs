@@ -27,7 +27,8 @@ const KEEP: &str = "take the release and the parameters that the stack has, or p
 
 /// What to do where a new stack would not have the tables of an earlier one.
 const GIVE: &str = "add one parameter for each table (docs/run/upgrade.md#after-a-stack-was-deleted), or pass --allow RESOURCE for \
-                    each that holds nothing, as after a creation that failed";
+                    each that holds nothing, as after a creation that failed. A table that another stack has, or that this one had \
+                    before another was given to it, is not the one";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -123,26 +124,23 @@ async fn carry_out(
             Some([]) => String::new(),
             Some(allowed) => format!(": until then its policy lets go {}", allowed.join(", ")),
         };
-        output::note(&format!("CloudFormation goes on without this command. Deploy again once it has ended{open}"));
+        output::note(&format!("CloudFormation may go on without this command. Deploy again once it has ended{open}"));
     };
     let ended = match begin(stack, change_set, allowed).await {
         Ok((after, mut stop)) => tokio::select! {
-            ended = stack.follow(after, resources) => ended.inspect_err(|_| goes_on()),
+            ended = stack.follow(after, resources) => ended.inspect_err(|_| goes_on())?,
             () = stop.came() => {
                 goes_on();
                 return Ok(Exit::No);
             }
         },
         Err(failure) => {
-            // Nobody may execute it later. If only the answer was lost, CloudFormation keeps it.
-            stack.forget(change_set).await;
-            Err(failure)
-        }
-    };
-    let ended = match ended {
-        Ok(ended) => ended,
-        Err(failure) => {
-            take_back(stack, allowed.unwrap_or_default()).await;
+            // Nobody may execute it later. If only the answer was lost, CloudFormation keeps it and carries it out.
+            if stack.forget(change_set).await {
+                take_back(stack, allowed.unwrap_or_default()).await;
+            } else {
+                goes_on();
+            }
             return Err(failure);
         }
     };

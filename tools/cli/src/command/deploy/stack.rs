@@ -116,7 +116,9 @@ pub(super) fn blocked(status: &str, name: &str) -> Option<(&'static str, String)
         | "IMPORT_COMPLETE" => None,
         "ROLLBACK_COMPLETE" | "ROLLBACK_FAILED" | "CREATE_FAILED" | "DELETE_FAILED" => Some((
             "was never made or is half deleted",
-            format!("remove what is left with `aws cloudformation delete-stack --stack-name {name}`, and deploy again"),
+            format!(
+                "if it is one of hookonce, remove what is left with `aws cloudformation delete-stack --stack-name {name}`, and deploy again"
+            ),
         )),
         "UPDATE_ROLLBACK_FAILED" => Some((
             "could not be rolled back",
@@ -176,7 +178,11 @@ impl Stack<'_> {
         let exists = status != "REVIEW_IN_PROGRESS";
         let foreign = ("is not one of hookonce", "pass another --stack".to_owned());
         let is_foreign = exists && (output("InboxTable").is_empty() || output("Version").is_empty());
-        if let Some((what, hint)) = blocked(status, self.name).or(is_foreign.then_some(foreign)) {
+        // One that was never made has none either.
+        let is_known_foreign = is_foreign && members(&answer, "OutputKey").next().is_some();
+        let foreign = is_foreign.then_some(foreign);
+        let known_foreign = foreign.clone().filter(|_| is_known_foreign);
+        if let Some((what, hint)) = known_foreign.or_else(|| blocked(status, self.name)).or(foreign) {
             return Err(Failure::usage(format!("the stack {} {what}: {status}", self.name), hint));
         }
         Ok(Some(Before {
@@ -196,6 +202,10 @@ impl Stack<'_> {
         given: &[(String, String)],
         changes: &[Change],
     ) -> Vec<(&'static str, String)> {
+        let is_new = |(table, parameter): &&(&'static str, &str)| {
+            let is_given = given.iter().any(|(name, value)| name == parameter && !value.is_empty());
+            !is_given && changes.iter().any(|change| change.adds() && change.resource == *table)
+        };
         let mut names = Vec::new();
         let client = dynamodb_client(self.config, CALL_MAX);
         let mut pages = client.list_tables().into_paginator().items().send();
@@ -203,22 +213,22 @@ impl Stack<'_> {
             match name {
                 Ok(name) => names.push(name),
                 Err(error) => {
-                    let why = Report::new(error);
-                    output::note(&format!("whether an earlier stack of this name left tables is not known: {why}"));
-                    return Vec::new();
+                    let what = format!(
+                        "would be empty, and whether an earlier stack left one is not known: {}",
+                        Report::new(error)
+                    );
+                    return TABLES.iter().filter(is_new).map(|(table, _)| (*table, what.clone())).collect();
                 }
             }
         }
         let left = |(table, parameter): &(&'static str, &str)| {
             let prefix = format!("{}-{table}-", self.name);
             let left: Vec<_> = names.iter().filter(|name| name.starts_with(&prefix)).map(String::as_str).collect();
-            let is_given = given.iter().any(|(name, value)| name == parameter && !value.is_empty());
-            let is_new = !is_given && changes.iter().any(|change| change.adds() && change.resource == *table);
-            let (name, others) = left.split_first().filter(|_| is_new)?;
+            let (name, others) = left.split_first()?;
             let others = if others.is_empty() { String::new() } else { format!(", or {}", others.join(" or ")) };
             Some((*table, format!("would be empty, and an earlier stack left {parameter}={name}{others}")))
         };
-        TABLES.iter().filter_map(left).collect()
+        TABLES.iter().filter(is_new).filter_map(left).collect()
     }
 
     /// The names of a template's parameters.
@@ -270,11 +280,10 @@ impl Stack<'_> {
         }
     }
 
-    /// Removes a change set that is not executed. If it fails, the change set stays, and does nothing.
-    pub(super) async fn forget(&self, change_set: &str) {
-        if let Err(failure) = self.done("DeleteChangeSet", &[("ChangeSetName", change_set)]).await {
-            tracing::info!(%failure, "the change set stays");
-        }
+    /// Removes a change set. Returns whether it is gone: otherwise it stays and does nothing, or is being executed.
+    pub(super) async fn forget(&self, change_set: &str) -> bool {
+        let gone = self.done("DeleteChangeSet", &[("ChangeSetName", change_set)]).await;
+        gone.inspect_err(|failure| tracing::info!(%failure, "the change set stays")).is_ok()
     }
 
     /// Removes what a change set made of a stack that did not exist: a name without resources. If it fails, the name stays,

@@ -114,7 +114,7 @@ fn row(check: &Check) -> serde_json::Value {
     match &check.seen {
         Ok(seen) => json!({ "check": check.what, "ok": true, "seen": seen, "warnings": check.warnings }),
         Err(failure) => {
-            json!({ "check": check.what, "ok": false, "problem": failure.to_string(), "try": failure.hint() })
+            json!({ "check": check.what, "ok": false, "problem": failure.to_string(), "try": failure.hint(), "warnings": check.warnings })
         }
     }
 }

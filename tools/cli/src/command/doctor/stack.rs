@@ -27,7 +27,7 @@ use crate::documents::{route_needs, route_set};
 use crate::failure::Failure;
 use crate::output;
 use crate::stack::account::{CALL_MAX, refused, region};
-use crate::stack::connection::{Connection, Deployed, FunctionNames, OWN_VERSION, Outputs, StackParts};
+use crate::stack::connection::{Connection, Deployed, FunctionNames, OWN_VERSION, Outputs, StackParts, is_earlier};
 use crate::stack::lambda::{BATCH_SIZE, Code, Concurrency, DeployedFunctions, Mapping};
 use crate::stack::query::{CLOUDFORMATION, text_below};
 use crate::stack::status::RELAY_AWAY;
@@ -100,7 +100,11 @@ fn complete(parts: &StackParts, region: &str) -> Result<String, Failure> {
     }
     Err(Failure::usage(
         format!("the stack is of release {version}, this command of {OWN_VERSION}"),
-        "use the hookonce of the deployed release, or deploy this one",
+        if is_earlier(version) {
+            "use the hookonce of the deployed release, or deploy this one"
+        } else {
+            "use the hookonce of the deployed release"
+        },
     ))
 }
 
@@ -146,7 +150,8 @@ fn alarms(alarms: &Alarms, stack: &str, is_own: bool) -> Result<String, Failure>
     }
     Err(Failure::usage(
         format!("{} of {} alarms notify nobody: {}; {raised}", alarms.mute.len(), alarms.count, alarms.mute.join(", ")),
-        "deploy with the parameter AlarmTopicArn: docs/run/alerts.md#the-topic",
+        "deploy with the parameter AlarmTopicArn: docs/run/alerts.md#the-topic. Where somebody disabled what an alarm does, \
+         `aws cloudwatch enable-alarm-actions --alarm-names ALARM` brings it back",
     ))
 }
 

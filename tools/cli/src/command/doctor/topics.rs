@@ -16,13 +16,8 @@ pub(super) async fn topics(config: &SdkConfig, arns: &[String]) -> Check {
     let (mut deaf, mut warnings, mut all) = (Vec::new(), Vec::new(), 0);
     for arn in arns {
         match subscriptions(config, arn).await {
-            Ok(Some((0, 0))) => deaf.push(format!("nobody subscribes to {arn}")),
-            Ok(Some((0, waiting))) => {
-                let waiting = output::number_of(&waiting, "subscription");
-                deaf.push(format!("{arn} tells nobody: {waiting} to be confirmed"));
-            }
-            Ok(Some((confirmed, _))) => all += confirmed,
-            Ok(None) => deaf.push(format!("{arn} is gone")),
+            Ok(Ok(confirmed)) => all += confirmed,
+            Ok(Err(why)) => deaf.push(why),
             Err(failure) => {
                 warnings.push(format!("whether {arn} tells anybody is not known: {failure}; {}", failure.hint()));
             }
@@ -37,20 +32,30 @@ pub(super) async fn topics(config: &SdkConfig, arns: &[String]) -> Check {
     Check { warnings, ..Check::new("alarm topics", seen) }
 }
 
-/// How many subscriptions a topic has that are confirmed, and how many that are not. `None` if there is no such topic.
-async fn subscriptions(config: &SdkConfig, arn: &str) -> Result<Option<(u64, u64)>, Failure> {
+/// How many subscriptions a topic has that are confirmed, or why it tells nobody.
+async fn subscriptions(config: &SdkConfig, arn: &str) -> Result<Result<u64, String>, Failure> {
     const ACTION: &str = "sns:GetTopicAttributes";
     let answer = SNS.call(config, "GetTopicAttributes", &[("TopicArn", arn)]).await;
     let answer = match answer.map_err(|cause| refused(ACTION, None, &Report::new(&*cause)))? {
         Ok(answer) => answer,
-        Err(Refusal { code, .. }) if code == "NotFound" => return Ok(None),
+        Err(Refusal { code, .. }) if code == "NotFound" => return Ok(Err(format!("{arn} is gone"))),
         Err(Refusal { code, message }) => return Err(refused(ACTION, Some(&code), &message)),
     };
     let answer = Document::parse(&answer).map_err(|error| refused(ACTION, None, &Report::new(&error)))?;
-    let number = |name: &str| {
+    let value = |name: &str| {
         let entry = answer.descendants().find(|node| child(*node, "key") == name);
-        entry.and_then(|entry| child(entry, "value").parse().ok())
+        entry.map_or("", |entry| child(entry, "value"))
     };
-    let counts = number("SubscriptionsConfirmed").zip(number("SubscriptionsPending"));
-    counts.map(Some).ok_or_else(|| refused(ACTION, None, &"it does not tell the subscriptions"))
+    if value("KmsMasterKeyId").ends_with("alias/aws/sns") {
+        return Ok(Err(format!("CloudWatch cannot publish to {arn}, which has the key alias/aws/sns")));
+    }
+    let number = |name: &str| value(name).parse().ok();
+    Ok(match number("SubscriptionsConfirmed").zip(number("SubscriptionsPending")) {
+        None => return Err(refused(ACTION, None, &"it does not tell the subscriptions")),
+        Some((0, 0)) => Err(format!("nobody subscribes to {arn}")),
+        Some((0, waiting)) => {
+            Err(format!("{arn} tells nobody: {} to be confirmed", output::number_of(&waiting, "subscription")))
+        }
+        Some((confirmed, _)) => Ok(confirmed),
+    })
 }
