@@ -208,7 +208,7 @@ fn next(page: &str) -> String {
 
 /// What it showed before is not shown as if it were still so.
 #[test]
-fn a_page_is_told_that_nothing_can_be_read_and_when_it_can_again() {
+fn a_page_does_not_keep_up_while_nothing_can_be_read() {
     let servers = Stack::new();
     let state = servers.announced();
     let [store, queues] = ["dynamodb_url", "sqs_url"].map(|name| Line::to(state[name].as_str().unwrap()));
