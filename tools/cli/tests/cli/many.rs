@@ -253,7 +253,8 @@ fn the_first_page_of_a_list_takes_a_few_reads_of_a_server_that_has_many_records(
     assert_eq!(json(&listed).as_array().map(Vec::len), Some(50), "{}", text(&listed));
     let calls = line.calls();
     println!("calls for the first page of {STORED} stored records: {calls}");
-    assert!((2..=2 * 2 * usize::from(SHARDS)).contains(&calls), "{calls}");
+    // The shards of one more hour are asked if it began meanwhile.
+    assert!((2..=5 * usize::from(SHARDS)).contains(&calls), "{calls}");
 }
 
 /// A stack with many shards must not take minutes to look at, and must not be flooded either.
