@@ -139,8 +139,8 @@ def of_cloudwatch(action, request, _resource):
 
 def of_cloudformation(action, request, _resource):
     name = field(request, "StackName")
-    if action == "GetTemplateSummary" and not name:
-        return [("cloudformation:GetTemplateSummary", "*", {})]
+    if action in ("GetTemplateSummary", "ListStacks") and not name:
+        return [(f"cloudformation:{action}", "*", {})]
     if name:
         return [(f"cloudformation:{action}", name if name.startswith("arn:") else arn("cloudformation", f"stack/{name}/an-id"), {})]
     # AWS reads the stack from the change set.

@@ -288,7 +288,7 @@ def removal():
     """The block with which the page removes everything, for this stack. No handler was deployed here."""
     block = PAGE.read_text("utf-8").split("\n## 9. Remove\n", 1)[1].split("```sh\n", 1)[1].split("```", 1)[0]
     lines = [line for line in block.splitlines() if "hookonce-pushes" not in line]
-    return "\n".join(line.replace("stack-name hookonce", f"stack-name {STACK}") for line in lines)
+    return "\n".join(re.sub("(stack-name |--name )hookonce", rf"\1{STACK}", line) for line in lines)
 
 
 def state():

@@ -13,12 +13,14 @@ import moto.awslambda.models
 import moto.logs.models
 import policies
 from mock import ACCOUNT, ANSWERS, CODE, REGION, STACK, client, with_outputs
+from moto.cloudformation.models import cloudformation_backends
 
 SEEN, UNSEEN = "this line is to be read", "nobody asked for this line"
 EMPTY = "0\t0\t0\n"
 WAIT = f"hookonce/{STACK}/notice/DeadRecordsWait"
 SILENT = f"hookonce/{STACK}/page/EndpointIsSilent-stripe"
 SPARE = f"{STACK}-a-table-to-delete"
+GONE = f"{STACK}-that-was-deleted"
 
 
 class Row(NamedTuple):
@@ -61,19 +63,28 @@ def policy(stack):
 
 
 def kept(stack):
-    """How long a queue keeps a message, and how long it hides one."""
+    """How long a queue keeps a message, how long it hides one, and how large one may be."""
     # Of another queue than the runbook's, which runs beside: the mock forgets a queue's policy when it sets anything else.
     found = client("sqs").get_queue_attributes(QueueUrl=stack.ids["SlowQueue"], AttributeNames=["All"])["Attributes"]
-    return found["MessageRetentionPeriod"], found["VisibilityTimeout"]
+    return found["MessageRetentionPeriod"], found["VisibilityTimeout"], found["MaximumMessageSize"]
 
 
 def timeout(stack):
     return client("lambda").get_function_configuration(FunctionName=stack.ids["WorkerFunction"])["Timeout"]
 
 
+def backup():
+    """The ARN of a backup."""
+    return client("dynamodb").list_backups()["BackupSummaries"][0]["BackupArn"]
+
+
+def first_source():
+    return client("lambda").list_event_source_mappings()["EventSourceMappings"][0]
+
+
 def source():
     """The id of an event source."""
-    return client("lambda").list_event_source_mappings()["EventSourceMappings"][0]["UUID"]
+    return first_source()["UUID"]
 
 
 def subscriptions(name, value):
@@ -136,6 +147,8 @@ ROWS = {
     "aws iam create-policy": Row(f"arn:aws:iam::{ACCOUNT}:policy/{STACK}-deployer", so=lambda stack: made_policies() == policies.of_all(), who="other"),
     "aws cloudformation describe-stacks --stack-name NAME": Row("DISPATCHER_LOGS"),
     "OutputKey=='WebhookUrl'": Row(f"https://{ANSWERS['DomainName']}/webhooks/"),
+    "aws cloudformation list-stacks": Row(f"stack/{GONE}/", who="deployer"),
+    'aws cloudformation describe-stacks --stack-name "$id"': Row(f"|  AlarmTopicArn |  {GONE}", who="deployer"),
     "aws cloudformation set-stack-policy": Row(so=lambda stack: stack_policy(), who="deployer"),
     "aws cloudformation continue-update-rollback --stack-name NAME": Row(mention="the mock lacks it"),
     "aws cloudformation package": Row("Successfully packaged", so=lambda stack: packaged(), who="deployer"),
@@ -186,14 +199,17 @@ ROWS = {
     "--protocol email": Row('"SubscriptionArn"', so=lambda stack: subscriptions("Protocol", "email"), who="deployer"),
     "aws sns subscribe": Row('"SubscriptionArn"', so=lambda stack: subscriptions("FilterPolicyScope", "MessageBody"), who="deployer"),
     "aws sqs get-queue-attributes --queue-url URL": Row(so=policy),
-    "--attributes VisibilityTimeout=": Row(so=lambda stack: kept(stack) == ("604800", "360"), who="deployer"),
-    "aws lambda update-event-source-mapping": Row('"ReportBatchItemFailures"', who="deployer"),
+    "--attributes VisibilityTimeout=": Row(so=lambda stack: kept(stack) == ("604800", "360", "1048576"), who="deployer"),
+    "aws lambda update-event-source-mapping": Row('"ReportBatchItemFailures"', so=lambda stack: not first_source()["FilterCriteria"], who="deployer"),
     "--timeout 60": Row('"Timeout": 60', so=lambda stack: timeout(stack) == 60, who="operator"),
     "--attributes Policy=": Row(so=lambda stack: not policy(stack), who="deployer"),
     "aws sqs set-queue-attributes": Row(so=lambda stack: json.loads(policy(stack))["Statement"], who="deployer"),
     "aws sqs get-queue-attributes": Row(EMPTY),
     'aws dynamodb delete-item --table-name "$documents"': Row(so=lambda stack: not items(stack.ids["DocumentsTable"]), who="operator"),
     "aws dynamodb restore-table-to-point-in-time": Row("-copy", so=lambda stack: copied(stack) in table_names(), who="other"),
+    "aws dynamodb list-backups": Row(f"table/{SPARE}/backup/", who="other"),
+    "aws dynamodb restore-table-from-backup": Row(SPARE, so=lambda stack: SPARE in table_names(), who="other"),
+    'aws dynamodb wait table-exists --table-name "$table"': Row(so=lambda stack: SPARE in table_names(), who="other"),
     "aws dynamodb wait table-exists": Row(so=lambda stack: copied(stack) in table_names(), who="operator"),
     "aws dynamodb put-item": Row(mention="the page leaves out what to write"),
     "aws dynamodb update-time-to-live": Row('"AttributeName": "hookonce_expires_at"', who="deployer"),
@@ -207,7 +223,8 @@ ROWS = {
 
 # What a command may write in capitals.
 WORDS = {
-    "ACCOUNT", "ALARM", "AWS", "BOUNDARY", "CAPABILITY_IAM", "COUNT", "ERROR", "EXIT", "JSON", "REGION", "REVERT_DRIFT", "STACK", "WARN",
+    "ACCOUNT", "ALARM", "AWS", "BOUNDARY", "CAPABILITY_IAM", "COUNT", "DELETE_COMPLETE", "ERROR", "EXIT", "JSON", "REGION", "REVERT_DRIFT", "STACK",
+    "SYSTEM", "WARN",
 }
 
 
@@ -231,7 +248,7 @@ PLACEHOLDERS = {
     "GATEWAY_LOGS": lambda stack: stack.ids["GatewayLogs"],
     "URL": lambda stack: stack.ids["HintQueue"],
     "ENDPOINT": lambda stack: "stripe",
-    "TOPIC": lambda stack: f"arn:aws:sns:{REGION}:{ACCOUNT}:hookonce-alarms",
+    "TOPIC": lambda stack: f"arn:aws:sns:{REGION}:{ACCOUNT}:{STACK}-alarms",
     "QUERY": lambda stack: client("logs").describe_queries(logGroupName=stack.ids["RelayLogs"])["queries"][-1]["queryId"],
     "FROM": lambda stack: moment(-60),
     "MOMENT": lambda stack: moment(-5),
@@ -241,7 +258,7 @@ PLACEHOLDERS = {
 
 def variables(stack):
     """What the shell of each page knows, because a sentence of the page says so."""
-    return {"stack": STACK, "bucket": CODE, "queue": stack.ids["SlowQueue"], "source": source(), "table": SPARE, "original": stack.ids["DomainTable"], "documents": stack.ids["DocumentsTable"], "copy": stack.ids["InboxTable"], "arn": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{stack.ids['DocumentsTable']}", "boundary": policies.PLACEHOLDERS["BOUNDARY"], "pager_url": "https://pager.example.com/alarms"}
+    return {"stack": STACK, "bucket": CODE, "queue": stack.ids["SlowQueue"], "source": source(), "id": gone().stack_id, "backup": backup(), "table": SPARE, "original": stack.ids["DomainTable"], "documents": stack.ids["DocumentsTable"], "copy": stack.ids["InboxTable"], "arn": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{stack.ids['DocumentsTable']}", "boundary": policies.PLACEHOLDERS["BOUNDARY"], "pager_url": "https://pager.example.com/alarms"}
 
 
 def event_file():
@@ -298,14 +315,32 @@ def prepare(stack):
     count(f"hookonce/{STACK}", "delivery_retry_please", {"function": "webhook", "code": "store_unavailable"}, [1])
     count("AWS/Lambda", "ConcurrentExecutions", {}, [3, 7])
     # What somebody changed, and a page sets back.
-    client("sqs").set_queue_attributes(QueueUrl=stack.ids["SlowQueue"], Attributes={"VisibilityTimeout": "30", "MessageRetentionPeriod": "3600"})
+    client("sqs").set_queue_attributes(QueueUrl=stack.ids["SlowQueue"], Attributes={"VisibilityTimeout": "30", "MessageRetentionPeriod": "3600", "MaximumMessageSize": "262144"})
     client("lambda").update_function_configuration(FunctionName=stack.ids["WorkerFunction"], Timeout=300)
+    client("lambda").update_event_source_mapping(UUID=source(), FilterCriteria={"Filters": [{"Pattern": '{"body": {"ref": ["in"]}}'}]})
     client("dynamodb").put_item(TableName=stack.ids["DocumentsTable"], Item={"kind": {"S": "key"}, "id": {"S": "messages"}})
     # The second one is a table of a laptop, which has no account.
     for name in (SPARE, "hookonce-domain-own-orders"):
         client("dynamodb").create_table(
             TableName=name, BillingMode="PAY_PER_REQUEST", DeletionProtectionEnabled=True,
             KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}], AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}])
+    # AWS makes it when the table is deleted.
+    client("dynamodb").create_backup(TableName=SPARE, BackupName=f"{SPARE}$DeletedTableBackup")
+    deleted_stack()
+
+
+def deleted_stack():
+    """A stack that had the name of this one. The mock needs another name to make it."""
+    template = {"Parameters": {"AlarmTopicArn": {"Type": "String"}}, "Resources": {}}
+    client("cloudformation").create_stack(
+        StackName=GONE, TemplateBody=json.dumps(template), Parameters=[{"ParameterKey": "AlarmTopicArn", "ParameterValue": GONE}])
+    client("cloudformation").delete_stack(StackName=GONE)
+    gone().name = STACK
+
+
+def gone():
+    gone, = cloudformation_backends[ACCOUNT][REGION].deleted_stacks.values()
+    return gone
 
 
 def lines(stack, logical):

@@ -32,7 +32,7 @@ STACK = "inbox"
 CODE = f"{STACK}-code-bucket-an-id"
 # What `sam deploy` would answer; every optional part is on.
 ANSWERS = {
-    "AlarmTopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:hookonce-alarms",
+    "AlarmTopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:{STACK}-alarms",
     "DataKeyArn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/data",
     "DocumentKeyArn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/documents",
     "DomainName": "hooks.example.com",
@@ -55,6 +55,13 @@ def keeps_policy(queue, attributes, *more, set_attributes=Queue._set_attributes)
         queue.policy = kept
 
 
+def names_its_sources(queue, attributes=Queue.attributes.fget):
+    """The mock's own, which leaves out whose dead letters a queue takes."""
+    policy = getattr(queue, "redrive_allow_policy", None)
+    more = {"RedriveAllowPolicy": policy if isinstance(policy, str) else json.dumps(policy)} if policy else {}
+    return {**attributes(queue), **more}
+
+
 def refuses_in_json(application, environ, start_response, dispatch=DomainDispatcherApplication.__call__):
     """The mock's own, which refuses a caller without a right by XML, also where a service speaks JSON."""
     started = []
@@ -70,6 +77,7 @@ def refuses_in_json(application, environ, start_response, dispatch=DomainDispatc
 
 
 Queue._set_attributes = keeps_policy
+Queue.attributes = property(names_its_sources)
 DomainDispatcherApplication.__call__ = refuses_in_json
 
 

@@ -296,6 +296,12 @@ def drift(commands, stack):
     for seconds, code, found in ((300, NO, "Timeout of the worker is 300 seconds, not 60"), (60, DONE, "")):
         client("lambda").update_function_configuration(FunctionName=stack.ids["WorkerFunction"], Timeout=seconds)
         run("doctor", code=code, prints=found)
+    logs, group = client("logs"), stack.ids["RelayLogs"]
+    overdue = next(one for one in logs.describe_metric_filters(logGroupName=group)["metricFilters"] if "overdue" in str(one))
+    logs.delete_metric_filter(logGroupName=group, filterName=overdue["filterName"])
+    run("doctor", code=NO, prints="records_overdue has 0 of its 1")
+    logs.put_metric_filter(logGroupName=group, **{name: overdue[name] for name in ("filterName", "filterPattern", "metricTransformations")})
+    run("doctor", prints="9 count what alarms watch")
     run("doctor", prints="the stack policy is not that of this release")
     policy = pathlib.Path("deploy/stack-policy.json").read_text("utf-8")
     client("cloudformation").set_stack_policy(StackName=STACK, StackPolicyBody=policy)
@@ -306,8 +312,8 @@ def drift(commands, stack):
 def topic(commands):
     """The alarms tell a topic, which must reach somebody."""
     sns, run = client("sns"), commands.run
-    run("doctor", code=NO, prints="hookonce-alarms is gone")
-    arn = sns.create_topic(Name="hookonce-alarms")["TopicArn"]
+    run("doctor", code=NO, prints=f"{STACK}-alarms is gone")
+    arn = sns.create_topic(Name=f"{STACK}-alarms")["TopicArn"]
     run("doctor", code=NO, prints="nobody subscribes to")
     # The mock counts none of them.
     made = sns_backends[ACCOUNT][REGION].get_topic(arn)

@@ -1,16 +1,19 @@
-//! Reads what the next release stores with the protocol crate of another one: each item and message is understood as it
-//! was meant. What that one leaves alone would wait for a roll-back of the roll-back, so it counts as a violation, too:
-//! a word is read for one release before it is written. `scripts/releases/stored against` builds it.
+//! Reads what the next release stores with the crates of another one: each item and message is understood as it was meant.
+//! What that one leaves alone would wait for a roll-back of the roll-back, so it counts as a violation, too: a word is read
+//! for one release before it is written. And it starts its functions with the variables of the next release: between the
+//! two calls with which CloudFormation goes back, its code has them. `scripts/releases/stored against` builds it.
 
 use hookonce_protocol::item::Item;
 use hookonce_protocol::message::{Message, MessageKey};
 use hookonce_protocol::record::{Record, attribute};
 use hookonce_protocol::trail::Trail;
+use hookonce_runtime::config::{DispatcherConfig, Environment, RelayConfig, WebhookConfig, WorkerConfig};
 use serde_json::Value;
 
 fn main() {
-    let path = std::env::args().nth(1).expect("the path of stored.json");
-    let stored: Value = serde_json::from_str(&std::fs::read_to_string(path).expect("a file")).expect("JSON");
+    let folder = std::env::args().nth(1).expect("a folder");
+    let text = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).expect("a file");
+    let stored: Value = serde_json::from_str(&text("stored.json")).expect("JSON");
     let list = |name: &str| stored[name].as_array().cloned().unwrap_or_default();
     let (mut read, mut left, mut wrong) = (0, Vec::new(), Vec::new());
     for item in list("records") {
@@ -36,6 +39,20 @@ fn main() {
             Err(_) => left.push(text.to_owned()),
             Ok(message) if is_within(&message.encode(key.as_ref()).unwrap_or_default(), text) => read += 1,
             Ok(_) => wrong.push(text.to_owned()),
+        }
+    }
+    let environment = |function: &str| -> Environment {
+        serde_json::from_str(&text(&format!("environment.{function}.json"))).expect("variables")
+    };
+    for (function, refused) in [
+        ("webhook", WebhookConfig::read(&environment("webhook")).err()),
+        ("worker", WorkerConfig::read(&environment("worker")).err()),
+        ("relay", RelayConfig::read(&environment("relay")).err()),
+        ("dispatcher", DispatcherConfig::read(&environment("dispatcher")).err()),
+    ] {
+        match refused {
+            None => read += 1,
+            Some(refused) => left.push(format!("the variables of the {function}: {refused}")),
         }
     }
     for wrong in &wrong {

@@ -72,6 +72,8 @@ pub(crate) struct Mapping {
     pub(crate) window_seconds: u64,
     /// Whether the function answers which messages of a batch failed. Otherwise SQS deletes them with the others.
     pub(crate) reports_failures: bool,
+    /// Whether the function gets only messages that match a filter. Lambda deletes the others.
+    pub(crate) is_filtered: bool,
     /// How many executions it takes at most; [`u64::MAX`] if nothing bounds it.
     executions_max: u64,
 }
@@ -201,6 +203,10 @@ pub(crate) async fn mappings(config: &SdkConfig, name: &str) -> Result<Vec<Mappi
     let text = |mapping: &Value, name: &str| mapping.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let number = |found: &Value, name: &str| found.get(name).and_then(Value::as_u64).unwrap_or(0);
     let most = |found: &Value| found.pointer("/ScalingConfig/MaximumConcurrency").and_then(Value::as_u64);
+    // The filters of a key that the caller may not use are an error in their place.
+    let is_filtered = |found: &Value| {
+        list(&found["FilterCriteria"], "Filters").next().is_some() || !found["FilterCriteriaError"].is_null()
+    };
     let mapping = |found: &Value| Mapping {
         uuid: text(found, "UUID"),
         state: text(found, "State"),
@@ -208,6 +214,7 @@ pub(crate) async fn mappings(config: &SdkConfig, name: &str) -> Result<Vec<Mappi
         batch_size: number(found, "BatchSize"),
         window_seconds: number(found, "MaximumBatchingWindowInSeconds"),
         reports_failures: list(found, "FunctionResponseTypes").any(|it| it == "ReportBatchItemFailures"),
+        is_filtered: is_filtered(found),
         executions_max: most(found).unwrap_or(u64::MAX),
     };
     Ok(list(&found, "EventSourceMappings").map(mapping).collect())

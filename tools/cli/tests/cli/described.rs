@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
+use hookonce_local::tables::documents_policy;
 use serde_json::{Value, json as object};
 
 use crate::aws::{DESCRIBE, DOCUMENTS_TABLE, Request};
@@ -14,7 +15,8 @@ use crate::support::root;
 pub(crate) const DESCRIBING: [&str; 4] =
     ["DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups", "GetResourcePolicy"];
 
-/// Answers one of them, with what is not as it should be: an index, `type`, `expiry`, `recovery`, `protection` or `policy`.
+/// Answers one of them, with what is not as it should be: an index, `type`, `expiry`, `recovery`, `protection`, `policy`,
+/// which is gone, `table policy`, which denies less, or `own policy` of a table that has none.
 pub(crate) fn description(drift: &[&str], operation: &str, body: &Value) -> Result<Value, Value> {
     let table = body["TableName"].as_str().unwrap_or(DOCUMENTS_TABLE);
     let has = |what: &str| !drift.contains(&what);
@@ -44,14 +46,19 @@ pub(crate) fn description(drift: &[&str], operation: &str, body: &Value) -> Resu
             "ContinuousBackupsStatus": "ENABLED",
             "PointInTimeRecoveryDescription": { "PointInTimeRecoveryStatus": status(has("recovery")) },
         } })),
-        _ if has("policy") => {
-            Ok(object!({ "Policy": r#"{"Statement":[{"Effect":"Deny","Principal":"*","Action":["dynamodb:Scan"]}]}"# }))
+        _ if body["ResourceArn"].as_str().is_some_and(|arn| arn.ends_with(DOCUMENTS_TABLE)) && has("policy") => {
+            let policy = documents_policy().to_string();
+            let policy =
+                if has("table policy") { policy } else { policy.replace("dynamodb:PartiQLSelect", "dynamodb:Query") };
+            Ok(object!({ "Policy": policy }))
         }
+        _ if !has("own policy") => Ok(object!({ "Policy": r#"{"Statement":[]}"# })),
         _ => Err(object!({ "__type": "PolicyNotFoundException", "message": "" })),
     }
 }
 
-/// An event source of a queue, with what is not as it should be: `source`, `batch`, `window` or `report`.
+/// An event source of a queue, with what is not as it should be: `source`, `batch`, `window`, `report`, `filter`, or
+/// `hidden filter`, which the caller may not decrypt.
 pub(crate) fn event_source(drift: &[&str], uuid: &str, state: &str, queue: &str) -> Value {
     let has = |what: &str| !drift.contains(&what);
     let queue = if has("source") { queue.rsplit('/').next().unwrap() } else { "another" };
@@ -61,7 +68,33 @@ pub(crate) fn event_source(drift: &[&str], uuid: &str, state: &str, queue: &str)
         "MaximumBatchingWindowInSeconds": if has("window") { 0 } else { 300 },
         "FunctionResponseTypes": if has("report") { &["ReportBatchItemFailures"][..] } else { &[] },
         "ScalingConfig": { "MaximumConcurrency": 2 },
+        "FilterCriteria": if has("filter") { object!({ "Filters": [] }) } else { object!({ "Filters": [{ "Pattern": "{}" }] }) },
+        "FilterCriteriaError": if has("hidden filter") { Value::Null } else { object!({ "ErrorCode": "KMSAccessDenied" }) },
     })
+}
+
+/// The filters of a template that count a metric, in two pages. That of the gateway's log may be gone (`filter of logs`),
+/// or count something else (`pattern`).
+pub(crate) fn metric_filters(drift: &[&str], body: &Value) -> Value {
+    assert_eq!(body["metricNamespace"], "hookonce/inbox");
+    let template = std::fs::read_to_string(root().join("template.yaml")).unwrap();
+    let blocks = template.split("Type: AWS::Logs::MetricFilter").skip(1);
+    let of = |block: &str| block.split("MetricName: ").nth(1).unwrap().split(',').next().unwrap() == body["metricName"];
+    let pattern = |block: &str| block.split("FilterPattern: '").nth(1).unwrap().split('\'').next().unwrap().to_owned();
+    let mut patterns: Vec<_> = blocks.filter(|block| of(block)).map(pattern).collect();
+    if drift.contains(&"filter of logs") {
+        patterns.pop();
+    }
+    if drift.contains(&"pattern") {
+        patterns[0] = patterns[0].replace(" > 0", " > 1");
+    }
+    let filters: Vec<_> = patterns.iter().map(|pattern| object!({ "filterPattern": pattern })).collect();
+    let (first, second) = filters.split_at(filters.len() / 2);
+    if body["nextToken"] == "second" {
+        object!({ "metricFilters": second })
+    } else {
+        object!({ "metricFilters": first, "nextToken": "second" })
+    }
 }
 
 /// The environment of a function. One variable names another table (`variable`) or is gone (`no variable`), or the caller may
@@ -167,8 +200,9 @@ pub(crate) fn role_of(function: &str) -> String {
     format!("arn:aws:iam::123456789012:role/{function}")
 }
 
-/// What a server of queues answered, with the policy of the template: that of a stack without an operator. With what is not
-/// as it should be: `no queue policy`, or `queue policy`, which lets somebody else in.
+/// What a server of queues answered, with the policies of the template: those of a stack without an operator. With what is
+/// not as it should be: `no queue policy`, or `queue policy`, which lets somebody else in, `sources`, which lets messages of
+/// another queue in, or `message size`.
 pub(crate) fn with_policy(drift: &[&str], request: &Request, answer: &[u8]) -> Vec<u8> {
     let at = answer.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
     let Ok(mut fields) = serde_json::from_slice::<Value>(&answer[at..]) else { return answer.to_vec() };
@@ -177,6 +211,13 @@ pub(crate) fn with_policy(drift: &[&str], request: &Request, answer: &[u8]) -> V
         return answer.to_vec();
     }
     let arn = fields["Attributes"]["QueueArn"].as_str().unwrap_or_default().to_owned();
+    fields["Attributes"]["MaximumMessageSize"] = if has("message size") { "1048576" } else { "262144" }.into();
+    if let Some(stack) = arn.strip_suffix("-hints-dead") {
+        let sources = ["hints", "effects", if has("sources") { "slow" } else { "other" }];
+        let sources = sources.map(|name| format!("{stack}-{name}"));
+        fields["Attributes"]["RedriveAllowPolicy"] =
+            object!({ "redrivePermission": "byQueue", "sourceQueueArns": sources }).to_string().into();
+    }
     let users = match arn.rsplit('-').next().unwrap() {
         "hints" => &["webhook", "worker", "relay"][..],
         "slow" => &["worker"],

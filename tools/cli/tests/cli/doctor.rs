@@ -64,9 +64,10 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     let doctor = || deployed.run(&["doctor", "--json"]);
     let calm = json(&doctor().exits(0));
     assert_eq!(calm[0]["seen"], CALLER);
-    assert_eq!(calm.as_array().unwrap().len(), 22);
+    assert_eq!(calm.as_array().unwrap().len(), 23);
     for (check, seen) in [
         ("alarm topics", "1 topic with 1 confirmed subscription"),
+        ("metric filters", "9 count what alarms watch"),
         ("destinations", "0 valid"),
         ("routes", "0 valid"),
         ("dead-letter queue", "0 messages"),
@@ -114,9 +115,9 @@ fn a_deployed_stack_is_checked_with_calls_that_change_nothing() {
     deploy(&[("Version", "0.0.1")]);
     reports(1, &["outputs"], "the stack is of release 0.0.1");
     deploy(&[("EffectsQueueUrl", "http://127.0.0.1:9/no")]);
-    reports(3, &["effects queue"], "sqs:GetQueueAttributes failed");
+    reports(3, &["effects queue", "dead-letter queue"], "sqs:GetQueueAttributes failed");
     deploy(&[("SlowQueueUrl", "http://127.0.0.1:9/no")]);
-    reports(3, &["slow queue"], "sqs:GetQueueAttributes failed");
+    reports(3, &["slow queue", "dead-letter queue"], "sqs:GetQueueAttributes failed");
     dead_letters(&local, &reports, deploy);
     aws.account().stack = None;
     reports(1, &["outputs"], "check the stack's name");
@@ -138,6 +139,16 @@ fn alarms(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
     reports(1, &["alarms"], "1 of 14 alarms notify nobody: page/RecordsDied");
     aws.account().alarms[died].actions = actions;
     topics(aws, reports);
+    for (drift, expected) in [
+        ("filter of logs", "records_died has 2 of its 3; records_overdue has 0 of its 1; needs_a_look has 4 of its 5"),
+        ("pattern", "records_died has 2 of its 3; needs_a_look has 4 of its 5"),
+    ] {
+        aws.account().drift = vec![drift];
+        reports(1, &["metric filters"], expected);
+    }
+    aws.account().drift.clear();
+    aws.account().snags.push_back(("DescribeMetricFilters", Interception::Answered("AccessDenied")));
+    reports(3, &["metric filters"], "ask for the permission logs:DescribeMetricFilters");
     let removed = aws.account().alarms.remove(died);
     reports(1, &["alarms"], "alarms of the template are missing: page/RecordsDied; raised: page/WebhookFails");
     aws.account().alarms.push(removed);
@@ -199,10 +210,17 @@ fn what_safety_rests_on(aws: &Aws, reports: &dyn Fn(i32, &[&str], &str)) {
         ("recovery", "documents table: no point-in-time recovery"),
         ("protection", "inbox table: no deletion protection"),
         ("policy", "documents table: no resource policy denies a scan"),
+        ("table policy", "documents table: the resource policy is not that of the template"),
     ] {
         aws.account().drift = vec![drift];
         reports(1, &["tables"], expected);
     }
+    aws.account().drift = vec!["own policy"];
+    reports(
+        0,
+        &[],
+        "get-resource-policy --resource-arn arn:aws:dynamodb:us-east-1:123456789012:table/hookonce-domain` prints whom",
+    );
     aws.account().drift.clear();
     for operation in ["DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups", "GetResourcePolicy"] {
         aws.account().snags.push_back((operation, Interception::Answered("AccessDenied")));
@@ -250,12 +268,18 @@ fn queues_and_their_readers(deployed: &Deployed, local: &Tables, reports: &dyn F
         deployed.aws.account().drift = vec![drift];
         reports(1, &all, "Policy is not that of the template");
     }
+    deployed.aws.account().drift = vec!["message size"];
+    reports(1, &all, "MaximumMessageSize is 262144, not 1048576");
+    deployed.aws.account().drift = vec!["sources"];
+    reports(1, &["dead-letter queue"], "RedriveAllowPolicy is not that of the template");
     for (drift, expected) in [
         ("source", "-slow has none at the worker"),
         ("source", "-effects has none at the dispatcher"),
         ("batch", "-hints takes 100 messages, not 10"),
         ("window", "-hints lets messages wait 300 seconds for more, not 0"),
         ("report", "-effects lacks ReportBatchItemFailures"),
+        ("filter", "that of hookonce-effects has a filter: Lambda deletes what does not match"),
+        ("hidden filter", "has a filter: Lambda deletes what does not match"),
     ] {
         deployed.aws.account().drift = vec![drift];
         reports(1, &["event sources"], expected);

@@ -3,6 +3,7 @@
 use serde_json::{Value, json as object};
 
 use crate::aws::{Account, Alarm, now};
+use crate::described::metric_filters;
 
 impl Account {
     fn points(&self, body: &Value) -> Vec<Value> {
@@ -80,6 +81,7 @@ impl Account {
     /// A search in a log is started and not done at once.
     pub(crate) fn logs(&self, operation: &str, body: &Value) -> Value {
         match operation {
+            "DescribeMetricFilters" => metric_filters(&self.drift, body),
             "StartQuery" => {
                 assert_eq!(body["logGroupName"], "/aws/lambda/inbox-webhook");
                 // The other search is for what each endpoint took last.

@@ -13,6 +13,7 @@ use aws_sdk_dynamodb::types::ScalarAttributeType;
 pub use self::location::StackLocation;
 pub use self::own::{KeyPart, OwnTableShape};
 pub use self::queue::{QueueRef, queue_policy};
+pub use self::table::documents_policy;
 
 /// Names and settings of the stack's tables and queues. Durations are in seconds, as SQS expects them.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,6 +12,8 @@ use aws_sdk_dynamodb::types::{
     ProjectionType, TableDescription, TableStatus, TimeToLiveDescription, TimeToLiveSpecification, TimeToLiveStatus,
 };
 
+use serde_json::{Value, json};
+
 use super::{CreateError, HASH_KEY_TYPE, RANGE_KEY_TYPE};
 
 /// Longest wait for a table and its indexes to become active. The embedded tables count every item before they describe a
@@ -19,6 +21,21 @@ use super::{CreateError, HASH_KEY_TYPE, RANGE_KEY_TYPE};
 const READY_SECONDS_MAX: u64 = 120;
 /// Pause between two checks of a table that is not yet active.
 const READY_POLL_MILLIS: u64 = 100;
+
+/// The policy of the table of documents of a deployed stack: nobody reads items of all kinds, or a copy of them.
+#[must_use]
+pub fn documents_policy() -> Value {
+    let reads = [
+        "dynamodb:Scan",
+        "dynamodb:PartiQLSelect",
+        "dynamodb:PartiQLInsert",
+        "dynamodb:PartiQLUpdate",
+        "dynamodb:PartiQLDelete",
+        "dynamodb:ExportTableToPointInTime",
+    ];
+    let statement = json!({ "Effect": "Deny", "Principal": "*", "Action": reads, "Resource": "*" });
+    json!({ "Version": "2012-10-17", "Statement": [statement] })
+}
 
 /// The wanted state of a table: a string hash key, a TTL attribute, billed on demand.
 pub(super) struct TableShape<'a> {

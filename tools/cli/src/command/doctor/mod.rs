@@ -1,5 +1,7 @@
 //! `hookonce doctor`: the first hour. Checks what hookonce needs, and says what to do about each problem.
 
+mod filters;
+mod policies;
 mod queues;
 mod stack;
 mod tables;

@@ -6,13 +6,15 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use error_reporter::Report;
 use hookonce_aws::sqs_client;
 use hookonce_local::tables::{StackShape, queue_policy};
-use serde_json::Value;
+use hookonce_runtime::config::MESSAGE_BYTES_MAX;
+use serde_json::{Value, json};
 
+use super::policies::{sorted, statements};
 use super::{Check, REPAIR};
 use crate::failure::Failure;
 use crate::output;
 use crate::stack::account::{CALL_MAX, refused};
-use crate::stack::connection::Outputs;
+use crate::stack::connection::{Outputs, StackParts};
 use crate::stack::lambda::DeployedFunctions;
 use crate::stack::status::dead_letter_queue;
 
@@ -26,20 +28,25 @@ struct Wanted<'a> {
     never_sends: Option<&'static str>,
     /// The queue that takes its dead letters.
     dead_letters: Option<&'a str>,
+    /// The queues whose dead letters it takes.
+    sources: &'a [&'a str],
 }
 
 /// Looks at the four queues. Without the functions, nobody knows whom their policies should name.
 pub(super) async fn queues(config: &SdkConfig, outputs: &Outputs, functions: Option<&DeployedFunctions>) -> [Check; 4] {
     let letters = outputs.dead_letter_queue_url.as_str();
-    let queue = |what, url, users| Wanted { what, url, users, never_sends: None, dead_letters: Some(letters) };
+    let StackParts { queue_url: hints, slow_queue_url: slow, effects_queue_url: effects, .. } = &outputs.parts;
+    let queue =
+        |what, url, users| Wanted { what, url, users, never_sends: None, dead_letters: Some(letters), sources: &[] };
+    let sources = [hints.as_str(), slow, effects];
     let all = [
-        queue("queue", &outputs.parts.queue_url, &["webhook", "worker", "relay"]),
-        queue("slow queue", &outputs.parts.slow_queue_url, &["worker"]),
+        queue("queue", hints, &["webhook", "worker", "relay"]),
+        queue("slow queue", slow, &["worker"]),
         Wanted {
             never_sends: Some("dispatcher"),
-            ..queue("effects queue", &outputs.parts.effects_queue_url, &["worker", "relay", "dispatcher"])
+            ..queue("effects queue", effects, &["worker", "relay", "dispatcher"])
         },
-        Wanted { dead_letters: None, ..queue("dead-letter queue", letters, &["relay"]) },
+        Wanted { dead_letters: None, sources: &sources, ..queue("dead-letter queue", letters, &["relay"]) },
     ];
     let look = async |wanted: Wanted<'_>| Check::new(wanted.what, wanted.look(config, outputs, functions).await);
     let [hints, slow, effects, letters] = all;
@@ -58,8 +65,15 @@ impl Wanted<'_> {
         let answer = request.map_err(|error| refused("sqs:GetQueueAttributes", error.code(), &Report::new(&error)))?;
         let text = |name| answer.attributes().and_then(|all| all.get(&name)).map(String::as_str);
         let mut drift = self.settings(text);
+        let arn = text(QueueAttributeName::QueueArn).unwrap_or_default();
+        if !self.sources.is_empty() {
+            let found =
+                text(QueueAttributeName::RedriveAllowPolicy).and_then(|policy| serde_json::from_str(policy).ok());
+            if found.as_ref().map(sorted) != Some(sorted(&self.takes_only(arn))) {
+                drift.push("RedriveAllowPolicy is not that of the template".to_owned());
+            }
+        }
         if let (Some(functions), Some(operator)) = (functions, &outputs.operator) {
-            let arn = text(QueueAttributeName::QueueArn).unwrap_or_default();
             let role = |function: &str| functions.role_of(function).to_owned();
             let users = self
                 .users
@@ -79,6 +93,13 @@ impl Wanted<'_> {
         Err(Failure::usage(drift.join("; "), REPAIR))
     }
 
+    /// Which queues may have it as theirs for dead letters. They are of the same account and region as it is.
+    fn takes_only(&self, arn: &str) -> Value {
+        let place = arn.rsplit_once(':').map_or("", |(place, _)| place);
+        let arns = self.sources.iter().filter_map(|url| Some(format!("{place}:{}", url.rsplit('/').next()?)));
+        json!({ "redrivePermission": "byQueue", "sourceQueueArns": arns.collect::<Vec<_>>() })
+    }
+
     /// What of its numbers and its dead-letter queue is not as it should be.
     fn settings<'a>(&self, text: impl Fn(QueueAttributeName) -> Option<&'a str>) -> Vec<String> {
         let redrive = text(QueueAttributeName::RedrivePolicy);
@@ -95,63 +116,12 @@ impl Wanted<'_> {
         let all = [
             ("VisibilityTimeout", own(QueueAttributeName::VisibilityTimeout), visibility),
             ("MessageRetentionPeriod", own(QueueAttributeName::MessageRetentionPeriod), Some(retention.to_string())),
+            ("MaximumMessageSize", own(QueueAttributeName::MaximumMessageSize), Some(MESSAGE_BYTES_MAX.to_string())),
             ("maxReceiveCount", receives, has_next.then(|| shape.receive_count_max.to_string())),
             ("deadLetterTargetArn", redrive.and_then(dead_letter_queue), self.dead_letters.and_then(name)),
         ];
         let drift = all.into_iter().filter(|(_, found, wanted)| found != wanted);
         let shown = |value: Option<String>| value.unwrap_or_else(|| "unset".to_owned());
         drift.map(|(what, found, wanted)| format!("{what} is {}, not {}", shown(found), shown(wanted))).collect()
-    }
-}
-
-/// The statements of a policy in one form: without their names, and in one order, as are the lists in them.
-fn statements(policy: &Value) -> Vec<String> {
-    fn sorted(value: &Value) -> Value {
-        match value {
-            Value::Array(list) => {
-                let mut list: Vec<_> = list.iter().map(sorted).collect();
-                list.sort_by_key(Value::to_string);
-                // AWS may write a list of one as its only member.
-                if let [one] = list.as_slice() { one.clone() } else { list.into() }
-            }
-            Value::Object(fields) => {
-                let named = fields.iter().filter(|(name, _)| *name != "Sid");
-                named.map(|(name, value)| (name.clone(), sorted(value))).collect()
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
-        }
-    }
-    let all = policy.get("Statement").and_then(Value::as_array).into_iter().flatten();
-    let mut all: Vec<_> = all.map(|statement| sorted(statement).to_string()).collect();
-    all.sort();
-    all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_policy_is_compared_by_what_it_says_and_not_by_how_it_is_written() {
-        let (arn, users) = ("arn:queue", ["arn:worker".to_owned(), "arn:relay".to_owned()]);
-        let usual = queue_policy(arn, &users, Some("arn:relay"));
-        let text = usual.to_string();
-        let parsed = |text: &str| statements(&serde_json::from_str(text).unwrap());
-        let swapped = text.replace(r#"["arn:worker","arn:relay"]"#, r#"["arn:relay","arn:worker"]"#);
-        let named = text.replacen(r#"{"Action""#, r#"{"Sid":"One","Action""#, 1);
-        for same in [&swapped, &named] {
-            assert!(*same != text && parsed(same) == statements(&usual), "{same}");
-        }
-        for (old, new) in [
-            ("Deny", "Allow"),
-            (r#""aws:SecureTransport":"false""#, r#""aws:SecureTransport":"true""#),
-            (r#""arn:worker","#, ""),
-            (r#""sqs:PurgeQueue""#, r#""sqs:GetQueueUrl""#),
-            ("arn:queue", "arn:another"),
-            ("[{", r#"[{"Effect":"Allow","Principal":"*","Action":"sqs:*","Resource":"*"},{"#),
-        ] {
-            assert!(parsed(&text.replacen(old, new, 1)) != statements(&usual), "{new}");
-        }
-        assert!(statements(&Value::Null).is_empty());
     }
 }

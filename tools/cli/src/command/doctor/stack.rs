@@ -17,6 +17,7 @@ use hookonce_runtime::routes::{Offered, RouteSet};
 use roxmltree::Document;
 use serde_json::Value;
 
+use super::filters::filters;
 use super::queues::queues;
 use super::tables::tables;
 use super::topics::topics;
@@ -63,7 +64,7 @@ pub(super) async fn checks(deployed: &Deployed, stack: &Connection) -> Vec<Check
         protection(config, &deployed.name, outputs).await,
         Check::new("inbox table", inbox(&store).await),
         Check::new("domain table", domain(&store).await),
-        Check::new("tables", tables(store.client(), outputs).await),
+        tables(store.client(), outputs).await,
     ]);
     let functions_found = DeployedFunctions::of(config, &outputs.functions, Looking::Whole).await;
     checks.extend(Box::pin(queues(config, outputs, functions_found.as_ref().ok())).await);
@@ -125,6 +126,9 @@ async fn cloudwatch(config: &SdkConfig, stack: &str, is_own: bool) -> Vec<Check>
     let mut checks = vec![Check::new("clock", clock), Check::new("alarms", alarms)];
     if !arns.is_empty() {
         checks.push(topics(config, &arns).await);
+    }
+    if is_own {
+        checks.push(Check::new("metric filters", filters(config, stack).await));
     }
     checks
 }
@@ -334,7 +338,9 @@ fn event_sources(found: &DeployedFunctions, parts: &StackParts) -> Result<String
         let window = (source.window_seconds != 0)
             .then(|| format!("that of {queue} lets messages wait {} seconds for more, not 0", source.window_seconds));
         let report = (!source.reports_failures).then(|| format!("that of {queue} lacks ReportBatchItemFailures"));
-        size.into_iter().chain(window).chain(report).collect()
+        let filter =
+            source.is_filtered.then(|| format!("that of {queue} has a filter: Lambda deletes what does not match"));
+        [size, window, report, filter].into_iter().flatten().collect()
     };
     let drift: Vec<_> = wanted.into_iter().flat_map(drift).collect();
     if drift.is_empty() {

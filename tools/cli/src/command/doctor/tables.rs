@@ -10,10 +10,12 @@ use aws_sdk_dynamodb::types::{
 use error_reporter::Report;
 use futures::future::try_join_all;
 use hookonce_aws::{DUE_INDEX, ID, JOURNAL_INDEX, KIND};
+use hookonce_local::tables::documents_policy;
 use hookonce_protocol::item::PARTITION_KEY;
 use hookonce_protocol::record::attribute;
-use serde_json::Value;
 
+use super::Check;
+use super::policies::statements;
 use crate::failure::Failure;
 use crate::stack::account::refused;
 use crate::stack::connection::Outputs;
@@ -24,15 +26,12 @@ struct Wanted<'a> {
     name: &'a str,
     key: &'static [&'static str],
     indexes: &'static [(&'static str, [&'static str; 2])],
-    /// Whether it has documents: they never expire, and nobody may read those of all kinds.
+    /// Whether it has documents: they never expire, and a policy keeps everybody from reading those of all kinds.
     of_documents: bool,
 }
 
-/// Looks at the three tables.
-///
-/// # Errors
-/// [`Failure::Usage`] with all that is not as it should be; [`Failure::Unavailable`] when DynamoDB does not tell.
-pub(super) async fn tables(client: &Client, outputs: &Outputs) -> Result<String, Failure> {
+/// Looks at the three tables. Those of records and of your data have no policy, unless somebody made one.
+pub(super) async fn tables(client: &Client, outputs: &Outputs) -> Check {
     let all = [
         Wanted {
             what: "inbox",
@@ -59,19 +58,43 @@ pub(super) async fn tables(client: &Client, outputs: &Outputs) -> Result<String,
             of_documents: true,
         },
     ];
-    let drifts = try_join_all(all.iter().map(|wanted| wanted.drift(client))).await?;
-    let named = |(wanted, drift): (&Wanted<'_>, Vec<String>)| {
-        drift.into_iter().map(|drift| format!("{} table: {drift}", wanted.what)).collect::<Vec<_>>()
+    let found = match try_join_all(all.iter().map(|wanted| wanted.look(client))).await {
+        Ok(found) => found,
+        Err(failure) => return Check::new("tables", Err(failure)),
     };
-    let wrong: Vec<_> = all.iter().zip(drifts).flat_map(named).collect();
-    if wrong.is_empty() {
-        return Ok("keys, indexes, time to live, recovery and protection are as they should be".to_owned());
+    let (mut wrong, mut warnings) = (Vec::new(), Vec::new());
+    for (wanted, Found { drift, let_in }) in all.iter().zip(found) {
+        wrong.extend(drift.into_iter().map(|drift| format!("{} table: {drift}", wanted.what)));
+        warnings.extend(let_in.map(|arn| {
+            format!(
+                "the {} table has a resource policy, and the template makes none: `aws dynamodb get-resource-policy \
+                 --resource-arn {arn}` prints whom it lets in",
+                wanted.what
+            )
+        }));
     }
-    Err(Failure::usage(wrong.join("; "), "docs/run/upgrade.md#a-table-is-not-as-it-should-be has the commands"))
+    let seen = if wrong.is_empty() {
+        Ok("keys, indexes, time to live, recovery and protection are as they should be".to_owned())
+    } else {
+        Err(Failure::usage(wrong.join("; "), "docs/run/upgrade.md#a-table-is-not-as-it-should-be has the commands"))
+    };
+    Check { warnings, ..Check::new("tables", seen) }
+}
+
+/// What was seen of a table.
+struct Found {
+    /// What is not as it should be.
+    drift: Vec<String>,
+    /// Its ARN, if it has a resource policy that the template does not make.
+    let_in: Option<String>,
 }
 
 impl Wanted<'_> {
-    async fn drift(&self, client: &Client) -> Result<Vec<String>, Failure> {
+    /// Looks at one table.
+    ///
+    /// # Errors
+    /// [`Failure::Unavailable`] when DynamoDB does not tell.
+    async fn look(&self, client: &Client) -> Result<Found, Failure> {
         let described = client.describe_table().table_name(self.name).send().await;
         let described =
             described.map_err(|error| refused("dynamodb:DescribeTable", error.code(), &Report::new(&error)))?;
@@ -97,10 +120,18 @@ impl Wanted<'_> {
         if status != Some(&PointInTimeRecoveryStatus::Enabled) {
             wrong.push("no point-in-time recovery".to_owned());
         }
-        if self.of_documents && !self.denies_scans(client, described.table()).await? {
-            wrong.push("no resource policy denies a scan".to_owned());
+        let arn = described.table().and_then(TableDescription::table_arn).unwrap_or_default();
+        let policy = policy(client, arn).await?;
+        if !self.of_documents {
+            return Ok(Found { drift: wrong, let_in: policy.map(|_| arn.to_owned()) });
         }
-        Ok(wrong)
+        let found = policy.map(|policy| serde_json::from_str(&policy).unwrap_or_default());
+        match found.map(|policy| statements(&policy) == statements(&documents_policy())) {
+            Some(true) => {}
+            Some(false) => wrong.push("the resource policy is not that of the template".to_owned()),
+            None => wrong.push("no resource policy denies a scan".to_owned()),
+        }
+        Ok(Found { drift: wrong, let_in: None })
     }
 
     fn of_description(&self, table: &TableDescription) -> Vec<String> {
@@ -137,54 +168,13 @@ impl Wanted<'_> {
         }
         wrong
     }
-
-    async fn denies_scans(&self, client: &Client, table: Option<&TableDescription>) -> Result<bool, Failure> {
-        const ACTION: &str = "dynamodb:GetResourcePolicy";
-        let arn = table.and_then(TableDescription::table_arn).unwrap_or_default();
-        match client.get_resource_policy().resource_arn(arn).send().await {
-            Ok(found) => Ok(found.policy().is_some_and(denies_scans)),
-            Err(error) if error.code() == Some("PolicyNotFoundException") => Ok(false),
-            Err(error) => Err(refused(ACTION, error.code(), &Report::new(&error))),
-        }
-    }
 }
 
-/// Whether a policy denies everybody to scan, whatever else it says.
-fn denies_scans(policy: &str) -> bool {
-    let policy: Value = serde_json::from_str(policy).unwrap_or_default();
-    let each = |value: Option<&Value>| match value {
-        Some(Value::Array(several)) => several.clone(),
-        Some(one) => vec![one.clone()],
-        None => Vec::new(),
-    };
-    each(policy.get("Statement")).iter().any(|statement| {
-        let is_all = |place: &str| statement.pointer(place).is_some_and(|who| who == "*");
-        statement.get("Effect").is_some_and(|effect| effect == "Deny")
-            && (is_all("/Principal") || is_all("/Principal/AWS"))
-            && each(statement.get("Action")).iter().any(|action| action == "dynamodb:Scan")
-            && statement.get("Condition").is_none()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_statement_that_denies_everybody_holds() {
-        let policy = |statement: &str| format!(r#"{{"Version":"2012-10-17","Statement":[{statement}]}}"#);
-        let deny =
-            r#"{"Effect":"Deny","Principal":"*","Action":["dynamodb:Scan","dynamodb:PartiQLSelect"],"Resource":"*"}"#;
-        assert!(denies_scans(&policy(deny)));
-        assert!(denies_scans(&policy(deny).replace(r#""*","Action""#, r#"{"AWS":"*"},"Action""#)));
-        for (old, new) in [
-            ("Deny", "Allow"),
-            (r#""*","Action""#, r#"{"AWS":"arn:aws:iam::123456789012:root"},"Action""#),
-            ("dynamodb:Scan", "dynamodb:Query"),
-            (r#""Resource""#, r#""Condition":{"Bool":{"aws:ViaAWSService":"true"}},"Resource""#),
-        ] {
-            assert!(!denies_scans(&policy(deny).replace(old, new)), "{new}");
-        }
-        assert!(!denies_scans("dynamodb:Scan"));
+/// The resource policy of a table. `None` if it has none.
+async fn policy(client: &Client, arn: &str) -> Result<Option<String>, Failure> {
+    match client.get_resource_policy().resource_arn(arn).send().await {
+        Ok(found) => Ok(found.policy),
+        Err(error) if error.code() == Some("PolicyNotFoundException") => Ok(None),
+        Err(error) => Err(refused("dynamodb:GetResourcePolicy", error.code(), &Report::new(&error))),
     }
 }
