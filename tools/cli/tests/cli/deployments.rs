@@ -513,8 +513,9 @@ fn a_plan_and_a_stack_without_changes_change_nothing() {
     ]);
     account.deploy(&["--plan"]).exits(0).prints("WorkerFunction");
     assert_eq!(account.acts(), ["CreateChangeSet", "DeleteChangeSet"]);
-    account.deploy(&["--plan"]).exits(0).prints("the stack inbox is as the template says");
+    account.deploy(&["--plan"]).exits(0).prints("the stack inbox is as the template says\n");
     assert_eq!(account.acts()[2..], ["CreateChangeSet", "DeleteChangeSet"]);
+    account.deploy(&[]).exits(0).prints("is as the template says. Next:\n  hookonce doctor --stack inbox\n");
     account.deploy(&["Colour=red"]).exits(2).prints_all(&["has no parameter Colour", "AlarmTopicArn, New, Tables"]);
 }
 
@@ -537,12 +538,31 @@ fn a_plan_of_a_new_stack_leaves_nothing_of_it() {
         account.deploy(&["--plan"]).exits(0).prints("InboxTable");
         assert_eq!(account.acts(), [&planned[..], then].concat(), "{described:?}");
     }
-    let refused = Account::answering([
-        ("DescribeStacks", &[none(), named()]),
-        ("CreateChangeSet", &[refusal("ValidationError", "Rule OneTable failed")]),
-    ]);
-    refused.deploy(&["--plan"]).exits(2).prints("Rule OneTable failed");
-    assert_eq!(refused.acts(), ["CreateChangeSet", "DeleteStack"]);
+    for words in [&["--plan"][..], &[]] {
+        let refused = Account::answering([
+            ("DescribeStacks", &[none(), named()]),
+            ("CreateChangeSet", &[refusal("ValidationError", "Rule OneTable failed")]),
+        ]);
+        refused.deploy(words).exits(2).prints("Rule OneTable failed");
+        assert_eq!(refused.acts(), ["CreateChangeSet", "DeleteChangeSet", "DeleteStack"]);
+    }
+}
+
+/// Nobody may execute it later: it was never judged.
+#[test]
+fn a_change_set_that_cannot_be_read_is_removed() {
+    let later = "<Answer><Status>DELETE_COMPLETE</Status></Answer>".to_owned();
+    for (answer, exit, says) in [
+        (refusal("InternalFailure", "no answer today"), 3, "no answer today"),
+        (later, 2, "the change set is DELETE_COMPLETE"),
+    ] {
+        let account = Account::answering([
+            ("DescribeStacks", &[running()]),
+            ("DescribeChangeSet", &[page(&[FUNCTION], "2"), answer]),
+        ]);
+        account.deploy(&[]).exits(exit).prints(says);
+        assert_eq!(account.acts(), ["CreateChangeSet", "DeleteChangeSet"]);
+    }
 }
 
 #[test]
@@ -564,6 +584,25 @@ fn an_update_that_was_rolled_back_says_what_failed() {
     ]);
     let printed = String::from_utf8(deployed.stderr).unwrap();
     assert!(!printed.contains("cancelled") && printed.matches("its role is gone").count() == 1, "{printed}");
+}
+
+/// No resource failed: an alarm undid the update. What came since is on two pages.
+#[test]
+fn an_update_that_an_alarm_undid_says_which() {
+    let undone = ("e3", "inbox", "UPDATE_ROLLBACK_IN_PROGRESS", "the alarm WebhookFails is on");
+    let back = ("e4", "inbox", "UPDATE_ROLLBACK_COMPLETE", "");
+    let made = ("e2", "WorkerFunction", "UPDATE_COMPLETE", "");
+    let first = events(&[back, undone]).replace("</Answer>", "<NextToken>2</NextToken></Answer>");
+    let account = Account::answering([
+        ("DescribeStacks", &[running()]),
+        ("DescribeChangeSet", &[page(&[FUNCTION], "")]),
+        ("DescribeStackEvents", &[events(&[BEFORE]), first, events(&[made, BEFORE])]),
+    ]);
+    account.deploy(&[]).exits(3).prints_all(&[
+        "WorkerFunction: UPDATE_COMPLETE\ninbox: UPDATE_ROLLBACK_IN_PROGRESS: the alarm WebhookFails is on\n",
+        "UPDATE_ROLLBACK_COMPLETE; it is as it was before",
+    ]);
+    assert_eq!(account.field("DescribeStackEvents", 2, "NextToken"), "2");
 }
 
 #[test]
@@ -591,6 +630,7 @@ fn a_stack_that_cannot_be_changed_is_left_alone() {
         ("ROLLBACK_COMPLETE", "0.0.9", "delete-stack --stack-name inbox"),
         ("DELETE_FAILED", "", "is not one of hookonce"),
         ("UPDATE_ROLLBACK_FAILED", "0.0.9", "continue-update-rollback --stack-name inbox"),
+        ("UPDATE_FAILED", "0.0.9", "rollback-stack --stack-name inbox"),
         ("UPDATE_COMPLETE", "", "is not one of hookonce"),
         ("SOMETHING_LATER", "0.0.9", "does not know"),
     ] {

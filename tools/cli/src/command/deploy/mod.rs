@@ -66,18 +66,20 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let change_set = format!("hookonce-{}", System.moment().now.0);
     let planned = stack.plan(&change_set, &fields).await;
-    let makes_name = arguments.plan && before.is_none();
-    if makes_name && planned.is_err() {
-        stack.forget_name().await;
-    }
-    let changes = match planned? {
-        Planned::Changes(changes) => changes,
-        Planned::Nothing => {
-            output::note(&format!("the stack {} is as the template says", stack.name));
+    let changes = match planned {
+        Ok(Planned::Changes(changes)) => changes,
+        Ok(Planned::Nothing) => {
+            stack.forget(&change_set).await;
+            let next = if arguments.plan { String::new() } else { format!(". Next:\n{}", next(stack.name, false)) };
+            output::note(&format!("the stack {} is as the template says{next}", stack.name));
             if !arguments.plan {
                 stack.protect(&policy(&[])).await?;
             }
             return Ok(Exit::Done);
+        }
+        Err(failure) => {
+            leave(&stack, &change_set, before.is_none()).await;
+            return Err(failure);
         }
     };
     show(&changes, arguments.plan || exists, &stack);
@@ -87,10 +89,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     let refused = refused(&changes, dangers, &arguments.allow, hint);
     if arguments.plan || refused.is_some() {
-        stack.forget(&change_set).await;
-    }
-    if makes_name {
-        stack.forget_name().await;
+        leave(&stack, &change_set, before.is_none()).await;
     }
     if let Some(refused) = refused {
         // An earlier one may have been killed before it took back what it allowed.
@@ -107,6 +106,14 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let allowed = before.filter(|before| before.exists).map(|before| before.made(arguments.allow));
     Box::pin(carry_out(&stack, &change_set, allowed.as_deref(), changes.len())).await
+}
+
+/// Removes a change set that is not to be executed, and the name that it made of a new stack.
+async fn leave(stack: &Stack<'_>, change_set: &str, makes_name: bool) {
+    stack.forget(change_set).await;
+    if makes_name {
+        stack.forget_name().await;
+    }
 }
 
 /// Executes a change set to its end. From then on the policy holds everything. `allowed` is what it lets go before, of a

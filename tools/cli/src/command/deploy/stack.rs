@@ -113,12 +113,18 @@ pub(super) fn blocked(status: &str, name: &str) -> Option<(&'static str, String)
         | "CREATE_COMPLETE"
         | "UPDATE_COMPLETE"
         | "UPDATE_ROLLBACK_COMPLETE"
-        | "IMPORT_COMPLETE" => None,
+        | "IMPORT_COMPLETE"
+        | "IMPORT_ROLLBACK_COMPLETE" => None,
         "ROLLBACK_COMPLETE" | "ROLLBACK_FAILED" | "CREATE_FAILED" | "DELETE_FAILED" => Some((
             "was never made or is half deleted",
             format!(
                 "if it is one of hookonce, remove what is left with `aws cloudformation delete-stack --stack-name {name}`, and deploy again"
             ),
+        )),
+        // Somebody deployed with another tool, and told it not to go back.
+        "UPDATE_FAILED" => Some((
+            "stopped in the middle of an update",
+            format!("go back with `aws cloudformation rollback-stack --stack-name {name}`, and deploy again"),
         )),
         "UPDATE_ROLLBACK_FAILED" => Some((
             "could not be rolled back",
@@ -267,15 +273,15 @@ impl Stack<'_> {
                         return Ok(Planned::Changes(changes));
                     }
                 }
-                "FAILED" => {
+                "CREATE_PENDING" | "CREATE_IN_PROGRESS" => tokio::time::sleep(LOOK_PERIOD).await,
+                status => {
                     let why = field("StatusReason");
-                    self.forget(change_set).await;
                     if ["didn't contain changes", "No updates are to be performed"].iter().any(|it| why.contains(it)) {
                         return Ok(Planned::Nothing);
                     }
-                    return Err(self.failed("CreateChangeSet", "ValidationError", why));
+                    let why = if why.is_empty() { format!("the change set is {status}") } else { why.to_owned() };
+                    return Err(self.failed("CreateChangeSet", "ValidationError", &why));
                 }
-                _ => tokio::time::sleep(LOOK_PERIOD).await,
             }
         }
     }
@@ -352,6 +358,10 @@ impl Stack<'_> {
                 after = id;
                 let is_over = !status.ends_with("_IN_PROGRESS");
                 if kind == "AWS::CloudFormation::Stack" && resource == self.name {
+                    // An alarm that undoes an update is named nowhere else.
+                    if status.contains("ROLLBACK") && !reason.is_empty() {
+                        output::note(&format!("{resource}: {status}: {reason}"));
+                    }
                     if is_over {
                         return Ok(status);
                     }

@@ -3,7 +3,7 @@
 
 use aws_config::SdkConfig;
 use futures::future::try_join_all;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::failure::Failure;
 use crate::stack::cloudwatch::LOGS;
@@ -59,19 +59,15 @@ fn count(wanted: &[&str], mut found: Vec<String>) -> usize {
 
 /// The patterns of all filters that count a metric of a stack.
 async fn patterns(config: &SdkConfig, stack: &str, metric: &str) -> Result<Vec<String>, Failure> {
-    let (mut patterns, mut next) = (Vec::new(), Value::Null);
+    let namespace = format!("hookonce/{stack}");
+    let mut patterns = Vec::new();
+    let mut input = json!({ "metricNamespace": namespace, "metricName": metric });
     loop {
-        let mut input = json!({ "metricNamespace": format!("hookonce/{stack}"), "metricName": metric });
-        if !next.is_null() {
-            input["nextToken"] = next;
-        }
-        let mut page = LOGS.call(config, "DescribeMetricFilters", &input).await?.outcome?;
+        let page = LOGS.call(config, "DescribeMetricFilters", &input).await?.outcome?;
         let found = list(&page, "metricFilters").filter_map(|filter| filter["filterPattern"].as_str());
         patterns.extend(found.map(str::to_owned));
-        next = page["nextToken"].take();
-        if next.is_null() {
-            return Ok(patterns);
-        }
+        let Some(next) = page["nextToken"].as_str() else { return Ok(patterns) };
+        input = json!({ "metricNamespace": namespace, "metricName": metric, "nextToken": next });
     }
 }
 
