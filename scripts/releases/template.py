@@ -10,9 +10,9 @@ sys.path.append(str(ROOT / "deploy"))
 from translate import translated, yaml_parse  # noqa: E402
 
 
-def released(processor, version):
-    """PROCESSOR is arm64 or x86_64."""
-    source = yaml_parse((ROOT / "template.yaml").read_text("utf-8"))
+def released(processor, version, source=None):
+    """PROCESSOR is arm64 or x86_64. The source is that of this folder, or what was read of another release."""
+    source = source or yaml_parse((ROOT / "template.yaml").read_text("utf-8"))
     text = source["Mappings"]["Release"]["Version"]["Text"]
     if text != version:
         sys.exit(f"template: template.yaml is of release {text}, and not of {version}")

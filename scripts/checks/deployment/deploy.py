@@ -3,6 +3,7 @@ that it changes, and then removes everything as docs/run/fifteen-minutes.md does
 binary, `AWS_ONE` a command line of AWS of version 1."""
 
 import collections
+import copy
 import hashlib
 import io
 import itertools
@@ -30,6 +31,7 @@ from mock import ACCOUNT, REGION, STACK, client, verdict  # noqa: E402
 from moto import mock_aws  # noqa: E402
 from moto.cloudformation.models import CloudFormationBackend, Event  # noqa: E402
 from moto.cloudformation.responses import CloudFormationResponse  # noqa: E402
+from moto.core.responses import ActionResult  # noqa: E402
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication  # noqa: E402
 from moto.server import ThreadedMotoServer  # noqa: E402
 from samtranslator.yaml_helper import yaml_parse  # noqa: E402
@@ -64,9 +66,10 @@ def continue_update_rollback(request):
 
 
 class Fault:
-    """At which of its resources a change set fails, in the order of their names, and whether its roll-back fails there, too."""
+    """At which of its resources a change set fails, in the order of their names, and whether its roll-back fails there, too. Or whether
+    each alarm rings that a change set has for its roll-back, and which those are."""
 
-    at, is_final = None, False
+    at, is_final, rings, alarms = None, False, False, {}
 
 
 def create(backend, **asked):
@@ -111,6 +114,8 @@ def execute(backend, change_set_name, stack_name=None):
 def settle(stack):
     """What the mock keeps twice."""
     stack.template_dict = json.loads(stack.template) if stack.template.startswith("{") else yaml_parse(stack.template)
+    stack.resource_map._template = stack.template_dict
+    stack.resource_map.load_mapping()
     stack.output_map = stack._create_output_map()
 
 
@@ -139,14 +144,19 @@ def carry_out(change_set):
             break
         tell(change, f"{word}_COMPLETE")
     else:
+        if Fault.rings and (alarm := Fault.alarms.get(change_set.change_set_name)):
+            reason = f"the alarm {alarm} is on"
+            stack.status, change_set.execution_status = back(stack, kind, all_changes, tell, reason), "EXECUTE_FAILED"
+            stack._add_stack_event(stack.status)
+            return
         stack.status, change_set.execution_status = f"{kind}_COMPLETE", "EXECUTE_COMPLETE"
     stack._add_stack_event(stack.status)
 
 
-def back(stack, kind, done, tell):
+def back(stack, kind, done, tell, reason=None):
     """Rolls these changes back. The state in which that ends."""
     word, state = ("UPDATE", "UPDATE_ROLLBACK") if kind == "UPDATE" else ("DELETE", "ROLLBACK")
-    stack._add_stack_event(f"{state}_IN_PROGRESS")
+    stack._add_stack_event(f"{state}_IN_PROGRESS", resource_status_reason=reason)
     for change in reversed(done):
         if Fault.is_final:
             tell(change, f"{word}_FAILED", "it cannot go back either")
@@ -154,6 +164,21 @@ def back(stack, kind, done, tell):
         tell(change, f"{word}_COMPLETE")
     stack.template, stack.resource_map.resolved_parameters = stack.before
     return f"{state}_COMPLETE"
+
+
+def described(request):
+    """The mock's own, in pages of three changes."""
+    whole = request.cloudformation_backend.describe_change_set(change_set_name=request._get_param("ChangeSetName"))
+    page, start = copy.copy(whole), int(request._get_param("NextToken") or 0)
+    page.changes, page.next_token = whole.changes[start : start + 3], str(start + 3) if start + 3 < len(whole.changes) else None
+    return ActionResult(page)
+
+
+def events(request):
+    """The mock's own, in pages of ten events."""
+    newest = request.cloudformation_backend.describe_stack_events(request._get_param("StackName"))[::-1]
+    start = int(request._get_param("NextToken") or 0)
+    return ActionResult({"StackEvents": newest[start : start + 10], "NextToken": str(start + 10) if start + 10 < len(newest) else None})
 
 
 class Death:
@@ -180,6 +205,8 @@ def writing(environ):
         form = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
         environ["wsgi.input"] = io.BytesIO(form)
         fields = dict(urllib.parse.parse_qsl(form.decode()))
+        if alarm := fields.get("RollbackConfiguration.RollbackTriggers.member.1.Arn"):
+            Fault.alarms[fields["ChangeSetName"]] = alarm
         reads = fields["Action"].startswith(("Describe", "Get", "List", "Validate"))
         return None if reads else f"{fields['Action']} {fields.get('StackName', '')}"
     return f"S3 {pathlib.Path(environ['PATH_INFO']).suffix}" if service == "s3" and environ["REQUEST_METHOD"] not in ("GET", "HEAD") else None
@@ -214,6 +241,7 @@ protected = set()
 dispatch, DomainDispatcherApplication.__call__ = DomainDispatcherApplication.__call__, served
 CloudFormationResponse.update_termination_protection = termination_protection
 CloudFormationResponse.continue_update_rollback = continue_update_rollback
+CloudFormationResponse.describe_change_set, CloudFormationResponse.describe_stack_events = described, events
 create_change_set, CloudFormationBackend.create_change_set = CloudFormationBackend.create_change_set, create
 execute_change_set, CloudFormationBackend.execute_change_set = CloudFormationBackend.execute_change_set, execute
 
@@ -502,6 +530,24 @@ def faults(deployer, plan):
     return len(changed)
 
 
+def canary(deployer):
+    """Lets the webhook fail after an update from an earlier release: it goes back, and the alarm is named."""
+    earlier = template()
+    earlier["Mappings"]["Release"]["Version"]["Text"] = "0.0.9"
+    deployer.run("an earlier release", deploy(put(earlier)), f"the stack {STACK} is deployed: UPDATE_COMPLETE")
+    # The mock makes no alarm of a template.
+    alarm = f"hookonce/{STACK}/page/WebhookFails"
+    client("cloudwatch").put_metric_alarm(AlarmName=alarm, MetricName="Errors", Namespace="AWS/Lambda", Statistic="Sum", Period=300, Threshold=0,
+                                          EvaluationPeriods=1, ComparisonOperator="GreaterThanThreshold")
+    before, Fault.rings = state(), True
+    printed = deployer.run("an update after which the webhook fails", deploy(), f"alarm:{alarm} is on\n", status=3)
+    if "is not deployed: UPDATE_ROLLBACK_COMPLETE; it is as it was before" not in printed or state() != before:
+        deployer.found.append(f"an update after which the webhook fails: the stack is not as it was:\n{printed}")
+    Fault.rings = False
+    deployer.run("the same update, after which it does not", deploy(), f"the stack {STACK} is deployed: UPDATE_COMPLETE")
+    client("cloudwatch").delete_alarms(AlarmNames=[alarm])
+
+
 def look(deployer):
     deaths = deaths_of_creation(deployer)
     deployer.run("deploy.sh", f"./deploy.sh --stack {STACK}", f"the stack {STACK} is as the template says")
@@ -510,6 +556,7 @@ def look(deployer):
     positions = faults(deployer, plan)
     deaths += deaths_of_update(deployer)
     refused = replacements(deployer)
+    canary(deployer)
     other = f"cp -r . ../other && cd ../other && sed -i 's/\"Text\": \"{VERSION}\"/\"Text\": \"0.0.9\"/' template.json"
     deployer.run("deploy.sh with its stack last", f"./deploy.sh --plan --stack {STACK}", "--stack NAME comes first", status=2)
     deployer.run("deploy.sh of another release", f"{other} && ./deploy.sh --stack {STACK}", "try: put the hookonce of release 0.0.9 into", status=2)

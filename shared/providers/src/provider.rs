@@ -143,6 +143,16 @@ impl Provider {
         !self.item_tree.is_empty()
     }
 
+    /// True when it asks the address a question before it sends events. Only an endpoint that is stored answers.
+    pub fn asks_first(&self) -> bool {
+        !self.handshakes.is_empty()
+    }
+
+    /// True when its secret comes with that question.
+    pub fn hands_out_secret(&self) -> bool {
+        self.handshakes.iter().any(|handshake| handshake.hands_out.is_some())
+    }
+
     /// True when keys are fetched from the provider, so that an endpoint needs no secret.
     pub fn fetches_keys(&self) -> bool {
         self.schemes.iter().any(|entry| entry.scheme.kind().fetches_keys())

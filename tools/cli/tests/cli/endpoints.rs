@@ -52,7 +52,7 @@ fn a_secret_that_the_provider_does_not_sign_with_is_refused_before_anything_chan
 
     // A deployed endpoint is called by Stripe alone.
     let deployed = Deployed::new("endpoint", &[]);
-    deployed.run(&["add", "shop", "--provider", "stripe"]).exits(2).prints("Stripe issues its secrets");
+    deployed.run(&["add", "shop", "--provider", "stripe"]).exits(2).prints("Stripe shows the secret once the address");
     assert_eq!(deployed.aws.account().count("PutItem"), 0);
 
     let lemons = ["add", "lemons", "--provider", "lemonsqueezy"];
@@ -86,6 +86,11 @@ fn who_adds_an_endpoint_is_told_its_address_and_where_to_register_it_before_the_
     let places = lines.map(|line| shown.find(line).unwrap_or_else(|| panic!("{line}: {shown}")));
     assert!(places.is_sorted(), "{places:?}");
     deployed.run(&["show", "shop", "--reveal"]).exits(0).prints("whsec_from_the_dashboard");
+    let unasked = ["add", "third", "--provider", "stripe"];
+    deployed.run(&unasked).exits(2).prints_all(&[
+        "Stripe shows the secret once the address is registered: https://hooks.example.com/webhooks/third",
+        "register it at Stripe: Dashboard: Workbench > Webhooks",
+    ]);
 
     let given = [&["endpoint", "add", "other", "--provider", "stripe", "--secret", "-"][..], &add[5..]].concat();
     let run = |arguments: &[&str], input: &str| {
@@ -100,6 +105,30 @@ fn who_adds_an_endpoint_is_told_its_address_and_where_to_register_it_before_the_
         .run(&["add", "jobs", "--provider", "standard_webhooks"])
         .exits(0)
         .prints("register this address at Standard");
+}
+
+/// Slack asks the address a question, which only a stored endpoint answers. What Notion sends to the address, nobody sees.
+#[test]
+fn an_endpoint_that_is_asked_a_question_is_stored_before_its_address_is_registered() {
+    let deployed = Deployed::new("endpoint", &[("WebhookUrl", "https://hooks.example.com/webhooks/")]);
+    let add = ["endpoint", "add", "team", "--provider", "slack", "--stack", "inbox"];
+    let secret = "0123456789abcdef0123456789abcdef\n";
+    let added = deployed.workspace.run_at_terminal(&add, &deployed.variables, secret).exits(0);
+    let shown = text(&added);
+    let lines = [
+        "1. The endpoint's address: https://hooks.example.com/webhooks/team",
+        "2. Give its secret here",
+        "secret:",
+        "endpoint team receives webhooks from Slack",
+        "3. Register the address at Slack (Events API, interactivity, commands): App",
+    ];
+    let places = lines.map(|line| shown.find(line).unwrap_or_else(|| panic!("{line}: {shown}")));
+    assert!(places.is_sorted() && shown.matches("Register").count() == 1, "{places:?}: {shown}");
+    deployed.run(&["add", "other", "--provider", "slack"]).exits(2).prints("issues its secrets and signs");
+    deployed
+        .run(&["add", "wiki", "--provider", "notion"])
+        .exits(2)
+        .prints_all(&["Notion sends its secret to the address", "Nothing was written"]);
 }
 
 /// As people copy it, and what they copy in its place.

@@ -116,21 +116,21 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     let id: EndpointId = parse_id(&arguments.id)?;
     let provider = find(Catalog::built_in(), &arguments.provider)?;
     let is_issued = provider.facts().secret_from == SecretFrom::Provider;
-    let mut option = arguments.secret.clone();
-    if is_issued && option.is_none() && arguments.place.deployed().is_some() {
-        // The provider shows it once the address is registered, which a person is told before it is asked for.
-        option = Some(SecretOption::from_terminal().ok_or_else(|| no_secret(provider))?);
-    }
     let settings = Pair::settings(&arguments.setting)?;
     let stack = arguments.place.connect();
+    let mut option = arguments.secret.clone();
+    let needs_secret = is_issued && option.is_none() && arguments.place.deployed().is_some();
+    if needs_secret && provider.hands_out_secret() {
+        return Err(handed_out(provider));
+    }
     let address = public_address(&stack, &id).await?;
+    if needs_secret {
+        // Without a person to ask, nothing is read that may belong to something else.
+        option = Some(SecretOption::from_terminal().ok_or_else(|| unregistered(provider, address.as_deref()))?);
+    }
     let mut input = Input::of(option.iter().chain(settings.iter().map(|setting| &setting.value)));
     if let Some(address) = address.as_ref().filter(|_| input.is_prompted()) {
-        output::note(&format!("1. The endpoint's address: {address}"));
-        output::note(&format!("2. Register it at {}", where_to_register(provider)));
-        let prefix = provider.facts().secret_prefix.as_ref();
-        let form = prefix.map_or_else(String::new, |prefix| format!("; it begins with {prefix}"));
-        output::note(&format!("3. Give its secret here{form}"));
+        print_steps(provider, address);
     }
     let given = option.as_ref().map(|secret| secret.secret("secret", &mut input)).transpose()?;
     let settings = settings.iter().map(|setting| setting.read(&mut input)).collect::<Result<_, _>>()?;
@@ -154,7 +154,9 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     let here = stack.local().and_then(|local| local.running().ok()).map_or_else(String::new, |it| it.url.clone());
     let place = address.clone().unwrap_or_else(|| format!("{here}/webhooks/{id}"));
     output::note(&format!("endpoint {id} receives webhooks from {} at {place}", provider.name()));
-    if address.is_some() && !input.is_prompted() {
+    if address.is_some() && provider.asks_first() && input.is_prompted() {
+        output::note(&format!("3. Register the address at {}", where_to_register(provider)));
+    } else if address.is_some() && !input.is_prompted() {
         output::note(&format!("register this address at {}", where_to_register(provider)));
     }
     if let (true, Some(secret)) = (made, document.secrets.first()) {
@@ -171,6 +173,20 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
         output::note(&format!("note: {warning}"));
     }
     Ok(Exit::Done)
+}
+
+/// The order of the provider. Most show a secret once the address is registered. One that asks the address a question first
+/// gets no answer before the endpoint is stored.
+fn print_steps(provider: &Provider, address: &str) {
+    output::note(&format!("1. The endpoint's address: {address}"));
+    let prefix = provider.facts().secret_prefix.as_ref();
+    let form = prefix.map_or_else(String::new, |prefix| format!("; it begins with {prefix}"));
+    if provider.asks_first() {
+        output::note(&format!("2. Give its secret here{form}. The address is asked a question, so register it last"));
+    } else {
+        output::note(&format!("2. Register it at {}", where_to_register(provider)));
+        output::note(&format!("3. Give its secret here{form}"));
+    }
 }
 
 fn where_to_register(provider: &Provider) -> String {
@@ -198,6 +214,25 @@ async fn check_its_tenant(
     let namesake = parse_id(tenant.as_str())?;
     let Some(stored) = store.get(&namesake).await? else { return Ok(()) };
     check_tenant(&namesake, &stored.document(&namesake)?, tenant)
+}
+
+/// The failure where nobody can be asked for the secret: the provider shows it once the address is registered.
+fn unregistered(provider: &Provider, address: Option<&str>) -> Failure {
+    let Some(address) = address.filter(|_| !provider.asks_first()) else { return no_secret(provider) };
+    let (name, place) = (provider.name(), where_to_register(provider));
+    Failure::usage(
+        format!("{name} shows the secret once the address is registered: {address}"),
+        format!("register it at {place}, then pass `--secret -`. Nothing was written"),
+    )
+}
+
+/// The failure where the secret comes to the address, and nobody sees it there.
+fn handed_out(provider: &Provider) -> Failure {
+    Failure::usage(
+        format!("{} sends its secret to the address, and hookonce does not show it", provider.name()),
+        "register an address that shows what it gets, pass what came with `--secret -`, and change the address before you \
+         confirm it. Nothing was written",
+    )
 }
 
 /// The failure where hookonce cannot make the secret.
