@@ -588,7 +588,7 @@ fn an_update_that_was_rolled_back_says_what_failed() {
 
 /// No resource failed: an alarm undid the update. What came since is on two pages.
 #[test]
-fn an_update_that_an_alarm_undid_says_which() {
+fn an_update_that_an_alarm_undid_names_the_alarm() {
     let undone = ("e3", "inbox", "UPDATE_ROLLBACK_IN_PROGRESS", "the alarm WebhookFails is on");
     let back = ("e4", "inbox", "UPDATE_ROLLBACK_COMPLETE", "");
     let made = ("e2", "WorkerFunction", "UPDATE_COMPLETE", "");

@@ -109,7 +109,7 @@ fn who_adds_an_endpoint_is_told_its_address_and_where_to_register_it_before_the_
 
 /// Slack asks the address a question, which only a stored endpoint answers. What Notion sends to the address, nobody sees.
 #[test]
-fn an_endpoint_that_is_asked_a_question_is_stored_before_its_address_is_registered() {
+fn an_endpoint_that_answers_a_question_is_stored_before_its_address_is_registered() {
     let deployed = Deployed::new("endpoint", &[("WebhookUrl", "https://hooks.example.com/webhooks/")]);
     let add = ["endpoint", "add", "team", "--provider", "slack", "--stack", "inbox"];
     let secret = "0123456789abcdef0123456789abcdef\n";

@@ -3,7 +3,7 @@
 
 use aws_config::SdkConfig;
 use futures::future::try_join_all;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::stack::cloudwatch::LOGS;
@@ -64,9 +64,9 @@ async fn patterns(config: &SdkConfig, stack: &str, metric: &str) -> Result<Vec<S
     let mut input = json!({ "metricNamespace": namespace, "metricName": metric });
     loop {
         let page = LOGS.call(config, "DescribeMetricFilters", &input).await?.outcome?;
-        let found = list(&page, "metricFilters").filter_map(|filter| filter["filterPattern"].as_str());
+        let found = list(&page, "metricFilters").filter_map(|filter| filter.get("filterPattern")?.as_str());
         patterns.extend(found.map(str::to_owned));
-        let Some(next) = page["nextToken"].as_str() else { return Ok(patterns) };
+        let Some(next) = page.get("nextToken").and_then(Value::as_str) else { return Ok(patterns) };
         input = json!({ "metricNamespace": namespace, "metricName": metric, "nextToken": next });
     }
 }
