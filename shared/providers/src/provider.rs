@@ -144,7 +144,7 @@ impl Provider {
     }
 
     /// True when it asks the address a question before it sends events. Only an endpoint that is stored answers.
-    pub fn asks_first(&self) -> bool {
+    pub fn has_handshake(&self) -> bool {
         !self.handshakes.is_empty()
     }
 

@@ -154,7 +154,7 @@ async fn add(arguments: Add) -> Result<Exit, Failure> {
     let here = stack.local().and_then(|local| local.running().ok()).map_or_else(String::new, |it| it.url.clone());
     let place = address.clone().unwrap_or_else(|| format!("{here}/webhooks/{id}"));
     output::note(&format!("endpoint {id} receives webhooks from {} at {place}", provider.name()));
-    if address.is_some() && provider.asks_first() && input.is_prompted() {
+    if address.is_some() && provider.has_handshake() && input.is_prompted() {
         output::note(&format!("3. Register the address at {}", where_to_register(provider)));
     } else if address.is_some() && !input.is_prompted() {
         output::note(&format!("register this address at {}", where_to_register(provider)));
@@ -181,7 +181,7 @@ fn print_steps(provider: &Provider, address: &str) {
     output::note(&format!("1. The endpoint's address: {address}"));
     let prefix = provider.facts().secret_prefix.as_ref();
     let form = prefix.map_or_else(String::new, |prefix| format!("; it begins with {prefix}"));
-    if provider.asks_first() {
+    if provider.has_handshake() {
         output::note(&format!("2. Give its secret here{form}. The address is asked a question, so register it last"));
     } else {
         output::note(&format!("2. Register it at {}", where_to_register(provider)));
@@ -218,7 +218,7 @@ async fn check_its_tenant(
 
 /// The failure where nobody can be asked for the secret: the provider shows it once the address is registered.
 fn unregistered(provider: &Provider, address: Option<&str>) -> Failure {
-    let Some(address) = address.filter(|_| !provider.asks_first()) else { return no_secret(provider) };
+    let Some(address) = address.filter(|_| !provider.has_handshake()) else { return no_secret(provider) };
     let (name, place) = (provider.name(), where_to_register(provider));
     Failure::usage(
         format!("{name} shows the secret once the address is registered: {address}"),
