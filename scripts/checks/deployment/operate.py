@@ -99,7 +99,7 @@ def endpoints(commands):
     run = commands.run
     run("endpoint", "add", "shop", "--provider", "stripe", "--secret", "-", give=SECRET, prints="/webhooks/shop")
     run("endpoint", "add", "shop", "--provider", "stripe", "--secret", "-", give=SECRET + "2", code=USAGE, prints="already exists")
-    run("endpoint", "add", "other", "--provider", "stripe", code=USAGE, prints="Stripe issues its secrets")
+    run("endpoint", "add", "other", "--provider", "stripe", code=USAGE, prints="Stripe shows the secret once the address is registered")
     run("endpoint", "list", prints="stripe")
     run("endpoint", "show", "shop", "--reveal", prints=SECRET)
     commands.expect("the secrets of an endpoint", json.loads(commands.stored("endpoint", "shop")).get("secrets"), [SECRET])
